@@ -1,7 +1,8 @@
 """Callers in threads of their own on one small program: `python benchmarks/callers.py [--write]`.
 
-How many runs all of them finish in a second together, in those of one thread alone, and the longest of a hundred
-runs, beside the same NumPy calls by hand. Python's lock lets one caller in at a time: one is the best there is.
+The table has the throughput of all callers together, relative to one thread alone, and the longest of a hundred
+runs. The same NumPy calls written by hand stand beside it. Python's lock admits one caller at a time, so a
+throughput of one is the best possible.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def callers_of(run: Callable[[], Any], count: int, seconds: float) -> tuple[floa
 
 
 def table() -> str:
-    """Return the rows by the number of callers; medians over the rounds, in which all take turns."""
+    """Return the rows by the number of callers; medians over the rounds, in which all run in alternation."""
     x = np.linspace(0.1, 1.0, 8)
     program = tnf.compile(lambda x: small(tnf, x), x)
     executor = tnf.GraphExecutor()

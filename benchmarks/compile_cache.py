@@ -1,4 +1,4 @@
-"""How much sooner a second process has its executables: `python benchmarks/compile_cache.py`.
+"""Time that the cache of executables saves a second process: `python benchmarks/compile_cache.py`.
 
 40 distinct fused kernels in one program, compiled by one process and found in the folder by the next.
 """

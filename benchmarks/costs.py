@@ -1,4 +1,4 @@
-"""Costs: the constants of tenferro/costs.py beside what is measured here.
+"""Measurement of the constants of tenferro/costs.py.
 
 python benchmarks/costs.py                 all
 python benchmarks/costs.py WAKE ELEMENTS   these
@@ -61,7 +61,7 @@ def steps(number: int) -> Callable[[Any], Any]:
 
 
 def difference(short: Callable[[], Any], long: Callable[[], Any], amount: int) -> float:
-    """Time of one unit of what the longer of two does more."""
+    """Return the time of one unit of work, from two runs of different lengths."""
     return (seconds(long) - seconds(short)) / amount
 
 
@@ -94,7 +94,7 @@ def wake() -> float:
 
 
 def block_call(results: int = 1) -> float:
-    """Time of a block of additions: what it takes longer than the same steps, and these."""
+    """Return the time of a block of additions: the time of the same steps, and its difference from that."""
     sums = lambda x: tuple([x + float(number) for number in range(1, 1 + results)])
     function = steps(2) if results == 1 else sums
     count = 2 if results == 1 else results

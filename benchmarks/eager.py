@@ -1,4 +1,4 @@
-"""What an eager operation costs beyond the NumPy call, beside torch and autograd.
+"""Overhead of an eager operation over the NumPy call, compared with torch and autograd.
 
 python benchmarks/eager.py            prints the table
 python benchmarks/eager.py --write    puts it into docs/performance.md

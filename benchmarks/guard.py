@@ -1,6 +1,6 @@
-"""What reading a module in a process of its own costs: `python benchmarks/guard.py`.
+"""Cost of reading a module in a separate process: `python benchmarks/guard.py`.
 
-A small artifact and one of 50 MB, loaded and compiled with the guard and without, in turns; and imported.
+A small artifact and one of 50 MB, loaded and compiled with the guard and without, in alternation, and imported.
 """
 
 from __future__ import annotations

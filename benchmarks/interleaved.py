@@ -26,7 +26,7 @@ def turns(
 ) -> dict[str, list[float]]:
     """Return the seconds of interleaved runs of each by a clock, for `seconds` and at least `fewest` rounds.
 
-    The order changes from round to round: what one leaves behind in caches and threads meets all
+    The order changes from round to round: the state that one leaves in caches and threads affects all
     the others. A run that is over before `shortest` is repeated until it is not, so that it can be timed;
     in the pause before a run the threads of the one before it stop spinning.
     """

@@ -1,4 +1,4 @@
-"""Two checkouts in turns: a change is judged by the median of the pairs' ratios."""
+"""Two checkouts in alternation: a change is judged by the median of the pairs' ratios."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Memory of the gradient of a scan of a million turns, as planned and as measured: `python benchmarks/scan_memory.py`.
+"""Memory of the gradient of a scan of a million iterations, as planned and as measured: `python benchmarks/scan_memory.py`.
 
-An iteration is one step of a damped oscillator, of two numbers. Planned is what the program's loops stack, which
-`program.to_html()` and profiles show; measured is the peak of one run, by tracemalloc.
+An iteration is one step of a damped oscillator, whose state is two numbers. The planned memory is the size of the
+arrays that the program's loops stack, also shown by `program.to_html()` and profiles; the measured memory is the peak
+of one run, by tracemalloc.
 """
 
 from __future__ import annotations

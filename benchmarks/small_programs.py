@@ -21,7 +21,7 @@ SECONDS = 4.0
 
 
 def chain(n: Any, x: Any) -> Any:
-    """Return a thousand ops, additions and products by turns."""
+    """Return a thousand ops, alternately additions and products."""
     y = x
     for _ in range(500):
         y = n.multiply(n.add(y, x), x)

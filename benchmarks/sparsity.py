@@ -16,7 +16,7 @@ import tenferro as tnf
 
 
 def laplacian(numpy: Any) -> Callable[[Any], Any]:
-    """The five-point Laplacian with a cubic term, written with a namespace's functions."""
+    """Return the five-point Laplacian with a cubic term, written with a namespace's functions."""
 
     def fn(u: Any) -> Any:
         p = numpy.pad(u, 1)

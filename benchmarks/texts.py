@@ -27,7 +27,7 @@ COMPILATIONS, ROUNDS, RUNS = 3, 20, 20
 
 
 def texts() -> tuple[dict[str, str], tnf.GraphProgram, list[np.ndarray]]:
-    """The two texts, a program with their arguments and results, and arguments."""
+    """Return the two texts, a program with their arguments and results, and arguments."""
     params = jax.tree.map(np.asarray, initial(jax.random.key(0)))
     tokens = np.random.default_rng(0).integers(0, TOKENS, (32, LENGTH)).astype("int32")
     program = xla_peer.from_jax(loss, params, tokens)
@@ -39,7 +39,7 @@ def texts() -> tuple[dict[str, str], tnf.GraphProgram, list[np.ndarray]]:
 
 
 def compiled(text: str, program: tnf.GraphProgram) -> tuple[xla_peer.Executable, float]:
-    """The executable, and seconds of processor time of its compilation."""
+    """Compile a text, and return the executable and the processor time of its compilation in seconds."""
     types = tuple(program.input_specs), tuple(program.output_specs)
     names = tuple(program.input_names), tuple(program.output_names)
     module = lowering.StableHloModule(text, text, "cpu", *types, *names, trusted=True)
@@ -50,7 +50,7 @@ def compiled(text: str, program: tnf.GraphProgram) -> tuple[xla_peer.Executable,
 
 
 def seconds_of_run(executable: xla_peer.Executable, buffers: list[Any]) -> float:
-    """Seconds of processor time of one run of many."""
+    """Return the processor time of one run of many, in seconds."""
     start = time.process_time()
     for _ in range(RUNS):
         jax.block_until_ready(executable(*buffers))

@@ -120,7 +120,7 @@ def fit(transform: Any) -> tuple[Cable, list[float], list[float]]:
 
 
 def main() -> None:
-    """Fit by what the command line names."""
+    """Fit by the command line's arguments."""
     which = sys.argv[1] if len(sys.argv) > 1 else "native"
     names = {"native": ["native"], "jit": ["jit"], "both": ["jit", "native"]}[which]
     transforms = {"native": native, "jit": jax.jit}

@@ -1,8 +1,8 @@
 """tenferro in small: trace, differentiate, run on NumPy, lower to StableHLO, in under 300 lines that are not blank.
 
-The names are the library's, and so is the design: an op is a card, a layer is a column, a graph is an
-arena in topological order, and every pass is a loop. What is left out: dtypes, symbols, guards, passes,
-caches, errors, and a hundred ops. Everything is float64.
+The names and the design are the library's. An op is a card, a layer is a column, a graph is an arena in
+topological order, and every pass is a loop. Dtypes, symbols, guards, passes, caches, errors and a hundred
+ops are left out. Everything is float64.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 Shape = tuple[int, ...]
 
-# ---- cards: what an op is ----------------------------------------------------------------------------
+# ---- cards: ops ---------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ TEXTS: dict[str, Callable[..., str]] = {
 
 
 class Graph:
-    """Nodes; value i is what node i gives. Inputs are nodes without an op."""
+    """Nodes; value i is the result of node i. Inputs are nodes without an op."""
 
     def __init__(self) -> None:
         self.nodes: list[tuple[Op | None, tuple[int, ...]]] = []
@@ -145,7 +145,7 @@ class Graph:
         return Tensor(self, len(self.nodes) - 1)
 
     def add(self, op: Op, inputs: tuple[int, ...]) -> Tensor:
-        """Return the value of the op; the one there is, if it was asked for before."""
+        """Return the value of the op; an existing one, if the op was added before."""
         key = (op, inputs)
         if key not in self._known:
             shape = SHAPES[op.name](op, *[self.shapes[i] for i in inputs])

@@ -1,4 +1,4 @@
-"""A public report of a wrong value from XLA on CPU, tensorflow/tensorflow 57744, and what the parity check says of it."""
+"""A public report of a wrong value from XLA on CPU, tensorflow/tensorflow 57744, and the parity check's report on it."""
 
 import numpy as np
 

@@ -1,7 +1,7 @@
 """SciPy's functions on eager tensors, and the gradient of one of them.
 
-SciPy hands what it does to the namespace of the arrays it is given, when it is asked to before it is
-imported. The operations are then ours, and are noted for `backward`.
+SciPy dispatches to the namespace of its arguments, if that is enabled before it is
+imported. The operations are then ours, and are recorded for `backward`.
 """
 
 import os

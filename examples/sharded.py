@@ -29,7 +29,7 @@ def collectives(executable: Any) -> str:
 
 
 def product(xla: XlaExecutor) -> None:
-    """A matrix product, cut in three ways."""
+    """Compute a matrix product, partitioned in three ways."""
     mesh = Mesh({"rows": 4, "columns": 2})
     generator = np.random.default_rng(0)
     a, b = generator.normal(size=(512, 256)), generator.normal(size=(256, 128))

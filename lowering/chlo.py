@@ -51,7 +51,7 @@ def chlo_function(name: str, element: str, shape: Sequence[Any], symbol: str) ->
 
 
 def _shape_vector(rank: int) -> str:
-    """Lines that put the extents %n0, %n1, .. into %shape."""
+    """Write lines that join the extents %n0, %n1, .. in %shape."""
     lines = [
         f"%s{axis} = stablehlo.reshape %n{axis} : (tensor<i64>) -> tensor<1xi64>"
         for axis in range(rank)

@@ -30,7 +30,7 @@ __all__ = ["emit_composite"]
 
 
 def emit_composite(op: Extension, w: Writer, *operands: Value) -> tuple[Value, ...]:
-    """One operation, and a private function for each op and types."""
+    """Emit one operation, and a private function for each op and types."""
     mangled = op.family_id.replace("-", "_")
     shown = "_".join(re.sub(r"\W+", "_", tensor_type(x.spec)).strip("_") for x in operands)
     stem = f"{mangled.replace('.', '_')}_{shown}"
@@ -71,7 +71,7 @@ def _attributes(op: Extension) -> dict[str, Any]:
 
 
 def _attribute(value: Any, classes: Mapping[str, type[Any]]) -> Any:
-    """A payload value: as itself where MLIR has an attribute for it, else as a dictionary with one key."""
+    """Convert a payload value to an MLIR attribute, or, if MLIR has none for it, to a dictionary with one key."""
     if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, tuple | list):

@@ -58,7 +58,7 @@ def _emit(
 
 
 def _emitted(instruction: Instruction, writer: Writer, values: Sequence[Any]) -> Sequence[Value]:
-    """The op's emitted values; computing with extents that are symbols is an error."""
+    """Emit an op; computing with symbolic extents is an error."""
     op = instruction.op
     operands = [values[slot] for slot in instruction.inputs]
     symbolic = [x.spec for x in operands if not x.spec.is_static]

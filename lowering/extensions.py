@@ -72,7 +72,7 @@ def register_extension_lowering(
 
 
 def has_lowering(family_id: str, platform: str) -> bool:
-    """Whether a family, by its id, has a rule for that platform."""
+    """Return whether a family, by its id, has a rule for that platform."""
     family = registered_family(family_id)
     return any([
         (family_id, target) in _RULES
@@ -82,7 +82,7 @@ def has_lowering(family_id: str, platform: str) -> bool:
 
 
 def lowering_of(op: Extension, platform: str, linalg: str = "library") -> Rule | None:
-    """The rule for that platform, else the one for all; if `linalg` is "inline", that one first.
+    """Return the rule for that platform, else the one for all; if `linalg` is "inline", that one first.
 
     Registered rules take precedence over those of the op's family.
     """
@@ -96,10 +96,10 @@ def lowering_of(op: Extension, platform: str, linalg: str = "library") -> Rule |
 
 
 def lowerings_in(program: GraphProgram, platform: str, linalg: str = "library") -> tuple[Any, ...]:
-    """The rules in force for the program's families, in order: with the program they determine its text."""
+    """Return the rules in force for the program's families, in order: with the program they determine its text."""
     return tuple([lowering_of(op, platform, linalg) for op in program.extensions])
 
 
 def registration_count() -> int:
-    """The number of rules and families registered: while it is the same, so are the results of `lowering_of`."""
+    """Return the number of registered rules and families; `lowering_of` does not change while it is constant."""
     return len(_REGISTERED) + family_count()

@@ -50,7 +50,7 @@ class Extents:
                 self._places.setdefault(InputAxis(index, axis), (argument, axis))
 
     def value(self, extent: Any) -> Value:
-        """The extent as a scalar of int64."""
+        """Emit the extent as a scalar of int64."""
         if is_static(extent):
             return self._writer.scalar(extent, DType.I64)
         for operation in extent.operations:
@@ -75,7 +75,7 @@ class Extents:
         return list({**self._given, **self._places})
 
     def leaf(self, leaf: Any) -> Value:
-        """One symbol as a scalar of int64."""
+        """Emit one symbol as a scalar of int64."""
         if leaf in self._given:
             return self._given[leaf]
         if leaf not in self._places:
@@ -86,7 +86,7 @@ class Extents:
         return self.measured(*self._places[leaf])
 
     def measured(self, x: Value, axis: int) -> Value:
-        """The extent of an axis of an argument when the module runs."""
+        """Emit the extent of an axis of an argument at run time."""
         w = self._writer
         key = (x, axis)
         if key not in self._known:
@@ -110,15 +110,15 @@ class Extents:
         return self._op("maximum", lhs, rhs)
 
     def _modulo(self, lhs: Value, rhs: Value) -> Value:
-        """The remainder of a division by a positive rhs; never negative, as in Python."""
+        """Emit the remainder by a positive rhs; never negative, as in Python."""
         return self._op("remainder", self._add(self._op("remainder", lhs, rhs), rhs), rhs)
 
     def _divide(self, lhs: Value, rhs: Value) -> Value:
-        """Rounded down, as in Python."""
+        """Emit the quotient rounded down, as in Python."""
         return self._op("divide", self._op("subtract", lhs, self._modulo(lhs, rhs)), rhs)
 
     def shape(self, shape: Sequence[Any]) -> Value:
-        """The shape as a vector of int64."""
+        """Emit the shape as a vector of int64."""
         w = self._writer
         if all(map(is_static, shape)):
             return w.constant(shape, DType.I64)
@@ -133,7 +133,7 @@ class Extents:
         return self._known[shape]
 
     def _entry(self, extent: Any) -> Value:
-        """The extent as a vector of one element."""
+        """Emit the extent as a vector of one element."""
         if is_static(extent):
             return self._writer.constant([extent], DType.I64)
         return self._writer.reshape(self.value(extent), (1,))

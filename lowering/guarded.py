@@ -67,7 +67,7 @@ class Limits:
 
     @classmethod
     def of_size(cls, size: int) -> Limits:
-        """Limits that suffice for a well-formed module of `size` bytes.
+        """Return limits that suffice for a well-formed module of `size` bytes.
 
         >>> Limits.of_size(1000).cpu_seconds, Limits.of_size(50_000_000).cpu_seconds
         (4, 404)
@@ -82,7 +82,7 @@ class Limits:
 
     @classmethod
     def of_compilation(cls, size: int) -> Limits:
-        """Limits that suffice to compile a well-formed module of `size` bytes."""
+        """Return limits that suffice to compile a well-formed module of `size` bytes."""
         cpu_seconds = 60 + 60 * (size // 1_000_000)
         return cls(
             cpu_seconds=cpu_seconds,
@@ -99,7 +99,7 @@ def perform(
     trusted: bool,
     limits: Limits | None = None,
 ) -> Any:
-    """An operation of `lowering.module_operations` on a module.
+    """Perform an operation of `lowering.module_operations` on a module.
 
     Args:
         trusted: perform it in this process, which a malformed module may end.
@@ -131,7 +131,7 @@ def perform(
 
 
 def _ending_words(ending: dict[str, Any], limits: Limits) -> str:
-    """The reason for a missing reply; empty where there is one."""
+    """Explain a missing reply; return "" if there is one."""
     number, said = ending["signal"], ending["said"]
     if ending["ending"] == "late":
         return f"it took longer than {limits.wall_seconds:g} s; {HELP}"
@@ -181,7 +181,7 @@ class ReadingProcess:
         self._messages: Any = None
 
     def ask(self, request: bytes, module: bytes, seconds: float) -> tuple[bytes, dict[str, Any]]:
-        """The reply, and the end of the fork that wrote it.
+        """Send a request, and return the reply and the end of the fork that wrote it.
 
         Raises:
             MlirDiagnosticError: the process itself ended, or did not answer within `seconds`.
@@ -291,7 +291,7 @@ class ReadingProcess:
 
 
 def last_words(data: bytes) -> str:
-    r"""The last line that a process wrote on standard error, without a stack trace.
+    r"""Return the last line that a process wrote on standard error, without a stack trace.
 
     >>> last_words(b"F0000 Check failed: n >= 0\n*** SIGABRT ***\n    @ 0x7f00 main\n")
     'F0000 Check failed: n >= 0'

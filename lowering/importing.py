@@ -53,7 +53,7 @@ deprecated ones.
 MOST_EXTENTS = 16
 """The most elements of an argument that may be extents."""
 OLDER_FORM = "failed to satisfy constraint: i64 dense array attribute"
-"""What MLIR says of text from before 2024, whose lists are tensors; `lowering.syntax` reads both."""
+"""Maximum length of a module's text that is kept with its program, in characters."""
 LARGEST_ORIGIN = 1 << 24
 """Characters of the largest module whose text is kept with its program."""
 
@@ -196,7 +196,7 @@ def import_stablehlo(
 _OWN_READER = re.compile(
     r'!quant\.|(?<![@"\w.])(?:check\.expect_|interpreter\.probe)|"(?:check\.expect_\w+|interpreter\.probe)"\s*\('
 )
-"""What is read without MLIR: it prints scales of quantised types with seven digits, and jaxlib lacks the dialects of the
+"""Text that is read without MLIR: it prints quantisation scales with seven digits, and jaxlib lacks the dialects of the
 reference interpreter."""
 
 
@@ -342,7 +342,7 @@ def _contents(module: Any, trusted: bool, has_mlir: bool) -> str | bytes:
 
 
 def _is_path(text: str) -> bool:
-    """Whether a string is a file's name and no program, which has braces."""
+    """Return whether a string is a file's name and no program, which has braces."""
     if "\n" in text or "{" in text:
         return False
     return text.endswith((".mlir", ".mlirbc", ".jax")) or os.path.isfile(text)
@@ -473,7 +473,7 @@ def _leaves(extent: Any) -> set[Any]:
 
 
 def _may_be_extents(spec: Type) -> bool:
-    """Whether a type that the module declares is of few integers, whose number is known."""
+    """Return whether a type that the module declares is of few integers, whose number is known."""
     if isinstance(spec, ForeignType):
         return False
     is_small = spec.rank <= 1 and spec.is_static and spec.size <= MOST_EXTENTS

@@ -1,4 +1,4 @@
-"""How StableHLO writes constants: exactly, in every dtype and size.
+"""Constants in StableHLO's notation: exact, in every dtype and size.
 
 Floats are written with enough digits to round-trip; values without decimals (infinities, NaN and
 its payload) as the bit pattern. Beyond a few elements the whole tensor is one hexadecimal string.
@@ -20,7 +20,7 @@ LONGEST_LIST = 32
 
 
 def dense(array: Any) -> str:
-    """The `dense<...>` literal of a NumPy array, without its type.
+    """Write the `dense<...>` literal of a NumPy array, without its type.
 
     Bool arrays beyond `LONGEST_LIST` elements have no hexadecimal form that every MLIR reads; the
     writer converts them from ui8 instead.
@@ -42,7 +42,7 @@ def dense(array: Any) -> str:
 
 
 def _little_endian(array: Any) -> bytes:
-    """The elements of an array; integers of less than a byte are in its low bits, and the others are 0."""
+    """Encode the elements of an array; an integer of less than a byte is in the low bits of a byte."""
     dtype = DType.of(array.dtype)
     if dtype.is_integer and dtype.is_narrow:
         return (array.view(np.uint8) & np.uint8((1 << dtype.bits) - 1)).tobytes()
@@ -50,7 +50,7 @@ def _little_endian(array: Any) -> bytes:
 
 
 def quoted(text: str) -> str:
-    r"""A string attribute, with bytes that are not printable ASCII escaped.
+    r"""Quote a string attribute, with bytes that are not printable ASCII escaped.
 
     >>> print(quoted('say "hi"'))
     "say \22hi\22"
@@ -63,12 +63,12 @@ def quoted(text: str) -> str:
 
 
 def is_splat(array: Any) -> bool:
-    """True when every element has the bits of the first."""
+    """Return whether every element has the bits of the first."""
     return array.tobytes() == array.ravel()[:1].tobytes() * array.size
 
 
 def _nested(array: Any, dtype: DType) -> str:
-    """Brackets around brackets, innermost axis last, built by joining from the inside out."""
+    """Write nested brackets, innermost axis last, by joining from the inside out."""
     parts = [_element(value, dtype) for value in array.ravel()]
     for extent in reversed(array.shape):
         parts = [

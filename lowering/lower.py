@@ -41,7 +41,7 @@ def lower_to_stablehlo(
     annotate: bool = False,
     partitioning: Partitioning | None = None,
 ) -> StableHloModule:
-    """The program as a StableHLO module; needs no jaxlib.
+    """Lower a program to a StableHLO module; needs no jaxlib.
 
     Args:
         program: the result of `tenferro.compile`.
@@ -186,7 +186,7 @@ def _passed(spec: TensorSpec, order: str) -> TensorSpec:
 
 
 def _turned(writer: Writer, values: Sequence[Value], orders: Sequence[str]) -> list[Value]:
-    """The values, with reversed axes where the order is "F"."""
+    """Reverse the axes of the values whose order is "F"."""
     return [
         writer.transpose(value, range(value.rank)[::-1]) if order == "F" else value
         for value, order in zip(values, orders, strict=True)

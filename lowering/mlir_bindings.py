@@ -39,7 +39,7 @@ __all__ = [
 ]
 
 MAGIC = b"ML\xefR"
-"""How MLIR's bytecode begins."""
+"""First bytes of MLIR's bytecode."""
 WINDOWS = ("week4", "week12", "minimum", "current")
 
 
@@ -53,7 +53,7 @@ class MlirDiagnosticError(TenferroError, ValueError):
 
 
 def is_jaxlib_installed() -> bool:
-    """Whether jaxlib can be imported."""
+    """Return whether jaxlib can be imported."""
     try:
         return find_spec("jaxlib") is not None
     except (ImportError, ValueError):  # because an import may be blocked
@@ -61,7 +61,7 @@ def is_jaxlib_installed() -> bool:
 
 
 def jaxlib_modules() -> Any:
-    """jaxlib.mlir's modules.
+    """Import the modules of `jaxlib.mlir`.
 
     Raises:
         ImportError: jaxlib is not installed; the message names the extra.
@@ -80,7 +80,7 @@ def jaxlib_modules() -> Any:
 
 @cache
 def context() -> Any:
-    """One context per process, with the dialects that modules use."""
+    """Create the context of this process, with the dialects that modules use."""
     ir, _, extension, chlo, _, stablehlo, sdy = jaxlib_modules()
     registry = ir.DialectRegistry()
     extension.register_dialects(registry)
@@ -94,7 +94,7 @@ def context() -> Any:
 
 
 def parsed(text: str | bytes) -> Any:
-    """MLIR's module, verified.
+    """Parse a module by MLIR, and verify it.
 
     Raises:
         MlirDiagnosticError: with MLIR's messages and places.
@@ -133,7 +133,7 @@ def compile_for_trial(text: str, options: str, devices: int) -> None:
 
 
 def _refused(error: Any) -> MlirDiagnosticError:
-    """MLIR's error as ours."""
+    """Convert MLIR's error to ours."""
     return MlirDiagnosticError(
         [(item.message, str(item.location)) for item in error.error_diagnostics]
     )
@@ -150,7 +150,7 @@ def parse_and_verify(text: str | bytes) -> None:
 
 
 def bytecode(text: str | bytes) -> bytes:
-    """The module as MLIR bytecode."""
+    """Convert the module to MLIR bytecode."""
     module = parsed(text)
     buffer = io.BytesIO()
     with context():
@@ -159,7 +159,7 @@ def bytecode(text: str | bytes) -> bytes:
 
 
 def portable_artifact(text: str | bytes, target_version: str | None = None) -> bytes:
-    """The module as a StableHLO portable artifact.
+    """Convert the module to a StableHLO portable artifact.
 
     Args:
         target_version: a version such as "1.8.0", or a window: "week4", "week12", "minimum",
@@ -175,7 +175,7 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
         with context():
             if "sdy.mesh" in str(module):
                 return _mixed_artifact(module, version)
-            # It turns the module into VHLO in place, which is why it gets one of its own.
+            # It converts the module to VHLO in place, so it gets a separate one.
             return bytes(stablehlo.serialize_portable_artifact(module, version))
     except UnsupportedError:
         raise
@@ -189,7 +189,7 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
 
 
 def _mixed_artifact(module: Any, target: str) -> bytes:
-    """StableHLO in its versioned form, Shardy, which has none, as it is."""
+    """Convert StableHLO to its versioned form; Shardy, which has none, is unchanged."""
     from jaxlib import _jax, version  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
 
     try:
@@ -202,7 +202,7 @@ def _mixed_artifact(module: Any, target: str) -> bytes:
 
 
 def artifact_version(name: str | None) -> str:
-    """The version of StableHLO of a window; a version is itself."""
+    """Return the version of StableHLO of a window; a version is returned as it is."""
     stablehlo = jaxlib_modules()[5]
     name = "week12" if name is None else name
     if name == "current":
@@ -217,7 +217,7 @@ def artifact_version(name: str | None) -> str:
 
 
 def deserialize_portable_artifact(artifact: bytes) -> str:
-    """The text of a portable artifact.
+    """Convert a portable artifact to text.
 
     Raises:
         MlirDiagnosticError: bytes that are none, or of a version too new.
@@ -247,7 +247,7 @@ def _register_passes() -> None:
 
 
 def _rewritten(text: str, pipeline: str) -> str:
-    """The text after passes.
+    """Run passes on the text.
 
     Raises:
         MlirDiagnosticError: a pass refuses the module.
@@ -264,7 +264,7 @@ def _rewritten(text: str, pipeline: str) -> str:
 
 
 def canonical(text: str) -> str:
-    """The text without CHLO, deprecated operations, and shapes as operands where these are constants.
+    """Remove CHLO, deprecated operations, and constant shape operands from the text.
 
     Raises:
         MlirDiagnosticError: a pass refuses the module.
@@ -277,14 +277,14 @@ def canonical(text: str) -> str:
 
 
 def legalize_chlo(text: str) -> str:
-    """The text with CHLO ops expanded into StableHLO."""
+    """Expand CHLO ops into StableHLO."""
     return _rewritten(
         text, "builtin.module(func.func(chlo-legalize-to-stablehlo),canonicalize,cse)"
     )
 
 
 def refined(text: str, types: Sequence[str]) -> str:
-    """A module with symbolic extents for arguments of these types, every shape a number.
+    """Refine a module with symbolic extents to arguments of these types, with every shape a number.
 
     Assertions about the shapes stay, with constants as conditions.
 
@@ -299,7 +299,7 @@ def refined(text: str, types: Sequence[str]) -> str:
 
 
 def string_attribute(text: str | bytes, name: str) -> str | None:
-    """A string attribute of a module; None where it has no such attribute."""
+    """Return a string attribute of a module; None if it has no such attribute."""
     ir = jaxlib_modules()[0]
     module = parsed(text)
     with context():
@@ -308,7 +308,7 @@ def string_attribute(text: str | bytes, name: str) -> str | None:
 
 
 def evaluate(text: str, inputs: Sequence[Any]) -> list[Any]:
-    """The results of `main` by StableHLO's reference interpreter, which may end the process.
+    """Evaluate `main` by StableHLO's reference interpreter, which may end the process.
 
     Inputs and outputs are arrays of integers and of float32 and float64.
     """
@@ -330,7 +330,7 @@ def _dense(ir: Any, x: Any) -> Any:
 
 
 def main_type(text: str | bytes) -> str:
-    """The type of the function `main`; empty where there is none."""
+    """Return the type of the function `main`; empty if there is none."""
     ir = jaxlib_modules()[0]
     module = parsed(text)
     with context():
@@ -344,13 +344,13 @@ def main_type(text: str | bytes) -> str:
 
 
 def version_window() -> tuple[str, str]:
-    """The oldest and the newest version of StableHLO that artifacts are read and written in."""
+    """Return the oldest and the newest version of StableHLO of artifacts that can be read and written."""
     stablehlo = jaxlib_modules()[5]
     return stablehlo.get_minimum_version(), stablehlo.get_current_version()
 
 
 def text_of(data: bytes) -> str:
-    """The text of bytecode or of a portable artifact. Malformed bytes may end the process.
+    """Convert bytecode or a portable artifact to text. Malformed bytes may end the process.
 
     Raises:
         MlirDiagnosticError: with MLIR's messages and places.

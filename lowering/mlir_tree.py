@@ -21,7 +21,7 @@ __all__ = ["module_tree"]
 
 
 def module_tree(text: str) -> ModuleTree:
-    """The module as plain data.
+    """Convert the module to plain data.
 
     Raises:
         MlirDiagnosticError: with MLIR's messages and places.
@@ -126,7 +126,7 @@ _BLOB = re.compile(r'("[^"]*"|[\w$.]+)\s*:\s*"0x([0-9A-Fa-f]*)"')
 
 
 def _resources(text: str) -> dict[str, str]:
-    """The data behind a module's text, in hexadecimal, by name."""
+    """Return the resources after a module's text, in hexadecimal, by name."""
     start = text.rfind("{-#")
     if start < 0:
         return {}
@@ -144,7 +144,7 @@ _ELEMENTS = {element_type(dtype): dtype for dtype in DType}
 
 
 def _type(ir: Any, mlir_type: Any) -> Any:
-    """A `TensorSpec`, or the type as MLIR prints it."""
+    """Return a `TensorSpec`, or the type as MLIR prints it."""
     if isinstance(mlir_type, ir.RankedTensorType):
         ranked = ir.RankedTensorType(mlir_type)
         dtype = _ELEMENTS.get(str(ranked.element_type))
@@ -167,7 +167,7 @@ def _attributes(ir: Any, attributes: Any) -> dict[str, Any]:
 
 
 def _attribute(ir: Any, attribute: Any) -> Any:
-    """An attribute as Python data, or as MLIR prints it."""
+    """Convert an attribute to Python data, or to MLIR's print of it."""
     kind = type(attribute).__name__
     reader = _READERS.get(kind)
     if reader is not None:
@@ -188,7 +188,7 @@ def _plain(value: Any) -> Any:
 
 
 def _elements(ir: Any, attribute: Any) -> Any:
-    """An array; a splat is one element repeated without memory for each."""
+    """Convert elements to an array; a splat is one element repeated without memory for each."""
     spec = _type(ir, attribute.type)
     if isinstance(spec, ForeignType):
         if "index" in spec.text:
@@ -207,7 +207,7 @@ _NUMBER = re.compile(r"0x[0-9A-Fa-f]+|[-+]?\d+\.\d+(?:[eE][-+]?\d+)?")
 
 
 def _printed_elements(text: str, spec: TensorSpec) -> Any:
-    """Elements of dtypes without access in MLIR's Python bindings, parsed from their print."""
+    """Parse the printed elements of a dtype that MLIR's Python bindings cannot access."""
     dtype = spec.dtype.dtype
     inside = text[text.index("dense<") + 6 : text.index("> : tensor<")]
     if spec.dtype.is_narrow:
@@ -222,7 +222,7 @@ def _printed_elements(text: str, spec: TensorSpec) -> Any:
 
 
 def _parts(printed: list[str], dtype: Any) -> Any:
-    """Real numbers; printed as 0x.. they are bit patterns."""
+    """Parse real numbers; 0x.. is a bit pattern."""
     data = np.zeros(len(printed), dtype)
     bits = data.view(f"u{dtype.itemsize}")
     for i, one in enumerate(printed):

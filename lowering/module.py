@@ -21,7 +21,7 @@ __all__ = ["StableHloModule"]
 
 
 NOTEBOOK = 100_000
-"""How many characters of a module a notebook shows."""
+"""Maximum length of a module's text in a notebook, in characters."""
 
 
 @public_methods
@@ -53,7 +53,7 @@ class StableHloModule:
         return all(spec.is_static for spec in self.input_specs)
 
     def refined(self, shapes: Sequence[Sequence[int]]) -> StableHloModule:
-        """A module with symbolic extents for inputs of these shapes; a static one as it is.
+        """Refine a module with symbolic extents to inputs of these shapes; a static one is unchanged.
 
         Raises:
             ShapeError, GuardError: shapes that do not fit.
@@ -83,14 +83,14 @@ class StableHloModule:
         )
 
     def signature(self) -> str:
-        """The type of `main`, as MLIR writes it."""
+        """Return the type of `main`, as MLIR writes it."""
         inputs, outputs = (
             ", ".join(map(tensor_type, specs)) for specs in (self.input_specs, self.output_specs)
         )
         return f"({inputs}) -> {outputs if len(self.output_specs) == 1 else f'({outputs})'}"
 
     def with_attributes(self, attributes: Mapping[str, str]) -> StableHloModule:
-        """The module with string attributes of that name."""
+        """Add string attributes to the module."""
         shown = ", ".join(f"{name} = {quoted(value)}" for name, value in attributes.items())
         texts = [
             text.replace(" {\n", f" attributes {{{shown}}} {{\n", 1)
@@ -115,11 +115,11 @@ class StableHloModule:
         self._perform("verification")
 
     def bytecode(self) -> bytes:
-        """The module as MLIR bytecode."""
+        """Convert the module to MLIR bytecode."""
         return self._perform("bytecode")
 
     def portable_artifact(self, target_version: str | None = None) -> bytes:
-        """The module as a StableHLO portable artifact, readable by that version and later ones."""
+        """Convert the module to a StableHLO portable artifact, readable by that version and later ones."""
         return self._perform("portable artifact", target_version)
 
     def _perform(self, operation: str, *arguments: Any, text: str | None = None) -> Any:
@@ -129,7 +129,7 @@ class StableHloModule:
         return self.plain_text
 
     def __repr__(self) -> str:
-        """The head: type, platform and size; `print` shows the text."""
+        """Show the type, the platform and the size; `print` shows the text."""
         inputs, outputs = (
             first_of(list(map(tensor_type, specs)))
             for specs in (self.input_specs, self.output_specs)
@@ -138,7 +138,7 @@ class StableHloModule:
         return f"<StableHloModule for {self.platform}: ({inputs}) -> ({outputs}), {lines} lines>"
 
     def _repr_html_(self) -> str:
-        """The head, and the text to unfold, as far as a notebook bears it."""
+        """Show the summary, and the text to unfold, up to a limit."""
         shown, total = self.plain_text[:NOTEBOOK], len(self.plain_text)
         rest = (
             f"\n.. {total - NOTEBOOK:,} more characters; print shows all"

@@ -31,7 +31,7 @@ class ModuleOperation(NamedTuple):
 
 
 def _description(text: str, attribute: str) -> tuple[str | None, str]:
-    """A string attribute of the module, and the type of `main`."""
+    """Return a string attribute of the module, and the type of `main`."""
     return mlir_bindings.string_attribute(text, attribute), mlir_bindings.main_type(text)
 
 

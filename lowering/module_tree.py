@@ -38,7 +38,7 @@ Type = TensorSpec | ForeignType
 
 
 def has_unknown_extents(spec: Type) -> bool:
-    """Whether a type has an open extent."""
+    """Return whether a type has an open extent."""
     return "?" in spec.text if isinstance(spec, ForeignType) else not spec.is_static
 
 
@@ -50,7 +50,7 @@ class Operation:
         name: with its dialect, such as "stablehlo.add".
         operands, results: value numbers.
         types: of the results.
-        attributes: by name; defaults that the text leaves out are absent.
+        attributes: by name; defaults that the text omits are absent.
         regions: one block each.
         location: file and line as MLIR prints them.
     """
@@ -104,7 +104,7 @@ class ModuleTree:
     meshes: dict[str, str] = field(default_factory=dict)
 
     def operations(self) -> Iterator[Operation]:
-        """Every operation, those in regions too."""
+        """Yield every operation, including those in regions."""
         waiting = [function.body for function in self.functions.values()]
         while waiting:
             for operation in waiting.pop().operations:
@@ -112,10 +112,10 @@ class ModuleTree:
                 waiting += operation.regions
 
     def has_unknown_extents(self) -> bool:
-        """Whether a result has an open extent."""
+        """Return whether a result has an open extent."""
         types = [spec for operation in self.operations() for spec in operation.types]
         return any(map(has_unknown_extents, types))
 
     def operation_names(self) -> set[str]:
-        """The names of the operations that occur."""
+        """Return the names of the operations that occur."""
         return {operation.name for operation in self.operations()}

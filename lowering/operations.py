@@ -48,17 +48,17 @@ class Value:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Its extents."""
+        """The extents."""
         return self.spec.shape
 
     @property
     def dtype(self) -> DType:
-        """Its element type."""
+        """The element type."""
         return self.spec.dtype
 
     @property
     def rank(self) -> int:
-        """Its number of axes."""
+        """The number of axes."""
         return len(self.spec.shape)
 
 

@@ -125,7 +125,7 @@ class _Names:
 
 
 def _function_lines(function: Function) -> list[str]:
-    """The head, a line for each operation, the end, and the closing brace."""
+    """Write the head, a line for each operation, the end, and the closing brace."""
     body, names = function.body, _Names()
     names.name_arguments(body.arguments)
     takes = [
@@ -146,7 +146,7 @@ def _function_lines(function: Function) -> list[str]:
 
 
 def _typed(values: Sequence[Value], attributes: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The type of each value, with its attributes where it has any."""
+    """Write the type of each value, with its attributes if it has any."""
     types = [tensor_type(value.spec) for value in values]
     for index, own in enumerate(attributes):
         types[index] += f" {{{_entries(own)}}}" if own else ""
@@ -158,7 +158,7 @@ def _returned(name: str, outputs: Sequence[Value], names: _Names) -> str:
 
 
 def _line(operation: Operation, names: _Names) -> str:
-    """The text of an operation with its regions.
+    """Write an operation with its regions.
 
     Raises:
         InvalidConfigError: an operand that is no value of the function, or attributes that are missing or unknown.
@@ -181,7 +181,7 @@ _IN_LINES = frozenset({"stablehlo.reduce", "stablehlo.sort"})
 
 
 def _region(operation: Operation, region: Block, names: _Names) -> str:
-    """The text of a region: indented, in lines behind each other, or on one line."""
+    """Write a region: indented, in consecutive lines, or on one line."""
     names = _Names(names)
     names.name_arguments(region.arguments)
     takes = ", ".join([f"{names[x]}: {tensor_type(x.spec)}" for x in region.arguments])
@@ -239,7 +239,7 @@ def _select(op: Operation, names: _Names) -> str:
 
 
 def _slice(op: Operation, names: _Names) -> str:
-    """`stablehlo.slice %a [start:limit:stride, ..] : types`; a stride of 1 is left out."""
+    """`stablehlo.slice %a [start:limit:stride, ..] : types`; a stride of 1 is omitted."""
     bounds = [op.attributes[name] for name in ("start_indices", "limit_indices", "strides")]
     ranges = [
         f"{start}:{limit}" + (f":{stride}" if stride != 1 else "")
@@ -344,7 +344,7 @@ def _signature(op: Operation) -> str:
 
 
 def _bare(value: Any) -> str:
-    """An attribute of the short form: integers without their type, and words without quotation marks."""
+    """Write an attribute of the short form: integers without their type, and words without quotation marks."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return integers(value)
     return str(value).lower() if isinstance(value, bool) else str(value)
@@ -355,7 +355,7 @@ def _entries(attributes: Mapping[str, Any]) -> str:
 
 
 def _attribute(value: Any) -> str:
-    """An attribute in MLIR's notation."""
+    """Write an attribute in MLIR's notation."""
     match value:
         case bool():
             return str(value).lower()

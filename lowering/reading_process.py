@@ -135,7 +135,7 @@ def _limit(request: dict[str, Any]) -> None:
 
 
 def _data_bytes() -> int:
-    """The bytes of this process that RLIMIT_DATA already counts."""
+    """Return the bytes of this process that RLIMIT_DATA already counts."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[5]) * resource.getpagesize()
@@ -144,7 +144,7 @@ def _data_bytes() -> int:
 
 
 def _freed() -> int:
-    """The bytes by which this process is smaller than it has been at most."""
+    """Return the bytes by which this process is smaller than at its peak."""
     try:
         with open("/proc/self/status") as file:
             sizes = dict(line.split(":", 1) for line in file)
@@ -154,7 +154,7 @@ def _freed() -> int:
 
 
 def reply_of(request: dict[str, Any], module: bytes) -> bytes:
-    """The result of an operation, or its error, as bytes."""
+    """Perform an operation, and encode the result or the error as bytes."""
     operation = OPERATIONS[request["operation"]]
     error: dict[str, Any] = {}
     result = b""

@@ -26,7 +26,7 @@ __all__ = ["refusal", "refuse", "refuse_types"]
 
 
 MOST_BYTES = (1 << 63) - 1
-"""Of a value, which XLA counts in 64 bits with a sign."""
+"""Maximum size of a value, which XLA counts in signed 64-bit integers."""
 
 
 class Refused(NamedTuple):
@@ -120,7 +120,7 @@ def _without(dtype: DType) -> str:
 
 
 def refusal(op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
-    """Why an op, or a family by its id, is not lowered for a dtype on a platform; None if it is."""
+    """Return why an op, or a family by its id, is not lowered for a dtype on a platform; None if it is."""
     if isinstance(op, str):
         if not has_lowering(op, platform):
             return (

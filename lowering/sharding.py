@@ -1,4 +1,4 @@
-"""How a program is cut over a mesh of devices: partition specs, and their text in Shardy.
+"""Partition of a program over a mesh of devices: partition specs, and their text in Shardy.
 
 Source: Shardy's documentation of `sdy.mesh` and `sdy.sharding`; jax.sharding.PartitionSpec.
 """
@@ -38,7 +38,7 @@ class PartitionSpec:
             raise InvalidConfigError(f"{self}: a mesh axis cuts one axis of a tensor only")
 
     def extents(self, shape: Sequence[Any], mesh: Mapping[str, int], name: str) -> tuple[Any, ...]:
-        """The shape of each device's shard.
+        """Compute the shape of each device's shard.
 
         Raises:
             InvalidConfigError: a name that the mesh does not have.
@@ -103,7 +103,7 @@ def mesh_declaration(mesh: Sequence[tuple[str, int]]) -> str:
 
 
 def sharding_attribute(spec: PartitionSpec, rank: int) -> str:
-    """The attribute `sdy.sharding` of a tensor of that rank.
+    """Write the attribute `sdy.sharding` of a tensor of that rank.
 
     >>> sharding_attribute(PartitionSpec("x"), 2)
     '#sdy.sharding<@mesh, [{"x"}, {}]>'

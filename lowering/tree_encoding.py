@@ -22,7 +22,7 @@ __all__ = ["decoded_tree", "encoded_tree"]
 
 
 def encoded_tree(tree: ModuleTree) -> bytes:
-    """The tree as bytes."""
+    """Encode the tree as bytes."""
     encoder = _Encoder()
     functions = [
         [
@@ -41,7 +41,7 @@ def encoded_tree(tree: ModuleTree) -> bytes:
 
 
 def decoded_tree(data: bytes) -> ModuleTree:
-    """The tree that `encoded_tree` wrote.
+    """Decode the tree that `encoded_tree` wrote.
 
     Raises:
         InvalidConfigError: bytes that are none.
@@ -80,7 +80,7 @@ class _Encoder:
         self.offset = 0
 
     def block(self, block: Block) -> int:
-        """The index of a block, which is encoded later."""
+        """Return the index of a block, which is encoded later."""
         index = len(self.blocks)
         self.blocks.append(None)
         self.waiting.append((index, block))

@@ -1,4 +1,4 @@
-"""How StableHLO writes types.
+"""Types in StableHLO's notation.
 
 Source: StableHLO spec, section "Types".
 """
@@ -46,7 +46,7 @@ _ELEMENT: Mapping[DType, str] = {
 
 
 def element_type(dtype: DType) -> str:
-    """The element type's name.
+    """Return the name of the element type.
 
     >>> element_type(DType.C64), element_type(DType.U8)
     ('complex<f64>', 'ui8')
@@ -58,7 +58,7 @@ _DTYPES = {element: dtype for dtype, element in _ELEMENT.items()}
 
 
 def dtype_of_element(element: str) -> DType | None:
-    """The dtype of an element type's name; None for a type that is not among ours.
+    """Return the dtype of an element type's name; None for a type that is not among ours.
 
     >>> dtype_of_element("complex<f64>"), dtype_of_element("tf32")
     (DType.C64, None)
@@ -67,7 +67,7 @@ def dtype_of_element(element: str) -> DType | None:
 
 
 def tensor_type(spec: TensorSpec) -> str:
-    """The tensor type's name; an extent that is no number is written as a question mark.
+    """Write the tensor type; an extent that is no number is a question mark.
 
     >>> tensor_type(TensorSpec((2, "n"), "float64")), tensor_type(TensorSpec((), "bool"))
     ('tensor<2x?xf64>', 'tensor<i1>')
@@ -77,5 +77,5 @@ def tensor_type(spec: TensorSpec) -> str:
 
 
 def integers(values: Iterable[int]) -> str:
-    """A list of integers: `[1, 2]`."""
+    """Write a list of integers: `[1, 2]`."""
     return f"[{', '.join(map(str, values))}]"

@@ -33,7 +33,7 @@ __all__ = ["Value", "Writer"]
 
 
 class Writer:
-    """Collects the operations of one function or region, and the private functions that they call."""
+    """Writer of the operations of one function or region, and of the private functions that they call."""
 
     def __init__(
         self,
@@ -217,7 +217,7 @@ class Writer:
     # ---- extents that are no numbers ---------------------------------------------------------
 
     def shape(self, shape: Sequence[Any]) -> Value:
-        """A shape as a vector of int64.
+        """Write a shape as a vector of int64.
 
         Raises:
             NonStaticShapeError: a symbol that a private function cannot see.
@@ -231,7 +231,7 @@ class Writer:
         )
 
     def extent(self, extent: Any) -> Value:
-        """An extent as a scalar of int64."""
+        """Write an extent as a scalar of int64."""
         if is_static(extent):
             return self.scalar(extent, DType.I64)
         return self.reshape(self.shape((extent,)), ())
@@ -239,7 +239,7 @@ class Writer:
     # ---- constants ---------------------------------------------------------------------------
 
     def constant(self, array: Any, dtype: DType | None = None) -> Value:
-        """A constant with exactly these elements; equal ones are written once."""
+        """Write a constant with exactly these elements; equal ones are written once."""
         array = np.asarray(array, None if dtype is None else dtype.dtype)
         spec = TensorSpec.of(array.shape, DType.of(array.dtype))
         key = (spec, array.tobytes())
@@ -254,25 +254,25 @@ class Writer:
         return self.op("constant", result=spec, value=array)
 
     def full(self, number: Any, like: TensorSpec) -> Value:
-        """A constant of that type with every element `number`."""
+        """Write a constant of that type with every element `number`."""
         if not like.is_static:
             return self.broadcast(self.scalar(number, like.dtype), like.shape, ())
         return self.constant(np.full(like.shape, number, like.dtype.dtype))
 
     def scalar(self, number: Any, dtype: DType) -> Value:
-        """A rank-0 constant."""
+        """Write a rank-0 constant."""
         return self.constant(np.asarray(number).astype(dtype.dtype))
 
     # ---- operations that several families write ----------------------------------------------
 
     def convert(self, x: Value, dtype: DType) -> Value:
-        """x in another element type; x itself when it has it."""
+        """Convert x to another element type; x itself if it has it."""
         if x.dtype is dtype:
             return x
         return self.op("convert", x, result=TensorSpec.of(x.shape, dtype))
 
     def bitcast(self, x: Value, dtype: DType) -> Value:
-        """x's bits read as another element type; x itself when it has it."""
+        """Reinterpret the bits of x as another element type; x itself if it has that type."""
         if x.dtype is dtype:
             return x
         old, new = x.dtype.itemsize, dtype.itemsize
@@ -280,7 +280,7 @@ class Writer:
         return self.op("bitcast_convert", x, result=TensorSpec.of(shape, dtype))
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """x with axes permuted; permutations compose and cancel instead of piling up."""
+        """Permute the axes of x; permutations compose and cancel instead of piling up."""
         perm = tuple(perm)
         base, before = self._transposes.get(x, (x, tuple(range(x.rank))))
         whole = tuple(before[axis] for axis in perm)
@@ -292,7 +292,7 @@ class Writer:
         return value
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """x's elements, in row-major order, in another shape; a reshape of a reshape is one."""
+        """Reshape x in row-major order; a reshape of a reshape becomes a single one."""
         shape = tuple(shape)
         base = self._reshapes.get(x, x)
         if base.shape == shape:
@@ -307,7 +307,7 @@ class Writer:
         return value
 
     def broadcast(self, x: Value, shape: Sequence[int], dims: Sequence[int]) -> Value:
-        """x repeated to `shape`, its axis j becoming axis dims[j]."""
+        """Broadcast x to `shape`, with its axis j at axis dims[j]."""
         shape, dims = tuple(shape), tuple(dims)
         if shape == x.shape and dims == tuple(range(x.rank)):
             return x
@@ -333,18 +333,20 @@ class Writer:
         return self.op("slice", x, result=result, **bounds)
 
     def compare(self, direction: str, lhs: Value, rhs: Value) -> Value:
-        """The predicate `lhs direction rhs`, with the comparison type its dtype calls for."""
+        """Write the predicate `lhs direction rhs`, with the comparison type of the dtype."""
         spec = TensorSpec.of(lhs.shape, DType.Bool)
         how = {"comparison_direction": direction, "compare_type": comparison_type(lhs.dtype)}
         return self.op("compare", lhs, rhs, result=spec, **how)
 
     def select(self, pred: Value, on_true: Value, on_false: Value) -> Value:
-        """Elements of `on_true` where `pred`, else of `on_false`."""
+        """Select elements of `on_true` where `pred`, else of `on_false`."""
         return self.op("select", pred, on_true, on_false, result=on_true.spec)
 
     def iota(self, shape: Sequence[int], axis: int, dtype: DType = DType.I64) -> Value:
-        """Counts along one axis; complex ones of real counts, because XLA takes a complex iota for real
-        and ends the process at its absolute value.
+        """Write counts along one axis.
+
+        Complex counts are made of real ones, because XLA takes a complex iota for real, and its absolute value ends the
+        process.
         """
         if dtype.is_complex:
             spec = TensorSpec.of(tuple(shape), dtype)
@@ -373,7 +375,7 @@ class Writer:
 
 
 def comparison_type(dtype: DType) -> str:
-    """How StableHLO compares elements of this dtype."""
+    """Return StableHLO's `compare_type` for elements of this dtype."""
     if dtype.is_inexact:
         return "FLOAT"
     return "SIGNED" if dtype.kind == "i" else "UNSIGNED"

@@ -1,7 +1,7 @@
 """tenferro: a compiler for tensor graphs with automatic differentiation.
 
-Write a function, trace it into a graph of ops, compile it to a program, and run that one program
-natively on NumPy, or lowered to StableHLO and run through PJRT.
+Write a function, trace it into a graph of ops, and compile it to a program. The same program runs natively
+on NumPy, or is lowered to StableHLO and runs through PJRT.
 """
 
 import importlib
@@ -98,7 +98,7 @@ _LATER = {
 
 
 def _load(name: str) -> Any:
-    """A name of `_LATER`, loaded; KeyError for others."""
+    """Load a name of `_LATER`; KeyError for others."""
     path, attribute = _LATER[name]
     module = importlib.import_module(path)
     if attribute is not None:

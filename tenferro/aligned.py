@@ -13,7 +13,7 @@ ALIGNMENT = 64
 
 
 def rounded(size: int) -> int:
-    """The next multiple of the alignment.
+    """Round up to the next multiple of the alignment.
 
     >>> rounded(1), rounded(64)
     (64, 64)
@@ -22,7 +22,7 @@ def rounded(size: int) -> int:
 
 
 def aligned_bytes(size: int) -> Any:
-    """Uninitialised bytes, aligned."""
+    """Allocate uninitialised bytes, aligned."""
     raw = np.empty(size + ALIGNMENT, np.uint8)
     start = -raw.ctypes.data % ALIGNMENT
     return raw[start : start + size]

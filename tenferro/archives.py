@@ -32,7 +32,7 @@ _NO_HEADER = (ValueError, KeyError, TypeError, SyntaxError, MemoryError, Recursi
               OverflowError, tokenize.TokenError)  # fmt: skip
 """Exceptions of NumPy over a malformed header."""
 DATE = (1980, 1, 1, 0, 0, 0)
-"""Of every member, so that the same content is the same file."""
+"""Date of every member, constant so that equal contents give equal files."""
 
 
 class Header(NamedTuple):
@@ -61,7 +61,7 @@ class Archive:
         self.names = archive.namelist()
 
     def document(self, name: str) -> bytes:
-        """The bytes of a text member.
+        """Read the bytes of a text member.
 
         Raises:
             InvalidConfigError: it unpacks to more than `limit` or, without one, `RATIO` times its size.
@@ -73,7 +73,7 @@ class Archive:
         return self._archive.read(member)
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
-        """The array of a member `<name>.npy`, a fresh one in aligned memory.
+        """Read the array of a member `<name>.npy`, a fresh one in aligned memory.
 
         Raises:
             InvalidConfigError: no array, one of Python objects, or another length than it says.
@@ -86,7 +86,7 @@ class Archive:
 
 @contextmanager
 def opened_archive(file: BinaryIO, what: str, limit: int | None = None) -> Generator[Archive]:
-    """A zip file, with its unpacked size checked.
+    """Open a zip file, with its unpacked size checked.
 
     Args:
         what: the kind of file, for messages.
@@ -120,7 +120,7 @@ def opened_archive(file: BinaryIO, what: str, limit: int | None = None) -> Gener
 
 
 def array_in(file: Any, size: int, what: str) -> np.ndarray[Any, Any]:
-    """The array of an open `.npy` file of `size` bytes, a fresh one in aligned memory.
+    """Read the array of an open `.npy` file of `size` bytes, a fresh one in aligned memory.
 
     Raises:
         InvalidConfigError: no array, one of Python objects, or another length than it says.
@@ -170,7 +170,7 @@ def _elements(file: Any, header: Header, what: str) -> np.ndarray[Any, Any]:
 
 
 def _require_end(file: Any, what: str, is_whole: bool) -> None:
-    """Reading once more checks the sum that a zip file has of each member."""
+    """Require that a member ends; reading once more checks its sum in the zip file."""
     if not is_whole or file.read(1):
         raise InvalidConfigError(f"{what} has another length than it says")
 

@@ -58,7 +58,7 @@ class BlasThreads:
 
     @contextmanager
     def several(self, count: int) -> Generator[None]:
-        """A context in which it has `count` threads."""
+        """Return a context in which it has `count` threads."""
         self._enter(count)
         try:
             yield
@@ -80,7 +80,7 @@ class BlasThreads:
             self._settle()
 
     def _settle(self) -> None:
-        """The least number that somebody inside asks for, or the one before."""
+        """Set the least number of threads that a caller inside asks for, or the previous one."""
         wanted = min(self._inside, default=self._before)
         if self._threads() != wanted:
             self._set_threads(wanted)
@@ -105,7 +105,7 @@ class BlasThreads:
 
 
 def extension_spec(module: str) -> ModuleSpec | None:
-    """The spec of an extension module, without importing its parent packages; None where there is none.
+    """Return the spec of an extension module, without importing its parent packages; None if there is none.
 
     >>> extension_spec("scipy.linalg.no_such_module")
     """
@@ -117,7 +117,7 @@ def extension_spec(module: str) -> ModuleSpec | None:
 
 
 def _none(*_: int) -> int:
-    """The number of threads of a library without threads, or of an unknown one."""
+    """Return the number of threads of a library without threads, or of an unknown one."""
     return 1
 
 
@@ -127,7 +127,7 @@ SCIPYS = BlasThreads("scipy.linalg._fblas")
 
 @contextmanager
 def one_blas_thread() -> Generator[None]:
-    """A context in which the BLAS of NumPy, and of SciPy if that is imported, works with one thread each.
+    """Return a context in which the BLAS of NumPy, and of SciPy if that is imported, has one thread each.
 
     Runtimes of extensions use it around calls that are too small to be shared. It affects only OpenBLAS without
     OpenMP, as in the wheels of NumPy and SciPy.

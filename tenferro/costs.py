@@ -55,7 +55,7 @@ GROUP_COMPILATION = 40_000.0
 COMPILED = 0.25
 """Time of a compiled fused group, relative to NumPy's. `python benchmarks/costs.py COMPILED`."""
 COMPILED_REDUCTION = 0.98
-"""The same ratio of a single reduction, which reads memory about as fast as NumPy does. `python benchmarks/costs.py COMPILED_REDUCTION`."""
+"""Time of a compiled reduction, relative to NumPy's; both are bound by memory. `python benchmarks/costs.py COMPILED_REDUCTION`."""
 
 # ---- memory ---------------------------------------------------------------------------------------
 
@@ -74,7 +74,7 @@ SERIAL_BLAS = 1 << 18, 9216
 RUNS = 300
 """Number of runs in which a compilation has to be saved."""
 JIT_RUNS = 4000
-"""The same number for a block of a jitted function, whose caller asked for compiled code."""
+"""Number of runs that pay for compiling a block of a jitted function, whose caller asked for compiled code."""
 WHILE_ITERATIONS = 16
 """Number of iterations of a loop whose trip count is unknown."""
 

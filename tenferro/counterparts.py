@@ -182,7 +182,7 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
         "zero_grad": "x.clear_grad() of eager variables",
     },
 }  # fmt: skip
-"""By the namespace that is asked, and the name that is asked for; `x` is a tensor."""
+"""Counterparts by namespace and by the requested name; `x` is a tensor."""
 
 ABSENT: dict[str, str] = {
     name: reason.replace("{name}", name).replace("{set}", "x.at[index].set(values)")
@@ -253,7 +253,7 @@ def open_namespace(
 
 
 def missing_name(shown: str, name: str) -> str:
-    """The hint for a missing `name` in a namespace; empty where there is none.
+    """Return the hint for a missing `name` in a namespace; empty if there is none.
 
     >>> missing_name("tnf", "sigmoid"), missing_name("tnf", "cholesky")
     ('it is tnf.nn.sigmoid here', 'it is tnf.linalg.cholesky here')
@@ -300,7 +300,7 @@ class MissingMember:
 
 
 def is_missing(cls: type, name: str) -> bool:
-    """Whether a class has a name only to name its counterpart here."""
+    """Return whether a class has a name only to name its counterpart here."""
     return isinstance(inspect.getattr_static(cls, name, None), MissingMember)
 
 
@@ -316,7 +316,7 @@ def tell_missing_members(cls: type, names: Iterable[str], refused: Mapping[str, 
 
 
 def missing_method(shown: str, name: str) -> str:
-    """The hint for a missing `name` on a tensor of the class `shown`.
+    """Return the hint for a missing `name` on a tensor of the class `shown`.
 
     >>> missing_method("TracedTensor", "unsqueeze"), missing_method("TracedTensor", "exp")
     ('it is tnf.expand_dims(x, axis) here', 'it is tnf.exp(x) here')
@@ -331,12 +331,12 @@ def _said(counterpart: str) -> str:
 
 
 def _package() -> Any:
-    """The package, which is above this module, and is imported by the time a name is looked up in it."""
+    """Return the package, which is above this module, and is imported when a name is looked up in it."""
     return importlib.import_module("tenferro")
 
 
 def _namespaces() -> dict[str, list[str]]:
-    """The names in each public namespace, the package first; of the peers only those that are imported."""
+    """Return the names in each public namespace, the package first; peers only if they are imported."""
     package = _package()
     members = {name: getattr(package, name) for name in package.__all__}
     modules = {name: value for name, value in members.items() if isinstance(value, ModuleType)}

@@ -66,7 +66,7 @@ class TenferroError(Exception):
         return self
 
     def text(self) -> str:
-        """The message without the line."""
+        """Return the message without the line."""
         return super().__str__()
 
     def __str__(self) -> str:
@@ -198,11 +198,11 @@ class DisagreementWarning(RuntimeWarning):
 
 
 class LostDerivativeWarning(RuntimeWarning):
-    """A derivative is taken for zero where the rule of the function is not known, as in a module from a file."""
+    """A derivative is taken as zero because its rule is unavailable, as for a module read from a file."""
 
 
 class UnusableCacheWarning(RuntimeWarning):
-    """The folder that TENFERRO_CACHE_DIR names cannot be used, so that every process compiles anew."""
+    """The folder that TENFERRO_CACHE_DIR names cannot be used, and every process compiles again."""
 
 
 class MissingCellError(TenferroError, ImportError):
@@ -226,7 +226,7 @@ class MissingNameError(TenferroError, AttributeError):
         self.name = name
 
     def text(self) -> str:
-        """The message without the line."""
+        """Return the message without the line."""
         owner, name, hint = self.args
         advice = hint(owner, name)
         return f"{owner} has no {name!r}" + (f"; {advice}" if advice else "")
@@ -254,7 +254,7 @@ def show_internal_frames(show: bool = True) -> None:
 
 
 def shows_internal_frames() -> bool:
-    """Whether tracebacks hold the frames of tenferro.
+    """Return whether tracebacks hold the frames of tenferro.
 
     >>> shows_internal_frames()
     False

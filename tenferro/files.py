@@ -23,7 +23,7 @@ STALE_SECONDS = 3600
 
 @contextmanager
 def reading(path: Any) -> Generator[BinaryIO]:
-    """A regular file to read from; a pipe or a device, which might never end, is not waited for.
+    """Open a regular file to read from; a pipe or a device, which might never end, is not waited for.
 
     Raises:
         InvalidConfigError: what names no file; a folder, a pipe, a device, a socket; a name that is too long,
@@ -55,7 +55,7 @@ def reading(path: Any) -> Generator[BinaryIO]:
 
 
 def content_of(path: Any) -> bytes:
-    """Everything in a regular file.
+    """Read everything in a regular file.
 
     Raises:
         InvalidConfigError, OSError: as `reading`.
@@ -65,7 +65,7 @@ def content_of(path: Any) -> bytes:
 
 
 def target_of(path: Any) -> Path:
-    """The file that writing to `path` replaces or makes: the one that a symbolic link names, else `path` itself.
+    """Return the file that writing to `path` replaces or makes: the one that a symbolic link names, else `path` itself.
 
     Raises:
         InvalidConfigError: what names no file; a folder, a pipe, a device, a socket; a name that is too long,
@@ -97,7 +97,7 @@ def target_of(path: Any) -> Path:
 
 @contextmanager
 def replacing(path: Any, mode: int = 0o666) -> Generator[BinaryIO]:
-    """A file to write to; it replaces `path` when the block ends, and is removed if the block fails.
+    """Open a file to write to; it replaces `path` when the block ends, and is removed if the block fails.
 
     A new file has `mode` without the umask's bits; one that replaces a file has that file's mode. A symbolic
     link stays, and the file that it names is replaced. Where the system has unnamed files, a process that is killed
@@ -149,18 +149,18 @@ def unfinished_files(folder: Path, name: str | None = None) -> list[Path]:
 
 
 def _stem(name: str) -> str:
-    """The first characters of a target's name, so that an unfinished file's name is not too long."""
+    """Return the first characters of a target's name, so that an unfinished file's name is not too long."""
     return name[:40]
 
 
 def _path_beside(target: Path) -> Path:
-    """A path that no other process uses, in the target's folder."""
+    """Return a path that no other process uses, in the target's folder."""
     return target.with_name(f"{_stem(target.name)}.{secrets.token_hex(8)}.part")
 
 
 @contextmanager
 def _named(target: Path, mode: int) -> Generator[BinaryIO]:
-    """A file beside the target, which replaces it."""
+    """Open a file beside the target, which replaces it."""
     beside = _path_beside(target)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(beside, flags, mode)
@@ -187,7 +187,7 @@ def _unnamed_file(folder: Path, mode: int) -> int | None:
 
 @contextmanager
 def _unnamed(handle: int, target: Path, mode: int) -> Generator[BinaryIO]:
-    """The file of `handle`, which gets the target's name."""
+    """Open the file of `handle`, which gets the target's name."""
     try:
         with os.fdopen(os.dup(handle), "wb") as file:
             with suppress(FileNotFoundError):

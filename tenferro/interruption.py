@@ -16,7 +16,7 @@ __all__ = ["is_interruption"]
 
 
 def is_interruption(error: BaseException) -> bool:
-    """Whether a signal handler raised it, on its way through the code that was interrupted.
+    """Return whether a signal handler raised it, on its way through the code that was interrupted.
 
     A handler is called with the frame that it interrupts; or it is one that is installed now.
 
@@ -37,7 +37,7 @@ def is_interruption(error: BaseException) -> bool:
 
 
 def _is_given_its_caller(frame: FrameType) -> bool:
-    """Whether an argument is the frame that the function was called from."""
+    """Return whether an argument is the frame that the function was called from."""
     caller = frame.f_back
     if caller is None:
         return False
@@ -50,7 +50,7 @@ def _is_given_its_caller(frame: FrameType) -> bool:
 
 
 def _code_of(handler: Any) -> CodeType | None:
-    """The code of a handler that is written in Python."""
+    """Return the code of a handler that is written in Python."""
     while isinstance(handler, functools.partial):
         handler = handler.func
     handler = getattr(handler, "__func__", handler)

@@ -15,8 +15,8 @@ __all__ = ["make_private_folder", "read_private_file"]
 def make_private_folder(path: str | os.PathLike[str]) -> Path:
     """Create the folder where it does not exist; returns its path with links above it resolved.
 
-    Folders above it may be writable by a group: a folder that another user puts in its place is detected by
-    its owner, which is checked whenever a file is read.
+    Folders above it may be writable by a group. A folder that another user puts in its place is detected by its
+    owner, which is checked whenever a file is read.
 
     Raises:
         InvalidConfigError: it cannot be created; it is a link or no folder; another user owns it, or one
@@ -69,7 +69,7 @@ def _require_safe_parent(folder: Path, parent: Path) -> None:
 
 
 def read_private_file(folder: Path, name: str, largest: int) -> bytes:
-    """The content of a file, which now counts as used; no link is followed, and a pipe is not waited for.
+    """Read the content of a file, which now counts as used; no link is followed, and a pipe is not waited for.
 
     Raises:
         FileNotFoundError: there is no such file, or folder.

@@ -47,7 +47,7 @@ class Tally:
     cached: int = 0
 
     def line(self) -> str:
-        """The summary line; empty when nothing was checked."""
+        """Write the summary line; empty if nothing was checked."""
         counts = {"parity": self.parity, "gradient": self.grads, "extension": self.extensions}
         said = ", ".join(
             f"{count} {what} check{'s' if count > 1 else ''}"
@@ -100,12 +100,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A tally for this run."""
+    """Create a tally for this run."""
     config.stash[TALLY] = Tally(str(config.getoption("--tenferro-platform")))
 
 
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
-    """The summary line, where the fixtures were used, and the table of `--tenferro-watch`."""
+    """Print the summary line, if the fixtures were used, and the table of `--tenferro-watch`."""
     watch = config.getoption("--tenferro-watch")
     if watch is not None:
         verdicts = _verdicts(terminalreporter.stats)
@@ -118,7 +118,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 @pytest.fixture(scope="session")
 def tenferro_executor(pytestconfig: pytest.Config) -> Any:
-    """The `XlaExecutor` of `--tenferro-platform`; the tests that use it are skipped where jaxlib is missing."""
+    """Return the `XlaExecutor` of `--tenferro-platform`; tests that use it are skipped if jaxlib is missing."""
     pytest.importorskip("jaxlib", reason=NEEDS_JAXLIB)
     # By name, because the package of the peer is above this one, and optional.
     peer = importlib.import_module("xla_peer")
@@ -127,7 +127,7 @@ def tenferro_executor(pytestconfig: pytest.Config) -> Any:
 
 @pytest.fixture(scope="session")
 def tenferro_peer(request: pytest.FixtureRequest) -> Any:
-    """The executor of `assert_parity`: in a process of its own unless TENFERRO_ISOLATED is `off`."""
+    """Return the executor of `assert_parity`: in a process of its own unless TENFERRO_ISOLATED is `off`."""
     pytest.importorskip("jaxlib", reason=NEEDS_JAXLIB)
     isolated = importlib.import_module("xla_peer.isolated")
     if not isolated.isolated_by_default():
@@ -137,7 +137,7 @@ def tenferro_peer(request: pytest.FixtureRequest) -> Any:
 
 @pytest.fixture
 def assert_parity(request: pytest.FixtureRequest, tenferro_peer: Any) -> Callable[..., None]:
-    """A function that fails, with a short report, unless both paths agree.
+    """Return a function that fails, with a short report, unless both paths agree.
 
     Its parameters are those of `xla_peer.check_parity`; on failure a reproduction, shrunk, and the whole report are written
     to `tmp_path`. Functions of JAX are imported. XLA runs in a process of its own, so that a crash fails the test and no
@@ -191,7 +191,7 @@ def assert_parity(request: pytest.FixtureRequest, tenferro_peer: Any) -> Callabl
 
 
 def _verdicts(stats: dict[str, list[Any]]) -> dict[str, str]:
-    """The verdicts of the outputs of each test that checked parity, each once."""
+    """Return the verdicts of the outputs of each test that checked parity, each once."""
     words: dict[str, list[str]] = {}
     for reports in stats.values():
         for report in reports:
@@ -240,7 +240,7 @@ def write_watch(path: Path, verdicts: dict[str, str]) -> None:
 
 @pytest.fixture
 def check_grads(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """A function that fails unless derivatives are right, with the parameters of `tenferro.check_grads`.
+    """Return a function that fails unless derivatives are right, with the parameters of `tenferro.check_grads`.
 
     With another `--tenferro-platform` than cpu, the derivatives are run there too.
     """
@@ -260,7 +260,7 @@ def check_grads(request: pytest.FixtureRequest) -> Callable[..., None]:
 
 @pytest.fixture
 def assert_extension(request: pytest.FixtureRequest) -> Callable[..., None]:
-    """A function that fails, with the report, unless an op keeps the contract of extensions.
+    """Return a function that fails, with the report, unless an op keeps the contract of extensions.
 
     Its parameters are those of `tenferro.extension.check_extension`.
     """

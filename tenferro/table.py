@@ -8,7 +8,7 @@ __all__ = ["aligned", "first_of", "wrapped"]
 
 
 def aligned(rows: Sequence[Sequence[str]], right: int = 0) -> list[str]:
-    """One line per row, each column as wide as its widest cell.
+    """Align rows, one line each, with each column as wide as its widest cell.
 
     Args:
         right: the number of columns, from the first, that are aligned right.
@@ -29,7 +29,7 @@ def aligned(rows: Sequence[Sequence[str]], right: int = 0) -> list[str]:
 
 
 def first_of(items: Sequence[object], most: int = 4) -> str:
-    """A list in one short line.
+    """Show a list in one short line.
 
     >>> first_of(range(3)), first_of(range(20), 2)
     ('0, 1, 2', '0, 1, .. 18 more')
@@ -39,7 +39,7 @@ def first_of(items: Sequence[object], most: int = 4) -> str:
 
 
 def wrapped(items: Sequence[str], first: str, last: str, width: int = 96) -> list[str]:
-    """A list between two texts: in one line where it fits, else in as few as hold whole items.
+    """Write a list between two texts: in one line if it fits, else in as few as hold whole items.
 
     >>> wrapped(["x: f64", "y: f64"], "f(", ")")
     ['f(x: f64, y: f64)']

@@ -42,10 +42,10 @@ _ROOT = os.path.dirname(_PACKAGE)
 INTERNAL = tuple(
     os.path.join(_ROOT, name) + os.sep for name in ("tenferro", "lowering", "xla_peer")
 )
-"""Where the files of tenferro are."""
+"""Folders of tenferro's source files."""
 
 _GENERATED = "<tenferro"
-"""How the file names of generated code begin."""
+"""Prefix of the file names of generated code."""
 
 _SITE = os.path.dirname(os.path.dirname(os.path.abspath(np.__file__)))
 _LIBRARIES = (
@@ -108,7 +108,7 @@ _OF_JAX = (
 
 
 def is_refusal_of_jax(error: BaseException) -> bool:
-    """Whether JAX was called on tensors of a trace, and refused them.
+    """Return whether JAX was called on tensors of a trace, and refused them.
 
     >>> is_refusal_of_jax(TypeError("unsupported operand"))
     False
@@ -139,7 +139,7 @@ def _name_the_called(error: AxisError, called: str) -> None:
 
 
 def line_number(traceback: TracebackType) -> int:
-    """The line of a traceback's entry; the function's first where a signal's handler raised on the way into it."""
+    """Return the line of a traceback's entry; the function's first if a signal's handler raised on the way into it."""
     number: Any = traceback.tb_lineno
     return traceback.tb_frame.f_code.co_firstlineno if number is None else number
 
@@ -152,7 +152,7 @@ def _is_internal(code: CodeType, caller_is_internal: bool) -> bool:
 
 
 def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
-    """The frames that are not internal."""
+    """Return the frames that are not internal."""
     user_frames: list[TracebackType] = []
     is_internal = False
     while traceback is not None:
@@ -167,7 +167,7 @@ def _user_frames(traceback: TracebackType | None) -> TracebackType | None:
 
 
 def _ends_inside(traceback: TracebackType | None) -> bool:
-    """Whether a function of tenferro raised it.
+    """Return whether a function of tenferro raised it.
 
     Arguments that do not fit are refused in `public` itself, before there is a frame: that is the caller's error.
     """
@@ -225,7 +225,7 @@ def _in_place_of(function: Function, call: FunctionType) -> Function:
 
 
 def _nothing(*_: Any) -> None:
-    """A function that is wrapped only to compare the wrapper's code."""
+    """Do nothing; the function is wrapped only to compare the wrapper's code."""
 
 
 _BOUNDARIES = tuple(
@@ -234,7 +234,7 @@ _BOUNDARIES = tuple(
 
 
 def public_methods(cls: Class) -> Class:
-    """A class decorator: the methods that users call, operators among them, are `public`.
+    """Make the methods that users call, operators among them, `public`: a class decorator.
 
     Those that begin with one underscore or `__tenferro_`, the constructor, and hooks of Python's object
     protocol that are called all the time stay as they are.

@@ -63,7 +63,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def ledger(request: pytest.FixtureRequest) -> Passes:
-    """What this test saw pass."""
+    """Return the record of the checks that this test passed."""
     wanted = request.config.getoption("--ledger")
     return Passes(request.node.user_properties if wanted else None)
 

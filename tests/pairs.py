@@ -11,7 +11,7 @@ __all__ = ["in_turn"]
 
 
 def in_turn(first: str, cases: Iterable[Any], second: str, kinds: Sequence[Any]) -> Any:
-    """Of two parameters, each case with one of the kinds, which change from case to case; the sweep has all pairs."""
+    """Parametrize by each case of two parameters with one of the kinds, which alternate; the sweep has all pairs."""
     pairs = [
         pytest.param(case, kind, marks=[] if (number - k) % len(kinds) == 0 else [pytest.mark.sweep])
         for number, case in enumerate(cases)

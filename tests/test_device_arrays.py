@@ -16,7 +16,7 @@ from xla_peer import XlaExecutor
 
 
 class DeviceArray:
-    """What an array library on a GPU shows of itself: NumPy could convert it, by a copy."""
+    """Array on a GPU, as its library shows it: NumPy could convert it, by a copy."""
 
     shape, dtype, device = (3,), np.dtype("f4"), "cuda:0"
 
@@ -86,7 +86,7 @@ def test_jax_arrays_on_the_cpu_come_without_a_copy() -> None:
 
 
 class Producer:
-    """What gives its elements by DLPack and in no other way."""
+    """Producer that gives its elements by DLPack and in no other way."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -106,7 +106,7 @@ class ForeignDType:
 
 
 class Tensor(Producer):
-    """What a tensor of torch on the CPU shows of itself."""
+    """Tensor of torch on the CPU, as it shows itself."""
 
     dtype, shape, device = ForeignDType(), (3,), "cpu"
 

@@ -89,7 +89,7 @@ def test_every_page_is_in_one_section_of_the_site() -> None:
 
 
 def commands_of(page: str) -> list[str]:
-    """What a page tells to type into a shell: lines after `$`, and blocks of shell."""
+    """Return the shell commands of a page: lines after `$`, and blocks of shell."""
     commands: list[str] = []
     for language, block in re.findall(r"^```(\w*)\n(.*?)^```", page, re.DOTALL | re.MULTILINE):
         for line in block.splitlines():

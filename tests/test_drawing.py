@@ -28,7 +28,7 @@ PROGRAM = tnf.compile(tnf.value_and_grad(step), W, X)
 
 
 def dom(page: str, folder: Path) -> str:
-    """What a browser makes of the page."""
+    """Return the page's document as a browser builds it."""
     return shown(page, folder, "--dump-dom")
 
 
@@ -58,7 +58,7 @@ def test_the_page_is_complete_in_itself_and_safe() -> None:
 
 
 def boxes(page: str) -> dict[str, dict[str, Any]]:
-    """What a page says of each box, by its name."""
+    """Return a page's data of each box, by its name."""
     start = page.index('{"name":')
     return {box["name"]: box for box in json.JSONDecoder().raw_decode(page[start:])[0]["boxes"]}
 

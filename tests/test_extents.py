@@ -19,7 +19,7 @@ LEAVES = [*map(SymDim, NAMES), SymDim.input_axis(0, 1), SymDim.input_axis(12, 3)
 
 
 def any_dim(random: Random) -> Any:
-    """What arithmetic gives, of a few leaves and numbers."""
+    """Build a random extent by arithmetic on a few leaves and numbers."""
     dims: list[Any] = random.choices(LEAVES, k=3)
     for _ in range(random.randrange(8)):
         lhs, rhs = random.choices([*dims, random.randrange(1, 10**6), 2], k=2)

@@ -128,7 +128,7 @@ UNNAMED = getattr(os, "O_TMPFILE", 0) or -1
 
 
 def has_unnamed_files(folder: Path) -> bool:
-    """Whether the system and the folder's file system have files without a name."""
+    """Return whether the system and the folder's file system have files without a name."""
     try:
         os.close(os.open(folder, os.O_RDWR | os.O_TMPFILE))
     except (AttributeError, OSError):
@@ -364,7 +364,7 @@ def test_a_caller_sets_the_limit(program_file: Path) -> None:
 
 @contextmanager
 def bounded_memory(most: int) -> Generator[None]:
-    """What Python and NumPy hold at once in the block, beyond what they hold before, is bounded."""
+    """Bound the memory that Python and NumPy allocate in the block."""
     tracemalloc.start()
     try:
         yield

@@ -225,7 +225,6 @@ assert graph.types[y].shape == (200_000,)
 
 
 def test_an_operation_of_many_operands() -> None:
-    """In a process of its own, which a stack that overflows ends."""
     ended = subprocess.run([sys.executable, "-c", MANY_OPERANDS], check=False)
     assert ended.returncode == 0
 

@@ -26,7 +26,7 @@ from tests.samples.families import FAMILY_SAMPLES
 
 resource = pytest.importorskip("resource", reason="this system has no limits")
 SECONDS = 60.0  # which nothing comes near: an end for what has none
-"""Of processor time that one file may take."""
+"""Maximum processor time of one file, in seconds."""
 MEMORY = 1 << 30
 
 Place = tuple[str | int, ...]
@@ -64,7 +64,7 @@ def longer(value: list[Any], size: int) -> Iterator[Any]:
 
 
 def places(node: Any, path: Place = ()) -> Iterator[Place]:
-    """Where values stand in a document: of objects and lists inside each other, each of them."""
+    """Yield the places of values in a document: of objects and lists inside each other."""
     remaining = [(path, node)]
     while remaining:
         path, node = remaining.pop()
@@ -82,7 +82,7 @@ def at(document: Any, path: Place) -> Any:
 
 
 def payload_places(document: Any) -> dict[Place, Place]:
-    """Those inside payloads by their names, the first of those that differ by a number alone."""
+    """Return the places inside payloads by their names, the first of those that differ by a number alone."""
     distinct: dict[Place, Place] = {}
     for path in places(document):
         if "payload" in path[:-1]:
@@ -111,7 +111,7 @@ class File:
 
 
 def outcome(path: Path) -> str:
-    """Where reading a file and what follows ends; anything but an error of ours is raised."""
+    """Return where reading a file and its uses end; anything but an error of ours is raised."""
     steps: tuple[tuple[str, Callable[[Any], Any]], ...] = (
         ("printed", str),
         ("known", lambda program: program.fingerprint),

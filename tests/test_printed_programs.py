@@ -83,7 +83,7 @@ def test_views_are_told_by_what_shares_memory(card: Any) -> None:
 
 
 def gives_a_view(card: Any, sample: Any) -> bool:
-    """Whether a result shares memory with an operand, or is not to be written."""
+    """Return whether a result shares memory with an operand, or is not to be written."""
     inputs = [x.copy() for x in sample.inputs]
     with np.errstate(all="ignore"):
         results = KERNELS[card](sample.op, *inputs)

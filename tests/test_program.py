@@ -127,7 +127,7 @@ def test_equal_subexpressions_under_two_names_are_one() -> None:
 
 
 def assert_last_uses(program: Any) -> None:
-    """By definition: no later instruction reads it, and it is no output."""
+    """Check last uses by definition: no later instruction reads the slot, and it is no output."""
     for position, instruction in enumerate(program.instructions):
         later = {slot for i in program.instructions[position + 1 :] for slot in i.inputs}
         later |= set(program.output_slots)

@@ -26,7 +26,7 @@ EPS = {"f4": 2e-4, "f8": 1e-11, "c16": 1e-11}
 
 
 def executors(fn: Function) -> dict[str, Run]:
-    """What runs a function, by name."""
+    """Return functions that run a function, by name."""
 
     def by(executor: tnf.GraphExecutor) -> Run:
         programs: list[tnf.GraphProgram] = []

@@ -1,4 +1,4 @@
-"""How many parameters of each package say what they take: `python tools/annotations.py [PACKAGE ...]`.
+"""Count of annotated parameters of each package: `python tools/annotations.py [PACKAGE ...]`.
 
 A parameter says nothing where it has no annotation, or where the annotation is `Any` or `object`, a union with one
 of them, or an alias that stands for one of them.

@@ -1,4 +1,4 @@
-"""Headless Chromium: what draws the pictures, and what the tests look through."""
+"""Headless Chromium, which draws the pictures and shows pages to the tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLAGS = [
 
 
 def shown(page: str, folder: Path, *options: str) -> str:
-    """Return what the browser prints about a page with these options."""
+    """Return the browser's output about a page with these options."""
     source = folder / "page.html"
     source.write_text(page, "utf-8")
     command = [str(BROWSER), *FLAGS, f"--user-data-dir={folder / 'profile'}", *options, str(source)]

@@ -1,4 +1,4 @@
-"""List what is missing of every op, in all columns at once, with the files to write it in.
+"""List the missing cells of every op, in all columns at once, with the files to write them in.
 
     python tools/cells.py            of this tree
     python tools/cells.py FOLDER     of another checkout

@@ -1,4 +1,4 @@
-"""Count the representations of "a list of ops on values", and what is done with them, in the syntax tree.
+"""Count the representations of "a list of ops on values", and the operations on them, in the syntax tree.
 
     python tools/census.py            the table of this tree
     python tools/census.py FOLDER     of another checkout
@@ -83,7 +83,7 @@ def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
     for node, function in _with_functions(tree):
         if isinstance(node, ast.ClassDef):
             fields = _fields(node)
-            # Types beside an op say what it is called with, not on which values.
+            # Types beside an op are its operands' types, not the values that it is applied to.
             values = {name for name, kind in fields.items() if "TensorSpec" not in kind}
             if values & OPS and values & READS and values & WRITES:
                 yield "record", node.lineno, node.name
@@ -93,7 +93,7 @@ def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
             yield "record", node.lineno, ast.unparse(node.targets[0])
         elif isinstance(node, ast.FunctionDef):
             names = [arg.arg for arg in node.args.args if arg.arg not in ("self", "cls")]
-            # A function in a function is a cell, what a column does with one op; a protocol's is a wish.
+            # A function in a function is a cell, a column's implementation for one op; a protocol's has no body.
             if node.name in DOORS and names[:1] and names[0] in OPS and function in ("", "class"):
                 yield "door", node.lineno, node.name
         if isinstance(node, ast.For):
@@ -247,7 +247,7 @@ def _fields(node: ast.ClassDef) -> dict[str, str]:
 
 
 def _holds_records(annotation: str) -> bool:
-    """Return a sequence of records, by its annotation; what has none may be one.
+    """Return a sequence of records, by its annotation; a value without one may be one.
 
     A program is none, nor are numbers of instructions, nor rows of a table about them, nor text.
     """
@@ -261,7 +261,7 @@ def _is_record_alias(value: ast.AST) -> bool:
 
 
 def _is_list(value: ast.AST) -> bool:
-    """Return whether the loop goes over the list: not over what a comprehension makes of it."""
+    """Return whether the loop is over the list itself, not over a comprehension of it."""
     parts = [value]
     while parts:
         part = parts.pop()

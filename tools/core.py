@@ -3,10 +3,12 @@
     python -m tools.core record    run all tests, and keep the lines and the seconds of each in build/core
     python -m tools.core choose    write tests/selections/core.txt from that
 
-Recording needs Python 3.12, whose `sys.monitoring` makes it cost little. Values and derivatives of every op and every
-family of extensions are chosen, and a test of every file. After these, the tests with the most new lines a second are chosen until
-no line is new, then a test of every other function, if it takes less than a second, and then what functions have left,
-the cheapest first, while the time lasts.
+Recording needs Python 3.12, whose `sys.monitoring` makes it cheap. Tests are chosen in this order, while time is left:
+
+- values and derivatives of every op and every family of extensions, and a test of every file;
+- the tests with the most new lines per second, until no line is new;
+- a test of every other function, if it takes less than a second;
+- the remaining tests of these functions, the cheapest first.
 """
 
 from __future__ import annotations
@@ -215,7 +217,7 @@ def choose() -> int:
     recorded = Recorded(FOLDER)
     tests = {recorded.tests[number] for number in chosen_of(recorded)}
     selected = selection.named(tests, recorded.ran, share=1.0)
-    # Files of which no test passed: what they need is not here.
+    # Files of which no test passed, because a dependency is missing.
     files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
     selected |= files - {selection.file_of(test) for test in selected}
     (selection.FOLDER / "core.txt").write_text(selection.text_of(selected, COMMAND))
@@ -223,7 +225,7 @@ def choose() -> int:
 
 
 def main() -> int:
-    """Record, or choose."""
+    """Record what tests execute, or choose tests."""
     parser = argparse.ArgumentParser(prog="python -m tools.core", description=__doc__.splitlines()[0])  # fmt: skip
     parser.add_argument("what", choices=("record", "choose"))
     what, arguments = parser.parse_known_args()

@@ -100,7 +100,7 @@ class Finding(NamedTuple):
 
 
 class Prose(NamedTuple):
-    """A docstring, a comment or a paragraph: its first line, and what it documents."""
+    """A docstring, a comment or a paragraph: its first line, and the kind of object that it documents."""
 
     line: int
     owner: str
@@ -188,7 +188,7 @@ def comments(text: str, nodes: Iterable[ast.AST]) -> Iterator[Prose]:
 
 
 def paragraphs(page: str) -> Iterator[Prose]:
-    """Yield the paragraphs of a page, without code and what a tool writes between two marks."""
+    """Yield the paragraphs of a page, without code and generated text between two marks."""
 
     def blank(match: re.Match[str]) -> str:
         return "\n" * match.group().count("\n")

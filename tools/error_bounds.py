@@ -1,10 +1,10 @@
-"""Measure proven error bounds: whether anything right leaves them, how wide they are, and how many there are none of.
+"""Measure proven error bounds: whether a right result exceeds them, how wide they are, and how many are missing.
 
 python -m tools.error_bounds            measures, and writes the table of docs/parity.md
 python -m tools.error_bounds --print    measures, and prints a line for each output
 
-What is right: the definitions of all samples, XLA's results, rewrites that keep the meaning (other orders of sums and
-products, other algorithms) run natively and by XLA, and for float32 a run in float64.
+Right results are the definitions of all samples, XLA's results, and for float32 a run in float64. So are native and
+XLA runs of rewrites that keep the meaning, such as other orders of sums and products, and other algorithms.
 """
 
 from __future__ import annotations

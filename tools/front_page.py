@@ -1,4 +1,4 @@
-"""Write the parity report on README.md and docs/index.md: examples/miscompile.py, and what it prints.
+"""Write the parity report on README.md and docs/index.md: examples/miscompile.py, and its output.
 
 python tools/front_page.py
 """
@@ -17,7 +17,7 @@ BLOCK = re.compile(r"<!-- miscompile -->\n.*?<!-- end -->\n", re.DOTALL)
 
 
 def code() -> str:
-    """Return the example without its docstring, as somebody would type it."""
+    """Return the example without its docstring, as a user would type it."""
     source = EXAMPLE.read_text(encoding="utf-8").partition('"""\n\n')[2]
     before, _, after = source.partition('if __name__ == "__main__":\n')
     return before + re.sub(r"^    ", "", after, flags=re.MULTILINE)

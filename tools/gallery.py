@@ -1,4 +1,4 @@
-"""Draw docs/images/gallery: what the examples compute, as SVG.
+"""Draw docs/images/gallery: plots of the examples' results, as SVG.
 
 python tools/gallery.py [NAME ..]
 """

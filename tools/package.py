@@ -1,6 +1,6 @@
 """`make package`: a wheel and a source distribution, checked, and tried in empty environments.
 
-Each extra is installed into an environment of its own beside the wheel and nothing else, and does there what it is for;
+Each extra is installed into an environment with the wheel and nothing else, and is used there for its purpose;
 then the source distribution is installed without any. Everything is made in FOLDER and stays there.
 
 python tools/package.py FOLDER

@@ -1,6 +1,6 @@
 """Write tests/points/expected.json from the formulas, and docs/exceptional_points.md from a run of every library.
 
-`make points`. torch is left out where it is not installed, and the page says so.
+`make points`. Without torch its values are omitted, and the page says so.
 """
 
 from __future__ import annotations

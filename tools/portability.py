@@ -113,7 +113,7 @@ SINCE = frozenset({"adx", "clflushopt", "prfchw", "rdseed", "xsavec", "xsaves"})
 AVX512 = frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "clwb"})
 """LLVM's names of what Skylake's servers have beside."""
 PEER = ("tests/xla_peer/", "tests/lowering/", "tests/test_examples.py", "tests/test_documents.py")
-"""Tests that `--once` leaves out: XLA takes most of their time, and what they run natively others run."""
+"""Tests that `--once` omits: XLA takes most of their time, and other tests cover their native part."""
 SETTINGS = [
     Setting("Haswell", "haswell", "AVX2", NUMPY_AVX2, AVX2),
     Setting("Zen", "znver2", "AVX2", NUMPY_AVX2, AVX2 | SINCE),
@@ -196,7 +196,7 @@ def without_effect(
 
     Args:
         cut: features of NumPy that are disabled, or that it cannot do without.
-        here: what a process computes with; `there`, what one in the setting does.
+        here: configuration of this process; `there`, of one in the setting.
     """
     without = []
     if {*there["numpy"]} & {*cut}:

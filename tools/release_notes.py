@@ -44,7 +44,7 @@ def fragments(root: Path = ROOT) -> list[Path]:
 
 
 def problems(name: str, text: str) -> Iterator[str]:
-    """Yield what is wrong with a fragment.
+    """Yield the faults of a fragment.
 
     >>> list(problems("ad-loops.added.md", "Differentiate loops."))
     []
@@ -86,7 +86,7 @@ def version_of(root: Path = ROOT) -> str:
 
 
 def check(root: Path = ROOT) -> list[str]:
-    """Return what is wrong with the fragments, and with the places that state the version."""
+    """Return the faults of the fragments, and of the files that state the version."""
     lines = [
         line
         for path in fragments(root)

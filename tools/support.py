@@ -1,4 +1,4 @@
-"""Write the tables of docs/platforms.md that say what is supported, from what states it.
+"""Write the support tables of docs/platforms.md from their sources.
 
     python tools/support.py            write the tables
     python tools/support.py --check    end with an error where the page has others
@@ -30,7 +30,7 @@ def project() -> dict[str, Any]:
 
 
 def requirement(name: str) -> str:
-    """Return the versions of a package that pyproject.toml asks for, such as ">=2.1"."""
+    """Return the versions of a package that pyproject.toml requires, such as ">=2.1"."""
     table = project()["project"]
     lists = [table["dependencies"], *table["optional-dependencies"].values()]
     for each in (text for texts in lists for text in texts):

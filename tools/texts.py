@@ -1,4 +1,4 @@
-"""Digests of what is printed for every sample: its schedule, the Python and LLVM of it, and its lowered text.
+"""Digests of the printed texts of every sample: its schedule, the Python and LLVM of it, and its lowered text.
 
 python tools/texts.py > before.txt, change names or sentences, python tools/texts.py > after.txt, and compare the
 two: a change of names alone leaves every line as it was.

@@ -13,7 +13,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The exit status: 0 when a platform works and no installed one fails, else 1; 2 for misuse."""
+    """Run the doctor; the exit status is 0 when a platform works and no installed one fails, else 1; 2 for misuse."""
     parser = argparse.ArgumentParser(prog="python -m xla_peer")
     commands = parser.add_subparsers(dest="command", required=True)
     examine = commands.add_parser(

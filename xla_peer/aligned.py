@@ -18,7 +18,7 @@ __all__ = ["ALIGNMENT", "empty"]
 def empty(
     shape: int | Sequence[int], dtype: Any = "float64", order: Literal["C", "F"] = "C"
 ) -> np.ndarray[Any, Any]:
-    """An uninitialised array in memory aligned to 64 bytes.
+    """Allocate an uninitialised array in memory aligned to 64 bytes.
 
     Such an array, dense in C or F order, enters PJRT on the CPU without a copy. It is then shared:
     see `XlaExecutor.put` for the effect of writing to it later.

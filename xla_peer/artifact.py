@@ -34,7 +34,7 @@ class Artifact:
         bytecode: the module as a portable artifact, the content of a `.mlirbc` file.
         constants: arrays by name.
         gradient: an artifact that takes the inputs and cotangents of the float outputs, and returns
-            cotangents of the float inputs; None where it was exported without.
+            cotangents of the float inputs; None if it was exported without one.
 
     >>> import numpy as np, tenferro as tnf, xla_peer
     >>> artifact = xla_peer.export(lambda x: {"twice": x + x}, tnf.TensorSpec(("n",), "float64"))
@@ -92,7 +92,7 @@ class Artifact:
         return XlaExecutor("cpu" if "cpu" in platforms else platforms[0])
 
     def compile(self, executor: XlaExecutor | None = None, *specs: Any) -> Executable:
-        """The artifact on a device, for device arrays.
+        """Compile the artifact for device arrays on a device.
 
         Args:
             executor: the executor of the device; by default the CPU if it was exported for that, else the
@@ -146,7 +146,7 @@ class Artifact:
         return unflatten(self.manifest.out_tree, results)
 
     def call(self, *buffers: Any, executor: XlaExecutor | None = None) -> Any:
-        """Device arrays in, device arrays out; the tree that the exported function returned."""
+        """Run on device arrays, and return device arrays in the tree that the exported function returned."""
         shapes = [leaf.shape for leaf in flatten(buffers)[0]]
         return self._compiled(executor or self._default_executor, shapes)(*buffers)
 
@@ -175,7 +175,7 @@ class Artifact:
             file.write(self.module.plain_text.encode() if suffix == ".mlir" else self.bytecode)
 
     def _paths(self, path: Any) -> list[Any]:
-        """The files that `save` writes."""
+        """Return the files that `save` writes."""
         gradient = self.gradient
         return [
             path,

@@ -30,7 +30,7 @@ class CheckedProgram:
     checks: tuple[tuple[Any, str, int], ...]
 
     def verified(self, results: Sequence[Any]) -> Any:
-        """The tree of the results.
+        """Check the conditions, and return the tree of the results.
 
         Raises:
             CheckFailedError: the first check, in the order of the program, whose condition is not true.
@@ -53,7 +53,7 @@ class CheckedPrograms:
         )
 
     def of(self, program: GraphProgram) -> CheckedProgram | None:
-        """The program with the checks as results; None where it has none.
+        """Return the program with the checks as results; None if it has none.
 
         Raises:
             UnsupportedError: a check in a loop or branch.
@@ -71,7 +71,7 @@ def _is_check(op: Any) -> bool:
 
 
 def _line_of_inner_check(program: GraphProgram) -> str | None:
-    """The line of a check in a loop or branch of this program; None for none."""
+    """Return the line of a check in a loop or branch of this program; None if there is none."""
     for step in program.instructions:
         if isinstance(step.op, ControlOp) and step.op.has_effects:
             for part in step.op.parts:

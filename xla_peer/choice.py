@@ -34,8 +34,8 @@ CLOSE = 2 / 3
 class Choice:
     """A decision between both sides, made once, by their times and results on live arguments.
 
-    Native runs come first. Once they have together taken as long as a first result of `jax.jit` is estimated to take,
-    both sides run on the arguments of one call: the comparison costs at most about as much as was spent before.
+    Native runs come first. Once their total time reaches the estimated time of a first result of `jax.jit`, both sides
+    run on the arguments of one call. The comparison costs at most about as much as was spent before.
 
     Args:
         function: a JAX function.
@@ -45,8 +45,8 @@ class Choice:
         is_jax: whether results are arrays of JAX's.
 
     Attributes:
-        side: the one that runs, "native" until it is decided.
-        is_decided: whether it is.
+        side: the side that runs, "native" until the choice is made.
+        is_decided: whether the choice is made.
         reason: why.
     """
 
@@ -71,7 +71,7 @@ class Choice:
 
     @property
     def reason(self) -> str:
-        """Why this side runs."""
+        """The reason why this side runs."""
         if self.is_decided:
             return self._reason
         spent, estimate = shown_seconds(self._spent), shown_seconds(self._estimate)
@@ -130,7 +130,7 @@ class Choice:
         self.is_decided = True
 
     def _timed(self, arrays: Sequence[Any]) -> tuple[float, float]:
-        """The least seconds of a run of each side, in turns."""
+        """Time each side in alternation, and return its least seconds of a run."""
         runs = (lambda: self._run(self._program, arrays), lambda: self._jitted(arrays))
         least = [float("inf"), float("inf")]
         stop = time.perf_counter() + ROUNDS_SECONDS
@@ -146,7 +146,7 @@ class Choice:
     def _disagreement(
         self, arrays: Sequence[Any], ours: Sequence[Any], theirs: Sequence[Any]
     ) -> tuple[Side, str] | None:
-        """The side that is not wrong, and the verdict; None where rounding explains the differences."""
+        """Return the side that is not wrong, and the verdict; None if rounding explains the differences."""
         if all([is_close(np.asarray(x), np.asarray(y)) for x, y in zip(ours, theirs, strict=True)]):
             return None
         from xla_peer.parity import judge  # because most results are close
@@ -164,7 +164,7 @@ class Choice:
 
 
 def is_close(x: Any, y: Any) -> bool:
-    """Whether two arrays differ by so little that no verdict is needed."""
+    """Return whether two arrays differ by so little that no verdict is needed."""
     jax, _ = pjrt.modules()
     if not jax.numpy.issubdtype(x.dtype, jax.numpy.inexact):
         return bool(np.array_equal(x, y))

@@ -57,7 +57,7 @@ VARIABLES = (
     "LD_LIBRARY_PATH",
 )
 SECONDS = 120
-"""How long a platform may take to answer."""
+"""Maximum time in which a platform must answer, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -111,7 +111,7 @@ class DoctorReport:
         return "works" in states and states.isdisjoint(("fails", "wrong"))
 
     def to_dict(self) -> dict[str, Any]:
-        """The report as JSON can hold it."""
+        """Convert the report to JSON-compatible values."""
         return {**asdict(self), "ok": self.ok}
 
     def __repr__(self) -> str:
@@ -184,7 +184,7 @@ def _loops() -> str:
 
 
 def _others() -> list[str]:
-    """Plugins that others have installed, or that the environment names."""
+    """Return the plugins that others have installed, or that the environment names."""
     names = {point.name for point in importlib.metadata.entry_points(group="jax_plugins")}
     named = os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "")
     names |= {entry.partition(":")[0] for entry in named.split(",") if ":" in entry}
@@ -210,7 +210,7 @@ def _examined(name: str) -> PlatformReport:
 
 
 def _asked(name: str) -> dict[str, Any]:
-    """The probe's answer, or how its process ended."""
+    """Run the probe, and return its answer, or how its process ended."""
     command = [sys.executable, "-m", "xla_peer.probe", name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)

@@ -102,7 +102,7 @@ class Executable:
             self.__class__ = Executable
 
     def __call__(self, *arguments: Any) -> Any:
-        """The tree that the program's function returns, of device arrays.
+        """Run, and return device arrays in the tree that the program's function returns.
 
         Raises:
             ArityError, ShapeError, DTypeError: arguments that do not fit, by name.
@@ -117,11 +117,11 @@ class Executable:
 
     @public
     def _leaves(self, arguments: tuple[Any, ...]) -> Sequence[Any]:
-        """The checked leaves of arguments with shapes and types that are new to the dispatch."""
+        """Check and return the leaves of arguments with shapes and types that are new to the dispatch."""
         return self._checked(self._flattened(arguments))
 
     def on_leaves(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
-        """The leaves of the result for the leaves of the arguments."""
+        """Compute the leaves of the result from the leaves of the arguments."""
         if self._is_cut and any(map(pjrt.is_gone, leaves)):
             # Over several devices PJRT ends the process where it would raise on one.
             self._checked(leaves)
@@ -138,7 +138,7 @@ class Executable:
         return results
 
     def run_leaves(self, leaves: Sequence[Any], out: Sequence[Any] | None = None) -> list[Any]:
-        """NumPy arrays from NumPy arrays, row-major and of the right types: it does not check.
+        """Run on NumPy arrays, which must be row-major and of the right types: nothing is checked.
 
         Args:
             out: arrays for the results, in place of fresh ones.
@@ -165,7 +165,7 @@ class Executable:
         return leaves
 
     def _checked(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """Each leaf against its name and type, where the dispatch has not seen its like."""
+        """Check each leaf against its name and type, if the dispatch has not seen its like."""
         inputs = leaves[: len(self.input_specs)]
         named = zip(inputs, self.input_names, self.input_specs, self._shardings, strict=False)
         for leaf, name, spec, sharding in named:
@@ -208,7 +208,7 @@ class Executable:
         return {name: float(value) for name, value in costs.items()}
 
     def memory_analysis(self) -> dict[str, int]:
-        """Bytes: "argument", "output", "temporary", "alias", "generated_code"."""
+        """Return the bytes of "argument", "output", "temporary", "alias" and "generated_code"."""
         stats = self._loaded.get_compiled_memory_stats()
         names = {
             "argument": "argument_size_in_bytes",
@@ -220,7 +220,7 @@ class Executable:
         return {name: int(getattr(stats, attribute)) for name, attribute in names.items()}
 
     def optimized_hlo(self) -> str:
-        """The optimised HLO of the program, as text.
+        """Return the optimised HLO of the program, as text.
 
         Raises:
             BackendFailureError: the platform does not show it.
@@ -247,6 +247,6 @@ def _only(results: Sequence[Any]) -> Any:
 
 
 def _place(sharding: Any) -> str:
-    """The devices, and how an array is cut over several."""
+    """Name the devices, and the partition of an array over several."""
     devices = sorted(map(str, sharding.device_set))
     return devices[0] if len(devices) == 1 else str(sharding)

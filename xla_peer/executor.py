@@ -47,7 +47,7 @@ class Plan(NamedTuple):
     """The arguments and the executable of a program's last run.
 
     `program` is kept alive, so that its `id` is not reused; `seen` is whether the arguments were arrays and no
-    trees, and (shape, dtype, strides) of each leaf; `orders` is None where they are passed as they are.
+    trees, and (shape, dtype, strides) of each leaf; `orders` is None if they are passed unchanged.
     """
 
     program: GraphProgram
@@ -60,7 +60,7 @@ class Plan(NamedTuple):
 
 @public_methods
 class XlaExecutor:
-    """Lowers a program to StableHLO, compiles it once per shapes, and runs it on one device.
+    """Executor that lowers a program to StableHLO, compiles it once per set of shapes, and runs it on one device.
 
     Args:
         platform: "cpu", "cuda", "rocm", "tpu", the name of a PJRT plugin, or the path of one; "gpu" is "cuda" or
@@ -194,7 +194,7 @@ class XlaExecutor:
         if self._registrations != registration_count():
             self._compiled.at_hand.clear()
             self._registrations = registration_count()
-        # What came last has been checked; comparing with it is cheaper than hashing.
+        # The last arguments have been checked; comparing with them is cheaper than hashing.
         plan = self._compiled.at_hand.get(id(program))
         if plan is None or plan.seen != seen:
             plan = self._plan(program, arrays, seen)
@@ -221,7 +221,7 @@ class XlaExecutor:
         return cut.program.pack(list(map(pjrt.fetched, executable.on_leaves(placed))))
 
     def _plan(self, program: GraphProgram, arrays: tuple[Any, ...], seen: list[Any]) -> Plan:
-        """The plan for arguments of these shapes, dtypes and strides."""
+        """Return the plan for arguments of these shapes, dtypes and strides."""
         leaves = program.check_arguments(arrays)
         orders = [_order(leaf) for leaf in leaves]
         out = self._out_order(leaves, orders)
@@ -252,7 +252,7 @@ class XlaExecutor:
         *specs: Any,
         donate: Sequence[str] = (),
     ) -> Executable:
-        """The program on this device, for device arrays of its own types, or of `specs`.
+        """Compile the program on this device, for device arrays of its own types, or of `specs`.
 
         Args:
             specs: concrete specs, or arrays, one per input; of a program with symbols.
@@ -286,7 +286,7 @@ class XlaExecutor:
         out_tree: TreeDef | None = None,
         constants: Sequence[Any] = (),
     ) -> Executable:
-        """A module on this device; not kept in memory, but in `cache_dir`.
+        """Compile a module on this device; it is not cached in memory, but in `cache_dir`.
 
         Args:
             in_tree, out_tree: structures of arguments and result; by default one argument per input,
@@ -309,7 +309,7 @@ class XlaExecutor:
         return Executable(module, loaded, in_tree, out_tree, *places, (), specs, constants)
 
     def put(self, array: Any, *, copy: bool = True) -> Any:
-        """An array on this device.
+        """Put an array on this device.
 
         Args:
             array: a NumPy array or an object that converts to one; a device array, which is moved here from
@@ -331,7 +331,7 @@ class XlaExecutor:
         return pjrt.put(np.asarray(as_operand(array)), self.device, copy)
 
     def get(self, array: Any) -> np.ndarray[Any, Any]:
-        """A device array as a fresh NumPy array; waits until it is computed.
+        """Copy a device array to a fresh NumPy array; waits until it is computed.
 
         `numpy.asarray(array)` is a read-only view instead, without a copy on the CPU; call the array's
         `block_until_ready` before, because NumPy ends the process where the program has failed.
@@ -353,7 +353,7 @@ class XlaExecutor:
 
     @property
     def settings(self) -> LoweringSettings:
-        """What decides the text of its modules."""
+        """The settings that determine the text of its modules."""
         return LoweringSettings(
             self.platform, self.precision, self.linalg, self.extensions, self.effects
         )
@@ -374,12 +374,12 @@ class XlaExecutor:
         return Executable(module, loaded, *trees, *places, donate, specs)
 
     def _places(self, module: StableHloModule) -> tuple[list[Any], list[Any]]:
-        """This device for every input and output."""
+        """Return this device for every input and output."""
         here = pjrt.on_one(self.device)
         return [here] * len(module.input_specs), [here] * len(module.output_specs)
 
     def _loaded(self, module: StableHloModule, devices: Sequence[Any], name: str) -> Any:
-        """Compiled now, or by an earlier process."""
+        """Load an executable that was compiled by an earlier process, or compile it."""
         forking.require_own_client()
         options = pjrt.compile_options(self._client, devices, self.options, self.optimization_level)
         cache = self.compile_cache
@@ -437,11 +437,11 @@ class XlaExecutor:
     # ---- caches ------------------------------------------------------------------------------
 
     def cache_stats(self) -> CacheStats:
-        """Counts of the cache of executables in memory."""
+        """Return the statistics of the cache of executables in memory."""
         return self._compiled.stats()
 
     def compile_cache_stats(self) -> CompileCacheStats | None:
-        """Counts of the folder of executables; None without one."""
+        """Return the statistics of the folder of executables; None without one."""
         return None if self.compile_cache is None else self.compile_cache.stats()
 
     def cache_clear(self) -> None:
@@ -457,7 +457,7 @@ def _order(array: Any) -> str:
 
 
 def _blamed_line(text: str, message: str) -> str:
-    """The user's line that a message of XLA's is about; empty where none is named.
+    """Find the user's line that a message of XLA's is about; empty if none is named.
 
     XLA names a location, a custom call's target, or an instruction such as `%fft.3`.
     """

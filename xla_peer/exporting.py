@@ -98,7 +98,7 @@ def export(
     seed: int = 0,
     context: AdContext | None = None,
 ) -> Any:
-    """A program as a portable StableHLO artifact, with its names, structure and versions inside.
+    """Export a program as a portable StableHLO artifact, with its names, structure and versions inside.
 
     Args:
         fn_or_program: a program, or a function to trace on `specs`.
@@ -156,7 +156,7 @@ def export(
     }
     generator = np.random.default_rng(seed)
     cases = _cases(program, vectors, generator)
-    # What a GPU rounds in a way of its own is allowed where the artifact is for one.
+    # Rounding that only GPUs do is allowed if the artifact is for one.
     widest = next((platform for platform in platforms if platform in GPUS), "cpu")
     proof = vectors_of(program, cases, widest)
     vectors_file = write_vectors(proof, seed, versions) if cases else b""
@@ -230,7 +230,7 @@ def _require_defaults(
 def _cases(
     program: GraphProgram, vectors: int | Sequence[Sequence[Any]], generator: np.random.Generator
 ) -> list[list[Any]]:
-    """The leaves of each case's arguments."""
+    """Return the leaves of each case's arguments."""
     if isinstance(vectors, int):
         if isinstance(vectors, bool) or vectors < 0:
             raise InvalidConfigError(f"export: vectors is at least 0, got {vectors!r}")
@@ -244,9 +244,7 @@ def _pulled(
     generator: np.random.Generator,
     context: AdContext | None,
 ) -> tuple[GraphProgram, list[list[Any]]]:
-    """The program from inputs and cotangents of float outputs to cotangents of float inputs, and
-    arguments for it.
-    """
+    """Return the program of the pullback, from inputs and cotangents of float outputs, and its arguments."""
     seeded = [program.output_specs[number] for number in active(program.output_specs)]
     has_inputs = bool(active(program.input_specs))
     if not has_inputs or not seeded:
@@ -275,7 +273,7 @@ def _pulled(
 
 
 def as_program(fn_or_program: Any, specs: Sequence[Any]) -> GraphProgram:
-    """The program itself, specialised to specs if there are any, or the traced function."""
+    """Return the program itself, specialised to specs if there are any, or the traced function."""
     if not isinstance(fn_or_program, GraphProgram):
         return traced(fn_or_program, *specs)
     return fn_or_program.specialize_to(specs) if specs else fn_or_program
@@ -284,7 +282,7 @@ def as_program(fn_or_program: Any, specs: Sequence[Any]) -> GraphProgram:
 def module_for(
     program: GraphProgram, platforms: Sequence[str], precision: str, linalg: str
 ) -> tuple[StableHloModule, str]:
-    """One module for all the platforms, and whether its linear algebra is "library" or "inline".
+    """Lower to one module for all platforms, and return whether its linear algebra is "library" or "inline".
 
     Raises:
         InvalidConfigError: no platform, an unknown one, or a family that writes another text for each.
@@ -312,7 +310,7 @@ def module_for(
 
 
 def load(path: Any, *, trusted: bool = False) -> Artifact:
-    """The artifact in a file that `export` wrote.
+    """Load the artifact in a file that `export` wrote.
 
     Args:
         trusted: read it in this process, which a damaged file may end; else a separate process reads it, within

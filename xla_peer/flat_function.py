@@ -1,8 +1,8 @@
 """`FlatFunction`: a JAX function of arrays, its native program, and the functions that JAX derives from it.
 
 JAX's transformations of a native function meet one primitive, as those of a program do (`jax_primitive`). Its
-tangents, transpose and batch are JAX functions again, so that every rule that JAX states holds, and each runs
-natively: at once on arrays, and by a callback in a module that JAX compiles.
+tangents, transpose and batch are JAX functions again, so every rule that JAX states holds. Each runs natively:
+directly on arrays, and by a callback in a module that JAX compiles.
 """
 
 from __future__ import annotations
@@ -72,24 +72,24 @@ class NativeOwner:
         self._derived: BoundedCache[FlatFunction] = BoundedCache(256)
 
     def cache_stats(self) -> CacheStats:
-        """Counts of the cache of derived functions."""
+        """Return the statistics of the cache of derived functions."""
         return self._derived.stats()
 
     def cache_clear(self) -> None:
         """Forget every derived function."""
         self._derived.clear()
 
-    # ---- what the primitive asks for -------------------------------------------------------------
+    # ---- interface of the primitive -------------------------------------------------------------
 
     def output_types(self, function: FlatFunction) -> list[Any]:
-        """The types of the results, for JAX."""
+        """Return the types of the results, for JAX."""
         jax, _ = pjrt.modules()
         return [
             jax.core.ShapedArray(y.shape, y.dtype, weak_type=y.weak_type) for y in function.results
         ]
 
     def evaluate(self, function: FlatFunction, leaves: Sequence[Any]) -> list[Any]:
-        """The results on arrays, computed natively, as arrays of JAX's."""
+        """Compute the results on arrays natively, as arrays of JAX's."""
         jax, _ = pjrt.modules()
         types = zip(leaves, function.avals, strict=True)
         arrays = [np.asarray(leaf, aval.dtype) for leaf, aval in types]
@@ -124,7 +124,7 @@ class NativeOwner:
     def _of_active(
         self, function: FlatFunction, active: Sequence[bool], xs: Sequence[Any]
     ) -> Callable[..., list[Any]]:
-        """The outputs that vary, as a function of the active arguments."""
+        """Return the outputs that vary, as a function of the active arguments."""
 
         def fn(*chosen: Any) -> list[Any]:
             free = iter(chosen)
@@ -177,7 +177,7 @@ class NativeOwner:
         )
 
     def batched(self, function: FlatFunction, mask: tuple[bool, ...], size: int) -> FlatFunction:
-        """The function of `size` slices at once."""
+        """Return the function of `size` slices at once."""
         jax, _ = pjrt.modules()
         axes = [0 if here else None for here in mask]
         mapped = jax.vmap(function.fn, axes)

@@ -20,7 +20,7 @@ class Forkable(Protocol):
     """An object with state to forget in a child process."""
 
     def abandon(self) -> None:
-        """Called in the child."""
+        """Abandon the client; called in the child."""
         ...
 
 
@@ -34,7 +34,7 @@ def watch(owner: Forkable) -> None:
 
 
 def forked() -> bool:
-    """Whether this process was forked from one that had a client of PJRT's."""
+    """Return whether this process was forked from one that had a client of PJRT's."""
     return bool(_inherited)
 
 
@@ -49,7 +49,7 @@ def require_own_client() -> None:
 
 
 def refuse(*arguments: Any) -> NoReturn:
-    """The refusal in place of every call in a child."""
+    """Refuse every call in a child."""
     raise PlatformUnavailableError(
         "this process was forked from one in which PJRT was running, and PJRT's threads are not here; "
         'fork before the first XlaExecutor, or start processes with multiprocessing\'s "spawn"'

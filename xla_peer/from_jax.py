@@ -21,8 +21,7 @@ __all__ = ["from_jax", "from_jitted", "in_dtypes_of"]
 
 
 def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
-    """A function written for jax as a program: it runs on NumPy, is differentiated by tenferro's rules,
-    compared and exported.
+    """Convert a function written for jax to a program, to run on NumPy, differentiate, compare and export.
 
     Derivatives that jax states are kept: `custom_jvp`, `custom_vjp`, `stop_gradient`, custom linear solves and roots,
     and formulas of functions that jax lowers to loops. A `custom_vjp` has no forward mode; extents that are symbols,
@@ -91,7 +90,7 @@ def in_dtypes_of(types: Sequence[Any]) -> Any:
 
 
 def _typed(leaf: Any) -> Any:
-    """A leaf with shape and dtype; JAX's type of a Python number, which is weak."""
+    """Return a leaf with shape and dtype; for a Python number JAX's type, which is weak."""
     import jax  # because importing it takes long
 
     if not isinstance(leaf, bool | int | float | complex):
@@ -101,7 +100,7 @@ def _typed(leaf: Any) -> Any:
 
 
 def _shapes(types: list[TensorSpec], leaves: list[Any]) -> list[Any]:
-    """The types as jax has them, symbols in one scope; weak where the leaves are.
+    """Convert the types to JAX's, with symbols in one scope; weak if the leaves are.
 
     Raises:
         NonStaticShapeError: an extent that jax has no word for.
@@ -130,7 +129,7 @@ def _shapes(types: list[TensorSpec], leaves: list[Any]) -> list[Any]:
 
 
 def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any]]:
-    """The tree of the results, the module, and by function of the module the rules that it calls.
+    """Lower the function, and return the tree of the results, the module, and the rules of its functions.
 
     Raises:
         NonStaticShapeError: JAX cannot trace it with symbolic extents.
@@ -160,7 +159,7 @@ def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any]]:
 
 
 def _inconclusive() -> Any:
-    """The class of JAX's errors about symbolic extents; its module differs among versions."""
+    """Return the class of JAX's errors about symbolic extents; its module differs among versions."""
     import jax  # because importing it takes long
 
     errors: Any = jax.errors
@@ -170,7 +169,7 @@ def _inconclusive() -> Any:
 
 
 def _input_names(fn: Callable[..., Any], specs: tuple[Any, ...]) -> tuple[str, ...]:
-    """Each leaf by the parameter that holds it."""
+    """Name each leaf by the parameter that holds it."""
     bases = _bases(fn, len(specs))
     return tuple(
         [base + path for base, tree in zip(bases, specs, strict=True) for path in leaf_paths(tree)]
@@ -178,6 +177,6 @@ def _input_names(fn: Callable[..., Any], specs: tuple[Any, ...]) -> tuple[str, .
 
 
 def _bases(fn: Callable[..., Any], count: int) -> list[str]:
-    """Names of arguments: the function's parameters, then x0, x1, .. by position."""
+    """Name the arguments: the function's parameters, then x0, x1, .. by position."""
     names = parameter_names(fn)[:count]
     return [*names, *[f"x{i}" for i in range(len(names), count)]]

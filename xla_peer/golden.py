@@ -44,7 +44,7 @@ def golden(
     only: Iterable[str] | None = None,
     until: str | None = None,
 ) -> dict[str, Any]:
-    """The native values of all operations of a module's `main`, by the names in its text.
+    """Compute the native values of all operations of a module's `main`, by the names in its text.
 
     Regions and called functions give their results alone.
 
@@ -157,7 +157,7 @@ def _run(
 
 
 def _freeing(schedule: ExecProgram) -> ExecProgram:
-    """The schedule with each slot freed after its last use, the outputs of the program it was made for too."""
+    """Free each slot of the schedule after its last use, including outputs of the original program."""
     last_use: dict[int, int] = {}
     for number, step in enumerate(schedule.instructions):
         last_use |= dict.fromkeys((*step.output_slots, *step.input_slots), number)
@@ -174,7 +174,7 @@ def _freeing(schedule: ExecProgram) -> ExecProgram:
 
 
 def _checked(caller: str, program: GraphProgram, inputs: Sequence[Any]) -> list[Any]:
-    """The inputs as arrays.
+    """Convert the inputs to arrays.
 
     Raises:
         ArityError, ShapeError, DTypeError: they do not fit.
@@ -189,7 +189,7 @@ def _checked(caller: str, program: GraphProgram, inputs: Sequence[Any]) -> list[
 def _chosen(
     named: Sequence[NamedValue], only: Iterable[str] | None, until: str | None
 ) -> dict[int, NamedValue]:
-    """The values that are wanted, by their number."""
+    """Return the requested values, by their number."""
     known = {value.name: number for number, value in enumerate(named)}
     wanted = None if only is None else set(only)
     asked = [*sorted(wanted or ()), *([until] if until is not None else [])]
@@ -228,12 +228,12 @@ class GoldenComparison:
 
     @property
     def first(self) -> tuple[NamedValue, OutputParity] | None:
-        """The first value that is wrong; None where none is."""
+        """The first wrong value; None if there is none."""
         pairs = zip(self.values, self.outputs, strict=True)
         return next((pair for pair in pairs if pair[1].outside), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         first = self.first
         return {
             "ok": self.ok,
@@ -329,7 +329,7 @@ def _read(
     program: GraphProgram,
     named: Sequence[NamedValue],
 ) -> dict[str, Any]:
-    """The values of a dump that the module has too, in the module's types."""
+    """Read the values of a dump that the module has too, in the module's types."""
     specs = {value.name: spec for value, spec in zip(named, program.output_specs, strict=True)}
     if isinstance(dump, Mapping):
         values = {name: np.asarray(value) for name, value in dump.items() if name in specs}

@@ -34,11 +34,11 @@ def to_jax(
     linalg: str = "auto",
     context: AdContext | None = None,
 ) -> Any:
-    """The program as a function of jax arrays and tracers.
+    """Convert a program to a function of jax arrays and tracers.
 
-    It takes and returns the trees of the program. It can be jitted (and fuses with the code around it),
-    differentiated to any order by tenferro's rules, and mapped by jax.vmap: at once where every op has
-    a batch rule, else slice by slice.
+    It takes and returns the trees of the program. It can be jitted, and fuses with the code around it; it is
+    differentiated to any order by tenferro's rules. `jax.vmap` maps it at once if every op has a batch rule,
+    otherwise slice by slice.
 
     Args:
         program: one with symbols is specialised to the shapes of the arguments.
@@ -80,7 +80,7 @@ class JaxFunction:
         return f"<JaxFunction of {self.program!r:.200}>"
 
     def __call__(self, *args: Any) -> Any:
-        """The tree that the program's function returns."""
+        """Run, and return the tree that the program's function returns."""
         jax, _ = pjrt.modules()
         leaves, tree = flatten(args)
         if not agree(tree, self.program.in_tree):
@@ -102,7 +102,7 @@ class JaxFunction:
         return unflatten(self.program.out_tree, results)
 
     def cache_stats(self) -> CacheStats:
-        """Counts of the cache of derived programs."""
+        """Return the statistics of the cache of derived programs."""
         return self._derived.stats()
 
     def cache_clear(self) -> None:
@@ -118,7 +118,7 @@ class JaxFunction:
         return self._derived.get(("specialized", shapes), make)
 
     def output_types(self, program: GraphProgram) -> list[Any]:
-        """The types of the results, for JAX."""
+        """Return the types of the results, for JAX."""
         jax, _ = pjrt.modules()
         return [jax.core.ShapedArray(spec.shape, spec.dtype.dtype) for spec in program.output_specs]
 
@@ -129,7 +129,7 @@ class JaxFunction:
         return pjrt.merge_module(context, text, operands)
 
     def evaluate(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
-        """The results on arrays, outside of any jit."""
+        """Compute the results on arrays, outside of any jit."""
         jax, _ = pjrt.modules()
 
         def call(*leaves: Any) -> Any:
@@ -139,12 +139,12 @@ class JaxFunction:
         return self._derived.get(("compiled", program, rules), lambda: jax.jit(call))(*leaves)
 
     def _rules(self, program: GraphProgram, platforms: Sequence[str]) -> tuple[Any, ...]:
-        """The registered lowerings that its text depends on."""
+        """Return the registered lowerings that its text depends on."""
         places = ("library", "inline")
         return tuple([lowerings_in(program, name, at) for name in platforms for at in places])
 
     def module(self, program: GraphProgram, platforms: Sequence[str]) -> str:
-        """The program as StableHLO for these platforms."""
+        """Lower the program to StableHLO for these platforms."""
         named = tuple(name if name in PLATFORMS else "cpu" for name in platforms)
 
         def make() -> str:
@@ -206,7 +206,7 @@ class JaxFunction:
     def batched(
         self, program: GraphProgram, mask: tuple[bool, ...], size: int
     ) -> GraphProgram | None:
-        """The program of `size` slices at once; None where an op has no batch rule."""
+        """Batch the program over `size` slices; None if an op has no batch rule."""
 
         def make() -> GraphProgram | None:
             try:
@@ -218,7 +218,7 @@ class JaxFunction:
 
 
 def _flat(program: GraphProgram) -> GraphProgram:
-    """The program with tuples for trees."""
+    """Replace the program's trees by tuples."""
     from dataclasses import replace
 
     return replace(

@@ -112,7 +112,7 @@ class IsolatedExecutor:
         timeout: float = Limits().timeout,
         memory_limit: int | None = None,
     ) -> IsolatedExecutor:
-        """An executor with the settings of another, in the shared child."""
+        """Create an executor with the settings of another, in the shared child."""
         rebuild, _ = executor.__reduce__()
         options = {
             name: value
@@ -122,7 +122,7 @@ class IsolatedExecutor:
         return cls(*rebuild.args, **options, timeout=timeout, memory_limit=memory_limit)
 
     def with_options(self, options: Mapping[str, bool | int | str]) -> IsolatedExecutor:
-        """An executor with further debug options of XLA's, in the same child."""
+        """Create an executor with further debug options of XLA's, in the same child."""
         timeout, memory_limit = self.limits
         settings: dict[str, Any] = dict(self.options)
         settings["options"] = {**settings["options"], **options}
@@ -173,7 +173,7 @@ class IsolatedExecutor:
         out_tree: TreeDef | None = None,
         constants: Sequence[Any] = (),
     ) -> IsolatedModule:
-        """The module, compiled when it is first run; see `XlaExecutor.compile_module`.
+        """Return the module, which is compiled when it is first run; see `XlaExecutor.compile_module`.
 
         Args:
             in_tree, out_tree: as there, for calls with device arrays, of which a child has none.
@@ -188,7 +188,7 @@ class IsolatedExecutor:
         return IsolatedModule(self, Lowered(module, named, module.output_specs))
 
     def cache_stats(self) -> CacheStats:
-        """Counts of the cache of lowered programs."""
+        """Return the statistics of the cache of lowered programs."""
         return self._lowered.stats()
 
     def cache_clear(self) -> None:
@@ -217,7 +217,7 @@ class IsolatedModule:
         return len(self.module.text) + len(self.module.plain_text) + constants
 
     def run_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """Fresh NumPy arrays from NumPy arrays of the right types: it does not check.
+        """Run on NumPy arrays of the right types, which is not checked, and return fresh NumPy arrays.
 
         Raises:
             PeerEndedError, BackendFailureError: see `IsolatedExecutor.run`.
@@ -255,15 +255,15 @@ class IsolatedModule:
 
 
 def isolated_by_default() -> bool:
-    """Whether checks run XLA in a process of its own where the caller does not say."""
+    """Return whether checks run XLA in a process of its own where the caller does not say."""
     return os.environ.get(ISOLATED_VARIABLE) != "off"
 
 
 def isolated_peer(executor: Any, isolated: bool | None) -> Any:
-    """The executor for a check: in a process of its own unless that is not wanted.
+    """Return the executor for a check: in a process of its own unless that is not wanted.
 
     Args:
-        executor: None for the CPU; an `XlaExecutor` is mirrored, and any other executor is used as it is.
+        executor: None for the CPU; an `XlaExecutor` is mirrored, and any other executor is used unchanged.
         isolated: None takes the environment variable TENFERRO_ISOLATED, and True without it.
     """
     if isolated is None:

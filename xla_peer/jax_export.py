@@ -28,7 +28,7 @@ def export_for_jax(
     linalg: str = "inline",
     context: AdContext | None = None,
 ) -> bytes:
-    """A program for programs in jax that have no tenferro: jax's serialisation, gradients included.
+    """Export a program for programs in jax that have no tenferro: jax's serialisation, gradients included.
 
     `jax.export.deserialize(bytes).call` takes and returns the program's trees, and can be jitted and
     differentiated `vjp_order` times, in jax's convention.

@@ -1,8 +1,7 @@
 """The primitive of JAX's that stands for "this program, on these arrays".
 
-Its derivatives are primitives of the same kind on derived programs, so that every transformation of JAX's can be
-applied again to the result. What a program is, how it is evaluated and lowered, and what is derived from it is the
-owner's matter.
+Its derivatives are primitives of the same kind on derived programs, so every transformation of JAX can be applied
+again to the result. The owner of a program defines its evaluation, its lowering and its derived programs.
 
 Relies on jax.extend.core.Primitive, and on jax.interpreters' ad, batching and mlir.
 """
@@ -19,21 +18,21 @@ __all__ = ["Owner", "program_primitive"]
 
 
 class Owner(Protocol):
-    """The owner of what the primitive calls, and of the programs, or functions, derived from it.
+    """Owner of the programs, or functions, that the primitive calls, and of those derived from them.
 
     Derived ones are of one kind with the `program` that they are derived from, which has a hash.
     """
 
     def evaluate(self, program: Any, leaves: Sequence[Any]) -> Any:
-        """The results on arrays, outside of any jit."""
+        """Compute the results on arrays, outside of any jit."""
         ...
 
     def output_types(self, program: Any) -> list[Any]:
-        """The types of the results, for JAX."""
+        """Return the types of the results, for JAX."""
         ...
 
     def lower(self, context: Any, program: Any, operands: Sequence[Any]) -> Any:
-        """The results in the module that JAX is lowering."""
+        """Lower the call into the module that JAX is lowering."""
         ...
 
     def tangents(self, program: Any, active: tuple[bool, ...]) -> Any:
@@ -45,13 +44,13 @@ class Owner(Protocol):
         ...
 
     def batched(self, program: Any, mask: tuple[bool, ...], size: int) -> Any:
-        """The program of `size` slices at once; None where an op has no batch rule."""
+        """Batch the program over `size` slices; None if an op has no batch rule."""
         ...
 
 
 @cache
 def program_primitive() -> Any:
-    """The primitive, with its rules; there is one, because jax compares primitives by identity."""
+    """Create the primitive, with its rules; there is one, because jax compares primitives by identity."""
     jax, _ = pjrt.modules()
     from jax.extend.core import Primitive
     from jax.interpreters import ad, batching, mlir

@@ -2,8 +2,8 @@
 
 `custom_jvp`, `custom_vjp`, custom linear solves and `stop_gradient` are in no StableHLO, and some functions that JAX
 differentiates by a formula are lowered to loops. So each such call in a function's jaxpr becomes a call of a private
-function of the module. Reading the module marks the results of that function, and differentiation asks the mark: it
-lets JAX trace the tangent, or the pullback, of the original call, and imports that.
+function of the module. Reading the module marks the results of that function. To differentiate, the mark lets JAX
+trace the tangent, or the pullback, of the original call, and imports it.
 
 JAX's convention for complex cotangents is the transpose, tenferro's the adjoint: J^H y_bar = conj(J^T conj(y_bar)).
 
@@ -26,7 +26,7 @@ from xla_peer import pjrt
 __all__ = ["JaxRule", "LostRule", "with_rules"]
 
 FUNCTION = "tenferro_rule_"
-"""How the names of the private functions begin."""
+"""Prefix of the names of the private functions."""
 
 RULES: Mapping[str, str] = {
     "custom_jvp_call": "custom_jvp",
@@ -49,7 +49,7 @@ Import = Callable[..., GraphProgram]
 
 
 def with_rules(jaxpr: Any, import_: Import) -> tuple[Any, dict[str, Any]]:
-    """The jaxpr with each call that has a rule in a function of its own, and the makers of marks by function.
+    """Put each call that has a rule in a function of its own, and return the makers of marks by function.
 
     Args:
         jaxpr: closed.
@@ -76,12 +76,12 @@ class _Rewriting:
         self._core = core
 
     def closed(self, jaxpr: Any) -> Any:
-        """A closed jaxpr, rewritten."""
+        """Rewrite a closed jaxpr."""
         open_ = self.open(jaxpr.jaxpr)
         return jaxpr if open_ is jaxpr.jaxpr else self._core.ClosedJaxpr(open_, jaxpr.consts)
 
     def open(self, jaxpr: Any) -> Any:
-        """A jaxpr, rewritten; the same object for the same one, because lowering is cached by it."""
+        """Rewrite a jaxpr; the same object for the same one, because lowering is cached by it."""
         if id(jaxpr) not in self._done:
             eqns = [self._equation(eqn) for eqn in jaxpr.eqns]
             is_same = all([new is eqn for new, eqn in zip(eqns, jaxpr.eqns, strict=True)])
@@ -98,7 +98,7 @@ class _Rewriting:
         return eqn.replace(params=params)
 
     def _parameter(self, value: Any) -> Any:
-        """A parameter of an equation, with the jaxprs in it rewritten."""
+        """Return a parameter of an equation, with the jaxprs in it rewritten."""
         if isinstance(value, self._core.ClosedJaxpr):
             return self.closed(value)
         if isinstance(value, self._core.Jaxpr):
@@ -110,7 +110,7 @@ class _Rewriting:
         return value
 
     def _called(self, eqn: Any, kind: str) -> Any:
-        """The equation as a call of a function that does nothing else."""
+        """Wrap the equation as a call of a function that does nothing else."""
         core = self._core
         variables = list(dict.fromkeys(_variables(core, eqn)))
         outvars = [y for y in eqn.outvars if type(y).__name__ != "DropVar"]
@@ -133,7 +133,7 @@ def _variables(core: Any, eqn: Any) -> list[Any]:
 
 
 def _shown(eqn: Any) -> str:
-    """The name of the function whose rule it is."""
+    """Return the name of the function whose rule it is."""
     if "_prim" in eqn.params:
         return type(eqn.params["_prim"]).__name__
     names = eqn.params.get("name"), getattr(eqn.params.get("call_jaxpr"), "jaxpr", None)
@@ -167,7 +167,7 @@ class JaxRule:
         self._impls = [_key_impl(self._jax, aval) for aval in avals]
 
     def call(self, *operands: Any) -> list[Any]:
-        """The call on arrays, of which some are the data of random keys."""
+        """Call the function on arrays, some of which are the data of random keys."""
         xs = [
             x if impl is None else self._jax.random.wrap_key_data(x, impl=impl)
             for x, impl in zip(operands, self._impls, strict=True)
@@ -175,13 +175,13 @@ class JaxRule:
         return self._call(*xs)
 
     def mark(self, operand_count: int, result_count: int, takes: tuple[int, ...]) -> Mark:
-        """The mark of a call: its operands, then its results, of which it names some."""
+        """Make the mark of a call: its operands, then its results, of which it names some."""
         if self.kind == "stop_gradient":
             return _Stopped(takes)
         return _RuleMark(self, operand_count, result_count, takes)
 
     def _of_active(self, xs: Sequence[Any], active: Sequence[bool], outputs: Sequence[int]) -> Any:
-        """Some outputs as a function of the active arguments."""
+        """Restrict the function to the active arguments and to some outputs."""
 
         def fn(*chosen: Any) -> list[Any]:
             free = iter(chosen)
@@ -258,7 +258,7 @@ class JaxRule:
         return self._programs.get(key, lambda: self._imported(fn, [*fixed, *bars]))
 
     def _imported(self, fn: Callable[..., Any], specs: Sequence[TensorSpec]) -> Subprogram:
-        """A derivative as JAX traces it, with the marks of the rules that it calls.
+        """Import a derivative as JAX traces it, with the marks of the rules that it calls.
 
         Raises:
             ADRuleUnsupportedError: JAX refuses to differentiate, or the extents are symbols.
@@ -278,12 +278,12 @@ class JaxRule:
         return Subprogram.of_program(program) if program.marked is None else program.marked
 
     def refusal(self, reason: str) -> ADRuleUnsupportedError:
-        """The error for a derivative that there is not."""
+        """Create the error for a missing derivative."""
         return ADRuleUnsupportedError(f"{self.kind} {self.name}: {reason}")
 
 
 def _key_impl(jax: Any, aval: Any) -> Any:
-    """The implementation of random keys of this type; None for arrays."""
+    """Return the implementation of random keys of this type; None for arrays."""
     if not jax.dtypes.issubdtype(aval.dtype, jax.dtypes.prng_key):
         return None
     seen: list[Any] = []
@@ -311,7 +311,7 @@ class _RuleMark(KeptMark):
         self.result_count = result_count
 
     def __reduce__(self) -> Any:
-        """Functions of JAX's are not pickled: what is loaded refuses to be differentiated."""
+        """Pickle no function of JAX: a loaded program refuses to be differentiated."""
         return LostRule, (f"{self.rule.kind} {self.rule.name}", self.operand_count, self.takes)
 
     @property
@@ -330,11 +330,11 @@ class _RuleMark(KeptMark):
         return tuple([position - self.operand_count for position in self.takes])
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """The operands; never the steps of the call."""
+        """Return the operands; never the steps of the call."""
         return tuple(range(self.operand_count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Tangents by JAX's rule; of a pullback, opaque until it is transposed."""
+        """Compute tangents by JAX's rule; those of a pullback are opaque until it is transposed."""
         n = self.operand_count
         active = tuple([dot is not None for dot in tangents[:n]])
         if not any(active):
@@ -352,7 +352,7 @@ class _RuleMark(KeptMark):
         return emitter.values(emitter.graph.add(pulled, (*residuals, *dots), emitter.source))
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Cotangents of linear operands: of a linear solve by JAX's rule, of others by the call's own steps."""
+        """Compute cotangents of linear operands: by JAX's rule for a linear solve, else by the call's own steps."""
         if self.rule.kind not in ("custom_linear_solve", "hi_primitive"):
             return super().transpose(emitter, inputs, linear, y_bars)
         n = self.operand_count
@@ -384,7 +384,7 @@ class _Pulled(Opaque):
         self.backward = backward
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Cotangents of the active arguments, by the pullback."""
+        """Compute cotangents of the active arguments, by the pullback."""
         residuals = [x.handle for x in inputs[: self.first_linear]]
         bars = _conjugated(emitter, y_bars, self.types)
         x_bars = self.backward.emit(emitter.graph, [*residuals, *bars], emitter.source)
@@ -394,7 +394,7 @@ class _Pulled(Opaque):
 def _conjugated(
     emitter: Any, bars: Sequence[Value | None], types: Sequence[TensorSpec]
 ) -> list[int]:
-    """The cotangents in JAX's convention, zeros for those that there are not."""
+    """Convert the cotangents to JAX's convention, with zeros for missing ones."""
     return [
         emitter.zeros(spec) if bar is None else conj(bar).handle
         for bar, spec in zip(bars, types, strict=True)
@@ -426,11 +426,11 @@ class LostRule(KeptMark):
 
     @property
     def key(self) -> Any:
-        """What it names."""
+        """The key that identifies the rule."""
         return (LostRule, self.shown, self.operand_count, self.takes)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """The operands."""
+        """Return the operands."""
         return tuple(range(self.operand_count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:

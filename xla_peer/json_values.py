@@ -15,7 +15,7 @@ __all__ = ["json_value"]
 
 
 def json_value(value: Any) -> Any:
-    """The value in dicts, lists, numbers, strings and None.
+    """Convert the value to dicts, lists, numbers, strings and None.
 
     A float that is not finite is the string "nan", "inf" or "-inf", a complex number [re, im], an array its
     nested lists, a type its printed form.

@@ -1,4 +1,4 @@
-"""Versions of jaxlib whose XLA is known to compute wrong values on CPUs, and what was reported of them."""
+"""Versions of jaxlib whose XLA is known to compute wrong values on CPUs, and the public reports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ KNOWN_FAULTS = {
     "0.11.0": "XLA computes some sums of products of rank 7 and 8 wrongly, and crashes on others "
     "(github.com/jax-ml/jax/issues/39257)",
 }
-"""By version of jaxlib, the fault of its CPU compiler with the public report; pyproject.toml excludes each of them."""
+"""Faults of jaxlib's CPU compiler with their public reports, by version; pyproject.toml excludes these versions."""
 
 
 def known_fault(platform: str) -> str:

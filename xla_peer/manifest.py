@@ -61,7 +61,7 @@ class Manifest:
     has_gradient: bool = False
 
     def to_json(self) -> str:
-        """The document.
+        """Write the document.
 
         Raises:
             UnsupportedError: a container that JSON cannot describe.
@@ -86,7 +86,7 @@ class Manifest:
 
     @classmethod
     def from_json(cls, text: str) -> Manifest:
-        """The manifest of a document.
+        """Read the manifest of a document.
 
         Raises:
             InvalidConfigError: no such document, or one of a later version.

@@ -76,7 +76,7 @@ class Mesh:
         return self.devices.size
 
     def sharding(self, spec: PartitionSpec) -> Any:
-        """The jax.sharding.NamedSharding of that spec.
+        """Return the jax.sharding.NamedSharding of that spec.
 
         Raises:
             InvalidConfigError: a mesh axis that is not there.
@@ -86,7 +86,7 @@ class Mesh:
         return pjrt.named_sharding(self.devices, self.axis_names, spec.entries)
 
     def put(self, array: Any, spec: PartitionSpec | None = None) -> Any:
-        """An array sharded over the mesh, or, without a spec, replicated.
+        """Shard an array over the mesh, or, without a spec, replicate it.
 
         With several processes each passes the whole array, which must be the same in all: they compare its
         SHA-256, about a millisecond a megabyte, by one small all-gather. A device array is copied between devices.
@@ -103,12 +103,12 @@ class Mesh:
         return self.put_checked(operand, spec)
 
     def put_checked(self, array: Any, spec: PartitionSpec) -> Any:
-        """A NumPy array that is the same in all processes, sharded over the mesh."""
+        """Shard a NumPy array that is the same in all processes over the mesh."""
         spec.extents(array.shape, self.shape, "put")
         return pjrt.put_sharded(array, self.sharding(spec))
 
     def put_local(self, array: Any, spec: PartitionSpec, shape: Sequence[int] | None = None) -> Any:
-        """An array sharded over the mesh, this process passing the part of its own devices.
+        """Shard an array over the mesh; this process passes the part of its own devices.
 
         As jax.make_array_from_process_local_data, with the dtype kept. In one process the part is the whole.
 
@@ -126,7 +126,7 @@ class Mesh:
         return whole
 
     def part_of(self, array: Any, spec: PartitionSpec, shape: Sequence[int] | None) -> Any:
-        """The array of `put_local`, before its replicas are compared."""
+        """Build the array of `put_local`, before its replicas are compared."""
         return pjrt.put_local(array, self.sharding(spec), shape)
 
     def __eq__(self, other: object) -> bool:
@@ -176,7 +176,7 @@ class PartitionedProgram:
         return Partitioning(tuple(self.mesh.shape.items()), self.in_specs, self.out_specs)
 
     def put(self, *arrays: Any) -> tuple[Any, ...]:
-        """The arguments as arrays sharded over the mesh, in the program's trees.
+        """Shard the arguments over the mesh, in the program's trees.
 
         With several processes each passes its whole arguments, the same in all; see `Mesh.put`.
 
@@ -188,7 +188,7 @@ class PartitionedProgram:
         return unflatten(self.program.in_tree, self.put_leaves(leaves))
 
     def put_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """Checked leaves as arrays cut over the mesh; compared among processes all at once."""
+        """Shard checked leaves over the mesh; processes compare them all at once."""
         named = dict(zip(self.program.input_names, leaves, strict=True))
         pjrt.require_same_in_all_processes(named, self.mesh.devices)
         return [
@@ -196,7 +196,7 @@ class PartitionedProgram:
         ]
 
     def put_local(self, *arrays: Any) -> tuple[Any, ...]:
-        """The arguments as arrays sharded over the mesh, each process passing the elements of its own devices.
+        """Shard the arguments over the mesh; each process passes the elements of its own devices.
 
         Replicated arguments are passed whole, and must be the same in all processes.
 
@@ -225,7 +225,7 @@ class PartitionedProgram:
 def partition(
     program: GraphProgram, mesh: Mesh, in_specs: Any = None, out_specs: Any = None
 ) -> PartitionedProgram:
-    """The program partitioned over a mesh: XLA's partitioner derives one program per device, and the collectives.
+    """Partition the program over a mesh: XLA's partitioner derives one program per device, and the collectives.
 
     Args:
         in_specs: a `PartitionSpec` for all arguments, or a tuple with one entry per argument, where an

@@ -79,7 +79,7 @@ def native(
     cache_dir: str | PathLike[str] | None = None,
     cache_size: int = 256,
 ) -> Any:
-    """A JAX function that runs natively: a decorator as `jax.jit` is, without XLA.
+    """Run a JAX function natively: a decorator as `jax.jit` is, without XLA.
 
     JAX traces `f` once per tree, shapes, dtypes and static values of its arguments, `from_jax` imports it, and the
     native executor runs it, compiled as `tenferro.jit` compiles. Trees are JAX's, and dtypes are those of `jax.jit`:
@@ -153,7 +153,7 @@ def native(
 
 @dataclass(frozen=True, repr=False)
 class NativeReport:
-    """What a native function has compiled.
+    """Programs that a native function has compiled.
 
     Attributes:
         name: of the function.
@@ -216,7 +216,7 @@ class _Last(NamedTuple):
     """The last call of arguments by position.
 
     Attributes:
-        types: what the program depends on of each leaf.
+        types: the part of each leaf that the program depends on.
         context: the settings of JAX.
         is_direct: whether the leaves are the program's arguments, and its results those of the function.
     """
@@ -229,7 +229,7 @@ class _Last(NamedTuple):
 
 
 def _type_of(x: Any, array_class: type | None) -> Any:
-    """What a program depends on of a leaf."""
+    """Return the part of a leaf that its program depends on."""
     if type(x) is np.ndarray:
         return (x.shape, x.dtype)
     if type(x) is array_class:
@@ -264,11 +264,11 @@ class NativeFunction(Jitted[..., Any]):
         self._trace_context = pjrt.trace_context()
         self._last: _Last | None = None
         self._gives_jax = options["results"] == "jax"
-        # Of arrays, once one is met: making one now would start JAX's backends.
+        # The class of arrays is set once one is met: making one now would start JAX's backends.
         self._array_class: Any = None
 
     def __reduce__(self) -> Any:
-        """The function and the options, or its global name: programs are traced again where it is loaded."""
+        """Pickle the function and the options, or the global name: programs are traced again where it is loaded."""
         return reduced(self, native, self._fn, **self._options)
 
     # ---- calls -----------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ class NativeFunction(Jitted[..., Any]):
             raise
 
     def _result(self, call: Call, leaves: list[Any], tree: Any) -> Any:
-        """The result of a call for which the last one's program does not serve."""
+        """Compute the result of a call that the last call's program does not fit."""
         entry = self._entry(call, leaves, tree)
         if any([isinstance(x, self._jax.core.Tracer) for x in leaves]):
             return self._inside_jax(entry, leaves)
@@ -335,7 +335,7 @@ class NativeFunction(Jitted[..., Any]):
         return self._run_entry(entry, leaves)
 
     def _class_of_arrays(self, leaves: Sequence[Any], entry: _Entry) -> Any:
-        """The class of JAX's arrays, if one is among the leaves."""
+        """Return the class of JAX's arrays, if one is among the leaves."""
         pairs = zip(leaves, entry.key_inputs, strict=True)
         arrays = [x for x, impl in pairs if impl is None and isinstance(x, self._jax.Array)]
         return type(arrays[0]) if arrays else None
@@ -364,7 +364,7 @@ class NativeFunction(Jitted[..., Any]):
         return entry.out_tree.unflatten(results)
 
     def _converted(self, leaf: Any, dtype: np.dtype[Any], is_key: bool) -> Any:
-        """A leaf as an array of the program's dtype."""
+        """Convert a leaf to an array of the program's dtype."""
         if is_traced(leaf):
             return leaf
         if is_key:
@@ -372,7 +372,7 @@ class NativeFunction(Jitted[..., Any]):
         return np.asarray(leaf, dtype)
 
     def _with_keys(self, entry: _Entry, results: Sequence[Any]) -> list[Any]:
-        """The results, with random keys where the function gives some."""
+        """Replace the data of random keys among the results by the keys."""
         wrap = self._jax.random.wrap_key_data
         return [
             y if impl is None else wrap(self._jax.numpy.asarray(y), impl=impl)
@@ -401,7 +401,7 @@ class NativeFunction(Jitted[..., Any]):
     # ---- tracing ---------------------------------------------------------------------------------
 
     def _entry(self, call: Call, leaves: list[Any], tree: Any) -> _Entry:
-        """The traced function for arguments of these types.
+        """Return the traced function for arguments of these types.
 
         Raises:
             DTypeError: an argument that is no array, by its name.
@@ -451,7 +451,7 @@ class NativeFunction(Jitted[..., Any]):
         )  # fmt: skip
 
     def _aval(self, call: Call, number: int, leaf: Any) -> Any:
-        """The type of a leaf, as `jax.jit` would have it.
+        """Return the type of a leaf, as `jax.jit` has it.
 
         Raises:
             DTypeError: it is no array.
@@ -477,7 +477,7 @@ class NativeFunction(Jitted[..., Any]):
     def _specified(
         self, call: Call, leaves: Sequence[Any], tree: Any, specs: Sequence[Any]
     ) -> list[Any]:
-        """The types that the user gave.
+        """Return the types that the user gave.
 
         Raises:
             InvalidConfigError: another tree than the arguments'.
@@ -494,7 +494,7 @@ class NativeFunction(Jitted[..., Any]):
         return wanted
 
     def _names(self, call: Call) -> list[str]:
-        """The name of each leaf, from the parameter that holds it."""
+        """Name each leaf by the parameter that holds it."""
         keystr = self._jax.tree_util.keystr
         bases = [
             self._parameters[i] if i < len(self._parameters) else f"x{i}" for i in call.positions
@@ -536,11 +536,11 @@ class NativeFunction(Jitted[..., Any]):
             chosen += [part for key, part in numbered[-1].items() if key in self._donated.names]
         return tuple(self._flatten(chosen)[0])
 
-    # ---- what it knows -----------------------------------------------------------------------------
+    # ---- inspection ---------------------------------------------------------------------------------
 
     @public
     def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
-        """The program for arguments like these, arrays or specs, with their trees."""
+        """Return the program for arguments like these, arrays or specs, with their trees."""
         call = self._call(args, kwargs)
         leaves, tree = self._flatten(call.dynamic)
         avals = [self._aval(call, number, leaf) for number, leaf in enumerate(leaves)]
@@ -557,7 +557,7 @@ class NativeFunction(Jitted[..., Any]):
 
     @public
     def report(self) -> NativeReport:
-        """What was traced, imported and compiled; printed, a line for each program.
+        """Report of what was traced, imported and compiled; printed as a line for each program.
 
         >>> import jax.numpy as jnp
         >>> double = native(lambda x: x + x)
@@ -583,7 +583,7 @@ class NativeFunction(Jitted[..., Any]):
         )
 
     def cache_stats(self) -> CacheStats:
-        """Counts of hits, misses and entries of the cache of programs."""
+        """Count hits, misses and entries of the cache of programs."""
         return self._entries.stats()
 
     def cache_clear(self) -> None:

@@ -61,7 +61,7 @@ def noticed(doing: str, done: str, wanted: bool = True) -> Generator[None]:
 
 
 def notify_once(text: str) -> None:
-    """Report on the error stream what is not empty and was not reported in this process before.
+    """Report a text on the error stream, unless it is empty or was reported in this process before.
 
     >>> notify_once("")
     """

@@ -1,7 +1,7 @@
-"""A child process that runs XLA: kept warm, and replaced where it ended.
+"""A child process that runs XLA: kept warm, and replaced when it has ended.
 
-The child imports what is needed once and forks a worker, which starts PJRT; where XLA ends the worker, the next one is
-there in a fraction of the time that importing takes.
+The child imports the needed modules once and forks a worker, which starts PJRT. If XLA ends the worker, the next one
+is ready in a fraction of the time of importing.
 
 Only text and the bytes of arrays go to and fro, because a worker's memory may be damaged. A request is a document in
 JSON and arrays, in memory that both processes map; two pipes carry its size and the answer. The child reads no
@@ -50,7 +50,7 @@ LONGEST_ANSWER = 1 << 20
 EXHAUSTED = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "bad_alloc", "Cannot allocate")
 """Words by which XLA, LLVM and the C++ runtime say that there is no memory."""
 ATTEMPTS = 3
-"""How often a request is sent to a worker that something ends before it has read it."""
+"""Number of times a request is sent to a worker that ends before it has read it."""
 STARTING = 300.0
 """Seconds that starting a child may take."""
 KEPT_BYTES = 64 << 20
@@ -161,7 +161,7 @@ class PeerProcess:
     # ---- the child -------------------------------------------------------------------------------
 
     def _started(self) -> SharedArrays:
-        """The memory shared with a worker that waits for a request.
+        """Start a worker that waits for a request, and return the memory shared with it.
 
         Raises:
             PeerEndedError: no worker can be started.
@@ -216,7 +216,7 @@ class PeerProcess:
     def _answer(
         self, mapped: int, offset: int, size: int, timeout: float, stage: str
     ) -> dict[str, Any]:
-        """Send a request that lies in the memory; gives the answer.
+        """Send a request that is in the shared memory; return the answer.
 
         Raises:
             PeerEndedError: the worker ended, or took too long.
@@ -271,7 +271,7 @@ class PeerProcess:
             self.starts += 1
 
     def _message(self, deadline: float) -> dict[str, Any]:
-        """The next message of the child.
+        """Read the next message of the child.
 
         Raises:
             EOFError: there is no child.
@@ -298,7 +298,7 @@ class PeerProcess:
         return bytes(data)
 
     def _is_readable(self, seconds: float) -> bool:
-        """Whether the child sends something within that time."""
+        """Return whether the child sends something within that time."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._streams[1], selectors.EVENT_READ)
             return bool(selector.select(max(0.0, seconds)))
@@ -307,7 +307,7 @@ class PeerProcess:
         return last_words(os.pread(self._streams[2].fileno(), 1 << 16, 0))
 
     def _lost(self, stage: str) -> PeerEndedError:
-        """The error for a child that ended itself, or answers nonsense."""
+        """Create the error for a child that ended itself, or answers nonsense."""
         process = self._process
         assert process is not None
         said = self._said()
@@ -343,7 +343,7 @@ SHARED_PROCESS = PeerProcess()
 
 
 def _ending(status: int) -> str:
-    """The name of a signal, or the status of an exit."""
+    """Name the signal, or the status of an exit."""
     if status >= 0:
         return f"exit status {status}"
     try:

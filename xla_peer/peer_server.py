@@ -64,7 +64,7 @@ def serve(requests: int, answers: int, memory: int, parent: int) -> None:
 
 
 def _waited(worker: int, parent: int) -> int | None:
-    """The status with which a worker ends, negative for a signal; None where the parent ends before."""
+    """Wait for a worker, and return its status, negative for a signal; None if the parent ends before."""
     while os.getppid() == parent:
         signal.sigtimedwait({signal.SIGCHLD}, 0.5)
         pid, status = os.waitpid(worker, os.WNOHANG)
@@ -112,7 +112,7 @@ class Server:
         self.compiled: OrderedDict[int, Executable] = OrderedDict()
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        """The answer to a request: `name`, `compile` or `run`."""
+        """Answer a request: `name`, `compile` or `run`."""
         limits = _limited(request["limit"])
         try:
             return getattr(self, f"_{request['operation']}")(request)
@@ -165,7 +165,7 @@ class Server:
 
 
 def _error(kind: str, message: str, source: str | None) -> dict[str, Any]:
-    """An answer that is an error, short enough for a message."""
+    """Create an answer that is an error, short enough for a message."""
     return {"error": {"kind": kind, "message": message[: LONGEST_ANSWER // 16], "source": source}}
 
 

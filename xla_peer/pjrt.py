@@ -74,7 +74,7 @@ _INSTALL = {
 
 @cache
 def modules() -> Any:
-    """Jax, and jax.extend.backend.
+    """Import jax, and jax.extend.backend.
 
     Raises:
         PlatformUnavailableError: jax is not installed, or cannot be loaded.
@@ -116,7 +116,7 @@ def client(name: str) -> Any:
 
 
 def named_platform(name: str, pjrt_client: Any) -> str:
-    """The platform's name; of "gpu", jax's word for several, that of the client.
+    """Return the platform's name; for "gpu", jax's word for several, that of the client.
 
     Relies on Client.platform_version, which begins with it.
     """
@@ -125,7 +125,7 @@ def named_platform(name: str, pjrt_client: Any) -> str:
 
 @cache  # because a plugin is loaded once per process
 def _plugin_client(path: str) -> Any:
-    """The client of a PJRT plugin in a shared library.
+    """Create the client of a PJRT plugin in a shared library.
 
     Relies on xla_client's load_pjrt_plugin_dynamically, initialize_pjrt_plugin and make_c_api_client.
     """
@@ -146,7 +146,7 @@ def _plugin_client(path: str) -> Any:
 
 
 def available_platforms() -> list[str]:
-    """The platforms jax finds here."""
+    """Return the platforms jax finds here."""
     _, backend = modules()
     try:
         return sorted(backend.backends())
@@ -170,7 +170,7 @@ def compile_options(
     options: Mapping[str, bool | int | str],
     level: int | None,
 ) -> Any:
-    """Options for one program over these devices: XLA debug options by name, and a level from 0 to 3.
+    """Build the options for one program over these devices: XLA debug options by name, and a level from 0 to 3.
 
     Relies on jax.extend.backend.get_compile_options, and ExecutableBuildOptions' partitioner switches.
     """
@@ -232,7 +232,7 @@ def prepare(text: str) -> None:
 
 
 def serialized(pjrt_client: Any, executable: Any) -> bytes:
-    """An executable as bytes, which hold native code.
+    """Serialise an executable to bytes, which hold native code.
 
     Relies on Client.serialize_executable.
 
@@ -256,7 +256,7 @@ def serialized_options(options: Any) -> str:
 
 
 def deserialized(pjrt_client: Any, devices: Sequence[Any], blob: bytes, options: Any) -> Any:
-    """The executable in bytes that this machine has written itself.
+    """Load the executable in bytes that this machine has written itself.
 
     Relies on Client.deserialize_executable.
 
@@ -275,14 +275,14 @@ def deserialized(pjrt_client: Any, devices: Sequence[Any], blob: bytes, options:
 
 
 def jaxlib_version() -> str:
-    """The version of jaxlib."""
+    """Return the version of jaxlib."""
     from jaxlib import version
 
     return version.__version__
 
 
 def cache_identity(pjrt_client: Any, devices: Sequence[Any], options: Any) -> list[bytes]:
-    """The key of an executable, except its text: options, platform, device, jaxlib, CPU.
+    """Return the key of an executable, except its text: options, platform, device, jaxlib, CPU.
 
     Relies on CompileOptions.SerializeAsString.
     """
@@ -307,7 +307,7 @@ def _cpu_features() -> str:
 
 
 def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
-    """A NumPy array on the device, in its own dtype with any jax_enable_x64.
+    """Put a NumPy array on the device, in its own dtype with any jax_enable_x64.
 
     XLA shares aligned memory, and copies other memory some time after this returns; so a copy is made
     here unless the caller guarantees that the array is not written to. Relies on jaxlib._jax.batched_device_put,
@@ -334,21 +334,21 @@ def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
 
 
 def _not_placed(array: np.ndarray[Any, Any], error: Exception) -> Exception:
-    """The error here for one of `failures` while an array is put on a device."""
+    """Create the error for one of `failures` while an array is put on a device."""
     if is_interruption(error):
         return error
     return BackendFailureError(f"put: {TensorSpec(array.shape, array.dtype)}: {error}")
 
 
 def moved(array: Any, device: Any) -> Any:
-    """A device array on that device, row-major; itself where it is both."""
+    """Move a device array to that device, row-major; itself if it is both."""
     if array.devices() == {device} and is_row_major(array):
         return array
     return resharded(array, device)
 
 
 def resharded(array: Any, device: Any) -> Any:
-    """A device array on another device or with another sharding, row-major, not copied through the host.
+    """Move a device array to another device or another sharding, row-major, without a copy through the host.
 
     Relies on jax.device_put, which takes a Format.
     """
@@ -364,7 +364,7 @@ def resharded(array: Any, device: Any) -> Any:
 
 
 def fetched(array: Any, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
-    """A device array's elements as a fresh NumPy array, or in `out`, of its type.
+    """Fetch a device array's elements to a fresh NumPy array, or to `out`, of its type.
 
     It waits for them first, because reading the results of a failed program ends the process. Relies on
     jax.Array's block_until_ready and is_fully_addressable.
@@ -391,20 +391,20 @@ def fetched(array: Any, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[A
 
 
 def failures() -> tuple[type[Exception], ...]:
-    """The exceptions of PJRT for programs that cannot run or arrays without memory."""
+    """Return the exceptions of PJRT for programs that cannot run or arrays without memory."""
     jax, _ = modules()
     return (jax.errors.JaxRuntimeError, MemoryError)
 
 
 def failed(error: Exception) -> Exception:
-    """The error here for one of `failures`; an exception of a signal handler as it is."""
+    """Create the error for one of `failures`; an exception of a signal handler is unchanged."""
     if is_interruption(error):
         return error
     return BackendFailureError(f"PJRT could not run the program: {error}")
 
 
 def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
-    """The elements of any DLPack producer, on the device; shared where possible, if `copy` is false.
+    """Put the elements of any DLPack producer on the device; shared where possible, if `copy` is false.
 
     Relies on jax.dlpack.from_dlpack.
 
@@ -428,7 +428,7 @@ def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
 
 
 def is_row_major(array: Any) -> bool:
-    """Whether a device array is row-major, the layout that programs read.
+    """Return whether a device array is row-major, the layout that programs read.
 
     Relies on jax.Array.format.
     """
@@ -437,7 +437,7 @@ def is_row_major(array: Any) -> bool:
 
 
 def placed(array: np.ndarray[Any, Any], sharding: Any, copy: bool = True) -> Any:
-    """A NumPy array where a sharding wants it."""
+    """Put a NumPy array where a sharding requires it."""
     devices = sharding.device_set
     if len(devices) > 1:
         return put_sharded(array, sharding)
@@ -446,13 +446,13 @@ def placed(array: np.ndarray[Any, Any], sharding: Any, copy: bool = True) -> Any
 
 
 def on_one(device: Any) -> Any:
-    """The sharding of arrays on one device."""
+    """Return the sharding of arrays on one device."""
     jax, _ = modules()
     return jax.sharding.SingleDeviceSharding(device)
 
 
 def named_sharding(devices: Any, names: Sequence[str], entries: Sequence[tuple[str, ...]]) -> Any:
-    """The placement of arrays that are cut over a grid of devices."""
+    """Return the sharding of arrays that are partitioned over a grid of devices."""
     jax, _ = modules()
     mesh = jax.sharding.Mesh(devices, tuple(names))
     return jax.sharding.NamedSharding(
@@ -461,7 +461,7 @@ def named_sharding(devices: Any, names: Sequence[str], entries: Sequence[tuple[s
 
 
 def put_sharded(array: np.ndarray[Any, Any], sharding: Any) -> Any:
-    """A NumPy array cut over devices, of which this process may have only some."""
+    """Shard a NumPy array over devices, of which this process may have only some."""
     jax, _ = modules()
     try:
         with wide_dtypes():
@@ -475,7 +475,7 @@ def put_sharded(array: np.ndarray[Any, Any], sharding: Any) -> Any:
 def put_local(
     array: np.ndarray[Any, Any], sharding: Any, shape: Sequence[int] | None = None
 ) -> Any:
-    """This process's part of an array that is cut over devices of several, in its own dtype.
+    """Put this process's part of an array that is partitioned over devices of several, in its own dtype.
 
     Relies on jax.make_array_from_process_local_data.
 
@@ -543,7 +543,7 @@ def require_equal_replicas(arrays: Mapping[str, Any], devices: Any) -> None:
 
 
 def _has_replicas(array: Any) -> bool:
-    """Whether several devices hold the same part."""
+    """Return whether several devices hold the same part."""
     places = list(map(str, array.sharding.devices_indices_map(array.shape).values()))
     return len(set(places)) < len(places)
 
@@ -556,7 +556,7 @@ def _digest(array: np.ndarray[Any, Any]) -> Any:
 
 
 def _gathered(rows: Sequence[Any], devices: Any) -> Any:
-    """Each device's rows of digests, in every process; those of other processes' devices are not looked at."""
+    """Gather each device's rows of digests, in every process; those of other processes' devices are ignored."""
     jax, _ = modules()
     mesh = jax.sharding.Mesh(devices.ravel(), ("device",))
     shape = (devices.size, *rows[0].shape)
@@ -571,12 +571,12 @@ def _gathered(rows: Sequence[Any], devices: Any) -> Any:
 
 
 def _itself(x: Any) -> Any:
-    """The identity, one function, so that jax compiles it once per mesh."""
+    """Return x; one function, so that jax compiles it once per mesh."""
     return x
 
 
 def is_device_array(value: Any) -> bool:
-    """Whether it is an array of PJRT's."""
+    """Return whether it is an array of PJRT's."""
     jax, _ = modules()
     return isinstance(value, jax.Array)
 
@@ -600,12 +600,12 @@ def merge_module(context: Any, text: str, operands: Any) -> Any:
 
 
 def is_gone(value: Any) -> bool:
-    """Whether it is a device array with donated or deleted memory."""
+    """Return whether it is a device array with donated or deleted memory."""
     return is_device_array(value) and value.is_deleted()
 
 
 def wide_dtypes() -> Any:
-    """64-bit dtypes allowed in this thread while the context lasts; the user's setting stays."""
+    """Allow 64-bit dtypes in this thread while the context lasts; the user's setting stays."""
     jax, _ = modules()
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)
@@ -615,16 +615,16 @@ def wide_dtypes() -> Any:
 
 
 def trace_context() -> Callable[[], Any]:
-    """The function that gives the settings of JAX that a trace depends on, as `jax.jit` compares them."""
+    """Return the function that gives the settings of JAX that a trace depends on, as `jax.jit` compares them."""
     from jax._src import config
 
     return config.trace_context
 
 
 def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
-    """The results of a function of host arrays, called by the module that JAX is lowering.
+    """Emit a call of a function of host arrays into the module that JAX is lowering.
 
-    Arrays reach it as they are, where `jax.pure_callback` puts them on a device, and may wait for itself.
+    Arrays reach it unchanged, while `jax.pure_callback` puts them on a device, and may wait for itself.
     """
     from jax.interpreters import mlir
 
@@ -645,7 +645,7 @@ def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
 
 
 def knows_trees(*trees: TreeDef) -> bool:
-    """Whether jax flattens these trees in the same order."""
+    """Return whether jax flattens these trees in the same order."""
     jax, _ = modules()
     for tree in trees:
         numbers = list(range(tree.num_leaves))
@@ -662,7 +662,7 @@ def fast_call(
     leaves_of: Callable[[tuple[Any, ...]], Sequence[Any]] = lambda arguments: arguments,
     pack: Callable[[Sequence[Any]], Any] = tuple,
 ) -> Callable[..., Any]:
-    """A function from arrays to device arrays, dispatched in C++ as jax.jit does it.
+    """Return a function from arrays to device arrays, dispatched in C++ as jax.jit does it.
 
     Arguments that are new by their trees, types or devices go to `leaves_of` first, which raises if
     they do not fit: PJRT itself checks only the number of bytes. `pack` makes the result's tree; both

@@ -14,7 +14,7 @@ __all__ = ["probe"]
 
 
 def probe(platform: str) -> dict[str, Any]:
-    """Devices and versions of a platform, after running a program on it."""
+    """Return devices and versions of a platform, after running a program on it."""
     if os.path.sep not in platform:
         os.environ["JAX_PLATFORMS"] = platform  # of this process, which is about that one alone
     import numpy as np

@@ -16,12 +16,12 @@ __all__ = ["active", "float_arguments", "float_vjp"]
 
 
 def active(specs: Sequence[TensorSpec]) -> list[int]:
-    """The indices of the float and complex specs."""
+    """Return the indices of the float and complex specs."""
     return [number for number, spec in enumerate(specs) if spec.dtype.is_inexact]
 
 
 def float_arguments(arguments: Sequence[Any]) -> tuple[int, ...]:
-    """The indices of the arguments with float or complex leaves alone."""
+    """Return the indices of the arguments with float or complex leaves alone."""
     return tuple([
         number
         for number, argument in enumerate(arguments)
@@ -32,7 +32,7 @@ def float_arguments(arguments: Sequence[Any]) -> tuple[int, ...]:
 def float_vjp(
     program: GraphProgram, leaves: Sequence[Any], context: AdContext | None = None
 ) -> tuple[list[Any], Callable[..., tuple[Any, ...]]]:
-    """The leaves of the result, and the pullback: of cotangents of the float ones to those of float inputs.
+    """Compute the leaves of the result, and the pullback: of cotangents of the float ones to those of float inputs.
 
     Args:
         context: the context with the rules that differentiate.

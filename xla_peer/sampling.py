@@ -17,7 +17,7 @@ TRIES = 64
 
 
 def random_arrays(program: GraphProgram, generator: np.random.Generator) -> list[Any]:
-    """Arrays that fit the program's inputs: normal floats, small integers; symbols between 1 and 6.
+    """Draw arrays that fit the program's inputs: normal floats, small integers; symbols between 1 and 6.
 
     Raises:
         InvalidConfigError: no numbers for the symbols were found that satisfy the guards.
@@ -50,7 +50,7 @@ def _concrete(spec: TensorSpec, bindings: Any) -> tuple[int, ...]:
 
 
 def random_array(spec: TensorSpec, generator: np.random.Generator) -> Any:
-    """Normal floats, integers from 0 to 9, bools."""
+    """Draw normal floats, integers from 0 to 9, or bools."""
     dtype, shape = spec.dtype, spec.shape
     if dtype.is_bool:
         return generator.integers(0, 2, shape).astype(bool)

@@ -17,7 +17,7 @@ __all__ = ["SharedArrays", "layout"]
 
 
 def layout(specs: Sequence[TensorSpec]) -> tuple[list[int], int]:
-    """Offsets of arrays of these types one after the other, aligned to 64 bytes, and the size of all.
+    """Compute offsets of arrays of these types one after the other, aligned to 64 bytes, and the size of all.
 
     >>> layout([TensorSpec((3,), "float64"), TensorSpec((), "bool")])
     ([0, 64], 128)
@@ -66,7 +66,7 @@ class SharedArrays:
             self.size = size
 
     def view(self, offset: int, spec: TensorSpec) -> np.ndarray[Any, Any]:
-        """The array of a type at an offset, without a copy."""
+        """Return the array of a type at an offset, without a copy."""
         shape, dtype = tuple(spec.shape), spec.dtype.dtype
         if 0 in shape or self._map is None:
             return np.empty(shape, dtype)
@@ -78,7 +78,7 @@ class SharedArrays:
         self._map[offset : offset + len(content)] = content
 
     def read(self, offset: int, size: int) -> bytes:
-        """The bytes at an offset."""
+        """Read the bytes at an offset."""
         assert self._map is not None
         return self._map[offset : offset + size]
 

@@ -48,7 +48,7 @@ def suffix_of(path: Any) -> str:
 
 
 def constants_path(path: Any) -> str:
-    """The path of the constants of the artifact at `path`.
+    """Return the path of the constants of the artifact at `path`.
 
     >>> constants_path("model.mlirbc")
     'model.mlirbc.constants.npz'
@@ -57,19 +57,19 @@ def constants_path(path: Any) -> str:
 
 
 def stored(array: Any) -> Any:
-    """The array as NumPy's files can hold it: dtypes of `ml_dtypes` by their bits."""
+    """Convert the array to a form that NumPy's files can hold: dtypes of `ml_dtypes` by their bits."""
     bits = DType.of(array.dtype).stored
     return array if bits is None else array.view(bits)
 
 
 def restored(array: Any, dtype: DType) -> Any:
-    """The array before `stored`: bits of dtypes of `ml_dtypes` as these."""
+    """Restore the array before `stored`: bits of dtypes of `ml_dtypes` as these."""
     return array.view(dtype.dtype) if array.dtype == dtype.stored else array
 
 
 @contextmanager
 def archived(path: Any, largest: int, what: str) -> Generator[Arrays]:
-    """The arrays of an archive of at most `largest` unpacked bytes; nothing is unpickled.
+    """Open the arrays of an archive of at most `largest` unpacked bytes; nothing is unpickled.
 
     Raises:
         InvalidConfigError: it would unpack to more, or is no regular file.
@@ -95,7 +95,7 @@ class Arrays:
 
 
 def installed_versions() -> dict[str, str]:
-    """The versions of the packages that compute: tenferro, jaxlib and NumPy."""
+    """Return the versions of the packages that compute: tenferro, jaxlib and NumPy."""
     return {
         "tenferro": tenferro.__version__,
         "jaxlib": pjrt.jaxlib_version(),
@@ -109,7 +109,7 @@ def digest_of(array: Any) -> str:
 
 
 def gradient_path(path: Any) -> Path:
-    """The path of the gradient of the artifact at `path`.
+    """Return the path of the gradient of the artifact at `path`.
 
     >>> print(gradient_path("model.mlirbc"))
     model.gradient.mlirbc

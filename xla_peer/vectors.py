@@ -45,7 +45,7 @@ class TestVector:
 def vectors_of(
     program: GraphProgram, cases: Sequence[Sequence[Any]], platform: str = "cpu"
 ) -> tuple[TestVector, ...]:
-    """One vector per case, a case being the leaves of the arguments, for that platform and the CPU."""
+    """Compute one vector per case, a case being the leaves of the arguments, for that platform and the CPU."""
     vectors: list[TestVector] = []
     for leaves_in in cases:
         arguments = unflatten(program.in_tree, leaves_in)
@@ -57,7 +57,7 @@ def vectors_of(
 
 
 def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> bytes:
-    """The content of a file of vectors."""
+    """Write the content of a file of vectors."""
     arrays: dict[str, Any] = {}
     for number, vector in enumerate(vectors):
         for part in ("inputs", "outputs"):
@@ -72,7 +72,7 @@ def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> by
         json.dumps({"cases": len(vectors), "seed": seed, "versions": dict(versions)})
     )
     buffer = io.BytesIO()
-    # What is large is not compressed, since what unpacks to far more than its file is not read.
+    # Large arrays are not compressed, because an array that unpacks to far more than its file is not read.
     is_small = sum([array.nbytes for array in arrays.values()]) < SMALL // 2
     (np.savez_compressed if is_small else np.savez)(buffer, **arrays)
     return buffer.getvalue()
@@ -81,7 +81,7 @@ def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> by
 def read_vectors(
     content: bytes, inputs: Sequence[TensorSpec], outputs: Sequence[TensorSpec]
 ) -> tuple[tuple[TestVector, ...], dict[str, Any]]:
-    """The vectors of a file, and its metadata.
+    """Read the vectors of a file, and its metadata.
 
     Raises:
         InvalidConfigError: a file without vectors, or with vectors of other types.
@@ -129,7 +129,7 @@ def _allowance(file: Any, number: int, index: int, spec: TensorSpec) -> Allowanc
 
 
 def vectors_path(path: Any) -> str:
-    """The path of the vectors of the artifact at `path`.
+    """Return the path of the vectors of the artifact at `path`.
 
     >>> vectors_path("model.mlirbc")
     'model.mlirbc.vectors.npz'

@@ -41,7 +41,7 @@ class Verification:
         return all(report.ok for report in self.reports)
 
     def to_dict(self) -> dict[str, Any]:
-        """The report in dicts, lists, numbers and strings, for JSON."""
+        """Convert the report to dicts, lists, numbers and strings, for JSON."""
         return {
             "ok": self.ok,
             "name": self.name,

@@ -206,7 +206,7 @@ def warm_up() -> None:
 
 
 def main() -> int:
-    """Measure what was asked for."""
+    """Run the requested measurements."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", nargs="*", default=[""], help="words of names")
     parser.add_argument("--seconds", type=float, default=1.0)

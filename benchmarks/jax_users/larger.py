@@ -16,7 +16,7 @@ f32 = np.float32
 
 
 def lstm(cell: Any, hidden: Any, inputs: Any, weights: Any, bias: Any) -> Any:
-    """A long short-term memory (Hochreiter and Schmidhuber, 1997) over a hundred steps."""
+    """Run a long short-term memory (Hochreiter and Schmidhuber, 1997) over a hundred steps."""
 
     def step(carry: Any, x: Any) -> Any:
         cell, hidden = carry
@@ -30,7 +30,7 @@ def lstm(cell: Any, hidden: Any, inputs: Any, weights: Any, bias: Any) -> Any:
 
 
 def convolutional_loss(first: Any, second: Any, last: Any, images: Any, labels: Any) -> Any:
-    """The cross entropy of two strided convolutions and one dense layer, an image at a time."""
+    """Compute the cross entropy of two strided convolutions and one dense layer, an image at a time."""
 
     def one(image: Any, label: Any) -> Any:
         x = image[None, None]
@@ -43,7 +43,7 @@ def convolutional_loss(first: Any, second: Any, last: Any, images: Any, labels: 
 
 
 def transformer(tokens: Any, blocks: Any) -> Any:
-    """Four blocks of attention with eight heads, and of two dense layers."""
+    """Run four blocks of attention with eight heads, and of two dense layers."""
 
     def normal(x: Any) -> Any:
         x = x - x.mean(-1, keepdims=True)
@@ -65,7 +65,7 @@ def transformer(tokens: Any, blocks: Any) -> Any:
 
 
 def adamw_step(weights: Any, first: Any, second: Any, count: Any, x: Any, y: Any) -> Any:
-    """One step of AdamW (Loshchilov and Hutter, 2019) of a network of three layers."""
+    """Make one step of AdamW (Loshchilov and Hutter, 2019) for a network of three layers."""
 
     def loss(weights: Any) -> Any:
         z = x
@@ -86,12 +86,12 @@ def adamw_step(weights: Any, first: Any, second: Any, count: Any, x: Any, y: Any
 
 
 def roughness_gradient(x: Any) -> Any:
-    """The gradient of the sum of squared differences along three axes."""
+    """Compute the gradient of the sum of squared differences along three axes."""
     return jax.grad(lambda x: sum((jnp.diff(x, axis=axis) ** 2).sum() for axis in range(3)))(x)
 
 
 def chain_of_products(matrices: Any, vector: Any) -> Any:
-    """The pose at the end of 35 joints: products of 4 x 4 matrices, written out."""
+    """Compute the pose at the end of 35 joints: products of 4 x 4 matrices, unrolled."""
     y = jnp.eye(4)
     for number in range(35):
         angle = vector[number]
@@ -110,17 +110,17 @@ def chain_of_products(matrices: Any, vector: Any) -> Any:
 
 
 def chain_jacobian(matrices: Any, vector: Any) -> Any:
-    """The Jacobian of the pose with respect to the angles, by forward mode."""
+    """Compute the Jacobian of the pose with respect to the angles, by forward mode."""
     return jax.jacfwd(chain_of_products, 1)(matrices, vector)
 
 
 def weighted_histogram(values: Any, weights: Any) -> Any:
-    """Sums of weights by 64 bins."""
+    """Sum weights by 64 bins."""
     return jnp.histogram(values, 64, (0.0, 1.0), weights=weights)[0]
 
 
 def wave(e: Any, hx: Any, hy: Any) -> Any:
-    """Fifty steps of finite differences in the time domain (Yee, 1966) on 113 x 113 cells."""
+    """Make fifty steps of finite differences in the time domain (Yee, 1966) on 113 x 113 cells."""
 
     def step(fields: Any, number: Any) -> Any:
         e, hx, hy = fields
@@ -135,7 +135,7 @@ def wave(e: Any, hx: Any, hy: Any) -> Any:
 
 
 def collocation(weights: Any, points: Any) -> Any:
-    """The loss of a third-order equation in a network's third derivative, and its gradient."""
+    """Compute the loss of a third-order equation in a network's third derivative, and its gradient."""
 
     def network(weights: Any, x: Any) -> Any:
         z = x[None]
@@ -159,7 +159,7 @@ def collocation(weights: Any, points: Any) -> Any:
 
 
 def normal(rng: np.random.Generator, *shape: int) -> Any:
-    """Weights whose products keep the size of their operands."""
+    """Draw weights whose products keep the size of their operands."""
     return (rng.standard_normal(shape) / np.sqrt(shape[0])).astype(f32)
 
 

@@ -1,4 +1,4 @@
-"""What is measured: a function as a user of JAX writes it, its arguments, and the same by hand."""
+"""Subjects of the benchmark: a function as a user of JAX writes it, its arguments, and a handwritten version."""
 
 from __future__ import annotations
 

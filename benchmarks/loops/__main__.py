@@ -1,14 +1,14 @@
-"""Loops: every kernel by every contestant, in one process, taking turns.
+"""Loops: every kernel by every contestant, in one process, in alternation.
 
 python benchmarks/loops                          all kernels, values and gradients
 python benchmarks/loops --only adi lu            these
 python benchmarks/loops --against numpy jax      native and these only
 python benchmarks/loops --interpreted            native without compiled code, as without llvmlite
-python benchmarks/loops --quick                  short turns and a short limit, in some ten minutes
+python benchmarks/loops --quick                  short runs and a short limit, in some ten minutes
 python benchmarks/loops --json FILE              also every time in seconds
 python benchmarks/loops --write                  also the table in docs/loops.md
 python benchmarks/loops --check                  whether all agree, on small inputs
-python benchmarks/loops --pairs 20 --other PATH  this checkout and another in turns
+python benchmarks/loops --pairs 20 --other PATH  this checkout and another in alternation
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from report import summary, table, write_json, write_page
 
 
 def main() -> int:
-    """Measure what was asked for."""
+    """Run the requested measurements."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", nargs="*", help="names of kernels")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""A cell: a kernel, or its gradient, by every contestant in turns; each run has a limit."""
+"""A cell: a kernel, or its gradient, by every contestant in alternation; each run has a limit."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Times:
 
 @dataclass
 class Cell:
-    """What was measured.
+    """Measurements of one kernel by one compiler.
 
     Attributes:
         times: of those who finished.
@@ -48,7 +48,7 @@ class Cell:
 
     @property
     def name(self) -> str:
-        """Of the row."""
+        """The label of the row."""
         return f"{self.kernel}, gradient" if self.gradient else self.kernel
 
     def seconds(self, contestant: str) -> float | None:

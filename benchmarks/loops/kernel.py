@@ -1,4 +1,4 @@
-"""What is measured: a loop written from its public definition, for each who runs it."""
+"""Kernels: loops written from their public definitions, for each contestant."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Kernel:
 
     Attributes:
         source: the public definition that it is written from.
-        inputs: `inputs(rng, *size)` gives the arguments. Python integers among them count turns and
+        inputs: `inputs(rng, *size)` gives the arguments. Python integers among them count iterations and
             are known when the kernel is traced.
         traced: `traced(n, *arguments)`, where `n` is tenferro or `jax.numpy` with JAX's loops: names
             and signatures are the same.
@@ -27,7 +27,7 @@ class Kernel:
         small: of the inputs on which results are compared.
         calls: by hand, too, call by call what `traced` does, where `numpy` goes another way: by triangles, by matrix
             products, or by a function of NumPy's own.
-        numba: a loop to be compiled by `numba.njit`; none where the definition is no loop over numbers.
+        numba: a loop to be compiled by `numba.njit`; None if the definition is no loop over numbers.
         gradient: the argument in which the sum of squares of the first result is differentiated.
         tolerance: relative to the largest element, for other orders of summation.
     """

@@ -1,4 +1,4 @@
-"""Tables and files of what was measured."""
+"""Tables and files of the measurements."""
 
 from __future__ import annotations
 

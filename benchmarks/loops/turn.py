@@ -1,7 +1,7 @@
 """Time of one iteration of a loop: `python benchmarks/loops/turn.py [--write]`, into docs/control.md.
 
-Bodies of 1, 5 and 20 elementwise ops on one carry: its square root and 1 more, by turns.
-Two lengths of each loop are timed, and their difference is divided: what a call costs once is not a turn's.
+The bodies have 1, 5 and 20 elementwise ops on one carry, alternately a square root and an addition of 1.
+Each loop is timed at two lengths, and the difference is divided by theirs: the fixed cost of a call cancels.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""The suite: every case by every contestant, in one process, taking turns.
+"""The suite: every case by every contestant, in one process, in alternation.
 
 python benchmarks/suite                        all cases
 python benchmarks/suite --only chain           those whose name or group holds the word
 python benchmarks/suite --against jax.jit      only native and these
 python benchmarks/suite --write                also build/suite.json, docs/images/suite.png and the table
                                                in docs/performance.md
-python benchmarks/suite --pairs 20 --other PATH  this checkout and another in turns, natively
+python benchmarks/suite --pairs 20 --other PATH  this checkout and another in alternation, natively
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str,
 
 
 def main() -> None:
-    """Measure what was asked for."""
+    """Run the requested measurements."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--only", default="")
     parser.add_argument("--against", nargs="*")

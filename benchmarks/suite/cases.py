@@ -1,4 +1,4 @@
-"""What is measured: functions of a namespace `n` that speaks NumPy, and their arguments."""
+"""Cases of the suite: functions of a NumPy-like namespace `n`, and their arguments."""
 
 from __future__ import annotations
 
@@ -85,19 +85,19 @@ def black_scholes(n: Any, s: Any, k: Any, t: Any, r: Any, v: Any) -> Any:
 
 
 def softmax(n: Any, x: Any) -> Any:
-    """Along rows."""
+    """Compute the softmax of each row."""
     e = n.exp(x - n.max(x, axis=1, keepdims=True))
     return e / n.sum(e, axis=1, keepdims=True)
 
 
 def logsumexp(n: Any, x: Any) -> Any:
-    """Along rows."""
+    """Compute log(sum(e^x)) of each row."""
     m = n.max(x, axis=1, keepdims=True)
     return n.log(n.sum(n.exp(x - m), axis=1)) + m[:, 0]
 
 
 def layer_norm(n: Any, x: Any, g: Any, b: Any) -> Any:
-    """Along rows."""
+    """Normalise each row to mean 0 and variance 1, then scale and shift it."""
     d = x - n.mean(x, axis=1, keepdims=True)
     return d / n.sqrt(n.mean(d * d, axis=1, keepdims=True) + 1e-5) * g + b
 
@@ -241,7 +241,7 @@ def transposed(perm: tuple[int, ...]) -> Callable[..., Any]:
 
 
 def rank_twelve() -> tuple[Any, ...]:
-    """Return the extents 2, 3 and 4 in turn, a million and a half of elements."""
+    """Return extents that cycle through 2, 3 and 4, with a million and a half of elements."""
     return (normal(2, 4, 3, 4, 4, 3, 3, 4, 4, 4, 3, 4),)
 
 

@@ -1,6 +1,6 @@
-"""What the machine allows: bytes over the measured rate of copies, multiplications over BLAS's.
+"""Limits of the machine: bytes over the measured rate of copies, multiplications over BLAS's.
 
-And what NumPy does: elements over the measured rate of its loops where all is in cache.
+And of NumPy: elements over the measured rate of its loops where all is in cache.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class Limits:
     def _per_element(self, function: np.ufunc, dtypes: list[Any]) -> float:
         key = function, *dtypes
         if key not in self._seconds_of:
-            # What a call costs by itself is in both.
+            # The fixed cost of a call is in both.
             short, long = (_seconds_of_loop(function, dtypes, n) for n in (8, CACHED + 8))
             self._seconds_of[key] = (long - short) / CACHED
         return self._seconds_of[key]

@@ -1,4 +1,4 @@
-"""What the suite writes: results as JSON, a table in the documents, and a plot."""
+"""Output of the suite: results as JSON, a table in the documents, and a plot."""
 
 from __future__ import annotations
 

@@ -30,17 +30,17 @@ def widened(emit: Emitter) -> Emitter:
 
 
 def direct(name: str) -> Emitter:
-    """The StableHLO op of that name."""
+    """Return the emitter of the StableHLO op of that name."""
     return widened(lambda op, w, *operands: w.op(name, *operands))
 
 
 def expanded(name: str) -> Emitter:
-    """A call of a private function that holds the expansion of the CHLO op."""
+    """Return the emitter that calls a private function with the expansion of the CHLO op."""
     return widened(lambda op, w, x: call(name, w, x))
 
 
 def call(name: str, w: Writer, x: Value) -> Value:
-    """A call of the expansion of chlo.`name`."""
+    """Call the expansion of chlo.`name`."""
     spec = x.spec
     element, shape = element_type(spec.dtype), spec.shape
     if spec.is_static:

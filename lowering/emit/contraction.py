@@ -14,16 +14,16 @@ __all__ = ["ROWS"]
 
 
 def precision_of(op: DotGeneral | Convolution, w: Writer) -> str:
-    """The op's own precision, or the module's."""
+    """Return the op's own precision, or the module's."""
     return (op.precision or w.precision).upper()
 
 
 def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
     """`stablehlo.dot_general`; low-precision operands accumulate in float32 and are rounded afterwards.
 
-    Narrow integers are converted before they are multiplied, but on TPU, which has products of int8: on CUDA XLA passes
-    int8 that accumulates in int32 on to cuBLAS, and gives twice the product of 2 x 3 and 3 x 2 among others (seen with
-    jaxlib 0.11.2 on an H200).
+    Narrow integers are converted before they are multiplied, except on TPU, which has products of int8. On CUDA, XLA
+    passes products of int8 that accumulate in int32 to cuBLAS. Some results are twice the product, such as that of
+    2 x 3 and 3 x 2 (seen with jaxlib 0.11.2 on an H200).
     """
     result = result_type(op, lhs, rhs)
     work = (op.accumulate_dtype or lhs.dtype).accumulator
@@ -95,7 +95,7 @@ def _convolution(op: Convolution, w: Writer, x: Value, kernel: Value, result: Te
 
 
 def _dimension_numbers(op: Convolution) -> tuple[list[str], ...]:
-    """The letters of the axes of the input, the kernel and the output: `b0f`, `0io`, `b0f`."""
+    """Name the axes of the input, the kernel and the output by letters: `b0f`, `0io`, `b0f`."""
 
     def letters_of(
         first: tuple[str, int], second: tuple[str, int], spatial: tuple[int, ...]

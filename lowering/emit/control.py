@@ -40,7 +40,7 @@ class _Regions:
         self.captured = [*extents, *captured]
 
     def region(self, name: str, state: Sequence[TensorSpec], write: Write) -> Block:
-        """One region: `write` on the captured values and on the region's own arguments."""
+        """Write one region: `write` on the captured values and on the region's own arguments."""
         w, count = self.writer, len(self.symbols)
         inner = w.inner([*[value.spec for value in self.captured], *state])
         if w.extents is not None:
@@ -52,7 +52,7 @@ class _Regions:
 
 
 def _run(part: Any, w: Writer, inputs: Sequence[Value]) -> list[Value]:
-    """The statements of a sub-program."""
+    """Emit a sub-program."""
     return emit_instructions(part.program.lowering_view(), w, inputs)
 
 
@@ -70,7 +70,7 @@ def cond(op: Cond, w: Writer, index: Value, *operands: Value) -> tuple[Value, ..
 
 
 def alternatives(op: Alternatives, w: Writer, *operands: Value) -> Sequence[Value]:
-    """The operations of the parallel one."""
+    """Emit the parallel program."""
     return _run(op.parallel, w, operands)
 
 
@@ -125,7 +125,7 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
 
 
 def _counter_dtype(length: Any) -> DType:
-    """int32 where the length fits, which accelerators count in."""
+    """Return int32 if the length fits, which accelerators count in; else int64."""
     return DType.I32 if is_static(length) and length < 1 << 31 else DType.I64
 
 

@@ -16,7 +16,7 @@ __all__ = ["ROWS"]
 
 
 def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Value, size: Value) -> NoReturn:
-    """Never exact; the refusal is the row."""
+    """Raise an error, because the extent is never exact; the row has the refusal."""
     raise NonStaticShapeError(
         f"DynamicTruncate: axis {op.axis} of output 0 is cut to a size that is data; run it natively, "
         "or keep the full extent and mask what is beyond the size with Select"

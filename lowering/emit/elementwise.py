@@ -13,12 +13,12 @@ __all__ = ["ROWS"]
 
 
 def direct(name: str) -> Emitter:
-    """The op of that name, one to one."""
+    """Return the emitter of the op of that name, one to one."""
     return lambda op, w, *operands: w.op(name, *operands)
 
 
 def on_bool(name: str, otherwise: Emitter) -> Emitter:
-    """The op `name` on bool, `otherwise` on numbers."""
+    """Return the emitter that writes op `name` for bools, and `otherwise` for numbers."""
 
     def emit(op: Any, w: Writer, *operands: Value) -> Value:
         return (direct(name) if operands[0].dtype.is_bool else otherwise)(op, w, *operands)
@@ -27,7 +27,7 @@ def on_bool(name: str, otherwise: Emitter) -> Emitter:
 
 
 def on_unsigned(unsigned: Emitter, otherwise: Emitter) -> Emitter:
-    """`unsigned` on unsigned integers, which StableHLO leaves out of some ops."""
+    """`unsigned` on unsigned integers, which some StableHLO ops do not take."""
 
     def emit(op: Any, w: Writer, *operands: Value) -> Value:
         return (unsigned if operands[0].dtype.kind == "u" else otherwise)(op, w, *operands)
@@ -36,7 +36,7 @@ def on_unsigned(unsigned: Emitter, otherwise: Emitter) -> Emitter:
 
 
 def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
-    """Integer division with its two undefined cases replaced before and corrected afterwards.
+    """Replace the two undefined cases of an integer division before it, and correct the result.
 
     Constant folding and every backend then agree: no division by zero, no overflow is left.
     """
@@ -53,14 +53,14 @@ def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
             minus_one = w.compare("EQ", y, w.full(-1, y.spec))
             overflow = w.op("and", w.compare("EQ", x, least), minus_one)
             divisor = w.select(overflow, one, divisor)
-        # The least integer over 1 is itself and leaves 0: what the overflow should give.
+        # The least integer divided by 1 is itself with remainder 0, the required results of the overflow.
         return w.select(zero_divisor, emit_zero(op, w, x, y), w.op(name, x, divisor))
 
     return emit
 
 
 def all_ones(op: Any, w: Writer, x: Value, y: Value) -> Value:
-    """The integer with every bit set: -1 for signed dtypes."""
+    """Emit the integer with every bit set: -1 for signed dtypes."""
     return w.full(-1 if x.dtype.kind == "i" else x.dtype.extremes[1], x.spec)
 
 
@@ -81,7 +81,7 @@ def population_count(op: ops.PopulationCount, w: Writer, x: Value) -> Value:
 
 
 def power(op: ops.Power, w: Writer, x: Value, y: Value) -> Value:
-    """Integer powers by repeated squaring over the exponent's bits, written out."""
+    """Emit an integer power by repeated squaring over the exponent's bits, unrolled."""
     if not x.dtype.is_integer:
         return w.op("power", x, y)
     one, zero = w.full(1, x.spec), w.full(0, x.spec)
@@ -103,7 +103,7 @@ def power(op: ops.Power, w: Writer, x: Value, y: Value) -> Value:
 
 
 def clamp(op: ops.Clamp, w: Writer, x: Value, lower: Value, upper: Value) -> Value:
-    """Maximum then minimum, so that NaN and bool behave as those ops do."""
+    """Emit maximum and then minimum, which treat NaN and bool as those ops do."""
     return minimum(op, w, maximum(op, w, x, lower), upper)
 
 
@@ -128,7 +128,7 @@ def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
 
 
 def conj(op: ops.Conj, w: Writer, x: Value) -> Value:
-    """The parts, the imaginary one negated."""
+    """Emit the parts, the imaginary one negated."""
     if not x.dtype.is_complex:
         return x
     imag = w.op("negate", w.op("imag", x))

@@ -12,7 +12,7 @@ __all__ = ["Emitter", "EmitterRows"]
 Emitter = Callable[..., Any]
 """`emit(op, w, *operands)` writes statements through the writer `w` and gives the output value, or a
 tuple of them when the op has several. `result_types(op, operands)` are the types that they must have;
-`op`'s payload holds numbers, and op-local extents that `op.resolved` turns into numbers.
+`op`'s payload holds numbers, and op-local extents that `op.resolved` resolves to numbers.
 """
 
 EmitterRows = Mapping[type[StdTensorOp], Emitter]

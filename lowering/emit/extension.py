@@ -16,7 +16,7 @@ __all__ = ["ROWS"]
 
 
 def registered(op: Extension, w: Writer, *operands: Value) -> Any:
-    """The results of the family's lowering for this platform.
+    """Emit an op by its family's lowering for this platform.
 
     Raises:
         ExtensionLoweringError: it fails, or returns something other than values of the text, or other types than declared.

@@ -156,7 +156,7 @@ def dynamic_slice_at(w: Writer, x: Value, index: Value) -> Value:
 
 
 def dynamic_update_at(w: Writer, x: Value, update: Value, index: Value) -> Value:
-    """x with x[index] = update, along the leading axis."""
+    """Emit x with x[index] = update, along the leading axis."""
     zero = w.scalar(0, index.dtype)
     row = w.reshape(update, (1, *update.shape))
     return _updated(w, x, row, (index, *[zero] * update.rank))

@@ -35,7 +35,7 @@ BERNOULLI = [
 
 
 def polygamma(w: Writer, n: int, x: Value) -> Value:
-    """psi_n of float32 or float64, n >= 1; NaN at the poles where its sides differ, infinite at the others."""
+    """Emit psi_n of float32 or float64, n >= 1; NaN at the poles where its sides differ, infinite at the others."""
     zero = w.full(0, x.spec)
     is_negative = w.compare("LT", x, zero)
     mirrored = w.op("subtract", w.full(1, x.spec), x)
@@ -54,7 +54,7 @@ def polygamma(w: Writer, n: int, x: Value) -> Value:
 
 
 def right_of_zero(w: Writer, n: int, x: Value) -> Value:
-    """psi_n of x >= 0."""
+    """Emit psi_n of x >= 0."""
     total = tail(w, n, w.op("add", x, w.full(NEAREST, x.spec)))
     for k in reversed(range(NEAREST)):
         distance = w.op("add", x, w.full(k, x.spec)) if k else x
@@ -63,7 +63,7 @@ def right_of_zero(w: Writer, n: int, x: Value) -> Value:
 
 
 def tail(w: Writer, n: int, a: Value) -> Value:
-    """The sum of n! / (a + k)^(n+1) over all k >= 0, of a >= 10."""
+    """Sum n! / (a + k)^(n+1) over all k >= 0, for a >= 10."""
     inverse = w.op("divide", w.full(1, a.spec), a)
     coefficients = [
         number
@@ -78,7 +78,7 @@ def tail(w: Writer, n: int, a: Value) -> Value:
 
 
 def ratio(w: Writer, numerator: int, x: Value, power: int) -> Value:
-    """The quotient numerator / x^power; x is scaled to the root of the numerator so that neither overflows."""
+    """Emit numerator / x^power; x is scaled to the root of the numerator so that neither overflows."""
     exponent = round(math.log2(numerator) / power)
     scaled = w.op("multiply", x, w.full(2.0**-exponent, x.spec)) if exponent else x
     rest = Fraction(numerator, 2 ** (exponent * power))
@@ -127,7 +127,7 @@ def cotangents(w: Writer, n: int, x: Value) -> Value:
 
 
 def float_of(coefficient: int, power: int, x: Value) -> float:
-    """The number coefficient pi^power, infinite where the dtype ends."""
+    """Compute coefficient pi^power, or infinity beyond the dtype's range."""
     bits = math.log2(abs(coefficient)) + power * math.log2(math.pi)
     if bits >= np.finfo(x.dtype.dtype).maxexp:
         return math.inf if coefficient > 0 else -math.inf
@@ -135,7 +135,7 @@ def float_of(coefficient: int, power: int, x: Value) -> float:
 
 
 def horner(w: Writer, coefficients: Sequence[float | Fraction], x: Value) -> Value:
-    """The polynomial with these coefficients in rising powers."""
+    """Emit the polynomial with these coefficients in ascending powers."""
     y = w.full(float(coefficients[-1]), x.spec)
     for coefficient in reversed(coefficients[:-1]):
         y = w.op("add", w.op("multiply", y, x), w.full(float(coefficient), x.spec))

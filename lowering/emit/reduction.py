@@ -32,7 +32,7 @@ __all__ = ["ROWS"]
 
 
 def identity(name: str, dtype: DType) -> Any:
-    """The identity element."""
+    """Return the identity element."""
     if name == "multiply":
         return 1
     if name == "and":
@@ -41,7 +41,7 @@ def identity(name: str, dtype: DType) -> Any:
 
 
 def combiner(name: str, dtype: DType) -> str:
-    """The op that combines: max and min of bool are or and and."""
+    """Return the op that combines: max and min of bool are or and and."""
     if dtype.is_bool:
         return {"maximum": "or", "minimum": "and"}.get(name, name)
     return name
@@ -59,7 +59,7 @@ def reduction(name: str) -> Emitter:
 
 
 def scan(name: str) -> Emitter:
-    """A window over everything up to each element: stablehlo.reduce_window."""
+    """Return the emitter of a window over all elements up to each one: stablehlo.reduce_window."""
 
     def emit(op: Any, w: Writer, x: Value) -> Value:
         extent = x.shape[op.axis]
@@ -104,7 +104,7 @@ def arg_reduction(direction: str) -> Emitter:
 def _better(
     w: Writer, direction: str, a: Value, i: Value, b: Value, j: Value
 ) -> tuple[Value, Value]:
-    """Of two pairs (value, index) the one that an arg reduction keeps."""
+    """Select the (value, index) pair that an arg reduction keeps."""
     nan_a = w.compare("NE", a, a).called("nan_a")
     nan_b = w.compare("NE", b, b).called("nan_b")
     more = w.compare(direction, a, b).called("more")
@@ -146,7 +146,7 @@ def sort_together(
 
 
 def _before(w: Writer, a: Value, b: Value) -> Value:
-    """Whether a sorts before b: a < b, or only b is NaN."""
+    """Return whether a sorts before b: a < b, or only b is NaN."""
     if a.dtype.is_complex:
         return _before_complex(w, a, b)
     if not a.dtype.is_float:
@@ -159,7 +159,7 @@ def _before(w: Writer, a: Value, b: Value) -> Value:
 
 
 def _before_complex(w: Writer, a: Value, b: Value) -> Value:
-    """Real parts first, imaginary parts where those are equal; NaN parts after numbers.
+    """Compare real parts first, and imaginary parts where those are equal; NaN parts are last.
 
     NumPy's order: a number without NaN, then NaN in the imaginary part, in the real part, in both.
     """
@@ -186,7 +186,7 @@ def _before_complex(w: Writer, a: Value, b: Value) -> Value:
 
 
 def _nan_class(w: Writer, imag: Value, real: Value, name: str) -> Value:
-    """The class of a number: 0 without NaN, 1 in the imaginary part, 2 in the real one, 3 in both."""
+    """Emit the class of a number: 0 without NaN, 1 in the imaginary part, 2 in the real one, 3 in both."""
     one = w.convert(imag, DType.I32).called(f"one_{name}")
     two = w.convert(real, DType.I32).called(f"two_{name}")
     double = w.op("add", two, two).called(f"dbl_{name}")

@@ -109,7 +109,7 @@ def embed_diag(op: EmbedDiag, w: Writer, x: Value) -> Value:
 
 
 def diagonal_mask(w: Writer, shape: tuple[int, ...], axis_a: int, axis_b: int) -> Value:
-    """True where the indices on the two axes are equal."""
+    """Return whether the indices on the two axes are equal."""
     return w.compare("EQ", w.iota(shape, axis_a), w.iota(shape, axis_b))
 
 

@@ -14,7 +14,7 @@ __all__ = ["register"]
 
 
 def fft(op: Any, w: Writer, x: Value) -> Value:
-    """One operation; none where there are no elements."""
+    """Emit one operation, or none if there are no elements."""
     lengths = op.lengths_of(x.shape)
     if len(lengths) > 3:
         raise UnsupportedError(f"Fft: stablehlo.fft transforms 3 axes at most, got {lengths}")

@@ -29,7 +29,7 @@ def getrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def permutation(op: Any, w: Writer, pivots: Value) -> Value:
-    """The permutation of row swaps: the platform's own routine on a GPU, a loop elsewhere."""
+    """Convert row swaps to a permutation, by the platform's own routine on a GPU, by a loop elsewhere."""
     (result,) = result_types(op, (pivots,))
     if w.platform in VENDOR and pivots.dtype is INFO:
         name = f"{VENDOR[w.platform]}_lu_pivots_to_permutation"
@@ -43,7 +43,7 @@ def geqrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def geqp3(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """No column is fixed in advance."""
+    """Call geqp3; no column is fixed in advance."""
     free = w.full(0, result_types(op, (a,))[1])
     return call(w, "geqp3", (a, free), "mv", result_types(op, (a,)), "mvv")
 
@@ -54,7 +54,7 @@ def householder_product(op: Any, w: Writer, packed: Value, factors: Value) -> Va
 
 
 def geev(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Eigenvalues and eigenvectors; the library returns a real matrix's eigenvalues in two parts."""
+    """Call geev; the library returns a real matrix's eigenvalues in two parts."""
     batch, n, _ = parts(a)
     values, left, right = result_types(op, (a,))
     info = spec(INFO, *batch)
@@ -74,7 +74,7 @@ def geev(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def gtsv(op: Any, w: Writer, *operands: Value) -> tuple[Value, ...]:
-    """The solution and `info`; the diagonals that the routine overwrites are dropped."""
+    """Call gtsv; the diagonals that the routine overwrites are dropped."""
     x, info = result_types(op, operands)
     diagonal = operands[0].spec
     results = (diagonal, diagonal, diagonal, x, info)
@@ -91,7 +91,7 @@ def sytrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def gehrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """All rows take part."""
+    """Call gehrd on all rows."""
     batch, n, _ = parts(a)
     results = (*result_types(op, (a,)), spec(INFO, *batch))
     flags = {"high": Integer(n, "i32"), "low": Integer(1, "i32")}
@@ -99,7 +99,7 @@ def gehrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def gees(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Unsorted, so that none are selected; NaN where the iteration fails or the matrix is not finite."""
+    """Call gees without sorting, which selects none; NaN where the iteration fails or the matrix is not finite."""
     form, vectors, values, info = result_types(op, (a,))
     chosen = spec(INFO, *form.shape[:-2])
     part = spec(REAL.get(values.dtype, values.dtype), *values.shape)

@@ -24,7 +24,7 @@ def _converted(w: Writer, x: Expression, dtype: DType) -> Code:
 
 
 def dot_general(op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression) -> Code:
-    """The operator @ where the axes are those of matrices or vectors, else `np.einsum`."""
+    """Write the operator @ if the axes are those of matrices or vectors, else `np.einsum`."""
     dtype = op.accumulate_dtype or lhs.spec.dtype
     result = dtype
     if dtype is DType.F16:
@@ -41,7 +41,7 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression) -> 
 def _as_matrices(
     op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression, codes: list[Code]
 ) -> Code | None:
-    """Return the product by @; None where it is none of matrices or vectors, or of batches of matrices."""
+    """Return the product by @; None if the operands are not matrices, vectors, or batches of matrices."""
     if len(op.lhs_contracting) != 1:
         return None
     batch = len(op.lhs_batch)
@@ -104,7 +104,7 @@ def _as_einsum(op: DotGeneral, lhs: Expression, rhs: Expression, codes: list[Cod
 
 
 def convolution(op: Convolution, w: Writer, x: Expression, kernel: Expression) -> Code:
-    """A plain function, on operands with the axes batch, features, space and the kernel's output, input, space."""
+    """Write a call on operands with the axes batch, features, space and the kernel's output, input, space."""
     dtype = x.spec.dtype
     wide = DType.F32 if dtype is DType.F16 else dtype
     w.dtype(wide)

@@ -23,7 +23,7 @@ def _invariant(w: Writer, values: Sequence[Expression]) -> list[Expression]:
 
 
 def _assigned(w: Writer, names: Sequence[str], values: Sequence[Expression]) -> None:
-    """Assign values to names at once, without those that stay as they are."""
+    """Assign values to names at once, except unchanged ones."""
     changed = [(name, str(x)) for name, x in zip(names, values, strict=True) if name != str(x)]
     if changed:
         w.say(
@@ -58,7 +58,7 @@ def cond(op: ops.Cond, w: Writer, index: Expression, *operands: Expression) -> l
 
 
 def alternatives(op: ops.Alternatives, w: Writer, *operands: Expression) -> list[Code]:
-    """The statements of the parallel program, which needs no loop."""
+    """Write the parallel program, which needs no loop."""
     results = w.program(op.parallel.program, _invariant(w, operands))
     return [Code(w.named(result)) for result in results]
 

@@ -14,12 +14,12 @@ __all__ = ["ROWS"]
 
 
 def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Expression, size: Expression) -> Code:
-    """A plain function."""
+    """Write a call of a plain function."""
     return call(w.function("truncated"), x, size, op.axis)
 
 
 def pad_to_match(op: PadToMatch, w: Writer, x: Expression, reference: Expression) -> Code:
-    """A plain function of the reference's extent."""
+    """Write a call of a plain function of the reference's extent."""
     return call(w.function("padded_to"), x, f"{w.named(reference)}.shape[{op.axis}]", op.axis)
 
 

@@ -59,7 +59,7 @@ def remainder(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
 
 
 def power(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
-    """The operator where the exponent is a number of which NumPy makes no square root, and no negative integer."""
+    """Write the operator, unless NumPy would take a square root, or the exponent is a negative integer."""
     number, dtype = y.code.number, x.spec.dtype
     if dtype.is_integer:
         is_simple = number is not None and number.level is not Level.UNARY
@@ -72,17 +72,17 @@ def power(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
 
 
 def negate(op: Any, w: Writer, x: Expression) -> Code:
-    """The minus sign."""
+    """Write the minus sign."""
     return Code(f"-{x.at(Level.UNARY)}", Level.UNARY)
 
 
 def invert(op: Any, w: Writer, x: Expression) -> Code:
-    """The tilde."""
+    """Write the tilde."""
     return Code(f"~{x.at(Level.UNARY)}", Level.UNARY)
 
 
 def compare(op: ops.Compare, w: Writer, lhs: Expression, rhs: Expression) -> Code:
-    """An operator of comparison."""
+    """Write a comparison operator."""
     return beside(SIGNS[op.direction], Level.COMPARISON, *operands_of(w, (lhs, rhs)))
 
 
@@ -110,7 +110,7 @@ def shift(symbol: str, name: str) -> Any:
 
 
 def convert(op: ops.Convert, w: Writer, x: Expression) -> Code:
-    """A cast; from float to integer it saturates, and of a complex number it takes the real part."""
+    """Write a cast; from float to integer it saturates, and of a complex number it takes the real part."""
     dtype, to = x.spec.dtype, op.to
     w.dtype(dtype)
     if dtype.is_complex and to.is_bool:
@@ -124,7 +124,7 @@ def convert(op: ops.Convert, w: Writer, x: Expression) -> Code:
 
 
 def bitcast_convert(op: ops.BitcastConvert, w: Writer, x: Expression) -> Code:
-    """The bits as another dtype: a narrower one appends an axis, and a wider one consumes the last."""
+    """Write a view of the bits as another dtype: a narrower one appends an axis, a wider one consumes the last."""
     old, new = x.spec.dtype.itemsize, op.to.itemsize
     w.dtype(x.spec.dtype)
     if old == new:
@@ -138,19 +138,19 @@ def conj(op: Any, w: Writer, x: Expression) -> Code:
 
 
 def real(op: Any, w: Writer, x: Expression) -> Code:
-    """The real part."""
+    """Write the real part."""
     return Code(f"{x.at(Level.ATOM)}.real", free=x.is_name) if x.spec.dtype.is_complex else x.code
 
 
 def imag(op: Any, w: Writer, x: Expression) -> Code:
-    """The imaginary part."""
+    """Write the imaginary part."""
     if x.spec.dtype.is_complex:
         return Code(f"{x.at(Level.ATOM)}.imag", free=x.is_name)
     return call("np.zeros_like", x)
 
 
 def reduce_precision(op: ops.ReducePrecision, w: Writer, x: Expression) -> Code:
-    """Rounding to fewer bits."""
+    """Write rounding to fewer bits."""
     return call(w.function("reduce_precision"), x, op.exponent_bits, op.mantissa_bits)
 
 

@@ -74,7 +74,7 @@ class Expression:
         return self.code.free or self.code.text.isidentifier()
 
     def at(self, level: Level) -> str:
-        """The text beside an operator of that level."""
+        """Return the text beside an operator of that level."""
         return in_parentheses(self.code, level)
 
     def __str__(self) -> str:
@@ -106,7 +106,7 @@ def tuple_of(entries: Any) -> str:
 
 
 def call(function: str, *arguments: Any, **options: Any) -> Code:
-    """Return a call; options that are None are left out.
+    """Return a call; options that are None are omitted.
 
     >>> call("np.sum", "x", axis=0, dtype=None).text
     'np.sum(x, axis=0)'

@@ -52,7 +52,7 @@ def eig(op: Any, w: Writer, a: Expression) -> Any:
 
 
 def lu(op: Any, w: Writer, a: Expression) -> str:
-    """A plain function."""
+    """Write a call of a plain function."""
     return call(w.function("lu"), a).text
 
 
@@ -65,7 +65,7 @@ def _applied(op: Any, a: Expression) -> str:
 
 
 def triangular_solve(op: Any, w: Writer, a: Expression, b: Expression) -> Code:
-    """A plain function: substitution."""
+    """Write a call of a plain function: substitution."""
     lower = op.lower == (op.transpose == "N")
     return call(
         w.function("triangular_solve"),
@@ -84,12 +84,12 @@ def solve(op: Any, w: Writer, a: Expression, b: Expression) -> Code:
 def lu_solve(
     op: Any, w: Writer, a: Expression, packed: Expression, perm: Expression, b: Expression
 ) -> Code:
-    """The matrix itself is solved with, whose factors NumPy does not take."""
+    """Write a solve with the matrix itself, because NumPy does not take its factors."""
     return call(w.function("solve"), _applied(op, a), b)
 
 
 def distinct(op: Any, w: Writer, values: Expression) -> Code:
-    """An exception where two values coincide."""
+    """Write a call that raises if two values coincide."""
     return call(w.function("distinct"), values)
 
 
@@ -120,7 +120,7 @@ def einsum(op: Any, w: Writer, *operands: Expression) -> Code:
 
 
 def threefry(op: Any, w: Writer, key: Expression, x0: Expression, x1: Expression) -> str:
-    """A plain function."""
+    """Write a call of a plain function."""
     return call(w.function("threefry"), key, x0, x1).text
 
 
@@ -155,7 +155,7 @@ def is_written(op: Extension) -> bool:
 
 
 def extension(op: Extension, w: Writer, *operands: Expression) -> Any:
-    """The cell of the family."""
+    """Write an op by the cell of its family."""
     for x in operands:
         w.dtype(x.spec.dtype)
     cell, _ = FAMILIES[op.family_id]

@@ -1,4 +1,4 @@
-"""Plain functions of NumPy for what it lacks: a file contains those that it calls, as they stand here.
+"""Plain functions of NumPy for ops that it lacks; a file contains copies of those that it calls.
 
 Each calls nothing but NumPy and other functions of this module. Where a program may be traced again, they keep to
 functions that tensors of a trace take too.
@@ -387,7 +387,7 @@ def polygamma(n: int, x: Any) -> Any:
 
 
 def require(lhs: Any, relation: str, rhs: Any, reason: str) -> None:
-    """Check two extents; those of a trace, which are no numbers yet, are taken as they are.
+    """Check two extents; those of a trace, which are no numbers yet, are not checked.
 
     Raises:
         ValueError: they are not related so.

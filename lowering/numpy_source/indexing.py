@@ -16,7 +16,7 @@ __all__ = ["ROWS"]
 
 
 def _tuple(axes: Sequence[int]) -> str | None:
-    """Return a tuple of axes as an option; None where it is empty."""
+    """Return a tuple of axes as an option; None if it is empty."""
     return tuple_of(axes) if axes else None
 
 
@@ -62,7 +62,7 @@ def gather(op: Any, w: Writer, x: Expression, indices: Expression) -> Code:
 def scatter(
     op: ops.Scatter, w: Writer, x: Expression, indices: Expression, updates: Expression
 ) -> Code:
-    """A plain function."""
+    """Write a call of a plain function."""
     combiner = op.combiner
     if x.spec.dtype.is_bool and combiner in ("add", "multiply", "max", "min"):
         combiner = {"add": "max", "multiply": "min"}.get(combiner, combiner)
@@ -83,7 +83,7 @@ def scatter(
 
 
 def dynamic_slice(op: ops.DynamicSlice, w: Writer, x: Expression, *starts: Expression) -> Code:
-    """A plain function."""
+    """Write a call of a plain function."""
     w.dtype(x.spec.dtype)
     sizes = w.result_shape(op, (x,), "sizes")
     return call(w.function("dynamic_slice"), x, tuple_of(starts), sizes)
@@ -92,7 +92,7 @@ def dynamic_slice(op: ops.DynamicSlice, w: Writer, x: Expression, *starts: Expre
 def dynamic_update_slice(
     op: ops.DynamicUpdateSlice, w: Writer, x: Expression, update: Expression, *starts: Expression
 ) -> Code:
-    """A plain function."""
+    """Write a call of a plain function."""
     w.dtype(x.spec.dtype)
     return call(w.function("dynamic_update_slice"), x, update, tuple_of(starts))
 

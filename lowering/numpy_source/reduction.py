@@ -102,7 +102,7 @@ def sort(op: ops.Sort, w: Writer, *operands: Expression) -> Any:
 
 
 def top_k(op: ops.TopK, w: Writer, x: Expression) -> str:
-    """A plain function."""
+    """Write a call of a plain function."""
     return call(w.function("top_k"), x, op.k).text
 
 

@@ -15,7 +15,7 @@ __all__ = ["ROWS"]
 
 
 def constant(op: Constant, w: Writer) -> Code:
-    """A number, a list, or an array beside the file."""
+    """Write a number, a list, or an array beside the file."""
     return w.array(op.array)
 
 
@@ -35,7 +35,7 @@ def iota(op: Iota, w: Writer) -> Code:
 
 
 def shape_of(op: ShapeOf, w: Writer, x: Expression) -> Code:
-    """An extent, as an int64."""
+    """Write an extent, as an int64."""
     extent = x.spec.shape[op.axis]
     try:
         text = w.extent(extent)

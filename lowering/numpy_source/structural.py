@@ -70,7 +70,7 @@ def _without_trailing(entries: list[str]) -> list[str]:
 
 
 def _dropped(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
-    """Return the axes of extent 1 without which one shape is the other; none where that is not so."""
+    """Return the axes of extent 1 whose removal turns one shape into the other; none if that is impossible."""
     dropped: list[int] = []
     position = 0
     for axis, extent in enumerate(old):
@@ -84,7 +84,7 @@ def _dropped(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
 
 
 def reshape(op: ops.Reshape, w: Writer, x: Expression) -> Code:
-    """A row-major reshape where the column-major one is the same, else `order="F"`."""
+    """Write a row-major reshape if the column-major one is the same, else `order="F"`."""
     shape = w.specs[0].shape
     if not all(map(is_exact, shape)):
         shape = op.shape
@@ -157,7 +157,7 @@ def _index(w: Writer, op: ops.Slice, x: Expression, dropped: Sequence[int] = ())
 
 
 def slice_(op: ops.Slice, w: Writer, x: Expression) -> Code:
-    """An index with slices."""
+    """Write an index with slices."""
     return _index(w, op, x) if op.starts else x.code
 
 
@@ -200,7 +200,7 @@ def extract_diag(op: ops.ExtractDiag, w: Writer, x: Expression) -> Code:
 
 
 def embed_diag(op: ops.EmbedDiag, w: Writer, x: Expression) -> Code:
-    """Zeros beside a diagonal."""
+    """Write a diagonal in a matrix of zeros."""
     return call(w.function("embedded_diagonal"), x, op.axis_a, op.axis_b)
 
 
@@ -210,7 +210,7 @@ def triangle(name: str) -> Any:
 
 
 def barrier(op: ops.OptimizationBarrier, w: Writer, *operands: Expression) -> Any:
-    """The operands themselves."""
+    """Return the operands themselves."""
     return [
         Code(w.named(x), x.code.level, x.code.aligned, x.code.number, free=True) for x in operands
     ]

@@ -334,7 +334,7 @@ def snake_case(name: str) -> str:
 
 
 class StatementFinder:
-    """Finds the user's statements: the name that they assign, and their text."""
+    """Finder of the user's statements: the names that they assign, and their text."""
 
     def __init__(self) -> None:
         self._files: dict[str, dict[int, str]] = {}

@@ -26,7 +26,7 @@ __all__ = ["arg_reduction"]
 def arg_reduction(
     r: Reader, block: Block, operands: Sequence[int], axes: Sequence[int]
 ) -> list[int] | None:
-    """The extreme values and their indices along the axis; None for a reduction of another kind.
+    """Reduce to the extreme values and their indices along the axis; None for a reduction of another kind.
 
     Args:
         operands: values, their indices, and the initial value and index.
@@ -60,7 +60,7 @@ def _keeps_the_winner(
     start: Sequence[Any],
     largest: bool,
 ) -> bool:
-    """Whether the region keeps the better pair, for all standings of places below `extent`."""
+    """Return whether the region keeps the better pair, for all standings of places below `extent`."""
     constants = constants_of(r, block)
     values, numbers = standings(dtype, constants), standings(kind, constants)
     numbers = numbers[numbers >= 0]
@@ -95,7 +95,7 @@ def _keeps_the_winner(
 
 
 def _loses(start: Any, values: Any, largest: bool) -> bool:
-    """Whether no element is worse than the value to begin with."""
+    """Return whether no element is worse than the value to begin with."""
     start = np.asarray(start).reshape(())
     with np.errstate(all="ignore"):
         worse = (values < start) if largest else (values > start)
@@ -103,7 +103,7 @@ def _loses(start: Any, values: Any, largest: bool) -> bool:
 
 
 def _answers(r: Reader, block: Block, arguments: Sequence[Any]) -> list[Any] | None:
-    """The region's results for these pairs."""
+    """Evaluate the region on these pairs."""
     scratch = r.scratch()
     inputs = [scratch.constant(values) for values in arguments]
     try:

@@ -23,7 +23,7 @@ _BOUNDED = re.compile(
 
 
 def with_bounds(tree: ModuleTree) -> ModuleTree:
-    """The module with `UpperBound`s for extents with a bound.
+    """Replace extents with a bound in the module by `UpperBound`s.
 
     >>> bounded(ForeignType("tensor<?x2xf32, #stablehlo.bounds<4, ?>>"))
     f32[<=4,2]
@@ -44,13 +44,13 @@ def with_bounds(tree: ModuleTree) -> ModuleTree:
 
 
 def has_bounds(types: Sequence[Type]) -> bool:
-    """Whether an extent has a bound."""
+    """Return whether an extent has a bound."""
     shapes = [spec.shape for spec in types if isinstance(spec, TensorSpec)]
     return any([isinstance(extent, UpperBound) for shape in shapes for extent in shape])
 
 
 def bounded(spec: Type) -> Type:
-    """A type with bounds as one of ours; any other as it is."""
+    """Convert a type with bounds to one of ours; any other is unchanged."""
     match = _BOUNDED.fullmatch(spec.text) if isinstance(spec, ForeignType) else None
     if match is None:
         return spec

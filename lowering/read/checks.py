@@ -26,19 +26,19 @@ ULPS = 3
 
 
 def equal(operation: Operation, x: Any, y: Any) -> Any:
-    """Whether elements are equal, NaN to NaN."""
+    """Return whether elements are equal, NaN to NaN."""
     return (x == y) | ((x != x) & (y != y))
 
 
 def almost_equal(operation: Operation, x: Any, y: Any) -> Any:
-    """Whether elements differ by at most a tolerance; equal infinities do not differ."""
+    """Return whether elements differ by at most a tolerance; equal infinities do not differ."""
     tolerance = float(operation.attributes.get("tolerance", TOLERANCE))
     wide = np.complex128 if x.dtype.kind == "c" else np.float64
     return equal(operation, x, y) | (np.abs(x.astype(wide) - y.astype(wide)) <= tolerance)
 
 
 def close(operation: Operation, x: Any, y: Any) -> Any:
-    """Whether elements differ by a number of units in the last place within bounds."""
+    """Return whether elements differ by a number of units in the last place within bounds."""
     least = int(operation.attributes.get("min_ulp_difference", 0))
     most = int(operation.attributes.get("max_ulp_difference", ULPS))
     if x.dtype.kind == "c":
@@ -51,7 +51,7 @@ def close(operation: Operation, x: Any, y: Any) -> Any:
 
 
 def _place(x: Any) -> Any:
-    """The numbers of floats, counted from zero in either direction."""
+    """Number floats consecutively, from zero in either direction."""
     bits = x.view(f"i{x.dtype.itemsize}")
     magnitude = (bits & bits.dtype.type(np.iinfo(bits.dtype).max)).astype(object)
     return np.where(bits < 0, -magnitude, magnitude)
@@ -87,7 +87,7 @@ def expected(holds: Callable[[Operation, Any, Any], Any]) -> Read:
 
 
 def probe(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """The operand, which the interpreter would write to a file."""
+    """Return the operand, which the interpreter would write to a file."""
     return operands[0]
 
 

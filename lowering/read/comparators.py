@@ -36,14 +36,14 @@ MOST_TRIALS = 300_000
 
 
 class Key(NamedTuple):
-    """How one operand orders: up or down; in the total order of floats, or with all NaN last and zeros equal."""
+    """Order of one sort key: ascending or descending; the total order of floats, or NaN last and zeros equal."""
 
     descending: bool
     total: bool
 
 
 def sorted_by(r: Reader, block: Block, operands: list[int], axis: int, stable: bool) -> list[int]:
-    """The operands, sorted by a comparator."""
+    """Sort the operands by a comparator."""
     specs = [r.spec(x) for x in operands]
     order = _lexicographic(r, block, specs)
     if order is None:
@@ -58,7 +58,7 @@ def sorted_by(r: Reader, block: Block, operands: list[int], axis: int, stable: b
 
 
 def _is_top_k(r: Reader, order: tuple[Key, ...], operands: list[int], axis: int) -> bool:
-    """Whether values and their indices are sorted in descending order along the last axis."""
+    """Return whether values and their indices are sorted in descending order along the last axis."""
     if len(operands) != 2 or len(order) != 1 or not order[0].descending:
         return False
     return axis == len(r.spec(operands[0]).shape) - 1 and counts_along(r, operands[1], axis)
@@ -83,7 +83,7 @@ def _sorted(r: Reader, operands: list[int], index: int, axis: int, key: Key) -> 
 
 
 def counts_along(r: Reader, places: int, axis: int) -> bool:
-    """Whether a tensor holds 0, 1, .. along an axis."""
+    """Return whether a tensor holds 0, 1, .. along an axis."""
     producer = r.builder.made_by(places)
     if producer is None:
         return False
@@ -99,7 +99,7 @@ def counts_along(r: Reader, places: int, axis: int) -> bool:
 
 
 def constants_of(r: Reader, block: Block) -> list[Any]:
-    """The constants that a region has, or takes from its surroundings."""
+    """Return the constants that a region has, or takes from its surroundings."""
     constants = []
     inside = {*block.arguments}
     for operation in block.operations:
@@ -115,7 +115,7 @@ def constants_of(r: Reader, block: Block) -> list[Any]:
 
 
 def standings(dtype: DType, constants: Sequence[Any]) -> Any:
-    """Numbers in every possible order among each other and among the constants."""
+    """Create numbers in every possible order among each other and among the constants."""
     kind = dtype.dtype
     if dtype.is_bool:
         return np.array([False, True])
@@ -134,7 +134,7 @@ def standings(dtype: DType, constants: Sequence[Any]) -> Any:
 
 
 def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[Key, ...] | None:
-    """The order of each key; None for a comparator without a lexicographic order."""
+    """Find the order of each key; None for a comparator without a lexicographic order."""
     if not {operation.name for operation in block.operations} <= SEES_ONLY_ORDER:
         return None
     if any(spec.dtype.is_complex for spec in specs):
@@ -167,7 +167,7 @@ def _orders(dtype: DType) -> list[Key]:
 
 
 def _operands_seen(block: Block) -> set[int]:
-    """The operands of the sort that the comparator's answer depends on."""
+    """Return the operands of the sort that the comparator's answer depends on."""
     needed = set(block.operations[-1].operands)
     for operation in reversed(block.operations[:-1]):
         if needed & set(operation.results):
@@ -176,7 +176,7 @@ def _operands_seen(block: Block) -> set[int]:
 
 
 def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
-    """The comparator's answers for pairs of every operand."""
+    """Evaluate the comparator on pairs of every operand."""
     scratch = r.scratch()
     arguments = [scratch.constant(values) for pair in pairs for values in pair]
     try:
@@ -187,7 +187,7 @@ def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
 
 
 def _agrees(answers: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
-    """Whether the answers are those of a lexicographic order."""
+    """Return whether the answers are those of a lexicographic order."""
     wanted = np.zeros(len(answers), bool)
     tied = np.ones(len(answers), bool)
     for (a, b), key in zip(pairs, order, strict=True):
@@ -206,14 +206,14 @@ def _agrees(answers: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
 
 
 def _with_nan_last(low: Any, high: Any) -> tuple[Any, Any]:
-    """Masks of the smaller and of the equal pairs: NaN after all numbers, and zeros equal."""
+    """Return masks of the smaller and of the equal pairs: NaN after all numbers, and zeros equal."""
     nan_low, nan_high = low != low, high != high
     with np.errstate(all="ignore"):
         return (low < high) | (~nan_low & nan_high), (low == high) | (nan_low & nan_high)
 
 
 def _in_total_order(low: Any, high: Any) -> tuple[Any, Any]:
-    """Masks of the smaller and of the equal pairs: floats by sign, then by magnitude, which their bits order."""
+    """Return masks of the smaller and of the equal pairs: floats by sign, then by magnitude, as their bits order them."""
 
     def rank(x: Any) -> Any:
         bits = x.view(f"i{x.dtype.itemsize}")
@@ -279,7 +279,7 @@ def _rounds(n: int) -> list[tuple[Any, Any]]:
 
 
 def _taken(r: Reader, x: int, places: Any, axis: int) -> int:
-    """Slices of x at constant indices."""
+    """Gather slices of x at constant indices."""
     shape = r.spec(x).shape
     rank = len(shape)
     op = Gather(

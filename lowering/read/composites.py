@@ -61,7 +61,7 @@ def register_composite_reader(name: str, reader: CompositeReader, *, replace: bo
 
 
 def composite(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """The operation that a composite stands for; its decomposition where none is registered."""
+    """Read a composite as the operation that it stands for, or as its decomposition if none is registered."""
     a = operation.attributes
     attributes = a.get("composite_attributes") or {}
     results = rebound(r, operation, operands, a["name"], attributes)
@@ -75,7 +75,7 @@ def rebound(
     name: str,
     attributes: Mapping[str, Any],
 ) -> Sequence[int] | None:
-    """The results of the operation that name and attributes describe; None where they describe none.
+    """Apply the operation that name and attributes describe; None if they describe none.
 
     An operation with types other than those that the text declares does not count.
     """
@@ -95,7 +95,7 @@ def rebound(
 
 
 def _of_family(family_id: Any, attributes: Mapping[str, Any]) -> ExtensionOp | None:
-    """The op of a registered family with this payload."""
+    """Build the op of a registered family with this payload."""
     try:
         factory = lookup_extension_factory(check_family_id(family_id))
         if factory is None:
@@ -112,7 +112,7 @@ def _of_family(family_id: Any, attributes: Mapping[str, Any]) -> ExtensionOp | N
 
 
 def _plain(value: Any) -> Any:
-    """An attribute as `saved_value` would have it."""
+    """Convert an attribute to the form of `saved_value`."""
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     if value == {"none": True}:

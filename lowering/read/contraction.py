@@ -25,12 +25,12 @@ __all__ = ["ROWS", "adjoint", "extension", "mirrored", "solved", "swapped"]
 
 
 def extension(r: Reader, op: ExtensionOp, *operands: int) -> tuple[int, ...]:
-    """The outputs of an extension's op."""
+    """Apply an extension's op."""
     return r.apply(Extension(op), *operands)
 
 
 def _precision(operation: Operation) -> str | None:
-    """The precision that both operands ask for; None where none is set."""
+    """Return the precision that both operands request; None if none is set."""
     asked = operation.attributes.get("precision_config") or ()
     return str(asked[0]).lower() if asked and len(set(asked)) == 1 else None
 
@@ -72,7 +72,7 @@ def _product(axes: Sequence[Sequence[int]], precision: str | None) -> DotGeneral
 
 
 def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
-    """The dtype of the product: the operands', or the result's where that is wider."""
+    """Return the dtype of the product: the operands', or the result's if that is wider."""
     if lhs is rhs and lhs.itemsize >= wanted.itemsize:
         return lhs
     return wanted
@@ -111,14 +111,14 @@ def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int
 
 
 def _without_barrier(r: Reader, x: int) -> int:
-    """The operand of the barrier that lowering puts in front of integer convolutions; other values as they are."""
+    """Remove the barrier that lowering puts in front of integer convolutions; other values are unchanged."""
     producer = r.builder.made_by(x)
     is_barrier = producer is not None and producer[0] == OptimizationBarrier(1)
     return producer[1][0] if producer and is_barrier and r.spec(x).dtype.is_integer else x
 
 
 def einsum(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """The contraction of one or two operands by subscripts."""
+    """Contract one or two operands by subscripts."""
     ranks = [len(r.spec(x).shape) for x in operands]
     notation = read_subscripts(operation.attributes["einsum_config"], ranks)
     (y,) = extension(r, Einsum(notation.inputs, notation.output), *operands)
@@ -132,7 +132,7 @@ def fft(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def cholesky(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Only one triangle is read: the other is its mirror image."""
+    """Read a Cholesky factorisation; the unread triangle is mirrored from the other."""
     (x,) = operands
     is_lower = operation.attributes.get("lower", False)
     (factor,) = extension(r, Cholesky(), mirrored(r, x if is_lower else adjoint(r, x)))
@@ -140,23 +140,23 @@ def cholesky(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def swapped(r: Reader, x: int) -> int:
-    """The last two axes exchanged."""
+    """Swap the last two axes."""
     rank = len(r.spec(x).shape)
     return r.transpose(x, (*range(rank - 2), rank - 1, rank - 2))
 
 
 def conjugate(r: Reader, x: int) -> int:
-    """The complex conjugate; real numbers as they are."""
+    """Return the complex conjugate; real numbers are unchanged."""
     return r.apply_one(Conj(), x) if r.spec(x).dtype.is_complex else x
 
 
 def adjoint(r: Reader, x: int) -> int:
-    """The conjugate of the last two axes swapped."""
+    """Return the conjugate transpose."""
     return conjugate(r, swapped(r, x))
 
 
 def mirrored(r: Reader, x: int) -> int:
-    """The Hermitian matrix with the lower triangle of x."""
+    """Build the Hermitian matrix with the lower triangle of x."""
     spec = r.spec(x)
     shape = spec.shape
     rank = len(shape)
@@ -183,7 +183,7 @@ def triangular_solve(r: Reader, operation: Operation, operands: Sequence[int]) -
 
 
 def solved(r: Reader, a: int, b: int, *, lower: bool, unit: bool, kind: str, left: bool) -> int:
-    """x with op(a) x = b, or x op(a) = b, for one triangle of a; op is "N", "T" or "C"."""
+    """Solve op(a) x = b, or x op(a) = b, for x and one triangle of a; op is "N", "T" or "C"."""
     triangle: Any = Tril(0) if lower else Triu(0)
     a = r.apply_one(triangle, a)
     if left:

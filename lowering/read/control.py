@@ -37,12 +37,12 @@ def custom_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
 
 
 def nothing(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """No values: tokens order effects, and there are none here."""
+    """Return no values: tokens order effects, and there are none here."""
     return [r.constant(False) for _ in operation.results]
 
 
 def while_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """A loop; where it counts, a scan, which has derivatives in both modes."""
+    """Read a loop; if it counts, as a scan, which has derivatives in both modes."""
     condition, body = operation.regions
     specs = [r.spec(value) for value in operands]
     (test, turn), captured = r.parts((condition, specs), (body, specs))
@@ -53,12 +53,12 @@ def while_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def if_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """A choice by a bool; the first region is that of true."""
+    """Read a conditional by a bool; the first region is that of true."""
     return _choice(r, operation, operands[0], operation.regions[::-1])
 
 
 def case(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """A branch by index; an index out of range selects the last branch."""
+    """Read a branch by index; an index out of range selects the last branch."""
     return _choice(r, operation, operands[0], operation.regions)
 
 
@@ -75,7 +75,7 @@ def _choice(r: Reader, operation: Operation, index: int, regions: Sequence[Block
 
 
 def scan(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """A scan along an axis: slices without that axis, then carries, give outputs, then carries."""
+    """Read a scan along an axis: slices without that axis, then carries, give outputs, then carries."""
     a, block = operation.attributes, operation.regions[0]
     count = int(a["operandSegmentSizes"][0])
     axis = int(a["dimension"])

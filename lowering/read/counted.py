@@ -1,8 +1,8 @@
 """Counted loops: a `while` with a known trip count, read as a scan.
 
-StableHLO has one loop. Where a carry counts by a constant up to a constant, the trip count is known; a
-tensor of which each turn reads one slice is scanned over, and one of which each turn writes one slice is
-stacked. So a lowered scan is a scan again, and can be differentiated in reverse.
+StableHLO has one loop. Where a carry counts by a constant up to a constant, the trip count is known. A
+tensor that is read one slice per iteration is scanned over, and one that is written one slice per iteration
+is stacked. So a lowered scan is read as a scan again, and can be differentiated in reverse.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["counted_loop"]
 
 
 class Line(NamedTuple):
-    """slope t + first, in turn t."""
+    """slope t + first, in iteration t."""
 
     slope: int
     first: int
@@ -42,7 +42,7 @@ class Turns:
 
 
 def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[int] | None:
-    """The results of the loop, written as a scan; None where the trip count depends on the data."""
+    """Write the loop as a scan; None if the trip count depends on the data."""
     constants = [r.known(value) for value in operands]
     body = _body_of(loop)
     n = loop.num_consts
@@ -62,7 +62,7 @@ def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[in
 
 
 def _body_of(loop: While) -> GraphProgram:
-    """The body, with marks that programs keep; they name no integers, so that counters are found."""
+    """Return the body with the marks that programs keep; they name no integers, so counters are found."""
     return loop.body if loop.body.is_kept else loop.body.program
 
 
@@ -70,7 +70,7 @@ def _body_of(loop: While) -> GraphProgram:
 
 
 def _turns(loop: While, constants: Sequence[Any], numbers: Mapping[int, int]) -> Turns | None:
-    """The trip count, from the comparison of a counter with a number."""
+    """Find the trip count from the comparison of a counter with a number."""
     test = loop.cond.program
     (asked,) = test.output_slots
     producers = makers(test.instructions)
@@ -104,7 +104,7 @@ _FLIPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "N
 
 
 def _count(direction: str, first: int, step: int, bound: int) -> int | None:
-    """The number of leading terms of first, first + step, .. for which the comparison holds."""
+    """Count the leading terms of first, first + step, .. for which the comparison holds."""
     if direction in ("LE", "GE"):
         direction, bound = direction[0] + "T", bound + (1 if direction == "LE" else -1)
     if (direction, step > 0) in (("LT", True), ("GT", False)):
@@ -115,7 +115,7 @@ def _count(direction: str, first: int, step: int, bound: int) -> int | None:
 
 
 def _step(loop: While, counter: int) -> int | None:
-    """The constant that the body adds to a carry."""
+    """Return the constant that the body adds to a carry."""
     body = _body_of(loop)
     if counter < loop.num_consts:
         return None
@@ -132,7 +132,7 @@ def _step(loop: While, counter: int) -> int | None:
 
 
 def _constants(program: GraphProgram) -> dict[int, int]:
-    """Integers and bools of rank 0."""
+    """Return the constant integers and bools of rank 0."""
     return {
         step.outputs[0]: int(step.op.array)
         for step in program.instructions
@@ -142,11 +142,11 @@ def _constants(program: GraphProgram) -> dict[int, int]:
     }
 
 
-# ---- where the turns read and write ------------------------------------------------------------------
+# ---- where the iterations read and write ------------------------------------------------------------------
 
 
 def _lines(program: GraphProgram, turns: Turns, numbers: Mapping[int, int]) -> dict[int, Line]:
-    """Scalars that are affine functions of the number of the turn."""
+    """Return the scalars that are affine functions of the induction variable."""
     affine = {slot: Line(0, number) for slot, number in numbers.items()}
     affine[turns.counter] = turns.line
     for step in program.instructions:
@@ -171,7 +171,7 @@ def _lines(program: GraphProgram, turns: Turns, numbers: Mapping[int, int]) -> d
 
 
 def _ends(line: Line, turns: Turns) -> tuple[int, int]:
-    """The least and the greatest of its values."""
+    """Return the least and the greatest value of an affine function over the iterations."""
     last = line.slope * max(turns.count - 1, 0) + line.first
     return min(line.first, last), max(line.first, last)
 
@@ -185,7 +185,7 @@ def _fits(line: Line, turns: Turns, dtype: Any) -> bool:
 
 
 def _compared(op: el.Compare, turns: Turns, x: Line, y: Line) -> Line | None:
-    """True or false in every turn, or no line."""
+    """Return the constant outcome of a comparison, 0 or 1, or None if it varies between iterations."""
     low, high = _ends(Line(x.slope - y.slope, x.first - y.first), turns)
     always = {"LT": high < 0, "LE": high <= 0, "GT": low > 0, "GE": low >= 0,
               "EQ": low == high == 0, "NE": high < 0 or low > 0}[op.direction]  # fmt: skip
@@ -230,10 +230,10 @@ _RULES: dict[Any, Callable[..., Line | None]] = {
 
 @dataclass(frozen=True)
 class _Windows:
-    """Slices of tensors that the turns read and write.
+    """Slices of tensors that the iterations read and write.
 
     Attributes:
-        handed: values that a turn passes unchanged to the next, in carries that change.
+        handed: values that an iteration passes unchanged to the next, in carries that change.
     """
 
     program: GraphProgram
@@ -243,7 +243,7 @@ class _Windows:
     handed: Sequence[int]
 
     def direction(self, starts: Sequence[int], extent: Any) -> int | None:
-        """1 where turn t is at slice t, -1 where it is at the t-th from the end."""
+        """Return 1 if iteration t accesses slice t, -1 if it accesses the t-th slice from the end."""
         at = [self.lines.get(slot) for slot in starts]
         if extent != self.turns.count or at[0] is None or any(line != (0, 0) for line in at[1:]):
             return None
@@ -252,7 +252,7 @@ class _Windows:
         return 1 if ends == (0, max(last, 0)) else -1 if ends == (last, 0) else None
 
     def read(self, slot: int) -> int | None:
-        """The direction in which every reader of an input scans it; None where they differ."""
+        """Return the direction in which every reader of an input scans it; None if they differ."""
         if slot in self.handed:
             return None
         spec = self.program.types[slot]
@@ -268,7 +268,7 @@ class _Windows:
         return directions.pop() if len(directions) == 1 else None
 
     def written(self, slot: int, output: int, maker: Instruction | None) -> int | None:
-        """The direction in which the turns fill a carry without other readers; None for other carries."""
+        """Return the direction in which iterations fill a carry without other readers, or None."""
         spec = self.program.types[slot]
         if maker is None or not isinstance(maker.op, DynamicUpdateSlice) or not spec.rank:
             return None
@@ -289,7 +289,7 @@ class _Windows:
 def _as_scan(
     loop: While, turns: Turns, unchanged: set[int], numbers: Mapping[int, int]
 ) -> tuple[Scan, list[int], list[int]]:
-    """The scan, the loop's operands that it takes, and the carries that it returns."""
+    """Build the scan, the loop's operands that it takes, and the carries that it returns."""
     body, n = _body_of(loop), loop.num_consts
     handed = [slot for j, slot in enumerate(body.output_slots) if n + j not in unchanged]
     windows = _Windows(
@@ -321,7 +321,7 @@ def _body(
     xs: Sequence[int],
     stacked: Sequence[int],
 ) -> Any:
-    """The body on slices of the scanned tensors, returning slices of the stacked ones."""
+    """Write the body on slices of the scanned tensors, returning slices of the stacked ones."""
     builder = ProgramBuilder(trusted=body.trusted)
     values = {slot: builder.input(body.types[slot]) for slot in (*consts, *carry)}
     slices = {

@@ -47,7 +47,7 @@ class Devices(NamedTuple):
 
     @classmethod
     def of(cls, requested: int | Mapping[str, int], attributes: Mapping[str, Any]) -> Devices:
-        """The devices that a caller gives, as the module has them.
+        """Match the devices that a caller gives with the module's declarations.
 
         Args:
             requested: their number, their replicas and partitions by these names, or the axes of a mesh, which are
@@ -112,13 +112,13 @@ def on_devices(
 
 
 def channel_of(operation: Operation) -> int:
-    """The number of an operation's channel; 0 where it has none."""
+    """Return the number of an operation's channel; 0 if it has none."""
     channel = re.search(r"-?\d+", str(operation.attributes.get("channel_handle", "")))
     return int(channel[0]) if channel else 0
 
 
 def groups_of(r: Reader, operation: Operation, by_channel: str) -> list[list[int]]:
-    """The groups of devices, each in the order that the operation gives its members.
+    """Return the groups of devices, each in the order of the operation's members.
 
     Args:
         by_channel: what groups are across if there is a channel.
@@ -157,7 +157,7 @@ def _among(r: Reader) -> Devices:
 
 
 def table_of(r: Reader, operation: Operation, groups: Sequence[Sequence[int]]) -> Any:
-    """For each device the members of its group.
+    """Return the members of each device's group.
 
     Raises:
         InvalidConfigError: a device that is in no group or in two, or does not exist.
@@ -172,13 +172,13 @@ def table_of(r: Reader, operation: Operation, groups: Sequence[Sequence[int]]) -
 
 
 def exchanged(r: Reader, x: int, sources: Sequence[Sequence[int]]) -> int:
-    """The values of x on other devices, along a new leading axis; see `Exchange`."""
+    """Gather the values of x on other devices, along a new leading axis; see `Exchange`."""
     op = Exchange(tuple(map(tuple, sources)))
     return r.apply_one(Extension(op), x, r.device())
 
 
 def gathered(r: Reader, operation: Operation, x: int, by_channel: str) -> tuple[int, int]:
-    """The values of x in this device's group, along a new leading axis, and this device's place there."""
+    """Gather the values of x in this device's group along a new leading axis, and find this device's position."""
     table = table_of(r, operation, groups_of(r, operation, by_channel))
     sources = [table[device] for device in range(len(table))]
     places = r.constant(np.array([table[d].index(d) for d in range(len(table))], np.int64))
@@ -199,7 +199,7 @@ def gathered(r: Reader, operation: Operation, x: int, by_channel: str) -> tuple[
 
 
 def is_alone(r: Reader, operation: Operation) -> bool:
-    """Whether the program is one device's, and the groups are of one.
+    """Return whether the program is one device's, and the groups are of one.
 
     Raises:
         UnsupportedError: a group of several, in a program of one.
@@ -223,7 +223,7 @@ def _require_one(operation: Operation, count: int) -> None:
 
 
 def combined(r: Reader, operation: Operation, x: int) -> int:
-    """The leading axis combined by the operation's region, neighbours first, in their order."""
+    """Combine the leading axis by the operation's region, neighbours first, in their order."""
     while (count := r.spec(x).shape[0]) > 1:
         even = count - count % 2
         pair = [r.slice(r.slice(x, 0, 0, even), 0, start, even, 2) for start in (0, 1)]
@@ -248,7 +248,7 @@ def all_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
 
 
 def merged(r: Reader, x: int, axis: int) -> int:
-    """The tensor with its leading axis, the number of a part, joined to another axis."""
+    """Join the leading axis, the number of a part, to another axis."""
     shape = r.spec(x).shape
     x = r.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, len(shape))))
     count, *rest = shape
@@ -257,7 +257,7 @@ def merged(r: Reader, x: int, axis: int) -> int:
 
 
 def part_of(r: Reader, x: int, axis: int, count: int, index: int) -> int:
-    """One of the equal parts of an axis.
+    """Slice one of the equal parts of an axis.
 
     Raises:
         InvalidConfigError: the extent is no multiple of the count.
@@ -301,7 +301,7 @@ def all_to_all(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
 
 
 def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Zeros on a device without a source."""
+    """Read `collective_permute`; a device without a source gets zeros."""
     pairs = np.asarray(operation.attributes["source_target_pairs"], np.int64).reshape(-1, 2)
     if r.devices is None:
         _require_one(operation, int(pairs.max(initial=0)) + 1)
@@ -310,7 +310,7 @@ def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
-    """The value of each device's source; zeros where it has none."""
+    """Move to each device the value of its source; zeros if it has none."""
     replicas, partitions = _among(r)
     sources = np.full(replicas * partitions, -1)
     for source, target in pairs.tolist():
@@ -329,7 +329,7 @@ def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
 
 
 def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """The token; a later `recv` of the same channel gives the values.
+    """Return the token; a later `recv` of the same channel returns the values.
 
     Raises:
         UnsupportedError: it is sent to the host, or in a program of one device.
@@ -343,7 +343,7 @@ def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def receive(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """The values that this device's source in the channel's pairs has sent, and the token.
+    """Return the values that this device's source in the channel's pairs has sent, and the token.
 
     Raises:
         UnsupportedError: it comes from the host, or no `send` of the channel is before it.
@@ -363,7 +363,7 @@ def receive(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 
 def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """The value of the first device of each group; zeros on devices in no group."""
+    """Copy the value of the first device of each group; zeros on devices in no group."""
     if is_alone(r, operation):
         return operands[0]
     sources = [(-1,)] * _among(r).total
@@ -374,14 +374,14 @@ def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def rooted(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """The operands, of a group that is one device, without the number of a root, which is that device."""
+    """Return the operands of a group that is one device, without the number of the root, which is that device."""
     if is_alone(r, operation):
         return operands[: len(operation.results)]
     raise UnsupportedError(f"{operation.name}: its root has no meaning among simulated devices yet")
 
 
 def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """This device's replica, or its partition."""
+    """Return this device's replica, or its partition."""
     name = operation.name.removeprefix("stablehlo.").removesuffix("_id")
     if r.devices is None:
         _require_one(operation, r.tree.attributes.get(f"mhlo.num_{name}s", 1))
@@ -395,12 +395,12 @@ def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def unchanged(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """An annotation of where a value lies, which says nothing of its elements."""
+    """Return the value unchanged: a layout annotation says nothing about elements."""
     return operands[0]
 
 
 def manual_computation(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """The body on every device of the mesh, on the parts of the operands; results are put together again.
+    """Run the body on every device of the mesh, on the parts of the operands, and join the results.
 
     A result that is the same on several devices is the first one's.
     """
@@ -429,7 +429,7 @@ def manual_computation(r: Reader, operation: Operation, operands: Sequence[int])
 
 
 def _cut(r: Reader, x: int, cut: Cut) -> int:
-    """The parts of x along a leading axis of devices."""
+    """Split x into parts along a leading axis of devices."""
     shape, counts = r.spec(x).shape, cut.counts
     split: list[Any] = []
     for extent, count in zip(shape, counts, strict=True):
@@ -442,7 +442,7 @@ def _cut(r: Reader, x: int, cut: Cut) -> int:
 
 
 def _joined(r: Reader, x: int, cut: Cut) -> int:
-    """The whole of the parts that lie along a leading axis of devices."""
+    """Join the parts along a leading axis of devices."""
     counts, (_, *shape) = cut.counts, r.spec(x).shape
     _, firsts = np.unique(cut.rows, return_index=True)
     y = r.reshape(_rows(r, x, firsts), (*counts, *shape))
@@ -454,7 +454,7 @@ def _joined(r: Reader, x: int, cut: Cut) -> int:
 
 
 def _rows(r: Reader, x: int, rows: np.ndarray) -> int:
-    """Slices of the leading axis, by number."""
+    """Gather slices of the leading axis, by number."""
     shape = r.spec(x).shape
     if rows.tolist() == list(range(shape[0])):
         return x

@@ -63,7 +63,7 @@ def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> 
 
 
 def set_dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """The first elements along an axis, as many as an operand says."""
+    """Keep the first elements along an axis, as many as an operand says."""
     x, size = operands
     axis = operation.attributes["dimension"]
     extents = extents_of(r, size)
@@ -89,7 +89,7 @@ def dynamic_iota(r: Reader, operation: Operation, operands: Sequence[int]) -> in
 
 
 def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """A slice by bounds that are extents, or a cut of each axis by bounds that are data.
+    """Read a slice by bounds that are extents, or a cut of each axis by bounds that are data.
 
     Axes with data are moved to their start, and cut to ceil((limit - start) / stride) elements.
     """
@@ -117,7 +117,7 @@ def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> i
 
 
 def _moved(r: Reader, x: int, axis: int, start: int) -> int:
-    """x from an element of an axis on, with zeros after its end."""
+    """Shift x along an axis so that it begins at a later element, with zeros after its end."""
     shape = r.spec(x).shape
     high = tuple([extent if i == axis else 0 for i, extent in enumerate(shape)])
     none = (0,) * len(shape)
@@ -139,7 +139,7 @@ def dynamic_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> 
 
 
 def dynamic_convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """A convolution of an operand that is padded first, where the padding is no numbers."""
+    """Read a convolution of an operand that is padded first, if the padding is not numbers."""
     lhs, rhs, padding = operands
     edges = _shape(r, operation, padding)
     attributes = operation.attributes | {"padding": _array(edges, (len(edges) // 2, 2))}
@@ -160,7 +160,7 @@ def dynamic_convolution(r: Reader, operation: Operation, operands: Sequence[int]
 
 
 def dynamic_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """jax's call for the k largest elements by the total order, and their indices, k being an operand."""
+    """Read JAX's call for the k largest elements by the total order, and their indices, where k is an operand."""
     (k,) = _shape(r, operation, operands[1])
     values, places = total_order.top_k(r, operands[0], k)
     return [values, r.convert(places, DType.I32)]
@@ -169,7 +169,7 @@ def dynamic_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> S
 def dynamic_reduce_window(
     r: Reader, operation: Operation, operands: Sequence[int]
 ) -> Sequence[int]:
-    """jax's call for windows with sizes as operands: sizes, strides, both dilations, and edges."""
+    """Read JAX's call for windows whose sizes, strides, dilations and edges are operands."""
     *arrays, sizes, strides, base, dilations, edges = operands
     name = operation.attributes["called_computations"][0]
     region = r.tree.functions[name.removeprefix("@")].body
@@ -184,7 +184,7 @@ def dynamic_reduce_window(
 
 
 def _shape(r: Reader, operation: Operation, value: int) -> tuple[Any, ...]:
-    """The elements of a vector of extents.
+    """Return the elements of a vector of extents.
 
     Raises:
         UnsupportedError: an element is no extent.
@@ -203,7 +203,7 @@ def _note_need(r: Reader, *extents: Any) -> None:
 
 
 def extents_value(r: Reader, argument: int, spec: TensorSpec, extents: Sequence[Any]) -> int:
-    """The integers of a type that are the first extents of an argument."""
+    """Return the first extents of an argument as integers of a type."""
     sizes = [
         r.convert(r.apply_one(ShapeOf(axis), argument), spec.dtype) for axis in range(len(extents))
     ]
@@ -217,20 +217,18 @@ def extents_value(r: Reader, argument: int, spec: TensorSpec, extents: Sequence[
 
 
 def undecided(operation: Operation) -> UndecidedExtentError:
-    """The error of a shape that data decide."""
+    """Return the error for a shape that data decide."""
     return UndecidedExtentError(
         f"{operation.name}: its shapes and bounds must be constants or made of the arguments' extents, or of "
         "integer arguments, by arithmetic, and other elements, or another operation, decide one of them"
     )
 
 
-# ---- what is known of integers ---------------------------------------------------------------
+# ---- known integers ---------------------------------------------------------------------------
 
 
 def extents_of(r: Reader, value: int) -> Any:
-    """The elements of an integer or bool tensor as numbers, symbolic extents and truth values; None where they
-    are not known.
-    """
+    """Return the elements of an integer or bool tensor as numbers, extents and truth values; None if unknown."""
     extents = r.extents.get(value)
     if extents is not None:
         return extents
@@ -286,7 +284,7 @@ def _note_claim(r: Reader, operation: Operation, operands: Sequence[int], result
 
 
 def _at_least(r: Reader, lhs: Any, rhs: Any) -> bool | None:
-    """Whether lhs >= rhs, for symbols bounded below by the module's assertions."""
+    """Return whether lhs >= rhs, for symbols bounded below by the module's assertions."""
     if isinstance(lhs, int) and isinstance(rhs, int):
         return lhs >= rhs
     shifted: dict[Any, Any] = {
@@ -297,7 +295,7 @@ def _at_least(r: Reader, lhs: Any, rhs: Any) -> bool | None:
 
 
 def _array(elements: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """An array of objects, because NumPy would ask a `SymDim` for its number."""
+    """Create an array of objects, because NumPy would ask a `SymDim` for its number."""
     array = np.empty(len(elements), object)
     for i, element in enumerate(elements):
         array[i] = element
@@ -305,7 +303,7 @@ def _array(elements: Sequence[Any], shape: tuple[int, ...]) -> Any:
 
 
 def _each(function: Callable[..., Any], partly: bool = False) -> Callable[..., Any]:
-    """A rule that applies `function(r, *elements)` elementwise; an unknown element is None.
+    """Return a rule that applies `function(r, *elements)` elementwise; an unknown element is None.
 
     Args:
         partly: the function also takes None for unknown operands.
@@ -332,7 +330,7 @@ def _magnitude(r: Reader, x: Any) -> Any:
 
 
 def _quotient(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """The quotient rounded towards zero, as StableHLO has it; an extent's rounds down, the same above zero."""
+    """Divide and round towards zero, as StableHLO does; extents round down, which is the same above zero."""
     if isinstance(rhs, int) and not rhs:
         return None
     if not _at_least(r, rhs, 0):
@@ -352,7 +350,7 @@ def _quotient_by_magnitude(r: Reader, lhs: Any, rhs: Any) -> Any:
 
 
 def _remainder(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """The remainder with the sign of lhs."""
+    """Compute the remainder with the sign of lhs."""
     if isinstance(rhs, int) and not rhs:
         return None
     if _at_least(r, lhs, 0) and _at_least(r, rhs, 0):
@@ -406,13 +404,13 @@ def _select(r: Reader, pred: Any, on_true: Any, on_false: Any) -> Any:
 
 
 def _is_rounded_up(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """Whether a quotient rounded towards zero is above the exact one, as floor divisions of JAX ask."""
+    """Return whether a quotient rounded towards zero is above the exact one, as floor divisions of JAX ask."""
     is_negative = _decided(r, "NE", _sign(r, lhs), _sign(r, rhs))
     return _and(r, is_negative, _decided(r, "NE", _remainder(r, lhs, rhs), 0))
 
 
 def _compare(r: Reader, operation: Operation, lhs: Any, rhs: Any) -> Any:
-    """The comparison: a truth value where it is the same for all extents, and else an extent that is 0 or 1."""
+    """Compare two extents: a truth value if it is the same for all values, otherwise an extent that is 0 or 1."""
     if lhs is None or rhs is None:
         return None
     direction = operation.attributes["comparison_direction"]
@@ -442,7 +440,7 @@ def _decided(r: Reader, direction: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _converted(r: Reader, operation: Operation, x: Any) -> Any:
-    """An integer as a truth value is whether it is not 0."""
+    """Convert an integer to bool: whether it is not 0."""
     if x is None or not operation.spec.dtype.is_bool:
         return x
     return _each(lambda r, a: a if isinstance(a, bool) else _decided(r, "NE", a, 0))(
@@ -474,14 +472,14 @@ def _cut(x: Any, starts: Any, limits: Any, strides: Any) -> Any:
 
 
 def _cut_by_operands(r: Reader, operation: Operation, x: Any, *edges: Any) -> Any:
-    """A slice with bounds that are constants."""
+    """Slice with constant bounds."""
     if x is None or any([edge is None or not all(map(is_static, edge)) for edge in edges]):
         return None
     return _cut(x, *edges)
 
 
 def _taken(r: Reader, operation: Operation, x: Any, *starts: Any) -> Any:
-    """A slice of a fixed size from a constant on, clamped so that it fits."""
+    """Slice a fixed size from a constant on, clamped to fit."""
     if x is None or any([start is None or not is_static(start.item()) for start in starts]):
         return None
     sizes = operation.attributes["slice_sizes"]
@@ -497,7 +495,7 @@ def _reshaped(r: Reader, operation: Operation, x: Any, *shape: Any) -> Any:
 
 
 def _total(r: Reader, operation: Operation, x: Any, initial: Any) -> Any:
-    """A sum, product, maximum or minimum of a shape's extents."""
+    """Compute a sum, product, maximum or minimum of a shape's extents."""
     combiners = {
         "add": "stablehlo.add",
         "multiply": "stablehlo.multiply",

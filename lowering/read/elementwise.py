@@ -19,7 +19,7 @@ __all__ = ["ROWS"]
 
 
 def plain(op: StdTensorOp) -> Read:
-    """The op that means the same."""
+    """Return the reader that applies an op with the same meaning."""
     return lambda r, operation, operands: r.apply_one(op, *operands)
 
 
@@ -53,7 +53,7 @@ def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def compared_in_total_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
-    """Comparison in the total order, by integers in the same order."""
+    """Compare in the total order, by integers in the same order."""
     ordered = [total_order.key(r, x) for x in (lhs, rhs)]
     return r.apply_one(el.Compare(direction), *ordered)
 
@@ -73,7 +73,7 @@ def clamp(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def in_order(r: Reader, direction: str, x: int, y: int) -> int:
-    """The larger ("GT") or smaller ("LT") of complex numbers: by real part, then by imaginary part."""
+    """Select the larger ("GT") or smaller ("LT") of complex numbers: by real part, then by imaginary part."""
     (a, b), (i, j) = ([r.apply_one(part, z) for z in (x, y)] for part in (el.Real(), el.Imag()))
     beyond, further = (r.apply_one(el.Compare(direction), *pair) for pair in ((a, b), (i, j)))
     same = r.apply_one(el.Compare("EQ"), a, b)
@@ -82,7 +82,7 @@ def in_order(r: Reader, direction: str, x: int, y: int) -> int:
 
 
 def extreme(op: StdTensorOp, on_truth: StdTensorOp, direction: str) -> Read:
-    """The larger or smaller, which on bool is logic, and of complex numbers by their parts."""
+    """Return the reader of the larger or smaller: logic on bools, and by parts on complex numbers."""
     plainly = on_bool(op, on_truth)
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> Any:
@@ -94,7 +94,7 @@ def extreme(op: StdTensorOp, on_truth: StdTensorOp, direction: str) -> Read:
 
 
 def part(op: StdTensorOp) -> Read:
-    """The real or imaginary part; of real numbers themselves, or zero."""
+    """Return the reader of the real or imaginary part; real numbers are unchanged, or zero."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         (x,) = operands
@@ -106,7 +106,7 @@ def part(op: StdTensorOp) -> Read:
 
 
 def on_bool(op: StdTensorOp, instead: StdTensorOp) -> Read:
-    """Arithmetic, which on bool is logic."""
+    """Return the reader of arithmetic, which is logic on bools."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         is_bool = r.spec(operands[0]).dtype.is_bool
@@ -116,7 +116,7 @@ def on_bool(op: StdTensorOp, instead: StdTensorOp) -> Read:
 
 
 def mapped(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """A region on every element."""
+    """Apply a region to every element."""
     return r.lifted(operation.regions[0], operands)
 
 
@@ -132,7 +132,7 @@ def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -
 
 
 def in_complex128(read: Callable[..., int], real: StdTensorOp) -> Read:
-    """The op for real numbers; for complex ones a formula in double precision, rounded once."""
+    """Return the reader of an op on reals, and of a double-precision formula, rounded once, on complex numbers."""
 
     def of_either(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         dtype = r.spec(operands[0]).dtype
@@ -144,12 +144,12 @@ def in_complex128(read: Callable[..., int], real: StdTensorOp) -> Read:
 
 
 def cbrt(r: Reader, z: int) -> int:
-    """The principal root z^(1/3)."""
+    """Compute the principal root z^(1/3)."""
     return r.apply_one(el.Power(), z, r.full(1 / 3, r.spec(z)))
 
 
 def atan2(r: Reader, y: int, x: int) -> int:
-    """The angle -i log((x + i y) / sqrt(x^2 + y^2))."""
+    """Compute the angle -i log((x + i y) / sqrt(x^2 + y^2))."""
     i = r.full(1j, r.spec(x))
     sum_of_squares = r.apply_one(el.Add(), *[r.apply_one(el.Multiply(), z, z) for z in (x, y)])
     radius = r.apply_one(analytic.Sqrt(), sum_of_squares)
@@ -170,7 +170,7 @@ def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def next_after(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Bits counted from zero in either direction; see `tenferro.nextafter`."""
+    """Count bits from zero in either direction; see `tenferro.nextafter`."""
     x, y = operands
     spec = r.spec(x)
     words = {2: DType.I16, 4: DType.I32, 8: DType.I64}

@@ -30,7 +30,7 @@ _NAMED = re.compile(rf"({'|'.join(OPS)})_(?:f32|f64|c64|c128)\w*")
 
 
 def expanded_op(function: Function) -> StdTensorOp | None:
-    """The operation for a function that is its expansion; None for any other function."""
+    """Return the operation that a function expands; None for any other function."""
     named = _NAMED.fullmatch(function.name)
     if named is None or len(function.body.types) != 1:
         return None
@@ -44,7 +44,7 @@ def expanded_op(function: Function) -> StdTensorOp | None:
 
 
 def same_body(first: Block, second: Block) -> bool:
-    """Whether two blocks do the same, up to the numbers of their values."""
+    """Return whether two blocks do the same, up to the numbers of their values."""
     pairs: dict[int, int] = {}
     waiting = [(first, second)]
     while waiting:

@@ -30,7 +30,7 @@ def gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Slices along one axis, at places that are a tensor; leading axes may be batches of both."""
+    """Gather slices along one axis at tensor indices; leading axes may be batches of both."""
     axis, batch = operation.attributes["dim"], operation.attributes["batch_dims"]
     x, places = operands
     shape, rank = r.spec(x).shape, len(r.spec(places).shape)
@@ -48,7 +48,7 @@ def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> in
 
 
 def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """`Scatter` where the region is one of its combiners for each operand; else windows in turns."""
+    """`Scatter` where the region is one of its combiners for each operand; else windows one after the other."""
     a = operation.attributes
     numbers = Numbers(**a["scatter_dimension_numbers"])
     count = len(operands) // 2
@@ -68,7 +68,7 @@ def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 
 def _combiners(r: Reader, operation: Operation, inputs: Sequence[int]) -> list[str] | None:
-    """The name here of each operand's combiner; None where one has none."""
+    """Return the name here of each operand's combiner; None if one has none."""
     names = known_combiner(operation.regions[0])
     if names is None:
         return None
@@ -89,7 +89,7 @@ def dynamic_update_slice(r: Reader, operation: Operation, operands: Sequence[int
 
 
 def inputs_and_updates(count: int) -> Sequence[int]:
-    """The places of the inputs and updates of a scatter, between which its indices stand."""
+    """Return the positions of the inputs and updates of a scatter, between which its indices stand."""
     half = count // 2
     return [*range(half), *range(half + 1, count)]
 

@@ -1,7 +1,7 @@
 """Readers of LAPACK's custom calls, as JAX writes them for a CPU.
 
-A routine is read as the extension family with the same meaning: the factorisations of `tenferro.linalg` where
-nothing is lost, LAPACK's own forms where packed factors, pivots or both kinds of vectors are read.
+A routine is read as the extension family with the same meaning. That is a factorisation of `tenferro.linalg` where
+nothing is lost, and LAPACK's own form where packed factors, pivots or both kinds of vectors are read.
 A failure is an `info` other than 0; the number itself is unspecified. Operands that a routine overwrites, and
 results that it is asked not to compute, are NaN here.
 
@@ -38,7 +38,7 @@ Routine = Callable[[Reader, Operation, Sequence[int], dict[str, Any]], Sequence[
 
 
 def columns_first(kind: str, rank: int) -> tuple[int, ...]:
-    """How a handler reads memory, minor to major: matrices ("m") by columns, all else ("v") by rows."""
+    """Return a handler's layout, minor to major: column-major for matrices ("m"), row-major for others ("v")."""
     order = list(range(rank))[::-1]
     if kind == "m":
         order[:2] = [rank - 2, rank - 1]
@@ -46,7 +46,7 @@ def columns_first(kind: str, rank: int) -> tuple[int, ...]:
 
 
 def reinterpreted(r: Reader, x: int, source: tuple[int, ...], wanted: tuple[int, ...]) -> int:
-    """The tensor in layout `wanted` on the memory of x in layout `source`."""
+    """Reinterpret the memory of x in layout `source` as a tensor in layout `wanted`."""
     if source == wanted:
         return x
     shape = r.spec(x).shape
@@ -57,7 +57,7 @@ def reinterpreted(r: Reader, x: int, source: tuple[int, ...], wanted: tuple[int,
 
 
 def layouts(operation: Operation, name: str, ranks: Sequence[int]) -> list[tuple[int, ...]]:
-    """Minor to major for each operand or result; row-major where the call names none."""
+    """Return the layout of each operand or result, minor to major; row-major if the call names none."""
     declared = operation.attributes.get(name)
     if declared is None:
         return [tuple(range(rank))[::-1] for rank in ranks]
@@ -65,7 +65,7 @@ def layouts(operation: Operation, name: str, ranks: Sequence[int]) -> list[tuple
 
 
 def flags(operation: Operation) -> dict[str, Any]:
-    """The call's own attributes, with flags that are bytes as letters."""
+    """Return the call's own attributes, with flags that are bytes as letters."""
     attributes: dict[str, Any] = {}
     for name in ("backend_config", "mhlo.backend_config"):
         entries = operation.attributes.get(name)
@@ -124,7 +124,7 @@ def failed(r: Reader, x: int, batch: int) -> int:
 
 
 def triangle_of(r: Reader, x: int, lower: bool, rest: int) -> int:
-    """One triangle of x with the diagonal, and the rest of another tensor."""
+    """Combine one triangle of x with the diagonal, and the rest of another tensor."""
     shape = r.spec(x).shape
     rank = len(shape)
     rows = r.apply_one(Iota(shape, rank - 2, DType.I64))
@@ -134,19 +134,19 @@ def triangle_of(r: Reader, x: int, lower: bool, rest: int) -> int:
 
 
 def hermitian(r: Reader, x: int, lower: bool) -> int:
-    """The Hermitian matrix with one of its triangles given."""
+    """Build the Hermitian matrix from one of its triangles."""
     return mirrored(r, x if lower else adjoint(r, x))
 
 
 def product(r: Reader, x: int, y: int) -> int:
-    """The product of matrices."""
+    """Multiply matrices."""
     rank = len(r.spec(x).shape)
     batch = tuple(range(rank - 2))
     return r.apply_one(DotGeneral((rank - 1,), (rank - 2,), batch, batch), x, y)
 
 
 def only(routine: str, allowed: Sequence[Any], value: Any, flag: str) -> None:
-    """Raises UnsupportedError for a flag that has no counterpart."""
+    """Require that a flag has a counterpart."""
     if value not in allowed:
         shown = ", ".join(map(repr, allowed))
         raise UnsupportedError(f"custom_call {routine}: {flag} = {value!r}; read are {shown}")
@@ -156,7 +156,7 @@ def only(routine: str, allowed: Sequence[Any], value: Any, flag: str) -> None:
 
 
 def potrf(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """The other triangle stays as it was."""
+    """Read potrf; the other triangle is unchanged."""
     (x,) = operands
     lower = flag.get("uplo", "L") == "L"
     (factor,) = extension(r, Cholesky(), hermitian(r, x, lower))
@@ -214,7 +214,7 @@ def ormqr(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def unit(r: Reader, spec: TensorSpec) -> int:
-    """Ones on the diagonal of each matrix."""
+    """Create the identity for each matrix."""
     rank = len(spec.shape)
     rows = r.apply_one(Iota(spec.shape, rank - 2, DType.I64))
     columns = r.apply_one(Iota(spec.shape, rank - 1, DType.I64))
@@ -222,7 +222,7 @@ def unit(r: Reader, spec: TensorSpec) -> int:
 
 
 def gesdd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Singular values, with vectors where the call asks for them."""
+    """Read gesdd: singular values, and vectors if the call asks for them."""
     (x,) = operands
     mode = flag.get("mode", "S")
     only("gesdd", ("A", "S", "N"), mode, "mode")
@@ -242,7 +242,7 @@ def syevd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def geev(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Eigenvalues and vectors; left vectors are of the family that computes both kinds."""
+    """Read geev; a family that computes both kinds of vectors has left ones."""
     (x,) = operands
     *_, left, right, _ = operation.types
     if flag.get("compute_left") == "V":
@@ -277,7 +277,7 @@ def gehrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def gees(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """The Schur form in the routine's order of eigenvalues, without selection."""
+    """Read gees: the Schur form in the routine's order of eigenvalues, without selection."""
     (x,) = operands
     only("gees", ("N",), flag.get("sort", "N"), "sort")
     form, vectors, values, info = extension(r, lapack.Gees(), x)
@@ -305,7 +305,7 @@ def trsm(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) ->
 
 
 def gtsv(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """The diagonals are overwritten."""
+    """Read gtsv, which overwrites the diagonals."""
     x, info = extension(r, lapack.Gtsv(), *operands)
     return (*[left_over(r, declared) for declared in operation.types[:3]], x, info)
 
@@ -334,4 +334,4 @@ LAPACK: ReadRows = {
     for name, read in ROUTINES.items()
     for letter in "sdcz"
 }
-"""By target."""
+"""Readers by custom-call target."""

@@ -38,7 +38,7 @@ class Mesh:
 
     @classmethod
     def of_text(cls, text: str) -> Mesh:
-        """The mesh that an attribute describes.
+        """Parse the mesh that an attribute describes.
 
         >>> Mesh.of_text('#sdy.mesh<["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>')
         Mesh(sizes={'x': 2, 'y': 2}, devices=(0, 2, 1, 3))
@@ -52,7 +52,7 @@ class Mesh:
         return cls(sizes, devices)
 
     def parts(self, axes: tuple[str, ...]) -> np.ndarray:
-        """For each device, the number of its part along some axes, the first of which varies slowest."""
+        """Return each device's part number along some axes, the first of which varies slowest."""
         grid = np.indices(tuple(self.sizes.values())).reshape(len(self.sizes), -1)
         coordinates = dict(zip(self.sizes, grid, strict=True))
         part = np.zeros(len(self.devices), np.int64)
@@ -65,7 +65,7 @@ class Mesh:
 
 @dataclass(frozen=True)
 class Cut:
-    """How a tensor is cut over the manual axes of a mesh.
+    """Layout of a tensor that is partitioned over the manual axes of a mesh.
 
     Attributes:
         axes: for each axis of the tensor, the mesh axes that cut it.
@@ -81,17 +81,17 @@ class Cut:
 
     @property
     def rows(self) -> np.ndarray:
-        """For each device, the number of its part, in row-major order."""
+        """The part number of each device, in row-major order."""
         return self.mesh.parts(tuple([axis for axes in self.axes for axis in axes]))
 
 
 def names_of(text: str) -> tuple[str, ...]:
-    """The axes that an attribute lists."""
+    """Return the axes that an attribute lists."""
     return tuple([name for name, _ in _NAME.findall(text)])
 
 
 def cuts_of(text: str, meshes: dict[str, str], manual: tuple[str, ...]) -> list[Cut]:
-    """The cuts that the shardings of several values describe, along manual axes.
+    """Parse the shardings of several values, along manual axes.
 
     Raises:
         UnsupportedError: a part of an axis, or text that is no sharding.

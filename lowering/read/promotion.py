@@ -15,7 +15,7 @@ __all__ = ["is_promotable", "promoted"]
 
 
 def is_promotable(dtype: DType, wider: DType) -> bool:
-    """Whether a dtype's numbers are of the same kind, and no wider.
+    """Return whether a dtype's numbers are of the same kind, and no wider.
 
     >>> is_promotable(DType.I8, DType.I32), is_promotable(DType.F32, DType.BF16), is_promotable(DType.U8, DType.I32)
     (True, False, False)
@@ -28,7 +28,7 @@ def is_promotable(dtype: DType, wider: DType) -> bool:
 
 
 def promoted(read: Read, reduced: Callable[[int], Sequence[int]]) -> Read:
-    """A reader of operands in the dtypes of the region's arguments.
+    """Return a reader of operands in the dtypes of the region's arguments.
 
     Args:
         reduced: the places of the operands that the region's arguments are elements of, by the number of operands.

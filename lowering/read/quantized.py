@@ -58,7 +58,7 @@ class QuantizedType:
     """A uniform quantised element type.
 
     Attributes:
-        storage, expressed: dtypes of what is stored, an integer, and of what it stands for, a float.
+        storage, expressed: dtypes of the stored integer, and of the float that it stands for.
         low, high: the least and the largest number that is stored.
         scales, zero_points: one, or one for each index along `axis`.
         axis: None where all elements have one scale.
@@ -216,7 +216,7 @@ class _Rewriter:
         return Block(block.arguments, _stored(block.types), operations)
 
     def rewrite(self, operation: Operation) -> None:
-        """Append the operation as it is, on storage types, or on expressed ones between conversions."""
+        """Append the operation unchanged, on storage types, or on expressed ones between conversions."""
         self.types.update(zip(operation.results, operation.types, strict=True))
         operands = [_quantized(self.types[number]) for number in operation.operands]
         results = [_quantized(kind) for kind in operation.types]
@@ -243,7 +243,7 @@ class _Rewriter:
         operands: Sequence[_Tensor | None],
         results: Sequence[_Tensor | None],
     ) -> None:
-        """Dequantise, compute, quantise; `uniform_quantize` and `uniform_dequantize` compute nothing between."""
+        """Compute on dequantised values; `uniform_quantize` and `uniform_dequantize` compute nothing between."""
         values = [
             number if tensor is None else self.dequantized(number, tensor)
             for number, tensor in zip(operation.operands, operands, strict=True)
@@ -307,7 +307,7 @@ class _Rewriter:
         self.append("convert", [x], tensor.stored, results=(result,))
 
     def parameter(self, values: Sequence[float], tensor: _Tensor, spec: TensorSpec) -> int:
-        """Scales or zero points in the shape of a tensor."""
+        """Broadcast scales or zero points to the shape of a tensor."""
         axis = tensor.element.axis
         if not spec.is_static:
             raise UnsupportedError(

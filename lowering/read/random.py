@@ -60,7 +60,7 @@ def _word(r: Reader, state: int, index: int) -> int:
 
 
 def _low(r: Reader, x: int) -> int:
-    """The lower half of 64 bits."""
+    """Return the lower half of 64 bits."""
     mask = r.full(2**HALF - 1, r.spec(x))
     return r.convert(r.apply_one(el.And(), x, mask), DType.U32)
 
@@ -77,7 +77,7 @@ def _joined(r: Reader, low: int, high: int) -> int:
 
 
 def _counts(r: Reader, counter: int, size: int) -> int:
-    """The counter, the next, and so on."""
+    """Count from the counter on."""
     steps = r.apply_one(Iota((size,), 0, DType.U64))
     return r.apply_one(el.Add(), r.spread(counter, (size,)), steps)
 
@@ -85,7 +85,7 @@ def _counts(r: Reader, counter: int, size: int) -> int:
 def _threefry(
     r: Reader, words: list[int], shape: tuple[int, ...], is_wide: bool
 ) -> tuple[int, int]:
-    """Threefry: for 64 bits both words of each count; for 32 the words are neighbours along one axis."""
+    """Generate bits by Threefry: 64 bits are both words of a count; for 32 the words are neighbours along one axis."""
     key = [r.reshape(part, (1,)) for part in (_low(r, words[0]), _high(r, words[0]))]
     key_words = r.apply_one(st.Concatenate(0, 2), *key)
     if is_wide or not shape:
@@ -112,7 +112,7 @@ def _mixed(r: Reader, key: int, counter: int, size: int) -> tuple[int, ...]:
 
 
 def _philox(r: Reader, words: list[int], shape: tuple[int, ...], is_wide: bool) -> tuple[int, int]:
-    """Philox: four words for each count."""
+    """Generate bits by Philox: four words for each count."""
     count = math.prod(shape) * (2 if is_wide else 1)
     size = -(-count // 4)
     low = _counts(r, words[1], size)

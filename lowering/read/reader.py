@@ -22,11 +22,11 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["MOST_OPS", "Read", "ReadRows", "Reader", "located"]
 
 Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
-"""Writes an operation on these values, and gives its results."""
+"""Function that writes an operation on these values, and returns its results."""
 ReadRows = Mapping[str, Read]
 Note = Callable[["Reader", Operation, Sequence[int], Sequence[int]], None]
 Rule = Callable[[int, int, tuple[int, ...]], Any]
-"""Makes the mark of a call, from the numbers of operands and results, and the positions of the named ones."""
+"""Function that makes the mark of a call, from the numbers of operands and results, and the named positions."""
 Write = Callable[[Sequence[int]], Sequence[int]]
 """A function that writes a region on its arguments, and returns the results."""
 
@@ -97,7 +97,7 @@ class Reader:
     # ---- functions and blocks ----------------------------------------------------------------
 
     def call(self, name: str, operands: Sequence[int]) -> list[int]:
-        """The results of a function of the module on these values.
+        """Read a call of a function of the module on these values.
 
         Raises:
             InvalidConfigError: no such function, or calls nested too deep.
@@ -123,7 +123,7 @@ class Reader:
         return results if rule is None else self._marked(rule, operands, results)
 
     def _marked(self, rule: Rule, operands: Sequence[int], results: list[int]) -> list[int]:
-        """The results of a call, of which those with a derivative have new names by a rule."""
+        """Rename the results of a call that have derivatives, by a rule."""
         places = [i for i, y in enumerate(results) if self.spec(y).dtype.is_inexact]
         if not places or all([self.known(x) is not None for x in operands]):
             return results
@@ -135,7 +135,7 @@ class Reader:
         return results
 
     def block(self, block: Block, arguments: Sequence[int], outer: Mapping[int, int]) -> list[int]:
-        """The results of a block on these arguments, with the values of its surroundings."""
+        """Read a block on these arguments, with the values of its surroundings."""
         values = Scope(outer)
         values.update(zip(block.arguments, arguments, strict=True))
         for operation in block.operations[:-1]:
@@ -190,7 +190,7 @@ class Reader:
         return results
 
     def _agrees(self, value: int, declared: TensorSpec) -> bool:
-        """Whether a value has the type that the module declares, up to open extents.
+        """Return whether a value has the type that the module declares, up to open extents.
 
         An extent that the module declares, and that is a symbol here, is checked when the program runs.
         """
@@ -227,7 +227,7 @@ class Reader:
     def parts(
         self, *regions: tuple[Block | Write, Sequence[TensorSpec]]
     ) -> tuple[list[Subprogram], list[int]]:
-        """Regions on arguments of these types as sub-programs, and the values of their surroundings that they use.
+        """Read regions on arguments of these types as sub-programs; also return the outer values that they use.
 
         Each takes the values that any of them uses, then its own arguments. Small constants are written inside.
         A region is a block of the module, or a function that writes one.
@@ -263,7 +263,7 @@ class Reader:
         return parts, captured
 
     def scratch(self) -> Reader:
-        """A reader of isolated regions, with the constants of their surroundings."""
+        """Return a reader of isolated regions, with the constants of their surroundings."""
         reader = Reader(self.tree, self.readers, self.note, self.largest)
         reader._values = Constants(self, reader, self._values)
         return reader
@@ -276,11 +276,11 @@ class Reader:
     # ---- writing -----------------------------------------------------------------------------
 
     def apply(self, op: StdTensorOp, *values: int) -> tuple[int, ...]:
-        """The outputs of an op."""
+        """Apply an op."""
         return self.builder.apply(op, *values, source=self._source)
 
     def apply_one(self, op: StdTensorOp, *values: int) -> int:
-        """The one output of an op."""
+        """Apply an op with one output."""
         (output,) = self.builder.apply(op, *values, source=self._source)
         return output
 
@@ -289,15 +289,15 @@ class Reader:
         return self.builder.type_of(value)
 
     def known(self, value: int) -> Any:
-        """The elements of a constant; None for a computed value."""
+        """Return the elements of a constant; None for a computed value."""
         return self.builder.known(value)
 
     def evaluated(self, value: int) -> Any:
-        """The elements of a value that depends on no argument; None for others."""
+        """Evaluate a value that depends on no argument; None for others."""
         return self.builder.evaluated(value)
 
     def constant(self, array: Any, dtype: DType | None = None) -> int:
-        """A constant; one element repeated many times is a broadcast scalar."""
+        """Append a constant; one element repeated many times is a broadcast scalar."""
         array = np.asarray(array, None if dtype is None else dtype.dtype)
         if array.size > SMALL and not any(array.strides):
             scalar = self.builder.constant(array.flat[0], self._source)
@@ -305,12 +305,12 @@ class Reader:
         return self.builder.constant(np.ascontiguousarray(array).reshape(array.shape), self._source)
 
     def full(self, value: Any, like: TensorSpec) -> int:
-        """A number repeated to a type."""
+        """Fill a type with a number."""
         scalar = self.builder.constant(np.asarray(value, like.dtype.dtype), self._source)
         return self.spread(scalar, like.shape)
 
     def spread(self, value: int, shape: Sequence[int]) -> int:
-        """A scalar repeated to a shape; a tensor of that rank as it is, because its symbols may be equal to others."""
+        """Broadcast a scalar to a shape; a tensor of that rank is unchanged: its symbols may be equal to others."""
         shape = tuple(shape)
         if self.spec(value).rank:
             return value
@@ -319,16 +319,16 @@ class Reader:
         return self.apply_one(BroadcastInDim(shape, ()), value)
 
     def convert(self, value: int, dtype: DType) -> int:
-        """The value in a dtype."""
+        """Convert the value to a dtype."""
         return value if self.spec(value).dtype is dtype else self.apply_one(Convert(dtype), value)
 
     def transpose(self, value: int, perm: Sequence[int]) -> int:
-        """The axes in another order."""
+        """Permute the axes."""
         perm = tuple(perm)
         return value if perm == tuple(range(len(perm))) else self.apply_one(Transpose(perm), value)
 
     def reshape(self, value: int, shape: Sequence[int]) -> int:
-        """The elements in row-major order in another shape: ours is column-major."""
+        """Reshape the elements in row-major order; our own reshape is column-major."""
         shape = tuple(shape)
         old_shape = self.spec(value).shape
         if old_shape == shape:
@@ -343,7 +343,7 @@ class Reader:
         return self.transpose(self.apply_one(Reshape(shape[::-1]), turned), range(len(shape))[::-1])
 
     def slice(self, value: int, axis: int, start: int, limit: int, stride: int = 1) -> int:
-        """Elements of one axis."""
+        """Slice one axis."""
         shape = self.spec(value).shape
         if (start, limit, stride) == (0, shape[axis], 1):
             return value
@@ -355,7 +355,7 @@ class Reader:
     # ---- regions on whole tensors ----------------------------------------------------------------
 
     def lifted(self, block: Block, arguments: Sequence[int]) -> list[int]:
-        """A region on scalars, applied to every element of tensors of one shape.
+        """Apply a region on scalars to every element of tensors of one shape.
 
         Raises:
             UnsupportedError: a region that does more than compute elements from elements.
@@ -451,7 +451,7 @@ class Captures(Mapping[int, int]):
         return self.input(value)
 
     def input(self, value: int) -> int:
-        """The input for a value outside."""
+        """Return the input for a value outside."""
         if value not in self.inputs:
             self.inputs[value] = self.inside.input(self.outside.type_of(value))
             if value in self._extents:
@@ -470,17 +470,17 @@ def _no_device() -> int:
 
 
 def _captured(captures: Captures, device: Callable[[], int]) -> int:
-    """The number of the device in a region, which takes it from its surroundings."""
+    """Return the number of the device in a region, which takes it from its surroundings."""
     return captures.input(device())
 
 
 def _is_flat(shape: Sequence[int]) -> bool:
-    """Whether row-major and column-major order are the same, because at most one extent is not 1."""
+    """Return whether row-major and column-major order are the same, because at most one extent is not 1."""
     return sum(extent != 1 for extent in shape) <= 1
 
 
 def source_of(operation: Operation) -> SourceLine | None:
-    """The line that a location names."""
+    """Return the line that a location names."""
     match = _PLACE.search(operation.location)
     if match is None:
         return None
@@ -488,7 +488,7 @@ def source_of(operation: Operation) -> SourceLine | None:
 
 
 def located(operation: Operation) -> str:
-    """The file and line that a location names; as it is where it names none."""
+    """Return the file and line that a location names; another location is unchanged."""
     match = _PLACE.search(operation.location)
     if match is not None:
         return f"{match[1]}:{match[2]}"

@@ -50,14 +50,14 @@ PAIRS: dict[str, StdTensorOp] = {
 
 
 def is_identity(name: str, value: Any) -> bool:
-    """Whether a constant scalar is the identity of a combiner."""
+    """Return whether a constant scalar is the identity of a combiner."""
     if value is None or value.size != 1:
         return False
     return bool(value.flat[0] == identity(name, DType.of(value.dtype)))
 
 
 def _name_of(r: Reader, block: Block, values: Sequence[int]) -> str | None:
-    """The one operation of a region on one pair."""
+    """Return the one operation of a region on one pair."""
     names = known_combiner(block) if len(values) == 1 else None
     if names is None or names[0] == "set":
         return None
@@ -66,7 +66,7 @@ def _name_of(r: Reader, block: Block, values: Sequence[int]) -> str | None:
 
 
 def _combine(r: Reader, block: Block, values: Sequence[int]) -> Combine:
-    """The region on whole tensors."""
+    """Return the region as a function of whole tensors."""
     name = _name_of(r, block, values)
     if name is not None:
         return lambda xs, ys: [r.apply_one(PAIRS[name], xs[0], ys[0])]
@@ -91,7 +91,7 @@ def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def _started(r: Reader, name: str, start: int, y: int) -> int:
-    """A reduction that begins at a value."""
+    """Combine a reduction with its initial value."""
     if is_identity(name, r.known(start)):
         return y
     return r.apply_one(PAIRS[name], r.spread(start, r.spec(y).shape), y)
@@ -142,14 +142,14 @@ class Windows:
         self.high = tuple([high for _, high in pairs])
 
     def padded(self, r: Reader, x: int, start: int) -> int:
-        """x with the value around and between its elements."""
+        """Pad x with the value around and between its elements."""
         interior = tuple([dilation - 1 for dilation in self.base])
         if all([edge == 0 for edge in (*self.low, *self.high, *interior)]):
             return x
         return r.apply_one(st.Pad(self.low, self.high, interior), x, start)
 
     def scan(self, shape: tuple[int, ...]) -> tuple[int, bool] | None:
-        """The axis, and whether backwards, where every window is all up to an element."""
+        """Return the axis, and whether it runs backwards, if every window has all elements up to its own."""
         wide = [axis for axis, size in enumerate(self.sizes) if size != 1]
         ones = (1,) * len(shape)
         if len(wide) != 1 or not self.strides == self.base == self.dilations == ones:
@@ -199,9 +199,7 @@ def _window(
 
 
 def _windowed(r: Reader, xs: Values, windows: Windows, combine: Combine) -> Values:
-    """Every window's elements combined, one axis after the other: the last first, which keeps row-major
-    order.
-    """
+    """Combine every window's elements one axis after the other, the last first, which keeps row-major order."""
     for axis, size in reversed(list(enumerate(windows.sizes))):
         xs = _along(r, xs, axis, size, windows.strides[axis], windows.dilations[axis], combine)
     return xs
@@ -249,8 +247,9 @@ def _along(
 
 
 def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """In each window the element that the first region selects takes the window's source; sources of one
-    element are combined by the second region.
+    """Read `select_and_scatter`: the first region selects the element of each window that receives its source.
+
+    The second region combines the sources of one element.
     """
     x, source, start = operands
     windows = Windows(operation)
@@ -298,7 +297,7 @@ def sort(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """The k largest elements by the total order, and their indices; k is the extent of the result.
+    """Find the k largest elements by the total order, and their indices; k is the extent of the result.
 
     Calls ask for the smallest by an attribute.
     """

@@ -1,4 +1,4 @@
-"""Operations without a counterpart here, and the alternative to each; what is rewritten before it is read."""
+"""Operations without a counterpart here, each with an alternative, and operations that are rewritten before."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "
 
 
 def known_combiner(block: Block) -> tuple[str, ...] | None:
-    """For each pair of a region's arguments the operation that combines it, "set" if it is the second;
+    """Return the operation that combines each pair of a region's arguments, "set" if it returns the second.
+
     None for a region that does anything else.
     """
     count = len(block.arguments) // 2
@@ -43,7 +44,7 @@ def known_combiner(block: Block) -> tuple[str, ...] | None:
 
 
 def scatter_combiner(name: str, dtype: DType) -> str | None:
-    """The combiner of `Scatter` with the meaning of an operation; None where there is none.
+    """Return the combiner of `Scatter` with the meaning of an operation; None if there is none.
 
     >>> scatter_combiner("maximum", DType.F32), scatter_combiner("add", DType.Bool)
     ('max', 'add')

@@ -60,7 +60,7 @@ def slice_(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def _first_of_sorted(r: Reader, op: st.Slice, x: int) -> int | None:
-    """The first few of a descending sort with indices: a `TopK` with a smaller k."""
+    """Read the first few of a descending sort with indices as a `TopK` with a smaller k."""
     producer = r.builder.made_by(x)
     if producer is None:
         return None
@@ -102,7 +102,7 @@ def barrier(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 
 def constant_like(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """One number in the shape of the operand."""
+    """Fill the shape of the operand with one number."""
     value = np.asarray(operation.attributes["value"])
     if value.size != 1:
         raise InvalidConfigError(f"chlo.constant_like: its value is one number, got {value.shape}")

@@ -20,7 +20,7 @@ __all__ = ["key", "taken_along_last", "top_k"]
 
 
 def key(r: Reader, x: int, descending: bool = False) -> int:
-    """Integers in the order of the elements of x, or in the reverse order."""
+    """Convert x to integers in the order of its elements, or in the reverse order."""
     spec = r.spec(x)
     if not spec.dtype.is_float:
         return r.apply_one(el.Not(), x) if descending else x
@@ -38,7 +38,7 @@ def key(r: Reader, x: int, descending: bool = False) -> int:
 
 
 def top_k(r: Reader, x: int, k: Any, largest: bool = True) -> tuple[int, int]:
-    """The first k of the last axis from the largest down, or from the smallest up, and their places."""
+    """Find the first k of the last axis from the largest down, or from the smallest up, and their positions."""
     spec = r.spec(x)
     if not is_static(k):
         axis = spec.rank - 1
@@ -60,7 +60,7 @@ def taken_along_last(r: Reader, x: int, places: int) -> int:
 
 
 def along_last(rank: int) -> Gather:
-    """The gather that takes elements of the last axis, row by row."""
+    """Return the gather that takes elements of the last axis, row by row."""
     rows = tuple(range(rank - 1))
     return Gather(
         offset_dims=(),

@@ -15,7 +15,7 @@ __all__ = ["without_tuples"]
 
 
 def without_tuples(tree: ModuleTree) -> ModuleTree:
-    """The module without tuples that are built and read, or returned, in one function.
+    """Remove tuples that are built and read, or returned, in one function.
 
     Other tuples are results of a type that is refused.
     """
@@ -39,7 +39,7 @@ def _without(function: Function) -> Function:
 
 
 def _leaves(values: tuple[int, ...], parts: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
-    """The elements of tuples, and of tuples in them, in order."""
+    """Return the elements of tuples, and of tuples in them, in order."""
     leaves: list[int] = []
     waiting = list(values[::-1])
     while waiting:
@@ -52,7 +52,7 @@ def _leaves(values: tuple[int, ...], parts: dict[int, tuple[int, ...]]) -> tuple
 
 
 def _flat(block: Block, parts: dict[int, tuple[int, ...]], same: dict[int, int]) -> Block:
-    """The block without tuples, from the elements of tuples and the values that stand for others."""
+    """Remove tuples from the block, given the elements of tuples and the values that stand for others."""
     operations = []
     for operation in block.operations:
         operands = tuple([same.get(value, value) for value in operation.operands])

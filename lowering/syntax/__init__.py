@@ -13,12 +13,12 @@ __all__ = ["bytecode_tree", "read_module", "text_tree"]
 
 
 def read_module(contents: str | bytes) -> ModuleTree:
-    """The tree of text, of bytecode or of a portable artifact.
+    """Read the tree of text, of bytecode or of a portable artifact.
 
     Raises:
         MlirDiagnosticError: no module, with line and column or with the offset.
         InvalidConfigError: nested deeper than a parser may follow.
-        UnsupportedError: what the tree has no place for, such as regions of several blocks.
+        UnsupportedError: constructs that the tree cannot represent, such as regions of several blocks.
 
     >>> tree = read_module("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
     >>> tree.functions["main"].result_types

@@ -1,7 +1,7 @@
 """Types and attributes of MLIR's text as the tree holds them.
 
 A tensor of our dtypes is a `TensorSpec`, any other type its text. Attributes are numbers, strings, tuples,
-dictionaries and arrays; those of dialects that no reader takes apart are their text.
+dictionaries and arrays; those of dialects that no reader parses are their text.
 
 Source: MLIR language reference, "Type System" and "Attributes"; StableHLO specification, "Enums".
 """
@@ -57,7 +57,7 @@ class FunctionType:
 
 
 def type_text(kind: Any) -> str:
-    """A type as MLIR prints it."""
+    """Write a type as MLIR prints it."""
     if isinstance(kind, TensorSpec):
         extents = "".join(["?x" if extent is UNKNOWN else f"{extent}x" for extent in kind.shape])
         return f"tensor<{extents}{element_type(kind.dtype)}>"
@@ -130,12 +130,12 @@ _FIELDS = {
         r"mode=#stablehlo\.result_accuracy_mode<(?:DEFAULT|HIGHEST|TOLERANCE)>"
     ),
 }
-"""What stands in the brackets of attributes that are kept as text, without its spaces."""
+"""Contents of the brackets of attributes that are kept as text, without spaces."""
 _ESCAPE = re.compile(r"\\(?:([nt\"\\])|([0-9A-Fa-f]{2}))")
 
 
 def unquoted(word: str) -> str:
-    """A string literal's value.
+    """Decode the value of a string literal.
 
     Raises:
         ValueError: an unknown escape.
@@ -195,7 +195,7 @@ Source: StableHLO specification; the numbers are those of its bytecode.
 
 
 def conv_numbers(labels: tuple[tuple[Any, ...], ...]) -> dict[str, Any]:
-    """The dimension numbers of a convolution, from the labels of its operands and result.
+    """Derive the dimension numbers of a convolution from the labels of its operands and result.
 
     Raises:
         ValueError: a label is missing, unknown, or occurs twice.
@@ -239,7 +239,7 @@ class AttributeParser:
     # ---- tokens ------------------------------------------------------------------------------
 
     def error(self, message: str, at: int | None = None) -> MlirDiagnosticError:
-        """An error at a token; the next one where none is given."""
+        """Create an error at a token; by default the next one."""
         return self.tokens.error(message, self.at if at is None else at)
 
     def accept(self, word: str) -> bool:
@@ -260,12 +260,12 @@ class AttributeParser:
         self.at += 1
 
     def shown(self) -> str:
-        """The next token, for a message."""
+        """Show the next token, for a message."""
         word = self.words[self.at]
         return "the end of the text" if word == END else f"'{word[:40]}'"
 
     def string(self) -> str:
-        """The value of the string that is next."""
+        """Read a string."""
         word = self.words[self.at]
         if not word.startswith('"') or len(word) < 2:
             raise self.error(f"expected a string, got {self.shown()}")
@@ -276,7 +276,7 @@ class AttributeParser:
             raise self.error(str(error), self.at - 1) from None
 
     def keyword(self) -> str:
-        """The bare word that is next."""
+        """Read a bare word."""
         word = self.words[self.at]
         if not (word[:1].isalpha() or word[:1] == "_") or word.endswith(">"):
             raise self.error(f"expected a word, got {self.shown()}")
@@ -284,7 +284,7 @@ class AttributeParser:
         return word
 
     def integer(self) -> int:
-        """The integer that is next."""
+        """Read an integer."""
         word = self.words[self.at]
         is_negative = word == "-"
         if is_negative:
@@ -298,7 +298,7 @@ class AttributeParser:
         return -number if is_negative else number
 
     def integers(self) -> tuple[int, ...]:
-        """A list of integers in brackets."""
+        """Read a list of integers in brackets."""
         self.expect("[")
         found: list[int] = []
         if not self.accept("]"):
@@ -309,7 +309,7 @@ class AttributeParser:
         return tuple(found)
 
     def symbol(self) -> str:
-        """The name of the symbol that is next, without its @."""
+        """Read the name of a symbol, without its @."""
         word = self.words[self.at]
         if not word.startswith("@") or len(word) < 2:
             raise self.error(f"expected a symbol's name, got {self.shown()}")
@@ -320,7 +320,7 @@ class AttributeParser:
             raise self.error(str(error), self.at - 1) from None
 
     def bracketed_text(self) -> str:
-        """The text from `<`, which is next, to the `>` that closes it."""
+        """Read the text from `<`, which is next, to the `>` that closes it."""
         start, open_brackets = self.at, [""]
         words = self.words
         while True:
@@ -342,7 +342,7 @@ class AttributeParser:
     # ---- types -------------------------------------------------------------------------------
 
     def type(self) -> Any:
-        """The type that is next: a `TensorSpec`, a `ForeignType` or a `FunctionType`."""
+        """Read a type: a `TensorSpec`, a `ForeignType` or a `FunctionType`."""
         at = self.at
         word = self.words[at]
         known = self._types.get(word)
@@ -439,7 +439,7 @@ class AttributeParser:
         return bool(_SIMPLE_TYPE.fullmatch(text)) or text.startswith(("vector<", "tuple<"))
 
     def types(self, closing: str) -> tuple[Any, ...]:
-        """Types up to a closing bracket, which is stepped over."""
+        """Read types up to and including a closing bracket."""
         found: list[Any] = []
         if not self.accept(closing):
             found.append(self.type())
@@ -449,7 +449,7 @@ class AttributeParser:
         return tuple(found)
 
     def function_type(self) -> FunctionType:
-        """The type of a function: `(inputs) -> results`."""
+        """Read the type of a function: `(inputs) -> results`."""
         self.expect("(")
         inputs = self.types(")")
         self.expect("->")
@@ -460,7 +460,7 @@ class AttributeParser:
     # ---- attributes --------------------------------------------------------------------------
 
     def attribute(self) -> Any:
-        """The attribute that is next."""
+        """Read an attribute."""
         at = self.at
         word = self.words[at]
         first = word[:1]
@@ -510,12 +510,12 @@ class AttributeParser:
         return kind.text if isinstance(kind, FunctionType) else type_text(kind)
 
     def elements(self, text: str, at: int) -> Any:
-        """The elements of a literal, whose type is next."""
+        """Read the type of a literal, and decode its elements."""
         kind = self.type()
         return self.elements_of(text, kind, at)
 
     def elements_of(self, text: str, kind: Any, at: int) -> Any:
-        """The elements of a literal of a type."""
+        """Decode the elements of a literal of a type."""
         if len(text) > SMALL_LITERAL:
             return self._elements_of(text, kind, at)
         found = self._literals.get((text, kind))
@@ -578,7 +578,7 @@ class AttributeParser:
             raise self.error(str(error), at) from None
 
     def _array(self, text: str, at: int) -> tuple[Any, ...]:
-        """A dense array: `i64: 1, 2`."""
+        """Read a dense array: `i64: 1, 2`."""
         kind, colon, rest = text.partition(":")
         kind = kind.strip()
         words = [item.strip() for item in rest.split(",")] if colon else []
@@ -602,7 +602,7 @@ class AttributeParser:
         raise self.error(f"array<{kind[:20]}>: unknown element type", at)
 
     def dictionary(self) -> dict[str, Any]:
-        """A dictionary in braces."""
+        """Read a dictionary in braces."""
         self.expect("{")
         found: dict[str, Any] = {}
         if self.accept("}"):
@@ -657,7 +657,7 @@ class AttributeParser:
         return self.checked(word + _SIMPLE_SIGNS.sub(" ", self.bracketed_text()), at)
 
     def checked(self, text: str, at: int) -> str:
-        """The text of an attribute, if it has the fields that its kind has."""
+        """Return the text of an attribute, if it has the fields of its kind."""
         name, _, inside = text.partition("<")
         pattern = _FIELDS.get(name.removeprefix("#stablehlo."))
         if pattern is not None and not pattern.fullmatch("".join(inside[:-1].split())):
@@ -665,7 +665,7 @@ class AttributeParser:
         return text
 
     def _word(self, dialect: str) -> Any:
-        """A value of an enumeration, or an attribute in its longer spelling."""
+        """Read a value of an enumeration, or an attribute in its longer spelling."""
         start = self.at
         self.expect("<")
         kind = self.keyword()
@@ -704,7 +704,7 @@ class AttributeParser:
         return found
 
     def convolution_numbers(self) -> dict[str, Any]:
-        """Dimension numbers of a convolution: `[b, 0, f]x[0, i, o]->[b, 0, f]`."""
+        """Read dimension numbers of a convolution: `[b, 0, f]x[0, i, o]->[b, 0, f]`."""
         at = self.at
         labels: list[tuple[str, ...]] = []
         for separator in ("x", "->", ""):
@@ -727,7 +727,7 @@ class AttributeParser:
     # ---- locations ---------------------------------------------------------------------------
 
     def location(self) -> Any:
-        """The location in parentheses, of which the first has been stepped over; steps over the last.
+        """Read a location and the closing parenthesis; the opening one has been read.
 
         It is the text, or, for an alias that is defined later, a tuple of texts and aliases.
         """
@@ -797,7 +797,7 @@ def _joined_sign(word: str) -> str:
 
 
 def joined_location(*parts: Any) -> Any:
-    """Texts, joined; a tuple where a part is an alias that is not known yet."""
+    """Join texts; the result is a tuple if a part is an alias that is not known yet."""
     if all(isinstance(part, str) for part in parts):
         return "".join(parts)
     flat: list[str] = []

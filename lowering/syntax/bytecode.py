@@ -33,11 +33,11 @@ STRINGS, DIALECTS, ENTRIES, OFFSETS, OPERATIONS, RESOURCES, RESOURCE_OFFSETS, _,
 
 HAS_ATTRIBUTES, HAS_RESULTS, HAS_OPERANDS, HAS_SUCCESSORS = 1, 2, 4, 8
 HAS_REGIONS, HAS_USE_LISTS, HAS_PROPERTIES = 16, 32, 64
-"""What an operation's mask says that follows."""
+"""Flags of an operation's mask, which say what follows it."""
 
 
 def bytecode_tree(data: bytes) -> ModuleTree:
-    """The module of bytecode, or of a portable artifact.
+    """Read the module of bytecode, or of a portable artifact.
 
     Raises:
         MlirDiagnosticError: no module, with the offset.
@@ -59,7 +59,7 @@ class _MissingError(Exception):
 
 
 class _Entries:
-    """Attributes and types, decoded when they are asked for."""
+    """Attributes and types, decoded on first use."""
 
     def __init__(self, reader: _BytecodeReader, count: int, attributes: int) -> None:
         self.reader = reader
@@ -69,7 +69,7 @@ class _Entries:
         self.missing: list[int] = []
 
     def value(self, index: int) -> Any:
-        """An entry, and before it those that it refers to."""
+        """Decode an entry, and before it those that it refers to."""
         found = self.values[index]
         if found is not _UNREAD:
             return found
@@ -96,14 +96,14 @@ class _Entries:
         return self.values[index]
 
     def needed(self, index: int) -> Any:
-        """An entry, for one whose decoding depends on it."""
+        """Return an entry for another one whose decoding depends on it."""
         found = self.values[index]
         if found is _UNREAD:
             raise _MissingError(index)
         return found
 
     def part(self, index: int) -> Any:
-        """An entry, as a part of another; a placeholder until it is decoded."""
+        """Return an entry as a part of another; a placeholder until it is decoded."""
         found = self.values[index]
         if found is _UNREAD:
             self.missing.append(index)
@@ -121,7 +121,7 @@ class _Scope:
         self.next: list[int] = []
 
     def enter(self, count: int) -> None:
-        """A region of that many values."""
+        """Enter a region of that many values."""
         self.next.append(len(self.values))
         self.values += [-1] * count
 
@@ -201,7 +201,7 @@ class _BytecodeReader:
             raise cursor.error("unexpected trailing data between the offsets and the strings")
 
     def string(self, index: int) -> str:
-        """A string by its number."""
+        """Return a string by its number."""
         if index >= len(self.strings):
             raise ValueError(f"invalid string index: {index}")
         return self.strings[index].decode()
@@ -272,7 +272,7 @@ class _BytecodeReader:
     # ---- attributes and types ----------------------------------------------------------------
 
     def decoded(self, entries: _Entries, index: int) -> Any:
-        """The value of an entry."""
+        """Decode the value of an entry."""
         dialect, is_custom, start, end = entries.places[index]
         is_type = index >= entries.attributes
         cursor = Cursor(self.data, start, end)
@@ -297,15 +297,15 @@ class _BytecodeReader:
         return value
 
     def attribute(self, cursor: Cursor) -> Any:
-        """The attribute whose number is next, in full."""
+        """Read the number of an attribute, and decode it in full."""
         return self.entries.value(self.attribute_index(cursor.number()))
 
     def type(self, cursor: Cursor) -> Any:
-        """The type whose number is next, in full."""
+        """Read the number of a type, and decode it in full."""
         return self.entries.value(self._type_index(cursor.number()))
 
     def attribute_index(self, index: int) -> int:
-        """The entry of an attribute's number."""
+        """Return the entry of an attribute's number."""
         if index >= self.entries.attributes:
             raise ValueError(f"invalid attribute index: {index}")
         return index
@@ -317,30 +317,30 @@ class _BytecodeReader:
         return index
 
     def part(self, cursor: Cursor) -> Any:
-        """An attribute as a part of another."""
+        """Read an attribute as a part of another."""
         return self.entries.part(self.attribute_index(cursor.number()))
 
     def needed(self, cursor: Cursor) -> Any:
-        """An attribute that the present one is made of."""
+        """Read an attribute that the present one consists of."""
         return self.entries.needed(self.attribute_index(cursor.number()))
 
     def optional(self, cursor: Cursor) -> Any:
-        """An attribute that the present one is made of; None where it is absent."""
+        """Read an attribute that the present one consists of; None if it is absent."""
         index, is_present = cursor.flagged()
         return self.entries.needed(self.attribute_index(index)) if is_present else None
 
     def blob(self, name: str) -> bytes | None:
-        """The data of a resource; None where there is none."""
+        """Return the data of a resource; None if there is none."""
         return self.blobs.get(name)
 
     def needed_type(self, cursor: Cursor) -> Any:
-        """A type that the present entry is made of."""
+        """Read a type that the present entry consists of."""
         return self.entries.needed(self._type_index(cursor.number()))
 
     # ---- operations --------------------------------------------------------------------------
 
     def _read_operations(self, cursor: Cursor) -> Block:
-        """The block of the whole file."""
+        """Read the block of the whole file."""
         top = _Frame(Operation("", (), (), (), {}, (), ""), cursor, 0, _Scope())
         top.scope.enter(0)
         self._open_block(top)
@@ -509,7 +509,7 @@ def _sparse_array(cursor: Cursor, size: int) -> tuple[int, ...]:
 
 
 def _tree(top: Block, value_types: list[Any]) -> ModuleTree:
-    """The module, with the operations of StableHLO in place of versioned ones."""
+    """Build the module, with the operations of StableHLO in place of versioned ones."""
     modules = [item for item in top.operations if item.name == "builtin.module"]
     if len(top.operations) != 1 or not modules:
         raise MlirDiagnosticError([("expected one module", "bytecode")])

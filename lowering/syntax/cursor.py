@@ -21,7 +21,7 @@ class Cursor:
         self.end = len(data) if end is None else end
 
     def error(self, message: str) -> MlirDiagnosticError:
-        """An error at this place."""
+        """Create an error at this place."""
         return MlirDiagnosticError([(message, f"byte {self.at}")])
 
     @property
@@ -30,21 +30,21 @@ class Cursor:
         return self.at >= self.end
 
     def byte(self) -> int:
-        """The next byte."""
+        """Read the next byte."""
         if self.at >= self.end:
             raise self.error("attempting to parse a byte at the end of the bytecode")
         self.at += 1
         return self.data[self.at - 1]
 
     def bytes(self, count: int) -> bytes:
-        """The next bytes."""
+        """Read the next bytes."""
         if count > self.end - self.at:
             raise self.error(f"attempting to parse {count} bytes when {self.end - self.at} remain")
         self.at += count
         return self.data[self.at - count : self.at]
 
     def number(self) -> int:
-        """A varint: the zero bits at the end of its first byte count the bytes that follow."""
+        """Read a varint: the zero bits at the end of its first byte count the bytes that follow."""
         at = self.at
         if at >= self.end:
             raise self.error("attempting to parse a byte at the end of the bytecode")
@@ -61,28 +61,28 @@ class Cursor:
         return int.from_bytes(self.data[at : self.at], "little") >> (count + 1)
 
     def flagged(self) -> tuple[int, bool]:
-        """A varint whose last bit is a flag."""
+        """Read a varint whose last bit is a flag."""
         value = self.number()
         return value >> 1, bool(value & 1)
 
     def signed(self) -> int:
-        """A signed varint."""
+        """Read a signed varint."""
         value = self.number()
         return (value >> 1) ^ -(value & 1)
 
     def count(self) -> int:
-        """A number of items that follow, each of a byte at least."""
+        """Read a number of items that follow, each of a byte at least."""
         value = self.number()
         if value > self.end - self.at:
             raise self.error(f"{value} items in {self.end - self.at} bytes")
         return value
 
     def signed_list(self) -> tuple[int, ...]:
-        """Signed varints after their number."""
+        """Read a count and that many signed varints."""
         return tuple([self.signed() for _ in range(self.count())])
 
     def terminated(self) -> bytes:
-        """The bytes up to a null, which is stepped over."""
+        """Read the bytes up to a null, and the null."""
         end = self.data.find(b"\0", self.at, self.end)
         if end < 0:
             raise self.error("malformed null-terminated string, no null character found")
@@ -99,7 +99,7 @@ class Cursor:
                 raise self.error("expected alignment byte")
 
     def section(self) -> tuple[int, Cursor]:
-        """The next section: its number, and a cursor over its data."""
+        """Read the next section: its number, and a cursor over its data."""
         head = self.byte()
         length = self.number()
         if head & 0x80:

@@ -1,6 +1,6 @@
 """The operations of StableHLO and CHLO: how many operands, results and regions, and which attributes.
 
-Bytecode leaves out the names of these attributes, which stand there in alphabetical order.
+Bytecode omits the names of these attributes, which are in alphabetical order.
 
 Source: StableHLO's and CHLO's operation definitions.
 """

@@ -27,7 +27,7 @@ LONGEST_NUMBER = 1000
 
 
 def integer_value(text: str, width: int, is_signed: bool | None) -> int:
-    """An integer literal as a value of the type.
+    """Convert an integer literal to a value of the type.
 
     Args:
         is_signed: None for a type without a sign, which takes both signed and unsigned literals.
@@ -46,7 +46,7 @@ def integer_value(text: str, width: int, is_signed: bool | None) -> int:
 
 
 def float_value(text: str, dtype: Any) -> Any:
-    """A float literal as a scalar of NumPy's type; hexadecimal digits are its bits.
+    """Convert a float literal to a scalar of NumPy's type; hexadecimal digits are its bits.
 
     Raises:
         ValueError: it is none.
@@ -63,7 +63,7 @@ def float_value(text: str, dtype: Any) -> Any:
 
 
 def dense_elements(text: str, spec: TensorSpec) -> Any:
-    """The array of a literal, of what is inside its brackets; a splat needs no memory for each element.
+    """Parse the inside of a literal's brackets to an array; a splat needs no memory for each element.
 
     Raises:
         ValueError: malformed, or not the type's shape.
@@ -106,7 +106,7 @@ def dense_elements(text: str, spec: TensorSpec) -> Any:
 
 
 def _parsed(text: str) -> Any:
-    """Nested lists of the literal's words."""
+    """Parse the literal's words to nested lists."""
     try:
         return json.loads(_ELEMENT.sub(r'"\g<0>"', text), strict=True)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -118,7 +118,7 @@ _SIMPLE_FLOATS = re.compile(r"(?:-?[0-9]++\.[0-9]*+(?:[eE][-+]?[0-9]++)? )*")
 
 
 def _scalars(words: list[str], dtype: DType) -> Any:
-    """Words as an array of one axis."""
+    """Convert words to an array of one axis."""
     kind = dtype.dtype
     if dtype is DType.Bool:
         known = {"true": True, "false": False, "1": True, "0": False, "-1": True}
@@ -148,7 +148,7 @@ def _hexadecimal_elements(text: str, spec: TensorSpec) -> Any:
 
 
 def raw_elements(data: bytes | memoryview, spec: TensorSpec) -> Any:
-    """The array of elements in little-endian order: all of them, or one for each.
+    """Decode elements in little-endian order: all of them, or one for each.
 
     Raises:
         ValueError: data of another length.
@@ -164,14 +164,14 @@ def raw_elements(data: bytes | memoryview, spec: TensorSpec) -> Any:
 
 
 def _native(data: bytes | memoryview, dtype: DType) -> Any:
-    """Elements in little-endian order; integers of less than a byte are its low bits."""
+    """Decode elements in little-endian order; integers of less than a byte are its low bits."""
     if dtype.is_narrow and dtype.is_integer:
         return np.frombuffer(data, dtype.wide.dtype).astype(dtype.dtype)
     return np.frombuffer(data, dtype.dtype.newbyteorder("<")).astype(dtype.dtype)
 
 
 def _raw_bits(data: bytes | memoryview, spec: TensorSpec) -> Any:
-    """Truth values, a byte each; older bytecode packs eight into one."""
+    """Decode truth values, a byte each; older bytecode packs eight into one."""
     count = spec.size
     if len(data) == 1 and count != 1:
         return np.broadcast_to(np.array(bool(data[0])), spec.shape)
@@ -181,7 +181,7 @@ def _raw_bits(data: bytes | memoryview, spec: TensorSpec) -> Any:
 
 
 def resource_elements(blobs: Mapping[str, str], name: str, spec: TensorSpec) -> Any:
-    """The elements of a constant in a resource: four bytes of alignment, then the elements.
+    """Decode the elements of a constant in a resource: four bytes of alignment, then the elements.
 
     Raises:
         UnsupportedError: data that was left out when the module was printed.

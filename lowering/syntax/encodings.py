@@ -29,30 +29,30 @@ DYNAMIC = -(1 << 63)
 
 
 class References(Protocol):
-    """What an attribute or a type may refer to, by the number that is next."""
+    """Interface of the attributes and types that an encoding may refer to, by the number that is next."""
 
     def string(self, index: int) -> str:
-        """A string by its number."""
+        """Return a string by its number."""
         ...
 
     def part(self, cursor: Cursor) -> Any:
-        """An attribute that may still be missing."""
+        """Read an attribute that may still be missing."""
         ...
 
     def needed(self, cursor: Cursor) -> Any:
-        """An attribute."""
+        """Read an attribute."""
         ...
 
     def needed_type(self, cursor: Cursor) -> Any:
-        """A type."""
+        """Read a type."""
         ...
 
     def optional(self, cursor: Cursor) -> Any:
-        """An attribute, or None."""
+        """Read an attribute, or None."""
         ...
 
     def blob(self, name: str) -> bytes | None:
-        """The data of a resource."""
+        """Return the data of a resource."""
         ...
 
 
@@ -103,7 +103,7 @@ def _unit(r: References, c: Cursor) -> Any:
 
 
 def _integer_width(kind: Any) -> tuple[int, bool]:
-    """Bits of an integer type, and whether its values are without sign."""
+    """Return the bits of an integer type, and whether its values are unsigned."""
     text = getattr(kind, "text", "")
     digits = text.lstrip("su")[1:]
     if text == "index":
@@ -114,7 +114,7 @@ def _integer_width(kind: Any) -> tuple[int, bool]:
 
 
 def _integer_bits(c: Cursor, width: int) -> int:
-    """The bits of an integer of known width, as an unsigned number."""
+    """Read the bits of an integer of known width, as an unsigned number."""
     if width <= 8:
         return c.byte()
     if width <= 64:
@@ -212,7 +212,7 @@ def _dense_elements(r: References, c: Cursor) -> Any:
 
 
 def elements_of(kind: Any, data: bytes) -> Any:
-    """The array of elements as bytes, or the text of one of a foreign type."""
+    """Decode bytes to the array of elements, or to the text of a foreign type."""
     if isinstance(kind, TensorSpec):
         if UNKNOWN in kind.shape:
             raise ValueError(f"elements of type {kind}")
@@ -227,7 +227,7 @@ def elements_of(kind: Any, data: bytes) -> Any:
 
 
 def _packed_truths(data: bytes, spec: TensorSpec) -> Any:
-    """Truth values, eight in a byte."""
+    """Decode truth values, eight in a byte."""
     if len(data) == 1 and data[0] in (0, 0xFF):
         return np.broadcast_to(np.array(bool(data[0])), spec.shape)
     if len(data) != (spec.size + 7) // 8:
@@ -352,7 +352,7 @@ def _accuracy(r: References, c: Cursor) -> Any:
     return f"#stablehlo.result_accuracy<{', '.join([*fields, f'mode = {mode}'])}>"
 
 
-# Shardy's attributes: no reader takes them apart, and they are texts.
+# Shardy's attributes: no reader parses them, and they are texts.
 
 
 def _manual_axes(r: References, c: Cursor) -> Any:
@@ -552,7 +552,7 @@ def _real(c: Cursor) -> float:
 
 
 def _scale(c: Cursor) -> str:
-    """A scale as MLIR prints it, with more digits where those are another number."""
+    """Write a scale as MLIR prints it, with more digits if those are another number."""
     scale = _real(c)
     short = f"{scale:.6e}"
     return short if float(short) == scale else repr(scale)

@@ -18,14 +18,14 @@ TERMINATORS = frozenset({"func.return", "sdy.return", "stablehlo.return"})
 
 
 def _given_names(attributes: Sequence[Any], keys: Sequence[str]) -> tuple[str, ...]:
-    """The names of arguments or results, by the attributes of each; empty where there is none."""
+    """Return the names of arguments or results, by the attributes of each; empty if there is none."""
     return tuple([
         next((str(entry[name]) for name in keys if name in entry), "") for entry in attributes
     ])  # fmt: skip
 
 
 def function_of(operation: Operation, value_types: Sequence[Any]) -> Function:
-    """The function of an operation `func.func`.
+    """Convert an operation `func.func` to a function.
 
     Raises:
         MlirDiagnosticError: its type is not that of its arguments and results.

@@ -11,7 +11,7 @@ from tenferro.errors import InvalidConfigError
 __all__ = ["DEEPEST", "require_shallow"]
 
 DEEPEST = 256
-"""How deep brackets may stand in brackets: the parser calls itself for each."""
+"""Maximum nesting depth of brackets; the parser recurses for each."""
 
 
 STRING_OR_COMMENT = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|//[^\n]*')
@@ -20,7 +20,7 @@ needs no memory."""
 
 
 def require_shallow(text: str) -> None:
-    """Raises InvalidConfigError for brackets nested deeper than `DEEPEST`, those in strings and comments aside."""
+    """Refuse brackets nested deeper than `DEEPEST`, except in strings and comments."""
     letters = np.frombuffer(STRING_OR_COMMENT.sub("", text).encode(), np.uint8)
     for opening, closing in ("()", "[]", "{}", "<>"):
         steps = (letters == ord(opening)).astype(np.int8)

@@ -141,7 +141,7 @@ class FormParser(AttributeParser):
             attributes[name] = self.attribute()
 
     def _read_value(self, attributes: dict[str, Any]) -> None:
-        """A constant, whose type the operation has too."""
+        """Read a constant, whose type the operation has too."""
         start = self.at
         attributes["value"] = self.attribute()
         end = self.at
@@ -156,7 +156,7 @@ class FormParser(AttributeParser):
         self.at = end
 
     def read_elements(self, name: str, attributes: dict[str, Any]) -> None:
-        """The literal of a constant, and its type."""
+        """Read the literal of a constant, and its type."""
         at = self.at
         word = self.words[at]
         if word.startswith("#"):
@@ -237,7 +237,7 @@ class FormParser(AttributeParser):
         attributes[name] = self.convolution_numbers()
 
     def read_window(self, name: str, attributes: dict[str, Any]) -> None:
-        """Strides, padding, dilations and reversals of a convolution, each of which may be absent."""
+        """Read strides, padding, dilations and reversals of a convolution, each of which may be absent."""
         keys = {
             "stride": "window_strides", "pad": "padding", "lhs_dilate": "lhs_dilation",
             "rhs_dilate": "rhs_dilation", "reverse": "window_reversal",
@@ -292,7 +292,7 @@ class FormParser(AttributeParser):
         attributes["exponent_bits"], attributes["mantissa_bits"] = int(match[1]), int(match[2])
 
     def read_ranges(self, name: str, attributes: dict[str, Any]) -> None:
-        """Slices: `[0:4:2, 1:3]`."""
+        """Read slices: `[0:4:2, 1:3]`."""
         starts: list[int] = []
         limits: list[int] = []
         strides: list[int] = []
@@ -314,7 +314,7 @@ class FormParser(AttributeParser):
     # ---- types of pretty forms ---------------------------------------------------------------
 
     def types_function(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """A function's type, or one type for the result and every operand."""
+        """Read a function's type, or one type for the result and every operand."""
         at = self.at
         if self.words[at] == "(":
             kind = self.function_type()
@@ -342,7 +342,7 @@ class FormParser(AttributeParser):
         return (attributes.pop(":"),)
 
     def types_operands(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """The operands' types, where there are operands; no result."""
+        """Read the operands' types, if there are operands; no result."""
         if operands:
             self.expect(":")
             at = self.at
@@ -350,19 +350,19 @@ class FormParser(AttributeParser):
         return ()
 
     def types_checked(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """One type for every operand, or one for each; no result."""
+        """Read one type for every operand, or one for each; no result."""
         at = self.at
         types = self.type_list()
         self.check_operands(operands, types * len(operands) if len(types) == 1 else types, at)
         return ()
 
     def types_constant(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """The type of the operation's constant, which is its operand's; no result."""
+        """Use the type of the operation's constant, which is its operand's; no result."""
         self.check_operands(operands, [attributes.pop(":")], self.at)
         return ()
 
     def types_pairwise(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """The operands' types, which are the results'."""
+        """Read the operands' types, which are the results'."""
         if not operands:
             return ()
         self.expect(":")
@@ -448,7 +448,7 @@ _ATTRIBUTES.update({kind: _reader_of_words(kind) for kind in WORDS})
 
 
 def _compiled(pattern: str) -> list[tuple[str, Any, str]]:
-    """A pattern as steps: (kind, argument, attribute's name)."""
+    """Compile a pattern to steps: (kind, argument, attribute's name)."""
     return _steps(iter(pattern.split()))
 
 

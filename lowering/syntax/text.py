@@ -33,11 +33,11 @@ ISOLATED = frozenset({"chlo.scan"})
 _NAME = re.compile(r"[A-Za-z_][\w$\-]*(?:\.[\w$\-]+)+")
 
 Waiting = Generator["_Region", Block, Any]
-"""An operation that is being read: it asks for regions, gets blocks, and returns."""
+"""Reader of one operation: a generator that requests regions, gets blocks, and returns."""
 
 
 def text_tree(text: str) -> ModuleTree:
-    """The module of a text.
+    """Parse the module of a text.
 
     Raises:
         MlirDiagnosticError: no module, with line and column.
@@ -110,7 +110,7 @@ class _TextParser(FormParser):
         return tree
 
     def _top_level(self, tree: ModuleTree) -> None:
-        """Aliases, then a module, or the functions of one."""
+        """Read aliases, then a module, or the functions of one."""
         closing = END
         while True:
             word = self.words[self.at]
@@ -186,7 +186,7 @@ class _TextParser(FormParser):
         tree.functions[function.name] = function
 
     def string_at(self, at: int) -> str:
-        """The value of the string at a token."""
+        """Read the string at a token."""
         self.at = at
         return self.string()
 
@@ -213,7 +213,7 @@ class _TextParser(FormParser):
             self.aliases[name] = self.attribute()
 
     def _resources(self) -> None:
-        """The data of resources: `{-# dialect_resources: { builtin: { name: "0x.." } } #-}`."""
+        """Read the data of resources: `{-# dialect_resources: { builtin: { name: "0x.." } } #-}`."""
         self.expect("{-#")
         depth = 0
         while not self.accept("#-}"):
@@ -251,7 +251,7 @@ class _TextParser(FormParser):
             operation.location = self._resolved(parts, known)
 
     def _resolved(self, parts: tuple[str, ...], known: dict[str, str]) -> str:
-        """The text of a location, with the aliases' own texts in it."""
+        """Resolve the aliases in the text of a location."""
         waiting: list[str] = [part for part in parts if part.startswith("#") and part not in known]
         seen: set[str] = set()
         while waiting:
@@ -404,7 +404,7 @@ class _TextParser(FormParser):
     # ---- blocks ------------------------------------------------------------------------------
 
     def _driven(self, reading: Any) -> Any:
-        """The result of a generator that asks for regions, read without recursion."""
+        """Run a generator that asks for regions, without recursion."""
         stack: list[_Frame] = []
         waiting, answer = reading, None
         while True:
@@ -431,7 +431,7 @@ class _TextParser(FormParser):
                 self.defined = stack[-1].defined
 
     def _opened(self, region: _Region, waiting: Any) -> _Frame:
-        """A frame for a region, of which the brace is stepped over; reads the label of its block."""
+        """Open a frame for a region, whose brace has been read; reads the label of its block."""
         scope = {} if region.is_isolated else self.scope
         self.defined = []
         names, types = list(region.names), list(region.types)
@@ -504,7 +504,7 @@ class _TextParser(FormParser):
         raise self.error(f"custom op '{word[:40]}' is unknown", at)
 
     def _result_names(self) -> list[tuple[str, int]]:
-        """The names before the equal sign, with how many values each is."""
+        """Read the names before the equal sign, with the number of values of each."""
         found: list[tuple[str, int]] = []
         while True:
             name = self.words[self.at]
@@ -525,7 +525,7 @@ class _TextParser(FormParser):
     def _defined(
         self, results: list[tuple[str, int]], types: tuple[Any, ...], at: int
     ) -> tuple[int, ...]:
-        """Numbers for results of these types, by their names in the scope."""
+        """Number results of these types, by their names in the scope."""
         first = len(self.value_types)
         self.value_types += types
         self._name_results(results, first, len(types), at)
@@ -553,7 +553,7 @@ class _TextParser(FormParser):
             self.location()
 
     def _located(self, operation: Operation, at: int) -> Operation:
-        """The operation, with the location that follows it, or else its own place."""
+        """Add the location that follows the operation, or its own place."""
         if self.words[self.at] == "loc" and self.words[self.at + 1] == "(":
             self.at += 2
             location = self.location()
@@ -568,7 +568,7 @@ class _TextParser(FormParser):
     # ---- generic form ------------------------------------------------------------------------
 
     def _properties(self, keep_types: bool = False) -> dict[str, Any]:
-        """Properties in `<{ .. }>`."""
+        """Read properties in `<{ .. }>`."""
         if self.words[self.at] != "<" or self.words[self.at + 1] != "{":
             return {}
         self.at += 1
@@ -577,7 +577,7 @@ class _TextParser(FormParser):
         return found
 
     def _function_attributes(self) -> dict[str, Any]:
-        """A dictionary in which `function_type` is the type itself."""
+        """Read a dictionary in which `function_type` is the type itself."""
         self.expect("{")
         found: dict[str, Any] = {}
         while not self.accept("}"):
@@ -713,7 +713,7 @@ class _TextParser(FormParser):
         types: tuple[Any, ...],
         at: int,
     ) -> tuple[int, ...]:
-        """Numbers for results whose types follow the regions."""
+        """Number results whose types follow the regions."""
         if not results:
             return self.reserved(types)
         self._name_results(results, numbers[0], len(types), at)
@@ -825,7 +825,7 @@ class _TextParser(FormParser):
         return (yield _Region([name for name, _ in pairs], [kind for _, kind in pairs]))
 
     def _applied(self, name: str, kind: FunctionType, name_at: int, at: int) -> Block:
-        """The region of one operation on two elements."""
+        """Build the region of one operation on two elements."""
         if name not in _APPLIED:
             raise self.error(f"invalid operation for a reduction: '{name[:40]}'", name_at)
         if len(kind.inputs) != 2:

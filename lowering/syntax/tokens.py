@@ -61,25 +61,25 @@ class Tokens:
 
     @cached_property
     def offsets(self) -> list[int]:
-        """Where each token begins; texts whose operations have locations need none."""
+        """The offset of each token; texts whose operations have locations do not need it."""
         return [*[match.start(1) for match in _TOKEN.finditer(self.text)], len(self.text)]
 
     @cached_property
     def _lines(self) -> list[int]:
-        """Where each line begins."""
+        """The offset of each line."""
         return [0, *[match.end() for match in re.finditer("\n", self.text)]]
 
     def place(self, index: int) -> tuple[int, int]:
-        """Line and column of a token, from one."""
+        """Return line and column of a token, from one."""
         offset = self.offsets[min(index, len(self.offsets) - 1)]
         line = bisect_right(self._lines, offset)
         return line, offset - self._lines[line - 1] + 1
 
     def location(self, index: int) -> str:
-        """A token's place, as MLIR prints it."""
+        """Return a token's place, as MLIR prints it."""
         line, column = self.place(index)
         return f'"-":{line}:{column}'
 
     def error(self, message: str, index: int) -> MlirDiagnosticError:
-        """An error at a token."""
+        """Create an error at a token."""
         return MlirDiagnosticError([(message, self.location(index))])

@@ -1,4 +1,4 @@
-"""`verify`: what every operation of a tree must have, whoever wrote it.
+"""`verify`: check the parts that every operation of a tree must have, from any writer.
 
 Shapes and dtypes of results are checked where operations are read.
 """
@@ -17,7 +17,7 @@ __all__ = ["verify"]
 
 
 def verify(tree: ModuleTree) -> ModuleTree:
-    """The tree, if its operations have the operands, results, regions and attributes of their definitions.
+    """Check that operations have the operands, results, regions and attributes of their definitions; return the tree.
 
     Raises:
         MlirDiagnosticError: an operation that has not, or that is unknown; a function that a call lacks.
@@ -104,7 +104,7 @@ _ARGUMENTS: Mapping[str, Callable[[int], int]] = {
     "scatter": lambda count: 2 * (count // 2),
     "select_and_scatter": lambda count: 2,
 }
-"""How many arguments the regions have, by the number of operands."""
+"""Number of arguments of the regions, as a function of the number of operands."""
 
 
 def _scalar(kind: Type) -> Type:

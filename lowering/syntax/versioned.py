@@ -86,7 +86,7 @@ _OFTEN_ABSENT: dict[str, tuple[Any, ...]] = {
 
 
 def versioned_attributes(name: str) -> tuple[str, ...]:
-    """The attributes of a versioned operation, in alphabetical order.
+    """Return the attributes of a versioned operation, in alphabetical order.
 
     Raises:
         MlirDiagnosticError: no such operation.

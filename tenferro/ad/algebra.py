@@ -1,6 +1,6 @@
 """The algebra that derivative rules are written in: functions of a `Value`, beside its operators.
 
-Nothing here broadcasts or promotes, except that a Python number takes the shape and dtype of what it meets.
+Nothing here broadcasts or promotes, except that a Python number takes the shape and dtype of the other operand.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def iota_along(like: Value, shape: Sequence[Any], axis: int, dtype: DType = DTyp
 
 
 def lead(x: Value, size: Any) -> Value:
-    """x repeated along a new leading axis."""
+    """Broadcast x along a new leading axis."""
     return apply_one(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
 
 
@@ -125,7 +125,7 @@ def reduce_sum(x: Value, axes: Sequence[int]) -> Value:
 
 
 def reverse(x: Value, axes: Sequence[int]) -> Value:
-    """Return the order along axes turned around."""
+    """Reverse the order along axes."""
     return apply_one(Reverse(tuple(axes)), x) if axes else x
 
 
@@ -176,17 +176,17 @@ def logical_or(x: Value, y: Value) -> Value:
 
 
 def convert(x: Value, dtype: DType) -> Value:
-    """x in another dtype."""
+    """Convert x to another dtype."""
     return x if x.dtype is dtype else apply_one(el.Convert(dtype), x)
 
 
 def conj(x: Value) -> Value:
-    """Return the complex conjugate; a real x as it is."""
+    """Return the complex conjugate; a real x is unchanged."""
     return apply_one(el.Conj(), x) if x.dtype.is_complex else x
 
 
 def real(x: Value) -> Value:
-    """Return the real part; a real x as it is."""
+    """Return the real part; a real x is unchanged."""
     return apply_one(el.Real(), x) if x.dtype.is_complex else x
 
 

@@ -200,12 +200,12 @@ class _BatchedMark(Mark):
 
     @property
     def name(self) -> str:
-        """As the mark's."""
+        """The name of the mark."""
         return self.mark.name
 
     @property
     def is_kept(self) -> bool:
-        """As the mark's."""
+        """Whether the mark is kept."""
         return self.mark.is_kept
 
     def kept_part(self, graph: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Any:

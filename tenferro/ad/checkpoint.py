@@ -124,7 +124,7 @@ class Recomputed(Opaque):
         return (*([None] * self.first_linear), *values)
 
     def _emitted(self, graph: Any, inputs: Sequence[int], saved: Sequence[int]) -> list[int]:
-        """The region's outputs, with the saved values in place of the results of their instructions."""
+        """Emit the region's outputs, with the saved values in place of the results of their instructions."""
         if not self.saved:
             return self.region.emit(graph, inputs)
         code, values, left = self.region.instructions, dict(enumerate(inputs)), iter(saved)
@@ -157,11 +157,11 @@ class Saved(Mark):
         return (Saved, self.op)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """The op's inputs."""
+        """Return the op's inputs."""
         return tuple(range(self.count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """The op's tangents."""
+        """Compute the op's tangents."""
         dots = tangents[: self.count]
         rule = emitter.rules[type(self.op)]
         if rule.jvp is None or all([dot is None for dot in dots]):

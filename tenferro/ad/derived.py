@@ -42,7 +42,7 @@ def written(part: Subprogram, like: Value, operands: Values) -> list[Value]:
 
 
 def tangents(op: Extension, inputs: Values, x_dots: Tangents) -> Tangents:
-    """Return the tangents of the outputs; None where they depend on no active input."""
+    """Return the tangents of the outputs; None if they depend on no active input."""
     active = [x_dot is not None for x_dot in x_dots]
     inner = linearized(expansion(op, inputs), active, inputs[0].emitter)
     dots = [dot for dot in inner.dots if dot is not None]

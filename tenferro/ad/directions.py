@@ -9,8 +9,9 @@ import numpy as np
 __all__ = ["direction_generator", "inner_product", "random_direction"]
 
 STREAM = 0x64697265
-"""Beside the seed, so that no direction is the tensor itself, drawn by `np.random.default_rng(seed)`: along it
-whatever does not depend on scale has no derivative to be wrong.
+"""Second seed of random directions, which makes them differ from tensors drawn by `np.random.default_rng(seed)`.
+
+Along the tensor itself, a function that does not depend on scale has derivative zero, and the check would see no error.
 """
 
 

@@ -39,7 +39,7 @@ class ExtensionAdRule:
 
     Values in and out are tensors of the graph with operators; None is a zero tangent, an inactive
     one, and must stay None. A rule emits standard ops, and ops of families that have rules. What it
-    gives must have the shape and dtype of what it is a tangent or cotangent of.
+    gives must have the shape and dtype of its primal.
 
     Attributes:
         family_id: whose ops it differentiates, for a set of rules; a rule that a `Family` has needs none.

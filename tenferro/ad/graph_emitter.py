@@ -27,7 +27,7 @@ class GraphEmitter(GraphBuilder):
         extension_rules: the context's rules of extension families.
         primal_of: for a tangent, the value it is the tangent of: it exists, and has its shape.
         first: the number of instructions there were when the latest linearisation began.
-        mode: what the sweep under way is for: "forward", or "reverse" when its result is transposed.
+        mode: purpose of the current sweep: "forward", or "reverse" when its result is transposed.
         index: the instruction whose derivative is being written.
     """
 
@@ -101,7 +101,7 @@ class GraphEmitter(GraphBuilder):
         """Return a rank-0 constant.
 
         Raises:
-            DTypeError: what is no number, or one that the dtype does not hold.
+            DTypeError: a value that is no number, or that the dtype does not hold.
         """
         key = (repr(number), dtype)
         value = self._scalars.get(key)

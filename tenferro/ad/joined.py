@@ -20,7 +20,7 @@ from tenferro.program import Subprogram, needed
 __all__ = ["joined"]
 
 PIECES = (Pad, DynamicUpdateSlice, Scatter)
-"""Transposes of slices, windows and gathered rows, the only ops that are merged."""
+"""Ops that are merged: transposes of slices, windows and gathered rows."""
 
 
 def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[int | None]:

@@ -27,7 +27,7 @@ def linearize(
     tangents: Mapping[int, int],
     mode: Literal["forward", "reverse"] = "forward",
 ) -> list[int | None]:
-    """Return the tangents of `outputs`, given those of some values; None where there is none.
+    """Return the tangents of `outputs`, given those of some values; None for outputs without one.
 
     Args:
         start: the number of nodes there were when the first values in `tangents` were made; no earlier

@@ -35,7 +35,7 @@ def transpose(
         start: the number of nodes there were when the linear inputs were made.
 
     Raises:
-        ADRuleUnsupportedError: an op in the region that has no transpose, or is not linear in what it gets.
+        ADRuleUnsupportedError: an op in the region that has no transpose, or is not linear in its operands.
     """
     graph, rules = emitter.graph, emitter.rules
     linear = [False] * len(graph.types)

@@ -41,7 +41,7 @@ def transposed_while(
     """Transpose a while loop: cotangents of the carry go backward, those of the constants are summed.
 
     Raises:
-        ADRuleUnsupportedError: a condition that depends on what the loop is linear in.
+        ADRuleUnsupportedError: a condition that depends on the linear operands.
     """
     n = op.num_consts
     mask = _linear_inputs(op, linear)
@@ -245,7 +245,7 @@ def _buffer_rows(specs: Sequence[TensorSpec]) -> int:
 
 
 Write = Callable[[Values, Values], Sequence[Value]]
-"""Emit the condition or the body of a loop, given its constants and carry."""
+"""Function that emits the condition or the body of a loop, given its constants and carry."""
 
 
 def _while(

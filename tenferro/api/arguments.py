@@ -37,7 +37,7 @@ _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
 
 
 def refuse(name: str, argument: str, value: Any) -> None:
-    """Refuse an argument unless its value asks for nothing beyond the default.
+    """Refuse an argument unless its value means the default.
 
     >>> refuse("sum", "out", None)
 

@@ -22,7 +22,7 @@ __all__ = ["diag", "diagflat", "fliplr", "flipud", "rot90"]
 
 
 def fliplr(m: ArrayLike) -> Any:
-    """m with its second axis reversed.
+    """Reverse the second axis of m.
 
     >>> fliplr([[1, 2], [3, 4]])
     array([[2, 1],
@@ -32,7 +32,7 @@ def fliplr(m: ArrayLike) -> Any:
 
 
 def flipud(m: ArrayLike) -> Any:
-    """m with its first axis reversed.
+    """Reverse the first axis of m.
 
     >>> flipud([1, 2])
     array([2, 1])
@@ -65,7 +65,7 @@ def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
 
 
 def diag(v: ArrayLike, k: int = 0) -> Any:
-    """The matrix with the vector v on diagonal k and zeros elsewhere; for a matrix v, its diagonal k.
+    """Build the matrix with the vector v on diagonal k and zeros elsewhere; for a matrix v, return its diagonal k.
 
     Raises:
         ShapeError: v has neither one axis nor two.
@@ -89,7 +89,7 @@ def diag(v: ArrayLike, k: int = 0) -> Any:
 
 
 def diagflat(v: ArrayLike, k: int = 0) -> Any:
-    """The matrix with the elements of v on diagonal k and zeros elsewhere.
+    """Build the matrix with the elements of v on diagonal k and zeros elsewhere.
 
     >>> diagflat([[1], [2]])
     array([[1, 0],

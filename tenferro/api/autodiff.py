@@ -84,7 +84,7 @@ class Transform:
         self.context = AdContext() if context is None else context
 
     def __reduce__(self) -> Any:
-        """The function and the options, or its global name: programs are traced again where it is loaded.
+        """Pickle the function and the options, or the global name: programs are traced again where it is loaded.
 
         Raises:
             InvalidConfigError: a context was passed, which is not pickled.
@@ -101,14 +101,14 @@ class Transform:
 
     @property
     def shown(self) -> str:
-        """Its name and the function's, such as `grad of loss`."""
+        """The transform and the function, such as `grad of loss`."""
         return f"{self.name} of {name_of(self.fn)}"
 
     def __repr__(self) -> str:
         return f"<{self.shown}>"
 
     def cache_stats(self) -> CacheStats:
-        """Counts of hits, misses and entries of the cache of derivative programs."""
+        """Count hits, misses and entries of the cache of derivative programs."""
         return self.context.cache_stats()
 
     def cache_clear(self) -> None:
@@ -131,7 +131,7 @@ def grad(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[P, Any]:
-    """The gradient function of scalar `fn`: x_bar with dy = Re(conj(x_bar) dx).
+    """Return the gradient function of scalar `fn`: x_bar with dy = Re(conj(x_bar) dx).
 
     Args:
         argnums: the arguments to differentiate with respect to; a number gives that argument's tree, a tuple gives
@@ -146,7 +146,7 @@ def grad(
     Raises:
         ShapeError: the result is not a scalar.
         DTypeError: an integer or bool argument, by name; a complex result unless holomorphic.
-        ADRuleUnsupportedError: an op on the way has no derivative, with your line.
+        ADRuleUnsupportedError: an op has no derivative, with your line.
 
     >>> grad(lambda x: x * x)(3.0)
     array(6.)
@@ -175,7 +175,7 @@ def value_and_grad(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[P, tuple[R, Any]]:
-    """The function that returns (value, gradient), or ((value, aux), gradient); see `grad`.
+    """Return the function that computes (value, gradient), or ((value, aux), gradient); see `grad`.
 
     >>> value_and_grad(lambda x: x * x)(3.0)
     (array(9.), array(6.))
@@ -233,7 +233,7 @@ def _value_and_grad(
 
 
 def _pulled(stage: Stage, cotangents: Sequence[tuple[int, int]]) -> list[int]:
-    """Cotangents of the primals from those of outputs."""
+    """Compute the cotangents of the primals from those of outputs."""
     emitter, graph = stage.emitter, stage.graph
     dots = {value: graph.add_stand_in(stage.type_of(value)) for value in stage.primals}
     first = len(graph)
@@ -248,7 +248,7 @@ def _pulled(stage: Stage, cotangents: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _pushed(stage: Stage, dots: Sequence[int]) -> list[int]:
-    """Tangents of the outputs from those of the primals."""
+    """Compute the tangents of the outputs from those of the primals."""
     primal_dots = dict(zip(stage.primals, dots, strict=True))
     y_dots = linearize_graph(stage.emitter, stage.start, stage.outputs, primal_dots)
     return stage.or_zeros(y_dots, stage.outputs)
@@ -304,7 +304,7 @@ def jvp(
 
 
 def _fresh(stage: Stage, values: Sequence[int]) -> list[int]:
-    """Each value under a new name, because one value may be the tangent of several inputs."""
+    """Give each value a new name, because one value may be the tangent of several inputs."""
     if not values:
         return []
     return list(stage.graph.add(Alias(tuple(range(len(values)))), tuple(values)))
@@ -378,10 +378,10 @@ def jet(
 
 
 def _derivatives_along(stage: Stage, terms: Sequence[Sequence[int]]) -> list[int]:
-    """Derivatives of the outputs along a curve, order by order: d/dt maps each term to the next one.
+    """Compute derivatives of the outputs along a curve, order by order: d/dt maps each term to the next one.
 
-    An instruction of a lower order is the same in each sweep, and the graph has it once, so that order k takes O(k^2)
-    instructions for one of the function, and no value is computed twice.
+    Sweeps share the instructions of lower orders, which the graph has once. So order k takes O(k^2) instructions per
+    instruction of the function, and no value is computed twice.
     """
     derivatives: list[int] = []
     current: list[int | None] = list(stage.outputs)
@@ -488,7 +488,7 @@ def vjp(
 def _linear_part(
     stage: Stage, like: Sequence[int], linear: Callable[[Sequence[int]], list[int]]
 ) -> tuple[tuple[Any, ...], Callable[[Sequence[Any]], list[Any]]]:
-    """The value at the primals (and aux), and a function of arrays or tensors that evaluates `linear` there."""
+    """Return the value at the primals (and aux), and a function of arrays or tensors that evaluates `linear` there."""
     n = len(stage.outputs)
     aux = stage.aux_values()
 
@@ -540,7 +540,7 @@ def jacfwd(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[..., Any]:
-    """The Jacobian function, computed column by column: J[.., i] = dy / dx[i].
+    """Return the Jacobian function, computed column by column: J[.., i] = dy / dx[i].
 
     A leaf of the result has the result's shape followed by the argument's. Columns are computed at
     once, by pushing all unit tensors forward. Good for few inputs and many outputs.
@@ -575,7 +575,7 @@ def jacrev(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[..., Any]:
-    """The Jacobian function, computed row by row, by pulling all unit tensors back.
+    """Return the Jacobian function, computed row by row, by pulling all unit tensors back.
 
     The same numbers as `jacfwd`; good for many inputs and few outputs. For real functions of complex
     arguments a row is the gradient of that element, as `grad` gives it.
@@ -611,7 +611,7 @@ def hessian(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[..., Any]:
-    """The function of second derivatives: `jacfwd` of `jacrev`.
+    """Return the function of second derivatives: `jacfwd` of `jacrev`.
 
     >>> import numpy as np
     >>> hessian(lambda x: x[0] ** 2 * x[1])(np.array([1.0, 3.0]))
@@ -623,7 +623,7 @@ def hessian(
 
 
 def _jacobian(stage: Stage, has_aux: bool, blocks: Callable[[], list[int]]) -> Any:
-    """Jacobian blocks per output and input leaf, in the tree of the results over that of the arguments."""
+    """Compute Jacobian blocks per output and input leaf, in the tree of the results over that of the arguments."""
     aux = stage.aux_values()
     if stage.concrete:
         key = stage.key(stage.name, tuple(aux))
@@ -690,7 +690,7 @@ def _zeros(like: Value, shape: Sequence[Any]) -> Value:
 
 
 def _basis(x: Value) -> Value:
-    """All unit tensors of x's type along a leading axis, in column-major order."""
+    """Build all unit tensors of x's type along a leading axis, in column-major order."""
     size = x.type.size
     shape = (size, *x.shape)
     positions = reshape(iota_along(x, (size,), 0), x.shape)
@@ -707,7 +707,7 @@ def hvp(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """The Hessian of scalar `fn` times a vector, forward over reverse: d grad(fn)(x + t v) / dt.
+    """Multiply the Hessian of scalar `fn` by a vector, forward over reverse: d grad(fn)(x + t v) / dt.
 
     Args:
         primals, tangents: one tree per argument, in a tuple or list. With one argument the result is
@@ -742,7 +742,7 @@ def _stage_of_all(
     context: AdContext | None,
     executor: Executor | None,
 ) -> Stage:
-    """The stage of a function, differentiated with respect to every argument."""
+    """Trace a function to a stage, differentiated with respect to every argument."""
     if not primals:
         raise ArityError(f"{name}: needs at least one argument to differentiate with respect to")
     context = AdContext() if context is None else context

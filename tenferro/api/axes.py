@@ -12,7 +12,7 @@ __all__ = ["normalize_axes", "normalize_axis"]
 
 
 def normalize_axis(name: str, axis: Any, rank: int) -> int:
-    """One axis as a number from 0 to rank - 1.
+    """Convert one axis to a number from 0 to rank - 1.
 
     >>> normalize_axis("sum", -1, 3)
     2
@@ -32,7 +32,7 @@ def normalize_axis(name: str, axis: Any, rank: int) -> int:
 
 
 def normalize_axes(name: str, axis: Axis, rank: int) -> tuple[int, ...]:
-    """Axes as numbers from 0, ascending; None means every axis.
+    """Convert axes to numbers from 0, ascending; None means every axis.
 
     Raises:
         AxisError: an axis outside the rank, or named twice.

@@ -62,7 +62,7 @@ def _in_inexact(x: ArrayLike) -> Any:
 
 
 def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: int = 1) -> Any:
-    """Central differences along each axis, one-sided at the ends; a tuple for several axes.
+    """Compute central differences along each axis, one-sided at the ends; a tuple for several axes.
 
     Args:
         varargs: the distance of samples, for all axes or for each; or their coordinates, a vector for each.
@@ -117,12 +117,12 @@ def _along(x: Tensor, axis: int, spacing: ArrayLike, edge_order: int) -> Any:
 
 
 def _on_axis(vector: Tensor, axis: int, rank: int) -> Any:
-    """A vector reshaped to lie along one axis of several."""
+    """Reshape a vector to run along one axis of several."""
     return reshape(vector, tuple([-1 if i == axis else 1 for i in range(rank)]))
 
 
 def _differences(x: Tensor, steps: Tensor, axis: int, extent: int, edge_order: int) -> Any:
-    """Derivatives of samples by the parabola through three neighbours, or by the line through two at the ends."""
+    """Differentiate samples by the parabola through three neighbours, or by the line through two at the ends."""
 
     def part(y: Any, start: int, stop: int) -> Any:
         return slice_axis(y, axis, start, stop)
@@ -149,7 +149,7 @@ def _differences(x: Tensor, steps: Tensor, axis: int, extent: int, edge_order: i
 def unwrap(
     p: ArrayLike, discont: float | None = None, axis: int = -1, *, period: float = 2 * math.pi
 ) -> Any:
-    """p with whole periods added, so that neighbours along `axis` differ by half a period at most.
+    """Add whole periods to p, so that neighbours along `axis` differ by half a period at most.
 
     Args:
         discont: the smallest difference that counts as a jump; half a period where None or less than that.
@@ -179,7 +179,7 @@ def unwrap(
 
 
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: int = -1) -> Any:
-    """The integral along `axis` by the trapezoidal rule: sum of (y_i + y_i+1) / 2 times the step.
+    """Integrate along `axis` by the trapezoidal rule: sum of (y_i + y_i+1) / 2 times the step.
 
     Args:
         x: the coordinates of the samples, a vector or of y's shape.
@@ -213,7 +213,7 @@ def interp(
     right: ArrayLike | None = None,
     period: ArrayLike | None = None,
 ) -> Any:
-    """The piecewise linear function through the points (xp, fp) at x. Differentiable in x, fp and xp.
+    """Evaluate the piecewise linear function through the points (xp, fp) at x. Differentiable in x, fp and xp.
 
     Args:
         xp: ascending, or with a period in any order. Where some are equal the last of them has the value.
@@ -256,7 +256,7 @@ def interp(
 
 
 def _on_segment(x: Tensor, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
-    """The line through two points at x, and at a point its own value, whatever that of the other is."""
+    """Evaluate the line through two points at x; at a point, its value counts, whatever the other point is."""
     (x0, y0), (x1, y1) = low, high
     # From the end that x is at, or from the finite one: an infinite one less itself is NaN.
     is_infinite = logical_or(isinf(x0), isinf(y0))
@@ -273,7 +273,7 @@ def _on_segment(x: Tensor, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
 def _extended_period(
     x: Tensor, places: Tensor, values: Tensor, period: ArrayLike
 ) -> tuple[Any, Any, Any]:
-    """One period of the function, its points in ascending order, extended by the neighbouring point at either end."""
+    """Extend one period of the function, its points in ascending order, by the neighbouring point at either end."""
     if isinstance(period, int | float) and period == 0:
         raise InvalidConfigError("interp: a period is not zero")
     size = abs(period)
@@ -288,7 +288,7 @@ def _extended_period(
 
 
 def polyval(p: ArrayLike, x: ArrayLike) -> Any:
-    """The polynomial p_0 x^(n-1) + .. + p_(n-1) at x, by Horner's rule.
+    """Evaluate the polynomial p_0 x^(n-1) + .. + p_(n-1) at x, by Horner's rule.
 
     Raises:
         ShapeError: p is not a vector.
@@ -312,7 +312,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Any:
 
 
 def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Any:
-    """The sums y[k] = sum over i of a[i] v[k - i] of two vectors.
+    """Convolve two vectors: y[k] = sum over i of a[i] v[k - i].
 
     Args:
         mode: "full" for all k where both meet, "same" for as many in the middle as the longer has elements,
@@ -333,7 +333,7 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Any:
 
 
 def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
-    """The sums y[k] = sum over i of a[i + k] conj(v[i]) of two vectors; modes and errors as of `convolve`.
+    """Correlate two vectors: y[k] = sum over i of a[i + k] conj(v[i]); modes and errors as of `convolve`.
 
     >>> correlate([1, 2, 3], [0, 1], "full")
     array([1, 2, 3, 0])
@@ -360,7 +360,7 @@ def _vectors(name: str, a: ArrayLike, v: ArrayLike, mode: str) -> tuple[Any, Any
 
 
 def _edge_padding(name: str, mode: str, length: int) -> tuple[int, int]:
-    """Zeros before and after the longer operand."""
+    """Return the numbers of zeros before and after the longer operand."""
     if mode == "full":
         return length - 1, length - 1
     if mode == "valid":
@@ -429,7 +429,7 @@ def geomspace(
 
 
 def _with_ends(points: Tensor, low: Tensor, high: Tensor, num: int, endpoint: bool) -> Any:
-    """The points, with the exact bounds at the ends."""
+    """Replace the points at the ends by the exact bounds."""
     if num < 1:
         return points
     shape = (1, *points.shape[1:])

@@ -221,7 +221,7 @@ def _check_one(
     peers: _Peers,
     generator: np.random.Generator,
 ) -> tuple[list[GradientCheck], list[tuple[str, Any]]]:
-    """The checks of one function, and its derivatives as functions for the next order."""
+    """Check one function, and return its derivatives as functions for the next order."""
     context = peers.context
     v = tuple(random_direction(generator, x) for x in primals)
     y = compile(f, *primals).run(*primals)
@@ -298,7 +298,7 @@ Estimate = tuple[str, list[Any], float]
 def _estimates(
     f: Callable[..., Any], primals: tuple[Any, ...], v: tuple[Any, ...]
 ) -> Iterator[Estimate]:
-    """Estimates of the derivative along v by independent methods, the most accurate first.
+    """Estimate the derivative along v by independent methods, the most accurate first.
 
     Narrow dtypes are evaluated in double precision. Differences come with shorter and shorter steps,
     so that one stays on the same side of every kink.
@@ -326,7 +326,7 @@ def _estimates(
 def _oracle(
     f: Callable[..., Any], primals: tuple[Any, ...], v: tuple[Any, ...], actual: Any
 ) -> tuple[str, float, float]:
-    """The method of comparison, the error of `actual`, and the accuracy of the method."""
+    """Return the method of comparison, the error of `actual`, and the accuracy of the method."""
     comparisons: list[tuple[str, float, float]] = []
     for method, expected, allowed in _estimates(f, primals, v):
         comparisons.append((method, _relative(actual, expected), allowed))
@@ -362,7 +362,7 @@ def _is_function_of_z(op: StdTensorOp) -> bool:
 def _run_as(
     program: GraphProgram, inputs: Sequence[Any], dtypes: Mapping[DType, DType]
 ) -> list[Any]:
-    """The program evaluated in other dtypes, its loops included."""
+    """Evaluate the program in other dtypes, its loops included."""
     wanted = {old.dtype: new.dtype for old, new in dtypes.items()}
 
     def around(
@@ -381,7 +381,7 @@ def _cast(x: Any, wanted: Mapping[Any, Any]) -> Any:
 
 
 def _op_in(op: StdTensorOp, dtypes: Mapping[DType, DType]) -> StdTensorOp:
-    """The op with the dtypes of its payload replaced."""
+    """Replace the dtypes in the op's payload."""
     changes = {
         field.name: dtypes[value]
         for field in fields(op)
@@ -450,7 +450,7 @@ def _worst_input(
     names: Sequence[str],
     context: AdContext,
 ) -> str:
-    """The input with the largest error of the derivative along it alone."""
+    """Find the input with the largest error of the derivative along it alone."""
     errors: list[float] = []
     for index in range(len(primals)):
         alone = tuple(d if i == index else np.zeros_like(d) for i, d in enumerate(v))
@@ -459,7 +459,7 @@ def _worst_input(
 
 
 def _nan_note(f: Callable[..., Any], primals: tuple[Any, ...], derivative: Any) -> str:
-    """Advice for a NaN: most often an untaken branch with an infinite derivative."""
+    """Advise on a NaN: most often an untaken branch has an infinite derivative."""
     if all(np.isfinite(_wide(d)).all() for d in derivative):
         return ""
     program = compile(f, *primals)
@@ -491,7 +491,7 @@ def _epsilon(x: Tensor) -> float:
 
 
 def _relative(actual: Any, expected: Any) -> float:
-    """The largest difference, relative to the largest element (at least 1)."""
+    """Compute the largest difference, relative to the largest element (at least 1)."""
     worst = 0.0
     for a, b in zip(actual, expected, strict=True):
         a, b = _wide(a), _wide(b)

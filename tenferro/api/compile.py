@@ -82,7 +82,7 @@ def _traced(
     name: str | None,
     input_names: Sequence[str] | None = None,
 ) -> GraphProgram:
-    # By a block, and no decorator, whose frames would pass for the user's.
+    # A block, because the frames of a decorator would be taken for the user's.
     with until_compiled():
         return _traced_program(builder, fn, specs, name, input_names)
 
@@ -165,7 +165,7 @@ def _spec_of(leaf: Any, path: str) -> TensorSpec:
 
 
 def as_array(leaf: PyTree, path: str) -> Any:
-    """A leaf as an array, in one of tenferro's dtypes.
+    """Convert a leaf to an array, in one of tenferro's dtypes.
 
     Raises:
         DTypeError: a leaf without such a dtype.
@@ -181,7 +181,7 @@ def as_array(leaf: PyTree, path: str) -> Any:
 
 
 def eval_shape(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """The tree of the types of `fn`'s results for arguments of these types; nothing is computed.
+    """Infer the tree of the types of `fn`'s results for arguments of these types; nothing is computed.
 
     Args:
         args, kwargs: trees of `TensorSpec`s, or of anything with `shape` and `dtype`.
@@ -197,7 +197,7 @@ def eval_shape(fn: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
 
 
 def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
-    """The graph value of a leaf returned by a traced function."""
+    """Return the graph value of a leaf returned by a traced function."""
     if isinstance(leaf, TracedTensor) and not isinstance(builder, BodyBuilder):
         if leaf.builder.graph is not builder.graph:
             raise InvalidConfigError(f"result{path} belongs to another trace")
@@ -210,14 +210,14 @@ def output_value(builder: GraphBuilder, leaf: Any, path: str) -> int:
 
 
 def name_of(fn: Callable[..., Any]) -> str:
-    """A function's name in messages: `loss`, `grad of loss`."""
+    """Return a function's name in messages: `loss`, `grad of loss`."""
     if hasattr(type(fn), "shown"):
         return fn.shown  # pyright: ignore[reportFunctionMemberAccess]  # because it is a transform
     return getattr(fn, "__qualname__", None) or getattr(fn, "__name__", None) or type(fn).__name__
 
 
 def parameter_names(fn: Callable[..., Any]) -> list[str]:
-    """The positional parameters of a function; an empty list without a signature."""
+    """Return the positional parameters of a function; an empty list without a signature."""
     if (
         type(fn) is FunctionType and not fn.__dict__
     ):  # because `signature` takes longer than a small trace
@@ -230,7 +230,7 @@ def parameter_names(fn: Callable[..., Any]) -> list[str]:
 
 
 def _argument_names(fn: Callable[..., Any], in_tree: TreeDef) -> list[str]:
-    """Names of the leaves, from the parameters that hold them: `x`, `params['w']`."""
+    """Name the leaves by the parameters that hold them: `x`, `params['w']`."""
     parameters = parameter_names(fn)
     names: list[str] = []
     for index, tree in enumerate(in_tree.children()):

@@ -28,7 +28,7 @@ def einsum(
     *arguments: ArrayLike | str, out: None = None, dtype: DTypeLike | None = None, order: str = "K", casting: str = "safe",
     optimize: bool | str | Sequence[Any] = "auto",
 ) -> Any:  # fmt: skip
-    """Products of the operands' elements, summed over all labels that the output leaves out.
+    """Multiply the operands' elements, and sum over all labels that the output leaves out.
 
     Args:
         arguments: subscripts and operands, in NumPy's notation, as `einsum("ij,jk->ik", x, y)`; or
@@ -93,7 +93,7 @@ def einsum(
 def einsum_path(
     *arguments: ArrayLike | str, optimize: bool | str | Sequence[Any] = "auto"
 ) -> tuple[list[Any], Any]:
-    """The contraction path of `einsum` for these arguments, after NumPy's marker "einsum_path", and its cost.
+    """Find the contraction path of `einsum` for these arguments, after NumPy's marker "einsum_path", and its cost.
 
     The path can be passed as `optimize`. The second part, printed, shows the scaling, the number of
     operations, the largest intermediate and each step; it is opt_einsum's `PathInfo`.
@@ -115,7 +115,7 @@ def einsum_path(
 
 
 def _without_ones(notation: Any, tensors: list[Any]) -> tuple[tuple[str, ...], str, list[Any]]:
-    """Labels and operands without the axes of extent 1 that broadcast against another extent of their label."""
+    """Drop the labels and axes of extent 1 that broadcast against another extent of their label."""
     positions = positions_of_ones(notation.inputs, [spec_of(tensor).shape for tensor in tensors])
     parts, squeezed = [], []
     for part, ones, tensor in zip(notation.inputs, positions, tensors, strict=True):
@@ -127,7 +127,7 @@ def _without_ones(notation: Any, tensors: list[Any]) -> tuple[tuple[str, ...], s
 def positions_of_ones(
     inputs: Sequence[str], shapes: Sequence[Sequence[Any]]
 ) -> list[tuple[int, ...]]:
-    """The axes of extent 1 of each operand that broadcast against another extent of their label."""
+    """Return the axes of extent 1 of each operand that broadcast against another extent of their label."""
     labelled = [
         (label, extent)
         for part, shape in zip(inputs, shapes, strict=True)
@@ -145,7 +145,7 @@ def positions_of_ones(
 
 
 def subscripts_and_operands(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Subscripts, and operands as they are, of both forms of the arguments."""
+    """Return subscripts and unchanged operands from both forms of the arguments."""
     from tenferro.ext import einsum as ext
 
     if len(arguments) < 2:
@@ -156,7 +156,7 @@ def subscripts_and_operands(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
 
 
 def _read(arguments: Sequence[Any]) -> tuple[Any, list[Any], ExtensionCaches | None]:
-    """Parsed notation, operands with broadcast ellipses, and the cache of plans."""
+    """Return the parsed notation, operands with broadcast ellipses, and the cache of plans."""
     from tenferro.ext import einsum as ext
 
     subscripts, operands = subscripts_and_operands(arguments)
@@ -183,7 +183,7 @@ def _kept(
 
 
 def _broadcast_dots(notation: Any, tensors: list[Any]) -> list[Any]:
-    """Operands with equal axes for the ellipsis."""
+    """Broadcast the operands to equal axes for the ellipsis."""
     slots, widest = notation.slots, len(notation.dots)
     if not widest:
         return tensors

@@ -802,7 +802,7 @@ def map(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Any:  # because it is JAX's name
-    """f of each slice along the leading axis, one after the other, results stacked.
+    """Apply f to each slice along the leading axis, one after the other, and stack the results.
 
     Where `vmap(f)` computes all slices at once, this needs the memory of one; with `batch_size`, of that
     many, which `vmap` computes at once, by the rules of `context`. `executor` is as for `cond`.

@@ -74,7 +74,7 @@ __all__ = [
 def asarray(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, *, device: str | None = None, copy: bool | None = None, like: Any = None
 ) -> Any:  # fmt: skip
-    """a as an array, or as a tensor if it is one, converted to `dtype`.
+    """Convert a to an array, or to a tensor if it is one, in `dtype`.
 
     Args:
         a: an array, a tensor, a number, or nested sequences of numbers, some of which may be tensors.
@@ -108,7 +108,7 @@ def array(
     object: ArrayLike, dtype: DTypeLike | None = None, *, copy: bool | None = True, order: str | None = "K", subok: bool = False,
     ndmin: int = 0, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """object as a new array or tensor; see `asarray`.
+    """Create a new array or tensor from object; see `asarray`.
 
     Args:
         copy: None for elements that may be shared, False for an error rather than a copy.
@@ -143,7 +143,7 @@ def _is_python(obj: ArrayLike) -> bool:
 
 
 def _from_python(obj: ArrayLike, dtype: DTypeLike | None) -> Any:
-    """Python numbers, and nested sequences of them, in a dtype; some of them may be tensors."""
+    """Convert Python numbers, and nested sequences of them, to a dtype; some of them may be tensors."""
     if isinstance(obj, list | tuple) and first_tensor(obj) is not None:
         rows = [_from_python(row, dtype) if isinstance(row, list | tuple) else row for row in obj]
         common = result_type(*rows)
@@ -160,7 +160,7 @@ def _from_python(obj: ArrayLike, dtype: DTypeLike | None) -> Any:
 def from_dlpack(
     x: Any, /, *, device: str | None = None, copy: bool | None = None, like: Any = None
 ) -> Any:
-    """The elements of any array with `__dlpack__`, shared where possible.
+    """Import the elements of any array with `__dlpack__`, shared where possible.
 
     Raises:
         BufferError: elements that NumPy cannot reach, such as those on a GPU; or copy=False, where a copy
@@ -185,7 +185,7 @@ def from_dlpack(
 def full(
     shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None, order: str = "C", *, device: str | None = None, like: Tensor | None = None
 ) -> Any:  # fmt: skip
-    """A tensor of `shape` with every element equal to `fill_value`.
+    """Create a tensor of `shape` with every element equal to `fill_value`.
 
     Args:
         like: a tensor of the result's trace or runtime, instead of the current trace.
@@ -241,7 +241,7 @@ def full_like(
     a: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *,
     device: str | None = None,
 ) -> Any:  # fmt: skip
-    """A tensor with every element `fill_value`, by default of a's shape and dtype.
+    """Create a tensor with every element `fill_value`, by default of a's shape and dtype.
 
     >>> full_like([1, 2], 7)
     array([7, 7])
@@ -261,7 +261,7 @@ def zeros(
     device: str | None = None,
     like: Tensor | None = None,
 ) -> Any:
-    """A tensor of zeros, float64 by default.
+    """Create a tensor of zeros, float64 by default.
 
     >>> zeros(2, int)
     array([0, 0])
@@ -278,7 +278,7 @@ def ones(
     device: str | None = None,
     like: Tensor | None = None,
 ) -> Any:
-    """A tensor of ones, float64 by default.
+    """Create a tensor of ones, float64 by default.
 
     >>> ones((2,), "float32")
     array([1., 1.], dtype=float32)
@@ -290,14 +290,14 @@ def ones(
 def zeros_like(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *, device: str | None = None
 ) -> Any:  # fmt: skip
-    """Zeros, by default of a's shape and dtype."""
+    """Create zeros, by default of a's shape and dtype."""
     return full_like(a, 0, dtype, order, subok, shape, device=device)
 
 
 def ones_like(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str = "K", subok: bool = True, shape: Shape | None = None, *, device: str | None = None
 ) -> Any:  # fmt: skip
-    """Ones, by default of a's shape and dtype."""
+    """Create ones, by default of a's shape and dtype."""
     return full_like(a, 1, dtype, order, subok, shape, device=device)
 
 
@@ -392,7 +392,7 @@ def linspace(
 
 
 def _step(start: ArrayLike, stop: ArrayLike, intervals: int) -> Any:
-    """The distance of neighbours; NaN for a single number, as in NumPy."""
+    """Compute the distance of neighbours; NaN for a single number, as in NumPy."""
     low, high = promote(start, stop, dtype=result_type(start, stop, 1.0))
     return divide(subtract(high, low), float(intervals)) if intervals > 0 else full((), math.nan)
 
@@ -414,7 +414,7 @@ def eye(
     N: Any, M: Any = None, k: Any = 0, dtype: Any = None, order: str = "C", *, device: str | None = None,  # noqa: N803  # because NumPy calls them so
     like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """The N by M matrix (M = N by default) with ones on diagonal k and zeros elsewhere.
+    """Create the N by M matrix (M = N by default) with ones on diagonal k and zeros elsewhere.
 
     >>> eye(2, 3, 1)
     array([[0., 1., 0.],
@@ -435,7 +435,7 @@ def eye(
 
 
 def identity(n: Any, dtype: DTypeLike | None = None, *, like: Tensor | None = None) -> Any:
-    """The unit matrix of order n.
+    """Create the identity matrix of order n.
 
     >>> identity(2)
     array([[1., 0.],
@@ -452,7 +452,7 @@ def tri(
     *,
     like: Tensor | None = None,
 ) -> Any:
-    """The N by M matrix (M = N by default) with ones on and below diagonal k, and zeros above.
+    """Create the N by M matrix (M = N by default) with ones on and below diagonal k, and zeros above.
 
     >>> tri(2, 3, 1)
     array([[1., 1., 0.],
@@ -464,7 +464,7 @@ def tri(
 def meshgrid(
     *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: str = "xy"
 ) -> list[Any]:
-    """Coordinate grids from coordinate vectors; "xy" swaps the first two axes.
+    """Build coordinate grids from coordinate vectors; "xy" swaps the first two axes.
 
     Args:
         copy: has no effect; the grids are values.
@@ -500,7 +500,7 @@ def _along(vector: Any, axis: int, shape: tuple[Any, ...]) -> Any:
 
 
 def tril(m: ArrayLike, k: int = 0) -> Any:
-    """m with zeros above diagonal k of its last two axes.
+    """Set the elements above diagonal k of m's last two axes to zero.
 
     >>> tril([[1, 2], [3, 4]])
     array([[1, 0],
@@ -510,7 +510,7 @@ def tril(m: ArrayLike, k: int = 0) -> Any:
 
 
 def triu(m: ArrayLike, k: int = 0) -> Any:
-    """m with zeros below diagonal k of its last two axes.
+    """Set the elements below diagonal k of m's last two axes to zero.
 
     >>> triu([[1, 2], [3, 4]], 1)
     array([[0, 2],
@@ -520,11 +520,11 @@ def triu(m: ArrayLike, k: int = 0) -> Any:
 
 
 def shape_of(x: ArrayLike, axis: int, /) -> Any:
-    """The extent of one axis as a scalar int64 tensor, symbolic extents included."""
+    """Return the extent of one axis as a scalar int64 tensor, symbolic extents included."""
     x = as_operand(x)
     return apply_one(ShapeOf(axis + len(x.shape) if axis < 0 else axis), x)
 
 
 def iota(shape: Any, axis: int, dtype: DTypeLike | None = np.int64) -> Any:
-    """Indices along one axis: y[i0, .., ik] = i_axis."""
+    """Create indices along one axis: y[i0, .., ik] = i_axis."""
     return apply_one(Iota(tuple(shape), axis, DType.of(dtype)))

@@ -43,7 +43,7 @@ __all__ = ["checkpoint", "custom_jvp", "custom_vjp", "stop_gradient"]
 
 
 def stop_gradient(x: ArrayLike) -> Any:
-    """x as a constant to differentiation: its tangent is zero.
+    """Return x as a constant to differentiation: its tangent is zero.
 
     Args:
         x: a tree of tensors; arrays are returned unchanged.
@@ -74,8 +74,8 @@ def checkpoint(
             "everything_saveable" all, as without a checkpoint. The names are those of `jax.checkpoint_policies`.
         static_argnums: arguments that are not tensors.
         levels: of groups, where fn is the body of `scan`, `fori_loop` between numbers, or `while_loop` with
-            `max_steps`: of n turns about (levels + 1) n^(1 / (levels + 1)) states are kept at once, and each
-            turn is computed levels + 2 times. With 0 the n states are kept.
+            `max_steps`: of n iterations about (levels + 1) n^(1 / (levels + 1)) states are kept at once, and each
+            iteration is computed levels + 2 times. With 0 the n states are kept.
 
     Raises:
         InvalidConfigError: static_argnums or levels that are no integers from 0; a policy of another name, or one
@@ -104,7 +104,7 @@ def checkpoint(
 
 @public_methods
 class Checkpointed:
-    """See `checkpoint`."""
+    """Callable that `checkpoint` returns."""
 
     def __init__(
         self, fn: Callable[..., Any], static: frozenset[int], levels: int, policy: str
@@ -118,14 +118,14 @@ class Checkpointed:
 
     @classmethod
     def levels_of(cls, fn: Callable[..., Any]) -> tuple[int, Callable[..., Any]]:
-        """The levels of the body of a loop, and the body without them."""
+        """Return the checkpoint levels of the body of a loop, and the body without them."""
         if isinstance(fn, cls) and fn._levels:
             return fn._levels, cls(fn._fn, fn._static, 0, fn._policy)
         return 0, fn
 
     @property
     def shown(self) -> str:
-        """Its name and the function's."""
+        """The name of the transform and of the function."""
         return f"checkpoint of {name_of(self._fn)}"
 
     def __repr__(self) -> str:
@@ -207,7 +207,7 @@ class _MarkedCall:
         kwargs: dict[str, Any],
         static: frozenset[int],
     ) -> _MarkedCall | None:
-        """The call as part of the current trace, or of the trace of an argument; None for arrays alone.
+        """Trace the call in the current trace, or in the trace of an argument; None for arrays alone.
 
         A call on tracked eager tensors is traced separately, and recorded as one operation.
         """
@@ -224,12 +224,12 @@ class _MarkedCall:
         return call
 
     def instructions(self) -> Sequence[Instruction]:
-        """The instructions of the graph that the region's are copies of, in their order."""
+        """Return the instructions of the graph of which the region has copies, in their order."""
         part = needed(self.builder.graph.instructions, self.values, start=self.start)
         return list(part.values())
 
     def marked(self, mark: Mark, inputs: Sequence[int], extra: Sequence[int] = ()) -> Any:
-        """The result, its leaves renamed by a mark on `inputs`, the region's outputs, and `extra` values."""
+        """Return the result, its leaves renamed by a mark on `inputs`, the region's outputs, and `extra` values."""
         outputs = self.values
         if not outputs:
             return unflatten(self.out_tree, [])
@@ -245,7 +245,7 @@ class _MarkedCall:
         return unflatten(self.out_tree, self.runtime.noted(region, operands))
 
     def closed_over(self) -> tuple[int, ...]:
-        """Values the function uses besides its arguments."""
+        """Return the values that the function uses besides its arguments."""
         own = set(self.inputs)
         return tuple(value for value in self.frontier if value not in own)
 
@@ -273,7 +273,7 @@ class _CustomMark(Mark):
         return (self.rule, self.takes) if self.rule.is_plain and not self.static else None
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """The function's arguments, and values that must not be active."""
+        """Return the function's arguments, and values that must not be active."""
         return tuple(range(self.takes[0])) if self.takes else ()
 
     def require_closed(self, tangents: Sequence[Any]) -> None:
@@ -286,7 +286,7 @@ class _CustomMark(Mark):
             )
 
     def arguments(self, builder: GraphBuilder, inputs: Sequence[Any]) -> list[Any]:
-        """The call's arguments, with the values of this node."""
+        """Return the call's arguments, with the values of this node."""
         count = len(self.call.inputs)
         tensors = [TracedTensor(builder, x.handle) for x in inputs[:count]]
         renamed, named = unflatten(self.call.tree, tensors)
@@ -298,7 +298,7 @@ class _CustomMark(Mark):
     def by_argument(
         self, builder: GraphBuilder, inputs: Sequence[Any], tangents: Sequence[Any]
     ) -> list[Any]:
-        """Tangents as trees, one per argument that is not static; zeros where there is none."""
+        """Arrange tangents as trees, one per argument that is not static; zeros for missing ones."""
         count = len(self.call.inputs)
         dots = [
             TracedTensor(builder, (zeros(x) if dot is None else dot).handle)
@@ -336,7 +336,7 @@ class _CustomFunction:
         return f"<{self.name} {self.shown}, {'with its rule' if self.rules else 'without a rule'}>"
 
     def __reduce__(self) -> Any:
-        """The function and its rules, or its global name."""
+        """Pickle the function and its rules, or the global name."""
         reduction = reduced(self, type(self), self.fn, tuple(sorted(self.static)))
         return reduction if isinstance(reduction, str) else (*reduction, self.rules)
 
@@ -549,7 +549,7 @@ class _Pulled(Opaque):
     def transpose(
         self, emitter: Any, inputs: Sequence[Any], linear: Sequence[Any], y_bars: Sequence[Any]
     ) -> Any:
-        """Cotangents of the active inputs, from the backward half."""
+        """Compute the cotangents of the active inputs by the backward half."""
         mark, rule = self.mark, self.mark.rule
         builder = _at(emitter)
         residuals = unflatten(
@@ -573,7 +573,7 @@ class _Pulled(Opaque):
         return (*([None] * self.first_linear), *[values[i] for i in self.active])
 
     def _zeros(self, emitter: Any, index: int) -> int:
-        """The cotangent of an output without readers; in a loop, of a graph that is not the output's."""
+        """Create the cotangent of an output without readers; in a loop, the output is of another graph."""
         spec = self.types[index]
         return emitter.zeros(spec) if spec.is_exact else zeros(self.outputs[index]).handle
 
@@ -601,14 +601,14 @@ def _matching(
     like: Sequence[Any],
     what: str,
 ) -> Any:
-    """The leaves of a rule's result, which must have the types of some values, of those that have tangents."""
+    """Return the leaves of a rule's result, which must have the types of the inexact values of `like`."""
     inexact = [x if x.dtype.is_inexact else None for x in like]
     leaves = _require_alike(tree, treedef, inexact, what)
     return emitter.values([value_in(builder, leaf) for leaf in leaves])
 
 
 def _require_alike(tree: PyTree, treedef: TreeDef, like: Sequence[Any], what: str) -> list[Any]:
-    """The leaves of a rule's result, held to a structure, and to the types of values; None's is not asked for.
+    """Return the leaves of a rule's result, which must have the structure, and the types of values that are not None.
 
     Raises:
         ArityError, ShapeError: it has another.
@@ -627,7 +627,7 @@ def _require_alike(tree: PyTree, treedef: TreeDef, like: Sequence[Any], what: st
 def _positional(
     fn: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> tuple[Any, ...]:
-    """All arguments by position, with defaults filled in."""
+    """Arrange all arguments by position, with defaults filled in."""
     if not kwargs:
         return args
     import inspect

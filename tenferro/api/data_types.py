@@ -50,13 +50,13 @@ class IInfo:
 
 
 def _dtype_of(source: Any) -> DType:
-    """A dtype, or the dtype of an array or tensor."""
+    """Return a dtype, or the dtype of an array or tensor."""
     has_elements = hasattr(source, "shape") and hasattr(source, "dtype")
     return spec_of(as_operand(source)).dtype if has_elements else DType.of(source)
 
 
 def finfo(type: DTypeLike | Tensor, /) -> FInfo:  # because the standard calls it so
-    """The limits of a float or complex dtype, or of an array's.
+    """Return the limits of a float or complex dtype, or of an array's.
 
     Raises:
         DTypeError: another kind of dtype.
@@ -79,7 +79,7 @@ def finfo(type: DTypeLike | Tensor, /) -> FInfo:  # because the standard calls i
 
 
 def iinfo(type: DTypeLike | Tensor, /) -> IInfo:  # because the standard calls it so
-    """The limits of an integer dtype, or of an array's.
+    """Return the limits of an integer dtype, or of an array's.
 
     Raises:
         DTypeError: another kind of dtype.
@@ -106,7 +106,7 @@ _KINDS = {
 
 
 def isdtype(dtype: DTypeLike | None, kind: DTypeLike | tuple[Any, ...]) -> bool:
-    """Whether a dtype equals another one, or is of a kind, or of any of a tuple of these.
+    """Return whether a dtype equals another one, or is of a kind, or of any of a tuple of these.
 
     Args:
         kind: a dtype, "bool", "signed integer", "unsigned integer", "integral", "real floating",
@@ -164,7 +164,7 @@ def promote_types(type1: DTypeLike, type2: DTypeLike) -> DType:
 
 
 def can_cast(from_: Any, to: DTypeLike, /) -> bool:
-    """Whether a dtype, or an array's, promotes to another: every operation on both results in that dtype.
+    """Return whether a dtype, or an array's, promotes to another: every operation on both results in that dtype.
 
     >>> can_cast("int32", "float64"), can_cast("int64", "int32")
     (True, False)

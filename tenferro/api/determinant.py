@@ -27,7 +27,7 @@ __all__ = ["adjoint", "adjugate", "determinant", "sign_of_pivots"]
 
 @custom_jvp
 def determinant(x: ArrayLike) -> Any:
-    """The determinant, by LU with partial pivoting."""
+    """Compute the determinant, by LU with partial pivoting."""
     packed, perm = apply(fam.Lu(), x)
     pivots = extract_diag(packed, -2, -1)
     return multiply(sign_of_pivots(perm, pivots), prod(pivots, axis=-1))
@@ -51,7 +51,7 @@ def sign_of_pivots(perm: Tensor, like: Tensor | None) -> Any:
 
 @custom_jvp
 def adjugate(x: ArrayLike) -> Any:
-    """The transpose of the cofactor matrix: with A = U S V^H, det(U V^H) V adj(S) U^H.
+    """Compute the transpose of the cofactor matrix: with A = U S V^H, det(U V^H) V adj(S) U^H.
 
     adj(S) is diagonal; element i is the product of all singular values but the i-th.
     """
@@ -64,7 +64,7 @@ def adjugate(x: ArrayLike) -> Any:
 
 @adjugate.defjvp
 def _adjugate_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The tangent, with B = U^H A_dot V and E[i, j] the product of all singular values but i and j, E[i, i] = 0.
+    """Compute the tangent, with B = U^H A_dot V and E[i, j] the product of all other singular values, E[i, i] = 0.
 
     It is det(U V^H) V (diag(E diag B) - E o B) U^H, because det(S + B) has no other terms of that order.
     """
@@ -89,7 +89,7 @@ def _factors(x: ArrayLike) -> tuple[Any, Any, Any, Any]:
 
 
 def _products_before(s: Tensor) -> Any:
-    """Exclusive cumulative products along the last axis."""
+    """Compute exclusive cumulative products along the last axis."""
     return cumulative_prod(s, axis=-1, include_initial=True)[..., :-1]
 
 
@@ -98,7 +98,7 @@ def _products_after(s: Tensor) -> Any:
 
 
 def _products_without_two(s: Tensor) -> Any:
-    """Products of the elements before i, between i and j, and after j, for i < j; symmetric, zero on the diagonal."""
+    """Multiply the elements before i, between i and j, and after j, for i < j; symmetric, zero on the diagonal."""
     wide = broadcast_to(expand_dims(s, axis=-2), (*s.shape, s.shape[-1]))
     between = _products_before(add(triu(wide, k=1), tril(ones_like(wide))))
     before = expand_dims(_products_before(s), axis=-1)
@@ -112,5 +112,5 @@ def _identity(like: Tensor) -> Any:
 
 
 def adjoint(x: ArrayLike) -> Any:
-    """The conjugate transpose."""
+    """Return the conjugate transpose."""
     return conj(matrix_transpose(x)) if spec_of(x).dtype.is_complex else matrix_transpose(x)

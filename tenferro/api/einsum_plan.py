@@ -82,7 +82,7 @@ class EinsumPlan:
 
     @property
     def multiplications(self) -> int:
-        """Of all steps."""
+        """The number of multiplications in all steps."""
         return sum([step.multiplications for step in self.steps])
 
     @property
@@ -107,7 +107,7 @@ class EinsumPlan:
 def einsum_plan(
     *arguments: ArrayLike | TensorSpec | str, optimize: bool | str | Sequence[Any] = "auto"
 ) -> EinsumPlan:
-    """A contraction, read and planned once, for operands of these shapes.
+    """Read and plan a contraction once, for operands of these shapes.
 
     Args:
         arguments: those of `einsum`, in both of its forms, with a shape, a `TensorSpec` or a tensor in the place of
@@ -145,7 +145,7 @@ def einsum_plan(
 
 
 def _shape(operand: ArrayLike | TensorSpec) -> Shape:
-    """The shape that an argument is, or has."""
+    """Return the shape of an argument, which may be the shape itself."""
     if isinstance(operand, tuple):
         return TensorSpec(operand, "float64").shape
     shape = getattr(operand, "shape", None)
@@ -157,7 +157,7 @@ def _shape(operand: ArrayLike | TensorSpec) -> Shape:
 
 
 def _with_dots(notation: Notation, shapes: Sequence[Shape]) -> list[Shape]:
-    """The shapes with all axes of the ellipsis, those that an operand lacks being of extent 1."""
+    """Complete the shapes to all axes of the ellipsis; axes that an operand lacks have extent 1."""
     widest = len(notation.dots)
     result: list[Shape] = []
     for part, shape, slot in zip(notation.inputs, shapes, notation.slots, strict=True):
@@ -180,7 +180,7 @@ def _without(entries: Sequence[Any], positions: Sequence[int]) -> list[Any]:
 def _steps(
     inputs: Sequence[str], output: str, path: Sequence[tuple[int, ...]], sizes: dict[str, int]
 ) -> tuple[EinsumStep, ...]:
-    """Each step keeps the labels that the output or an operand that is left has."""
+    """Build the steps of a path; each keeps the labels of the output and of the remaining operands."""
     parts, steps = list(inputs), list[EinsumStep]()
     for number, positions in enumerate(path):
         operands = [parts[i] for i in positions]

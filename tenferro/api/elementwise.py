@@ -153,7 +153,7 @@ def _documented(name: str, formula: str, dtypes: str) -> Callable[[Any], Any]:
 
 
 def _of_two(function: Function, *, is_inexact: bool) -> Function:
-    """A planned function of two arguments; a Python number takes the dtype of the tensor operand."""
+    """Return a planned function of two arguments; a Python number takes the dtype of the tensor operand."""
 
     @functools.wraps(function)
     def call(
@@ -174,7 +174,7 @@ _in_inexact_dtype = functools.partial(_of_two, is_inexact=True)
 
 
 def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
-    """A function of one argument, computed in a float dtype: integers as NumPy promotes them."""
+    """Return a function of one argument, computed in a float dtype: integers as NumPy promotes them."""
 
     @_documented(name, formula, "float and complex; integers and bool in the float NumPy takes")
     @elementwise
@@ -186,7 +186,7 @@ def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
 
 
 def _arithmetic(name: str, op: StdTensorOp, formula: str) -> Any:
-    """A function of two arguments in their common dtype."""
+    """Return a function of two arguments in their common dtype."""
 
     @_documented(name, formula, "numeric, in the common dtype")
     @_in_common_dtype
@@ -216,13 +216,13 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
 
 
 def of_both_signs(x1: ArrayLike, x2: ArrayLike) -> bool:
-    """Whether one operand is of uint64 and one of a signed integer dtype, whose common dtype is a float."""
+    """Return whether one operand is of uint64 and one of a signed integer dtype, whose common dtype is a float."""
     dtypes = [spec_of(as_operand(x)).dtype for x in (x1, x2) if not is_weak(x)]
     return DType.U64 in dtypes and any([dtype.kind == "i" for dtype in dtypes])
 
 
 def bits64(x: ArrayLike) -> Any:
-    """The 64 bits of integers, as int64: those of uint64 from 2^63 are negative."""
+    """Return the 64 bits of integers, as int64: those of uint64 from 2^63 are negative."""
     x = as_operand(x)
     if spec_of(x).dtype is DType.U64:
         return apply_one(ops.BitcastConvert(DType.I64), x)
@@ -230,14 +230,14 @@ def bits64(x: ArrayLike) -> Any:
 
 
 def as_int64(x: Tensor) -> Any:
-    """Integers as int64; those of uint64 beyond it as its largest."""
+    """Convert integers to int64; larger numbers of uint64 are clamped to its largest."""
     if spec_of(x).dtype is DType.U64:
         x = minimum(x, np.uint64(np.iinfo(np.int64).max))
     return convert(x, DType.I64)
 
 
 def _compared_by_bits(op: ops.Compare, x1: ArrayLike, x2: ArrayLike) -> Any:
-    """Unsigned, and where the signed operand is negative, as -1 with 0 compares."""
+    """Compare the operands as unsigned; where the signed operand is negative, compare -1 with 0."""
     bits = broadcast_arrays(bits64(x1), bits64(x2))
     unsigned = apply_one(op, *[apply_one(ops.BitcastConvert(DType.U64), x) for x in bits])
     is_first = spec_of(as_operand(x1)).dtype.kind == "i"
@@ -277,7 +277,7 @@ minimum = _arithmetic("minimum", ops.Minimum(), "The smaller of x1 and x2; NaN w
 
 @elementwise
 def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The remainder of x1 / x2, with the sign of x1; 0 for integers and an x2 of 0.
+    """Compute the remainder of x1 / x2, with the sign of x1; 0 for integers and an x2 of 0.
 
     >>> fmod([-7, 7], [3, 0])
     array([-1,  0])
@@ -538,7 +538,7 @@ def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 @elementwise
 def signbit(x: ArrayLike, /) -> Any:
-    """True where the sign bit of x is set: for negative numbers and -0.0."""
+    """Return whether the sign bit of x is set: for negative numbers and -0.0."""
     x = as_operand(x)
     dtype = spec_of(x).dtype
     if not dtype.is_float:
@@ -547,14 +547,14 @@ def signbit(x: ArrayLike, /) -> Any:
 
 
 def _bits(x: Tensor) -> Any:
-    """A float's bits as a signed integer."""
+    """Return a float's bits as a signed integer."""
     width = {2: DType.I16, 4: DType.I32, 8: DType.I64}[spec_of(x).dtype.itemsize]
     return apply_one(ops.BitcastConvert(width), x)
 
 
 @_in_inexact_dtype
 def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The next number after x1 towards x2; x2 where they are equal, NaN where either is.
+    """Return the next number after x1 towards x2; x2 where they are equal, NaN where either is.
 
     The bits are incremented, so that subnormal numbers are reached also where arithmetic flushes them.
 
@@ -616,19 +616,19 @@ digamma = _analytic("digamma", analytic.Digamma(), "The derivative of log Gamma 
 
 @_in_inexact_dtype
 def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The angle of the point (x2, x1), in radians from -pi to pi."""
+    """Compute the angle of the point (x2, x1), in radians from -pi to pi."""
     return apply_one(analytic.Atan2(), *promote(x1, x2, dtype=inexact_dtype(result_type(x1, x2))))
 
 
 @elementwise
 def log2(x: ArrayLike, /) -> Any:
-    """The logarithm of x to base 2."""
+    """Compute the logarithm of x to base 2."""
     return _scaled_logarithm(x, 1.4426950408889634)
 
 
 @elementwise
 def log10(x: ArrayLike, /) -> Any:
-    """The logarithm of x to base 10."""
+    """Compute the logarithm of x to base 10."""
     return _scaled_logarithm(x, 0.4342944819032518)
 
 
@@ -639,7 +639,7 @@ def _scaled_logarithm(x: ArrayLike, factor: float) -> Any:
 
 
 def _scaled(x: Tensor, factor: float) -> Any:
-    """x times a real number; complex numbers part by part, so that infinite parts do not mix."""
+    """Multiply x by a real number; complex numbers part by part, so that infinite parts do not mix."""
     if not spec_of(x).dtype.is_complex:
         return multiply(x, factor)
     parts = (apply_one(part(), x) for part in (ops.Real, ops.Imag))
@@ -707,7 +707,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
 
 
 def _whole(x: Tensor) -> Any:
-    """The nearest integer, halves to even; of complex numbers part by part."""
+    """Round to the nearest integer, halves to even; complex numbers part by part."""
     dtype = spec_of(x).dtype
     if dtype.is_complex:
         return apply_one(
@@ -718,7 +718,7 @@ def _whole(x: Tensor) -> Any:
 
 @elementwise
 def rint(x: ArrayLike, /) -> Any:
-    """The integer nearest to x, halves to even, in a float dtype; complex numbers by parts.
+    """Round x to the nearest integer, halves to even, in a float dtype; complex numbers by parts.
 
     >>> rint(np.int32(3))
     array(3.)
@@ -740,7 +740,7 @@ def trunc(x: ArrayLike, /) -> Any:
 
 
 def conj(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """The complex conjugate; a real x itself."""
+    """Return the complex conjugate; a real x itself."""
     if options or out is not None:
         refuse_options("conj", options, out)
     x = as_operand(x)
@@ -748,13 +748,13 @@ def conj(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> 
 
 
 def real(val: ArrayLike) -> Any:
-    """The real part; a real number itself."""
+    """Return the real part; a real number itself."""
     x = as_operand(val)
     return apply_one(ops.Real(), x) if spec_of(x).dtype.is_complex else x
 
 
 def imag(val: ArrayLike) -> Any:
-    """The imaginary part; zeros for real numbers."""
+    """Return the imaginary part; zeros for real numbers."""
     x = as_operand(val)
     return apply_one(ops.Imag(), x) if spec_of(x).dtype.is_inexact else bitwise_xor(x, x)
 
@@ -786,13 +786,13 @@ def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 @elementwise
 def bitwise_invert(x: ArrayLike, /) -> Any:
-    """Every bit of x inverted."""
+    """Invert every bit of x."""
     return apply_one(ops.Not(), as_operand(x))
 
 
 @elementwise
 def bitwise_count(x: ArrayLike, /) -> Any:
-    """The number of one bits of |x|, as uint8; 1 of True, as in NumPy.
+    """Count the one bits of |x|, as uint8; 1 of True, as in NumPy.
 
     >>> bitwise_count([-7, 8])
     array([3, 1], dtype=uint8)
@@ -805,13 +805,13 @@ def bitwise_count(x: ArrayLike, /) -> Any:
 
 @elementwise
 def logical_not(x: ArrayLike, /) -> Any:
-    """True where x is zero."""
+    """Return whether x is zero."""
     return apply_one(ops.Not(), _truth(x))
 
 
 @elementwise
 def isfinite(x: ArrayLike, /) -> Any:
-    """True where x is neither infinite nor NaN."""
+    """Return whether x is neither infinite nor NaN."""
     x = as_operand(x)
     dtype = spec_of(x).dtype
     if dtype.is_complex:
@@ -821,14 +821,14 @@ def isfinite(x: ArrayLike, /) -> Any:
 
 @elementwise
 def isnan(x: ArrayLike, /) -> Any:
-    """True where x is NaN."""
+    """Return whether x is NaN."""
     x = as_operand(x)
     return apply_one(ops.Compare("NE"), x, x)
 
 
 @elementwise
 def isinf(x: ArrayLike, /) -> Any:
-    """True where x is infinite."""
+    """Return whether x is infinite."""
     x = as_operand(x)
     dtype = spec_of(x).dtype
     if dtype.is_complex:
@@ -837,7 +837,7 @@ def isinf(x: ArrayLike, /) -> Any:
 
 
 def where(condition: ArrayLike, x: Any = None, y: Any = None, /) -> Any:
-    """x where `condition` is true or nonzero, else y; all three broadcast.
+    """Select x where `condition` is true or nonzero, else y; all three broadcast.
 
     With a condition alone, the indices of its nonzero elements, as by `nonzero`.
 
@@ -865,13 +865,13 @@ def _selected(condition: ArrayLike, x1: Tensor, x2: Tensor) -> Any:
 
 
 def polygamma(n: int, x: ArrayLike, /) -> Any:
-    """The n-th derivative of digamma."""
+    """Compute the n-th derivative of digamma."""
     x = as_operand(x)
     return apply_one(analytic.Polygamma(n), convert(x, inexact_dtype(spec_of(x).dtype)))
 
 
 def angle(z: Any, deg: bool = False) -> Any:
-    """The phase of z, from -pi to pi; pi, with slope 0, for a negative real number. In degrees if `deg`.
+    """Compute the phase of z, from -pi to pi; pi, with slope 0, for a negative real number. In degrees if `deg`.
 
     >>> angle(-2.0), angle(1j, True)
     (array(3.14159265), array(90.))

@@ -124,7 +124,7 @@ def _transform(
 
 
 def _scaled(x: Any, norm: str, inverse: bool, places: Sequence[int]) -> Any:
-    """A transform of symbolic lengths by its norm: the number of elements is measured when the program runs."""
+    """Scale a transform of symbolic lengths by its norm: the number of elements is measured when the program runs."""
     dtype = spec_of(x).dtype.real
     for axis in places if norm != "backward" else ():
         count = convert(shape_of(x, axis), dtype)
@@ -134,7 +134,7 @@ def _scaled(x: Any, norm: str, inverse: bool, places: Sequence[int]) -> Any:
 
 
 def _mirrored(x: Any, places: Sequence[int]) -> Any:
-    """The full spectrum of length 2 (m - 1), from the first m elements along the last of the axes."""
+    """Complete the spectrum of length 2 (m - 1) from the first m elements along the last of the axes."""
     last = places[-1]
     others = conj(flip(slice_axis(x, last, 1, x.shape[last] - 1), axis=last))
     for axis in places[:-1]:
@@ -203,21 +203,21 @@ def fft(
 def ifft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
-    """The inverse of `fft`."""
+    """Invert `fft`."""
     return _transform("ifft", "ifft", a, None if n is None else (n,), (axis,), norm, out)
 
 
 def rfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
-    """The first n / 2 + 1 elements of `fft` of real x; the others are their conjugates."""
+    """Compute the first n / 2 + 1 elements of `fft` of real x; the others are their conjugates."""
     return _transform("rfft", "rfft", a, None if n is None else (n,), (axis,), norm, out)
 
 
 def irfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
-    """The inverse of `rfft`: real, of length n, 2 (m - 1) by default for m elements."""
+    """Invert `rfft`: the result is real, of length n, 2 (m - 1) by default for m elements."""
     return _transform("irfft", "irfft", a, None if n is None else (n,), (axis,), norm, out)
 
 
@@ -239,7 +239,7 @@ def ifftn(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """The inverse of `fftn`."""
+    """Invert `fftn`."""
     return _transform("ifftn", "ifft", a, s, axes, norm, out)
 
 
@@ -261,7 +261,7 @@ def irfftn(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """The inverse of `rfftn`."""
+    """Invert `rfftn`."""
     return _transform("irfftn", "irfft", a, s, axes, norm, out)
 
 
@@ -310,7 +310,7 @@ def irfft2(
 
 
 def _opposite(norm: str | None) -> Any:
-    """The norm of the transform in the opposite direction, for the Hermitian transforms."""
+    """Return the norm of the transform in the opposite direction, for the Hermitian transforms."""
     norms = {None: "forward", "backward": "forward", "ortho": "ortho", "forward": "backward"}
     return norms.get(norm, norm)
 
@@ -325,7 +325,7 @@ def hfft(
 def ihfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
-    """The inverse of `hfft`."""
+    """Invert `hfft`."""
     return conj(rfft(a, n, axis, _opposite(norm), out))
 
 
@@ -337,7 +337,7 @@ def fftfreq(
     dtype: DTypeLike | None = None,
     like: Tensor | None = None,
 ) -> Any:
-    """The frequencies of `fft`'s elements, in cycles per unit of the sample spacing d."""
+    """Return the frequencies of `fft`'s elements, in cycles per unit of the sample spacing d."""
     return asarray(np.fft.fftfreq(n, d), dtype=dtype, device=device, like=like)
 
 
@@ -349,7 +349,7 @@ def rfftfreq(
     dtype: DTypeLike | None = None,
     like: Tensor | None = None,
 ) -> Any:
-    """The frequencies of `rfft`'s elements."""
+    """Return the frequencies of `rfft`'s elements."""
     return asarray(np.fft.rfftfreq(n, d), dtype=dtype, device=device, like=like)
 
 
@@ -368,5 +368,5 @@ def fftshift(x: Any, axes: Any = None) -> Any:
 
 
 def ifftshift(x: Any, axes: Any = None) -> Any:
-    """The inverse of `fftshift`."""
+    """Invert `fftshift`."""
     return _shifted(x, axes, -1)

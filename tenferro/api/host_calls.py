@@ -89,7 +89,7 @@ class _FlatFunction:
     types: tuple[TensorSpec, ...]
 
     def __call__(self, *arrays: Any) -> Sequence[Any]:
-        """The leaves of the results, in the declared dtypes.
+        """Call the function, and return the leaves of the results in the declared dtypes.
 
         Raises:
             ArityError, ShapeError, DTypeError: the function returns something else than it declares.
@@ -125,7 +125,7 @@ def pure_callback(
     """callback(*args, **kwargs), called with NumPy arrays whenever the program gets here.
 
     The callback has to be a function of its arguments alone: equal calls may be one, and calls whose results are not
-    needed are left out. It must not write to its arguments. Only the native executor calls it; lowering refuses it,
+    needed are omitted. It must not write to its arguments. Only the native executor calls it; lowering refuses it,
     by name. It has no derivative but one that `custom_jvp` or `custom_vjp` gives.
 
     Args:

@@ -75,7 +75,7 @@ class _Space:
 
     @classmethod
     def of(cls, name: str, label: str, leaves: Sequence[Any], tree: TreeDef) -> _Space:
-        """The space of a tree.
+        """Return the space of a tree.
 
         Raises:
             DTypeError: a leaf that has no derivative.
@@ -90,7 +90,7 @@ class _Space:
         return cls(name, label, tree, specs)
 
     def leaves(self, what: str, vector: PyTree) -> list[Any]:
-        """The leaves of a tree of this space; Python numbers take its dtypes.
+        """Return the leaves of a tree of this space; Python numbers take its dtypes.
 
         Raises:
             ArityError, ShapeError, DTypeError: a tree of another space.
@@ -154,7 +154,7 @@ class _Traced:
         self.frontier = set(frontier).difference(self.inputs)
 
     def part(self, consts: Sequence[int]) -> Subprogram:
-        """The function of these constants and its arguments, as a sub-program."""
+        """Return the function of these constants and its arguments, as a sub-program."""
         return Subprogram.of(self.builder.graph, [*consts, *self.inputs], self.outputs)
 
 
@@ -205,7 +205,7 @@ class _Solver:
         self.aux_tree: TreeDef = flatten(())[1]
 
     def split(self, *arguments: Any) -> tuple[list[Any], PyTree]:
-        """The leaves of the solution, and aux.
+        """Call the function, and return the leaves of the solution, and aux.
 
         Raises:
             ArityError, ShapeError, DTypeError: the result is not of the space, or not a pair.
@@ -222,7 +222,7 @@ class _Solver:
         return self.space.leaves(f"{self.what}(..)", result), aux
 
     def values(self, builder: GraphBuilder, *arguments: Any) -> list[int]:
-        """Graph values of the solution and of aux."""
+        """Return the graph values of the solution and of aux."""
         solution, aux = self.split(*arguments)
         leaves, self.aux_tree = flatten(aux)
         return [
@@ -234,7 +234,7 @@ class _Solver:
         ]
 
     def packed(self, values: Sequence[Any], aux: PyTree) -> Any:
-        """The result in the form of the user's function."""
+        """Arrange the result in the form of the user's function."""
         solution = unflatten(self.space.tree, values)
         return (solution, aux) if self._has_aux else solution
 
@@ -252,7 +252,7 @@ class _Solution(Mark):
         self.operand_count = operand_count
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """The operands of the equation; never the solver's steps."""
+        """Return the operands of the equation; never the solver's steps."""
         return tuple(range(self.operand_count))
 
 
@@ -264,7 +264,7 @@ def _pushed(
     vector: Sequence[Value],
     mode: Any,
 ) -> list[Value | None]:
-    """The tangents of a function of constants and a vector, with the vector held fixed."""
+    """Compute the tangents of a function of constants and a vector, with the vector held fixed."""
     if all([dot is None for dot in tangents]):
         return [None] * len(part.output_slots)
     graph, source = emitter.graph, emitter.source
@@ -299,12 +299,12 @@ class _LinearSystem:
     shown: str
 
     def solved(self, emitter: Any, consts: Sequence[int], rhs: Sequence[int]) -> tuple[int, ...]:
-        """Solution and aux, marked."""
+        """Solve the system, and return solution and aux, marked."""
         solution = self.solve.emit(emitter.graph, [*consts, *rhs], emitter.source)
         return emitter.graph.add(_LinearSolution(self), (*consts, *rhs, *solution), emitter.source)
 
     def transposed(self) -> _LinearSystem:
-        """The system of the transposed map.
+        """Return the system of the transposed map.
 
         Raises:
             ADRuleUnsupportedError: there is no solver for it.
@@ -388,7 +388,7 @@ def _difference(lhs: Value | None, rhs: Value | None) -> Value | None:
 
 
 def _zeros_of(emitter: Any, x: Value) -> Value:
-    """Zeros of the type of a linear value, for a missing cotangent."""
+    """Create zeros of the type of a linear value, for a missing cotangent."""
     return Value(emitter, emitter.zeros(x.type)) if x.type.is_exact else zeros(x)
 
 
@@ -437,7 +437,7 @@ class _Root(_Solution):
 
 
 def _builder_of(leaves: Sequence[Any]) -> GraphBuilder | None:
-    """The current trace, or the trace of a tensor."""
+    """Return the current trace, or the trace of a tensor."""
     traced = next((x for x in leaves if isinstance(x, TracedTensor)), None)
     return current_builder() or (None if traced is None else traced.builder)
 
@@ -447,7 +447,7 @@ def _solved(
     arguments: tuple[Callable[..., Any], PyTree],
     write: Callable[[GraphBuilder], tuple[int, ...]],
 ) -> Any:
-    """A solution: in a trace, or for tracked eager tensors, by `write`; on arrays by the solver."""
+    """Solve: in a trace, or for tracked eager tensors, by `write`; on arrays by the solver."""
     leaves = flatten(arguments[1])[0]
     builder = _builder_of(leaves)
     size = len(solver.space.specs)
@@ -481,7 +481,7 @@ def custom_linear_solve(
     symmetric: bool = False,
     has_aux: bool = False,
 ) -> Any:
-    """x of matvec(x) = b, computed by `solve`; the derivative solves the same system, not the solver's steps.
+    """Solve matvec(x) = b for x by `solve`; the derivative solves the same system, not the solver's steps.
 
     The tangent solves matvec(x_dot) = b_dot - matvec_dot(x), and in reverse mode `transpose_solve` solves the
     transposed system. Either is differentiable again, to any order.
@@ -555,7 +555,7 @@ def custom_linear_solve(
 
 
 def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any]) -> _LinearMap:
-    """The transpose of a linear map: its adjoint between conjugations.
+    """Transpose a linear map: its adjoint between conjugations.
 
     Raises:
         InvalidConfigError: it depends on the point, so that the map is not linear.
@@ -574,7 +574,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
 
     second = len(graph)
     traced = _Traced(builder, _leaves_of(builder, space, "the linear map", vecmat), space)
-    # A loop at the point also counts, and what it counts is all that the transpose reads of it.
+    # A loop at the point also counts, and the transpose reads only its counter.
     part = needed(
         graph.instructions, traced.outputs, available=traced.inputs, start=first, narrow=_narrowed
     )
@@ -608,7 +608,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
 
 
 def _narrowed(instruction: Instruction, wanted: Collection[int]) -> Instruction:
-    """Only the wanted outputs of a loop or branch, if no rule of a user is lost by that."""
+    """Keep only the wanted outputs of a loop or conditional, unless that would drop a user's rule."""
     op = instruction.op
     return (
         instruction if isinstance(op, ControlOp) and op.is_marked else pruned(instruction, wanted)
@@ -622,7 +622,7 @@ def custom_root(
     tangent_solve: Callable[[Callable[[Any], Any], Any], Any],
     has_aux: bool = False,
 ) -> Any:
-    """x of f(x) = 0, computed by `solve`; its derivative is the implicit function's, not the solver's steps.
+    """Solve f(x) = 0 for x by `solve`; its derivative is the implicit function's, not the solver's steps.
 
     The tangent is x_dot with f'(x) x_dot = -f_dot(x), where f_dot comes from the tensors that f captures;
     the initial guess has no derivative.
@@ -691,7 +691,7 @@ def fixed_point(
     atol: float = 0.0,
     max_steps: int = 10_000,
 ) -> Any:
-    """x of x = f(x), by the iteration x <- f(x) from x0, for a contraction f; NaN where it does not converge.
+    """Solve x = f(x) by the iteration x <- f(x) from x0, for a contraction f; NaN where it does not converge.
 
     The derivative is the implicit function's: a linear iteration of the same kind, x_dot <- f'(x) x_dot + f_dot,
     forward, and with the transpose in reverse. No step is stored. x0 has no derivative.
@@ -789,5 +789,5 @@ def _settled(
 
 
 def _norm(x: Any) -> Any:
-    """The largest absolute value."""
+    """Return the largest absolute value."""
     return largest(abs(x), initial=0)

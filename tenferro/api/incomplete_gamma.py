@@ -58,7 +58,7 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def stirling_rest(a: Tensor) -> Any:
-    """The difference of log Gamma(a) and (a - 1/2) log(a) - a + log(2 pi) / 2, for a > 0."""
+    """Compute the difference of log Gamma(a) and (a - 1/2) log(a) - a + log(2 pi) / 2, for a > 0."""
     is_large = greater(a, 10.0)
     large, small = where(is_large, a, 10.0), where(is_large, 10.0, a)
     inverse = divide(1.0, large)
@@ -82,12 +82,12 @@ def gamma_power(a: Tensor, x: Tensor) -> Any:
 
 
 def falling_rate(falling: Any, bending: Any) -> Any:
-    """How fast e^-w times a factor falls, from the slope of its exponent at 0 and the curvature."""
+    """Estimate the decay rate of e^-w times a factor, from the slope of its exponent at 0 and the curvature."""
     return add(maximum(falling, 0.0), sqrt(maximum(minimum(bending, 1.0), 1e-8)))
 
 
 def _gamma_tail(a: Tensor, x: Tensor) -> tuple[Any, Any]:
-    """Whether x < max(a, 1), and P there, Q elsewhere; for positive a and x.
+    """Return whether x < max(a, 1), and P there, Q elsewhere; for positive a and x.
 
     For a < 1 there is a step at w = a, and P(a, x) is x^a e^-x / Gamma(a + 1) + P(a + 1, x).
     """

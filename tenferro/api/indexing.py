@@ -86,7 +86,7 @@ def getitem(x: Any, index: Index) -> Any:
 
 
 def is_array(entry: Index) -> bool:
-    """True for arrays, masks and bools; False for integers, slices, None and Ellipsis."""
+    """Return whether an entry is an array, a mask or a bool, not an integer, slice, None or Ellipsis."""
     return not (
         entry is None or entry is Ellipsis or isinstance(entry, slice | int | np.integer)
     ) or (isinstance(entry, bool))
@@ -102,9 +102,7 @@ def _is_mask(entry: Any) -> bool:
 
 
 def _with_axes_for_masks(x: ArrayLike, index: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
-    """x and the index with each mask of rank 0 replaced by an index array on a new axis: x[True] has a first axis of
-    extent 1, x[False] of extent 0.
-    """
+    """Replace each mask of rank 0 by an index array on a new axis of x, of extent 1 for True and 0 for False."""
     for mask_position, entry in enumerate(index):
         if _is_rank_0_mask(entry):
             before, after = index[:mask_position], index[mask_position + 1 :]
@@ -117,7 +115,7 @@ def _with_axes_for_masks(x: ArrayLike, index: tuple[Any, ...]) -> tuple[Any, tup
 
 
 def _axes_of(entry: Any) -> int:
-    """The number of axes of x that an entry indexes."""
+    """Count the axes of x that an entry indexes."""
     if entry is None or entry is Ellipsis or _is_rank_0_mask(entry):
         return 0
     return (
@@ -132,8 +130,9 @@ def _has_mask(entry: Index) -> bool:
 
 
 def expanded(x: Any, index: Index) -> tuple[Any, list[Any]]:
-    """One entry per axis, and the None's: with `...` expanded and masks as vectors of indices. A `...` that stands for no
-    axis stays, because it parts the arrays beside it.
+    """Expand `...` and masks, which become vectors of indices, to one entry per axis, besides the None's.
+
+    A `...` that stands for no axis stays, because it separates the arrays beside it.
 
     Also x, with an axis for each mask of rank 0.
     """
@@ -171,7 +170,7 @@ MASK = (
 
 
 def _where_true(mask: Tensor) -> list[Any]:
-    """The indices of a mask's true elements, one vector for each of its axes."""
+    """Return the indices of a mask's true elements, one vector for each of its axes."""
     true_indices = np.nonzero(elements(mask, *MASK))
     return [indices.astype(np.int64, copy=False) for indices in true_indices]
 
@@ -189,17 +188,17 @@ def _require_mask_fits(x: Any, entries: list[Any], mask_position: int, mask: Ten
 
 
 def _axis_count(entries: list[Any]) -> int:
-    """The number of entries that index an axis."""
+    """Count the entries that index an axis."""
     return sum(map(indexes_axis, entries))
 
 
 def indexes_axis(entry: Index) -> bool:
-    """True for all but None and Ellipsis."""
+    """Return whether an entry is neither None nor Ellipsis."""
     return entry is not None and entry is not Ellipsis
 
 
 def _written_out(x: Tensor, entries: list[Any]) -> list[Any]:
-    """The entries with the Ellipsis expanded into slices, one per axis, and the None's; itself, for no axis."""
+    """Expand the Ellipsis into slices, one per axis, besides the None's; one for no axis stays."""
     dots = sum(entry is Ellipsis for entry in entries)
     if dots > 1:
         raise InvalidConfigError("indexing: an index has at most one Ellipsis")
@@ -261,7 +260,7 @@ def _basic(x: Tensor, entries: list[Any]) -> tuple[Any, set[int], list[int], lis
 
 
 def position(index: int, extent: Any, axis: int) -> int:
-    """An integer index from 0, checked where the extent is known."""
+    """Count an integer index from 0, and check it if the extent is known."""
     if is_static(extent):
         if not -extent <= index < extent:
             raise OutOfBoundsError(
@@ -305,7 +304,7 @@ def slice_bounds(entry: slice, extent: Any, axis: int) -> tuple[Any, Any, int]:
 
 
 def _backwards(start: Tensor, limit: Tensor, stride: int) -> tuple[Any, Any, int]:
-    """The forward slice over the elements from start down to limit in steps of -stride."""
+    """Return the forward slice over the elements from start down to limit in steps of -stride."""
     if is_static(start) and is_static(limit) and limit >= start:
         return 0, 0, 1
     count = (start - limit + stride - 1) // stride
@@ -314,7 +313,7 @@ def _backwards(start: Tensor, limit: Tensor, stride: int) -> tuple[Any, Any, int
 
 
 def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[int]) -> Any:
-    """Integer arrays: broadcast together, gathered at once, with axes ordered as in NumPy."""
+    """Gather at integer arrays, broadcast together, at once, with axes ordered as in NumPy."""
     rank = len(x.shape)
     indices = [from_start(array, x, axis) for array, axis in zip(arrays, array_axes, strict=True)]
     indices = broadcast_arrays(*indices)
@@ -362,7 +361,7 @@ def _placed(gathered: Tensor, entries: list[Any], window: list[int], count: int)
 
 
 def axes_of(entries: list[Any]) -> list[int]:
-    """For each entry its axis of x; for a None or a `...`, the axis of the next entry."""
+    """Return the axis of x of each entry; a None or a `...` has the axis of the next entry."""
     axes: list[int] = []
     axis = 0
     for entry in entries:
@@ -372,11 +371,11 @@ def axes_of(entries: list[Any]) -> list[int]:
 
 
 def pieces(entries: list[Any]) -> list[tuple[str, int]]:
-    """The origin of the result's axes, in order: "arrays" once for all broadcast axes of index arrays, "new" for
-    a None, "slice" for a slice, each with the position of the entry.
+    """Return the origin of each axis of the result, with the position of its entry.
 
-    Integers count as arrays here: when they and the arrays are adjacent the new axes stay there,
-    otherwise they come first, as in NumPy, where a `...` for no axis parts them, too.
+    The origin is "arrays" once for all broadcast axes of index arrays, "new" for a None, and "slice" for a slice.
+    Integers count as arrays: if they and the arrays are adjacent, the new axes stay there; otherwise they come
+    first. As in NumPy, a `...` that stands for no axis separates them too.
     """
     kinds = [_kind(entry) for entry in entries]
     axes = [(kind, i) for i, kind in enumerate(kinds) if kind in ("new", "slice")]
@@ -390,7 +389,7 @@ def pieces(entries: list[Any]) -> list[tuple[str, int]]:
 
 
 def _kind(entry: Index) -> str:
-    """The name in `pieces`, and "none" for a `...` for no axis."""
+    """Return the name in `pieces`, and "none" for a `...` for no axis."""
     if entry is None:
         return "new"
     if entry is Ellipsis:
@@ -399,7 +398,7 @@ def _kind(entry: Index) -> str:
 
 
 def from_start(index: Any, x: Tensor, axis: int) -> Any:
-    """Indices with negative ones counted from the end; concrete ones checked."""
+    """Count negative indices from the end; check concrete ones."""
     index = as_operand(index)
     extent = x.shape[axis]
     if not is_traced(index) and is_static(extent) and index.size:
@@ -419,7 +418,7 @@ def from_start(index: Any, x: Tensor, axis: int) -> Any:
 def take(
     a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str = "raise"
 ) -> Any:
-    """The slices of a at `indices` along `axis`; of the flattened a for an axis of None.
+    """Gather the slices of a at `indices` along `axis`; of the flattened a for an axis of None.
 
     Args:
         mode: "raise" counts negative indices from the end, refuses concrete ones outside the axis, and clamps

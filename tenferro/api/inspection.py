@@ -39,22 +39,22 @@ class ArrayNamespaceInfo:
         return f"<ArrayNamespaceInfo of tenferro, Array API {API_VERSIONS[-1]}>"
 
     def capabilities(self) -> dict[str, Any]:
-        """Capabilities by name: masks and data-dependent shapes work where elements are known, not in traces.
+        """Return capabilities by name: masks and data-dependent shapes work where elements are known, not in traces.
 
         Arrays are NumPy's, which have 64 axes at most.
         """
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> str:
-        """The only device, "cpu"."""
+        """Return the only device, "cpu"."""
         return DEVICE
 
     def devices(self) -> list[str]:
-        """All devices."""
+        """Return all devices."""
         return [DEVICE]
 
     def default_dtypes(self, *, device: str | None = None) -> dict[str, DType]:
-        """The default dtypes by kind of number."""
+        """Return the default dtypes by kind of number."""
         check_device("default_dtypes", device)
         return {
             "real floating": DType.F64,
@@ -66,8 +66,9 @@ class ArrayNamespaceInfo:
     def dtypes(
         self, *, device: str | None = None, kind: str | tuple[str, ...] | None = None
     ) -> dict[str, DType]:
-        """The standard's dtypes by name, of a kind as for `isdtype`; narrow dtypes, float16 and bfloat16 are
-        additions of tenferro.
+        """Return the standard's dtypes by name, of a kind as for `isdtype`.
+
+        Narrow dtypes, float16 and bfloat16 are additions of tenferro.
         """
         check_device("dtypes", device)
         common = [dtype for dtype in DType if not dtype.is_narrow]
@@ -79,5 +80,5 @@ class ArrayNamespaceInfo:
 
 
 def __array_namespace_info__() -> ArrayNamespaceInfo:  # noqa: N807  # because the standard calls it so
-    """The namespace's capabilities, devices and dtypes."""
+    """Return the namespace's capabilities, devices and dtypes."""
     return ArrayNamespaceInfo()

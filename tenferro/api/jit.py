@@ -116,7 +116,7 @@ def jit(
 
 @contextmanager
 def disable_jit(disable: bool = True) -> Generator[None]:
-    """While the body runs, jitted functions are the functions themselves, op by op.
+    """Run jitted functions as the functions themselves, op by op, while the body runs.
 
     >>> with disable_jit():
     ...     jit(lambda x: print(x) or x)(1.0)
@@ -142,7 +142,7 @@ class StaticParameters(NamedTuple):
     def of(
         cls, fn: Callable[..., Any], argnums: Any, argnames: Any, kind: str = "jit"
     ) -> StaticParameters:
-        """Each parameter by position and by name, as far as the signature tells.
+        """Find each parameter by position and by name, as far as the signature tells.
 
         Args:
             kind: the name of the decorator in messages.
@@ -195,7 +195,7 @@ def _further_parameters(fn: Callable[..., Any]) -> tuple[set[str], bool, bool]:
 
 
 def _types_of(leaves: Sequence[Any]) -> list[tuple[Any, Any] | None]:
-    """Shapes and dtypes of arrays and of NumPy's numbers; None of anything else."""
+    """Return shapes and dtypes of arrays and of NumPy's numbers; None for anything else."""
     return [
         (x.shape, x.dtype) if type(x) is np.ndarray or isinstance(x, np.generic) else None
         for x in leaves
@@ -223,13 +223,13 @@ class Call(NamedTuple):
     static_kwargs: Mapping[str, Any]
 
     def apply(self, fn: Callable[..., Any], dynamic: Sequence[Any]) -> Any:
-        """The function's result with `dynamic` instead of the call's own dynamic arguments."""
+        """Call the function with `dynamic` instead of the call's own dynamic arguments."""
         *by_position, kwargs = dynamic if self.has_kwargs else (*dynamic, {})
         args = dict(zip(self.positions, by_position, strict=True)) | dict(self.static_args)
         return fn(*[args[i] for i in range(len(args))], **kwargs, **self.static_kwargs)
 
     def names(self, parameters: Sequence[str]) -> list[str]:
-        """Names of the leaves, from the parameters that hold them."""
+        """Name the leaves by the parameters that hold them."""
         names: list[str] = []
         for position, tree in zip(self.positions, self.dynamic, strict=False):
             base = parameters[position] if position < len(parameters) else f"x{position}"
@@ -277,7 +277,7 @@ class Jitted(Generic[P, R]):
         return new_native_executor("jit")
 
     def __reduce__(self) -> Any:
-        """The function and the options, or its global name: programs are compiled again where it is loaded."""
+        """Pickle the function and the options, or the global name: programs are compiled again where it is loaded."""
         return reduced(
             self,
             jit,
@@ -321,7 +321,7 @@ class Jitted(Generic[P, R]):
             raise
 
     def _general(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The result of a call with static or keyword arguments."""
+        """Call the function with static or keyword arguments."""
         call = self._call(args, kwargs)
         leaves, tree = flatten(call.dynamic)
         if any([is_traced(leaf) for leaf in leaves]):
@@ -370,7 +370,7 @@ class Jitted(Generic[P, R]):
 
     @public
     def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
-        """The program for arguments like these (arrays or specs)."""
+        """Return the program for arguments like these (arrays or specs)."""
         call = self._call(args, kwargs)
         leaves, tree = flatten(call.dynamic)
         return self._program(call, leaves, tree)
@@ -410,7 +410,7 @@ class Jitted(Generic[P, R]):
         return [*call.static_args.items(), *sorted(call.static_kwargs.items())]
 
     def _static_key(self, static: tuple[Any, Any]) -> Any:
-        """The position of a static argument, and a key that is equal for equal values."""
+        """Return the position of a static argument, and a key that is equal for equal values."""
         where, value = static
         name = where if isinstance(where, str) else self._parameter(where)
         if is_traced(value) or isinstance(value, np.ndarray):
@@ -430,7 +430,7 @@ class Jitted(Generic[P, R]):
         return self._parameters[position] if position < len(self._parameters) else str(position)
 
     def cache_stats(self) -> CacheStats:
-        """Counts of hits, misses and entries of the cache of programs."""
+        """Count hits, misses and entries of the cache of programs."""
         return self._programs.stats()
 
     def cache_clear(self) -> None:
@@ -447,7 +447,7 @@ class Jitted(Generic[P, R]):
 
     @property
     def shown(self) -> str:
-        """Its name and the function's."""
+        """The name of the transform and of the function."""
         return f"{self.kind} of {name_of(self._fn)}"
 
 
@@ -461,18 +461,18 @@ class BoundJitted:
         self._instance = instance
 
     def __reduce__(self) -> Any:
-        """The jitted function and the object."""
+        """Pickle the jitted function and the object."""
         return BoundJitted, (self._function, self._instance)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._function(self._instance, *args, **kwargs)
 
     def lower(self, *args: Any, **kwargs: Any) -> GraphProgram:
-        """The program for arguments like these (arrays or specs)."""
+        """Return the program for arguments like these (arrays or specs)."""
         return self._function.lower(self._instance, *args, **kwargs)
 
     def cache_stats(self) -> CacheStats:
-        """Counts of hits, misses and entries of the cache of programs, for all objects."""
+        """Count hits, misses and entries of the cache of programs, for all objects."""
         return self._function.cache_stats()
 
     def cache_clear(self) -> None:
@@ -484,5 +484,5 @@ class BoundJitted:
 
 
 def _is_under_trace(leaves: Sequence[Any]) -> bool:
-    """Whether there is a current trace, or a leaf belongs to one."""
+    """Return whether there is a current trace, or a leaf belongs to one."""
     return current_builder() is not None or any([isinstance(x, TracedTensor) for x in leaves])

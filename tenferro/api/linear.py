@@ -32,7 +32,7 @@ def dot_general(
     precision: str | None = None,
     accumulate_dtype: DTypeLike | None = None,
 ) -> Any:
-    """The plain contraction: result axes are batch, free axes of lhs, free axes of rhs.
+    """Contract two tensors: result axes are batch, free axes of lhs, free axes of rhs.
 
     Args:
         precision: "highest", "high" or "default"; None for the lowering's.
@@ -65,7 +65,7 @@ def _contract(
 
 @elementwise
 def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The matrix product over the last two axes; leading axes broadcast; vectors as in NumPy.
+    """Multiply matrices over the last two axes; leading axes broadcast; vectors as in NumPy.
 
     Raises:
         ShapeError: a scalar operand, or inner extents that differ.
@@ -89,7 +89,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 
 def tensordot(a: ArrayLike, b: ArrayLike, axes: int | Sequence[int | Sequence[int]] = 2) -> Any:
-    """The sum of products over the named axes: a number of last and first axes, or two lists.
+    """Sum products over the named axes: a number of last and first axes, or two lists.
 
     Raises:
         ShapeError: extents that differ.
@@ -117,7 +117,7 @@ def _listed(axes: Any) -> Sequence[int]:
 
 
 def vecdot(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1, **options: Any) -> Any:
-    """The sum of conj(x1) x2 along `axis`, other axes broadcast.
+    """Sum conj(x1) x2 along `axis`, other axes broadcast.
 
     Raises:
         ShapeError: extents along the axis that differ.
@@ -139,7 +139,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1, **options: Any) -> A
 
 
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
-    """The products of all pairs of elements, as in NumPy: a's along rows, b's along columns, both flattened.
+    """Multiply all pairs of elements, as in NumPy: a's along rows, b's along columns, both flattened.
 
     `linalg.outer` takes vectors only, as the Array API standard has it.
 
@@ -160,7 +160,7 @@ def trace(
     dtype: DTypeLike | None = None,
     out: None = None,
 ) -> Any:
-    """The sum over a diagonal of two axes, as in NumPy; narrow integers are summed in 64 bits.
+    """Sum over a diagonal of two axes, as in NumPy; narrow integers are summed in 64 bits.
 
     `linalg.trace` takes the last two axes, as the Array API standard has it.
 

@@ -60,7 +60,7 @@ def logaddexp(
 
 
 def in_one_float(name: str, *xs: ArrayLike) -> tuple[Any, ...]:
-    """The operands in the float dtype of all of them.
+    """Convert the operands to their common float dtype.
 
     Raises:
         DTypeError: complex operands.
@@ -81,7 +81,7 @@ def _logaddexp(lhs: Tensor, rhs: Tensor) -> Any:
 
 @_logaddexp.defjvp
 def _logaddexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The derivatives are logistic functions of the difference, one half at equal infinities."""
+    """Compute the derivatives: logistic functions of the difference, one half at equal infinities."""
     (lhs, rhs), (lhs_dot, rhs_dot) = primals, tangents
     tie = logical_and(equal(lhs, rhs), isinf(lhs))
     difference = subtract(where(tie, 0.0, lhs), where(tie, 0.0, rhs))
@@ -90,7 +90,7 @@ def _logaddexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def largest(name: str, x: Tensor, axis: Axis) -> Any:
-    """The maximum over `axis`, kept with extent 1; -inf where there are no elements.
+    """Compute the maximum over `axis`, kept with extent 1; -inf where there are no elements.
 
     Raises:
         DTypeError: complex x. AxisError: no axis of x.
@@ -103,7 +103,7 @@ def largest(name: str, x: Tensor, axis: Axis) -> Any:
 
 
 def logsumexp(x: ArrayLike, /, axis: Axis = None, keepdims: bool = False) -> Any:
-    """The logarithm of the sum of e^x over `axis`, without overflow; -inf where all are -inf, or there are none.
+    """Compute log(sum of e^x) over `axis`, without overflow; -inf where all are -inf, or there are none.
 
     Raises:
         DTypeError: complex x. AxisError: no axis of x.
@@ -126,7 +126,7 @@ def _logsumexp(name: str, x: Tensor, axis: Axis, keepdims: bool) -> Any:
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
 def _kept_logsumexp(x: Tensor, axes: tuple[int, ...]) -> Any:
-    """Over axes that are kept with extent 1."""
+    """Compute log(sum(e^x)) over axes that are kept with extent 1."""
     top, shift, powers = _shifted_powers(x, axes)
     total = add(log(sum(powers, axis=axes, keepdims=True)), shift)
     return where(isinf(top), top, total)
@@ -136,7 +136,7 @@ def _kept_logsumexp(x: Tensor, axes: tuple[int, ...]) -> Any:
 def _kept_logsumexp_jvp(
     axes: tuple[int, ...], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> Any:
-    """The sum of x_dot e^x, over that of e^x; at an infinity the maximum divides its tangent among its ties."""
+    """Divide the sum of x_dot e^x by that of e^x; at an infinity the maximum divides its tangent among its ties."""
     (x,), (x_dot,) = primals, tangents
     top, _, powers = _shifted_powers(x, axes)
     shares = where(isinf(top), convert(equal(x, top), spec_of(x).dtype), powers)
@@ -147,7 +147,7 @@ def _kept_logsumexp_jvp(
 
 
 def _shifted_powers(x: Tensor, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
-    """The maximum over axes, the same where it is finite and 0 elsewhere, and e to the differences from that."""
+    """Return the maximum over axes, the shift (the maximum if finite, else 0), and e^(x - shift)."""
     top = stop_gradient(largest("logsumexp", x, axes))
     shift = where(isfinite(top), top, 0.0)
     finite = where(isinf(top), 0.0, x) if is_traced(x) else x

@@ -64,7 +64,7 @@ __all__ = [
 def astype(
     x: ArrayLike, dtype: DTypeLike | None, /, *, copy: bool = True, device: str | None = None
 ) -> Any:
-    """x in another dtype: float to integer truncates and saturates, NaN becomes 0."""
+    """Convert x to another dtype: float to integer truncates and saturates, NaN becomes 0."""
     check_device("astype", device)
     x = as_operand(x)
     result = convert(strong(x), DType.of(dtype))
@@ -98,7 +98,7 @@ def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | Non
 
 
 def _without_ones(shape: Sequence[Any]) -> list[Any]:
-    """The extents other than 1, which alone are ordered."""
+    """Return the extents other than 1; only these are ordered."""
     return [extent for extent in shape if not is_static(extent) or extent != 1]
 
 
@@ -108,7 +108,7 @@ def _reverse_axes(x: Tensor) -> Any:
 
 
 def _complete_shape(shape: tuple[Any, ...], x: Tensor) -> tuple[Any, ...]:
-    """The shape with its -1 replaced by the extent that the number of elements requires."""
+    """Replace -1 in the shape by the extent that the number of elements requires."""
     open_axes = [axis for axis, extent in enumerate(shape) if is_static(extent) and extent == -1]
     if not open_axes:
         return shape
@@ -128,7 +128,7 @@ def _complete_shape(shape: tuple[Any, ...], x: Tensor) -> tuple[Any, ...]:
 
 @planned
 def ravel(a: ArrayLike, order: str = "C") -> Any:
-    """All of a's elements along one axis.
+    """Arrange all of a's elements along one axis.
 
     >>> ravel([[1, 2], [3, 4]])
     array([1, 2, 3, 4])
@@ -137,13 +137,13 @@ def ravel(a: ArrayLike, order: str = "C") -> Any:
 
 
 def flattened(a: ArrayLike, axis: Axis) -> tuple[Any, Any]:
-    """The operand and the axis of a function that flattens for an axis of None."""
+    """Return the operand and the axis of a function that flattens for an axis of None."""
     return (ravel(a), 0) if axis is None else (as_operand(a), axis)
 
 
 @planned
 def permute_dims(a: ArrayLike, axes: Sequence[int] | None = None) -> Any:
-    """Axis i of the result is axis axes[i] of a; the axes are reversed for None.
+    """Permute the axes: axis i of the result is axis axes[i] of a; None reverses them.
 
     Raises:
         AxisError, ShapeError: unless `axes` names each axis once.
@@ -164,7 +164,7 @@ transpose = permute_dims
 
 @planned
 def matrix_transpose(x: ArrayLike, /) -> Any:
-    """x with its last two axes swapped."""
+    """Swap the last two axes of x."""
     x = as_operand(x)
     if len(x.shape) < 2:
         raise ShapeError(f"matrix_transpose: needs two axes, got {spec_of(x)}")
@@ -173,7 +173,7 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
 
 @planned
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
-    """a with two axes swapped.
+    """Swap two axes of a.
 
     >>> swapaxes([[1, 2], [3, 4]], 0, 1)
     array([[1, 3],
@@ -188,7 +188,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
 
 @planned
 def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
-    """a with axes `source` moved to positions `destination`, the others in their order.
+    """Move axes `source` of a to positions `destination`; the others keep their order.
 
     Raises:
         AxisError: unless both have equally many axes, each once.
@@ -218,7 +218,7 @@ def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
-    """a with `axis` moved to before axis `start`, counted before the move.
+    """Move `axis` of a to before axis `start`, counted before the move.
 
     Raises:
         AxisError: an axis outside the rank.
@@ -234,7 +234,7 @@ def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
 
 @planned
 def expand_dims(a: ArrayLike, axis: Axis = 0) -> Any:
-    """a with new axes of extent 1 at `axis` of the result.
+    """Insert new axes of extent 1 at `axis` of the result.
 
     >>> expand_dims([1, 2], (0, -1)).shape
     (1, 2, 1)
@@ -280,7 +280,7 @@ def concat(
     arrays: Sequence[Any], /, axis: int | None = 0, out: None = None, *, dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Any:  # fmt: skip
-    """The arrays joined along `axis`; flattened first for an axis of None.
+    """Join the arrays along `axis`; flattened first for an axis of None.
 
     Args:
         dtype: of the result; by default the promoted dtype of the arrays.
@@ -313,7 +313,7 @@ concatenate = concat
 
 
 def cast_dtype(name: str, operands: Sequence[Any], dtype: DTypeLike | None, casting: str) -> DType:
-    """The requested dtype, if NumPy's rule allows the operands' conversion to it.
+    """Return the requested dtype, if NumPy's rule allows the operands' conversion to it.
 
     Raises:
         DTypeError: the rule forbids it.
@@ -341,7 +341,7 @@ def stack(
     dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Any:
-    """The arrays along a new axis; arguments and errors are those of `concat`.
+    """Stack the arrays along a new axis; arguments and errors are those of `concat`.
 
     >>> stack(([1, 2], [3, 4]), 1)
     array([[1, 3],
@@ -358,7 +358,7 @@ def stack(
 
 
 def bits_as(x: Tensor, dtype: DType) -> Any:
-    """The bits of x's elements as those of another dtype, along the last axis, as in `ndarray.view`.
+    """Reinterpret the bits of x's elements as another dtype, along the last axis, as in `ndarray.view`.
 
     Raises:
         ShapeError: a dtype of another width that does not divide the bytes of the last axis.
@@ -382,7 +382,7 @@ def bits_as(x: Tensor, dtype: DType) -> Any:
 
 
 def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Any, ...]:
-    """The slices of x along `axis`, which must have a static extent."""
+    """Split x into its slices along `axis`, which must have a static extent."""
     x = as_operand(x)
     axis = normalize_axis("unstack", axis, len(x.shape))
     if not is_static(x.shape[axis]):
@@ -425,7 +425,7 @@ def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list
 
 
 def _with_extent(name: str, x: ArrayLike, axis: int) -> tuple[Any, int, int]:
-    """The operand, the axis from 0, and its extent, which must be static."""
+    """Return the operand, the axis from 0, and its extent, which must be static."""
     x = as_operand(x)
     axis = normalize_axis(name, axis, len(x.shape))
     if not is_static(x.shape[axis]):
@@ -460,7 +460,7 @@ def slice_axis(x: Tensor, axis: int, start: int, stop: ArrayLike) -> Any:
 
 @planned
 def flip(m: ArrayLike, axis: Axis = None) -> Any:
-    """m with the order along the named axes reversed; along all for None.
+    """Reverse the order of m along the named axes; along all for None.
 
     >>> flip([[1, 2], [3, 4]], 1)
     array([[2, 1],
@@ -472,7 +472,7 @@ def flip(m: ArrayLike, axis: Axis = None) -> Any:
 
 
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """a with elements shifted by `shift` along `axis`, cyclically.
+    """Shift the elements of a by `shift` along `axis`, cyclically.
 
     Raises:
         InvalidConfigError: unless there is one shift per axis, an integer.
@@ -504,7 +504,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
 
 
 def _shift(value: Any) -> int:
-    """The number of places to shift by; bools count, as in NumPy."""
+    """Return the number of places to shift by; bools count, as in NumPy."""
     try:
         return operator.index(value)
     except ConcretizationError:
@@ -514,7 +514,7 @@ def _shift(value: Any) -> int:
 
 
 def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # because NumPy calls it so
-    """A repeated `reps` times along each axis.
+    """Repeat A `reps` times along each axis.
 
     >>> tile([1, 2], 2)
     array([1, 2, 1, 2])
@@ -533,7 +533,7 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # becau
 
 
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    """The elements a[i, i + offset] of the two axes, along a last axis, as in NumPy.
+    """Extract the elements a[i, i + offset] of the two axes, along a last axis, as in NumPy.
 
     `linalg.diagonal` takes the last two axes, as the Array API standard has it.
 
@@ -566,7 +566,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
 
 @planned
 def extract_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
-    """The elements of two axes of equal extents where their indices are equal; `axis_b` is removed.
+    """Extract the elements of two axes of equal extents where their indices are equal; `axis_b` is removed.
 
     `diagonal` puts the diagonal last, and takes an offset and rectangles.
 

@@ -64,7 +64,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *arg
 
 
 def apply_over_axes(func: Callable[..., Any], a: ArrayLike, axes: int | Sequence[int]) -> Any:
-    """Return func(a, axis) applied for each of the axes in turn, with reduced axes kept as extents of 1.
+    """Return func(a, axis) applied for each of the axes one after the other, with reduced axes kept as extents of 1.
 
     Raises:
         ShapeError: a result of another rank than a, or one less.
@@ -211,7 +211,7 @@ def vectorize(
     """Return pyfunc mapped over the leading axes of its operands, which broadcast together.
 
     Args:
-        excluded: positions and names of operands that are passed as they are.
+        excluded: positions and names of operands that are passed unchanged.
         signature: the trailing axes that pyfunc takes, as in "(n),(n)->()"; none by default.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Named axes of `vmap`: what a slice computes from all slices of its batch.
+"""Named axes of `vmap`: reductions over all slices of a batch, computed from within one slice.
 
 `vmap` traces its function on one slice and batches the trace. A reduction over a named axis batches the part of the
-trace that its operand needs at once, reduces the leading axis, and continues with a tensor that all slices share.
+trace that its operand needs, and reduces the leading axis. The trace continues with a tensor that all slices share.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _AXES: ContextVar[tuple[NamedAxis, ...]] = ContextVar("tenferro_named_axes", def
 
 @contextmanager
 def under_axis(axis: NamedAxis) -> Generator[None]:
-    """While the body runs, this is the innermost `vmap`.
+    """Make this the innermost `vmap` while the body runs.
 
     Raises:
         InvalidConfigError: an outer one has the same name.
@@ -65,7 +65,7 @@ def under_axis(axis: NamedAxis) -> Generator[None]:
 
 @contextmanager
 def differentiating() -> Generator[None]:
-    """While the body runs, a function is traced for its derivative."""
+    """Record, while the body runs, that a function is traced for its derivative."""
     axes = _AXES.get()
     if not axes:
         yield
@@ -78,7 +78,7 @@ def differentiating() -> Generator[None]:
 
 
 def named_axis(name: str, axis_name: Hashable) -> NamedAxis:
-    """The `vmap` of this axis_name.
+    """Return the `vmap` of this axis_name.
 
     Raises:
         InvalidConfigError: there is none.
@@ -112,7 +112,7 @@ def _require_same_trace(name: str, axis: NamedAxis, builder: GraphBuilder | None
 def all_slices(
     name: str, axis: NamedAxis, tensor: Any, builder: GraphBuilder | None
 ) -> TracedTensor:
-    """A tensor of every slice, with a leading axis, as one that all slices of the axis share.
+    """Convert a tensor of every slice, with a leading axis, to one that all slices of the axis share.
 
     Inside of inner maps it is that of the same inner slice.
 
@@ -148,7 +148,7 @@ def _batched(axis: NamedAxis, value: int) -> int:
 
 
 def slice_of(axis: NamedAxis, value: int) -> int:
-    """A value that stands for a slice of another one along its leading axis."""
+    """Return a value that stands for a slice of another one along its leading axis."""
     graph = axis.builder.graph
     spec = graph.types[value]
     one = graph.add_stand_in(TensorSpec.of(spec.shape[1:], spec.dtype))
@@ -157,7 +157,7 @@ def slice_of(axis: NamedAxis, value: int) -> int:
 
 
 def axis_names(name: str, axis_name: Hashable) -> Sequence[Any]:
-    """One name, or several in a tuple or list."""
+    """Return one name, or several from a tuple or list, as a list."""
     names = list(axis_name) if isinstance(axis_name, tuple | list) else [axis_name]
     if not names:
         raise InvalidConfigError(f"{name}: axis_name is empty")

@@ -42,20 +42,20 @@ HAZARD = (
 )  # fmt: skip
 """(r - 1) / (1 - q^2) for r = (x + h(0)) / h(x) and q = (x - k) / (x + k), with the hazard h and k = 5, highest power first.
 
-The polynomial of its degree that meets it at the zeros of a Chebyshev polynomial, in 50 digits: it and its slope
-are right to a quarter of a unit of float64. The factor takes r to 1 at both ends exactly.
+The polynomial interpolates the function at the zeros of a Chebyshev polynomial, computed in 50 digits. Its value and
+slope are right to a quarter of a unit of float64. The factor takes r to exactly 1 at both ends.
 """
 HAZARD_SINGLE = (
     -1.3510830439484527e-05, 2.5678364071934435e-05, 0.0001073720172089178, -0.0004572430910518854,
     0.00016649577329608118, 0.003851213093229638, -0.0173912662542174, 0.04643485653090109,
     -0.09075757734128871, 0.13685696095572714, -0.15680788549844937, 0.11787913393753723,
 )  # fmt: skip
-"""The same for float32, right to a tenth of a unit."""
+"""Coefficients for float32, right to a tenth of a unit."""
 
 
 @custom_jvp
 def ndtr(x: Tensor) -> Any:
-    """The normal distribution function."""
+    """Compute the normal distribution function."""
     is_below, size = side_and_size(x)
     beyond = tail(size)
     return where(is_below, beyond, subtract(1.0, beyond))
@@ -63,27 +63,27 @@ def ndtr(x: Tensor) -> Any:
 
 @ndtr.defjvp
 def _ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The derivative: the density."""
+    """Compute the derivative: the density."""
     (x,), (x_dot,) = primals, tangents
     return ndtr(x), multiply(x_dot, density(side_and_size(x)[1]))
 
 
 def side_and_size(x: Tensor) -> tuple[Any, Any]:
-    """Whether x <= 0, and |x| with slope -1 there."""
+    """Return whether x <= 0, and |x| with slope -1 there."""
     is_below = less_equal(x, 0.0)
     return is_below, where(is_below, negative(x), x)
 
 
 def density(x: Tensor) -> Any:
-    """The normal density of x >= 0; from 40 on it is 0 in every dtype."""
+    """Compute the normal density of x >= 0; from 40 on it is 0 in every dtype."""
     least, power = _density_factors(x)
     return multiply(least, power)
 
 
 def _density_factors(x: Tensor) -> tuple[Any, Any]:
-    """Two factors of the normal density of x >= 0, of which the first is between 0.3 and 0.4; from 40 on x is held fixed.
+    """Factor the normal density of x >= 0; the first factor is between 0.3 and 0.4, and from 40 on x is held fixed.
 
-    The power is one of a square that is exact and one of what is left, because half a bit of x^2 / 2 is x^2 / 2
+    The power is split into that of an exact square and that of the rest, because half a bit of x^2 / 2 is x^2 / 2
     bits of the power.
     """
     x = where(greater(x, 40.0), 40.0, x)
@@ -94,7 +94,7 @@ def _density_factors(x: Tensor) -> tuple[Any, Any]:
 
 
 def _ratio_to_hazard(x: Tensor) -> tuple[Any, Any]:
-    """The numerator x + h(0) and the denominator of the hazard h(x), x >= 0; beyond `FAR` those of h(1)."""
+    """Compute the numerator x + h(0) and the denominator of the hazard h(x), x >= 0; beyond `FAR` those of h(1)."""
     x = where(greater(x, FAR), 1.0, x)
     inverse = divide(1.0, add(x, CENTRE))
     q = multiply(subtract(x, CENTRE), inverse)
@@ -105,13 +105,13 @@ def _ratio_to_hazard(x: Tensor) -> tuple[Any, Any]:
 
 
 def hazard(x: Tensor) -> Any:
-    """The normal density of x >= 0 over its integral from x on."""
+    """Divide the normal density of x >= 0 by its integral from x on."""
     above, ratio = _ratio_to_hazard(x)
     return where(greater(x, FAR), x, divide(above, ratio))
 
 
 def tail(x: Tensor) -> Any:
-    """The integral of the normal density from x >= 0 on."""
+    """Integrate the normal density from x >= 0 on."""
     above, ratio = _ratio_to_hazard(x)
     return divide(multiply(density(x), ratio), above)
 
@@ -129,7 +129,7 @@ def times_ndtr(x: Tensor) -> Any:
 
 @times_ndtr.defjvp
 def _times_ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The derivative: ndtr and x times the density."""
+    """Compute the derivative: ndtr plus x times the density."""
     (x,), (x_dot,) = primals, tangents
     least, power = _density_factors(side_and_size(x)[1])
     slope = add(ndtr(x), multiply(multiply(x, least), power))

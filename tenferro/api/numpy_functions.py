@@ -33,7 +33,7 @@ __all__ = ["DIFFERENT", "FUNCTIONS", "REDUCTIONS", "SCANS", "UFUNCS", "call_func
 
 
 def _numpy_dtype(operand: Any) -> Any:
-    """The NumPy dtype of a tensor; any other operand as it is."""
+    """Return the NumPy dtype of a tensor; any other operand is unchanged."""
     return operand.spec.dtype.dtype if is_traced(operand) else operand
 
 
@@ -43,12 +43,12 @@ def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
 
 
 def _common_dtype(*arrays_and_dtypes: DTypeLike | ArrayLike) -> Any:
-    """The common dtype as a NumPy dtype, instead of a `DType`."""
+    """Return the common dtype as a NumPy dtype, instead of a `DType`."""
     return result_type(*(DType.of(x) if isinstance(x, str) else x for x in arrays_and_dtypes)).dtype
 
 
 def _of_numbers(function: Callable[..., Any]) -> Any:
-    """A function with bools converted to int8, as in NumPy."""
+    """Wrap a function to convert bools to int8, as NumPy does."""
 
     def of_arrays(x1: ArrayLike, /, *x2: ArrayLike, **options: Unpack[UfuncOptions]) -> Any:
         operands = [
@@ -71,13 +71,13 @@ def _reciprocal(x: Tensor, /, **options: Unpack[UfuncOptions]) -> Any:
 
 
 def _cholesky(a: Tensor, /, *, upper: bool = False) -> Any:
-    """The factor by one triangle, as in NumPy, instead of by the Hermitian part."""
+    """Factorise by one triangle, as in NumPy, instead of by the Hermitian part."""
     triangle = "U" if upper else "L"
     return linalg.cholesky(hermitian_of(as_operand(a), triangle), upper=upper)
 
 
 def _eigh(a: Tensor, UPLO: str = "L") -> Any:  # because NumPy calls it so
-    """Eigenvalues and eigenvectors by one triangle, the lower by default, as in NumPy."""
+    """Compute eigenvalues and eigenvectors by one triangle, the lower by default, as in NumPy."""
     return linalg.eigh(a, UPLO)
 
 
@@ -96,7 +96,7 @@ _NOT_GIVEN: Any = getattr(np, "_NoValue", None)
 def _pinv(
     a: Tensor, rcond: Tensor | None = None, hermitian: bool = False, *, rtol: Tensor = _NOT_GIVEN
 ) -> Any:
-    """The pseudoinverse with NumPy's default cutoff of 1e-15; rtol=None is the default of `tenferro.linalg.pinv`."""
+    """Compute the pseudoinverse with NumPy's default cutoff; rtol=None is the default of `tenferro.linalg.pinv`."""
     if rcond is not None and rtol is not _NOT_GIVEN:
         raise InvalidConfigError("np.linalg.pinv: rcond and rtol are one thing; give one of them")
     cutoff = (1e-15 if rcond is None else rcond) if rtol is _NOT_GIVEN else rtol
@@ -128,7 +128,7 @@ _OF_NO_TENSOR = frozenset({
 
 
 def _counterparts(theirs: Any, ours: Any) -> dict[Any, Callable[..., Any]]:
-    """Functions of a NumPy module, and their counterparts of the same names."""
+    """Map the functions of a NumPy module to our counterparts of the same names."""
     table: dict[Any, Callable[..., Any]] = {}
     for name in ours.__all__:
         function, own = getattr(theirs, name, None), getattr(ours, name)
@@ -180,7 +180,7 @@ def call_function(
     args: Sequence[Any],
     kwargs: Mapping[str, Any],
 ) -> Any:
-    """The result of a NumPy function for arguments with tensors among them.
+    """Call the counterpart of a NumPy function for arguments with tensors among them.
 
     Raises:
         UnsupportedError: a function or an argument without meaning for tensors of a trace or tracked ones.
@@ -201,7 +201,7 @@ def call_function(
 def call_ufunc(
     ufunc: np.ufunc, method: str, inputs: Sequence[Any], options: Mapping[str, Any]
 ) -> Any:
-    """The result of a ufunc, or a method of one, for operands with tensors among them.
+    """Call the counterpart of a ufunc, or of a method of one, for operands with tensors among them.
 
     Raises:
         UnsupportedError: a ufunc, method or option without meaning for tensors of a trace or tracked ones.
@@ -232,7 +232,7 @@ def call_ufunc(
 
 
 def _method(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
-    """The counterpart of a ufunc's method; None without one."""
+    """Return the counterpart of a ufunc's method; None if there is none."""
     function = UFUNCS.get(ufunc)
     if method == "__call__":
         return function
@@ -244,7 +244,7 @@ def _method(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
 def _understood(
     name: str, method: str, counterpart: Callable[..., Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """The options of a reduction or a scan that the counterpart has; for other functions, all of them.
+    """Return the options that the counterpart of a reduction or a scan has; for other functions, all of them.
 
     Raises:
         ArgumentRefusedError: an option that it lacks, with a value other than the default.
@@ -261,13 +261,13 @@ def _understood(
 def _all_pairs(
     function: Callable[..., Any], a: Tensor, b: Tensor, options: Mapping[str, Any]
 ) -> Any:
-    """The function of every element of one operand with every element of the other."""
+    """Apply the function to every element of one operand with every element of the other."""
     a, b = as_operand(a), as_operand(b)
     return function(manipulation.reshape(a, (*a.shape, *[1] * len(b.shape))), b, **options)
 
 
 def _is_foreign(kind: type, protocol: str) -> bool:
-    """Whether a class other than NumPy's and tenferro's implements the protocol, so that NumPy is to ask it."""
+    """Return whether a class other than NumPy's and tenferro's implements the protocol, so that NumPy is to ask it."""
     if kind is np.ndarray or hasattr(kind, "__tenferro_apply__"):
         return False
     return hasattr(kind, protocol) and not issubclass(kind, np.ndarray | np.generic)
@@ -299,7 +299,7 @@ def _on_elements(
 
 
 def _name_of(function: Callable[..., Any]) -> str:
-    """The function's name in the caller's notation, such as `np.linalg.norm`."""
+    """Return the function's name in the caller's notation, such as `np.linalg.norm`."""
     module = function.__module__ or ""
     if not module.startswith("numpy"):
         return f"{module}.{function.__name__}"

@@ -62,7 +62,7 @@ class Operators:
 
     @staticmethod
     def __tenferro_sequence__(entries: ArrayLike) -> Any:
-        """Nested sequences with tensors among their entries, as one tensor."""
+        """Convert nested sequences with tensors among their entries to one tensor."""
         return creation.asarray(entries)
 
     @property
@@ -76,7 +76,7 @@ class Operators:
         return self.spec.dtype
 
     def __dir__(self) -> list[str]:
-        """The tensor's attributes, without names that only raise an error with advice."""
+        """List the tensor's attributes, without names that only raise an error with advice."""
         return [name for name in super().__dir__() if not is_missing(type(self), name)]
 
     # ---- arithmetic --------------------------------------------------------------------------
@@ -303,19 +303,19 @@ class Operators:
     # ---- methods with other signatures ------------------------------------------------------------
 
     def reshape(self, *shape: Any, order: str = "C", copy: bool | None = None) -> Any:
-        """The elements with a new shape, passed as one tuple or several numbers."""
+        """Reshape the elements; the new shape is one tuple or several numbers."""
         one = len(shape) == 1 and isinstance(shape[0], tuple | list)
         return manipulation.reshape(self, shape[0] if one else shape, order=order, copy=copy)
 
     def transpose(self, *axes: Any) -> Any:
-        """The axes permuted; reversed without arguments."""
+        """Permute the axes; reverse them without arguments."""
         one = len(axes) == 1 and (axes[0] is None or isinstance(axes[0], tuple | list))
         return manipulation.transpose(self, (axes[0] if one else axes) or None)
 
     def astype(
         self, dtype: DTypeLike | None, order: str = "K", casting: str = "unsafe", subok: bool = True, copy: bool = True
     ) -> Any:  # fmt: skip
-        """The elements in another dtype, if NumPy's rule `casting` allows the conversion.
+        """Convert the elements to another dtype, if NumPy's rule `casting` allows the conversion.
 
         Raises:
             DTypeError: the rule forbids it.
@@ -325,7 +325,7 @@ class Operators:
         return manipulation.astype(self, dtype, copy=copy)
 
     def view(self, dtype: DTypeLike | None = None) -> Any:
-        """The bits of the elements as those of another dtype; the last axis changes its extent with the width.
+        """Reinterpret the bits of the elements as another dtype; the last axis changes its extent with the width.
 
         Raises:
             ShapeError: a dtype of another width that does not divide the bytes of the last axis.
@@ -335,7 +335,7 @@ class Operators:
     # ---- NumPy's protocols -------------------------------------------------------------------
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The module of functions on this tensor.
+        """Return the module of functions on this tensor.
 
         Raises:
             InvalidConfigError: a version of the standard that it does not implement.
@@ -344,7 +344,7 @@ class Operators:
         return namespace().module
 
     def to_device(self, device: str | None, /, *, stream: int | None = None) -> Any:
-        """This tensor; there is one device.
+        """Return this tensor; there is one device.
 
         Raises:
             InvalidConfigError: another device, or a stream.
@@ -387,7 +387,7 @@ class Operators:
 
 
 def _has_elements(rhs: Tensor) -> bool:
-    """Whether `==` compares elements: with numbers, sequences, tensors and arrays."""
+    """Return whether `==` compares elements: with numbers, sequences, tensors and arrays."""
     return isinstance(rhs, bool | int | float | complex | list | tuple) or any(
         hasattr(type(rhs), protocol) for protocol in ("__tenferro_apply__", "__array__")
     )

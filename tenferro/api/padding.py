@@ -45,7 +45,7 @@ def pad(
     mode: str = "constant",
     **options: Unpack[UfuncOptions],
 ) -> Any:
-    """array with `pad_width` elements added before and after each axis, one axis after another.
+    """Add `pad_width` elements before and after each axis of array, one axis after another.
 
     Args:
         pad_width: one width, a pair before and after, such a pair for each axis, or a dict from axes to these.
@@ -93,7 +93,7 @@ def _is_nested(value: ArrayLike) -> bool:
 
 
 def _by_axis(pad_width: ArrayLike | Mapping[int, Any], rank: int) -> Any:
-    """A dict of widths by axes, completed for every axis."""
+    """Complete a dict of widths by axes for every axis."""
     if not isinstance(pad_width, dict):
         return pad_width
     widths: list[Any] = [(0, 0)] * max(rank, 1)
@@ -105,7 +105,7 @@ def _by_axis(pad_width: ArrayLike | Mapping[int, Any], rank: int) -> Any:
 
 
 def _pairs(name: str, value: Any, x: Tensor) -> list[tuple[Any, Any]]:
-    """One value or pair for all axes, or one for each axis, as pairs by axis; a number takes what one axis does."""
+    """Expand one value or pair for all axes, or one for each axis, to pairs by axis."""
     rank = max(len(x.shape), 1)
     if not _is_nested(value):
         return [(value, value)] * rank
@@ -142,7 +142,7 @@ def _surrounded(x: Tensor, widths: list[tuple[int, int]], value: Tensor) -> Any:
 
 
 def _extent(mode: str, x: Tensor, axis: int) -> int:
-    """The number of elements along an axis, which must be static and nonzero."""
+    """Return the number of elements along an axis, which must be static and nonzero."""
     extent = x.shape[axis]
     if not is_static(extent):
         raise NonStaticShapeError(
@@ -158,7 +158,7 @@ def _extent(mode: str, x: Tensor, axis: int) -> int:
 def _by_places(
     mode: str, x: Tensor, axis: int, width: tuple[int, int], setting: tuple[Any, Any]
 ) -> Any:
-    """Elements gathered by index: NumPy pads the indices along the axis in the same mode."""
+    """Gather elements by index: NumPy pads the indices along the axis in the same mode."""
     if setting[0] not in (None, "even"):
         raise UnsupportedError(f'pad: reflect_type is "even", got {setting[0]!r}')
     indices = np.pad(np.arange(_extent(mode, x, axis)), width, mode)  # pyright: ignore[reportCallIssue, reportArgumentType]  # because mode is one of NumPy's

@@ -28,7 +28,7 @@ Rephasing = Callable[[Outputs, np.random.Generator], Outputs]
 
 
 def invariants(op: StdTensorOp, outputs: Outputs) -> tuple[Any, ...]:
-    """The uniquely determined part of an op's outputs: for vectors, products in which their phases cancel."""
+    """Return the uniquely determined part of an op's outputs: for vectors, products in which their phases cancel."""
     kind = type(op.op) if isinstance(op, Extension) and len(outputs) > 1 else None
     if kind in (Eigh, Eig):
         w, v = outputs
@@ -42,14 +42,14 @@ def invariants(op: StdTensorOp, outputs: Outputs) -> tuple[Any, ...]:
 
 
 def _outer(x: Tensor, y: Tensor) -> Any:
-    """Outer products of the columns: x[i, k] y[j, k]."""
+    """Compute outer products of the columns: x[i, k] y[j, k]."""
     return x[..., :, None, :] * y[..., None, :, :]
 
 
 def phase_dependence(
     program: GraphProgram, inputs: Sequence[Any], generator: np.random.Generator
 ) -> str:
-    """The vectors with phases that the outputs depend on, in words; "" if there are none."""
+    """Name the vectors with phases that the outputs depend on, in words; "" if there are none."""
     values = dict(zip(program.input_slots, inputs, strict=True))
     for index, (instruction, _, outputs) in enumerate(applied(program.instructions, values)):
         rephased = _rephased(instruction.op, outputs, generator)
@@ -73,7 +73,7 @@ def _words(program: GraphProgram, instruction: Instruction) -> str:
 
 
 def _rephased(op: StdTensorOp, outputs: Outputs, generator: np.random.Generator) -> Outputs | None:
-    """The outputs with other phases; None for an op without free phases."""
+    """Change the phases of the outputs; None for an op without free phases."""
     family = type(op.op) if isinstance(op, Extension) and len(outputs) > 1 else None
     rephase = None if family is None else REPHASINGS.get(family)
     is_complex = any([np.iscomplexobj(y) for y in outputs])
@@ -107,7 +107,7 @@ def _phases(count: int, generator: np.random.Generator) -> Any:
 def _outputs(
     program: GraphProgram, instructions: Sequence[Instruction], values: dict[int, Any]
 ) -> list[Any]:
-    """The program's outputs, computed from given intermediate values."""
+    """Compute the program's outputs from given intermediate values."""
     values = dict(values)
     for _ in applied(instructions, values):
         pass
@@ -115,7 +115,7 @@ def _outputs(
 
 
 def _is_close(a: Any, b: Tensor) -> bool:
-    """Equality up to rounding; phases that matter change a result as a whole."""
+    """Return whether two results are equal up to rounding; phases that matter change a result as a whole."""
     if a.dtype.kind not in "fc" or not a.size:
         return True
     finite = np.isfinite(a)

@@ -11,7 +11,7 @@ __all__ = ["reduced"]
 
 
 def reduced(wrapper: object, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """The value of `__reduce__` for a wrapper; its cached programs are traced again where it is loaded.
+    """Return the value of `__reduce__` for a wrapper; its cached programs are traced again where it is loaded.
 
     A decorated function is pickled under its global name, because its inner function has none.
 
@@ -24,7 +24,7 @@ def reduced(wrapper: object, make: Callable[..., Any], *args: Any, **options: An
 
 
 def _is_global(wrapper: object) -> bool:
-    """Whether its module, or a class there, has this very object under its name."""
+    """Return whether its module, or a class there, has this very object under its name."""
     attribute: object = sys.modules.get(getattr(wrapper, "__module__", None) or "")
     for name in getattr(wrapper, "__qualname__", "<none>").split("."):
         attribute = getattr(attribute, name, None)

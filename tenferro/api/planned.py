@@ -17,7 +17,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def planned(function: Function) -> Function:
-    """A surface function with one tensor as its result, by ops that do not depend on elements.
+    """Wrap a surface function with one tensor as its result, by ops that do not depend on elements.
 
     A tensor class takes part by `__tenferro_call__(function, arguments, options)`, a static method that returns the
     function's result.
@@ -34,7 +34,7 @@ def planned(function: Function) -> Function:
 
 
 def elementwise(function: Function) -> Function:
-    """A planned function of operands alone; options of NumPy's ufuncs are refused by name."""
+    """Return a planned function of operands alone; options of NumPy's ufuncs are refused by name."""
     count = function.__code__.co_argcount
 
     @functools.wraps(function)
@@ -57,7 +57,7 @@ class NotFixedError(Exception):
 
 
 def fixed(argument: Any) -> Any:
-    """An argument as a part of a key, equal only for equal values of one type: `True` differs from 1.
+    """Convert an argument to a part of a key, equal only for equal values of one type: `True` differs from 1.
 
     >>> fixed((2, None)), fixed(slice(1, 5)) == fixed(slice(1, 5, 1)), fixed(True) == fixed(1)
     ((2, None), False, False)

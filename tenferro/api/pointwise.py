@@ -123,7 +123,7 @@ def fix(x: ArrayLike, out: None = None) -> Any:
 
 
 def modf(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> tuple[Any, Any]:
-    """The fractional and the integral part of real x, both with its sign; 0 and itself for an infinity.
+    """Split real x into its fractional and its integral part, both with its sign; 0 and itself for an infinity.
 
     >>> modf(-1.5)
     (array(-0.5), array(-1.))
@@ -238,7 +238,7 @@ def spacing(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) 
 
 
 def isposinf(x: ArrayLike, out: None = None) -> Any:
-    """True where real x is positive infinity.
+    """Return whether real x is positive infinity.
 
     Raises:
         DTypeError: complex x.
@@ -251,7 +251,7 @@ def isposinf(x: ArrayLike, out: None = None) -> Any:
 
 
 def isneginf(x: ArrayLike, out: None = None) -> Any:
-    """True where real x is negative infinity.
+    """Return whether real x is negative infinity.
 
     Raises:
         DTypeError: complex x.
@@ -349,7 +349,7 @@ def logaddexp2(
 
 
 def real_if_close(a: ArrayLike, tol: float = 100) -> Any:
-    """The real part of a if every imaginary part is near zero, else a.
+    """Return the real part of a if every imaginary part is near zero, else a.
 
     Args:
         tol: the tolerance, in spacings of numbers at 1; or in absolute terms, if it is 1 or less.
@@ -379,7 +379,7 @@ def _extreme(of_two: Callable[..., Any], x1: ArrayLike, x2: ArrayLike) -> Any:
 
 
 def fmax(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """The larger of x1 and x2, ignoring a NaN in one of them.
+    """Return the larger of x1 and x2, ignoring a NaN in one of them.
 
     >>> fmax([1.0, np.nan], [2.0, 3.0])
     array([2., 3.])
@@ -389,7 +389,7 @@ def fmax(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[Uf
 
 
 def fmin(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """The smaller of x1 and x2, ignoring a NaN in one of them.
+    """Return the smaller of x1 and x2, ignoring a NaN in one of them.
 
     >>> fmin([1.0, np.nan], [2.0, 3.0])
     array([1., 3.])
@@ -401,7 +401,7 @@ def fmin(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[Uf
 def nan_to_num(
     x: ArrayLike, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None
 ) -> Any:  # fmt: skip
-    """x with NaN and infinities replaced by numbers; the derivative there is 0.
+    """Replace NaN and infinities in x by numbers; the derivative there is 0.
 
     Args:
         copy: has no effect; the result is a value.
@@ -427,7 +427,7 @@ def nan_to_num(
 
 
 def isreal(x: ArrayLike) -> Any:
-    """True where the imaginary part is zero.
+    """Return whether the imaginary part is zero.
 
     >>> isreal([1 + 0j, 1j])
     array([ True, False])
@@ -436,7 +436,7 @@ def isreal(x: ArrayLike) -> Any:
 
 
 def iscomplex(x: ArrayLike) -> Any:
-    """True where the imaginary part is not zero.
+    """Return whether the imaginary part is not zero.
 
     >>> iscomplex([1 + 0j, 1j])
     array([False,  True])
@@ -454,7 +454,7 @@ def isclose(
     atol: ArrayLike = 1e-8,
     equal_nan: bool = False,
 ) -> Any:
-    """True where |a - b| <= atol + rtol |b|; infinities are close to themselves, NaN too if `equal_nan`.
+    """Return whether |a - b| <= atol + rtol |b|; infinities are close to themselves, NaN too if `equal_nan`.
 
     >>> isclose([1.0, np.inf], [1.0 + 1e-9, np.inf])
     array([ True,  True])
@@ -474,7 +474,7 @@ def allclose(
     atol: ArrayLike = 1e-8,
     equal_nan: bool = False,
 ) -> Any:
-    """Whether all elements are close, as in `isclose`: a bool of rank 0.
+    """Return whether all elements are close, as in `isclose`: a bool of rank 0.
 
     >>> allclose([1.0, 2.0], [1.0, 2.1])
     array(False)
@@ -483,7 +483,7 @@ def allclose(
 
 
 def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Any:
-    """Whether both have the same shape and equal elements, NaN equal to NaN if `equal_nan`: a bool of rank 0.
+    """Return whether both have the same shape and equal elements, NaN equal to NaN if `equal_nan`: a bool of rank 0.
 
     >>> array_equal([1, 2], [1, 2]), array_equal([1, 2], [1])
     (array(True), array(False))
@@ -498,7 +498,7 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Any:
 
 
 def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: ArrayLike = 0) -> Any:
-    """The choice of the first true condition, elementwise; `default` where all are false. All broadcast.
+    """Select the choice of the first true condition, elementwise; `default` where all are false. All broadcast.
 
     Raises:
         ShapeError: unless there is one choice per condition, and at least one.

@@ -1,6 +1,6 @@
 """Polynomials given by their coefficients, the highest power first.
 
-Source: NumPy 2.4, reference, section "Polynomials, `poly1d` functions"; `jax.numpy` for what is traced.
+Source: NumPy 2.4, reference, section "Polynomials, `poly1d` functions"; `jax.numpy` for traced arguments.
 """
 
 from __future__ import annotations

@@ -15,12 +15,12 @@ __all__ = ["chebyshev", "largest", "polynomial"]
 
 
 def largest(x: Tensor) -> float:
-    """The largest number of x's dtype."""
+    """Return the largest number of x's dtype."""
     return float(ml_dtypes.finfo(spec_of(x).dtype.dtype).max)
 
 
 def polynomial(x: Tensor, coefficients: Sequence[float]) -> Any:
-    """The polynomial in x by Horner's rule, its highest coefficient first."""
+    """Evaluate the polynomial in x by Horner's rule, its highest coefficient first."""
     y = add(multiply(x, coefficients[0]), coefficients[1])
     for coefficient in coefficients[2:]:
         y = add(multiply(y, x), coefficient)
@@ -28,7 +28,7 @@ def polynomial(x: Tensor, coefficients: Sequence[float]) -> Any:
 
 
 def chebyshev(x: Tensor, coefficients: Sequence[float]) -> Any:
-    """The sum of c_k T_k(x) for -1 <= x <= 1 by Clenshaw's recurrence, c_0 first."""
+    """Sum c_k T_k(x) for -1 <= x <= 1 by Clenshaw's recurrence, c_0 first."""
     double = multiply(x, 2.0)
     before: Any = 0.0
     last: Any = multiply(x, 0.0)

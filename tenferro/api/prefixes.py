@@ -28,7 +28,7 @@ __all__ = ["parallel_scan", "prefixes"]
 
 
 def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> list[Any]:
-    """The outputs of a scan of linear recurrences, all turns at once.
+    """Compute the outputs of a scan of linear recurrences, all iterations at once.
 
     Args:
         paths: of the tensors of the carry, for errors.
@@ -67,7 +67,7 @@ def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> li
 
 
 def _order(op: Scan, paths: Sequence[str]) -> list[int]:
-    """The tensors of the carry, each after those that it depends on.
+    """Order the tensors of the carry, each after those that it depends on.
 
     Raises:
         UnsupportedError: some depend on each other.
@@ -90,10 +90,10 @@ def _order(op: Scan, paths: Sequence[str]) -> list[int]:
 
 
 class _Turns:
-    """The operands of each turn, in the order of the turns, as far as they are known.
+    """Known operands of every iteration, in the order of the iterations.
 
     Attributes:
-        start, last: the carry before the first turn and after the last.
+        start, last: the carry before the first iteration and after the last.
     """
 
     def __init__(self, op: Scan, operands: Sequence[Any]) -> None:
@@ -107,7 +107,7 @@ class _Turns:
         }
 
     def rows(self, of_turn: Callable[[dict[int, Any]], Sequence[Any]]) -> list[Any]:
-        """Stacked results of `of_turn` on the operands of each turn, by their numbers."""
+        """Stack the results of `of_turn` on the operands of each iteration, a mapping by operand number."""
         numbers, slices = list(self._slices), list(self._slices.values())
 
         def one(_: Any, *slices: Any) -> list[Any]:
@@ -116,14 +116,14 @@ class _Turns:
         return vmap(one)(arange(self.length), *slices)
 
     def solve(self, i: int, states: Any) -> None:
-        """Tensor i of the carry is this after each turn."""
+        """Record the values of tensor i of the carry after each iteration."""
         before = concatenate([self.start[i][None], states[:-1]])
         self._slices[self._num_consts + i] = before
         self.last[i] = states[-1]
 
 
 def _part(op: Scan, outputs: Sequence[int]) -> GraphProgram:
-    """The program of some of the outputs of a turn."""
+    """Return the program that computes some of the outputs of an iteration."""
     return op.body.restricted(op.body.input_slots, list(outputs)).program
 
 
@@ -135,7 +135,7 @@ def _run(program: GraphProgram, values: dict[int, Any]) -> list[Any]:
 
 
 class _Line(NamedTuple):
-    """`a * x + b` of a tensor x of the carry; b is None for zero."""
+    """Affine function `a * x + b` of a tensor x of the carry; b is None for zero."""
 
     a: Any
     b: Any
@@ -147,14 +147,14 @@ Operand: TypeAlias = "Tensor | _Line"
 def _coefficients(
     op: Scan, i: int, values: dict[int, Any], one: Tensor, path: str
 ) -> tuple[Any, Any]:
-    """The a and b of one turn of tensor i of the carry.
+    """Return the coefficients a and b of the affine update of tensor i of the carry.
 
     Args:
         values: the operands that are known, by their numbers.
         one: a tensor of its type.
 
     Raises:
-        UnsupportedError: it is no line.
+        UnsupportedError: the update is not affine.
     """
     program = _part(op, [i])
     like = next(iter(values.values()), None)
@@ -192,7 +192,7 @@ def _sum(x: Any, y: Any) -> _Line:
 
 
 def _each(x: _Line, function: Callable[[Any], Any]) -> _Line:
-    """A linear function of a line."""
+    """Apply a linear function to an affine function."""
     return _Line(function(x.a), None if x.b is None else function(x.b))
 
 
@@ -228,11 +228,11 @@ LINES: dict[type, Callable[..., _Line | None]] = {
     Divide: _quotient,
     Select: _choice,
 }
-"""What ops make of lines: None where it is no line."""
+"""Results of ops on affine functions; None if a result is not affine."""
 
 
 def _composed(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
-    """The second line of the first."""
+    """Compose two affine functions, the second after the first."""
     (a, b), (c, d) = first, second
     return [multiply(c, a), add(multiply(c, b), d)]
 
@@ -240,7 +240,7 @@ def _composed(first: Sequence[Any], second: Sequence[Any]) -> list[Any]:
 def prefixes(
     combine: Callable[[list[Any], list[Any]], list[Any]], xs: list[Any], axes: Sequence[int]
 ) -> list[Any]:
-    """All prefixes in 2 log2(n) steps.
+    """Combine all prefixes in 2 log2(n) steps.
 
     Neighbours are combined; the prefixes of those are every second prefix of all.
 
@@ -269,7 +269,7 @@ def prefixes(
 
 
 def _interleaved(even: Tensor, odd: Tensor, axis: int) -> Any:
-    """Elements of two tensors in turn."""
+    """Interleave the elements of two tensors."""
     count = odd.shape[axis]
     head = (slice(None),) * axis
     both = stack([even[(*head, slice(0, count))], odd], axis=axis + 1)

@@ -64,7 +64,7 @@ def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> N
 def numbered_template(
     name: str, fmt: str, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[str, list[Any]]:
-    """The format with a number for each tensor, and the tensors; other values are formatted at once.
+    """Replace each tensor in the format by a number, and return the tensors; other values are formatted at once.
 
     Raises:
         InvalidConfigError: a field without a value, a value without a field.
@@ -113,7 +113,7 @@ def _parsed(name: str, fmt: str) -> list[tuple[str, str | None, str | None, str 
 
 
 def _first(field: str) -> tuple[str, str]:
-    """The argument that a field names, and the attributes and indices after it."""
+    """Split a field into the argument that it names, and the attributes and indices after it."""
     end = min(
         [index for index in (field.find("."), field.find("[")) if index >= 0], default=len(field)
     )
@@ -121,7 +121,7 @@ def _first(field: str) -> tuple[str, str]:
 
 
 def _is_text(value: Any) -> bool:
-    """Whether a value is static and not a tensor: a string, None, a type."""
+    """Return whether a value is static and not a tensor: a string, None, a type."""
     try:
         as_operand(value)
     except DTypeError:

@@ -19,7 +19,7 @@ __all__ = ["cross", "dot", "inner", "kron", "matvec", "vdot", "vecmat"]
 
 
 def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
-    """The sum of products over the last axis of a and the last but one of b, or the only one of a vector.
+    """Sum products over the last axis of a and the last but one of b, or the only one of a vector.
 
     For a rank-0 operand it is the product.
 
@@ -37,7 +37,7 @@ def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
 
 
 def inner(a: ArrayLike, b: ArrayLike, /) -> Any:
-    """The sum of products over the last axes of both; the product for a rank-0 operand.
+    """Sum products over the last axes of both; multiply by a rank-0 operand.
 
     Raises:
         ShapeError: extents that differ.
@@ -52,7 +52,7 @@ def inner(a: ArrayLike, b: ArrayLike, /) -> Any:
 
 
 def vdot(a: ArrayLike, b: ArrayLike, /) -> Any:
-    """The sum of conj(a) b over all elements, both flattened.
+    """Sum conj(a) b over all elements, both flattened.
 
     Raises:
         ShapeError: numbers of elements that differ.
@@ -108,7 +108,7 @@ def vecmat(
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Any:
-    """The Kronecker product: a with every element replaced by its product with b.
+    """Compute the Kronecker product: a with every element replaced by its product with b.
 
     >>> kron([1, 10], [1, 2])
     array([ 1,  2, 10, 20])
@@ -126,7 +126,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Any:
 def cross(
     a: ArrayLike, b: ArrayLike, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None
 ) -> Any:  # fmt: skip
-    """The cross product of vectors of three elements along `axisa` and `axisb`, with the result along `axisc`.
+    """Compute the cross product of vectors of three elements along `axisa` and `axisb`, with the result along `axisc`.
 
     Args:
         axis: one axis for all three.

@@ -44,7 +44,7 @@ _WEAK: dict[type, int] = {bool: 0, int: 1, SymDim: 1, float: 2, complex: 3}
 
 
 def promote_dtypes(first: DType, second: DType) -> DType:
-    """The smallest dtype that holds both.
+    """Return the smallest dtype that holds both.
 
     >>> promote_dtypes(DType.I32, DType.F32), promote_dtypes(DType.BF16, DType.F16)
     (DType.F64, DType.F32)
@@ -69,7 +69,7 @@ def promote_dtypes(first: DType, second: DType) -> DType:
 
 
 def result_type(*operands: ArrayLike | DTypeLike) -> DType:
-    """The common dtype of arrays, tensors, dtypes and Python numbers.
+    """Return the common dtype of arrays, tensors, dtypes and Python numbers.
 
     >>> result_type(np.float32(1), 2.0), result_type(np.int8(1), 2), result_type(np.int32(1), 2.0)
     (DType.F32, DType.I8, DType.F64)
@@ -111,7 +111,7 @@ def _dtype_of(operand: Any) -> DType:
 
 
 def convert(x: ArrayLike, dtype: DType) -> Tensor:
-    """x in `dtype`; a Python number must fit.
+    """Convert x to `dtype`; a Python number must fit.
 
     Raises:
         DTypeError: a Python integer outside the range of `dtype`, or NaN, an infinity or a complex number that it lacks.
@@ -128,13 +128,13 @@ def convert(x: ArrayLike, dtype: DType) -> Tensor:
 
 
 def _holds(dtype: DType, number: Any) -> bool:
-    """Whether a narrow integer dtype has a number; NumPy would wrap it."""
+    """Return whether a narrow integer dtype has a number; NumPy would wrap it."""
     limits = ml_dtypes.iinfo(dtype.dtype)
     return type(number) is not complex and limits.min <= number <= limits.max
 
 
 def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
-    """The operands in their common dtype and shape.
+    """Convert the operands to their common dtype and shape.
 
     Raises:
         ShapeError: shapes that do not broadcast.
@@ -155,7 +155,7 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
 
 
 def as_weak(operands: Sequence[Any], converted: list[Any]) -> list[Any]:
-    """The converted operands, weak if all operands are: numbers with weak tensors stay numbers."""
+    """Make the converted operands weak if all operands are: numbers with weak tensors stay numbers."""
     like: Any = None
     for x in operands:
         if not is_weak(x):
@@ -175,10 +175,10 @@ def _promoted_arrays(lhs: Any, rhs: Any) -> list[Tensor]:
 
 
 def promote_number(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any]:
-    """Two operands, with a Python number converted to the other operand's type if that is its dtype.
+    """Convert a Python number to the type of the other operand, if that is the common dtype.
 
     Args:
-        is_inexact: leave numbers with integers as they are, because the result will be inexact.
+        is_inexact: leave numbers beside integers unchanged, because the result will be inexact.
     """
     if type(x2) in _WEAK:
         is_of_x1 = _takes_dtype_of(x2, x1, is_inexact)
@@ -189,7 +189,7 @@ def promote_number(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any
 
 
 def _takes_dtype_of(number: Any, x: ArrayLike, is_inexact: bool) -> bool:
-    """Whether the number takes the dtype of x, a tensor."""
+    """Return whether the number takes the dtype of x, a tensor."""
     spec = getattr(x, "spec", None)
     if spec is None:
         return False
@@ -198,7 +198,7 @@ def _takes_dtype_of(number: Any, x: ArrayLike, is_inexact: bool) -> bool:
 
 
 def inexact_dtype(dtype: DType) -> DType:
-    """The dtype of NumPy's float functions for a dtype: float16 for int8, float64 for int32.
+    """Return the dtype of NumPy's float functions for a dtype: float16 for int8, float64 for int32.
 
     >>> inexact_dtype(DType.I32), inexact_dtype(DType.F32), inexact_dtype(DType.U8)
     (DType.F64, DType.F32, DType.F16)
@@ -209,13 +209,13 @@ def inexact_dtype(dtype: DType) -> DType:
 
 
 def as_inexact(x: ArrayLike) -> Tensor:
-    """A float or complex tensor as it is; an integer or bool one as float64."""
+    """Convert an integer or bool tensor to float64; a float or complex one is unchanged."""
     x = as_operand(x)
     return x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
 
 
 def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
-    """The common broadcast shape; symbolic extents must be equal or meet a 1.
+    """Compute the common broadcast shape; symbolic extents must be equal or meet a 1.
 
     Two extents that cannot be compared yet are assumed equal, and the op on them records
     the guard.
@@ -250,7 +250,7 @@ def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def broadcast_to(array: ArrayLike, shape: Any, subok: bool = False) -> Tensor:
-    """array repeated to `shape`, or to one extent, with trailing axes aligned.
+    """Broadcast array to `shape`, or to one extent, with trailing axes aligned.
 
     Args:
         subok: of NumPy; no effect: there are no subclasses.
@@ -285,7 +285,7 @@ def broadcast_to(array: ArrayLike, shape: Any, subok: bool = False) -> Tensor:
 
 
 def _with_own_extents(x: Tensor, shape: Sequence[Any]) -> tuple[Any, ...]:
-    """The shape, with data-dependent extents replaced by those of x.
+    """Replace data-dependent extents of the shape by those of x.
 
     Raises:
         NonStaticShapeError: x does not have such an extent.
@@ -305,7 +305,7 @@ def _with_own_extents(x: Tensor, shape: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
-    """The arrays repeated to their common shape; `subok` is of NumPy, and has no effect.
+    """Broadcast the arrays to their common shape; `subok` is NumPy's, and has no effect.
 
     Raises:
         ShapeError: shapes that do not broadcast.
@@ -329,7 +329,7 @@ def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
 
 
 def broadcast_like(x: Any, like: Any) -> Any:
-    """x repeated to the shape of `like`; where the data decide an extent, to its bound, and cut to that of `like`.
+    """Broadcast x to the shape of `like`; a data-dependent extent to its bound, cut to that of `like`.
 
     Raises:
         ShapeError: x does not broadcast to that shape. NonStaticShapeError: an extent without a bound.
@@ -349,7 +349,7 @@ def broadcast_like(x: Any, like: Any) -> Any:
 
 
 def _same_up_to_guards(shape: Sequence[Any], wanted: Sequence[Any]) -> bool:
-    """Whether the shapes are equal or may become so: the op on both records the guard itself."""
+    """Return whether the shapes are equal or may become so: the op on both records the guard itself."""
     return len(shape) == len(wanted) and all(
         a == b or (a != 1 and not (is_static(a) and is_static(b)))
         for a, b in zip(shape, wanted, strict=True)

@@ -23,19 +23,19 @@ from tenferro.types import Tensor
 __all__ = ["with_columns", "with_rows"]
 
 NEARLY_ORTHOGONAL = 0.25
-"""The largest squared length of Q^H X, for X with orthonormal columns, from which one more projection makes X orthogonal
-to Q up to rounding: the singular values of X - Q Q^H X are at least sqrt(3/4) then."""
+"""Maximum squared length of Q^H X, for X with orthonormal columns, at which one more projection makes X orthogonal to Q
+up to rounding. The singular values of X - Q Q^H X are then at least sqrt(3/4)."""
 
 
 def with_rows(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
-    """The factors of [A; B]: with [R; B] = P S, they are [Q P1; P2] and S."""
+    """Compute the factors of [A; B]: with [R; B] = P S, they are [Q P1; P2] and S."""
     k = r.shape[-2]
     turned, r = apply(fam.Qr(), concatenate([r, b], axis=-2))
     return concatenate([matmul(q, turned[..., :k, :]), turned[..., k:, :]], axis=-2), r
 
 
 def with_columns(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
-    """The factors of [A, B]: Q keeps its columns, and gets those of the part of B that is orthogonal to them.
+    """Compute the factors of [A, B]: Q keeps its columns, and gets those of the part of B that is orthogonal to them.
 
     It is orthogonalised twice, or by reflections where B is nearly in the span of Q: there the direction of what
     remains is rounding.

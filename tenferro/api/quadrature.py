@@ -1,7 +1,7 @@
 """Integrals over the positive numbers of tensors, by the double exponential formula.
 
-The substitution w = c e^(t - e^-t) makes any integrand that falls like e^-w one that falls doubly exponentially on
-both sides, for which the trapezoidal rule converges exponentially. An integrand without a change of sign loses no
+The substitution w = c e^(t - e^-t) makes an integrand that decays like e^-w decay doubly exponentially on both sides.
+For such integrands the trapezoidal rule converges exponentially. An integrand without a change of sign loses no
 digit, and the derivative of the rule in a parameter is the rule of the derivative.
 
 Source: Takahasi and Mori, Publications of RIMS 9 (1974), 721-741.
@@ -30,12 +30,12 @@ WEIGHTS = (STEPS[1] - STEPS[0]) * NODES * (1 + np.exp(-STEPS))
 
 
 def along_nodes(*operands: Tensor) -> list[Any]:
-    """The operands with a last axis for the nodes."""
+    """Add a last axis for the nodes to the operands."""
     return [expand_dims(x, axis=-1) for x in operands]
 
 
 def integral(integrand: Callable[..., Any], rate: Tensor, *operands: Tensor) -> Any:
-    """The integral of `integrand(w, *operands)` over w > 0.
+    """Integrate `integrand(w, *operands)` over w > 0.
 
     Args:
         rate: the integrand falls about like e^(-rate w); positive, and treated as a constant.

@@ -65,12 +65,12 @@ def _reduced(op: type[Any], name: str, x: Tensor, axis: Axis, keepdims: bool) ->
 
 
 def _kept(result: Tensor, x: Tensor, axes: tuple[int, ...]) -> Any:
-    """The result with extents of 1 for reduced axes."""
+    """Restore the reduced axes of the result, with extent 1."""
     return reshape(result, tuple(1 if i in axes else n for i, n in enumerate(x.shape)))
 
 
 def _masked(x: Tensor, condition: ArrayLike, identity: ArrayLike) -> Any:
-    """x with the elements outside `condition` replaced by the reduction's identity."""
+    """Replace the elements of x outside `condition` by the reduction's identity."""
     return where_else(_truth(condition), x, convert(identity, spec_of(x).dtype))
 
 
@@ -79,7 +79,7 @@ def _truth(condition: ArrayLike) -> Any:
 
 
 def _sum_dtype(dtype: DType) -> DType:
-    """The dtype of a sum: 64 bits for small integers and bools, as in NumPy."""
+    """Return the dtype of a sum: 64 bits for small integers and bools, as in NumPy."""
     if dtype.is_bool or dtype.kind == "i":
         return DType.I64
     return DType.U64 if dtype.kind == "u" else dtype
@@ -90,7 +90,7 @@ def sum(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """The sum over `axis`; bools and integers narrower than 64 bits are summed in 64 bits.
+    """Sum over `axis`; bools and integers narrower than 64 bits are summed in 64 bits.
 
     Args:
         dtype: of the sum; the elements are converted before.
@@ -117,7 +117,7 @@ def prod(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """The product over `axis`; bools and integers narrower than 64 bits are multiplied in 64 bits.
+    """Multiply over `axis`; bools and integers narrower than 64 bits are multiplied in 64 bits.
 
     Arguments and errors are those of `sum`.
 
@@ -153,7 +153,7 @@ def _extreme(
     initial: ArrayLike | None,
     where: ArrayLike,
 ) -> Any:
-    """The extreme of the elements and `initial`, which replaces the elements outside `where`."""
+    """Compute the extreme of the elements and `initial`, which replaces the elements outside `where`."""
     if initial is None:
         if where is not True:
             raise InvalidConfigError(f"{name}: where= needs initial=, as in NumPy")
@@ -173,7 +173,7 @@ def _extreme(
 def max(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """The largest element over `axis`; NaN where there is one.
+    """Compute the largest element over `axis`; NaN where there is one.
 
     Args:
         initial: a number compared with the elements.
@@ -195,7 +195,7 @@ def max(
 def min(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """The smallest element over `axis`; NaN where there is one.
+    """Compute the smallest element over `axis`; NaN where there is one.
 
     Arguments and errors are those of `max`.
 
@@ -218,7 +218,7 @@ def all(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """Whether every element over `axis` is nonzero, of those that `where` includes.
+    """Return whether every element over `axis` is nonzero, of those that `where` includes.
 
     >>> all([[True, False], [True, True]], 1)
     array([False,  True])
@@ -238,7 +238,7 @@ def any(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """Whether some element over `axis` is nonzero, of those that `where` includes.
+    """Return whether some element over `axis` is nonzero, of those that `where` includes.
 
     >>> any([[False, False], [True, False]], 1)
     array([False,  True])
@@ -251,7 +251,7 @@ def any(
 
 @planned
 def count_nonzero(a: ArrayLike, axis: Axis = None, *, keepdims: bool = False) -> Any:
-    """The number of nonzero elements over `axis`, as int64.
+    """Count the nonzero elements over `axis`, as int64.
 
     >>> count_nonzero([[0, 2], [3, 4]], 0)
     array([1, 2])
@@ -264,7 +264,7 @@ def _mean_dtype(dtype: DType) -> DType:
 
 
 def _inexact(name: str, x: Tensor, dtype: DTypeLike | None) -> DType:
-    """The dtype of a mean: `dtype`, which must be float or complex, or that of x."""
+    """Return the dtype of a mean: `dtype`, which must be float or complex, or that of x."""
     dtype = _mean_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype)
     if not dtype.is_inexact:
         raise DTypeError(f"{name}: dtype must be float or complex, got {dtype}")
@@ -276,7 +276,7 @@ def mean(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     *, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """The arithmetic mean over `axis` of the elements that `where` includes; of integers in float64.
+    """Compute the arithmetic mean over `axis` of the elements that `where` includes; of integers in float64.
 
     Raises:
         DTypeError: a `dtype` that is neither float nor complex.
@@ -295,7 +295,7 @@ def mean(
 
 
 def _count(x: Tensor, axis: Axis, like: Tensor, where: ArrayLike = True) -> Any:
-    """The number of elements reduced over, in the dtype and shape of `like`, the result."""
+    """Count the elements reduced over, in the dtype and shape of `like`, the result."""
     if where is not True:
         is_included = broadcast_to(_truth(where), x.shape)
         number = convert(is_included, spec_of(like).dtype)
@@ -314,7 +314,7 @@ def var(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """The mean squared distance from the mean over `axis`, divided by N - `correction`.
+    """Compute the mean squared distance from the mean over `axis`, divided by N - `correction`.
 
     Args:
         dtype: the dtype of the computation.
@@ -336,7 +336,7 @@ def _variance(
     name: str, a: ArrayLike, axis: Axis, dtype: DTypeLike | None, out: None, ddof: ArrayLike, keepdims: bool, where: ArrayLike, centre: Any,
     correction: ArrayLike,
 ) -> tuple[Any, DType]:  # fmt: skip
-    """The variance before it is rounded, and its dtype."""
+    """Compute the variance before it is rounded, and its dtype."""
     refuse(name, "out", out)
     if ddof != 0 and correction != 0:
         raise InvalidConfigError(f"{name}: ddof and correction are one thing; give one of them")
@@ -363,7 +363,7 @@ def std(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """The square root of `var`, with its arguments and errors. The derivative is 0 where it is 0.
+    """Compute the square root of `var`, with its arguments and errors. The derivative is 0 where it is 0.
 
     >>> std([1.0, 2.0, 3.0], correction=1)
     array(1.)
@@ -373,7 +373,7 @@ def std(
 
 
 def root(total: Tensor) -> Any:
-    """The square root of a sum of squares, with derivative 0 at 0: the least subgradient of a norm.
+    """Compute the square root of a sum of squares, with derivative 0 at 0: the least subgradient of a norm.
 
     The square root's derivative is infinite there, and times 0 it is NaN.
     """
@@ -396,7 +396,7 @@ def _scan(
 
 
 def _only_axis(name: str, x: Tensor, axis: int | None) -> int:
-    """The axis; for None, the only axis of a vector."""
+    """Return the axis; for None, the only axis of a vector."""
     if axis is None and len(x.shape) != 1:
         raise ShapeError(f"{name}: give axis= for {spec_of(x)}, whose rank is not 1")
     return 0 if axis is None else axis
@@ -406,7 +406,7 @@ def _only_axis(name: str, x: Tensor, axis: int | None) -> int:
 def cumulative_sum(
     x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None, include_initial: bool = False
 ) -> Any:  # fmt: skip
-    """Inclusive sums along `axis`.
+    """Compute inclusive sums along `axis`.
 
     Args:
         axis: may be omitted for vectors.
@@ -428,7 +428,7 @@ def cumulative_sum(
 def cumulative_prod(
     x: ArrayLike, /, *, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None, include_initial: bool = False
 ) -> Any:  # fmt: skip
-    """Inclusive products along `axis`; arguments and errors as of `cumulative_sum`.
+    """Compute inclusive products along `axis`; arguments and errors as of `cumulative_sum`.
 
     >>> cumulative_prod([1, 2, 3])
     array([1, 2, 6])
@@ -443,7 +443,7 @@ def cumulative_prod(
 def cumsum(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Inclusive sums along `axis`; of the flattened a for None, as in NumPy.
+    """Compute inclusive sums along `axis`; of the flattened a for None, as in NumPy.
 
     >>> cumsum([[1, 2], [3, 4]]), cumsum([[1, 2], [3, 4]], 0)
     (array([ 1,  3,  6, 10]), array([[1, 2],
@@ -458,7 +458,7 @@ def cumsum(
 def cumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Inclusive products along `axis`; of the flattened a for None, as in NumPy.
+    """Compute inclusive products along `axis`; of the flattened a for None, as in NumPy.
 
     >>> cumprod([[1, 2], [3, 4]])
     array([ 1,  2,  6, 24])
@@ -469,7 +469,7 @@ def cumprod(
 
 
 def running_max(a: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """The largest element up to each one along `axis`: NumPy's `np.maximum.accumulate`.
+    """Compute the largest element up to each one along `axis`: NumPy's `np.maximum.accumulate`.
 
     >>> running_max([3, 1, 4])
     array([3, 3, 4])
@@ -480,7 +480,7 @@ def running_max(a: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None) -> 
 
 
 def running_min(a: ArrayLike, axis: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """The smallest element up to each one along `axis`: NumPy's `np.minimum.accumulate`.
+    """Compute the smallest element up to each one along `axis`: NumPy's `np.minimum.accumulate`.
 
     >>> running_min([3, 1, 4])
     array([3, 1, 1])
@@ -497,7 +497,7 @@ def diff(
     prepend: ArrayLike | None = None,
     append: ArrayLike | None = None,
 ) -> Any:
-    """Differences of neighbours along `axis`, n times in succession; empty if there are too few elements.
+    """Compute differences of neighbours along `axis`, n times in succession; empty if there are too few elements.
 
     Args:
         prepend, append: elements to join before and after a along `axis`; a number is joined once.

@@ -64,7 +64,7 @@ def _arg_reduced(op: type[Any], name: str, x: ArrayLike, axis: int | None, keepd
 def argmax(
     a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
 ) -> Any:
-    """The index of the first largest element, as int64; a NaN counts as largest.
+    """Find the index of the first largest element, as int64; a NaN counts as largest.
 
     Raises:
         AxisError: an axis outside the rank.
@@ -79,7 +79,7 @@ def argmax(
 def argmin(
     a: ArrayLike, axis: int | None = None, out: None = None, *, keepdims: bool = False
 ) -> Any:
-    """The index of the first smallest element, as int64; a NaN counts as smallest.
+    """Find the index of the first smallest element, as int64; a NaN counts as smallest.
 
     Raises:
         AxisError: an axis outside the rank.
@@ -127,7 +127,7 @@ def argsort(
     a: ArrayLike, axis: int | None = -1, kind: str | None = None, order: Any = None, *, stable: bool | None = True,
     descending: bool = False,
 ) -> Any:  # fmt: skip
-    """The indices that sort a along `axis`, as int64; equal elements keep their order.
+    """Find the indices that sort a along `axis`, as int64; equal elements keep their order.
 
     Arguments and errors are those of `sort`.
 
@@ -202,7 +202,7 @@ def partition(
 def argpartition(
     a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect", order: None = None
 ) -> Any:  # fmt: skip
-    """The indices that partition a along `axis`, as int64: those that sort it.
+    """Find the indices that partition a along `axis`, as int64: those that sort it.
 
     Arguments and errors are those of `partition`.
 
@@ -226,13 +226,13 @@ def _check_places(
 
 
 def _indices_along(x: Tensor, axis: int) -> Any:
-    """Each element's index along `axis`."""
+    """Return each element's index along `axis`."""
     count = Iota(x.shape, axis, DType.I64)
     return apply_one(count, like=x)
 
 
 def top_k(x: ArrayLike, k: int, /, axis: int = -1) -> tuple[Any, Any]:
-    """The k largest elements along `axis` in descending order, and their indices as int64."""
+    """Find the k largest elements along `axis` in descending order, and their indices as int64."""
     x = as_operand(x)
     axis = normalize_axis("top_k", axis, len(x.shape))
     values, indices = apply(ops.TopK(k), moveaxis(x, axis, -1))
@@ -242,7 +242,7 @@ def top_k(x: ArrayLike, k: int, /, axis: int = -1) -> tuple[Any, Any]:
 def searchsorted(
     a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None
 ) -> Any:
-    """The insertion index of each element of v into the ascending vector a, as int64.
+    """Find the insertion index of each element of v into the ascending vector a, as int64.
 
     Args:
         side: "left" for before equal elements, "right" for after them.
@@ -278,7 +278,7 @@ FEW = 32
 
 
 def _is_before(element: Tensor, value: Tensor, side: str) -> Any:
-    """Whether an element of the vector sorts before the value: NaN sorts last."""
+    """Return whether an element of the vector sorts before the value: NaN sorts last."""
     before = greater(value, element) if side == "left" else greater_equal(value, element)
     if not spec_of(value).dtype.is_inexact:
         return before
@@ -287,7 +287,7 @@ def _is_before(element: Tensor, value: Tensor, side: str) -> Any:
 
 
 def _bisected(vector: Tensor, values: Tensor, side: str) -> Any:
-    """The number of elements before each value, bit by bit from the highest."""
+    """Count the elements before each value, bit by bit from the highest."""
     extent = vector.shape[0]
     count = full_like(values, 0, dtype=DType.I64)
     for bit in reversed(range(extent.bit_length())):

@@ -1,6 +1,6 @@
 """Reductions of the rows of a tensor by segments.
 
-Source: `jax.ops.segment_sum` and its sisters.
+Source: `jax.ops.segment_sum`, `segment_prod`, `segment_max` and `segment_min`.
 """
 
 from __future__ import annotations

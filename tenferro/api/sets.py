@@ -84,7 +84,7 @@ class UniqueInverseResult(NamedTuple):
 def nonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: int | Sequence[int] | None = None
 ) -> tuple[Any, ...]:
-    """The indices of a's nonzero elements, one int64 vector for each axis, in row-major order.
+    """Find the indices of a's nonzero elements, one int64 vector for each axis, in row-major order.
 
     Args:
         size: the number of indices: the first ones, or padded; needed in a trace.
@@ -133,7 +133,7 @@ def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None)
 
 
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
-    """The row-major indices of a's nonzero elements, as int64; see `nonzero`.
+    """Find the row-major indices of a's nonzero elements, as int64; see `nonzero`.
 
     >>> flatnonzero(np.array([[0, 3], [5, 0]]))
     array([1, 2])
@@ -142,7 +142,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
-    """The indices of a's nonzero elements, one row for each, as int64; see `nonzero`.
+    """Find the indices of a's nonzero elements, one row for each, as int64; see `nonzero`.
 
     >>> argwhere(np.array([[0, 3], [5, 0]]))
     array([[0, 1],
@@ -155,7 +155,7 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = 
 
 
 def unique_all(x: ArrayLike) -> UniqueAllResult:
-    """The distinct elements of x, with indices and counts. A NaN is distinct from every other.
+    """Find the distinct elements of x, with indices and counts. A NaN is distinct from every other.
 
     Raises:
         DataDependentShapeError: x belongs to a trace.
@@ -172,7 +172,7 @@ def unique_all(x: ArrayLike) -> UniqueAllResult:
 def _distinct(
     rows: Tensor, axis: int | None, equal_nan: bool, advice: str
 ) -> tuple[Any, Any, Any, Any]:
-    """The distinct elements of a vector, or rows for an axis of 0, with first indices, inverse and counts."""
+    """Find the distinct elements of a vector, or rows for an axis of 0, with first indices, inverse and counts."""
     array = elements(rows, "unique", advice)
     _, *found = np.unique(array, True, True, True, axis=axis, equal_nan=equal_nan)
     first, inverse, counts = (beside(rows, np.asarray(part).astype(np.int64)) for part in found)
@@ -180,19 +180,19 @@ def _distinct(
 
 
 def unique_counts(x: ArrayLike) -> UniqueCountsResult:
-    """The distinct elements of x and their counts; see `unique_all`."""
+    """Find the distinct elements of x and their counts; see `unique_all`."""
     distinct = unique_all(x)
     return UniqueCountsResult(distinct.values, distinct.counts)
 
 
 def unique_inverse(x: ArrayLike) -> UniqueInverseResult:
-    """The distinct elements of x, and the index of each element's value among them; see `unique_all`."""
+    """Find the distinct elements of x, and the index of each element's value among them; see `unique_all`."""
     distinct = unique_all(x)
     return UniqueInverseResult(distinct.values, distinct.inverse_indices)
 
 
 def unique_values(x: ArrayLike) -> Any:
-    """The distinct elements of x in ascending order; see `unique_all`."""
+    """Find the distinct elements of x in ascending order; see `unique_all`."""
     return unique_all(x).values
 
 
@@ -239,7 +239,7 @@ def unique(
 def _first_distinct(
     rows: Tensor, size: int, fill_value: Any, equal_nan: bool
 ) -> tuple[Any, Any, Any, Any]:
-    """The first `size` distinct rows, their first indices, the number of each row's value, and the counts."""
+    """Find the first `size` distinct rows, their first indices, the number of each row's value, and the counts."""
     if size < 0:
         raise InvalidConfigError(f"unique: size is at least 0, got {size}")
     extent = rows.shape[0]
@@ -268,7 +268,7 @@ def _first_distinct(
 
 
 def _as_sets(name: str, ar1: ArrayLike, ar2: ArrayLike) -> tuple[Any, Any]:
-    """Both operands as vectors of one dtype whose elements are known."""
+    """Convert both operands to vectors of one dtype, and require that their elements are known."""
     x1, x2 = ravel(ar1), ravel(ar2)
     dtype = result_type(x1, x2)
     x1, x2 = convert(x1, dtype), convert(x2, dtype)
@@ -357,7 +357,7 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any
 
 
 def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Any:
-    """Each element of a `repeats` times along `axis`; a flattened first for an axis of None.
+    """Repeat each element of a `repeats` times along `axis`; a is flattened first for an axis of None.
 
     Args:
         repeats: one number, or a vector with one for each index along `axis`.
@@ -403,7 +403,7 @@ def isin(
     *,
     kind: str | None = None,
 ) -> Any:
-    """Whether each element of `element` equals some element of `test_elements`; NaN equals none.
+    """Return whether each element of `element` equals some element of `test_elements`; NaN equals none.
 
     Args:
         assume_unique, kind: NumPy's hints; no effect.

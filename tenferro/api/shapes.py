@@ -19,7 +19,7 @@ __all__ = ["iscomplexobj", "isrealobj", "isscalar", "iterable", "ndim", "shape",
 
 
 def shape(a: ArrayLike) -> tuple[Any, ...]:
-    """The extents: numbers, in a trace also symbols.
+    """Return the extents: numbers, in a trace also symbols.
 
     >>> shape([[1, 2]])
     (1, 2)
@@ -28,7 +28,7 @@ def shape(a: ArrayLike) -> tuple[Any, ...]:
 
 
 def ndim(a: ArrayLike) -> int:
-    """The number of axes.
+    """Return the number of axes.
 
     >>> ndim([[1, 2]])
     2
@@ -37,7 +37,7 @@ def ndim(a: ArrayLike) -> int:
 
 
 def size(a: ArrayLike, axis: Axis = None) -> Any:
-    """The number of elements, or the extent of one axis, or the product of several.
+    """Return the number of elements, or the extent of one axis, or the product of several.
 
     >>> size([[1, 2]]), size([[1, 2]], 0)
     (2, 1)
@@ -49,7 +49,7 @@ def size(a: ArrayLike, axis: Axis = None) -> Any:
 
 
 def iscomplexobj(x: ArrayLike) -> bool:
-    """Whether the dtype is complex.
+    """Return whether the dtype is complex.
 
     >>> iscomplexobj([1j]), iscomplexobj(1.0)
     (True, False)
@@ -58,7 +58,7 @@ def iscomplexobj(x: ArrayLike) -> bool:
 
 
 def isrealobj(x: ArrayLike) -> bool:
-    """Whether the dtype is not complex.
+    """Return whether the dtype is not complex.
 
     >>> isrealobj([1j]), isrealobj(1.0)
     (False, True)
@@ -67,7 +67,7 @@ def isrealobj(x: ArrayLike) -> bool:
 
 
 def isscalar(element: ArrayLike) -> bool:
-    """Whether it is a number, a string or a NumPy scalar; arrays and tensors, also of rank 0, are not.
+    """Return whether it is a number, a string or a NumPy scalar; arrays and tensors, also of rank 0, are not.
 
     >>> isscalar(1.0), isscalar([1.0])
     (True, False)

@@ -96,7 +96,7 @@ class SparseDerivative:
         return self._cover.rows
 
     def __call__(self, *args: Any) -> Any:
-        """The derivative at these arguments.
+        """Compute the derivative at these arguments.
 
         Raises:
             ShapeError, DTypeError: arguments of other types than those of the pattern.
@@ -140,10 +140,10 @@ def sparse_jacobian(
 ) -> SparseDerivative:
     """Find the sparsity of the Jacobian of `fn`, and return the function that computes it.
 
-    Element (i, j) of a call's result is dy_i / dx_j. The pattern is that of every value of the arguments: it is exact
-    for what moves, reduces and multiplies elements, also in loops whose counters are known, and a union of all cases
-    where data decide, as at an index that is an argument. Columns, or rows, without a common nonzero are computed by
-    one product, and all products by one program.
+    Element (i, j) of a call's result is dy_i / dx_j. The pattern covers every value of the arguments. It is exact for
+    ops that move, reduce and multiply elements, also in loops with known counters. Where data decide, as at an index
+    that is an argument, it is the union of all cases. Columns, or rows, without a common nonzero are computed by one
+    product, and all products by one program.
 
     Args:
         args: arguments of `fn`, or `TensorSpec`s of them; their values do not matter. Arrays that `fn` captures are
@@ -244,7 +244,7 @@ def _require_choice(name: str, mode: str, modes: Sequence[str]) -> None:
 
 
 def _csr(matrix: Any) -> Any:
-    """A boolean CSR array in canonical form."""
+    """Build a boolean CSR array in canonical form."""
     result: Any = scipy_sparse.csr_array(matrix)
     result = result.astype(bool)
     result.eliminate_zeros()
@@ -292,11 +292,11 @@ class _Flat:
         self.rows = sum([spec.size for spec in self.results])
 
     def _of_all(self, leaves: Sequence[Any]) -> list[Any]:
-        """The leaves of the result."""
+        """Compute the leaves of the result."""
         return flatten(self.fn(*unflatten(self.tree, leaves)))[0]
 
     def _of_active(self, leaves: Sequence[Any]) -> Callable[..., list[Any]]:
-        """The function of the active leaves, the others being these."""
+        """Return the function of the active leaves, with the others fixed."""
 
         def function(*active: Any) -> list[Any]:
             everything = list(leaves)
@@ -318,7 +318,7 @@ class _Flat:
     # ---- pattern -----------------------------------------------------------------------------------
 
     def pattern(self) -> tuple[Any, bool]:
-        """The pattern; and whether it was found in reverse, because there is no forward derivative."""
+        """Find the pattern, and whether it was found in reverse, because there is no forward derivative."""
         try:
             tangent = compile(self._push, self.specs, self.active_specs)
         except ADRuleUnsupportedError as error:
@@ -330,7 +330,7 @@ class _Flat:
         return _csr(_pattern_of(tangent, len(self.specs), self.columns, self.rows)), False
 
     def checked_pattern(self, pattern: Any) -> Any:
-        """A pattern that the caller gives."""
+        """Check a pattern that the caller gives."""
         result = _csr(pattern)
         if result.shape != (self.rows, self.columns):
             raise ShapeError(
@@ -341,7 +341,7 @@ class _Flat:
     # ---- nonzeros ----------------------------------------------------------------------------------
 
     def derivative(self, pattern: Any, cover: Cover) -> SparseDerivative:
-        """The reusable function."""
+        """Build the reusable function."""
         forward = _seeds(cover.columns, cover.forward, self.active_specs)
         reverse = _seeds(cover.rows, cover.reverse, self.results)
 
@@ -381,7 +381,7 @@ def _require_real(name: str, what: str, spec: TensorSpec) -> None:
 
 
 def _pattern_of(program: GraphProgram, data: int, columns: int, rows: int) -> Any:
-    """The pattern of a linear program: outputs by the inputs after the first `data` ones."""
+    """Find the pattern of a linear program: outputs by the inputs after the first `data` ones."""
     specs = program.input_specs[data:]
     starts = np.cumsum([0, *[spec.size for spec in specs]])
     patterns = [
@@ -407,7 +407,7 @@ def _pattern_of(program: GraphProgram, data: int, columns: int, rows: int) -> An
 def _seeds(
     colors: np.ndarray[Any, Any] | None, count: int, specs: Sequence[TensorSpec]
 ) -> list[Callable[[], Any]] | None:
-    """Functions that write, per leaf, the sums of the unit tensors of each colour; None without colours."""
+    """Build functions that write, per leaf, the sums of the unit tensors of each colour; None without colours."""
     if colors is None or not count:
         return None
     seeds: list[Callable[[], Any]] = []

@@ -25,14 +25,14 @@ def _one_or_all(results: list[Any]) -> Any:
 
 
 def _with_axes(x: ArrayLike, rank: int) -> Any:
-    """x with new leading axes, up to a rank."""
+    """Add leading axes to x, up to a rank."""
     x = as_operand(x)
     missing = rank - len(x.shape)
     return expand_dims(x, tuple(range(missing))) if missing > 0 else x
 
 
 def atleast_1d(*arys: ArrayLike) -> Any:
-    """Each array with at least one axis; a tuple for several arrays.
+    """Expand each array to at least one axis; a tuple for several arrays.
 
     >>> atleast_1d(2), atleast_1d(1, [2, 3])
     (array([2]), (array([1]), array([2, 3])))
@@ -41,7 +41,7 @@ def atleast_1d(*arys: ArrayLike) -> Any:
 
 
 def atleast_2d(*arys: ArrayLike) -> Any:
-    """Each array with at least two axes, vectors as rows; a tuple for several arrays.
+    """Expand each array to at least two axes, vectors as rows; a tuple for several arrays.
 
     >>> atleast_2d([1, 2])
     array([[1, 2]])
@@ -50,7 +50,7 @@ def atleast_2d(*arys: ArrayLike) -> Any:
 
 
 def atleast_3d(*arys: ArrayLike) -> Any:
-    """Each array with at least three axes: vectors along the second, matrices on the first two.
+    """Expand each array to at least three axes: vectors along the second, matrices on the first two.
 
     >>> atleast_3d([1, 2]).shape
     (1, 2, 1)
@@ -65,7 +65,7 @@ def atleast_3d(*arys: ArrayLike) -> Any:
 def vstack(
     tup: Sequence[Any], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
 ) -> Any:
-    """The arrays joined along the first axis, vectors as rows.
+    """Join the arrays along the first axis, vectors as rows.
 
     Arguments and errors are those of `concat`.
 
@@ -79,7 +79,7 @@ def vstack(
 def hstack(
     tup: Sequence[Any], *, dtype: DTypeLike | None = None, casting: str = "same_kind"
 ) -> Any:
-    """The arrays joined along the second axis, vectors along their only one.
+    """Join the arrays along the second axis, vectors along their only one.
 
     Arguments and errors are those of `concat`.
 
@@ -93,7 +93,7 @@ def hstack(
 
 
 def dstack(tup: Sequence[Any]) -> Any:
-    """The arrays joined along a third axis.
+    """Join the arrays along a third axis.
 
     >>> dstack(([1, 2], [3, 4]))
     array([[[1, 3],
@@ -103,7 +103,7 @@ def dstack(tup: Sequence[Any]) -> Any:
 
 
 def column_stack(tup: Sequence[Any]) -> Any:
-    """The arrays joined along the second axis, vectors as columns.
+    """Join the arrays along the second axis, vectors as columns.
 
     >>> column_stack(([1, 2], [3, 4]))
     array([[1, 3],
@@ -158,7 +158,7 @@ class _Joined:
 
 
 def _as_part(entry: Any) -> Any:
-    """A tensor, or a Python number; a slice is a range, or evenly spaced for an imaginary step."""
+    """Convert an entry to a tensor, or a Python number; a slice is a range, or evenly spaced for an imaginary step."""
     if isinstance(entry, slice):
         start, step = entry.start or 0, 1 if entry.step is None else entry.step
         if isinstance(step, complex):
@@ -168,7 +168,7 @@ def _as_part(entry: Any) -> Any:
 
 
 def _placed(x: Tensor, rank: int, insertion: int) -> Any:
-    """x with axes of extent 1, and its own axes from `insertion` on among `rank`."""
+    """Reshape x to axes of extent 1, and its own axes from `insertion` on among `rank`."""
     missing = rank - len(x.shape)
     if missing <= 0:
         return x

@@ -51,7 +51,7 @@ __all__ = [
 
 
 def normalize_argnums(name: str, argnums: int | Sequence[int], args: Any) -> tuple[int, ...]:
-    """The positions in `argnums`, counted from the front.
+    """Count the positions in `argnums` from the front.
 
     Raises:
         InvalidConfigError: a position that is not an integer, is named twice, or has no argument.
@@ -75,7 +75,7 @@ def normalize_argnums(name: str, argnums: int | Sequence[int], args: Any) -> tup
 
 
 def checked_leaves(name: str, tree: PyTree, what: str) -> tuple[list[Any], TreeDef, list[str]]:
-    """Leaves that can be differentiated with respect to, their structure, and their names.
+    """Return leaves that can be differentiated with respect to, their structure, and their names.
 
     Raises:
         DTypeError: a leaf that is not a tensor, or an integer or bool one, by name.
@@ -99,7 +99,7 @@ def checked_leaves(name: str, tree: PyTree, what: str) -> tuple[list[Any], TreeD
 
 
 def _as_float(leaf: PyTree) -> str:
-    """Advice for an integer or bool argument."""
+    """Advise on an integer or bool argument."""
     if isinstance(leaf, int):
         return f"write {float(leaf)}"
     return "write x.astype(float)" if isinstance(leaf, np.ndarray) else "convert it by astype"
@@ -254,24 +254,24 @@ class Stage:
     # ---- values ------------------------------------------------------------------------------
 
     def value(self, handle: int) -> Value:
-        """A value of the graph, in the algebra of rules."""
+        """Return a value of the graph, in the algebra of rules."""
         return Value(self.emitter, handle)
 
     def or_zeros(self, values: Sequence[int | None], like: Sequence[int]) -> list[int]:
-        """The values, with zeros of the shape and dtype of another value in place of None."""
+        """Replace None by zeros of the shape and dtype of another value."""
         return [
             zeros(self.value(model)).handle if value is None else value
             for value, model in zip(values, like, strict=True)
         ]
 
     def tensors(self, values: Sequence[int]) -> list[TracedTensor]:
-        """Values as tensors of the trace."""
+        """Wrap values as tensors of the trace."""
         return [TracedTensor(self.builder, value) for value in values]
 
     def leaves_like(
         self, trees: PyTree, like: Sequence[int], treedef: TreeDef, what: str
     ) -> list[Any]:
-        """The leaves of tangents or cotangents, which must match the values `like`.
+        """Return the leaves of tangents or cotangents, which must match the values `like`.
 
         Raises:
             ArityError, ShapeError, DTypeError: by the difference.
@@ -296,7 +296,7 @@ class Stage:
     # ---- running -----------------------------------------------------------------------------
 
     def key(self, *more: Any) -> Any:
-        """Equal for calls with the same derivative program, arrays aside; None if they cannot be compared."""
+        """Return a key that calls with the same derivative program share, arrays aside; None if there is none."""
         graph = self.graph
         ops: list[Any] = [i.op for i in graph.instructions]
         if graph.marked:
@@ -340,23 +340,24 @@ class Stage:
         return list(self.execute(self.context.program(key, program), *arrays))
 
     def execute(self, program: GraphProgram, *arrays: Any) -> Any:
-        """The results of a program on the executor of this transform."""
+        """Run a program on the executor of this transform."""
         return (self.executor or native_executor()).run(program, *arrays)
 
     def noted_by(self, extra: Sequence[Any]) -> Any:
-        """The runtime of tracked eager tensors among the operands, if the graph has marks, which a program
-        would lose; None otherwise.
+        """Return the runtime of tracked eager tensors among the operands, if the graph has marks; otherwise None.
+
+        A program would lose the marks.
         """
         arrays = [*self.leaves, *[array for _, array in self._captured()], *extra]
         return noting_runtime(self.graph, arrays)
 
     def _captured(self) -> list[tuple[int, Any]]:
-        """Captured arrays, with the values that stand for them."""
+        """Return captured arrays, with the values that stand for them."""
         builder = self.builder
         return list(builder.arguments.values()) if isinstance(builder, ArgumentBuilder) else []
 
     def filled(self, tree: PyTree, values: Sequence[Any]) -> Any:
-        """A tree with its tensors of the trace replaced by values, in order."""
+        """Replace a tree's tensors of the trace by values, in order."""
         leaves, treedef = flatten(tree)
         results = iter(values)
         return unflatten(
@@ -365,12 +366,12 @@ class Stage:
         )
 
     def aux_values(self) -> list[int]:
-        """The values of the tensors in aux."""
+        """Return the values of the tensors in aux."""
         leaves = flatten(self.aux)[0]
         return [leaf.value for leaf in leaves if isinstance(leaf, TracedTensor)]
 
     def by_argument(self, values: Sequence[Any]) -> Any:
-        """One tree per argument differentiated with respect to; the tree itself for a single number."""
+        """Arrange one tree per argument differentiated with respect to; the tree itself for a single number."""
         remaining = iter(values)
         trees = tuple(
             unflatten(treedef, [next(remaining) for _ in leaves])
@@ -380,8 +381,9 @@ class Stage:
 
 
 def noting_runtime(graph: Graph, arrays: Sequence[Any]) -> Any:
-    """The runtime of the tracked eager tensors among these, if the graph has marks, which a program would
-    lose; None otherwise.
+    """Return the runtime of the tracked eager tensors among these, if the graph has marks; otherwise None.
+
+    A program would lose the marks.
     """
     if not graph.marked:
         return None
@@ -391,14 +393,14 @@ def noting_runtime(graph: Graph, arrays: Sequence[Any]) -> Any:
 def noted_run(
     runtime: Any, graph: Graph, arguments: Mapping[int, Any], outputs: Sequence[int]
 ) -> list[Any]:
-    """The outputs of this graph, recorded by the runtime as one operation with its marks."""
+    """Run the graph in the runtime, recorded as one operation with its marks."""
     part, frontier = Subprogram.since(graph, 0, graph.after_effects(outputs))
     operands = [arguments[value] for value in frontier]
     return list(runtime.noted(part, operands))
 
 
 def _fits(spec: TensorSpec, wanted: TensorSpec) -> bool:
-    """Whether two types are equal; a data-dependent extent fits every extent."""
+    """Return whether two types are equal; a data-dependent extent fits every extent."""
     return spec == wanted or (
         spec.dtype is wanted.dtype
         and spec.rank == wanted.rank

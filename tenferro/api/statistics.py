@@ -81,7 +81,7 @@ __all__ = [
 
 
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Any:
-    """The difference of the largest and the smallest element over `axis`.
+    """Compute the difference of the largest and the smallest element over `axis`.
 
     >>> ptp([[1, 5], [3, 4]], 1)
     array([4, 1])
@@ -92,7 +92,7 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
 
 
 def _ordered(name: str, a: ArrayLike, axis: Axis) -> tuple[Any, int, tuple[Any, ...]]:
-    """The elements over `axis` in ascending order along a last axis, their number, and the shape with 1 for `axis`.
+    """Sort the elements over `axis` along a last axis; also return their number, and the shape with 1 for `axis`.
 
     Raises:
         NonStaticShapeError: the number of elements is unknown.
@@ -129,7 +129,7 @@ def _mean_of_two(low: Tensor, high: Tensor) -> Any:
 def median(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:  # fmt: skip
-    """The middle element over `axis` in ascending order, or the mean of the middle two; NaN where there is one.
+    """Compute the middle element over `axis` in ascending order, or the mean of the middle two; NaN where there is one.
 
     The derivative goes to the elements in the middle; of equal ones, to the first.
 
@@ -190,19 +190,19 @@ _PLACES: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({
 
 
 def _averaged(position: Tensor) -> Any:
-    """The next position; for an integral one, half a position more."""
+    """Return the next position; for an integral one, half a position more."""
     return where(equal(position, floor(position)), add(position, 0.5), ceil(position))
 
 
 def _closest(position: Tensor) -> Any:
-    """The next position, or the same if it is odd from 0, and so even from 1."""
+    """Return the next position, or the same if it is odd from 0, and so even from 1."""
     below = floor(position)
     is_odd = logical_and(equal(position, below), equal(remainder(below, 2.0), 1.0))
     return where(is_odd, below, add(below, 1.0))
 
 
 def _place(method: str, q: Tensor, count: Any) -> Any:
-    """The position of the quantile among `count` sorted elements, from 0, with a fraction; the count is a float."""
+    """Compute the position of the quantile among `count` sorted elements, from 0; both are floats."""
     if method in _PLOTTING:
         alpha, beta = _PLOTTING[method]
         position = add(multiply(q, count), add(alpha, multiply(q, 1.0 - alpha - beta)))
@@ -217,7 +217,7 @@ def quantile(
     a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
-    """Quantiles over `axis` at fractions q, interpolated linearly between neighbours by default.
+    """Compute quantiles over `axis` at fractions q, interpolated linearly between neighbours by default.
 
     The axes of q come first in the result. NaN where a has a NaN. Differentiable in a, and in q.
 
@@ -283,7 +283,7 @@ def nanpercentile(
 def _nan_quantile(
     name: str, a: ArrayLike, q: ArrayLike, axis: Axis, out: None, method: str, keepdims: bool, weights: None
 ) -> Any:  # fmt: skip
-    """Quantiles of the numbers among the elements over `axis`: NaN are last in ascending order."""
+    """Compute quantiles of the numbers among the elements over `axis`: NaN are last in ascending order."""
     refuse(name, "weights", weights)
     ordered, fractions, keepdims_shape = _quantile_operands(name, a, q, axis, out, method)
     dtype, rest = spec_of(fractions).dtype, ordered.shape[:-1]
@@ -302,7 +302,7 @@ def _nan_quantile(
 def _quantile_operands(
     name: str, a: ArrayLike, q: ArrayLike, axis: Axis, out: None, method: str
 ) -> tuple[Any, Any, tuple[Any, ...]]:
-    """The ordered elements, the fractions in the dtype of the result, and the shape with 1 for `axis`."""
+    """Return the ordered elements, the fractions in the dtype of the result, and the shape with 1 for `axis`."""
     refuse(name, "out", out)
     if method not in _PLOTTING and method not in _PLACES:
         methods = ", ".join(f'"{one}"' for one in (*_PLOTTING, *_PLACES))
@@ -355,7 +355,7 @@ def _weighted_quantile(
     weights: ArrayLike,
     keepdims_shape: tuple[Any, ...] | None,
 ) -> Any:
-    """The first elements in ascending order with a share of at least q of all weights up to them."""
+    """Find the first elements in ascending order with a share of at least q of all weights up to them."""
     x, w = as_operand(a), as_operand(weights)
     x = x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
     axes = normalize_axes(name, axis, len(x.shape))
@@ -392,7 +392,7 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """The sum of a times its weights over `axis`, divided by the sum of the weights; the mean without weights.
+    """Divide the sum of a times its weights over `axis` by the sum of the weights; the mean without weights.
 
     Args:
         weights: of a's shape, or of the extents of `axis`.
@@ -421,7 +421,7 @@ def average(
 
 
 def _beside(x: Tensor, weights: Tensor, axis: Axis) -> Any:
-    """The weights with the axes of x, of extent 1 except for `axis`."""
+    """Expand the weights to the axes of x, of extent 1 except for `axis`."""
     if tuple(weights.shape) == tuple(x.shape):
         return weights
     listed = () if axis is None else axis if isinstance(axis, tuple | list) else (axis,)
@@ -439,7 +439,7 @@ def cov(
     m: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, bias: bool = False, ddof: int | None = None,
     fweights: ArrayLike | None = None, aweights: ArrayLike | None = None, *, dtype: DTypeLike | None = None,
 ) -> Any:  # fmt: skip
-    """The covariance matrix of variables, each a row of m: E (x_i - E x_i) conj(x_j - E x_j); of one, a scalar.
+    """Compute the covariance matrix of variables, each a row of m: E (x_i - E x_i) conj(x_j - E x_j); of one, a scalar.
 
     Args:
         y: more variables.
@@ -481,7 +481,7 @@ def cov(
 
 
 def _variables(m: ArrayLike, rowvar: bool, dtype: DTypeLike | None) -> Any:
-    """The variables as rows."""
+    """Arrange the variables as rows."""
     x = as_operand(m)
     if len(x.shape) > 2:
         raise ShapeError(f"cov: takes two axes at most, got {spec_of(x)}")
@@ -494,7 +494,7 @@ def _variables(m: ArrayLike, rowvar: bool, dtype: DTypeLike | None) -> Any:
 def _weights(
     fweights: ArrayLike | None, aweights: ArrayLike | None, freedom: int
 ) -> tuple[Any, Any]:
-    """The weight of each observation, and the divisor of the sum of products."""
+    """Compute the weight of each observation, and the divisor of the sum of products."""
     f = None if fweights is None else convert(as_operand(fweights), DType.F64)
     a = None if aweights is None else convert(as_operand(aweights), DType.F64)
     w: Any = a if f is None else f if a is None else multiply(f, a)
@@ -510,7 +510,7 @@ def _weights(
 def corrcoef(
     x: ArrayLike, y: ArrayLike | None = None, rowvar: bool = True, *, dtype: DTypeLike | None = None
 ) -> Any:
-    """The correlation coefficients: the covariances c_ij / sqrt(c_ii c_jj); real and imaginary parts are in [-1, 1].
+    """Compute the correlation coefficients c_ij / sqrt(c_ii c_jj); real and imaginary parts are in [-1, 1].
 
     Arguments and errors are those of `cov`.
 
@@ -533,7 +533,7 @@ def corrcoef(
 
 
 def _numbers(a: ArrayLike, replacement: float) -> tuple[Any, Any]:
-    """The elements with NaN replaced, and whether each is a number."""
+    """Replace NaN, and return whether each element is a number."""
     x = as_operand(a)
     is_number = logical_not(isnan(x))
     if not spec_of(x).dtype.is_inexact:
@@ -545,7 +545,7 @@ def nansum(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """The sum over `axis` of the elements that are not NaN; arguments as of `sum`.
+    """Sum the elements over `axis` that are not NaN; arguments as of `sum`.
 
     >>> nansum([1.0, np.nan])
     array(1.)
@@ -558,7 +558,7 @@ def nanprod(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     initial: ArrayLike | None = None, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """The product over `axis` of the elements that are not NaN; arguments as of `prod`.
+    """Multiply the elements over `axis` that are not NaN; arguments as of `prod`.
 
     >>> nanprod([2.0, np.nan])
     array(2.)
@@ -575,7 +575,7 @@ def nanmean(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     *, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """The mean over `axis` of the elements that are not NaN; NaN of none. Arguments as of `mean`.
+    """Compute the mean over `axis` of the elements that are not NaN; NaN of none. Arguments as of `mean`.
 
     >>> nanmean([1.0, np.nan, 3.0])
     array(2.)
@@ -645,7 +645,7 @@ def _nan_extreme(
 def nanmax(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """The largest element over `axis` that is not NaN; NaN where all are. Arguments as of `max`.
+    """Compute the largest element over `axis` that is not NaN; NaN where all are. Arguments as of `max`.
 
     >>> nanmax([1.0, np.nan])
     array(1.)
@@ -656,7 +656,7 @@ def nanmax(
 def nanmin(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """The smallest element over `axis` that is not NaN; NaN where all are. Arguments as of `min`.
+    """Compute the smallest element over `axis` that is not NaN; NaN where all are. Arguments as of `min`.
 
     >>> nanmin([1.0, np.nan])
     array(1.)
@@ -734,7 +734,7 @@ def nancumprod(
 def bincount(
     x: Any, /, weights: ArrayLike | None = None, minlength: int = 0, *, length: int | None = None
 ) -> Any:
-    """The number of occurrences of each integer from 0 in x, or the sum of their weights.
+    """Count the occurrences of each integer from 0 in x, or sum their weights.
 
     Args:
         weights: one for each element; the counts are then sums of weights, and differentiable.
@@ -773,7 +773,7 @@ def bincount(
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
-    """The index of each element's bin: i where bins[i - 1] <= x < bins[i], as int64.
+    """Find the index of each element's bin: i where bins[i - 1] <= x < bins[i], as int64.
 
     Args:
         bins: ascending, or descending if they are known: then i where bins[i - 1] > x >= bins[i].
@@ -803,7 +803,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
 def histogram_bin_edges(
     a: ArrayLike, bins: int | ArrayLike = 10, range: Sequence[Any] | None = None, weights: None = None
 ) -> Any:  # fmt: skip
-    """The bin edges of `histogram`, in ascending order.
+    """Compute the bin edges of `histogram`, in ascending order.
 
     Args:
         bins: the number of bins of equal width, or the edges themselves.
@@ -842,7 +842,7 @@ def histogram(
     a: ArrayLike, bins: int | ArrayLike = 10, range: Sequence[Any] | None = None, density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """The number of elements of a in each bin, the last of which includes its end, and the bin edges.
+    """Count the elements of a in each bin, the last of which includes its end; also return the bin edges.
 
     Arguments and errors are those of `histogram_bin_edges`.
 
@@ -872,7 +872,7 @@ def histogram(
 
 
 def _bins(x: Tensor, edges: Tensor) -> Any:
-    """The bin of each element, the last of which includes its end; the number of bins for elements outside."""
+    """Find the bin of each element, the last of which includes its end; the number of bins for elements outside."""
     count = edges.shape[0] - 1
     places = subtract(searchsorted(edges, x, "right"), 1)
     places = where(equal(x, edges[-1]), count - 1, places)

@@ -59,16 +59,16 @@ class TracedTensor(Operators):
         return self  # because it is a value
 
     def __tenferro_stop__(self) -> TracedTensor:
-        """This tensor as a constant to differentiation."""
+        """Return this tensor as a constant to differentiation."""
         graph = self.builder.graph
         return TracedTensor(self.builder, graph.add(StopGradient((0,)), (self.value,))[0])
 
     def lift(self, value: ArrayLike) -> TracedTensor:
-        """An array as a constant of this tensor's graph."""
+        """Lift an array into this tensor's graph, as a constant."""
         return TracedTensor(self.builder, value_in(self.builder, value))
 
     def __tenferro_number__(self, value: Any) -> TracedTensor:
-        """A Python number in this tensor's dtype and shape."""
+        """Convert a Python number to this tensor's dtype and shape."""
         number = self.lift(convert(value, self.spec.dtype))
         return cast("TracedTensor", broadcast_like(number, self))
 
@@ -106,7 +106,7 @@ class TracedTensor(Operators):
         )
 
     def __tenferro_elements__(self, asked: str, hint: str) -> NoReturn:
-        """An error: the shape of a result depends on the elements, which are unknown."""
+        """Raise an error: the shape of a result depends on the elements, which are unknown."""
         raise DataDependentShapeError(
             f"{asked} needs the elements of {self.spec}, which are not known while tracing; {hint}"
         )
@@ -151,12 +151,12 @@ class TracedTensor(Operators):
         )
 
     def copy(self, order: str = "C") -> TracedTensor:
-        """This tensor: it is a value."""
+        """Return this tensor: it is a value."""
         refuse("copy", "order", order)
         return self
 
     def item(self, *index: SupportsIndex) -> NoReturn:
-        """An error: a traced tensor has no elements yet."""
+        """Raise an error: a traced tensor has no elements yet."""
         self._refuse("item()", "keep it a tensor")
 
     tolist = item
@@ -216,23 +216,23 @@ class WeakTensor(TracedTensor):
         return outputs
 
     def __tenferro_strong__(self) -> TracedTensor:
-        """A tensor with this dtype that is not weak."""
+        """Return a tensor with this dtype that is not weak."""
         return TracedTensor(self.builder, self.value)
 
     def __tenferro_weak__(self, number: TracedTensor | np.ndarray) -> TracedTensor:
-        """A constant of this dtype, as weak as this tensor."""
+        """Return a constant of this dtype, as weak as this tensor."""
         constant = number if isinstance(number, TracedTensor) else self.lift(number)
         return WeakTensor(constant.builder, constant.value, self.uses)
 
     def __tenferro_number__(self, value: Any) -> TracedTensor:
-        """A Python number in an operation with this tensor, as weak as it."""
+        """Convert a Python number in an operation with this tensor, as weak as it."""
         return self.__tenferro_weak__(super().__tenferro_number__(value))
 
 
 def append(
     builder: GraphBuilder, op: StdTensorOp, operands: Sequence[Any]
 ) -> tuple[TracedTensor, ...]:
-    """The outputs of an op on tensors of this trace and on arrays, appended to its graph."""
+    """Append an op on tensors of this trace and on arrays to its graph, and return the outputs."""
     values: list[int] = []
     for operand in operands:
         is_ours = type(operand) is TracedTensor and operand.builder is builder
@@ -244,11 +244,11 @@ def append(
 
 
 tracing: Callable[[GraphBuilder], AbstractContextManager[None]] = partial(under_way, append=append)
-"""Make this builder's trace the current one while the body runs."""
+"""Context manager that makes this builder's trace the current one."""
 
 
 def value_in(builder: GraphBuilder, operand: Any) -> int:
-    """The value of a tensor of this trace, or of an array lifted into it."""
+    """Return the value of a tensor of this trace, or of an array lifted into it."""
     if isinstance(operand, TracedTensor):
         if operand.builder.graph is not builder.graph:
             if isinstance(builder, BodyBuilder):

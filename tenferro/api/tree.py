@@ -70,7 +70,7 @@ _NOTHING = object()
 
 
 def flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
-    """The leaves in order, and the structure without them.
+    """Return the leaves in order, and the structure without them.
 
     Args:
         is_leaf: a predicate of subtrees that count as leaves.
@@ -83,7 +83,7 @@ def flatten(tree: PyTree, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree with this structure and these leaves.
+    """Build the tree with this structure and these leaves.
 
     Raises:
         ArityError: another number of leaves than the structure has.
@@ -95,7 +95,7 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
 
 
 def leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
-    """The leaves in order.
+    """Return the leaves in order.
 
     >>> leaves({"w": [1, 2], "b": 3})
     [3, 1, 2]
@@ -104,12 +104,12 @@ def leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
 
 
 def structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeDef:
-    """The structure without leaves: equal for trees of one kind, with `num_leaves` and a hash."""
+    """Return the structure without leaves: equal for trees of one kind, with `num_leaves` and a hash."""
     return flatten(tree, is_leaf)[1]
 
 
 def map(f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None) -> Any:
-    """The tree of the results of f for each leaf and the corresponding subtrees of the further trees.
+    """Apply f to each leaf and the corresponding subtrees of the further trees, and return the tree of the results.
 
     Raises:
         ArityError: a further tree that does not begin with the structure of the first.
@@ -123,7 +123,7 @@ def map(f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = No
 
 
 def _beneath(name: str, treedef: TreeDef, tree: Any, position: int) -> list[Any]:
-    """The subtrees at the leaves of the structure.
+    """Return the subtrees at the leaves of the structure.
 
     Raises:
         ArityError: the tree has another structure above them.
@@ -140,7 +140,7 @@ def _beneath(name: str, treedef: TreeDef, tree: Any, position: int) -> list[Any]
 
 
 def all(tree: PyTree, *, is_leaf: IsLeaf = None) -> bool:
-    """Whether every leaf is true.
+    """Return whether every leaf is true.
 
     >>> all([True, {"a": True}]), all((True, False)), all(None)
     (True, False, True)
@@ -154,7 +154,7 @@ def reduce(
     initializer: Any = _NOTHING,
     is_leaf: IsLeaf = None,
 ) -> Any:
-    """The leaves combined one by one, from the left.
+    """Combine the leaves one by one, from the left.
 
     Raises:
         ArityError: no leaves, and no initializer.
@@ -173,7 +173,7 @@ def reduce(
 def transpose(
     outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree_to_transpose: PyTree
 ) -> Any:
-    """A tree of trees, with the inner structure outside.
+    """Transpose a tree of trees: the inner structure moves outside.
 
     Args:
         inner_treedef: by default the structure of the first inner tree.
@@ -196,7 +196,7 @@ def transpose(
 def flatten_with_path(
     tree: PyTree, is_leaf: IsLeaf = None
 ) -> tuple[list[tuple[KeyPath, Any]], TreeDef]:
-    """Each leaf with its path, and the structure.
+    """Return each leaf with its path, and the structure.
 
     >>> [(keystr(path), leaf) for path, leaf in flatten_with_path({"w": [1, 2]})[0]]
     [("['w'][0]", 1), ("['w'][1]", 2)]
@@ -206,7 +206,7 @@ def flatten_with_path(
 
 
 def leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[KeyPath, Any]]:
-    """Each leaf with its path."""
+    """Return each leaf with its path."""
     return flatten_with_path(tree, is_leaf)[0]
 
 
@@ -228,7 +228,7 @@ def map_with_path(
 
 
 def ravel(tree: PyTree) -> tuple[Any, Callable[[Any], Any]]:
-    """All elements as one vector, and the inverse function.
+    """Join all elements in one vector, and return the inverse function too.
 
     Shapes:  leaves of any shapes -> [n], leaf after leaf in C order
     Dtypes:  the promoted dtype of the leaves, which the inverse converts back
@@ -308,7 +308,7 @@ def register_pytree_node_class(cls: Any) -> Any:
 
 
 def static(**kwargs: Any) -> Any:
-    """A dataclass field that is compared and hashed, and holds no leaves.
+    """Declare a dataclass field that is compared and hashed, and holds no leaves.
 
     Args:
         kwargs: those of `dataclasses.field`.

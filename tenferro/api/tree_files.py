@@ -89,7 +89,7 @@ def save(
 
 
 def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bool = True) -> Any:
-    """The tree in a safetensors file, which need not be trusted. Memory holds each array once.
+    """Read the tree in a safetensors file, which need not be trusted. Memory holds each array once.
 
     Args:
         like: a tree of arrays or specs with the structure, shapes and dtypes that the file must have.
@@ -122,7 +122,7 @@ def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bo
 
 
 def load_metadata(path: str | os.PathLike[str]) -> dict[str, str]:
-    """The metadata of a safetensors file.
+    """Read the metadata of a safetensors file.
 
     Raises:
         ImportError, FileNotFoundError, PermissionError, InvalidConfigError: as for `load`.
@@ -141,7 +141,7 @@ def _library() -> Any:
 
 
 def _header(arrays: Mapping[str, Any], texts: Mapping[str, str]) -> bytes:
-    """The bytes before the elements: a length of eight bytes, and JSON of that length."""
+    """Encode the bytes before the elements: a length of eight bytes, and JSON of that length."""
     dtypes = {dtype: name for name, dtype in DTYPES.items()}
     header: dict[str, Any] = {"__metadata__": texts} if texts else {}
     end = 0
@@ -165,7 +165,7 @@ def _names(treedef: TreeDef) -> list[str]:
 
 
 def _array(name: str, leaf: Any) -> Any:
-    """A leaf in the form of the format: in C order, and of one of its dtypes."""
+    """Convert a leaf to the form of the format: in C order, and of one of its dtypes."""
     if name == "__metadata__":
         raise InvalidConfigError("tree.save: no leaf can have the name '__metadata__'")
     try:
@@ -182,7 +182,7 @@ def _array(name: str, leaf: Any) -> Any:
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str, Any]]]:
-    """A file at the first byte of its arrays, and its header, checked by the library.
+    """Open a file at the first byte of its arrays; its header is checked by the library.
 
     Raises:
         InvalidConfigError: a file that is not of the format, a folder or a pipe.
@@ -198,7 +198,7 @@ def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str,
 
 
 def _arrays(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The arrays by name, each read into its final memory."""
+    """Read the arrays by name, each into its final memory."""
     with _opened(path) as (file, header):
         first = file.tell()
         names = sorted(header.keys() - {"__metadata__"})

@@ -17,7 +17,7 @@ __all__ = ["dynamic_truncate", "pad_to_match"]
 
 
 def dynamic_truncate(x: ArrayLike, size: ArrayLike, /, *, axis: int = -1) -> Any:
-    """The first `size` elements along an axis, with `size` a tensor of rank 0.
+    """Keep the first `size` elements along an axis, with `size` a tensor of rank 0.
 
     A size that is not an integer is rounded, half away from zero; it is 0 where it is not finite, and at
     most the extent. Linear in `x`; `size` has no derivative.

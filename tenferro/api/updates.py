@@ -71,7 +71,7 @@ class At:
 
 @public_methods
 class IndexedUpdates:
-    """The elements of x at an index, for updates; x itself stays as it is.
+    """The elements of x at an index, for updates; x itself does not change.
 
     Values broadcast to x[index], and promote to x's dtype. If an index repeats an
     element, `add`, `multiply`, `min` and `max` combine all its values, and `set` natively takes the last. Concrete
@@ -250,7 +250,7 @@ def _default_fill(dtype: DType) -> Any:
 def at(x: ArrayLike, /) -> At:
     """`x.at` of an array or a tensor, to be indexed: `at(x)[index].set(values)`.
 
-    NumPy arrays, the results of `zeros` and the like, have no attribute `at`. The array stays as it is.
+    NumPy arrays, the results of `zeros` and the like, have no attribute `at`. The array does not change.
 
     Raises:
         DTypeError: an argument that is not an array.
@@ -267,7 +267,7 @@ def at(x: ArrayLike, /) -> At:
 def _updated(
     x: Any, index: Index, values: ArrayLike, combiner: str, mode: str | None = None
 ) -> Any:
-    """x with the values combined into x[index]; indices outside are dropped if the mode says so."""
+    """Combine the values into x[index]; indices outside are dropped if the mode says so."""
     original = as_operand(x)
     x, entries = expanded(original, index)
     positions = _positions_of(x, entries, is_checked=mode not in ("drop", "fill"))
@@ -365,7 +365,7 @@ def _is_zero(start: Tensor) -> bool:
 
 
 def _vectors(x: ArrayLike, positions: _Positions) -> Any:
-    """The starts of all windows, as index vectors along a last axis."""
+    """Return the starts of all windows, as index vectors along a last axis."""
     wide: list[Any] = []
     for start in positions.starts.values():
         if isinstance(start, DimExpr):

@@ -124,7 +124,7 @@ class _Mapped:
         self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
 
     def __reduce__(self) -> Any:
-        """The function and the options, or its global name: programs are traced again where it is loaded.
+        """Pickle the function and the options, or the global name: programs are traced again where it is loaded.
 
         Raises:
             InvalidConfigError: a context was passed, which is not pickled.
@@ -148,7 +148,7 @@ class _Mapped:
 
     @property
     def shown(self) -> str:
-        """Its name and the function's."""
+        """The name of the transform and of the function."""
         return f"vmap of {name_of(self._fn)}"
 
     def __repr__(self) -> str:
@@ -282,7 +282,7 @@ class _Mapped:
         )
 
     def cache_stats(self) -> CacheStats:
-        """Counts of hits, misses and entries of the cache of batched programs."""
+        """Count hits, misses and entries of the cache of batched programs."""
         return self._programs.stats()
 
     def cache_clear(self) -> None:
@@ -291,7 +291,7 @@ class _Mapped:
 
 
 def _prefix(name: str, prefix: PyTree, full: PyTree) -> list[Any]:
-    """The axis of each leaf."""
+    """Return the axis of each leaf."""
     prefix = tuple(prefix) if isinstance(prefix, list) else prefix
     try:
         axes = prefix_leaves(prefix, full)

@@ -25,16 +25,16 @@ class DimExpr(Polynomial):
 
     @classmethod
     def input_axis(cls, index: int, axis: int) -> DimExpr:
-        """The extent of axis `axis` of the op's input number `index`."""
+        """Return the extent of axis `axis` of the op's input number `index`."""
         return cls._leaf(InputAxis(index, axis))
 
     def resolve(self, input_shapes: Sequence[Sequence[Any]]) -> Any:
-        """This extent for inputs of the given shapes; entries may be numbers, symbols or bounds."""
+        """Evaluate this extent for inputs of the given shapes; entries may be numbers, symbols or bounds."""
         return self.substitute(lambda leaf: input_shapes[leaf.input][leaf.axis])
 
 
 def resolve_shape(shape: Sequence[Any], input_shapes: Sequence[Sequence[Any]]) -> tuple[Any, ...]:
-    """A payload's shape with every `DimExpr` resolved against the op's inputs.
+    """Resolve every `DimExpr` of a payload's shape against the op's inputs.
 
     >>> resolve_shape((2, DimExpr.input_axis(0, 0)), [(5,)])
     (2, 5)

@@ -70,7 +70,7 @@ class UpperBound:
         return UNKNOWN
 
     def extremum(self, kind: str, other: Any) -> Extent:
-        """The smaller ("min") or the larger ("max") of this and another extent.
+        """Return the smaller ("min") or the larger ("max") of this and another extent.
 
         >>> UpperBound(5).extremum("min", 3), UpperBound(5).extremum("max", UNKNOWN)
         (<=3, ?)
@@ -99,7 +99,7 @@ class Unknown:
     __floordiv__ = __rfloordiv__ = _absorb
 
     def extremum(self, kind: str, other: Any) -> Extent:
-        """The smaller ("min") or the larger ("max") of this and another extent."""
+        """Return the smaller ("min") or the larger ("max") of this and another extent."""
         if kind == "max" or other is UNKNOWN:
             return UNKNOWN
         return UpperBound(_bound(other))
@@ -118,7 +118,7 @@ Extent = int | SymDim | UpperBound | Unknown
 
 
 def extent_of(entry: Extent) -> ShapeExtent:
-    """The `ShapeExtent` of an entry of a shape.
+    """Return the `ShapeExtent` of an entry of a shape.
 
     >>> extent_of(3), extent_of(UpperBound(3))
     (Exact(dim=3), <=3)
@@ -127,7 +127,7 @@ def extent_of(entry: Extent) -> ShapeExtent:
 
 
 def is_exact(entry: object) -> bool:
-    """Whether the entry may become a shape parameter."""
+    """Return whether the entry may become a shape parameter."""
     return isinstance(entry, int | Polynomial)
 
 

@@ -14,7 +14,7 @@ from tenferro.errors import GuardError, InvalidConfigError
 __all__ = ["RELATIONS", "Guard", "GuardLog", "load_guards", "save_guards"]
 
 MOST_GUARDS = 100_000
-"""In a file."""
+"""Maximum number of guards in a file."""
 
 RELATIONS: Mapping[str, Any] = {
     "==": lambda lhs, rhs: lhs == rhs,
@@ -57,7 +57,7 @@ class Guard:
 
 
 def save_guards(guards: Iterable[Guard]) -> list[Any]:
-    """The guards as JSON values."""
+    """Save the guards as JSON values."""
     return [
         [str(guard.lhs), guard.relation, str(guard.rhs), guard.reason, guard.source]
         for guard in guards
@@ -65,7 +65,7 @@ def save_guards(guards: Iterable[Guard]) -> list[Any]:
 
 
 def load_guards(saved: Sequence[Any]) -> tuple[Guard, ...]:
-    """The guards that `save_guards` saved.
+    """Load the guards that `save_guards` saved.
 
     Raises:
         InvalidConfigError: an unknown relation, sides that are not extents, too many guards.
@@ -120,7 +120,7 @@ class GuardLog:
             self.guards.setdefault(carried, carried)
 
     def meet(self, lhs: Extent, rhs: Extent, reason: str) -> Extent | None:
-        """The common extent if they can agree (with a guard if need be), else None.
+        """Return the common extent if they can agree (with a guard if need be), else None.
 
         >>> log = GuardLog()
         >>> log.meet(3, 3, ""), log.meet(3, 4, "")

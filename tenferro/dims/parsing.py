@@ -75,7 +75,7 @@ copyreg.pickle(SymDim, _reduced)  # because the class is below its parser
 
 
 def _as_python(text: str) -> tuple[str, dict[str, SymDim]]:
-    """The text as a Python expression, and the leaves for its names.
+    """Convert the text to a Python expression, and return the leaves for its names.
 
     Names are numbered, because a symbol may be called `if`.
     """

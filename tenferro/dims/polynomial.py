@@ -104,7 +104,7 @@ class Polynomial:
 
     @classmethod
     def _from_terms(cls, terms: Mapping[Monomial, int]) -> Self | int:
-        """The normal form of these terms; an `int` without atoms."""
+        """Build the normal form of these terms; an `int` without atoms."""
         nonzero = {monomial: value for monomial, value in terms.items() if value}
         if not nonzero:
             return 0
@@ -220,7 +220,7 @@ class Polynomial:
 
     @property
     def sides(self) -> tuple[Self | int, Self | int]:
-        """What is added and what is subtracted: two sums whose difference this is.
+        """Two sums, of the added and of the subtracted terms, whose difference this is.
 
         >>> from tenferro.dims import SymDim
         >>> (SymDim("n") * 2 - SymDim("m") - 3).sides
@@ -233,7 +233,7 @@ class Polynomial:
     # ---- meaning ---------------------------------------------------------------------------
 
     def substitute(self, value_of: Callable[[Any], Any]) -> Any:
-        """This polynomial with each leaf replaced by `value_of(leaf)`; an int when all are ints.
+        """Replace each leaf of this polynomial by `value_of(leaf)`; the result is an int if all values are.
 
         Raises:
             InvalidConfigError: a division by an extent that is zero.
@@ -263,7 +263,7 @@ class Polynomial:
         return total(self.terms)
 
     def leaves(self) -> set[Any]:
-        """The leaves that this value depends on."""
+        """Return the leaves that this value depends on."""
         sides = [side for op in self.operations for side in (op.lhs, op.rhs)]
         leaf_set: set[Any] = set()
         for polynomial in (self, *sides):
@@ -321,13 +321,13 @@ class Polynomial:
 
 
 def cost(lhs: Any, rhs: Any) -> int:
-    """The number of parts that an operation on these two reads."""
+    """Count the parts that an operation on these two reads."""
     terms = [1 if isinstance(side, int) else len(side.terms) for side in (lhs, rhs)]
     return terms[0] * _parts(rhs) + terms[1] * _parts(lhs)
 
 
 def total(summands: Any) -> Any:
-    """The sum of extents, in one pass.
+    """Sum extents in one pass.
 
     >>> from tenferro.dims import SymDim
     >>> total([SymDim("n"), 2, SymDim("n"), -1])
@@ -346,12 +346,12 @@ def total(summands: Any) -> Any:
 
 
 def is_static(dim: object) -> bool:
-    """Whether an extent is a number."""
+    """Return whether an extent is a number."""
     return isinstance(dim, int)
 
 
 def product(dims: Any) -> Any:
-    """The product of extents; 1 for none."""
+    """Multiply extents; 1 for none."""
     total: Any = 1
     for dim in dims:
         total = dim * total
@@ -359,7 +359,7 @@ def product(dims: Any) -> Any:
 
 
 def at_least(lhs: Any, rhs: Any) -> bool | None:
-    """Whether lhs >= rhs for all extents >= 0; None where that depends on their values."""
+    """Return whether lhs >= rhs for all extents >= 0; None if that depends on their values."""
     difference = lhs - rhs
     if isinstance(difference, int):
         return difference >= 0
@@ -409,7 +409,7 @@ def _extremum(kind: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _not_negative(atom: Hashable) -> bool:
-    """Whether an atom cannot be negative: a leaf, or an operation on sides that cannot be."""
+    """Return whether an atom cannot be negative: a leaf, or an operation on sides that cannot be."""
     if not isinstance(atom, Operation):
         return True
     sides = [at_least(side, 0) is True for side in (atom.lhs, atom.rhs)]
@@ -443,7 +443,7 @@ def _depth(side: Any) -> int:
 
 
 def _measured(terms: Mapping[Monomial, int]) -> tuple[int, int]:
-    """Parts and depth of a sum.
+    """Measure the parts and the depth of a sum.
 
     Raises:
         InvalidConfigError: beyond the limits.
@@ -498,7 +498,7 @@ def _operations_below(terms: tuple[tuple[Monomial, int], ...]) -> tuple[Operatio
 
 
 def _printing_order(term: tuple[Monomial, int]) -> tuple[Any, ...]:
-    """The key of terms in printing order: highest degree first, then by name; the constant last."""
+    """Return the key of terms in printing order: highest degree first, then by name; the constant last."""
     monomial, _ = term
     return (-sum(power for _, power in monomial), tuple(str(atom) for atom, _ in monomial))
 

@@ -69,11 +69,11 @@ class SymDim(Polynomial):
 
     @classmethod
     def input_axis(cls, index: int, axis: int) -> SymDim:
-        """The extent of axis `axis` of the program's input number `index`."""
+        """Return the extent of axis `axis` of the program's input number `index`."""
         return cls._leaf(InputAxis(index, axis))
 
     def evaluate(self, bindings: Mapping[Symbol | InputAxis, int]) -> Dim:
-        """This extent with the leaves in `bindings` replaced by numbers.
+        """Replace the leaves in `bindings` by numbers.
 
         >>> (SymDim("n") * 2 + 1).evaluate({Symbol("n"): 3})
         7
@@ -83,7 +83,7 @@ class SymDim(Polynomial):
         )
 
     def as_leaf(self) -> Symbol | InputAxis | None:
-        """The leaf that this extent consists of, if it is a single one; else None."""
+        """Return the leaf that this extent consists of, if it is a single one; else None."""
         if len(self.terms) == 1 and self.terms[0][1] == 1 and len(self.terms[0][0]) == 1:
             ((atom, power),) = self.terms[0][0]
             if power == 1 and isinstance(atom, Symbol | InputAxis):

@@ -20,7 +20,7 @@ __all__ = ["apply", "apply_one"]
 
 
 def apply(op: StdTensorOp, *operands: Any, like: Any = None) -> tuple[Any, ...]:
-    """Every output of `op` on arrays or tensors.
+    """Apply `op` to arrays or tensors, and return every output.
 
     Args:
         like: for an op without operands, a tensor of its trace or runtime; None for arrays.
@@ -44,7 +44,7 @@ def apply(op: StdTensorOp, *operands: Any, like: Any = None) -> tuple[Any, ...]:
 
 
 def apply_one(op: StdTensorOp, *operands: Any, like: Any = None) -> Any:
-    """The only output of `op` on arrays or tensors; see `apply`.
+    """Apply `op` to arrays or tensors, and return its only output; see `apply`.
 
     Raises:
         ArityError: the op has several outputs.

@@ -39,18 +39,18 @@ MOST_AXES = 64
 
 
 def beside(x: Any, value: Any) -> Any:
-    """A tensor as it is; an array as a constant of x's trace, or of x's runtime, or of x if it is a runtime."""
+    """Convert an array to a constant of x's trace or runtime, or of x if it is a runtime; a tensor is unchanged."""
     lift = getattr(x, "lift", None)
     return value if lift is None or is_traced(value) else lift(value)
 
 
 def is_traced(operand: Any) -> bool:
-    """Whether an operand is a tensor of a trace or a runtime, and not an array."""
+    """Return whether an operand is a tensor of a trace or a runtime, and not an array."""
     return hasattr(type(operand), "__tenferro_apply__")
 
 
 def is_weak(operand: Any) -> bool:
-    """Whether an operand is a Python number, or a tensor that stands for one in a trace.
+    """Return whether an operand is a Python number, or a tensor that stands for one in a trace.
 
     Combined with a tensor, it takes the tensor's dtype.
     """
@@ -58,14 +58,14 @@ def is_weak(operand: Any) -> bool:
 
 
 def strong(operand: Any) -> Any:
-    """A weak tensor as one that keeps its dtype; any other operand as it is."""
+    """Convert a weak tensor to one that keeps its dtype; any other operand is unchanged."""
     return (
         operand.__tenferro_strong__() if hasattr(type(operand), "__tenferro_strong__") else operand
     )
 
 
 def as_operand(value: ArrayLike) -> Tensor:
-    """A tensor as it is, sequences with tensors as one tensor, anything else as a NumPy array.
+    """Convert sequences with tensors to one tensor, and anything else to a NumPy array; a tensor is unchanged.
 
     Raises:
         DTypeError: not an array, or an array of a dtype that tenferro lacks.
@@ -94,8 +94,8 @@ def as_operand(value: ArrayLike) -> Tensor:
 
 
 def _in_trace(extent: SymDim) -> Any:
-    """An extent as an int64 scalar of the current trace."""
-    # What is subtracted is counted by itself, because no axis is shorter than 0.
+    """Return an extent as an int64 scalar of the current trace."""
+    # The subtracted terms are counted separately, because no axis is shorter than 0.
     added, subtracted = extent.sides
     if subtracted == 0:
         return _counted(added)
@@ -103,7 +103,7 @@ def _in_trace(extent: SymDim) -> Any:
 
 
 def _counted(extent: Dim) -> Any:
-    """The extent of an axis that is as long, and takes no memory."""
+    """Count the extent of an axis that is as long, and takes no memory."""
     if isinstance(extent, int):
         return np.array(extent, np.int64)
     wide = apply_in_trace(BroadcastInDim((extent,), ()), [np.zeros((), bool)])
@@ -121,7 +121,7 @@ def _what_is_no_number(array: np.ndarray[Any, Any]) -> str:
 
 
 def first_tensor(entries: Any) -> Any:
-    """The first tensor in nested sequences; None without one.
+    """Find the first tensor in nested sequences; None without one.
 
     Raises:
         DTypeError: more sequences inside each other than an array has axes, as where one contains itself.
@@ -143,7 +143,7 @@ def first_tensor(entries: Any) -> Any:
 
 
 def elements(operand: Any, asked: str, hint: str) -> Any:
-    """The elements: an array itself, or an eager tensor's array.
+    """Return the elements: an array itself, or an eager tensor's array.
 
     Raises:
         DataDependentShapeError: a tensor of a trace, which has none yet; it names the request and the advice.
@@ -158,10 +158,10 @@ def spec_of(operand: Any) -> TensorSpec:
 
 
 def copied(x: Any) -> Any:
-    """A copy of an array or eager tensor; a tensor of a trace is a value, and is returned itself."""
+    """Copy an array or eager tensor; a tensor of a trace is a value, and is returned itself."""
     return x.copy() if hasattr(x, "copy") else x
 
 
 def stop_gradient(x: Any) -> Any:
-    """x as a constant to differentiation."""
+    """Return x as a constant to differentiation."""
     return x.__tenferro_stop__() if is_traced(x) else x

@@ -50,7 +50,7 @@ def under_way(
     builder: GraphBuilder,
     append: Callable[[GraphBuilder, StdTensorOp, Sequence[Any]], tuple[Any, ...]],
 ) -> Generator[None]:
-    """While the body runs, `current_builder()` is this builder.
+    """Make this builder the `current_builder()` while the body runs.
 
     Raises:
         UnsupportedError: too many traces and calls are inside each other.
@@ -64,12 +64,12 @@ def under_way(
 
 
 def current_builder() -> GraphBuilder | None:
-    """The builder of this thread's innermost trace, or None outside of traces."""
+    """Return the builder of this thread's innermost trace, or None outside of traces."""
     trace = _CURRENT.get()
     return None if trace is None else trace.builder
 
 
 def apply_in_trace(op: StdTensorOp, operands: Sequence[Any]) -> tuple[Any, ...] | None:
-    """The outputs of an op, appended to this thread's innermost trace; None outside of traces."""
+    """Append an op to this thread's innermost trace, and return its outputs; None outside of traces."""
     trace = _CURRENT.get()
     return None if trace is None else trace.append(trace.builder, op, operands)

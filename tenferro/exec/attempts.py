@@ -40,7 +40,7 @@ class NotCompiledError(UnsupportedError):
 
 
 class CompileFailure(NamedTuple):
-    """One kind of failed attempt: what was attempted, the exception, and the number of times."""
+    """One kind of failed attempt: its subject, the exception, and the number of times."""
 
     attempt: str
     reason: str
@@ -57,7 +57,7 @@ class CompileStats:
 
     Attributes:
         compiled: the number of compiled functions by kind, such as "loop" or "fused group".
-        failures: attempts that raised, with their reasons; what they were for is interpreted.
+        failures: attempts that raised, with their reasons; the steps concerned are interpreted.
     """
 
     compiled: Mapping[str, int]
@@ -129,7 +129,7 @@ class CompileLog:
 
 @contextmanager
 def user_code() -> Generator[None]:
-    """Mark what the body raises as an exception of the user's own code, which attempts let pass."""
+    """Mark exceptions of the body as those of the user's own code, which attempts do not catch."""
     try:
         yield
     except Exception as error:

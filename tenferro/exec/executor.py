@@ -70,7 +70,7 @@ class GraphExecutor:
 
     Args:
         order: memory order of the results: "F" (dense column-major), "C" (dense row-major), or
-            "K", whatever order the kernel produced, without the last copy.
+            "K", the order that the kernel produced, without the last copy.
         threads: how many work at once on large elementwise groups; None takes the machine's cores. Results do
             not depend on it.
         segmented: run programs as generated Python, or one instruction at a time; results are the
@@ -90,7 +90,7 @@ class GraphExecutor:
             TENFERRO_CACHE_DIR, and "" none. It holds native code: see `tenferro.compile_cache.CompileCache`.
         backend: whose kernels and memory; NumPy's by default. Another one's schedules are interpreted.
         memory_bytes: how much memory is kept for the next run: of values in the middle of programs, of scratch,
-            and of results that nobody holds any more.
+            and of results that are no longer referenced.
         runtimes: of extension families, beside those that come with the package.
 
     Results never share memory with an argument, a constant, or each other.
@@ -147,7 +147,7 @@ class GraphExecutor:
         transposer = partial(getattr, self.compiler, "transposer") if self.compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
         resources = Resources(self.workers, self.memory, as_array, transposer, log)
-        # For runtimes of extensions, which find the executor as the owner of their caches.
+        # Set for runtimes of extensions, which find the executor as the owner of their caches.
         self.row_major = Dense("C", resources)
         self.binder = Binder(
             extensions=self.extensions,
@@ -276,7 +276,7 @@ class GraphExecutor:
     def _is_layout_known(
         self, program: GraphProgram, shapes: tuple[Any, ...], axes: tuple[Axes | None, ...]
     ) -> bool:
-        """Return whether a program is planned for arguments of this layout, as it is for the first ones that arrive."""
+        """Return whether a program is planned for this layout, as for the first layouts that it is called with."""
         layouts = self._layouts.get((program.identity, shapes), set)
         if len(layouts) < MAX_LAYOUTS:
             layouts.add(axes)
@@ -300,7 +300,7 @@ class GraphExecutor:
         """Run one op on arrays outside any program, and return its results.
 
         Raises:
-            ArityError, ShapeError, DTypeError: what the op's card refuses.
+            ArityError, ShapeError, DTypeError: operands that the op's card refuses.
             UnsupportedError: an op that the backend has no kernel for, an extension without a runtime.
             BackendFailureError: the kernel failed.
         """

@@ -20,8 +20,8 @@ def finite_or_raise(
     """Run a step, and return its results.
 
     Raises:
-        NonFiniteError: it made what is not finite of what was. A constant is as it was written, and what loops
-            and choices give is made by steps of their bodies, which are observed themselves.
+        NonFiniteError: it made infinities or NaN of finite operands. Constants are not checked, and loops and
+            conditionals are checked by the steps of their bodies.
     """
     results = call(operands)
     if step.bodies or isinstance(step.op, Constant):

@@ -73,7 +73,7 @@ class Layout(NamedTuple):
         return all([outer == n * inner for (_, outer), (n, inner) in pairwise(long)])
 
     def outline(self, itemsize: int) -> Any:
-        """Return an array of the layout to ask for its strides; its elements are nobody's memory."""
+        """Return an array of the layout to read its strides from; its elements are not memory that may be accessed."""
         strides = [step * itemsize for step in self.strides]
         return np.lib.stride_tricks.as_strided(
             np.empty(1, f"V{itemsize}"), self.shape, strides, writeable=False
@@ -132,7 +132,7 @@ def layout_of(x: Any) -> Layout | None:
 def arranged(x: Any, layout: Layout) -> Any:
     """Return the array, or a copy if it has another layout.
 
-    Along axes of stride 0 the array's elements are equal, whatever its strides.
+    Along axes of stride 0 the array's elements are equal, for any strides of the array.
     """
     if layout_of(x) == layout:
         return x

@@ -1,4 +1,4 @@
-"""Periods: where a long sequence of steps is cut, so that parts of a program that repeats itself read alike."""
+"""Periods: cuts of a long sequence of steps, which make the parts of a repetitive program equal."""
 
 from __future__ import annotations
 

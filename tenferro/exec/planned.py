@@ -1,6 +1,6 @@
-"""Ops of planning: what a schedule has beside standard ops and extensions.
+"""Ops of planning: ops of schedules besides standard ops and extensions.
 
-Each knows its function of arrays, its bodies, and what is printed beside it.
+Each has its function of arrays, its bodies, and its printed remark.
 """
 
 from __future__ import annotations
@@ -301,7 +301,7 @@ class Compiled(AnnotatedOp):
     """A loop, fused group or block as machine code.
 
     Attributes:
-        op: what it computes.
+        op: the compiled op.
         code: the function of arrays. Where LLVM fails it is interpreted, and its remark says so.
     """
 
@@ -398,7 +398,7 @@ class Copies(PlannedOp):
     """Results as the caller wants them: dense in an order, each in memory of its own.
 
     Attributes:
-        order: "F", "C", or "K" for whatever order they have.
+        order: "F", "C", or "K" for the order that they have.
         count: the number of results, which are the first operands; the others are arrays that they may share memory with.
         makers: the steps that made the results, which errors name.
     """

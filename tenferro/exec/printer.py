@@ -1,6 +1,6 @@
 """The printer: a schedule as Python functions, with locals for slots. It decides nothing.
 
-An interpreter's loop costs several times what NumPy's own call does on small arrays. What is printed here has
+An interpreter's loop costs several times what NumPy's own call does on small arrays. The printed source has
 one line per step, with the kernel's function called by name. After the last use of its value a local is reused
 or deleted, so that NumPy can use the memory at once.
 """
@@ -35,7 +35,7 @@ class Text:
     Attributes:
         source: without `def` and name, so that functions that read alike are the same text.
         head: how many lines come before the first step.
-        names: what the source calls.
+        names: the objects that the source names.
         takes, gives: slots.
         drops: slots of values that nothing needs afterwards.
     """
@@ -54,7 +54,7 @@ class Printed:
     """The functions, compiled, to be run one after the other.
 
     Attributes:
-        run: the results, of the leaves; whatever a kernel raises is raised.
+        run: function of the leaves that returns the results; exceptions of kernels pass through.
     """
 
     def __init__(self, program: ExecProgram) -> None:

@@ -37,7 +37,7 @@ class _Spent:
     """Time and memory of one instruction in one run.
 
     Attributes:
-        turns: how often it ran.
+        turns: number of times that it ran.
         new_bytes, moved_bytes, live_bytes: of its last run.
     """
 

@@ -42,7 +42,7 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
     is_eager = hasattr(tensor, "runtime")
     code = bound if marked is None or is_eager else marked
     values = dict(zip(code.input_slots, operands, strict=True))
-    # What has no operand stays an op of the trace, and what is broadcast from it is not made dense.
+    # Ops without operands stay in the trace, and broadcasts of their results are not made dense.
     for _ in applied(code.instructions, values, like=tensor):
         pass
     return program.pack([values[slot] for slot in code.output_slots])

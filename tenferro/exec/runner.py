@@ -16,7 +16,7 @@ __all__ = ["Runner"]
 
 
 class Runner:
-    """Runs a schedule, in whatever state NumPy is.
+    """Runner of a schedule, in any state of NumPy.
 
     Args:
         prints: whether later runs are by printed code; the results are the same.

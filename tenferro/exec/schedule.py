@@ -266,7 +266,7 @@ class ExecProgram:
         numbers: slots of rank 0 whose values are NumPy's scalars, because nothing but ufuncs reads them.
         memory: offsets of large intermediate values.
         axes: for inputs that are not row-major the order of their axes in memory, the slowest first.
-        order: the order of results that the caller asks for.
+        order: the layout of results that the caller requests.
         program: the program that it was bound from, if it was.
     """
 

@@ -1,8 +1,8 @@
 """Operations from other packages: all that their authors need, and all that ours use.
 
-`ExtensionOp` declares an op, `apply` puts it into a program, and its `Family` has the rest: a runtime
-executes it, an `ExtensionAdRule` differentiates it, a lowering takes it to other peers, unless
-`lower_to_standard_ops` does all of that.
+`ExtensionOp` declares an op, and `apply` puts it into a program. Its `Family` has a runtime that executes it, an
+`ExtensionAdRule` that differentiates it, and a lowering for other peers; `lower_to_standard_ops` can replace all
+three.
 
 Source: seeds 000, 001, 003; docs/specification.
 """

@@ -87,7 +87,7 @@ __all__ = [
 
 
 def matmul(x: Value, y: Value) -> Value:
-    """The product of matrices on the last two axes; leading axes are batch axes, equal on both sides."""
+    """Multiply matrices on the last two axes; leading axes are batch axes, equal on both sides."""
     rank = x.rank
     batch = tuple(range(rank - 2))
     return apply_one(DotGeneral((rank - 1,), (rank - 2,), batch, batch), x, y)

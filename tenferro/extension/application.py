@@ -14,7 +14,7 @@ __all__ = ["apply"]
 
 
 def apply(op: ExtensionOp, *inputs: Any, like: Any = None) -> Any:
-    """The output of `op`; a tuple when it has several. It is traced on traced tensors, and runs on arrays.
+    """Apply `op`, and return its output; a tuple if it has several. It is traced on traced tensors, and runs on arrays.
 
     On arrays the family's runtime on the default executor runs it; a missing one is an error.
     In a traced function an op without inputs, or with effects, is traced: it runs with every run of the program.
@@ -39,5 +39,5 @@ def apply(op: ExtensionOp, *inputs: Any, like: Any = None) -> Any:
 
 
 def _is_a_call(op: Extension) -> bool:
-    """Whether running the op while tracing would not do: its outputs do not follow from arrays."""
+    """Return whether running the op while tracing would not do: its outputs do not follow from arrays."""
     return op.has_effects or not op.input_count

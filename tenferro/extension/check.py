@@ -1,8 +1,8 @@
 """`check_extension`: does an operation keep the contract?
 
-Everything is checked against the op's own execution, or against a definition: identity laws, metadata on
-numbers and on symbols, the expansion, derivatives against differences and the adjoint identity, closure
-of the rules, the way through a file, and another executor's results.
+Everything is checked against the op's own execution, or against a definition. The checks cover identity laws,
+metadata on numbers and on symbols, the expansion, and derivatives, by differences and the adjoint identity. They
+also cover closure of the rules, saving and loading, and another executor's results.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ STEP = 1e-6
 
 @dataclass(frozen=True)
 class ExtensionCheck:
-    """One law and its result; `ok` is None where it does not apply.
+    """One law and its result; `ok` is None if it does not apply.
 
     Attributes:
         example: the smallest part of the sample on which the law fails, too.
@@ -214,7 +214,7 @@ class _Bench:
         self.at_start = _process_state()
 
     def tried(self, law: str) -> str:
-        """The finding of a law; an exception is a finding, too."""
+        """Return the finding of a law; an exception is a finding, too."""
         try:
             return getattr(self, LAWS[law])()
         except Exception as error:
@@ -223,7 +223,7 @@ class _Bench:
             return f"{type(error).__name__}: {error}"
 
     def smallest(self, law: str) -> str:
-        """The smallest part of the sample on which `law` fails, though the essential laws hold."""
+        """Find the smallest part of the sample on which `law` fails, though the essential laws hold."""
         bench = self
         for extent in sorted({n for x in self.inputs for n in x.shape}, reverse=True):
             for fewer in (1, 2, extent // 2):
@@ -238,7 +238,7 @@ class _Bench:
         return shown
 
     def cut(self, extent: int, fewer: int) -> _Bench:
-        """The same op on the first elements along every axis of that extent."""
+        """Return the bench of the same op on the first elements along every axis of that extent."""
         inputs = [
             x[tuple(slice(fewer if n == extent else n) for n in x.shape)] for x in self.inputs
         ]
@@ -253,7 +253,7 @@ class _Bench:
         )
 
     def fails(self, law: str) -> bool:
-        """Whether the law fails by itself, with the essential ones satisfied."""
+        """Return whether the law fails by itself, with the essential ones satisfied."""
         if any(self.tried(essential) for essential in ESSENTIAL if essential != law):
             return False
         finding = self.tried(law)
@@ -284,7 +284,7 @@ class _Bench:
         return ""
 
     def payload_names(self) -> list[str]:
-        """The fields of a dataclass that tell its ops apart."""
+        """Return the fields of a dataclass that distinguish its ops."""
         op: Any = self.op
         if not is_dataclass(op) or not hasattr(op, "__dict__"):
             return []
@@ -309,7 +309,7 @@ class _Bench:
     # ---- values ------------------------------------------------------------------------------
 
     def native(self) -> GraphExecutor:
-        """An executor that has the family."""
+        """Create an executor that has the family."""
         executor = GraphExecutor()
         if self.runtime is not None:
             executor.register_runtime(self.runtime)
@@ -318,13 +318,13 @@ class _Bench:
         return executor
 
     def has_runtime(self) -> bool:
-        """Whether the op's family has a runtime, or its expansion stands in."""
+        """Return whether the op's family has a runtime, or its expansion stands in."""
         return getattr(self.op, "from_expansion", False) or (
             self.family is not None and self.family.runtime is not None
         )
 
     def derived(self) -> list[str]:
-        """The roles that the expansion fills in."""
+        """Return the roles that the expansion fills in."""
         if not getattr(self.op, "from_expansion", False):
             return []
         family = self.family or Family(type(self.op))
@@ -340,7 +340,7 @@ class _Bench:
         return lacking
 
     def called(self, executor: GraphExecutor, arrays: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """The runtime's inputs for these arrays, and its outputs, uncopied."""
+        """Call the runtime, and return its inputs for these arrays, and its outputs, uncopied."""
         runtime = executor.extensions.runtime_of(self.carrier)
         inputs = borrowed(runtime, self.op, arrays)
         with np.errstate():
@@ -348,7 +348,7 @@ class _Bench:
         return inputs, outputs_of(self.op.family_id, result, self.op.output_count)
 
     def program(self, used: Sequence[bool] | None = None) -> GraphProgram:
-        """The program of the op alone, with all its outputs or the used ones."""
+        """Build the program of the op alone, with all its outputs or the used ones."""
         graph = Graph()
         values = tuple(graph.add_input(spec) for spec in self.specs)
         outputs = graph.add(self.carrier, values)
@@ -357,7 +357,7 @@ class _Bench:
         )
 
     def execution(self) -> str:
-        # In columns, because these are lent as they are.
+        # Column-major, because such arrays are passed to the runtime without a copy.
         inputs = [np.array(x, order="F") for x in self.inputs]
         executor, program = self.native(), self.program()
         first, second = executor.run(program, *inputs), executor.run(program, *inputs)
@@ -392,7 +392,7 @@ class _Bench:
         return self.held(executor)
 
     def held(self, executor: GraphExecutor) -> str:
-        """The first output that something else refers to; no variable here does."""
+        """Find the first output that something other than a local variable refers to."""
         _, outputs = self.called(executor, self.inputs)
         addresses = [y.ctypes.data if _is_owned(y) else None for y in list(outputs)]
         take_ownership(outputs)
@@ -419,7 +419,7 @@ class _Bench:
         return ""
 
     def history(self) -> str:
-        """The same memory with other numbers in it gives the results of fresh memory with these numbers."""
+        """Check that reused memory with other numbers in it gives the results of fresh memory."""
         if self.carrier.has_effects:
             return _NotApplicable("effects are declared")
         executor, program = self.native(), self.program()
@@ -429,7 +429,7 @@ class _Bench:
             if x.dtype.kind in "fcV":
                 x[...] = np.multiply(x, 0.75, dtype=x.dtype)
         again = executor.run(program, *reused)
-        # Several and all kept, because one may lie where an array of an earlier call lay.
+        # Several, all kept, because one may get the memory of an array of an earlier call.
         copies = [[x.copy(order="F") for x in reused] for _ in range(COPIES)]
         for fresh in copies:
             for index, (a, b) in enumerate(zip(again, executor.run(program, *fresh), strict=True)):
@@ -443,7 +443,7 @@ class _Bench:
         registry = self.native().extensions
         runtime, caches = registry.runtime_of(self.carrier), registry.caches
         inputs = borrowed(runtime, self.op, self.inputs)
-        # What is changed is put back, and a filter that is there already moves to the front.
+        # Changes are undone, and an existing filter moves to the front.
         with np.errstate(), warnings.catch_warnings():
             warnings.simplefilter("default", category=_OfThisCheck)
             before = _process_state()
@@ -502,7 +502,7 @@ class _Bench:
         return self.compare(self.native().run(expanded, *self.inputs), "expansion")
 
     def pruning(self) -> str:
-        """Where the op has a smaller form, this takes its place, here and in the expansion."""
+        """Check that a smaller form of the op gives the same outputs, here and in the expansion."""
         prune = getattr(self.op, "prune_outputs", None)
         if prune is None or self.carrier.has_effects:
             return _NotApplicable("the op has no smaller form")
@@ -525,7 +525,7 @@ class _Bench:
     def compare(
         self, results: Sequence[Any], what: str, expected: Sequence[Any] | None = None
     ) -> str:
-        """The first output that differs from execution's."""
+        """Find the first output that differs from execution's."""
         values = self.native().run(self.program(), *self.inputs) if expected is None else expected
         for index, (a, b) in enumerate(zip(results, values, strict=True)):
             difference = _apart(np.asarray(a), b)
@@ -546,13 +546,13 @@ class _Bench:
         return None
 
     def context(self) -> AdContext:
-        """The context with the rules that are checked."""
+        """Return the context with the rules that are checked."""
         return AdContext() if self.rules is None else AdContext(self.rules)
 
     def derivative(
         self, places: Sequence[int], second: bool = False
     ) -> tuple[GraphProgram, GraphProgram]:
-        """Programs of (inputs, directions) -> tangents, and of (inputs, cotangents) -> cotangents.
+        """Build programs of (inputs, directions) -> tangents, and of (inputs, cotangents) -> cotangents.
 
         Args:
             places: the inputs that have a direction.
@@ -580,12 +580,12 @@ class _Bench:
         return forward, backward
 
     def directions(self, seed: int, like: Sequence[Any]) -> list[Any]:
-        """Random tensors of those types."""
+        """Draw random tensors of those types."""
         generator = direction_generator(seed)
         return [random_direction(generator, x) for x in like]
 
     def active(self) -> list[int]:
-        """The inputs with derivatives."""
+        """Return the inputs with derivatives."""
         return [i for i, spec in enumerate(self.specs) if spec.dtype.is_inexact]
 
     def tangents(self) -> str:
@@ -611,12 +611,12 @@ class _Bench:
         return ""
 
     def pushed(self, places: Sequence[int], v: Sequence[Any]) -> Any:
-        """The tangents of the outputs."""
+        """Compute the tangents of the outputs."""
         forward, _ = self.derivative(places)
         return self.native().run(forward, *self.inputs, *v)
 
     def off_differences(self, places: Sequence[int], v: Sequence[Any], y_dots: Any) -> str:
-        """The first tangent that differs from the difference quotient."""
+        """Find the first tangent that differs from the difference quotient."""
         executor, program = self.native(), self.program()
         sides: list[list[Any]] = []
         for sign in (1, -1):
@@ -632,7 +632,7 @@ class _Bench:
         return ""
 
     def complex_step(self, tangents: Sequence[Any], v: Sequence[Any]) -> str:
-        """Im f(x + i h v) / h, without cancellation."""
+        """Compare tangents with Im f(x + i h v) / h, which has no cancellation."""
         moved: list[Any] = list(self.inputs)
         for i, d in zip(self.active(), v, strict=True):
             if np.iscomplexobj(moved[i]):
@@ -669,7 +669,7 @@ class _Bench:
         return ""
 
     def batches(self) -> str:
-        """Batched inputs: all with a batch axis, and each alone."""
+        """Check batched inputs: all with a batch axis, and each alone."""
         count = len(self.inputs)
         masks = [(True,) * count, *[tuple(i == j for j in range(count)) for i in range(count)]]
         for mask in dict.fromkeys(masks):
@@ -719,7 +719,7 @@ class _Bench:
 
 
 def _is_owned(array: Any) -> bool:
-    """Whether its memory is NumPy's, and not that of another library."""
+    """Return whether its memory is NumPy's, and not that of another library."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array.base is None and bool(array.flags.owndata)
@@ -731,7 +731,7 @@ BATCH_SCALES = (1.0, 0.75, 0.5)
 
 
 def _choices(count: int) -> list[tuple[bool, ...]]:
-    """The choices of some of the outputs; of many outputs, of one and of all but one."""
+    """Return selections of some outputs; if there are many outputs, of one and of all but one."""
     every = range(1, (1 << count) - 1) if count <= 4 else ()
     choices = [tuple([bool(bits >> i & 1) for i in range(count)]) for bits in every]
     if not choices:
@@ -741,7 +741,7 @@ def _choices(count: int) -> list[tuple[bool, ...]]:
 
 
 def _spread(x: Any) -> Any:
-    """The same elements from the last to the first in memory, each followed by a gap."""
+    """Return a view with the same elements, in reversed order in memory with a gap after each."""
     wide = np.zeros(tuple(2 * n for n in x.shape), x.dtype)
     view = wide[tuple(slice(None, None, -2) for _ in x.shape)]
     view[...] = x
@@ -749,7 +749,7 @@ def _spread(x: Any) -> Any:
 
 
 class _OfThisCheck(UserWarning):
-    """A category that nobody else filters."""
+    """Category of warnings without other filters."""
 
 
 LEFT_ALONE_BY_IMPORTS = ("NumPy's print options", "the working directory", "the collector")

@@ -24,7 +24,7 @@ Class = TypeVar("Class", bound=type)
 def extension_family(
     namespace: str, name: str, version: int, **parts: Any
 ) -> Callable[[Class], Class]:
-    """A class decorator that sets `family_id` and `FAMILY_ID` from their parts.
+    """Return a class decorator that sets `family_id` and `FAMILY_ID` from their parts.
 
     Args:
         parts: the parts of the `Family` besides the op, such as `runtime` and `rules`; the class then
@@ -65,10 +65,10 @@ class ExtensionOp:
             `lower_to_standard_ops` where the family lacks them.
         input_count, output_count: constant for any given op.
         aliases: outputs that a runtime may compute in the memory of an input, as {output: input}. The
-            runtime gets that input as a writable copy, because the caller's array stays as it is. The output
+            runtime gets that input as a writable copy, because the caller's array must not change. The output
             may be that array, or a view of it, and is not copied again.
         effects: True when a call does more than compute its outputs from its inputs: it draws, counts, or
-            writes to a file. Equal calls then stay apart, in the order they were written, and run even where
+            writes to a file. Equal calls are then not merged, run in the order they were written, and run even where
             no result needs theirs; no expansion stands for them.
 
     >>> from dataclasses import dataclass
@@ -104,7 +104,7 @@ class ExtensionOp:
         cls._has_default_payload = cls.payload_fields is ExtensionOp.payload_fields
 
     def payload_fields(self) -> dict[str, Any]:
-        """The parameters that distinguish ops of the family, by name.
+        """Return the parameters that distinguish ops of the family, by name.
 
         They decide equality, hash and fingerprint, and are the contents of a file and of a composite's attributes;
         a factory creates the op from them. Those of a dataclass are the fields that its constructor
@@ -132,15 +132,15 @@ class ExtensionOp:
         return {name: getattr(self, name) for name in names}
 
     def payload_hash(self) -> int:
-        """A hash of everything that `payload_eq` compares; no transient state."""
+        """Hash everything that `payload_eq` compares; no transient state."""
         return hash(self._normal_payload())
 
     def payload_eq(self, other: Any) -> bool:
-        """Whether the payloads mean the same; called for ops of one family."""
+        """Return whether the payloads mean the same; called for ops of one family."""
         return type(self) is type(other) and self._normal_payload() == other._normal_payload()
 
     def payload_text(self) -> str:
-        """The payload as text, for fingerprints: equal texts, in any process, mean equal payloads.
+        """Write the payload as text, for fingerprints: equal texts, in any process, mean equal payloads.
 
         Where there is no such text, because `payload_eq` is overridden and `payload_fields` is not, or the
         payload holds objects without names in other processes, the text is unique.
@@ -157,7 +157,7 @@ class ExtensionOp:
         return f"{cls.__qualname__}, {os.urandom(16).hex()}"
 
     def _normal_payload(self) -> Any:
-        """The payload in the form that equality and hash compare.
+        """Return the payload in the form that equality and hash compare.
 
         Raises:
             InvalidConfigError: a value that has no hash.
@@ -181,7 +181,7 @@ class ExtensionOp:
         return form
 
     def infer_output_meta(self, input_dtypes: Sequence[Any], input_shapes: Sequence[Any]) -> Any:
-        """One (dtype, shape) per output.
+        """Infer one (dtype, shape) per output.
 
         Extents are ints, `SymDim`s, and bounds where the data decide; all have arithmetic, and the rule must
         be total over them. Conditions on them are stated by `require`: comparisons of symbols
@@ -190,11 +190,11 @@ class ExtensionOp:
         raise NotImplementedError(f"{type(self).__name__}.infer_output_meta")
 
     def eager_execute(self, inputs: Sequence[Any]) -> Any:
-        """The outputs for NumPy arrays; used where `HostReferenceRuntime` is registered."""
+        """Compute the outputs for NumPy arrays; used where `HostReferenceRuntime` is registered."""
         raise NotImplementedError(f"{type(self).__name__}.eager_execute")
 
     def prune_outputs(self, used: Sequence[bool]) -> ExtensionOp | None:
-        """An op of the same family and inputs that computes only the used outputs, in order; None for no such op.
+        """Return an op of the family that computes only the used outputs, in order, from the same inputs; None by default.
 
         It takes this op's place when a program runs or is lowered, where nothing reads the other outputs. Derivatives
         and files have the op as it was written.
@@ -202,7 +202,7 @@ class ExtensionOp:
         return None
 
     def independent_axes(self, input_shapes: Sequence[Any]) -> int:
-        """The number of leading axes, the same in all operands and outputs, along which slices are independent.
+        """Return the number of leading axes, the same in all operands and outputs, along which slices are independent.
 
         Slice i of each output depends then on slices i of the operands alone. Sparse derivatives use it where the op
         has no expansion, which says more.
@@ -219,7 +219,7 @@ class ExtensionOp:
         input_dtypes: Sequence[Any],
         input_shapes: Sequence[Any],
     ) -> Any:
-        """The same as standard ops, written through `builder.apply_one(op, *inputs)`; None if it cannot be.
+        """Write the op as standard ops, through `builder.apply_one(op, *inputs)`; None if it cannot be.
 
         Raises:
             ExtensionLoweringError: the payload or the metadata make no sense.
@@ -228,7 +228,7 @@ class ExtensionOp:
 
 
 def _undeclared(op: ExtensionOp) -> list[str]:
-    """Names of an op's attributes besides its class's and the fields of a dataclass."""
+    """Return the names of an op's attributes besides its class's and the fields of a dataclass."""
     cls = type(op)
     if "__dataclass_params__" in vars(cls):
         return []

@@ -31,7 +31,7 @@ Inside = Callable[[Any], Any]
 
 
 def payload_of(op: Any, inside: Inside | None = None) -> dict[str, Any]:
-    """The payload of an op by name, each value in the form of `saved_value`.
+    """Return the payload of an op by name, each value in the form of `saved_value`.
 
     Raises:
         UnsupportedError: a value without a plain form; an extension op that does not declare its payload,
@@ -48,10 +48,10 @@ def payload_of(op: Any, inside: Inside | None = None) -> dict[str, Any]:
 
 
 def payload_classes(owner: Any) -> dict[str, type[Any]]:
-    """The enums and dataclasses that payloads may hold, by name: those that the annotations of an op's class
-    name, at any depth, and those in its `payload_classes`, which a factory may have too.
+    """Return the enums and dataclasses that payloads may hold, by name.
 
-    A file names them, and only classes that are listed here are created from it.
+    They are the classes in the annotations of an op's class, at any depth, and in its `payload_classes`, which a
+    factory may have too. A file names them, and only classes that are listed here are created from it.
     """
     classes: dict[str, type[Any]] = {}
     remaining: list[Any] = [owner, *getattr(owner, "payload_classes", ())]
@@ -68,7 +68,7 @@ def payload_classes(owner: Any) -> dict[str, type[Any]]:
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """The types in the annotations of a class; none where they name something local to a function."""
+    """Return the types in the annotations of a class; none if they name something local to a function."""
     try:
         return get_type_hints(cls)
     except NameError:
@@ -89,7 +89,7 @@ def _require_nothing_lost(where: str, record: Any) -> None:
 
 
 def _is_lost(entry: Field[Any]) -> bool:
-    """A field that the constructor wants and the payload does not have."""
+    """Return whether a field is one that the constructor needs and the payload lacks."""
     has_default = entry.default is not MISSING or entry.default_factory is not MISSING
     return entry.init and not entry.compare and not has_default
 
@@ -97,7 +97,7 @@ def _is_lost(entry: Field[Any]) -> bool:
 def saved_value(
     value: Any, op: str, inside: Inside | None = None, classes: Mapping[str, type[Any]] = NO_CLASSES
 ) -> Any:
-    """A value in JSON; one of a type that JSON lacks is an object with one key.
+    """Save a value as JSON; one of a type that JSON lacks is an object with one key.
 
     Args:
         classes: the enums and dataclasses that can be brought back, by name; see `payload_classes`.
@@ -153,7 +153,7 @@ def _saved_entries(
 def _saved_record(
     value: Any, op: str, inside: Inside | None, classes: Mapping[str, type[Any]]
 ) -> Any:
-    """A member of an enum, or a dataclass by its fields.
+    """Save a member of an enum, or a dataclass by its fields.
 
     Raises:
         UnsupportedError: a class that a file could not look up by its name.
@@ -179,7 +179,7 @@ def _saved_record(
 def loaded_value(
     value: Any, inside: Inside | None = None, classes: Mapping[str, type[Any]] = NO_CLASSES
 ) -> Any:
-    """The value that `saved_value` saved; sequences are tuples.
+    """Load the value that `saved_value` saved; sequences are tuples.
 
     Args:
         classes: the enums and dataclasses that may be created, by name; see `payload_classes`.

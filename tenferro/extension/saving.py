@@ -1,8 +1,8 @@
 """`save` and `load`: a program as one file.
 
-The file is a zip of `program.json` and `constants/<n>.npy`, which are not compressed. Nothing in it is executed on reading: ops are
-looked up by name in the vocabulary, extension ops by family id among the registered factories, and
-every op infers its types again. It is written to a temporary file and renamed.
+The file is a zip of `program.json` and `constants/<n>.npy`, which are not compressed. Nothing in it is executed on
+reading. Ops are looked up by name in the vocabulary, and extension ops by family id among the registered factories;
+every op infers its types again. The file is written to a temporary file and renamed.
 
 Source: docs/specification/files.md.
 """
@@ -62,7 +62,7 @@ class MissingExtension(ExtensionOp):
     output_count: int
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
-        """The types it was saved with."""
+        """Return the types it was saved with."""
         return list(self.types)
 
     def eager_execute(self, inputs: Any) -> Any:
@@ -117,7 +117,7 @@ def save(program: GraphProgram, path: Any) -> None:
 
 
 def _saved_steps(program: GraphProgram, constants: list[Any]) -> dict[str, Any]:
-    """The inputs, instructions, outputs and guards of a program or a sub-program."""
+    """Save the inputs, instructions, outputs and guards of a program or a sub-program."""
     instructions: list[dict[str, Any]] = []
     for instruction in program.instructions:
         entry = _saved_op(instruction.op, constants)
@@ -163,7 +163,7 @@ def load(
     limit: int | None = None,
     trusted: bool = False,
 ) -> GraphProgram:
-    """The program in a file that `save` wrote.
+    """Load the program in a file that `save` wrote.
 
     It takes named tuples of any class with the name and the fields of the one that was saved, and returns some of
     classes of its own.
@@ -228,7 +228,7 @@ def _loaded_names(what: str, names: Sequence[Any], count: int) -> list[str]:
 def _loaded_steps(
     document: Mapping[str, Any], archive: Archive, skip: bool, trusted: bool
 ) -> tuple[Graph, list[int], tuple[Guard, ...]]:
-    """The graph, the outputs and the guards of a program or a sub-program."""
+    """Load the graph, the outputs and the guards of a program or a sub-program."""
     graph = Graph()
     graph.trusted = trusted
     values = [graph.add_input(TensorSpec.parse(text)) for text in document["inputs"]]

@@ -186,7 +186,7 @@ class Graph:
         return types
 
     def _inherit_trust(self, op: ControlOp) -> None:
-        """A loop or a choice has the origin of its bodies."""
+        """Give a loop or a conditional the origin of its bodies."""
         self.trusted = self.trusted and all([part.trusted for part in op.parts])
 
     def extend(self, index: int, op: StdTensorOp) -> tuple[int, ...]:

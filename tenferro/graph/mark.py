@@ -47,7 +47,7 @@ class Mark:
 
     @property
     def key(self) -> Any:
-        """The key by which traces of one function share the mark; None where there is none."""
+        """The key by which traces of one function share the mark; None if there is none."""
         return (type(self), self.takes)
 
     def specialize(self, bindings: Any) -> Mark:

@@ -1,7 +1,7 @@
 """`Value`: the facade of a tensor in derivative rules, expansions and algorithms written as text.
 
-An `Emitter` writes the ops. The operators neither broadcast nor promote, except that a Python number takes the
-shape and dtype of the other operand: a float64 literal in a rule would widen a float32 graph.
+An `Emitter` writes the ops. The operators neither broadcast nor promote. Only a Python number takes the shape and
+dtype of the other operand, because a float64 literal in a rule would widen a float32 graph.
 """
 
 from __future__ import annotations
@@ -53,11 +53,11 @@ class Emitter(Protocol):
         ...
 
     def scalar(self, number: Any, dtype: DType) -> Any:
-        """A rank-0 constant."""
+        """Create a rank-0 constant."""
         ...
 
     def witness(self, value: Any) -> Any:
-        """A handle of the same shape with elements."""
+        """Return a handle of the same shape with elements."""
         ...
 
 
@@ -291,10 +291,10 @@ def full(like: Value, number: Any, dtype: DType | None = None) -> Value:
 
 
 def broadcast(x: Value, like: Value, dims: Sequence[int]) -> Value:
-    """x with axis j at dims[j] of the shape of `like`.
+    """Broadcast x to the shape of `like`, with axis j of x at axis dims[j].
 
-    Where the data decide an extent of `like`, x has it, or its bound is filled and cut to the extent that a
-    value of that shape has when the program runs.
+    A data-dependent extent of `like` comes from x, or x is broadcast to its bound and cut to the extent that `like`
+    has when the program runs.
     """
     shape = like.shape
     if all(map(is_exact, shape)):

@@ -73,7 +73,7 @@ __all__ = [
 
 
 def _inexact(x: ArrayLike) -> Any:
-    """x in the float dtype of NumPy's computation."""
+    """Convert x to the float dtype of NumPy's computation."""
     x = as_operand(x)
     return convert(x, inexact_dtype(spec_of(x).dtype))
 
@@ -303,7 +303,7 @@ def sparse_sigmoid(x: ArrayLike) -> Any:
 
 
 def glu(x: Any, axis: int = -1) -> Any:
-    """The first half of x along `axis` times the sigmoid of the second.
+    """Multiply the first half of x along `axis` by the sigmoid of the second.
 
     Raises:
         ShapeError: an odd extent.

@@ -114,7 +114,7 @@ def _require_fit(q: Tensor, k: Any, v: Tensor) -> None:
 
 
 def _of_heads(what: str, x: Tensor, logits: Tensor) -> Any:
-    """A bias or mask, broadcast to the logits."""
+    """Broadcast a bias or mask to the logits."""
     if len(x.shape) > 4:
         raise ShapeError(
             f"nn.dot_product_attention: {what} must have at most 4 axes, got {spec_of(x)}"
@@ -123,7 +123,7 @@ def _of_heads(what: str, x: Tensor, logits: Tensor) -> Any:
 
 
 def _lengths(lengths: Any, batch: Any) -> Any:
-    """Numbers of targets or sources as [batch, 1, 1, 1]."""
+    """Arrange numbers of targets or sources as [batch, 1, 1, 1]."""
     counts = as_operand(lengths)
     if not spec_of(counts).dtype.is_integer or len(counts.shape) != 1:
         raise DTypeError(
@@ -136,7 +136,7 @@ def _lengths(lengths: Any, batch: Any) -> Any:
 def _masks(
     mask: Any, is_causal: bool, lengths: tuple[Any, Any], window: Any, logits: Any
 ) -> list[Any]:
-    """Masks of the sources that each target attends to, one for each option."""
+    """Build masks of the sources that each target attends to, one for each option."""
     masks: list[Any] = []
     batch, _, targets, sources = logits.shape
     if mask is not None:

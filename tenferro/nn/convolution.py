@@ -36,7 +36,7 @@ _FEATURES_SECOND = ("NCW", "NCHW", "NCDHW")
 
 
 def _is_last(name: str, data_format: Any) -> bool:
-    """Whether a layout has features last.
+    """Return whether a layout has features last.
 
     Raises:
         InvalidConfigError: another layout.
@@ -52,7 +52,7 @@ def _is_last(name: str, data_format: Any) -> bool:
 
 
 def _space_of(name: str, x: Any) -> int:
-    """The number of spatial axes.
+    """Return the number of spatial axes.
 
     Raises:
         ShapeError: not one to three.
@@ -67,7 +67,7 @@ def _space_of(name: str, x: Any) -> int:
 
 
 def _per_axis(name: str, what: str, numbers: Any, count: int) -> tuple[int, ...]:
-    """One number for all spatial axes, or one for each, as a tuple."""
+    """Expand one number for all spatial axes, or one for each, to a tuple."""
     if isinstance(numbers, int | np.integer):
         return (int(numbers),) * count
     if not isinstance(numbers, tuple | list) or len(numbers) != count:
@@ -78,7 +78,7 @@ def _per_axis(name: str, what: str, numbers: Any, count: int) -> tuple[int, ...]
 
 
 def _padding(name: str, padding: Any, count: int) -> Any:
-    """A padding by name, or a pair for each spatial axis: from one number, one number per axis, or pairs."""
+    """Return a padding by name, or a pair for each spatial axis: from one number, one number per axis, or pairs."""
     if isinstance(padding, str):
         return padding
     if isinstance(padding, int | np.integer):
@@ -95,7 +95,7 @@ def _padding(name: str, padding: Any, count: int) -> Any:
 
 
 def _axes(count: int, is_last: bool) -> ConvDimensionNumbers:
-    """The axes of a layout."""
+    """Return the axes of a layout."""
     space = range(count)
     if is_last:
         io = (0, count + 1, *(1 + i for i in space))
@@ -115,7 +115,7 @@ def conv(
     data_format: str = "NHWC",
     precision: Any = None,
 ) -> Any:
-    """The convolution (cross-correlation, as in all neural networks) of a batch with a kernel.
+    """Convolve a batch with a kernel (cross-correlation, as in all neural networks).
 
     Args:
         x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
@@ -180,7 +180,7 @@ def conv_transpose(
     data_format: str = "NHWC",
     precision: Any = None,
 ) -> Any:
-    """The transposed convolution: the shapes of `conv` with these strides, padding and dilation, reversed.
+    """Transpose a convolution: the shapes of `conv` with these strides, padding and dilation, reversed.
 
     Args:
         x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
@@ -222,7 +222,7 @@ def conv_transpose(
 
 
 def _transposed_kernel(x: Any, w: Any, groups: int) -> Any:
-    """The kernel [in, out / groups, space..] as [out, in / groups, space..], flipped in space."""
+    """Rearrange the kernel [in, out / groups, space..] as [out, in / groups, space..], flipped in space."""
     if len(w.shape) != len(x.shape) or w.shape[0] != x.shape[1] or w.shape[0] % groups:
         raise ShapeError(
             f"nn.conv_transpose: the kernel must be [in, out / {groups}, space..] for x {spec_of(x)}, "
@@ -276,7 +276,7 @@ def max_pool(
     *,
     data_format: str = "NHWC",
 ) -> Any:
-    """The largest element of each window; derivatives are shared equally among ties.
+    """Compute the largest element of each window; derivatives are shared equally among ties.
 
     Args:
         x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
@@ -305,7 +305,7 @@ def min_pool(
     *,
     data_format: str = "NHWC",
 ) -> Any:
-    """The smallest element of each window; otherwise as `max_pool`.
+    """Compute the smallest element of each window; otherwise as `max_pool`.
 
     >>> import numpy as np
     >>> min_pool(np.array([1.0, 5.0, 2.0, 4.0]).reshape(1, 4, 1), 2)[0, :, 0]
@@ -326,7 +326,7 @@ def avg_pool(
     *,
     data_format: str = "NHWC",
 ) -> Any:
-    """The mean of each window.
+    """Compute the mean of each window.
 
     Args:
         x, window_shape, strides, data_format: as in `max_pool`.

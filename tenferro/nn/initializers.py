@@ -70,7 +70,7 @@ def ones(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = None) -
 
 
 def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
-    """An initializer with every element equal to `value`.
+    """Return an initializer with every element equal to `value`.
 
     >>> constant(3.0)(None, (2,))
     array([3., 3.])
@@ -84,7 +84,7 @@ def constant(value: ArrayLike, dtype: DTypeLike | None = None) -> Initializer:
 
 
 def uniform(scale: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
-    """Uniform numbers from 0 to `scale`.
+    """Return an initializer that draws uniform numbers from 0 to `scale`.
 
     >>> uniform(1.0)(random.key(0), (2,)).shape
     (2,)
@@ -98,7 +98,7 @@ def uniform(scale: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
 
 
 def normal(stddev: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
-    """Normal numbers of mean 0 and standard deviation `stddev`, real or complex.
+    """Return an initializer that draws normal numbers of mean 0 and standard deviation `stddev`, real or complex.
 
     >>> normal(1.0)(random.key(0), (2,)).shape
     (2,)
@@ -114,7 +114,7 @@ def normal(stddev: float = 1e-2, dtype: DTypeLike | None = None) -> Initializer:
 def truncated_normal(
     stddev: float = 1e-2, dtype: DTypeLike | None = None, lower: float = -2.0, upper: float = 2.0
 ) -> Initializer:
-    """Normal numbers of mean 0, truncated to the bounds; `stddev` is the standard deviation without truncation.
+    """Return an initializer of truncated normal numbers of mean 0; `stddev` is the deviation without truncation.
 
     Args:
         lower, upper: bounds, in standard deviations.
@@ -141,7 +141,7 @@ def _size(shape: Sequence[int], axes: Axes) -> int:
 def _fans(
     shape: Sequence[int], in_axis: Axes, out_axis: Axes, batch_axis: Axes
 ) -> tuple[float, float]:
-    """The number of inputs of each output, and the number of outputs of each input."""
+    """Return the number of inputs of each output, and the number of outputs of each input."""
     if len(shape) < 2 and (in_axis, out_axis) == (-2, -1):
         raise ShapeError(
             f"nn.initializers: shape {tuple(shape)} has not an axis of inputs and one of outputs; name them by "
@@ -171,7 +171,7 @@ def variance_scaling(
     batch_axis: Axes = (),
     dtype: DTypeLike | None = None,
 ) -> Initializer:
-    """Numbers of variance scale / n, with n the number of inputs or outputs of a unit, or a mean of both.
+    """Return an initializer of variance scale / n, with n the number of inputs or outputs of a unit, or a mean of both.
 
     Args:
         mode: "fan_in", "fan_out", "fan_avg" or "fan_geo_avg".
@@ -240,7 +240,9 @@ kaiming_uniform, kaiming_normal = he_uniform, he_normal
 def orthogonal(
     scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
 ) -> Initializer:
-    """A random orthogonal matrix times `scale`; for other shapes with orthonormal rows or columns, by `column_axis`.
+    """Return an initializer of random orthogonal matrices times `scale`.
+
+    In other shapes the rows or the columns are orthonormal; `column_axis` is the axis of the columns.
 
     Raises:
         ShapeError: the initializer is called with fewer than two axes.

@@ -32,7 +32,7 @@ __all__ = ["batch_norm", "dropout", "layer_norm", "standardize"]
 
 
 def _mean(x: Tensor, axis: Axis, where: Any) -> Any:
-    """The mean over `axis`, with extents of 1, of the elements in a mask."""
+    """Compute the mean over `axis`, with extents of 1, of the elements in a mask."""
     if where is None:
         return mean_over(x, axis=axis, keepdims=True)
     mask = broadcast_to(where, x.shape)
@@ -141,7 +141,7 @@ def _affine(name: str, y: Tensor, scale: Any, bias: Any, axes: tuple[int, ...]) 
 
 
 def _along(name: str, numbers: Any, x: Tensor, axes: tuple[int, ...]) -> Any:
-    """Numbers of the extents of some axes, as a tensor that broadcasts with x; a scalar as it is."""
+    """Reshape numbers of the extents of some axes to broadcast with x; a scalar is unchanged."""
     if type(numbers) in (int, float):
         return numbers
     numbers = as_operand(numbers)
@@ -156,7 +156,7 @@ def _along(name: str, numbers: Any, x: Tensor, axes: tuple[int, ...]) -> Any:
 
 
 def dropout(key: ArrayLike, x: ArrayLike, rate: float) -> Any:
-    """x with elements set to 0 with probability `rate`, and the others divided by 1 - rate.
+    """Set elements of x to 0 with probability `rate`, and divide the others by 1 - rate.
 
     Args:
         key: of `tnf.random`; another one for each call.

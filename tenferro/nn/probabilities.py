@@ -56,7 +56,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> An
 
 
 def _or_absent(x: ArrayLike, where: ArrayLike) -> Tensor:
-    """x with -inf where the mask is False."""
+    """Replace x by -inf where the mask is False."""
     return where_(where, as_inexact(x), -math.inf)
 
 
@@ -83,7 +83,7 @@ def logsumexp(
     return_sign: bool = False,
     where: ArrayLike | None = None,
 ) -> Any:
-    """The logarithm of the sum of b e^a over `axis`, without overflow; -inf where all elements are absent.
+    """Compute the logarithm of the sum of b e^a over `axis`, without overflow; -inf where all elements are absent.
 
     Args:
         b: factors; None is 1. Where one is 0 the element is absent.
@@ -121,7 +121,7 @@ def logsumexp(
 def logmeanexp(
     x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False
 ) -> Any:
-    """The logarithm of the mean of e^x over `axis`, without overflow.
+    """Compute the logarithm of the mean of e^x over `axis`, without overflow.
 
     Args:
         where: a mask: elements where it is False count as absent.

@@ -96,14 +96,14 @@ def _names(cards: Iterable[type[StdTensorOp]]) -> str:
 
 
 def _file(path: str, card: type[StdTensorOp]) -> str:
-    """The file of a card's cell."""
+    """Return the file of a card's cell."""
     return path if path.endswith(".py") else f"{path}/{card.__module__.split('.')[-1]}.py"
 
 
 def require_listed(
     cards: Iterable[type[StdTensorOp]], vocabulary: Iterable[type[StdTensorOp]]
 ) -> None:
-    """Every card of these classes is in the vocabulary; a class that others derive from is no card.
+    """Require that every card of these classes is in the vocabulary; a class that others derive from is no card.
 
     Raises:
         MissingCellError: one that is not listed, and would be an op that exists nowhere.

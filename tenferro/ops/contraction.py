@@ -96,12 +96,12 @@ f64[5,4] must agree, got 3 and 5
         return (TensorSpec.of(shape, self.accumulate_dtype or lhs.dtype),)
 
     def lhs_free(self, rank: int) -> tuple[int, ...]:
-        """Axes of lhs that are neither batch nor contracting."""
+        """Return the axes of lhs that are neither batch nor contracting."""
         named = {*self.lhs_batch, *self.lhs_contracting}
         return tuple(axis for axis in range(rank) if axis not in named)
 
     def rhs_free(self, rank: int) -> tuple[int, ...]:
-        """Axes of rhs that are neither batch nor contracting."""
+        """Return the axes of rhs that are neither batch nor contracting."""
         named = {*self.rhs_batch, *self.rhs_contracting}
         return tuple(axis for axis in range(rank) if axis not in named)
 
@@ -110,11 +110,11 @@ f64[5,4] must agree, got 3 and 5
 class Convolution(StdTensorOp):
     """Slide a kernel over spatial axes: StableHLO's convolution in full.
 
-    With operands in the order batch, feature, space and kernel in the order space, input feature,
-    output feature: y[n, o, p] = sum over k and i of x'[n, i, p strides + k rhs_dilation] w[k, i, o],
-    x' being x with lhs_dilation - 1 zeros between elements and `padding` around them (negative
-    padding cuts). `feature_group_count` splits the features, `batch_group_count` the batch, into
-    groups with separate kernels. `window_reversal` reverses the kernel's axes.
+    The axes of x are batch, feature and space, and those of the kernel space, input feature and output feature. Then
+    y[n, o, p] = sum over k and i of x'[n, i, p strides + k rhs_dilation] w[k, i, o]. Here x' is x with
+    lhs_dilation - 1 zeros between elements and `padding` around them; negative padding cuts.
+    `feature_group_count` splits the features, `batch_group_count` the batch, into groups with separate kernels.
+    `window_reversal` reverses the kernel's axes.
 
     Shapes:  x and kernel of one rank, axes named by the payload -> y
     Dtypes:  every integer, float and complex dtype, one for both; float16 and bfloat16 sum in float32
@@ -223,7 +223,7 @@ class Convolution(StdTensorOp):
         return (TensorSpec.of(tuple(shape), x.dtype),)
 
     def _windows(self, i: int, extent: Any, size: Any) -> Any:
-        """The number of windows along spatial axis i."""
+        """Count the windows along spatial axis i."""
         low, high = self.padding[i]
         dilated = dim_max((extent - 1) * self.lhs_dilation[i] + 1, 0) if extent != 0 else 0
         padded = low + dilated + high

@@ -59,7 +59,7 @@ def shared_elements(data: Any) -> tuple[memoryview, bytes]:
 
 
 def adopted_elements(memory: np.ndarray[Any, Any]) -> memoryview:
-    """Share bytes as `shared_elements` does, without a copy: bytes that nobody else holds become the shared memory.
+    """Share bytes as `shared_elements` does, without a copy: bytes without other references become the shared memory.
 
     Args:
         memory: bytes from `aligned_bytes`, which are read-only from now on.

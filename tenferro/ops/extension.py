@@ -47,12 +47,12 @@ class Extension(StdTensorOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the op declares it
-        """As the op declares."""
+        """The number that the op declares."""
         return self.op.input_count
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the op declares it
-        """As the op declares."""
+        """The number that the op declares."""
         return self.op.output_count
 
     @property
@@ -61,7 +61,7 @@ class Extension(StdTensorOp):
         return bool(getattr(self.op, "effects", False))
 
     def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
-        """Types of the outputs by the op's own rule.
+        """Infer the types of the outputs by the op's own rule.
 
         Raises:
             MalformedFamilyIdError: the family id is not `<package>.<name>.v<major>`.
@@ -93,7 +93,7 @@ class Extension(StdTensorOp):
         return declared_types(self.op, meta)
 
     def specialize(self, bindings: Any) -> Extension:
-        """Itself: a descriptor holds no symbols; its shapes come from its inputs."""
+        """Return the op itself: a descriptor holds no symbols; its shapes come from its inputs."""
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -107,7 +107,7 @@ class Extension(StdTensorOp):
         return hash((Extension, self.op.family_id, self.op.payload_hash()))
 
     def written(self) -> str:
-        """The op as text: equal texts, in any process, mean equal ops; see `payload_text`."""
+        """Write the op as text: equal texts, in any process, mean equal ops; see `payload_text`."""
         text = getattr(self.op, "payload_text", None)
         return f"Extension({self.family_id}, {os.urandom(16).hex() if text is None else text()})"
 
@@ -119,7 +119,7 @@ class Extension(StdTensorOp):
 
 
 def declared_types(op: Any, meta: Any) -> tuple[TensorSpec, ...]:
-    """The types of `infer_output_meta`; a pair of dtype and shape, or a TensorSpec, each."""
+    """Return the types of `infer_output_meta`; a pair of dtype and shape, or a TensorSpec, each."""
     try:
         entries = tuple(meta)
     except TypeError:

@@ -122,8 +122,7 @@ class GatherRule(StdTensorOp):
 
 
 class Gather(GatherRule):
-    """Read windows of x at the positions that `indices` name; each start is clamped so that its
-    window fits.
+    """Windows of x at the positions that `indices` name; each start is clamped to keep its window in bounds.
 
     For a result index r split into batch and offset parts, start = indices[batch] along
     `index_vector_dim`, put on the axes `start_index_map`, and y[r] = x[clamp(start) + offset].
@@ -287,7 +286,7 @@ class Scatter(StdTensorOp):
 def require_index_vector(
     op: str, indices: TensorSpec, axis: int, count: int, guards: GuardLog
 ) -> None:
-    """The axis that holds one index vector must be as long as the vector; rank means implicit 1."""
+    """Require that the axis of one index vector is as long as the vector; rank means implicit 1."""
     extent = 1 if axis == indices.rank else indices.shape[axis]
     what = f"the extent of indices {indices} along index_vector_dim {axis} and the index map"
     same_extent(op, what, extent, count, guards)
@@ -371,7 +370,7 @@ class DynamicUpdateSlice(StdTensorOp):
 
 
 def require_starts(op: str, starts: list[TensorSpec]) -> None:
-    """Starts are integer scalars of one dtype."""
+    """Require that starts are integer scalars of one dtype."""
     for index, start in enumerate(starts):
         require_dtype(op, f"start {index}", start.dtype, INTEGERS)
         if start.rank:
@@ -385,7 +384,7 @@ def require_starts(op: str, starts: list[TensorSpec]) -> None:
 def require_window(
     op: str, role: str, axis: int, size: Any, extent: Any, x: TensorSpec, guards: GuardLog
 ) -> None:
-    """A window's size must not exceed the extent of its axis."""
+    """Require that a window's size does not exceed the extent of its axis."""
     if not is_exact(size) or not is_exact(extent):
         raise NonStaticShapeError(f"{op}: the extent of axis {axis} of {x} depends on the data")
     decided = at_least(extent, size)

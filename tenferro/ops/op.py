@@ -38,12 +38,12 @@ class StdTensorOp:
     A card without payload is a plain subclass; one with payload is declared with `@card`. Two ops are
     equal if they are of one class and their payloads are.
 
-    A card states its formula, shapes, dtypes and errors in its docstring and holds the one rule that
-    belongs to every layer: the types of the outputs for the types of the inputs. What a layer *does* with
-    the op is a row in that layer's column.
+    A card states its formula, shapes, dtypes and errors in its docstring. It holds the one rule that belongs to every
+    layer: the types of the outputs for the types of the inputs. What a layer *does* with the op is a row in that
+    layer's column.
 
-    The docstring leaves out what is stated once elsewhere, and the page of the card shows it: errors that its base
-    class states, the StableHLO operation that it is lowered to one to one, and that operation's definition.
+    The page of the card adds facts that are stated elsewhere. They are the errors of its base class, the StableHLO
+    operation that it is lowered to one to one, and that operation's definition.
 
     Source: docs/specification/primitives.md.
     """
@@ -60,9 +60,9 @@ class StdTensorOp:
     parts: ClassVar[Any] = ()
     """The programs inside of it: of a loop, a conditional or alternatives."""
     payload_of: ClassVar[attrgetter[Any] | None] = None
-    """Gives what tells two ops of the class apart; None where nothing does."""
+    """Getter of the payload that distinguishes two ops of the class; None if there is none."""
     token: ClassVar[Any]
-    """What equal ops have in common: the class itself, which is hashed soonest, if nothing tells two apart."""
+    """Key that equal ops share: the class itself, which is hashed fastest, if there is no payload."""
 
     def __init_subclass__(cls) -> None:
         if cls.payload_of is None:
@@ -100,7 +100,7 @@ class StdTensorOp:
         return type(self).__name__
 
     def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
-        """Types of the outputs; total over symbolic extents.
+        """Infer the types of the outputs; total over symbolic extents.
 
         Extents that must agree and cannot be compared yet are written to `guards`.
 
@@ -114,11 +114,11 @@ class StdTensorOp:
     def output_types(
         self, inputs: tuple[TensorSpec, ...], guards: GuardLog
     ) -> tuple[TensorSpec, ...]:
-        """The card's shape rule, on a checked number of inputs."""
+        """Apply the card's shape rule to a checked number of inputs."""
         raise NotImplementedError(f"{self.name} states no shape rule")
 
     def specialize(self, bindings: Any) -> StdTensorOp:
-        """The same op with the symbols of its payload replaced by numbers."""
+        """Replace the symbols of the payload by numbers."""
         changes = {
             field.name: _bind(getattr(self, field.name), bindings)
             for field in fields(self)
@@ -130,7 +130,7 @@ class StdTensorOp:
         return type(self)(**(payload | changes))
 
     def resolved(self, field: str, input_shapes: Any) -> tuple[Any, ...]:
-        """The payload's shape `field` with op-local expressions resolved against the inputs."""
+        """Resolve the payload's shape `field`, with op-local expressions, against the inputs."""
         return resolve_shape(getattr(self, field), input_shapes)
 
     def __str__(self) -> str:

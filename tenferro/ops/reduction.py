@@ -36,12 +36,12 @@ __all__ = [
 
 
 def least(dtype: DType) -> Any:
-    """The least value of a real dtype: -inf for floats that have it."""
+    """Return the least value of a real dtype: -inf for floats that have it."""
     return dtype.extremes[0]
 
 
 def largest(dtype: DType) -> Any:
-    """The largest value of a real dtype: inf for floats that have it."""
+    """Return the largest value of a real dtype: inf for floats that have it."""
     return dtype.extremes[1]
 
 
@@ -344,12 +344,12 @@ class Sort(StdTensorOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """As many as the payload says."""
+        """The number in the payload."""
         return self.count
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """As many as inputs."""
+        """The number of inputs."""
         return self.count
 
     def output_types(

@@ -81,7 +81,7 @@ class Constant(StdTensorOp):
 
     @classmethod
     def of(cls, array: Any) -> Constant:
-        """The constant with the elements of a NumPy array in any memory order."""
+        """Create the constant with the elements of a NumPy array in any memory order."""
         array = host_array(array, "Constant")
         dense = np.ascontiguousarray(array)
         data = dense.view(np.uint8).ravel().data if dense.nbytes >= LARGE else array.tobytes()
@@ -89,7 +89,7 @@ class Constant(StdTensorOp):
 
     @classmethod
     def adopting(cls, array: np.ndarray[Any, Any]) -> Constant:
-        """The constant that takes over a row-major array in aligned memory without other references."""
+        """Create the constant that takes over a row-major array in aligned memory without other references."""
         memory = array.ravel().view(np.uint8)
         data = adopted_elements(memory) if memory.nbytes >= LARGE else memory.data
         return cls(DType.of(array.dtype), array.shape, data)

@@ -335,7 +335,7 @@ class Concatenate(StdTensorOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """As many as the payload says."""
+        """The number in the payload."""
         return self.count
 
     def output_types(
@@ -504,7 +504,7 @@ class Triangle(StdTensorOp):
 
 
 class Tril(Triangle):
-    """Lower triangle of the last two axes: y[.., i, j] = x[.., i, j] where j <= i + k, else 0.
+    """Zero above a diagonal of the last two axes: y[.., i, j] = x[.., i, j] where j <= i + k, else 0.
 
     Shapes:  x S -> S, of rank at least 2
     Dtypes:  every dtype
@@ -533,7 +533,7 @@ class Triu(Triangle):
 
 @card
 class OptimizationBarrier(StdTensorOp):
-    """The operands as they are, as values that no compiler may see through.
+    """The operands unchanged, as values that no compiler may simplify through.
 
     Computations on the results are not merged with others, and wait for all operands: rematerialisation is
     built on that.
@@ -553,12 +553,12 @@ class OptimizationBarrier(StdTensorOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """As many as the payload says."""
+        """The number in the payload."""
         return self.count
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """As many as inputs."""
+        """The number of inputs."""
         return self.count
 
     def output_types(

@@ -1,7 +1,7 @@
 """Fuse scans: merge two with the same iterations into one, without stacks from the first to the second.
 
 Law: the result is the same bit for bit. The tangent of a scan is a scan over the residuals that the first one stacks.
-Both iterate in the same order, so that one loop can pass each value on as it is computed.
+Both iterate in the same order, so one loop can pass on each value when it is computed.
 """
 
 from __future__ import annotations

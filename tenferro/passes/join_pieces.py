@@ -1,7 +1,7 @@
 """Merge slices, pads and concatenations: the result is the same bit for bit, with fewer copies.
 
-The derivative of a slice is a pad, that of a pad a slice, and cotangents of one tensor are added: the gradient of a
-stencil is a sum of pads, one per neighbour. Ops of data movement are composed, pads of one operand are rewritten as
+The derivative of a slice is a pad, that of a pad a slice, and cotangents of one tensor are added. So the gradient of
+a stencil is a sum of pads, one per neighbour. Ops of data movement are composed, pads of one operand are rewritten as
 slices of a wide one, and a sum of pads that do not overlap as a concatenation.
 """
 

@@ -3,8 +3,8 @@
 A dot is computed without the broadcast free axes of its operands, and broadcast afterwards. With an operand of ones it
 is rewritten as a sum of the other's elements. Derivatives of sums of products have many of both.
 
-Small dots stay. Other broadcast operands stay too: a sum of x c is not c times a sum of x where x is infinite, and a
-complex infinity times one is not itself.
+Small dots stay. Other broadcast operands stay too, because of infinities. A sum of x c is not c times a sum of x if x
+is infinite, and a complex infinity times one is not itself.
 """
 
 from __future__ import annotations

@@ -33,7 +33,7 @@ READ_AS: Mapping[type[StdTensorOp], str] = {
     el.PopulationCount: UNSIGNED_BITS,
     el.CountLeadingZeros: UNSIGNED_BITS,
 }
-"""How operands are extended whose bits count, and not their numbers: by their sign or by zeros."""
+"""Extension of operands whose bits are counted: by the sign bit or by zeros."""
 _SAME_WIDTH = {
     (DType.I2, UNSIGNED_BITS): DType.U2,
     (DType.I4, UNSIGNED_BITS): DType.U4,

@@ -73,7 +73,7 @@ def check_leaves(
 
 
 def extents_spec(extents: Sequence[Any]) -> TensorSpec:
-    """The type of an argument that has extents and no elements, in place of integers that decide shapes.
+    """Return the type of an argument that has extents and no elements, in place of integers that decide shapes.
 
     >>> extents_spec([SymDim("n"), 3])
     bool[n,3,0]
@@ -82,12 +82,12 @@ def extents_spec(extents: Sequence[Any]) -> TensorSpec:
 
 
 def is_extents(spec: TensorSpec) -> bool:
-    """Whether a type is one of `extents_spec`."""
+    """Return whether a type is one of `extents_spec`."""
     return spec.dtype is DType.Bool and spec.rank > 1 and spec.shape[-1] == 0
 
 
 def as_extents(leaf: Any, spec: TensorSpec, name: str) -> Any:
-    """Integers given for an argument of extents as that argument; anything else, and tensors of a trace, as they are.
+    """Convert integers given for an argument of extents; anything else, and tensors of a trace, are unchanged.
 
     Raises:
         ShapeError: a negative integer.

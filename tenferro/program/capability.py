@@ -16,7 +16,7 @@ from tenferro.types import DType, DTypeLike
 __all__ = ["Capability", "capabilities", "install_platforms"]
 
 Refusal: TypeAlias = Callable[[type[StdTensorOp] | str, DType, str], str | None]
-"""Return why an op, or a family by its id, is refused for a dtype on a platform; None if it is supported."""
+"""Function that returns why an op, or a family by its id, is refused for a dtype on a platform, or None."""
 _REFUSALS: dict[str, Refusal] = {}
 
 

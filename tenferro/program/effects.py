@@ -25,7 +25,7 @@ def without_effects(
     """Return the program with zeros for the outputs of ops with effects, in loops and branches too.
 
     Args:
-        chosen: of ops with effects, those that are left out.
+        chosen: ops with effects that are omitted.
     """
 
     def rule(

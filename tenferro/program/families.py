@@ -159,20 +159,20 @@ ENTRY_POINTS = "tenferro.extensions"
 _REGISTERED: dict[str, Family | ExtensionFactory] = {}
 _LOCK = threading.RLock()
 _ASKED: set[str] = set()
-"""Families that installed packages have been asked for, and do not have."""
+"""Families that were looked up in installed packages, and not found."""
 _default_families: list[Callable[[], Iterable[Family]]] = []
 
 
 def install_default_families(make: Callable[[], Iterable[Family]]) -> None:
     """Set the families that come with the package; its top floor calls this on import, and they are loaded when
-    a family is first asked for.
+    a family is first looked up.
     """
     _default_families[:] = [make]
 
 
 def _known() -> dict[str, Family | ExtensionFactory]:
     while _default_families:
-        # Taken off first, because what it imports may ask for families.
+        # Taken off first, because its imports may look up families.
         make = _default_families.pop()
         try:
             for family in make():

@@ -71,7 +71,7 @@ def needed(
 
 
 def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
-    """Return a loop or branch with only the wanted outputs; any other instruction as it is."""
+    """Return a loop or branch with only the wanted outputs; any other instruction is unchanged."""
     op, inputs, outputs, last_use, source = instruction
     if not isinstance(op, ControlOp):
         return instruction
@@ -137,7 +137,7 @@ def renumber(
         slots = tuple(map(slot_of.__getitem__, operands))
         first = len(values)
         values += results
-        # What an input stands for stays the input, though something makes it too.
+        # A value that is an input stays the input, even if an instruction computes it too.
         for slot, value in enumerate(results, first):
             slot_of.setdefault(value, slot)
         code.append(

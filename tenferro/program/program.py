@@ -50,7 +50,7 @@ class GraphProgram:
             its StableHLO is compiled by a separate process first, because XLA may end the one that compiles
             it.
         origin: the `StableHloModule` that it was imported from, as it was written; None for any other. It is no
-            part of what is saved or compared.
+            part of the saved or compared state.
         marked: the computation with its marks, where one is such that a call of the program in a trace is differentiated
             by it; see `Mark.is_kept`. It is no part of what is saved or compared.
 
@@ -106,7 +106,7 @@ class GraphProgram:
             marked=marked,
         )
 
-    # ---- what it takes and gives -------------------------------------------------------------
+    # ---- arguments and results ---------------------------------------------------------------
 
     @cached_property
     def input_specs(self) -> tuple[TensorSpec, ...]:

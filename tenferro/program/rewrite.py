@@ -1,7 +1,7 @@
 """The loop of every pass: re-emit each instruction into a fresh arena, changed or not.
 
-A pass is a table: for some cards, the rule that changes their ops. It is first applied to the
-program as it is; where no rule changes anything, the program is the result.
+A pass is a table: for some cards, the rule that changes their ops. The table is first applied to
+the unchanged program; if no rule changes anything, the result is the program itself.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def rewrite(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> G
 def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgram:
     """Return the program with `rule` applied to each instruction from `start` on, of any card.
 
-    The fresh arena is hash-consed, so equal instructions become one on the way.
+    The fresh arena is hash-consed, so equal instructions are merged.
     """
     graph, values = fresh_arena(program)
     copy_into(graph, program.instructions[:start], values, types=program.types)

@@ -203,7 +203,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def _is_shared(self) -> bool:
-        """Whether a graph would hold it as it is: it has no marks, and equal instructions are one."""
+        """Whether a graph would hold it unchanged: it has no marks, and equal instructions are merged."""
         return not self._has_marks and len(
             {(i.op.token, i.inputs) for i in self.instructions}
         ) == len(self.instructions)
@@ -292,7 +292,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def identity(self) -> tuple[Any, ...]:
-        """As a program's; one with marks is identical only to itself, because their rules cannot be hashed."""
+        """The identity of the program; one with marks equals only itself, because their rules cannot be hashed."""
         identity = self.program.identity
         return (*identity, next(_NUMBERS)) if self._has_marks else identity
 

@@ -16,7 +16,7 @@ FAMILY_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]*\.[A-Za-z_][A-Za-z0-9_]*\.v(0|
 
 
 def check_family_id(family_id: Any) -> str:
-    """The id, if it has the form `<package>.<name>.v<major>`.
+    """Check that an id has the form `<package>.<name>.v<major>`, and return it.
 
     Raises:
         MalformedFamilyIdError: any other form.
@@ -33,7 +33,7 @@ def check_family_id(family_id: Any) -> str:
 
 
 def major_version(family_id: str) -> int:
-    """The family's major version.
+    """Return the family's major version.
 
     >>> major_version("my-package.fft.v2")
     2
@@ -42,7 +42,7 @@ def major_version(family_id: str) -> int:
 
 
 def by_version(family_id: str) -> tuple[str, int]:
-    """A sort key of ids by name, then by version: v9 before v10.
+    """Return a sort key of ids by name, then by version: v9 before v10.
 
     >>> sorted(["demo.fft.v10", "demo.fft.v9", "demo.dct.v2"], key=by_version)
     ['demo.dct.v2', 'demo.fft.v9', 'demo.fft.v10']

@@ -42,7 +42,7 @@ MOST_ENTRIES = 1 << 16
 def as_int(
     op: str, field: str, value: Any, minimum: int | None = None, maximum: int | None = None
 ) -> int:
-    """An exact int from `minimum` to `maximum`; bools and floats are refused.
+    """Convert to an exact int from `minimum` to `maximum`; bools and floats are refused.
 
     >>> as_int("Iota", "axis", True)
     Traceback (most recent call last):
@@ -64,12 +64,12 @@ def as_int(
 
 
 def as_ints(op: str, field: str, values: Any, minimum: int | None = None) -> tuple[int, ...]:
-    """A tuple of exact ints."""
+    """Convert to a tuple of exact ints."""
     return tuple(as_int(op, field, value, minimum) for value in as_tuple(op, field, values))
 
 
 def as_edges(op: str, field: str, values: Any) -> tuple[int | SymDim, ...]:
-    """A tuple of distances, which may be negative: numbers or `SymDim`s."""
+    """Convert to a tuple of distances, which may be negative: numbers or `SymDim`s."""
     return tuple(
         value if isinstance(value, SymDim) else as_int(op, field, value)
         for value in as_tuple(op, field, values)
@@ -77,7 +77,7 @@ def as_edges(op: str, field: str, values: Any) -> tuple[int | SymDim, ...]:
 
 
 def as_bool(op: str, field: str, value: Any) -> bool:
-    """An exact bool; 0 and 1 are refused."""
+    """Convert to an exact bool; 0 and 1 are refused."""
     if isinstance(value, bool):
         return value
     if type(value).__name__ in ("bool_", "bool"):  # NumPy's scalar
@@ -86,7 +86,7 @@ def as_bool(op: str, field: str, value: Any) -> bool:
 
 
 def as_choice(op: str, field: str, value: Any, choices: tuple[Any, ...]) -> Any:
-    """One of a few values, mostly strings.
+    """Check that a value is one of a few, mostly strings.
 
     >>> as_choice("Compare", "direction", "MORE", ("LT", "GT"))
     Traceback (most recent call last):
@@ -99,7 +99,7 @@ def as_choice(op: str, field: str, value: Any, choices: tuple[Any, ...]) -> Any:
 
 
 def as_dim(op: str, field: str, value: Any) -> int | SymDim | DimExpr:
-    """An extent: a number at least 0, a `SymDim`, or a `DimExpr`.
+    """Check that a value is an extent: a number at least 0, a `SymDim`, or a `DimExpr`.
 
     Raises:
         NonStaticShapeError: one that the data decide. InvalidConfigError: no extent.
@@ -115,7 +115,7 @@ def as_dim(op: str, field: str, value: Any) -> int | SymDim | DimExpr:
 
 
 def as_dims(op: str, field: str, values: Any) -> tuple[int | SymDim | DimExpr, ...]:
-    """A tuple of extents."""
+    """Convert to a tuple of extents."""
     return tuple(as_dim(op, field, value) for value in as_tuple(op, field, values))
 
 
@@ -135,7 +135,7 @@ def distinct_axes(op: str, field: str, axes: Iterable[int], rank: int | None = N
 
 
 def as_tuple(op: str, field: str, values: Any) -> tuple[Any, ...]:
-    """The entries of a sequence, as a tuple.
+    """Convert the entries of a sequence to a tuple.
 
     Raises:
         ShapeError: not a sequence.
@@ -154,7 +154,7 @@ def as_tuple(op: str, field: str, values: Any) -> tuple[Any, ...]:
 
 
 def normal_form(value: Any) -> Any:
-    """A value that is equal, with an equal hash, exactly for payload values with the same meaning.
+    """Return a value that is equal, with an equal hash, exactly for payload values with the same meaning.
 
     Types and the signs of zeros count, at any depth, and a NaN is equal to itself; dataclasses are compared
     by their fields.
@@ -187,7 +187,7 @@ class NotWritableError(Exception):
 
 
 def written_form(value: Any) -> str:
-    """A payload value as text, the same in every process: equal exactly where `normal_form` is.
+    """Write a payload value as text, the same in every process: equal exactly where `normal_form` is.
 
     >>> written_form((1, 0.0, frozenset({"b", "a"}))) == written_form((1, 0.0, frozenset({"a", "b"})))
     True
@@ -219,7 +219,7 @@ def written_form(value: Any) -> str:
 
 
 def _is_record(value: Any) -> bool:
-    """Whether a value is a dataclass compared by its fields, as cards are by `payload_of`."""
+    """Return whether a value is a dataclass compared by its fields, as cards are by `payload_of`."""
     cls = type(value)
     parameters = getattr(cls, "__dataclass_params__", None)
     is_compared = parameters is not None and (parameters.eq or hasattr(cls, "payload_of"))
@@ -231,7 +231,7 @@ def _compared(record: Any) -> list[str]:
 
 
 def _importable(value: Any) -> str:
-    """The name by which every process imports a type or function.
+    """Return the name by which every process imports a type or function.
 
     Raises:
         NotWritableError: it has none.

@@ -40,7 +40,7 @@ DECIDED: Mapping[str, Callable[[Any, Any], bool | None]] = {
 
 @contextmanager
 def inferring(op: str, guards: GuardLog) -> Generator[None]:
-    """While the body runs, `require` writes guards of this op into this log."""
+    """Write guards that `require` makes for this op to this log, while the body runs."""
     token = _INFERENCE.set((op, guards))
     try:
         yield
@@ -49,7 +49,7 @@ def inferring(op: str, guards: GuardLog) -> Generator[None]:
 
 
 def _extent(entry: Any) -> Any:
-    """An extent, with NumPy's integers as Python's."""
+    """Return an extent, with NumPy's integers as Python's."""
     if isinstance(entry, SymDim | UpperBound | Unknown):
         return entry
     if hasattr(entry, "__index__") and not isinstance(entry, bool | np.bool_):
@@ -75,7 +75,7 @@ def require(lhs: Extent, relation: str, rhs: Extent, what: str) -> None:
 
     Raises:
         ShapeError: the relation cannot hold.
-        InvalidConfigError: another relation; what is no extent; symbols outside of inference.
+        InvalidConfigError: another relation; a side that is no extent; symbols outside of inference.
 
     >>> require(8, "divisible by", 4, "rows of x0")
     >>> require(2, "==", 3, "rows and columns of x0")

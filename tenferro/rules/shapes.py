@@ -13,7 +13,7 @@ __all__ = ["same_extent", "same_shape", "same_type", "without_axes"]
 
 
 def same_type(op: str, inputs: Sequence[TensorSpec], guards: GuardLog) -> TensorSpec:
-    """The common type of all operands; the IR neither broadcasts nor promotes.
+    """Return the common type of all operands; the IR neither broadcasts nor promotes.
 
     >>> same_type("Add", [TensorSpec.parse("f64[3]"), TensorSpec.parse("f64[2,3]")], GuardLog())
     Traceback (most recent call last):
@@ -39,7 +39,7 @@ add BroadcastInDim(shape=(2, 3), dims=(1,)) to x0
 def same_shape(
     op: str, lhs: tuple[str, TensorSpec], rhs: tuple[str, TensorSpec], guards: GuardLog
 ) -> tuple[Any, ...]:
-    """The common shape of two named operands, with guards where it cannot be decided yet."""
+    """Return the common shape of two named operands, with guards if it cannot be decided yet."""
     (lhs_role, x), (rhs_role, y) = lhs, rhs
     if x.shape == y.shape:
         return x.shape
@@ -56,7 +56,7 @@ def same_shape(
 
 
 def same_extent(op: str, what: str, lhs: Extent, rhs: Extent, guards: GuardLog) -> Any:
-    """The common extent of two axes; the refusal names them."""
+    """Return the common extent of two axes; the refusal names them."""
     met = guards.meet(lhs, rhs, f"{op}: {what}")
     if met is None:
         raise ShapeError(f"{op}: {what} must agree, got {lhs} and {rhs}")
@@ -64,13 +64,13 @@ def same_extent(op: str, what: str, lhs: Extent, rhs: Extent, guards: GuardLog) 
 
 
 def without_axes(shape: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
-    """The shape without these axes."""
+    """Remove these axes from the shape."""
     dropped = set(axes)
     return tuple(extent for axis, extent in enumerate(shape) if axis not in dropped)
 
 
 def _broadcast_hint(lhs: tuple[str, TensorSpec], rhs: tuple[str, TensorSpec]) -> str:
-    """Advice to add the one BroadcastInDim that would help, if trailing axes line up."""
+    """Advise to add the one BroadcastInDim that would help, if trailing axes line up."""
     small, large = (lhs, rhs) if lhs[1].rank < rhs[1].rank else (rhs, lhs)
     offset = large[1].rank - small[1].rank
     if not offset or large[1].shape[offset:] != small[1].shape:

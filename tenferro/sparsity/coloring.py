@@ -1,7 +1,7 @@
 """Groups of columns or rows of a sparse matrix that one derivative computes together.
 
-A cover names, for each nonzero, where to read it: in the product of the matrix with the sum of the unit vectors of a
-group of columns, or of its transpose with those of a group of rows. Groups are colours of a graph:
+A cover names, for each nonzero, the product to read it from. A product is the matrix times the sum of the unit vectors
+of a group of columns, or its transpose times that of a group of rows. Groups are colours of a graph:
 
 - columns of one colour have no nonzero in a common row (Curtis, Powell and Reid, 1974);
 - both: dense rows by colours of rows, the others by colours of columns (Coleman and Verma, 1998);
@@ -81,7 +81,7 @@ class Cover:
         return self.forward + self.reverse
 
     def nonzeros(self, products: Array) -> Array:
-        """The nonzeros in row-major order, from the products one after another."""
+        """Compute the nonzeros in row-major order, from the products one after another."""
         read = products[self.source]
         if self.substitution is None:
             return read
@@ -92,7 +92,7 @@ class Cover:
 
 
 def cover_of(pattern: Pattern, kind: str, shapes: Sequence[tuple[int, ...]]) -> Cover:
-    """The cover of a matrix with this pattern.
+    """Choose the cover of a matrix with this pattern.
 
     Args:
         kind: "forward", "reverse", "bidirectional", or "auto" for the one with the fewest products.
@@ -133,7 +133,7 @@ def _reverse(pattern: Pattern, colors: Array) -> Cover:
 
 
 def _bidirectional(pattern: Pattern) -> Cover:
-    """Rows with more nonzeros than a threshold in reverse, the others forward; or columns likewise."""
+    """Cover rows with more nonzeros than a threshold in reverse, the others forward; or columns likewise."""
     if not pattern.nnz:
         return _forward(pattern, np.zeros(pattern.shape[1], np.int32))
     best: tuple[int, Array, Array, Array] | None = None
@@ -170,7 +170,7 @@ def _where(pattern: Pattern, chosen: Array) -> Pattern:
 
 
 def _used(colors: Array, pattern: Pattern) -> Array:
-    """Colours of the columns with nonzeros alone, counted again from 0."""
+    """Keep the colours of the columns with nonzeros, counted again from 0."""
     used = np.bincount(pattern.indices, minlength=pattern.shape[1]) > 0
     result = np.full(colors.size, -1, np.int32)
     result[used] = np.unique(colors[used], return_inverse=True)[1]
@@ -189,7 +189,7 @@ def _count(colors: Array) -> int:
 
 
 def colors_of_columns(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Array:
-    """Colours such that columns of one colour have no nonzero in a common row.
+    """Find colours such that columns of one colour have no nonzero in a common row.
 
     A linear function of a grid's indices, modulo the number of colours, where one is valid; and a greedy colouring,
     where no linear one attains the number of nonzeros of the longest row, below which there is none.
@@ -208,7 +208,7 @@ def colors_of_columns(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Ar
 
 
 def lattice_colors(pattern: Pattern, shapes: Sequence[tuple[int, ...]], least: int) -> Array | None:
-    """Colours sum_a c_a i_a mod k of the columns at the indices i of a grid, with few k; None if none is valid.
+    """Find colours sum_a c_a i_a mod k of the columns at the indices i of a grid, with few k; None if none is valid.
 
     A linear colouring is valid if no displacement between two columns of a row is a multiple of k in it. Displacements
     are those of a sample of rows; rows in which a colouring fails join the sample.
@@ -236,7 +236,7 @@ def lattice_colors(pattern: Pattern, shapes: Sequence[tuple[int, ...]], least: i
 
 
 def _linear_colorings(shape: tuple[int, ...], least: int) -> Iterator[tuple[Array, int]]:
-    """Coefficients and numbers of colours, fewest colours first."""
+    """Yield coefficients and numbers of colours, fewest colours first."""
     axes = [axis for axis, n in enumerate(shape) if n > 1]
     trials = 0
     for k in range(least, 2 * least + 2):
@@ -250,7 +250,7 @@ def _linear_colorings(shape: tuple[int, ...], least: int) -> Iterator[tuple[Arra
 
 
 def _rows_with_repeats(pattern: Pattern, colors: Array, count: int) -> Array:
-    """The rows in which a colour occurs twice."""
+    """Return the rows in which a colour occurs twice."""
     each = colors[pattern.indices]
     filled = np.flatnonzero(np.diff(pattern.indptr))
     starts = pattern.indptr[filled]
@@ -263,7 +263,7 @@ def _rows_with_repeats(pattern: Pattern, colors: Array, count: int) -> Array:
 
 
 def _common_grid(shapes: Sequence[tuple[int, ...]], columns: int) -> tuple[int, ...]:
-    """One grid for all columns: tensors of one shape are stacked; anything else is a line."""
+    """Return one grid for all columns: tensors of one shape are stacked; anything else is a line."""
     distinct = set(shapes)
     if len(distinct) == 1 and prod(shapes[0]) * len(shapes) == columns:
         return (len(shapes), *shapes[0])
@@ -271,7 +271,7 @@ def _common_grid(shapes: Sequence[tuple[int, ...]], columns: int) -> tuple[int, 
 
 
 def _displacements(pattern: Pattern, rows: Array, index: Array) -> Array:
-    """Distinct differences of the indices of two columns of one of these rows, as columns."""
+    """Return distinct differences of the indices of two columns of one of these rows, as columns."""
     differences = [np.empty((index.shape[0], 0), np.int64)]
     for row in rows.tolist():
         own = index[:, pattern.indices[pattern.indptr[row] : pattern.indptr[row + 1]]]
@@ -287,7 +287,7 @@ def _compact(colors: Array) -> Array:
 
 
 def _greedy(pattern: Pattern, least: int) -> Array:
-    """The best of sequential colourings, by falling degree and as the columns are, improved by further passes.
+    """Find the best of sequential colourings, by falling degree and in column order, improved by further passes.
 
     A pass in an order that keeps the columns of each colour together never needs more colours (Culberson, 1992).
     """
@@ -317,7 +317,7 @@ def _greedy(pattern: Pattern, least: int) -> Array:
 
 
 def _sequential(lines: Sequence[Sequence[int]], rows: int, order: Array) -> Array:
-    """Colour column after column with the smallest colour that none of its rows has; a row's colours are bits."""
+    """Assign each column the smallest colour that none of its rows has; a row's colours are bits."""
     row_colors, colors = [0] * rows, np.empty(len(lines), np.int32)
     for column in order.tolist():
         line, used = lines[column], 0
@@ -334,7 +334,7 @@ def _sequential(lines: Sequence[Sequence[int]], rows: int, order: Array) -> Arra
 
 
 def symmetric_cover_of(pattern: Pattern, kind: str, shapes: Sequence[tuple[int, ...]]) -> Cover:
-    """The cover of a symmetric matrix.
+    """Choose the cover of a symmetric matrix.
 
     Args:
         kind: "star", "acyclic", "forward" for columns without symmetry, or "auto": star, or columns where those
@@ -361,7 +361,7 @@ def symmetric_cover_of(pattern: Pattern, kind: str, shapes: Sequence[tuple[int, 
 
 
 def _orders(pattern: Pattern) -> Iterator[Array]:
-    """Orders of vertices: as they are, and by falling degree."""
+    """Yield orders of vertices: the given one, and by falling degree."""
     degrees = np.diff(pattern.indptr)
     yield np.arange(degrees.size)
     if degrees.size and degrees.min() != degrees.max():
@@ -369,7 +369,7 @@ def _orders(pattern: Pattern) -> Iterator[Array]:
 
 
 def _star(pattern: Pattern, colors: Array) -> Cover:
-    """Nonzero (i, j) is read in row i if no other nonzero of the row has the colour of j, else in row j."""
+    """Read nonzero (i, j) in row i if no other nonzero of the row has the colour of j, else in row j."""
     n, count = pattern.shape[0], _count(colors)
     rows, columns = _rows_of(pattern), pattern.indices
     code = rows.astype(np.int64) * count + colors[columns]
@@ -387,7 +387,7 @@ def _neighbours(pattern: Pattern) -> list[list[int]]:
 
 
 def _star_colors(pattern: Pattern, order: Array) -> Array:
-    """Greedy star colours in an order.
+    """Find greedy star colours in an order.
 
     Source: Gebremedhin, Tarafdar, Manne and Pothen, "New acyclic and star coloring algorithms", SISC 29, 2007.
     """
@@ -421,7 +421,7 @@ def _smallest_but(forbidden: set[int]) -> int:
 
 
 def _acyclic(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Cover:
-    """Unknowns are the edges and the diagonal; a leaf of a tree of two colours is read, and the others follow."""
+    """Cover by trees of two colours: a leaf's edge is read, and the other edges and the diagonal follow."""
     colors = min([_acyclic_colors(pattern, order) for order in _orders(pattern)], key=_count)
     linear = _acyclic_lattice(pattern, shapes, _count(colors))
     colors = colors if linear is None else linear
@@ -469,7 +469,7 @@ def _acyclic(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Cover:
 def _acyclic_lattice(
     pattern: Pattern, shapes: Sequence[tuple[int, ...]], count: int
 ) -> Array | None:
-    """A linear colouring of a grid's indices that is acyclic, with fewer than `count` colours; None for none."""
+    """Find an acyclic linear colouring of a grid's indices, with fewer than `count` colours; None if there is none."""
     n = pattern.shape[0]
     shape = _common_grid(shapes, n)
     index = np.stack(np.unravel_index(np.arange(n), shape)).astype(np.int64)
@@ -500,7 +500,7 @@ def _is_forest(rows: Array, columns: Array, n: int) -> bool:
 
 
 def _acyclic_colors(pattern: Pattern, order: Array) -> Array:
-    """Greedy acyclic colours in an order: no two neighbours of a vertex are in one tree of two colours.
+    """Find greedy acyclic colours in an order: no two neighbours of a vertex are in one tree of two colours.
 
     Source: Gebremedhin, Tarafdar, Manne and Pothen, as `_star_colors`.
     """

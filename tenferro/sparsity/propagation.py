@@ -2,7 +2,7 @@
 
 Law: where the derivative of an element of the result by an element of an input is not zero for some values, that
 element is in the set. For structure the sets are exact: what moves elements, and what reads at positions or by
-conditions that no input decides, reads just what it reads. What data decide is a union over all cases.
+conditions that no input decides, reads just its own elements. Where data decide, the pattern is the union of all cases.
 
 Loops run iteration by iteration while their conditions and counters are known, up to a bound; above it, the sets of
 their carries are the least fixpoint.
@@ -40,7 +40,7 @@ Patterns = Sequence[Pattern]
 def dependencies(
     program: GraphProgram, patterns: Patterns, known: Known
 ) -> tuple[list[Pattern], list[Array | None]]:
-    """The patterns of the outputs, from those of the inputs; and the outputs that are known.
+    """Compute the patterns of the outputs, from those of the inputs; also return the outputs that are known.
 
     Args:
         patterns: for each input, the inputs' elements that its elements stand for; None where there are none.
@@ -63,7 +63,7 @@ class _Propagation:
     def run(
         self, program: GraphProgram, patterns: Patterns, known: Known
     ) -> tuple[list[Pattern], list[Array | None]]:
-        """Patterns and arrays of the outputs; each is dropped after its last use."""
+        """Compute patterns and arrays of the outputs; each is dropped after its last use."""
         if not all([spec.is_static for spec in program.types]):
             raise NonStaticShapeError(
                 "sparsity: the program has extents that are symbols, or depend on the data; give arrays, and mask "
@@ -85,7 +85,7 @@ class _Propagation:
     def step(
         self, program: GraphProgram, step: Instruction, patterns: Patterns, known: Known
     ) -> tuple[Patterns, Known]:
-        """Patterns and arrays of one instruction's results."""
+        """Compute patterns and arrays of one instruction's results."""
         op, none = step.op, [None] * len(step.outputs)
         types = [program.types[slot] for slot in step.inputs]
         results = [program.types[slot] for slot in step.outputs]
@@ -118,7 +118,7 @@ class _Propagation:
         patterns: Patterns,
         known: Known,
     ) -> Patterns:
-        """By its expansion, where it has one; else each result reads all of the operands' independent slices."""
+        """Propagate patterns through an op's expansion; without one, a result reads its slice of all operands."""
         try:
             expansion = expansion_of(op, types, lambda inner: inner is not op and inner != op)
         except UnsupportedError:
@@ -139,7 +139,7 @@ class _Propagation:
     # ---- conditionals and loops --------------------------------------------------------------------
 
     def control(self, op: cf.ControlOp, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
-        """Patterns and arrays of the results of an op over sub-programs."""
+        """Compute patterns and arrays of the results of an op over sub-programs."""
         if isinstance(op, cf.Cond):
             return self.cond(op, patterns, known)
         if isinstance(op, cf.Alternatives):
@@ -150,7 +150,7 @@ class _Propagation:
         return self.while_loop(op, patterns, known)
 
     def cond(self, op: cf.Cond, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
-        """The union over the branches that may be taken."""
+        """Unite the patterns of the branches that may be taken."""
         branches, index = op.branches, known[0]
         if index is not None:
             chosen = int(index)
@@ -163,7 +163,7 @@ class _Propagation:
         return [union(*[run[0][i] for run in runs]) for i in range(count)], [None] * count
 
     def scan(self, op: cf.Scan, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
-        """Iteration by iteration, or the fixpoint of the carry."""
+        """Propagate iteration by iteration, or to the fixpoint of the carry."""
         body, n, first, length = op.body.program, op.num_consts, op.first_xs, op.length
         sizes = [spec.size for spec in body.input_specs]
         if length * max(len(body.instructions), 1) > MAX_UNROLLED_STEPS:
@@ -197,7 +197,7 @@ class _Propagation:
     def scan_fixpoint(
         self, op: cf.Scan, patterns: Patterns, known: Known
     ) -> tuple[Patterns, Known]:
-        """The fixpoint of the carry; each y reads, besides, its own slices of xs."""
+        """Find the fixpoint of the carry; each y reads, besides, its own slices of xs."""
         n, m, first, length = op.num_consts, op.num_carry, op.first_xs, op.length
         local = _Local(op.body.program, list(known[:n]), n)
         sources = [
@@ -223,7 +223,7 @@ class _Propagation:
         return [*carry, *ys], [None] * (m + len(ys))
 
     def while_loop(self, op: cf.While, patterns: Patterns, known: Known) -> tuple[Patterns, Known]:
-        """Iteration by iteration while the condition is known, else the fixpoint of the carry."""
+        """Propagate iteration by iteration while the condition is known, else to the fixpoint of the carry."""
         n, cond, body = op.num_consts, op.cond.program, op.body.program
         carry, carried = list(patterns[n:]), list(known[n:])
         cost = max(len(body.instructions) + len(cond.instructions), 1)
@@ -257,7 +257,7 @@ class _Local:
         self.rows, _ = _Propagation(total).run(body, patterns, known)
 
     def part(self, output: int, position: int) -> Pattern:
-        """Which elements of one input an output reads; None for none."""
+        """Return the elements of one input that an output reads; None if it reads none."""
         row = self.rows[output]
         if row is None:
             return None
@@ -265,7 +265,7 @@ class _Local:
         return kept(row[:, int(start) : int(stop)].tocsr())
 
     def read(self, output: int, patterns: Patterns) -> Pattern:
-        """The pattern of an output, from those of the inputs."""
+        """Compute the pattern of an output, from those of the inputs."""
         total: Pattern = None
         for position, pattern in enumerate(patterns):
             part = None if pattern is None else self.part(output, position)
@@ -274,7 +274,7 @@ class _Local:
         return total
 
     def read_slices(self, output: int, position: int, pattern: Pattern, length: int) -> Pattern:
-        """The pattern of a stacked output, from that of a stacked input: slice t reads slice t."""
+        """Compute the pattern of a stacked output, from that of a stacked input: slice t reads slice t."""
         part = None if pattern is None else self.part(output, position)
         if part is None:
             return None
@@ -289,7 +289,7 @@ class _Local:
     def closure(
         self, count: int, first: int, sources: Patterns, init: Patterns, columns: int
     ) -> list[Pattern]:
-        """Patterns of the carry that contain the initial ones and those that the body gives for them.
+        """Compute patterns of the carry that contain the initial ones and those that the body gives for them.
 
         They are the least such patterns if `MAX_ROUNDS` rounds reach them; else each element depends on all of them.
         """
@@ -312,7 +312,7 @@ def _count(pattern: Pattern) -> int:
 
 
 def _any_slice(pattern: Pattern, size: int) -> Pattern:
-    """The union over the slices of a stacked tensor."""
+    """Unite the slices of a stacked tensor."""
     members = np.arange(pattern.shape[0]) % max(size, 1)
     return kept(Groups(None, members, size).of(pattern))
 
@@ -327,7 +327,7 @@ def _joined(arrays: Sequence[Array | None], length: int) -> Array | None:
 
 
 def _last_uses(program: GraphProgram) -> dict[int, list[int]]:
-    """The slots that are not read after each instruction."""
+    """Return the slots that are not read after each instruction."""
     last: dict[int, int] = {}
     for number, step in enumerate(program.instructions):
         last.update(dict.fromkeys((*step.inputs, *step.outputs), number))
@@ -339,7 +339,7 @@ def _last_uses(program: GraphProgram) -> dict[int, list[int]]:
 
 
 def _evaluated(op: Any, types: Sequence[TensorSpec], arrays: Sequence[Any]) -> list[Array | None]:
-    """The results of an instruction whose operands are all known."""
+    """Evaluate an instruction whose operands are all known."""
     if not isinstance(op, cf.ControlOp | Extension):
         return list(run_kernel(op, arrays))
     graph = Graph()

@@ -36,7 +36,7 @@ MAX_PAIRS = 1 << 25
 
 @dataclass(frozen=True)
 class Operands:
-    """What is known of an instruction when its sparsity is asked for.
+    """Facts about an instruction from which its sparsity is derived.
 
     Attributes:
         types: the types of the operands.
@@ -49,7 +49,7 @@ class Operands:
     results: Sequence[TensorSpec]
 
     def shape(self, position: int) -> tuple[int, ...]:
-        """The shape of an operand."""
+        """Return the shape of an operand."""
         return tuple(self.types[position].shape)
 
 
@@ -62,7 +62,7 @@ Reads: TypeAlias = Callable[[Any, Operands, int], Relations]
 
 
 def run_kernel(op: StdTensorOp, arrays: Sequence[Any]) -> list[np.ndarray[Any, Any]]:
-    """The results of an op's kernel, as arrays."""
+    """Run an op's kernel, and return its results as arrays."""
     with np.errstate(all="ignore"):
         results: Any = KERNELS.cell(op)(op, *arrays)
     return [np.asarray(y) for y in (results if isinstance(results, tuple) else (results,))]
@@ -73,9 +73,9 @@ def _numbers(shape: Sequence[int]) -> np.ndarray[Any, Any]:
 
 
 def moved(op: StdTensorOp, x: Operands, position: int) -> Relations:
-    """Elements of the result are elements of an operand, or zeros: the op of the elements' numbers says which.
+    """Return which operand elements the result's elements are, or zeros, by applying the op to the elements' numbers.
 
-    Operands that are no numbers are read as they are, or as zeros where they are unknown.
+    Operands that are no numbers are read unchanged, or as zeros if they are unknown.
     """
     arrays: list[Any] = []
     for other, (spec, value) in enumerate(zip(x.types, x.known, strict=True)):
@@ -93,7 +93,7 @@ def moved(op: StdTensorOp, x: Operands, position: int) -> Relations:
 
 
 def same(op: StdTensorOp, x: Operands, position: int) -> Relations:
-    """Element by element."""
+    """Relate elements one to one."""
     return (SAME,)
 
 
@@ -117,7 +117,7 @@ def _selection(op: el.Select, x: Operands, position: int) -> Relations:
 
 
 def _slices_along(shape: Sequence[int], axes: Sequence[int]) -> np.ndarray[Any, Any]:
-    """For each element, the number of its slice along the axes."""
+    """Return the slice number of each element along the axes."""
     kept = [1 if axis in axes else n for axis, n in enumerate(shape)]
     return np.broadcast_to(_numbers(kept), shape)
 
@@ -152,7 +152,7 @@ def _top(op: re.TopK, x: Operands, position: int) -> Relations:
 
 
 def nothing(op: StdTensorOp, x: Operands, position: int) -> Relations:
-    """No element: the result has no derivative."""
+    """Relate no elements: the result has no derivative."""
     return [None] * len(x.results)
 
 
@@ -306,7 +306,7 @@ def _scatter(op: ix.Scatter, x: Operands, position: int) -> Relations:
 
 
 def _windows_that_fit(op: ix.Scatter, x: Operands, sizes: Sequence[int]) -> np.ndarray[Any, Any]:
-    """For each update, whether its window is in bounds: others are dropped."""
+    """Return whether the window of each update is in bounds; others are dropped."""
     starts: Any = x.known[1]
     if op.index_vector_dim == starts.ndim:
         starts = starts[..., None]
@@ -370,7 +370,7 @@ def _truncation(op: dy.DynamicTruncate, x: Operands, position: int) -> Relations
 def independent_slices(
     types: Sequence[TensorSpec], result: TensorSpec, position: int, axes: int
 ) -> Relation:
-    """A relation in which slices along the first `axes` axes read the operand's slice of that number, and all of it."""
+    """Relate slices along the first `axes` axes to the operand's slice of that number, and all of it."""
     count = prod(result.shape[:axes])
     index = np.repeat(np.arange(count), result.size // count if count else 0)
     size = types[position].size

@@ -39,10 +39,10 @@ MAX_NONZEROS = 1 << 28
 
 
 class Relation:
-    """Which elements of an operand an element of the result reads."""
+    """Relation between elements of a result and the operand's elements that they read."""
 
     def of(self, pattern: Pattern) -> Pattern:
-        """The pattern of the result, from the operand's."""
+        """Compute the pattern of the result, from the operand's."""
         raise NotImplementedError
 
 
@@ -51,7 +51,7 @@ class Same(Relation):
     """Element i of the result reads element i of the operand."""
 
     def of(self, pattern: Pattern) -> Pattern:
-        """The operand's pattern."""
+        """Return the operand's pattern."""
         return pattern
 
 
@@ -65,7 +65,7 @@ class Moves(Relation):
     index: Index
 
     def of(self, pattern: Pattern) -> Pattern:
-        """Rows of the operand's pattern."""
+        """Select rows of the operand's pattern."""
         index = self.index
         if not pattern.shape[0]:
             return None
@@ -94,7 +94,7 @@ class Groups(Relation):
     count: int
 
     def of(self, pattern: Pattern) -> Pattern:
-        """Unions of rows of the operand's pattern."""
+        """Unite rows of the operand's pattern."""
         size = self.members.size
         matrix = sp.csr_array(
             (np.ones(size, bool), (self.members, np.arange(size))), (self.count, size)
@@ -116,7 +116,7 @@ class Matrix(Relation):
     shape: tuple[int, int]
 
     def of(self, pattern: Pattern) -> Pattern:
-        """The boolean product with the operand's pattern."""
+        """Multiply with the operand's pattern."""
         entries = np.ones(self.rows.size, bool)
         return _product(sp.csr_array((entries, (self.rows, self.columns)), self.shape), pattern)
 
@@ -126,7 +126,7 @@ def _pattern(indices: Index, indptr: Index, shape: tuple[int, int]) -> Pattern:
 
 
 def _product(matrix: Any, pattern: Pattern) -> Pattern:
-    """The boolean product; both factors are patterns."""
+    """Compute the boolean product; both factors are patterns."""
     sizes = np.diff(pattern.indptr).astype(np.float64)
     rows = np.minimum(matrix.astype(np.float64) @ sizes, pattern.shape[1])
     _require(rows.sum())
@@ -142,17 +142,17 @@ def _require(nonzeros: float) -> None:
 
 
 def kept(pattern: Pattern) -> Pattern:
-    """The pattern, or None where it is empty."""
+    """Return the pattern, or None if it is empty."""
     return pattern if pattern is not None and pattern.nnz else None
 
 
 def identity(size: int, first: int, columns: int) -> Pattern:
-    """The pattern of an input: element i depends on input element first + i."""
+    """Create the pattern of an input: element i depends on input element first + i."""
     return _pattern(np.arange(first, first + size), np.arange(size + 1), (size, columns))
 
 
 def union(*patterns: Pattern) -> Pattern:
-    """The union of patterns of one tensor."""
+    """Unite patterns of one tensor."""
     total: Pattern = None
     for pattern in patterns:
         if pattern is None or pattern is total:
@@ -162,7 +162,7 @@ def union(*patterns: Pattern) -> Pattern:
 
 
 def stacked(patterns: Sequence[Pattern], size: int, columns: int) -> Pattern:
-    """The pattern of tensors of one size, one after another."""
+    """Stack the patterns of tensors of one size."""
     if all([pattern is None for pattern in patterns]):
         return None
     empty = sp.csr_array((size, columns), dtype=bool)

@@ -60,7 +60,7 @@ FAR = (
 
 
 def i0(x: ArrayLike) -> Any:
-    """The modified Bessel function I_0, within 8 ulps.
+    """Compute the modified Bessel function I_0, within 8 ulps.
 
     Raises:
         DTypeError: complex x.
@@ -84,7 +84,7 @@ def i0e(x: ArrayLike) -> Any:
 
 
 def i1(x: ArrayLike) -> Any:
-    """The modified Bessel function I_1, within 8 ulps.
+    """Compute the modified Bessel function I_1, within 8 ulps.
 
     Raises:
         DTypeError: complex x.

@@ -46,7 +46,7 @@ ORDER = "its series have no bound on the error yet"
 
 
 def _neighbours(name: str, below: float, above: float) -> Any:
-    """The derivative in x: (below f_(v-1) + above f_(v+1)) / 2."""
+    """Return the derivative in x: (below f_(v-1) + above f_(v+1)) / 2."""
 
     def slope(y: Any, v: Any, x: Any) -> Any:
         lower, upper = value_of(name, subtract(v, 1.0), x), value_of(name, add(v, 1.0), x)
@@ -56,7 +56,7 @@ def _neighbours(name: str, below: float, above: float) -> Any:
 
 
 def _scaled(name: str, sign_of_scale: float) -> Any:
-    """The derivative in x of a function that is scaled by an exponential."""
+    """Return the derivative in x of a function that is scaled by an exponential."""
     steps = _neighbours(name, sign_of_scale, sign_of_scale)
 
     def slope(y: Any, v: Any, x: Any) -> Any:
@@ -173,7 +173,7 @@ kve = function(
 
 
 def _of_order(name: str, of: str, order: float, shown: str) -> Any:
-    """A function of fixed order, which SciPy has by itself."""
+    """Create a function of fixed order, which SciPy has by itself."""
     general = TABLE[of]
     slope, expansion = general.partials[1], general.expansion
 
@@ -205,7 +205,7 @@ k1e = _of_order("k1e", "kve", 1.0, "The scaled Bessel function e^x K_1")
 
 
 def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Any:
-    """The Bessel functions J_0(z), .. J_v(z), stacked along a new first axis.
+    """Compute the Bessel functions J_0(z), .. J_v(z), stacked along a new first axis.
 
     Args:
         v: the largest order, a Python int.

@@ -33,7 +33,7 @@ __all__ = ["entr", "expit", "kl_div", "logit", "rel_entr", "xlog1py", "xlogy"]
 
 
 def expit(x: ArrayLike) -> Any:
-    """The logistic function 1 / (1 + e^-x), within 4 ulps.
+    """Compute the logistic function 1 / (1 + e^-x), within 4 ulps.
 
     Raises:
         DTypeError: complex x.
@@ -72,7 +72,7 @@ def _logit_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
-    """The product x log(y), and 0 where x is 0 and y is not NaN, within 2 ulps.
+    """Compute the product x log(y), and 0 where x is 0 and y is not NaN, within 2 ulps.
 
     Where x is 0 the derivative in y is 0.
 
@@ -86,7 +86,7 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def _unless_zero(x: Tensor, y: Tensor, product: Any) -> Any:
-    """A product with x, replaced by 0 where x is 0 and y is a number."""
+    """Replace a product with x by 0 where x is 0 and y is a number."""
     return where(logical_and(equal(x, 0.0), logical_not(isnan(y))), 0.0, product)
 
 
@@ -103,7 +103,7 @@ def _xlogy_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Any:
-    """The product x log(1 + y), and 0 where x is 0 and y is not NaN, within 2 ulps.
+    """Compute the product x log(1 + y), and 0 where x is 0 and y is not NaN, within 2 ulps.
 
     Where x is 0 the derivative in y is 0.
 
@@ -129,7 +129,7 @@ def _xlog1py_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def entr(x: ArrayLike) -> Any:
-    """The entropy -x log(x), 0 at 0 and -inf below, within 2 ulps.
+    """Compute the entropy -x log(x), 0 at 0 and -inf below, within 2 ulps.
 
     Raises:
         DTypeError: complex x.
@@ -152,7 +152,7 @@ def _entr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Any:
-    """The relative entropy p log(p / q), within 4 ulps; 0 where p is 0 and q is not negative, inf outside the domain.
+    """Compute the relative entropy p log(p / q), within 4 ulps; 0 where p is 0 and q >= 0, inf outside the domain.
 
     The domain is p > 0, q > 0.
 
@@ -176,7 +176,7 @@ def _log_quotient(p: Tensor, q: Tensor) -> Any:
 
 
 def _within(p: Tensor, q: Tensor, inside: Any, at_zero: Any) -> Any:
-    """Values for p > 0, q > 0; for p = 0, q >= 0; inf elsewhere, and NaN where p or q is."""
+    """Select values for p > 0, q > 0; for p = 0, q >= 0; inf elsewhere, and NaN where p or q is."""
     is_inside = logical_and(greater(p, 0.0), greater(q, 0.0))
     is_zero = logical_and(equal(p, 0.0), logical_not(less(q, 0.0)))
     # Each choice has an operand of the dtype: one between two numbers would be float64.
@@ -198,7 +198,7 @@ def _rel_entr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def kl_div(p: ArrayLike, q: ArrayLike) -> Any:
-    """The term p log(p / q) - p + q of a Kullback-Leibler divergence, inf outside p >= 0, q > 0; q where p is 0.
+    """Compute the Kullback-Leibler term p log(p / q) - p + q; inf outside p >= 0, q > 0; q where p is 0.
 
     Within 4 ulps of its largest term.
 

@@ -1,6 +1,6 @@
 """Special functions that SciPy computes, as one extension family: a row per function.
 
-A row says what a function is: its kernel, its partial derivatives as formulas in functions of the table, and its
+A row defines a function: its kernel, its partial derivatives as formulas in functions of the table, and its
 expansion in standard ops. Peers without SciPy run the expansion. A partial derivative without a formula, in a
 parameter as a rule, is that of the expansion.
 """
@@ -56,7 +56,7 @@ class Row:
         kernel: the name in `scipy.special`, or a function of that module which returns the kernel.
         partials: a function of (y, *operands) for each operand, `EXPANDED`, or a text, the reason why there is none;
             None for an operand of which only integers have a meaning.
-        expansion: the function in standard ops; None where there is none.
+        expansion: the function in standard ops, or None.
     """
 
     name: str
@@ -124,7 +124,7 @@ class SpecialRuntime(ExtensionRuntime):
         self._kernels: dict[str, Callable[..., Any]] = {}
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """The kernel's values, in the dtype of the operands."""
+        """Compute the kernel's values, in the dtype of the operands."""
         kernel = self._kernels.get(op.name)
         if kernel is None:
             from scipy import special  # because importing scipy takes long
@@ -167,12 +167,12 @@ FAMILIES = (Family(SpecialFunction, SpecialRuntime, SpecialRule),)
 
 
 def value_of(name: str, *operands: Any) -> Any:
-    """A function of the table of operands of one type."""
+    """Apply a function of the table to operands of one type."""
     return apply(SpecialFunction(name), *operands)
 
 
 def function(row: Row, text: str) -> Callable[..., Any]:
-    """The public function of a row, which promotes and broadcasts.
+    """Create the public function of a row, which promotes and broadcasts.
 
     Args:
         text: its docstring; what raises is appended.

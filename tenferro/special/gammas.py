@@ -1,7 +1,7 @@
 """The gamma function and functions derived from it.
 
-Between 2 and 3 it is Cephes' rational function, below 20 that times a product of at most 18 factors, exact at
-integers, above 20 Stirling's series, below 0 the reflection pi / (-x sin(pi x) Gamma(-x)).
+Between 2 and 3, Gamma is Cephes' rational function; up to 20, it is that times a product of at most 18 factors, exact
+at integers. Above 20 it is Stirling's series, and below 0 the reflection pi / (-x sin(pi x) Gamma(-x)).
 
 Source: Cephes, gamma.c, for the rational function; NIST's DLMF, sections 5.11, 5.12 and 25.11, for the rest.
 """
@@ -86,7 +86,7 @@ LARGE = 20
 
 
 def gamma(x: ArrayLike) -> Any:
-    """The gamma function, within 8 ulps; exact at integers up to 19, NaN at negative integers.
+    """Compute the gamma function, within 8 ulps; exact at integers up to 19, NaN at negative integers.
 
     Shapes:  x S -> S
     Dtypes:  float; integers in the float dtype that NumPy takes
@@ -141,7 +141,7 @@ def _gamma_of_positive(x: Tensor) -> Any:
 
 
 def gammaln(x: ArrayLike) -> Any:
-    """The logarithm of |Gamma(x)|; the same as `tnf.lgamma`.
+    """Compute the logarithm of |Gamma(x)|; the same as `tnf.lgamma`.
 
     Raises:
         DTypeError: complex x.
@@ -153,7 +153,7 @@ def gammaln(x: ArrayLike) -> Any:
 
 
 def loggamma(x: ArrayLike) -> Any:
-    """The logarithm of Gamma(x) for real x; NaN where x is negative.
+    """Compute the logarithm of Gamma(x) for real x; NaN where x is negative.
 
     Raises:
         DTypeError: complex x.
@@ -165,7 +165,7 @@ def loggamma(x: ArrayLike) -> Any:
 
 
 def gammasgn(x: ArrayLike) -> Any:
-    """The sign of Gamma(x); at 0 the sign of the zero, NaN at negative integers and -inf.
+    """Compute the sign of Gamma(x); at 0 the sign of the zero, NaN at negative integers and -inf.
 
     Raises:
         DTypeError: complex x.
@@ -184,7 +184,7 @@ def _gammasgn(x: Tensor) -> Any:
 
 
 def polygamma(n: int, x: ArrayLike) -> Any:
-    """The n-th derivative of `digamma`, for a Python int n; the same as `tnf.polygamma`.
+    """Compute the n-th derivative of `digamma`, for a Python int n; the same as `tnf.polygamma`.
 
     Raises:
         InvalidConfigError: n is not an int of at least 0.
@@ -198,7 +198,7 @@ def polygamma(n: int, x: ArrayLike) -> Any:
 
 
 def multigammaln(a: ArrayLike, d: int) -> Any:
-    """The logarithm of the multivariate gamma function of order d; d is a Python int.
+    """Compute the logarithm of the multivariate gamma function of order d; d is a Python int.
 
     It is the sum of d terms log Gamma(a - j / 2), and d (d - 1) log(pi) / 4.
 
@@ -222,7 +222,7 @@ def multigammaln(a: ArrayLike, d: int) -> Any:
 
 
 def betaln(a: ArrayLike, b: ArrayLike) -> Any:
-    """The logarithm of |B(a, b)|: log |Gamma(a) Gamma(b) / Gamma(a + b)|.
+    """Compute the logarithm of |B(a, b)|: log |Gamma(a) Gamma(b) / Gamma(a + b)|.
 
     For positive a and b within 16 ulps of the larger of 1 and the result; elsewhere the sum of three logarithms.
 
@@ -236,7 +236,7 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Any:
 
 
 def _binet(x: Tensor) -> Any:
-    """The difference of log Gamma(x) and (x - 1/2) log(x) - x + log(2 pi) / 2 for x >= 10."""
+    """Compute the difference of log Gamma(x) and (x - 1/2) log(x) - x + log(2 pi) / 2 for x >= 10."""
     inverse = divide(1.0, x)
     return multiply(inverse, polynomial(multiply(inverse, inverse), BINET))
 
@@ -287,7 +287,7 @@ def _betaln_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def beta(a: ArrayLike, b: ArrayLike) -> Any:
-    """The beta function Gamma(a) Gamma(b) / Gamma(a + b).
+    """Compute the beta function Gamma(a) Gamma(b) / Gamma(a + b).
 
     For positive a and b within 16 ulps where a + b < 10, and within 8 (1 + |log B|) ulps elsewhere.
 
@@ -322,7 +322,7 @@ def _beta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def factorial(n: ArrayLike, exact: bool = False) -> Any:
-    """The factorial n! as Gamma(n + 1), within 8 ulps and exact up to 18; 0 where n is negative.
+    """Compute the factorial n! as Gamma(n + 1), within 8 ulps and exact up to 18; 0 where n is negative.
 
     Raises:
         UnsupportedError: exact=True, which has no meaning for floats.
@@ -339,7 +339,7 @@ def factorial(n: ArrayLike, exact: bool = False) -> Any:
 
 
 def comb(N: ArrayLike, k: ArrayLike, *, repetition: bool = False) -> Any:  # noqa: N803  # because SciPy and JAX call it so
-    """The number of ways to choose k of N things, N! / (k! (N - k)!), within 16 ulps for N < 169 (32 in float32).
+    """Count the ways to choose k of N things, N! / (k! (N - k)!), within 16 ulps for N < 169 (32 in float32).
 
     It is 0 where k > N or one of them is negative. For larger N it is within 8 (1 + log C) ulps.
 
@@ -372,7 +372,7 @@ def _comb(n: Tensor, k: Tensor) -> Any:
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Any:
-    """The Hurwitz zeta function, the sum of (k + q)^-x over k >= 0; without q Riemann's, for q = 1.
+    """Compute the Hurwitz zeta function, the sum of (k + q)^-x over k >= 0; without q Riemann's, for q = 1.
 
     For x > 1 and q > 0 within 8 + x ulps, by ten terms and Euler-Maclaurin's formula; inf at x = 1 and q = 0,
     NaN elsewhere.
@@ -411,7 +411,7 @@ def _zeta(x: Tensor, q: Tensor) -> Any:
 
 
 def _zeta_rest(s: Tensor, start: Tensor) -> Any:
-    """The sum of (k + start)^-s over k >= 0 by Euler-Maclaurin's formula (DLMF 25.11.28)."""
+    """Sum (k + start)^-s over k >= 0 by Euler-Maclaurin's formula (DLMF 25.11.28)."""
     first = pow(start, negative(s))
     total = add(divide(multiply(first, start), subtract(s, 1.0)), multiply(first, 0.5))
     factor = multiply(first, divide(s, start))

@@ -48,7 +48,7 @@ GAUSS_TERMS, GAUSS_END = 400, 0.9
 
 
 def _series(count: int, x: Tensor, upper: tuple[Tensor, ...], lower: Tensor) -> Any:
-    """The sum of count + 1 terms, of which the quotients are x (a + k) .. / ((c + k) (k + 1))."""
+    """Sum count + 1 terms, of which the quotients are x (a + k) .. / ((c + k) (k + 1))."""
     k = np.arange(count, dtype=spec_of(x).dtype.dtype)
     x, lower, *raised = along_nodes(x, lower, *upper)
     ratios = divide(x, multiply(add(lower, k), k + 1))
@@ -170,7 +170,7 @@ def _legendre_kernel(special: Any) -> Callable[..., Any]:
 
 
 def _legendre_slope(y: Any, n: Any, m: Any, theta: Any) -> Any:
-    """Half the difference of neighbouring orders, each with its ladder factor."""
+    """Compute half the difference of neighbouring orders, each with its ladder factor."""
 
     def step(order: Any, factor: Any) -> Any:
         exists = greater(factor, 0.0)
@@ -201,7 +201,7 @@ def sph_harm_y(
     diff_n: int | None = None,
     n_max: int | None = None,
 ) -> Any:
-    """The spherical harmonic Y_n^m of colatitude theta and longitude phi, complex, orthonormal on the sphere.
+    """Compute the spherical harmonic Y_n^m of colatitude theta and longitude phi, complex, orthonormal on the sphere.
 
     It has derivatives in theta and phi. Operands broadcast; n and m are whole, and where |m| > n the value is NaN.
     It has no expansion for other peers.

@@ -205,7 +205,7 @@ betaincc = function(
 
 
 def _slope(name: str, position: int, *operands: Any) -> Any:
-    """The partial derivative of a function of the table, from its expansion."""
+    """Compute the partial derivative of a function of the table, from its expansion."""
     directions = [add(zeros(x), 1.0) if i == position else None for i, x in enumerate(operands)]
     return derived.tangents(Extension(SpecialFunction(name)), operands, directions)[0]
 
@@ -277,7 +277,7 @@ betaincinv = function(
 
 
 def _student(df: Tensor, t: Tensor) -> Any:
-    """Half of I_x(df / 2, 1/2) for x = df / (df + t^2) below 0, and its complement above."""
+    """Compute half of I_x(df / 2, 1/2) for x = df / (df + t^2) below 0, and its complement above."""
     half = multiply(df, 0.5)
     fraction = divide(df, add(df, square(t)))
     tail = multiply(0.5, _incomplete_beta(half, add(zeros_like(t), 0.5), fraction, is_upper=False))
@@ -285,7 +285,7 @@ def _student(df: Tensor, t: Tensor) -> Any:
 
 
 def student_density(df: Tensor, t: Tensor) -> Any:
-    """The density of Student's distribution with df degrees of freedom."""
+    """Compute the density of Student's distribution with df degrees of freedom."""
     half = multiply(df, 0.5)
     # Gamma(df/2 + 1/2) / (sqrt(df / 2) Gamma(df/2)), as Stirling's leading terms, whose difference is small, and the rest.
     growth = subtract(multiply(half, log1p(divide(0.5, half))), 0.5)

@@ -92,7 +92,7 @@ dawsn = function(
 
 
 def _part(name: str, position: int, derivative: Callable[..., Any]) -> Callable[..., Any]:
-    """One of the two results of a function of SciPy's."""
+    """Create the function of one of the two results of a function of SciPy's."""
 
     def kernel(special: Any) -> Callable[..., Any]:
         return lambda x: getattr(special, name)(x)[position]
@@ -120,7 +120,7 @@ def _both(name: str, x: ArrayLike) -> tuple[Any, Any]:
 
 
 def sici(x: ArrayLike) -> tuple[Any, Any]:
-    """The sine and cosine integrals Si(x) and Ci(x): of sin(t) / t from 0, and of cos(t) / t from infinity, up to x.
+    """Compute the integrals Si(x) and Ci(x): of sin(t) / t from 0, and of cos(t) / t from infinity, up to x.
 
     Natively they are within 64 ulps of the larger of 1 and the value. They have no expansion for other peers.
 

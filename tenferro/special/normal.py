@@ -73,7 +73,7 @@ FAR_TAIL = (
 
 
 def erf(x: ArrayLike) -> Any:
-    """The error function; the same as `tnf.erf`.
+    """Compute the error function; the same as `tnf.erf`.
 
     Raises:
         DTypeError: complex x.
@@ -97,7 +97,7 @@ def erfc(x: ArrayLike) -> Any:
 
 
 def erfinv(x: ArrayLike) -> Any:
-    """The inverse of `erf`; the same as `tnf.erfinv`.
+    """Invert `erf`; the same as `tnf.erfinv`.
 
     Raises:
         DTypeError: complex x.
@@ -109,7 +109,7 @@ def erfinv(x: ArrayLike) -> Any:
 
 
 def ndtr(x: ArrayLike) -> Any:
-    """The normal distribution function: the integral of the normal density up to x, within 8 ulps.
+    """Compute the normal distribution function: the integral of the normal density up to x, within 8 ulps.
 
     Raises:
         DTypeError: complex x.
@@ -121,7 +121,7 @@ def ndtr(x: ArrayLike) -> Any:
 
 
 def log_ndtr(x: ArrayLike) -> Any:
-    """The logarithm of ndtr(x), also where `ndtr` underflows or is close to 1, within 8 ulps.
+    """Compute the logarithm of ndtr(x), also where `ndtr` underflows or is close to 1, within 8 ulps.
 
     Raises:
         DTypeError: complex x.
@@ -147,7 +147,7 @@ def _log_ndtr(x: Tensor) -> Any:
 
 @_log_ndtr.defjvp
 def _log_ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The derivative: the density over its integral, which below 0 is the hazard."""
+    """Compute the derivative: the density over its integral, which below 0 is the hazard."""
     (x,), (x_dot,) = primals, tangents
     is_below, size = integral.side_and_size(x)
     above = divide(integral.density(size), subtract(1.0, integral.tail(size)))
@@ -155,7 +155,7 @@ def _log_ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def ndtri(p: ArrayLike) -> Any:
-    """The inverse of `ndtr`, within 16 ulps; -inf at 0, inf at 1, NaN outside.
+    """Invert `ndtr`, within 16 ulps; -inf at 0, inf at 1, NaN outside.
 
     Raises:
         DTypeError: complex p.
@@ -195,7 +195,7 @@ def _ratio(coefficients: tuple[Sequence[float], Sequence[float]], x: Tensor) -> 
 
 @_ndtri.defjvp
 def _ndtri_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """The derivative of the inverse: 1 over the density at the result."""
+    """Compute the derivative of the inverse: 1 over the density at the result."""
     (p,), (p_dot,) = primals, tangents
     y = _ndtri(p)
     return y, multiply(p_dot, multiply(ROOT_TWO_PI, exp(multiply(0.5, square(y)))))

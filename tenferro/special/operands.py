@@ -29,7 +29,7 @@ def in_reals(name: str, function: Callable[..., Any], *operands: ArrayLike) -> A
 
 
 def as_order(name: str, parameter: str, value: Any, least: int) -> int:
-    """An integer that is static while tracing.
+    """Check that a value is an integer that is static while tracing, and return it.
 
     Raises:
         InvalidConfigError: anything else, or less than `least`.
@@ -44,7 +44,7 @@ def as_order(name: str, parameter: str, value: Any, least: int) -> int:
 def with_signature(
     name: str, module: str, defaults: Mapping[str, Any], text: str, compute: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """A function whose parameters have names, of one that takes them by position.
+    """Wrap a function of positional parameters in one whose parameters have names.
 
     Args:
         defaults: by the parameter's name; None for a parameter without one.

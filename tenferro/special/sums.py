@@ -22,7 +22,7 @@ def softmax(x: ArrayLike, /, *, axis: Axis = None) -> Any:
 
 
 def log_softmax(x: ArrayLike, /, *, axis: Axis = None) -> Any:
-    """The logarithm of `softmax`, accurate also for small probabilities; over all elements by default.
+    """Compute the logarithm of `softmax`, accurate also for small probabilities; over all elements by default.
 
     >>> log_softmax([0.0, 1000.0])
     array([-1000.,     0.])

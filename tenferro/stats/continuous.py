@@ -61,7 +61,7 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def _one_side(lower: Any) -> Any:
-    """The distribution function of a symmetric distribution, from the probability of values below -|z|."""
+    """Return the distribution function of a symmetric distribution, from the probability of values below -|z|."""
 
     def cdf(z: Any, *shapes: Any) -> Any:
         tail = lower(abs(z), *shapes)
@@ -71,7 +71,7 @@ def _one_side(lower: Any) -> Any:
 
 
 def _two_sides(lower: Any) -> Any:
-    """The quantile of a symmetric distribution, from the one of q <= 1/2."""
+    """Return the quantile function of a symmetric distribution, from that for q <= 1/2."""
 
     def ppf(q: Any, *shapes: Any) -> Any:
         is_low = less(q, 0.5)
@@ -92,7 +92,7 @@ def _log_difference(larger: Any, smaller: Any) -> Any:
 
 
 def _log_mass(a: Any, b: Any) -> Any:
-    """The logarithm of the normal probability of [a, b], from the tail in which both are."""
+    """Compute the logarithm of the normal probability of [a, b], from the tail in which both are."""
     is_upper = greater(a, 0.0)
     low, high = where(is_upper, negative(b), a), where(is_upper, negative(a), b)
     is_one_sided = less(high, 0.0)

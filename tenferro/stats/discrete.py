@@ -50,7 +50,7 @@ def _count(n: Any) -> Any:
 
 
 def _log_choices(n: Any, k: Any) -> Any:
-    """The logarithm of the number of ways to choose k of n."""
+    """Compute the logarithm of the number of ways to choose k of n."""
     return negative(add(log1p(n), betaln(add(subtract(n, k), 1.0), add(k, 1.0))))
 
 
@@ -73,7 +73,7 @@ def _poisson(k: Any, mu: Any) -> Any:
 
 
 def _poisson_entropy(mu: Any) -> Any:
-    """The sum of -p log p, and for large mu log(2 pi e mu) / 2 and a series in 1 / mu."""
+    """Sum -p log p; for large mu, compute log(2 pi e mu) / 2 and a series in 1 / mu."""
     is_small = less(mu, LARGE)
     (small,) = along_nodes(where(is_small, mu, 1.0))
     logarithms = _poisson(np.arange(SUMMED, dtype=spec_of(mu).dtype.dtype), small)

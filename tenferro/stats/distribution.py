@@ -1,4 +1,4 @@
-"""What is derived from the formulas of a distribution: densities, distribution functions, and their inverses.
+"""Functions derived from the formulas of a distribution: densities, distribution functions, and their inverses.
 
 A distribution is a record of formulas in the standard variable z = (x - loc) / scale, inside of the support. Location,
 scale, the ends of the support, and parameters without a meaning are handled here, once.
@@ -59,12 +59,12 @@ METHODS: Mapping[str, str] = {
 
 
 def full(x: Tensor, value: float) -> Any:
-    """A number in the dtype and shape of x."""
+    """Fill the shape of x with a number, in its dtype."""
     return add(zeros_like(x), value)
 
 
 def positive(*parameters: Tensor) -> Any:
-    """Whether all parameters are above zero."""
+    """Return whether all parameters are above zero."""
     return functools.reduce(logical_and, [greater(x, 0.0) for x in parameters])
 
 
@@ -74,7 +74,7 @@ class Continuous:
 
     Attributes:
         parameters: names of the shape parameters.
-        text: what the distribution is, with its density.
+        text: name of the distribution, with its density.
         logpdf, cdf, sf, logcdf, logsf, ppf, isf: a formula that is None follows from the others, where it can.
         support: the ends of the support, numbers or functions of the shape parameters.
         inner: a point of the support, or a function of the shape parameters.
@@ -99,7 +99,7 @@ class Continuous:
     variable = "x"
 
     def methods(self) -> dict[str, Formula]:
-        """The functions of (x or q, *shape parameters, loc, scale) by name."""
+        """Return the functions of (x or q, *shape parameters, loc, scale) by name."""
         methods = {"logpdf": self._density, "pdf": lambda *xs: exp(self._density(*xs))}
         cdf, sf = self.cdf, self.sf
         logcdf, logsf, isf = self.logcdf, self.logsf, self.isf
@@ -178,7 +178,7 @@ def _at(value: Any, x: Tensor, shapes: Sequence[Tensor]) -> Any:
 
 
 def _mirrored(formula: Formula | None) -> Formula | None:
-    """The formula at -z."""
+    """Return the formula at -z."""
     return None if formula is None else lambda z, *shapes: formula(negative(z), *shapes)
 
 
@@ -187,7 +187,7 @@ def _negated(formula: Formula) -> Formula:
 
 
 def _logarithm(this: Formula, other: Formula) -> Formula:
-    """The logarithm of a probability of which the complement is known, too."""
+    """Return the logarithm of a probability whose complement is known, too."""
 
     def values(z: Tensor, *shapes: Tensor) -> Any:
         p, rest = this(z, *shapes), other(z, *shapes)
@@ -204,7 +204,7 @@ class Discrete:
 
     Attributes:
         parameters: names of the shape parameters.
-        text: what the distribution is, with its probabilities.
+        text: name of the distribution, with its probabilities.
         logpmf: for whole k of the support.
         support: the ends of the support, numbers or functions of the shape parameters.
         is_valid: whether the shape parameters have a meaning.
@@ -226,7 +226,7 @@ class Discrete:
     variable = "k"
 
     def methods(self) -> dict[str, Formula]:
-        """The functions of (k or q, *shape parameters, loc) by name."""
+        """Return the functions of (k or q, *shape parameters, loc) by name."""
         methods = {"logpmf": self._probability, "pmf": lambda *xs: exp(self._probability(*xs))}
         cdf, sf, ppf = self.cdf, self.sf, self.ppf
         if cdf is not None and sf is not None:

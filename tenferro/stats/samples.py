@@ -59,7 +59,7 @@ class ModeResult(NamedTuple):
 
 
 def _rows(name: str, a: ArrayLike, axis: int | None) -> tuple[Any, tuple[Any, ...], int]:
-    """The operand as rows along its last axis, the other extents, and the axis."""
+    """Return the operand as rows along its last axis, the other extents, and the axis."""
     x = as_operand(a)
     if spec_of(x).dtype.is_complex:
         raise DTypeError(f"stats.{name}: takes real numbers, got {spec_of(x)}")
@@ -316,7 +316,7 @@ class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
         )
 
     def _overlaps(self, points: Any, covariance: Any) -> Any:
-        """Normal densities of the differences of the data and points, [n, m]."""
+        """Compute normal densities of the differences of the data and points, [n, m]."""
         factor = cholesky(covariance)
         first, second = [solve_triangular(factor, y, lower=True) for y in (self.dataset, points)]
         away = subtract(expand_dims(first, axis=2), expand_dims(second, axis=1))

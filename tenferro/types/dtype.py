@@ -89,7 +89,7 @@ class DType(Enum):
 
     @classmethod
     def of(cls, dtype: DTypeLike | DType | None) -> DType:
-        """The member for any form that NumPy takes for a dtype.
+        """Return the member for any form that NumPy takes for a dtype.
 
         Raises:
             DTypeError: NumPy has no such dtype, or tenferro lacks it.

@@ -17,7 +17,7 @@ HOST_MEMORY = frozenset({1, 3, 11, 13})
 
 
 def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
-    """The value as a NumPy array, without a copy if possible.
+    """Convert the value to a NumPy array, without a copy if possible.
 
     Nothing is moved between devices silently: NumPy itself would copy an array from a GPU, or gather a
     sharded one, without a warning.
@@ -68,7 +68,7 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
 
 
 def has_dtype(value: Any) -> bool:
-    """Whether a value has a dtype in NumPy's or tenferro's form; torch's dtypes are of another class.
+    """Return whether a value has a dtype in NumPy's or tenferro's form; torch's dtypes are of another class.
 
     >>> has_dtype(np.ones(2)), has_dtype(1.0)
     (True, False)
@@ -89,7 +89,7 @@ def _lies_on_the_host(value: Any) -> bool:
 
 
 def _device_name(value: Any) -> str:
-    """The device of an array, in its library's notation."""
+    """Return the device of an array, in its library's notation."""
     if not hasattr(value, "devices"):
         return str(getattr(value, "device", "another device"))
     names = sorted(map(str, value.devices()))

@@ -17,7 +17,7 @@ MOST_FIELDS = 1000
 
 
 def save_tree(treedef: TreeDef) -> Any:
-    """The structure as JSON values, with leaves numbered in order.
+    """Save the structure as JSON values, with leaves numbered in order.
 
     Raises:
         UnsupportedError: a container that loading could not create without running code.
@@ -29,7 +29,7 @@ def save_tree(treedef: TreeDef) -> Any:
 
 
 def load_tree(saved: Any, leaves: int) -> TreeDef:
-    """The structure saved by `save_tree`, which must number `leaves` leaves in order.
+    """Load the structure saved by `save_tree`, which must number `leaves` leaves in order.
 
     Raises:
         InvalidConfigError: a document that is not such a structure.

@@ -48,7 +48,7 @@ class TensorSpec:
 
     @classmethod
     def of(cls, shape: tuple[Any, ...], dtype: DType) -> TensorSpec:
-        """A spec without checks, for shape rules with entries that are extents already."""
+        """Create a spec without checks, for shape rules with entries that are extents already."""
         self = object.__new__(cls)
         self.shape = shape
         self.dtype = dtype
@@ -147,7 +147,7 @@ def _extent(entry: Any) -> Extent:
 
 
 def _entries(text: str) -> list[str]:
-    """The entries of a shape, split at the commas outside of parentheses."""
+    """Split a shape into its entries, at the commas outside of parentheses."""
     if not text.strip():
         return []
     entries, begin, depth = [], 0, 0

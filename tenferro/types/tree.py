@@ -96,7 +96,7 @@ KeyPath: TypeAlias = tuple[Any, ...]
 
 
 def keystr(keys: KeyPath, *, simple: bool = False, separator: str = "") -> str:
-    """A path as text: in Python's notation, or as plain names.
+    """Write a path as text: in Python's notation, or as plain names.
 
     >>> keystr((DictKey("w"), SequenceKey(0)))
     "['w'][0]"
@@ -115,12 +115,12 @@ def _bare(key: Any) -> str:
 
 
 def key_paths(treedef: TreeDef) -> list[KeyPath]:
-    """The path of each leaf."""
+    """Return the path of each leaf."""
     return [tuple(map(_key, accessor)) for accessor in treedef.accessors()]
 
 
 def _key(entry: Any) -> Any:
-    """The key of an optree path entry, of the classes above."""
+    """Convert an optree path entry to the key of one of the classes above."""
     import optree
 
     if isinstance(entry, optree.NamedTupleEntry | optree.GetAttrEntry):
@@ -143,7 +143,7 @@ def _key(entry: Any) -> Any:
 
 
 def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[list[Any], TreeDef]:
-    """The leaves in order, and the structure without them; None is an empty tree.
+    """Return the leaves in order, and the structure without them; None is an empty tree.
 
     Raises:
         InvalidConfigError: a tree that contains itself, or is deeper than optree's `MAX_RECURSION_DEPTH`.
@@ -170,14 +170,14 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
 
 
 def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
-    """The tree with this structure and these leaves."""
+    """Build the tree with this structure and these leaves."""
     import optree
 
     return optree.tree_unflatten(treedef, leaves)
 
 
 def leaf_paths(tree: Any) -> list[str]:
-    """The path of each leaf, in Python's notation.
+    """Return the path of each leaf, in Python's notation.
 
     >>> leaf_paths({"w": [1, 2]})
     ["['w'][0]", "['w'][1]"]
@@ -186,7 +186,7 @@ def leaf_paths(tree: Any) -> list[str]:
 
 
 def leaf_paths_of(treedef: TreeDef) -> list[str]:
-    """The paths of a structure's leaves; see `leaf_paths`.
+    """Return the paths of a structure's leaves; see `leaf_paths`.
 
     >>> leaf_paths_of(flatten((1, 2))[1])
     ['[0]', '[1]']
@@ -195,7 +195,7 @@ def leaf_paths_of(treedef: TreeDef) -> list[str]:
 
 
 def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
-    """For each leaf of `full`, the entry of `prefix` above it; None may be an entry.
+    """Return the entry of `prefix` above each leaf of `full`; None may be an entry.
 
     Raises:
         ValueError: a tree that is not a prefix.
@@ -215,14 +215,14 @@ def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
 
 
 def agree(tree: TreeDef, wanted: TreeDef) -> bool:
-    """Whether two structures agree, as `difference` says."""
+    """Return whether two structures agree, as `difference` says."""
     return tree == wanted or not difference(tree, wanted, ("", ""))
 
 
 def difference(
     left: TreeDef, right: TreeDef, names: tuple[str, str], *, is_prefix: bool = False
 ) -> str:
-    """The first difference of two structures, in words; "" where they agree.
+    """Describe the first difference of two structures; "" if they agree.
 
     Named tuples agree by name and fields, because a program from a file has classes of its own.
 
@@ -253,7 +253,7 @@ def difference(
 
 
 def _are_alike(left: TreeDef, right: TreeDef) -> bool:
-    """Whether both are named tuples, of one name and the same fields."""
+    """Return whether both are named tuples, of one name and the same fields."""
     names, others = (getattr(each.type, "_fields", None) for each in (left, right))
     if left.type is None or right.type is None or names is None or names != others:
         return False
@@ -337,7 +337,7 @@ def _register_with_optree(nodetype: type, parts: Any, whole: Any) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Fields:
-    """Flattens objects into fields with leaves, and fields that are compared."""
+    """Flattener of objects into fields with leaves, and fields that are compared."""
 
     nodetype: type
     data: tuple[str, ...]
@@ -361,7 +361,7 @@ class _Fields:
         return tuple(map(GetAttrKey, self.data))
 
     def whole(self, meta: Any, children: Any) -> Any:
-        """The object with these children."""
+        """Build the object with these children."""
         data = dict(zip(self.data, children, strict=True))
         return self.nodetype(**data, **dict(zip(self.meta, meta, strict=True)))
 
@@ -431,7 +431,7 @@ def _check_fields(fields: _Fields, dropped: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _JaxNode:
-    """Flattens objects as JAX does, one level deep."""
+    """Flattener of objects that flattens as JAX does, one level deep."""
 
     def __call__(self, node: Any) -> Any:
         jax: Any = sys.modules["jax.tree_util"]
@@ -440,7 +440,7 @@ class _JaxNode:
 
     @staticmethod
     def whole(treedef: Any, children: Any) -> Any:
-        """The object with these children."""
+        """Build the object with these children."""
         return treedef.unflatten(children)
 
 
@@ -474,7 +474,7 @@ def _is_registered_now(cls: type, leaf: Any) -> bool:
 
 
 def _is_array_type(cls: type) -> bool:
-    """Whether objects are arrays, or describe arrays, as a `TensorSpec` does."""
+    """Return whether objects are arrays, or describe arrays, as a `TensorSpec` does."""
     if hasattr(cls, "__array__") or hasattr(cls, "__dlpack__"):
         return True
     own: Any = cls

@@ -103,7 +103,7 @@ def tame(x: Any, seed: int) -> Any:
 
 
 def cases(dtypes: set[DType], per_op: int) -> list[Case]:
-    """At most `per_op` cases of each op and dtype."""
+    """Return at most `per_op` cases of each op and dtype."""
     found: list[Case] = []
     for card in STD_OPS:
         seen: Counter[DType] = Counter()

@@ -94,7 +94,6 @@ def test_batches(name: str, shape: tuple[int, ...]) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", [name for name in OPS if "gather" in name])
 def test_batches_of_places(name: str, shape: tuple[int, ...], both: bool) -> None:
-    """The same places in each slice."""
     op, (places,), definition = OPS[name]
     x = operand(2, *shape) if both else operand(*shape)
     program = program_of(op, x[0] if both else x, (places,))

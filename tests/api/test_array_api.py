@@ -40,7 +40,7 @@ def elements(dtype: str) -> np.ndarray:
 
 
 def assert_strict(result: Any, wanted: Any, ulps: float) -> None:
-    """What the strict namespace gave: structure, dtypes, shapes, and values within a number of units in the last place."""
+    """Compare with the strict namespace's result: structure, dtypes, shapes, and values within a number of ulps."""
     if isinstance(wanted, tuple | list):
         assert len(result) == len(wanted)
         for y, z in zip(result, wanted, strict=True):
@@ -86,7 +86,7 @@ EXACT = {
     "real", "round", "subtract", "trunc",
 }  # fmt: skip
 ROUNDED_ONCE = {"abs", "divide", "multiply", "reciprocal", "sign", "sqrt", "square"}
-"""Of real numbers, as IEEE 754 has them."""
+"""Functions of real numbers that IEEE 754 defines."""
 
 
 def ulps_of(name: str, dtype: str) -> int:
@@ -124,7 +124,7 @@ LISTED = {
         (complex(np.inf, -2.0), complex(1.0, -0.0)), (complex(-np.inf, 2.0), complex(-1.0, 0.0)),
     ],
 }  # fmt: skip
-"""Where NumPy gives something else, or gives it on some platforms: an element and what the standard lists for it."""
+"""Elements for which NumPy gives other values than the standard lists, on all platforms or some."""
 
 
 @pytest.mark.parametrize("where", NAMESPACES)
@@ -411,7 +411,7 @@ ROUNDED = {
     "cumulative_prod", "cumulative_sum", "linspace", "mean", "prod", "std", "sum", "var", "vecdot", "matmul",
     "tensordot",
 }  # fmt: skip
-"""Beside `linalg` and `fft`; all other functions take elements as they are, or compute each exactly."""
+"""Functions besides `linalg` and `fft` that round; all others copy elements, or compute each exactly."""
 EXACT_ALL_THE_SAME = {"diagonal", "fftshift", "ifftshift", "matrix_transpose", "outer"}
 """Functions of `linalg` and `fft`."""
 
@@ -630,7 +630,7 @@ def test_inspection(where: str) -> None:
 
 
 class Capsule:
-    """What was exported, handed on to a consumer."""
+    """Exported capsule, handed on to a consumer."""
 
     def __init__(self, exported: Any) -> None:
         self.exported = exported

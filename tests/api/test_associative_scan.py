@@ -31,7 +31,7 @@ def product(a: Any, b: Any) -> Any:
 
 
 def losses(reverse: bool) -> tuple[Any, Any]:
-    """The same loss of products of matrices, here and in JAX."""
+    """Return one loss of products of matrices, here and in JAX."""
 
     def ours(x: Any) -> Any:
         return tnf.sum(tnf.sin(tnf.associative_scan(product, x, reverse, 1)))

@@ -231,7 +231,6 @@ def squared(steps: int | None) -> Callable[[Any], Any]:
 @pytest.mark.parametrize("executor", [None, XlaExecutor()], ids=["natively", "XLA"])
 @pytest.mark.parametrize("steps", [3, None])
 def test_a_while_in_reverse(x: float, power: int, steps: int | None, executor: Any) -> None:
-    """From zero iterations to the bound, and without a bound."""
     first = power * x ** (power - 1)
     second = power * (power - 1) * x ** (power - 2)
     f = squared(steps)

@@ -116,7 +116,7 @@ def test_imaginary_parts_of_a_trace_decide_nothing() -> None:
 
 
 def user_function(x: Any, scale: float = 2.0) -> Any:
-    """What the user wrote."""
+    """Stand for the user's function."""
     return x * scale
 
 

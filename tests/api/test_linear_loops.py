@@ -33,7 +33,7 @@ def counter(x: Any, w: Any) -> Any:
 
 
 def constant_carry(x: Any, w: Any) -> Any:
-    """It depends on no carry, and on another number in the first iteration."""
+    """Scan with a carry that depends on no carry, and on another number in the first iteration."""
 
     def body(carry: Any, row: Any) -> Any:
         i, y = carry

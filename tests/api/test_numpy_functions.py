@@ -89,7 +89,7 @@ FFTN = [
 ]  # fmt: skip
 
 DOWN = [Call(V, descending=True)] if "descending" in inspect.signature(np.sort).parameters else []
-"""Which NumPy has since 2.5; there it puts NaN last, where a reversed order has it first."""
+"""Calls that NumPy has since 2.5; there NaN is last, where a reversed order has it first."""
 CALLS: dict[Any, list[Call]] = {
     **each(np.sum, np.prod, calls=SUMMED),
     **each(np.max, np.amax, np.min, np.amin, calls=EXTREME),
@@ -408,7 +408,7 @@ OF_ELEMENTS = {
     np.unique_inverse,
     np.unique_values,
 }
-"""What a trace refuses, because the shape of the result depends on elements."""
+"""Functions that a trace refuses, because the shape of the result depends on elements."""
 UNORDERED = {np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values}
 """NumPy leaves the order of these open."""
 
@@ -428,7 +428,7 @@ def with_tensors(function: Any, call: Call, tensor: Callable[[Any], Any]) -> Any
 
 
 def traced(function: Any, call: Call) -> Any:
-    """What a program of the call gives."""
+    """Run a program of the call."""
     arrays: list[Any] = []
     with_tensors(lambda *args, **kwargs: None, call, lambda x: arrays.append(np.asarray(x)))
     known: list[Any] = []
@@ -507,7 +507,7 @@ def test_a_function_gives_what_numpy_gives(function: Any, call: Call) -> None:
 
 
 REFUSED_BY_NAME = {"out", "order", "subok", "hermitian", "kwargs", "overwrite_input"}
-"""Parameters of NumPy's that have no meaning for tensors, or none that a value shows."""
+"""Parameters of NumPy's functions that have no meaning for tensors, or no effect on values."""
 
 
 def test_every_function_and_every_parameter_is_called() -> None:

@@ -46,7 +46,7 @@ CREATED: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "fill_diagonal": [], "place": [], "put": [], "put_along_axis": [], "roots": [],
     "einsum_path": [], "empty": [], "isdtype": [], "linalg.eig": [], "linalg.eigvals": [],
 }  # fmt: skip
-"""What NumPy does not ask tensors for: creation, and results of no one value or dtype, which others test."""
+"""Functions that NumPy does not dispatch for tensors: creation, and results without one value or dtype."""
 
 
 def common() -> dict[str, tuple[Any, Any]]:

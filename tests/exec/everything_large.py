@@ -12,7 +12,7 @@ from tenferro.exec.plan import group, place, tiling
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure() -> None:
-    """Before anything runs."""
+    """Lower the thresholds before anything runs."""
     group.MIN_GROUPED_ELEMENTS = 1
     tiling.MIN_SHARED_ELEMENTS = 0
     costs.MIN_PARALLEL_COST = 0.0

@@ -39,7 +39,7 @@ SHAPES = [
 
 @pytest.fixture
 def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that small arrays are cut into blocks."""
+    """Make small arrays be cut into blocks."""
     monkeypatch.setattr(copying, "MIN_BLOCKED_BYTES", 0)
     monkeypatch.setattr(copying, "MAX_CACHED_LINES", 1)
 

@@ -42,13 +42,13 @@ EXECUTORS = [False, True] if is_installed() else [False]
 
 
 def softmax(x: Any) -> Any:
-    """Along the last axis."""
+    """Compute the softmax along the last axis."""
     e = tnf.exp(x - tnf.max(x, axis=-1, keepdims=True))
     return e / tnf.sum(e, axis=-1, keepdims=True)
 
 
 def softmax_between(x: Any) -> Any:
-    """Along the second axis."""
+    """Compute the softmax along the second axis."""
     e = tnf.exp(x)
     return e / tnf.sum(e, axis=1, keepdims=True)
 
@@ -140,7 +140,7 @@ def test_groups_of_rows(
 
 
 def _gaps(args: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The same arrays as views of larger ones."""
+    """Return the arrays as views of larger ones."""
     found: list[Any] = []
     for x in args:
         wide = np.zeros([2 * n for n in x.shape], x.dtype)
@@ -243,7 +243,7 @@ def totals_of_two(x: Any, y: Any) -> Any:
 
 
 def softmax_of_product(x: Any, y: Any) -> Any:
-    """Along rows."""
+    """Compute the softmax of products along rows."""
     return softmax(x * y)
 
 
@@ -291,7 +291,6 @@ REDUCED: dict[str, Any] = {
 def test_a_large_reduction_by_itself(
     name: str, threads: int, compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Over any axes, of numbers that do not fill vectors, with NaN and with zeros of both signs."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(group, "MIN_REDUCED_IN_RUNS", 1)
     monkeypatch.setattr(group, "MIN_REDUCED_BYTES", 1)
@@ -347,7 +346,6 @@ def test_which_reductions_go_by_themselves() -> None:
     "rows", [1, BLOCK_TERMS - 1, BLOCK_TERMS, BLOCK_TERMS + 1, 2 * BLOCK_TERMS + 5]
 )
 def test_totals_of_blocks_of_rows(dtype: str, rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of integers, whose sums are exact in any order."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
     monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
@@ -697,7 +695,6 @@ class Parts(Workers):
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 def test_groups_that_take_long_are_shared(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As long as elements of eight bytes take, by the bytes of the widest."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 16)
     x = normal(40, 30).astype(dtype)
     program = tnf.compile(lambda x: (tnf.exp(x) * x, tnf.sum(x * x + x)), x)

@@ -38,7 +38,7 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def elsewhere(random: Random, x: Any) -> Any:
-    """The same elements in memory of another layout."""
+    """Copy the elements to memory of another layout."""
     way = random.choice(["rows", "columns", "any order", "a part", "gaps", "backwards"])
     axes = list(range(x.ndim))
     if not x.size or not x.ndim or way == "rows":
@@ -76,7 +76,7 @@ def results(executor: tnf.GraphExecutor, program: GraphProgram, arrays: Sequence
 
 
 def require_near(y: Any, expected: Any) -> None:
-    """The same, but for what rounds in an order of its own."""
+    """Require equal results, except for ops that round in an order of their own."""
     assert (y.dtype, y.shape) == (expected.dtype, expected.shape)
     if y.dtype.kind in "biu":
         np.testing.assert_array_equal(y, expected)

@@ -109,8 +109,6 @@ def test_products(
 
 
 def test_complex_products_of_any_size() -> None:
-    """Without elements there is no call."""
-
     def program(x: Any, y: Any) -> Any:
         return tnf.scan(lambda c, t: (c, t[0] @ t[1]), 0.0, (x, y))[1]
 

@@ -36,7 +36,7 @@ WORST = [-8.664460182189941, -0.116646908223629, 5.959629883074802e-39, 1.071667
          0.8829905390739441, 1.0018575191497803, 1.0537488460540771, 1.3808921575546265, 3.176166534423828,
          6.581908226013184, 11.781094551086426, 13.351300239562988, 44.01531219482422, 83.25244903564453,
          2188.90478515625]  # fmt: skip
-"""Where functions of float32 are the furthest from correct rounding, by all bit patterns (`make accuracy`)."""
+"""Arguments at which functions of float32 are furthest from correct rounding, of all bit patterns (`make accuracy`)."""
 CALLS: dict[str, Callable[..., Any]] = {
     "logistic": tnf.nn.sigmoid,
     "sinh": tnf.sinh,

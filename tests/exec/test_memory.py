@@ -56,7 +56,7 @@ def test_a_chain_needs_no_more_than_what_lives_at_once() -> None:
 
 @pytest.fixture
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that every group and contraction has a place for its results."""
+    """Give every group and contraction a place for its results."""
     monkeypatch.setattr(place, "MIN_PLACED_BYTES", 1)
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)

@@ -25,7 +25,7 @@ from xla_peer.fuzz.program import random_case
 
 
 def capsule(y: Any) -> Callable[[], bytes]:
-    """By DLPack, in jax's hands."""
+    """Hold the array by DLPack, in jax."""
     try:
         held = jax.dlpack.from_dlpack(y)
     except (jax.errors.JaxRuntimeError, BufferError):  # because it takes compact strides only
@@ -34,26 +34,26 @@ def capsule(y: Any) -> Callable[[], bytes]:
 
 
 def by_ctypes(y: Any) -> Callable[[], bytes]:
-    """By a pointer that keeps the array."""
+    """Hold the array by a pointer that keeps it."""
     pointer = np.ascontiguousarray(y).ctypes
     size = y.nbytes
     return lambda: ctypes.string_at(pointer.data, size)
 
 
 def by_memoryview(y: Any) -> Callable[[], bytes]:
-    """By Python's buffer protocol."""
+    """Hold the array by Python's buffer protocol."""
     view = memoryview(y)
     return lambda: np.asarray(view).tobytes()
 
 
 def by_view(y: Any) -> Callable[[], bytes]:
-    """By a view of a view."""
+    """Hold the array by a view of a view."""
     view = y[...].T.T
     return lambda: view.tobytes()
 
 
 def by_item(y: Any) -> Callable[[], bytes]:
-    """By an array over its bytes."""
+    """Hold the array by an array over its bytes."""
     view = np.frombuffer(y.data, y.dtype) if y.flags.c_contiguous else y
     return lambda: view.tobytes()
 
@@ -71,7 +71,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def held(y: Any, pick: random.Random) -> Callable[[], bytes]:
-    """What reads a result that is held in some way."""
+    """Hold a result in some way, and return a function that reads it."""
     kinds = (
         HOLDERS if y.dtype.kind in "fiu" and y.dtype.itemsize in (4, 8) and y.size else [by_view]
     )

@@ -101,7 +101,6 @@ def test_what_is_not_finite(dtype: Any) -> None:
 @pytest.mark.parametrize("length", [1, 2])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_zeros_have_one_sum(length: int, dtype: Any) -> None:
-    """Whatever their number and their layout."""
     x = -np.zeros((1, length), dtype)
     assert not np.signbit(sum_of(x[0], (0,)))
     assert not np.signbit(sum_of(x, (1,)))

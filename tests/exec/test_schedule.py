@@ -41,7 +41,7 @@ def bound(fn: Any, *args: Any) -> ExecProgram:
 
 
 def names(schedule: ExecProgram) -> list[str]:
-    """Of the steps."""
+    """Return the names of the steps."""
     return [step.op.name for step in schedule.instructions]
 
 

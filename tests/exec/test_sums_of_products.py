@@ -222,7 +222,7 @@ def vectors_of(*lanes: int, has_fma: bool = True) -> Processor:
         ((8, 4), 31, 40, (31, 1, 8)),
         ((8, 4), 3, 40, (3, 1, 8)),
         ((8, 4), 1, 64, (1, 4, 8)),
-        # The fewest loads: two tiles of 4 and not 7 and 1; of as many loads the largest tiles.
+        # Tiles with the fewest loads: two of 4 instead of 7 and 1. If the number of loads is the same, the largest.
         ((8, 4), 8, 64, (4, 4, 8)),
         ((8, 4), 40, 40, (20, 1, 8)),
         ((8, 4), 64, 64, (7, 4, 8)),

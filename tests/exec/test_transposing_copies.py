@@ -42,7 +42,7 @@ class Recording(TransposingCopies):
 
 @pytest.fixture(autouse=True)
 def small_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that small results are turned too."""
+    """Make small results be transposed, too."""
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
 
 

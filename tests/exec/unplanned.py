@@ -16,7 +16,7 @@ __all__ = ["run_unplanned"]
 
 
 def run_unplanned(program: tnf.GraphProgram, *arrays: Any, order: Any = "F") -> Any:
-    """What the kernels give, with nothing folded, grouped or placed."""
+    """Run the kernels, with nothing folded, grouped or placed."""
     executor = tnf.GraphExecutor()
     leaves = program.check_arguments(arrays)
     static = program.specialize(program.bind([np.shape(x) for x in leaves]))

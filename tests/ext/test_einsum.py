@@ -49,7 +49,7 @@ CASES: dict[str, tuple[tuple[int, ...], ...]] = {
 
 
 def summed(subscripts: str, *operands: Any) -> Any:
-    """By the function; with a label repeated in the output, which it refuses, by the family."""
+    """Sum by the function, or by the family for a label repeated in the output, which the function refuses."""
     left, _, output = subscripts.partition("->")
     if len(set(output)) == len(output):
         return tnf.einsum(subscripts, *operands)

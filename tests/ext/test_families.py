@@ -31,7 +31,7 @@ Run = Callable[[GraphProgram, list[Any]], Sequence[Any]]
 
 
 def samples_for(column: str, family: Any) -> list[FamilySample]:
-    """Those that are not exempt."""
+    """Return the samples that are not exempt."""
     found = [s for s in FAMILY_SAMPLES[family] if exemption(column, s) is None]
     return found or pytest.skip(f"all are exempt from {column}")
 

@@ -62,7 +62,7 @@ def loss(fn: Function) -> Function:
 
 
 def gradients(fn: Function, spec: TensorSpec, *arrays: Any) -> None:
-    """Those with symbols are those with numbers, which are tested against differences elsewhere."""
+    """Compare gradients with symbols to those with numbers, which are tested against differences elsewhere."""
     symbolic = tnf.compile(tnf.grad(loss(fn)), spec)
     for a in arrays:
         static = tnf.grad(loss(fn))(a)
@@ -155,7 +155,7 @@ def by_parts(u: Any, s: Any, vh: Any) -> Any:
 
 
 def gram(s: Any, vh: Any) -> Any:
-    """Of the rows of diag(s) V^H: eigenvalues s^2."""
+    """Return the Gram matrix of the rows of diag(s) V^H: eigenvalues s^2."""
     rows = s[:, None] * vh
     return rows @ rows.T
 

@@ -20,9 +20,9 @@ PUBLIC = (
     "tenferro.types",
 )
 FOR_BACKENDS = ("tenferro.exec.backend", "tenferro.ops")
-"""What a table of kernels names beside: the seam, and the ops of each family."""
+"""Modules that a table of kernels imports besides: the interface of backends, and the ops of each family."""
 FOR_DEVICES = ("tenferro.ad", "tenferro.program")
-"""What simulated devices name beside: a program of several is the batch of one's."""
+"""Modules that simulated devices import besides: a program of several is the batch of one device's."""
 FILES = sorted([*(ROOT / "tenferro/ext").rglob("*.py"), *(ROOT / "examples").rglob("*.py")])
 FILES = [
     path for path in FILES if "torch_backend/tests" not in str(path)

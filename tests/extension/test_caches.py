@@ -26,7 +26,7 @@ X = np.array([1.0, 2.0, 3.0])
 
 
 class Plan:
-    """As authors write them: with a workspace in an attribute."""
+    """Plan as authors write them: with a workspace in an attribute."""
 
     def __init__(self, size: int) -> None:
         self.parts = {"workspace": (np.zeros(size), [np.zeros(size)])}

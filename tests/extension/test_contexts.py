@@ -209,7 +209,7 @@ def test_jit_runs_eager_tensors_on_the_executor_given() -> None:
 @extension_family("tenferro-tests", "of_one_executor", version=1)
 @dataclass(frozen=True)
 class OfOneExecutor(Squared):
-    """As `Squared`, of a family that no executor but one has a runtime for."""
+    """Variant of `Squared`, of a family that only one executor has a runtime for."""
 
 
 class ItsRule(Rule):

@@ -152,7 +152,7 @@ CALLS: Iterator[int] = count()
 @extension_family("tenferro-tests", "calls", version=1, runtime=HostReferenceRuntime)
 @dataclass(frozen=True)
 class Calls(ExtensionOp):
-    """How often it has been called, added to its input."""
+    """Op that adds the number of its calls to its input."""
 
     effects = True
 

@@ -239,7 +239,7 @@ def test_a_runtime_that_is_replaced_is_not_used_again() -> None:
 @extension_family("tenferro-tests", "in_place", version=1)
 @dataclass(frozen=True)
 class InPlace(Owned):
-    """As `Owned`, of one output that may lie in the input's memory."""
+    """Variant of `Owned`, with one output that may be in the input's memory."""
 
     aliases = {0: 0}  # noqa: RUF012  # because nobody writes to it
 

@@ -30,7 +30,7 @@ RELATIONS = {
     ">=": ((4, 3), (3, 4), "n >= m"),
     "divisible by": ((4, 2), (4, 3), "n divisible by m"),
 }
-"""What holds, what does not, and the guard of two symbols."""
+"""Pairs that hold, that do not, and the guard of two symbols."""
 
 
 @extension_family("tenferro-tests", "related", version=1)

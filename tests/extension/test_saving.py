@@ -317,7 +317,7 @@ def test_what_cannot_be_saved_leaves_no_file(tmp_path: Path) -> None:
 
 
 class Point:
-    """What an installed package offers."""
+    """Entry point of an installed package."""
 
     name, value = "theirs", "their_package:families"
 

@@ -21,7 +21,7 @@ def peer() -> Iterator[IsolatedExecutor]:
 
 
 def is_excluded(report: Report) -> bool:
-    """Whether jaxlibs with this fault are excluded."""
+    """Return whether jaxlibs with this fault are excluded."""
     return any(report.name.split()[1] in fault for fault in KNOWN_FAULTS.values())
 
 

@@ -64,7 +64,7 @@ def grad_of_all(grad: Any) -> Any:
 
 @functools.cache
 def by_jax(table: str) -> tuple[list[Any], list[Any]]:
-    """What jax gives, values and gradients compiled together."""
+    """Compute values and gradients by jax, compiled together."""
 
     def both(arrays: Any) -> Any:
         gradients = gradients_of(jax.lax, grad_of_all(jax.grad), jax.numpy.sum, table, arrays)

@@ -25,7 +25,7 @@ COLUMNS = {
     "import": "its StableHLO, read again, gives the same values",
     "export": "its StableHLO is parsed and verified",
 }
-"""What is checked, and how."""
+"""Checks, and their methods."""
 
 LEDGER = Path(__file__).with_name("ledger.json")
 GAP = "GAP"
@@ -47,12 +47,12 @@ class Row:
 
     @property
     def marks(self) -> tuple[str, ...]:
-        """How each column is shown: `x`, `-` or a gap."""
+        """Show each column: `x`, `-` or a gap."""
         return tuple("-" if count is None else "x" if count else GAP for count in self.counts)
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """How many samples passed in each column, where there is something to say."""
+        """Show the numbers of samples that passed in each column, if there are any."""
         return tuple(
             str(count) if count else mark
             for count, mark in zip(self.counts, self.marks, strict=True)
@@ -61,7 +61,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Note:
-    """Why some samples of an op are in no column of these."""
+    """Reason why some samples of an op are in none of these columns."""
 
     op: str
     columns: tuple[str, ...]
@@ -113,7 +113,7 @@ class Ledger:
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """Of both sections."""
+        """Return the rows of both sections."""
         return self.ops + self.extensions
 
     def only(

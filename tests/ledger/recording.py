@@ -10,7 +10,7 @@ PROPERTY = "ledger"
 
 
 class Passes:
-    """What one test saw pass, among the properties of its report; nothing where no ledger is asked for."""
+    """Checks that one test passed, among the properties of its report; nothing without a ledger."""
 
     def __init__(self, properties: list[tuple[str, object]] | None) -> None:
         self.properties = properties

@@ -58,7 +58,7 @@ NUMBERS = {
 
 
 def exemption(column: str, sample: Sample) -> str | None:
-    """Why the check has no meaning for the sample, "" where that is plain; None where it has one."""
+    """Return why the check has no meaning for the sample, "" if that is obvious; None if it has a meaning."""
     if column in sample.exempt:
         return sample.exempt[column]
     if isinstance(sample, FamilySample):
@@ -69,7 +69,7 @@ def exemption(column: str, sample: Sample) -> str | None:
 
 
 def _underived(sample: OpSample) -> str | None:
-    """Why the sample has no derivative."""
+    """Return why the sample has no derivative."""
     card = type(sample.op)
     if AD_RULES[card].jvp is None:
         return AD_RULES[card].reason
@@ -84,7 +84,7 @@ def _underived(sample: OpSample) -> str | None:
 
 
 def digest() -> str:
-    """Of everything that decides which cells there are: ops, dtypes, samples, exemptions."""
+    """Digest everything that decides which cells there are: ops, dtypes, samples, exemptions."""
     lines = [
         f"{entry.op} {entry.family} {sample} {sample.dtype.short} "
         f"{[exemption(column, sample) for column in COLUMNS]}"
@@ -123,7 +123,7 @@ def _entry(entry: Entry, counts: Counter[Any]) -> dict[str, Any]:
 
 
 def _count(samples: Sequence[Sample], column: str, passed: int) -> int | None:
-    """How many passed; None where the check has no meaning for any."""
+    """Count the samples that passed; None if the check has no meaning for any."""
     exempt = samples and all(exemption(column, sample) is not None for sample in samples)
     return None if exempt else passed
 

@@ -60,7 +60,7 @@ def test_what_we_write_comes_back(sample: OpSample) -> None:
 
 
 def statements(text: str) -> set[str]:
-    """Which operations there are, besides transposes, which reshapes bring."""
+    """Return the operations in a text, besides transposes, which reshapes bring."""
     return set(re.findall(r"stablehlo\.\w+", text)) - {"stablehlo.transpose"}
 
 
@@ -198,7 +198,7 @@ KNOWN: tuple[str, ...] = ()
 
 
 def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
-    """How many of JAX's own cases there were, and those that failed for no known reason."""
+    """Count JAX's own cases, and return those that failed for no known reason."""
     import pickle
 
     child = subprocess.Popen(
@@ -231,7 +231,7 @@ def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
 
 
 def near_columns(found: Any, wanted: Any) -> bool:
-    """Whether unit vectors, which are columns, are the same up to a phase each."""
+    """Return whether unit vectors, which are columns, are the same up to a phase each."""
     tolerance = 2e-3 if found.dtype.itemsize <= 8 and found.dtype != np.float64 else 1e-7
     along = np.abs(np.sum(found.conj() * wanted, axis=-2))
     return found.shape == wanted.shape and bool((np.abs(along - 1) < tolerance).all())

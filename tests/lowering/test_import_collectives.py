@@ -76,7 +76,7 @@ def region(name: str, element: str = "f32") -> str:
 
 
 def by_groups(function: Any, groups: list[list[int]]) -> Any:
-    """What each device gets: `function(values of its group, its place)`."""
+    """Compute each device's result: `function(values of its group, its place)`."""
     results: dict[int, Any] = {}
     for group in groups:
         for place, device in enumerate(group):

@@ -493,7 +493,7 @@ def test_a_body_that_differs_in_one_number_or_direction_is_no_expansion(name: st
 
 
 def renumbered(block: Block, first: int) -> Block:
-    """The same block with other numbers for its values."""
+    """Renumber the values of a block."""
     operations = [
         replace(
             operation,

@@ -208,7 +208,7 @@ def test_truth_values_in_windows(name: str) -> None:
 
 
 def scattered(x: Any, indices: Any, u: Any, numbers: dict[str, Any]) -> Any:
-    """By the specification, window after window: y = b - a / 2 of what is there and the update."""
+    """Scatter by the specification, window after window: y = b - a / 2 of the element and the update."""
     y = x.copy()
     at = numbers["index_vector_dim"]
     window_dims, inserted = numbers["update_window_dims"], numbers["inserted_window_dims"]

@@ -367,7 +367,7 @@ def test_an_extent_that_the_module_declares_is_checked_when_it_runs(operations: 
 
 
 def of_length(text: str) -> str:
-    """As many ones as %r says, where %n is a length and %m = %n + 3."""
+    """Write a module of as many ones as %r says, where %n is a length and %m = %n + 3."""
     return f"""func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {{
   %three = stablehlo.constant dense<3> : tensor<i32>
   %zero = stablehlo.constant dense<0> : tensor<i32>

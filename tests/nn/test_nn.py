@@ -57,7 +57,7 @@ def gradients_of(module: Any, grad: Any, total: Any, arrays: Any, calls: Any = E
 
 @functools.cache
 def by_jax() -> tuple[list[Any], list[Any]]:
-    """What jax gives, compiled together."""
+    """Compute values by jax, compiled together."""
 
     def both(arrays: Any) -> Any:
         return results_of(jax.nn, arrays), gradients_of(jax.nn, jax.grad, jax.numpy.sum, arrays)

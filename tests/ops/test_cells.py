@@ -150,7 +150,7 @@ def test_the_page_says_what_it_takes() -> None:
 
 def test_bases_of_cards_are_no_ops() -> None:
     class Base(StdTensorOp):
-        """What others derive from."""
+        """Base class of others."""
 
     class Leaf(Base):
         """A card that nobody lists."""

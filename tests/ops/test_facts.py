@@ -32,7 +32,7 @@ def values(x: Any) -> np.ndarray:
 
 
 def same(x: Any, y: Any) -> Any:
-    """Whether elements have one value, NaN being one."""
+    """Return whether elements have one value, NaN being one."""
     x, y = values(x), values(y)
     return (x == y) | ((x != x) & (y != y))
 

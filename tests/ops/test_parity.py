@@ -42,7 +42,7 @@ BATCH = 60
 
 
 def is_compiled(sample: OpSample) -> bool:
-    """Whether XLA compiles it for the processor that it was told of."""
+    """Return whether XLA compiles it for the processor that it was told of."""
     return HAS_FLOAT16 or not any(x.dtype == np.float16 for x in (*sample.inputs, *sample.expected))
 
 
@@ -86,7 +86,7 @@ def native(op: StdTensorOp, inputs: tuple[Any, ...]) -> list[Any]:
 
 
 def flushed(result: Any, expected: Any) -> Any:
-    """Where XLA gives zero for a subnormal number: it runs the CPU with subnormals switched off."""
+    """Find the elements where XLA flushes a subnormal number to zero."""
     if expected.dtype.kind in "biu":
         return np.zeros(expected.shape, bool)
     if expected.dtype.kind == "c":
@@ -118,7 +118,7 @@ def test_xla_agrees_with_native(
 
 
 def runs_on(sample: OpSample, platform: str) -> bool:
-    """Whether it is lowered for the platform, and its result is the same in every run there."""
+    """Return whether the sample is lowered for the platform, and its result is the same in every run there."""
     operands = sample.inputs or sample.expected
     if any(refusal(type(sample.op), DType.of(x.dtype), platform) for x in operands):
         return False
@@ -128,8 +128,9 @@ def runs_on(sample: OpSample, platform: str) -> bool:
 
 
 def parted(samples: list[OpSample], results: list[Any], platform: str = "cpu") -> Iterator[str]:
-    """Where results, of one sample after the other, are not native ones within what is declared, or, on another platform
-    than the CPU, within what the parity check knows of it.
+    """Yield the samples whose results differ from the native ones by more than is declared.
+
+    On platforms other than the CPU, the parity check's rounding for the platform counts too.
     """
     rest = iter(results)
     for sample in samples:
@@ -152,7 +153,7 @@ def parted(samples: list[OpSample], results: list[Any], platform: str = "cpu") -
 def rounded_differently(
     samples: list[OpSample], results: list[Any], platform: str
 ) -> Iterator[str]:
-    """Where the parity check says that every implementation gives these bits, and they are others."""
+    """Yield the samples whose bits differ although the parity check says that every implementation gives them."""
     rest = iter(results)
     for sample in samples:
         alone = program_of([sample], False)

@@ -20,7 +20,7 @@ CORNERS = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.5, -2.25, 1e-310])
 
 
 def moved(program: GraphProgram) -> list[str]:
-    """What is left but constants, repeated scalars, and sums with them."""
+    """Return the ops besides constants, repeated scalars, and sums with them."""
     names = [instruction.op.name for instruction in program.instructions]
     return [name for name in names if name not in ("Constant", "BroadcastInDim", "Add")]
 
@@ -456,7 +456,7 @@ def test_the_adjoint_of_a_stencil_is_a_stencil(stencil: Any, shape: Any, left: A
 
 
 def stencil_of(stencil: Any, x: Any) -> Any:
-    """By NumPy."""
+    """Compute the stencil by NumPy."""
     if stencil is two_rolls:
         return x + 0.1 * (np.roll(x, 1) - 2 * x + np.roll(x, -1))
     y = x.copy()

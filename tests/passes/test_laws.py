@@ -464,7 +464,7 @@ def mantissa_and_range(dtype: tnf.DType) -> tuple[int, int, int]:
 
 
 def holds(wide: tnf.DType, narrow: tnf.DType) -> bool:
-    """By definition: of one kind, every value of the one is a value of the other."""
+    """Return by definition whether one kind holds the other: every value of the one is a value of the other."""
     if wide.kind != narrow.kind or wide.is_bool:
         return False
     if wide.is_integer:

@@ -90,7 +90,7 @@ def cells(name: str, dtype: str, executor: Any = None) -> Iterator[Cell]:
 
 
 def is_as_expected(cell: Cell, peer: str) -> bool:
-    """Whether a cell is right; through PJRT a subnormal point may be a zero, and a zero of either sign."""
+    """Return whether a cell is right; through PJRT a subnormal point may be a zero, and a zero of either sign."""
     candidates = [cell.entry]
     if peer == "PJRT" and cell.function in UNARY and is_subnormal(cell):
         zeros = ("0.0", "-0.0") if cell.dtype != "complex128" else ("0j", "-0j")
@@ -113,6 +113,6 @@ def is_entry(cell: Cell, entry: Entry, peer: str) -> bool:
 
 
 def excuse(cell: Cell, peer: str) -> str:
-    """Why the cell need not be right; nothing where it must be."""
+    """Return why the cell need not be right; nothing if it must be."""
     reasons = [e.reason for e in EXCUSED if e.covers(cell.function, peer, cell.dtype, cell.point)]
     return reasons[0] if reasons else ""

@@ -9,7 +9,7 @@ __all__ = ["EXCUSED", "Excuse"]
 
 @dataclass(frozen=True)
 class Excuse:
-    """Why a function is not right at some points; an empty tuple stands for all."""
+    """Reason why a function is not right at some points; an empty tuple stands for all."""
 
     function: str
     points: tuple[str, ...]

@@ -39,7 +39,7 @@ def complex_entry(record: Unary, z: complex) -> Entry:
 
 
 def unary_table() -> dict[str, dict[str, Entry]]:
-    """By function and point; complex points are written as Python writes them."""
+    """Build the table by function and point; complex points are written as Python writes them."""
     table: dict[str, dict[str, Entry]] = {}
     for name, record in UNARY.items():
         reals = dict.fromkeys([*points(record, "float32"), *points(record, "float64")])
@@ -65,7 +65,7 @@ def binary_entry(record: Binary, x: float, y: float) -> Entry:
 
 
 def convention_meant(record: Binary, x: float, y: float) -> bool:
-    """Of 0.0 and -0.0, which are equal as keys, the one that is written down."""
+    """Return whether 0.0 or -0.0, which are equal as keys, is the one that is written down."""
     return any(repr(key) == repr((x, y)) for key in record.conventions)
 
 

@@ -52,7 +52,7 @@ def limit(formula: Formula, x: float, domain: tuple[float, float]) -> Any:
 
 
 def of_nan(formula: Formula) -> Any:
-    """What a formula gives for NaN: NaN, unless it is constant."""
+    """Evaluate a formula at NaN: NaN, unless it is constant."""
     values = {formula(mpmath.mpf(x) / 8) for x in (-3, 3, 5)}
     return values.pop() if len(values) == 1 else mpmath.nan
 

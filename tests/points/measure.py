@@ -22,7 +22,7 @@ def pulled(function: Callable[[Any], Any], x: Any) -> Any:
 
 
 def four_derivatives(function: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Of an elementwise function: both first and both second derivatives, one of each element."""
+    """Return both first and both second derivatives of an elementwise function, one of each element."""
 
     def derivatives(x: Any) -> tuple[Any, ...]:
         ones = tnf.ones_like(x)
@@ -38,7 +38,7 @@ def four_derivatives(function: Callable[[Any], Any]) -> Callable[[Any], tuple[An
 
 
 def partial_derivatives(function: Callable[[Any, Any], Any]) -> Callable[..., tuple[Any, ...]]:
-    """Of an elementwise function of two: JVP, VJP and both second orders, as `PARTIAL_CELLS` lists them."""
+    """Return JVP, VJP and both second orders of an elementwise function of two, as `PARTIAL_CELLS` lists them."""
 
     def derivatives(x: Any, y: Any) -> tuple[Any, ...]:
         ones = tnf.ones_like(x)

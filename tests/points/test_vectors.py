@@ -19,7 +19,7 @@ PEERS = [
 
 
 def derivatives(function: Any) -> Any:
-    """Both Jacobians, and Hessians forward and reverse over reverse."""
+    """Compute both Jacobians, and Hessians forward and reverse over reverse."""
     reverse = tnf.jacrev(function)
     return lambda x: (
         tnf.jacfwd(function)(x),

@@ -288,7 +288,7 @@ PLANES: list[tuple[str, tuple[int, ...], tuple[int, ...], Any]] = [
 
 
 def other_convolutions() -> list[OpSample]:
-    """Of two spatial axes."""
+    """Return convolutions with two spatial axes."""
     return [
         convolve(
             op, ordinary_values(x, DType.F64, 1), ordinary_values(w, DType.F64, 2), DType.F64, label

@@ -28,9 +28,9 @@ def each_sample(check: Check) -> Any:
 
 
 def each_sample_of(column: str, every: int = 1) -> Callable[[Check], Any]:
-    """Likewise for a column of the ledger, which hears of the samples; those exempt are left out.
+    """Parametrize a test by the samples that are not exempt from a column of the ledger, and record them there.
 
-    Where no ledger is asked for, one of `every` so many is looked at.
+    Without a ledger, only one in `every` samples is checked.
     """
 
     def as_test(check: Check) -> Any:

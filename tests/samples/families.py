@@ -26,11 +26,14 @@ FAMILIES: list[type[Any]] = [
     for family in tnf._families()
     if {"host", "lapack", "printing", "special"}.isdisjoint(family.op.__module__.split("."))
 ]
-"""Those that people call; the forms that only LAPACK's calls have are tested in tests/ext/test_lapack.py, functions of
-numbers in tests/special, and what asks something of Python in tests/api/test_printing.py and tests/test_host_calls.py."""
+"""Families that people call.
+
+Forms that only LAPACK's calls have are tested in tests/ext/test_lapack.py, functions of numbers in tests/special, and
+calls of Python in tests/api/test_printing.py and tests/test_host_calls.py.
+"""
 WIDE = (DType.F64, DType.C64)
 EXACT_ENOUGH = 100
-"""Roundings of the largest element that results may be apart, of factorisations of small matrices."""
+"""Allowed difference between factorisations of small matrices, in roundings of the largest element."""
 
 
 NOT_INTERPRETED = "the reference interpreter does not have the operation"
@@ -68,12 +71,12 @@ class FamilySample:
 
     @property
     def dtype(self) -> DType:
-        """That of the first input."""
+        """The dtype of the first input."""
         return DType.of(self.inputs[0].dtype)
 
     @property
     def is_differentiable(self) -> bool:
-        """Its inputs are of float or complex numbers."""
+        """Whether its inputs are of float or complex numbers."""
         return self.dtype.is_inexact
 
     def fn(self, *inputs: Any) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 DTYPES = ["float32", "float64", "complex64", "complex128"]
-"""That LAPACK knows."""
+"""Dtypes that LAPACK supports."""
 
 
 def general(*shape: int, dtype: Any = "float64") -> Any:

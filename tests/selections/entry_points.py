@@ -1,9 +1,9 @@
-"""Whether a test executes what depends on the processor: BLAS, LAPACK, compiled loops, fused groups and blocks.
+"""Detection of tests that depend on the processor: BLAS, LAPACK, compiled loops, fused groups and blocks.
 
-A plugin of pytest, which tests/conftest.py registers. It watches the functions where such code begins. A test that
-calls one has the marker `processor`, by processor.txt, and the marker `compiled` too, by compiled.txt, where it is one
-of LLVM's. A run names tests that call one without its markers, and fails if no test of their file has them: which test
-of a file calls one first may depend on the order of the tests, because executors keep what they have compiled.
+This is a plugin of pytest, which tests/conftest.py registers. It watches the entry points of such code. A test that
+calls one has the marker `processor`, by processor.txt, and also `compiled`, by compiled.txt, if LLVM compiled the code.
+A run names tests that call one without its markers, and fails if no test of their file has them. The first test of a
+file that calls one may depend on the order of the tests, because executors cache compiled code.
 A child process that a test starts is not watched.
 """
 
@@ -39,7 +39,7 @@ MARKERS = {
     marker: frozenset({name.rpartition(":")[2] for name in names})
     for marker, names in (("processor", ENTRY_POINTS), ("compiled", COMPILED))
 }
-"""For each marker the functions whose callers have it."""
+"""Functions whose callers have a marker, by marker."""
 SHARE = 0.5
 """Share of a function's tests that call an entry point from which all of them are marked."""
 PROPERTY = "entry points"
@@ -156,5 +156,5 @@ class EntryPoints:
 
 
 def is_long(item: pytest.Item) -> bool:
-    """Whether the test is left to commands of its own."""
+    """Return whether the test is left to commands of its own."""
     return any(item.get_closest_marker(name) for name in ("sweep", "platforms"))

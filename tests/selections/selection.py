@@ -51,7 +51,7 @@ def read(marker: str) -> frozenset[str]:
 
 
 def has(selection: Collection[str], test: str) -> bool:
-    """Whether a test is selected, by its own name, its function's or its file's."""
+    """Return whether a test is selected, by its own name, its function's or its file's."""
     return any(name in selection for name in (test, function_of(test), file_of(test)))
 
 

@@ -20,7 +20,7 @@ __all__ = ["install"]
 
 
 class Missing:
-    """What tenferro does not have; the suite's files name it when they are imported, and its tests fail."""
+    """Name that tenferro does not have; the suite's files import it, and its tests fail."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -106,7 +106,7 @@ def _holomorphic_grad(function: Any, x: Any) -> Any:
 
 
 def _where(condition: Any, *branches: Any, **named: Any) -> Any:
-    """With autograd's names of the branches."""
+    """Call `where` with autograd's names of the branches."""
     return tnf.where(condition, *branches, *named.values())
 
 
@@ -128,7 +128,7 @@ def _product_with_hessian(function: Any, x: Any) -> Any:
 
 
 def _product_with_jacobian(function: Any, x: Any) -> Any:
-    """Of a tensor on the left, which may have fewer axes than the result."""
+    """Return the product with a tensor on the left, which may have fewer axes than the result."""
 
     def of_tensor(v: Any) -> Any:
         jacobian = tnf.jacrev(function)(x)
@@ -199,7 +199,7 @@ def _check_equivalent(x: Any, y: Any) -> None:
 
 
 class _DTypesAndConstants:
-    """What is NumPy's in either library: its classes, constants, version and errors."""
+    """Names that are NumPy's in either library: its classes, constants, version and errors."""
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(np, name)

@@ -51,11 +51,11 @@ REASONS = {
         OWN,
     ),
 }  # fmt: skip
-"""Of failures that are no missing names."""
+"""Reasons of failures that are no missing names."""
 
 
 class Outcomes:
-    """What a run of pytest gave: tests that passed, and why others failed."""
+    """Outcomes of a run of pytest: tests that passed, and why others failed."""
 
     def __init__(self) -> None:
         self.passed: set[str] = set()

@@ -38,7 +38,7 @@ def exact(sample: Definition, points: tuple[Any, ...]) -> Any:
 
 
 def distance_in_ulps(y: Any, wanted: Any, dtype: Any) -> float:
-    """How far y is off in the spacing of numbers at the value wanted; 0 where that does not fit the dtype."""
+    """Measure the error of y in spacings at the right value; 0 if that does not fit the dtype."""
     info = np.finfo(dtype)
     if abs(wanted) > float(info.max):
         return 0.0 if np.isinf(y) else math.inf

@@ -16,7 +16,7 @@ __all__ = ["PEERS", "Scale", "X", "compiled", "operation", "runs_without"]
 
 X = np.array([1.0, 2.0, 3.0])
 PEERS = {"jax", "jaxlib", "lowering", "xla_peer"}
-"""What only the other peer needs."""
+"""Packages that only the other peer needs."""
 
 
 @extension_family("specification", "scale", version=1, runtime=HostReferenceRuntime)

@@ -184,7 +184,7 @@ def test_no_reclaiming() -> None:
 
 
 class Counting:
-    """What has `run(program, *arrays)` is an executor."""
+    """Executor that has only `run(program, *arrays)`."""
 
     def __init__(self) -> None:
         self.runs = 0

@@ -31,7 +31,7 @@ V = np.array([3.0, -1.0, 0.5])
 
 
 class Rule(ExtensionAdRule):
-    """Of y = x^2, or of y = 2 x where `power` is 1."""
+    """Rule of y = x^2, or of y = 2 x if `power` is 1."""
 
     family_id = "specification.ruled.v1"
 
@@ -43,7 +43,7 @@ class Rule(ExtensionAdRule):
 
 
 class Linear(ExtensionAdRule):
-    """Of y = 2 x."""
+    """Rule of y = 2 x."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return builder.apply(op, tangents[0])

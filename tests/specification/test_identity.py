@@ -40,7 +40,7 @@ NAN = float("nan")
 @extension_family("specification", "other_scale", version=1)
 @dataclass(frozen=True)
 class OtherScale(Scale):
-    """The same payload in another family."""
+    """Op with the same payload in another family."""
 
 
 class Kind(Enum):

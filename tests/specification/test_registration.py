@@ -47,7 +47,7 @@ def family_class(name: str, version: int = 1, **members: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test registers is forgotten after it."""
+    """Forget what a test registers after it."""
     monkeypatch.setattr(families, "_REGISTERED", dict(families._known()))
 
 

@@ -61,7 +61,7 @@ def wide(x: Any) -> Any:
 
 @np.errstate(all="ignore")
 def outside(bound: ErrorBound, others: Any, half_ulps: bool = False) -> list[int]:
-    """How many elements of each output lie beyond the radius, and beyond what the oracle itself was rounded by."""
+    """Count the elements of each output beyond the radius and the oracle's own rounding."""
     counts: list[int] = []
     balls = zip(flatten(bound.values)[0], flatten(bound.radii)[0], strict=True)
     for (value, radius), other in zip(balls, others, strict=True):
@@ -327,7 +327,7 @@ def test_branches_and_turns_that_are_open_are_united() -> None:
     assert outside(bound, [np.float64(6.0)])[0]
 
     def turns(step: Any) -> Any:
-        """Ten steps of 0.1 reach 1.0 or do not."""
+        """Add `step` until the sum reaches 1.0: with steps of 0.1, rounding decides between 10 and 11 iterations."""
         return tnf.while_loop(
             lambda s: s[0] < 1.0, lambda s: (s[0] + step, s[1] + 1), (0.0 * step, 0 * step)
         )

@@ -385,7 +385,7 @@ def test_no_child_is_left_and_the_streams_are_untouched() -> None:
 
 
 def _is_alive(pid: int) -> bool:
-    """Whether a process runs; a zombie does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except FileNotFoundError:

@@ -67,7 +67,7 @@ def array(*shape: int, dtype: str = "float32", seed: int = 0) -> np.ndarray:
 
 
 def alike(actual: Any, expected: Any, rtol: float = 2e-5) -> None:
-    """The same tree, dtypes and shapes, and values within rounding."""
+    """Compare trees, dtypes and shapes, and values within rounding."""
     actual_leaves, actual_tree = jax.tree.flatten(actual)
     leaves, tree = jax.tree.flatten(expected)
     assert actual_tree == tree

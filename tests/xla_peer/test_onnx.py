@@ -314,7 +314,7 @@ def node_case_agrees(case: Any) -> None:
 
 
 def node_cases_that_agree(every: int) -> tuple[int, int]:
-    """How many of the onnx package's cases agree, and of how many."""
+    """Count the onnx package's cases that agree, and all cases."""
     from onnx.backend.test.loader import load_model_tests
 
     cases = [

@@ -86,7 +86,7 @@ def test_a_decision_that_tips_in_every_random_run_is_one_where_there_are_any() -
     native = np.array([1.0])
     runs = [native, *[native + away for away in (0.3, -0.2, 0.4, -0.1)], native]
     assert explained(native, runs, drawn=4).limit[0] < 1e-9
-    assert explained(native, runs, drawn=4, tips=False).limit[0] >= 0.4
+    assert explained(native, runs, drawn=4, flips=False).limit[0] >= 0.4
 
 
 def test_beside_zeros_alone_no_movement_says_that_a_decision_tipped() -> None:

@@ -45,19 +45,19 @@ REFUSED = {
     "tpu": ("BitcastConvert c64", "Convert c64"),
     "cuda": ("Convolution i32", "Convolution bool"),
 }
-"""What we refuse ourselves, beside complex128 on TPU."""
+"""Ops that we refuse ourselves, besides complex128 on TPU."""
 SAYS_NO = {"tpu": {"ReducePrecision f64"}, "cuda": set[str]()}
 """What a compiler refuses by an error of its own; so does TPU's much in complex128. Only ending the process
 is a failure there."""
 
 
 def may_refuse(platform: str, name: str) -> bool:
-    """Whether an error of the compiler's is none of ours."""
+    """Return whether an error of the compiler's is none of ours."""
     return name in SAYS_NO[platform] or (platform == "tpu" and "c128" in name)
 
 
 def lowers(sample: Any) -> bool:
-    """Whether StableHLO has it at all."""
+    """Return whether StableHLO has it at all."""
     try:
         lower_to_stablehlo(program_of([sample], constants=False))
     except errors.TenferroError:
@@ -66,7 +66,7 @@ def lowers(sample: Any) -> bool:
 
 
 def dtype_of(sample: Any) -> str:
-    """Of what goes in, or comes out of an op that takes nothing."""
+    """Return the dtype of the first input, or the output of an op that takes nothing."""
     types = sample.op.infer() if not sample.inputs else [sample.inputs[0]]
     return tnf.DType.of(types[0].dtype).short
 

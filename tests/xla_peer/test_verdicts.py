@@ -126,7 +126,7 @@ def test_the_turn_of_a_loop_in_which_two_programs_begin_to_differ() -> None:
     report = check_parity(scanned(5.0), X, against=scanned(1.0))
     assert report.first_divergence is not None
     (turn,) = report.first_divergence.turns
-    assert turn.startswith("turn 3 of Scan at "), turn  # because X[3] is the first above 1
+    assert turn.startswith("iteration 3 of Scan at "), turn  # because X[3] is the first above 1
 
 
 def test_the_turn_of_a_loop_in_which_the_paths_part(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -160,8 +160,8 @@ def test_the_turn_of_a_loop_in_which_the_paths_part(monkeypatch: pytest.MonkeyPa
     assert first is not None
     assert first.op.startswith("Cos"), str(first)
     assert [turn.split(" at ")[0] for turn in first.turns] == [
-        "turn 3 of While",
-        "turn 1 of Scan",
+        "iteration 3 of While",
+        "iteration 1 of Scan",
     ], first.turns
 
 

@@ -17,7 +17,7 @@ P = PartitionSpec
 
 
 def refused(words: str, call: Callable[[], object]) -> None:
-    """In every process, so that none waits for another."""
+    """Check a refusal in every process, so that none waits for another."""
     with pytest.raises(errors.InvalidConfigError, match=words):
         call()
 

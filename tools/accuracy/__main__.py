@@ -29,7 +29,7 @@ PARTS = ("functions", "compiled")
 
 
 def main() -> int:
-    """Measure what has no record yet, and write the page; 1 if a bound does not hold."""
+    """Measure functions without a record, and write the page; return 1 if a bound does not hold."""
     parser = argparse.ArgumentParser(prog="tools.accuracy")
     parser.add_argument("--only", nargs="*", choices=list(FUNCTIONS), metavar="NAME")
     parser.add_argument("--part", choices=PARTS)

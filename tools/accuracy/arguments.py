@@ -124,7 +124,7 @@ def _random(rng: np.random.Generator, function: Function, dtype: Any) -> np.ndar
 def _with_bits(
     rng: np.random.Generator, low: float, high: float, count: int, dtype: Any
 ) -> np.ndarray:
-    """Draw numbers of either sign whose magnitudes have bits between those of two."""
+    """Draw numbers of either sign whose magnitudes lie between two, uniform in their bits."""
     unsigned = np.dtype(f"u{dtype.itemsize}")
     first, last = [int(end) for end in np.array([low, high]).astype(dtype).view(unsigned)]
     bits = rng.integers(2 * first, 2 * last + 2, count, unsigned)

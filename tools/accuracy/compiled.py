@@ -75,7 +75,7 @@ def largest_error(name: str, dtype: str, count: int) -> Cell | None:
         y = run(xs)
         exact = exact_values(reference, xs)
         if dtype == "float32" and number % ALL_OF:
-            # The bits of what is not rounded to nearest differ; there are few, and the largest errors among them.
+            # Results that are not rounded to nearest have other bits; they are few, with the largest errors among them.
             with np.errstate(all="ignore"):
                 rounded = exact.astype(np.float32)
             other = np.flatnonzero(rounded.view(np.uint32) != y.view(np.uint32))

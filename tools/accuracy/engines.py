@@ -21,7 +21,7 @@ ENGINES = ("NumPy", "compiled", "PJRT")
 
 
 def run_of(function: Function, engine: str, dtype: str, size: int = CHUNK) -> Run | None:
-    """Return the function of arrays of `size` elements; None where there is no such way.
+    """Return the function of arrays of `size` elements; None if the engine cannot run it.
 
     Compiled code is that of a loop of one iteration: a function that loops leave to NumPy has none.
     """

@@ -21,7 +21,7 @@ EXPONENT = np.uint64(0x7FF << 52)
 
 
 def unit(exact: Any, dtype: Any) -> float:
-    """Return the distance of neighbouring numbers of a dtype where a value lies, a float or a number of mpmath."""
+    """Return the spacing of a dtype's numbers at a value, a float or a number of mpmath."""
     limits = ml_dtypes.finfo(dtype)
     size = min(abs(exact), float(limits.max))
     power = mpmath.frexp(size)[1] if isinstance(size, mpmath.mpf) else math.frexp(size)[1]
@@ -32,7 +32,7 @@ def unit(exact: Any, dtype: Any) -> float:
 def exact_values(reference: Callable[..., Any], xs: Sequence[np.ndarray]) -> np.ndarray:
     """Return the values of a reference: in float64 of smaller floats, in long doubles of float64 where it has them.
 
-    Where it has none, float64 may be no better than what is measured, and share its code: then it tells little.
+    Where it has none, float64 may be no better than the measured function, and share its code: then the result tells little.
     """
     types = "".join(getattr(reference, "types", "d"))
     kind = np.longdouble if xs[0].dtype == np.float64 and "g" in types else np.float64
@@ -51,7 +51,7 @@ def estimates(exact: np.ndarray, y: np.ndarray, is_strict: bool = False) -> np.n
     with np.errstate(all="ignore"):
         wide = y.astype(np.float64)
         near = exact.astype(np.float64)
-        # Of float64 the difference is taken in the reference's bits, which are more.
+        # For float64 the difference is computed in the reference's precision, which is higher.
         error = wide - near if exact is near else (y.astype(exact.dtype) - exact).astype(np.float64)
         np.abs(error, out=error)
         size = np.minimum(np.abs(wide), np.abs(near, out=near), out=near)
@@ -69,7 +69,7 @@ def _judge_infinities(error: np.ndarray, exact: np.ndarray, y: np.ndarray, is_st
     """Return the errors where a value is infinite or NaN."""
     wide = y.astype(exact.dtype)
     largest = float(ml_dtypes.finfo(y.dtype).max)
-    # What is larger than the largest number by less than half a unit rounds to it, by more to infinity.
+    # A value above the largest number by less than half a unit rounds to it, by more to infinity.
     is_over = (np.abs(exact) >= largest) & (np.sign(wide) == np.sign(exact))
     is_finite = np.isfinite(wide)
     neither = np.isnan(exact) & np.isnan(wide) if is_strict else ~(np.isfinite(exact) | is_finite)

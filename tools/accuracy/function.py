@@ -17,10 +17,10 @@ class Function:
     """A function of one or two numbers.
 
     Attributes:
-        call: what is measured, a function of tensors.
+        call: the measured function of tensors.
         definition: the function in mpmath.
         reference: the same in float64 by another library, which picks the arguments that are judged in many digits;
-            its infinities and NaN are what is right there.
+            its infinities and NaN are right.
         domain: of each argument, beyond which nothing is measured.
         points: arguments around which its formula, or ours, changes.
         ulps: the most that any way of running it may be off in float32 and float64, by declaration.

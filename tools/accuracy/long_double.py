@@ -13,7 +13,7 @@ import scipy.special as sp
 __all__ = ["erf", "erfc", "erfinv", "long_double"]
 
 LARGEST = 28
-"""Up to where the complement is tabled: of what is larger no float64 is left."""
+"""Largest argument for which the complement is tabled; above it no float64 is left."""
 STEPS = 32
 """Centres of series between two whole numbers."""
 TERMS = 20
@@ -69,7 +69,7 @@ def _polynomial(x: np.ndarray, terms: Sequence[Any]) -> np.ndarray:
 
 
 def _complement(a: np.ndarray) -> np.ndarray:
-    """erfc of numbers from 0 on."""
+    """Compute erfc of numbers from 0 on."""
     a = np.minimum(a, np.longdouble(LARGEST))
     k = np.rint(a * STEPS).astype(np.int64)
     distance = a - k.astype(np.longdouble) / STEPS

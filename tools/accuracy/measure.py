@@ -38,7 +38,7 @@ WORST = 100
 ROUNDS = 5
 """Number of times that as many more are judged, while the reference is less accurate than the result."""
 SAMPLE = 1000
-"""Random arguments in float64 that are judged in many digits, whatever the reference says."""
+"""Number of random float64 arguments that are judged in many digits, independently of the reference."""
 EACH = 16
 """Arguments of one run that are judged, so that one bad stretch does not hide the others."""
 
@@ -48,10 +48,10 @@ FLUSHED = 2.0**10
 
 @dataclass(frozen=True)
 class Cell:
-    """What was measured.
+    """Measurements of one function in one dtype.
 
     Attributes:
-        count: arguments that were looked at.
+        count: number of arguments.
         judged: of those, how many in many digits.
         error: the largest error, in units in the last place.
         arguments: where it is.
@@ -70,7 +70,7 @@ class Cell:
 
 
 def environment(engine: str, name: str = "") -> dict[str, str]:
-    """Return what the results of a function by an engine depend on: packages, the processor, and our code."""
+    """Return the state that an engine's results depend on: packages, the processor, and our code."""
     versions = {"code": _code((*FOLDERS.get(name.partition(".")[0], ()), *SOURCES[engine]))}
     for package in ("numpy", "scipy", "jaxlib", "llvmlite"):
         try:
@@ -98,7 +98,7 @@ def _processor() -> str:
 
 @dataclass
 class Way:
-    """A way of running, with what was found so far."""
+    """An engine, with its results so far."""
 
     run: Run
     worst: Worst
@@ -108,7 +108,7 @@ class Way:
 def measured(
     function: Function, dtype: str, engines: Sequence[str], count: int
 ) -> dict[str, Cell | None]:
-    """Return a cell by each engine; None where there is no such way of running it."""
+    """Return a cell by each engine; None if the engine cannot run it."""
     runs = {engine: run_of(function, engine, dtype) for engine in engines}
     ways = {
         engine: Way(run, Worst(WORST * ROUNDS, EACH), [])

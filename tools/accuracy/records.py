@@ -1,4 +1,4 @@
-"""What was measured, a file for each function, dtype and way of running it."""
+"""Records of measurements, a file for each function, dtype and engine."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Records:
     def timed(
         self, keys: Sequence[Key], count: int
     ) -> Iterator[Callable[[Key, Cell | None], None]]:
-        """A function that writes one of several records that are measured together, and share the time it takes."""
+        """Yield a function that writes one of several records that are measured together, and share their time."""
         environments = {key: _environment(key) for key in keys}
         start = time.perf_counter()
 

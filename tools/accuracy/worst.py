@@ -30,7 +30,7 @@ class Worst:
         y: np.ndarray,
         left_out: np.ndarray | None = None,
     ) -> None:
-        """Take what is worse than the least of those kept, and is not left out."""
+        """Keep arguments that are worse than the least of the kept ones, and not excluded."""
         chosen = np.flatnonzero(error > self.least)
         if left_out is not None:
             chosen = chosen[~left_out[chosen]]

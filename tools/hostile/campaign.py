@@ -1,4 +1,4 @@
-"""Mutants by number, read by children, their outcomes kept, and failures shrunk and saved as tests."""
+"""Campaign of mutated files: children read them, outcomes are recorded, and failures shrunk and saved as tests."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Mutant(NamedTuple):
 
 
 def mutant_of(seeds: Sequence[Seed], seed: int, number: int) -> Mutant:
-    """Return the mutant of that number: kinds take turns, so that any part of a campaign has all of them."""
+    """Return the mutant of that number: kinds alternate, so that any part of a campaign has all of them."""
     random = Random(f"{seed}/{number}")
     kinds = sorted({one.kind for one in seeds})
     chosen = random.choice([one for one in seeds if one.kind == kinds[number % len(kinds)]])
@@ -129,7 +129,7 @@ class Reader:
         )
 
     def close(self) -> None:
-        """End the child and what it has started."""
+        """End the child and its descendants."""
         if self._child is not None:
             with suppress(ProcessLookupError):
                 os.killpg(self._child.pid, signal.SIGKILL)

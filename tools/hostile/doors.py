@@ -1,4 +1,4 @@
-"""How a file of each kind is read, as a user would, and what is done with what was read."""
+"""Readers of each kind of file, as a user calls them, with typical uses of the result."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def _place(root: list[Any], random: Random) -> tuple[Any, Any]:
 
 
 def _spec(random: Random) -> str:
-    """Return the text of a type with extents that nobody has asked for."""
+    """Return the text of a type with unexpected extents."""
     extents = [_extent(random) for _ in range(random.choice((0, 1, 2, 3)))]
     if random.random() < 0.05:
         extents *= 2000
@@ -130,7 +130,7 @@ def _spec(random: Random) -> str:
 
 
 def _extent(random: Random) -> str:
-    """Arithmetic on symbols and numbers, and what grows fast."""
+    """Write arithmetic on symbols and numbers, and expressions that grow fast."""
     text = random.choice(("n", "m", "k", "(n+m+k+l+p+q)", "x0.0", "3", str(random.choice(NUMBERS))))
     for _ in range(random.choice((0, 0, 1, 2, 4, 30))):
         number = random.choice((2, 3, 40, 100, 9999))

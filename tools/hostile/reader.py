@@ -14,7 +14,7 @@ from tenferro.errors import TenferroError
 from tools.hostile.doors import DOORS
 
 MEMORY = 1 << 30
-"""Bytes of address space beyond what the process has."""
+"""Limit of additional address space, in bytes."""
 
 
 def outcome_of(door: Callable[[Path], None], path: Path) -> tuple[str, str]:

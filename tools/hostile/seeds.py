@@ -23,7 +23,7 @@ class Seed(NamedTuple):
     Attributes:
         kind: of the entry point that reads it.
         main: the name of the file that is read.
-        files: contents by name, that one and what lies beside it.
+        files: contents by name, the file itself and those beside it.
     """
 
     kind: str

@@ -34,7 +34,7 @@ def record(folder: Path, tests: list[str]) -> int:
 
 
 def campaign_of(folder: Path, seed: int, worker: int) -> Campaign:
-    """Return the campaign of a worker, in a copy of its own; the first one's is what the map was recorded of."""
+    """Return the campaign of a worker, in a separate copy; the map was recorded on the first one's copy."""
     tree = folder / f"tree_{worker}"
     copy_tree(CHECKOUT, tree)
     recorded = Recorded(folder / "tree_0", folder / "map")

@@ -69,7 +69,7 @@ def mutants_of(tree: Path, folders: Sequence[str], seed: int) -> Iterator[Mutant
 
 
 def equivalents(file: Path) -> dict[tuple[str, str, str], str]:
-    """Return the edits that change nothing that anybody can see, each with its proof: by path, line before and line after.
+    """Return the edits without a visible effect, each with its proof, by path, line before and line after.
 
     Raises:
         ValueError: one has no proof.
@@ -150,12 +150,14 @@ class Campaign:
         return tried(self.tree, files, names, seconds=ALLOWANCE + 4 * seconds)
 
     def stages(self, mutant: Mutant) -> tuple[list[str], list[str], list[str]]:
-        """Return the tests of the column, those of the layer, and the rest of both, in the order in which they are asked.
+        """Return the tests of the column, those of the layer, and the rest of both, in the order in which they run.
 
-        Tests that run the lines of the edit, the quickest first. Where none does, or the lines run once when whichever
-        test comes first imports them: first those that have a class of the line in their names, or run a function that
-        the line names; then those that run one that names what is assigned there, in this file and in others beside it; of
-        the column, then all others.
+        Tests that run the lines of the edit come first, the quickest first. If there are none, or the lines run only
+        on import, the order is as follows:
+
+        - tests that have a class of the line in their names, or run a function that the line names;
+        - tests that run a function that names what is assigned there, in this file and in others beside it;
+        - those of the column, and then all others.
         """
         seconds, edit = self.recorded.seconds, mutant.edit
         running = set() if edit.at_import else self.recorded.tests(mutant.path, *edit.lines)

@@ -15,7 +15,7 @@ KEPT = {".hypothesis", "__pycache__"}
 def copy_tree(checkout: Path, copy: Path) -> None:
     """Make the copy hold the files of the checkout that git knows or does not ignore, and no others.
 
-    Files that are alike stay as they are, with the bytecode that was kept for them.
+    Equal files are not copied, and keep their cached bytecode.
     """
     command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(command, cwd=checkout, capture_output=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""Edits of one source file: each puts another expression in the place of one, and leaves the rest as it is."""
+"""Edits of one source file: each replaces one expression by another, and keeps the rest."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ have no positions of their own in Python 3.11.
 
 
 CONVERSIONS = ("frozenset", "iter", "list", "tuple")
-"""Calls that are not left out: what they are given is used in the same way, or is refused at once."""
+"""Calls that are not dropped: without them the argument is used in the same way, or is refused at once."""
 SYMMETRIC = (
     "add",
     "broadcast_shapes",
@@ -152,7 +152,7 @@ class Places:
         return Edit(kind, (node.lineno, node.end_lineno or node.lineno), start, stop, text)
 
     def edits(self) -> Iterator[Edit]:
-        """Yield all of them; statements and expressions inside are visited in turn, without recursion."""
+        """Yield all of them; statements and expressions inside are visited one by one, without recursion."""
         stack: list[tuple[ast.AST, bool]] = [(self._tree, True)]
         while stack:
             node, at_import = stack.pop()
@@ -206,7 +206,7 @@ class Places:
             yield self._exchanged(node.left, node.right)
 
     def _exchanged(self, left: ast.expr, right: ast.expr) -> Edit:
-        """Return two operands or arguments in each other's place, with whatever stands between them."""
+        """Exchange two operands or arguments, and keep the text between them."""
         between = self._content[self._stop(left) : self._start(right)].decode()
         text = self._text(right) + between + self._text(left)
         lines = (left.lineno, right.end_lineno or right.lineno)
@@ -295,8 +295,9 @@ def _is_a_measure(value: ast.expr) -> bool:
 
 
 def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
-    """Return whether a statement gives a name to a number that was chosen by measuring, with words below it: one more or less is
-    as good, and a test that noticed would be of the number.
+    """Return whether a statement names a number that was chosen by measurement, with a docstring below it.
+
+    One more or less would be as good, and a test that noticed would only test the number.
     """
     return (
         isinstance(statement, ast.Assign)
@@ -324,8 +325,9 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_for_readers(node: ast.AST) -> bool:
-    """Lists of public names, names of types, imports for the checker of types, and whether a `zip` is strict: a claim like
-    an assertion.
+    """Return whether a node only informs readers, as an assertion does.
+
+    Such nodes are lists of public names, names of types, imports for the type checker, and whether a `zip` is strict.
     """
     if isinstance(node, ast.keyword) and node.arg == "strict":
         return True

@@ -86,7 +86,7 @@ class Recorded:
             self._data.append(data)
 
     def require(self, tree: Path) -> None:
-        """Refuse a tree that is not what was recorded.
+        """Refuse a tree that differs from the recorded one.
 
         Raises:
             ValueError: its sources are others, or nothing was recorded.

@@ -27,7 +27,7 @@ MEMORY = 12 << 30
 
 
 class Trial(NamedTuple):
-    """What became of a run.
+    """Outcome of a run of the tests.
 
     outcome:  passed, failed (which a test is named for), import, time or signal
     test:     the first test that failed, or words
@@ -158,7 +158,7 @@ def _child(
         import pytest
 
         stop = ["-x"] if chosen is not None else []
-        # Which code a mutant has a test call is not what the test asks.
+        # The code that a test calls with a mutant is not what the test checks.
         without = [f"-pno:{plugin}" for plugin in ("xdist", "cacheprovider", "entry-points")]
         code = pytest.main([*files, "-q", *without, *stop], plugins=[choice])
         if coverage is not None:

@@ -1,1 +1,1 @@
-"""How good the parity check is: faults that it catches and names, and rewrites that it accuses."""
+"""Score of the parity check: faults that it catches and names, and right rewrites that it calls wrong."""

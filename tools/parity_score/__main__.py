@@ -37,7 +37,7 @@ ENDLESS = 30
 
 
 def edits_of(kind: str, subject: Subject) -> list[Edit]:
-    """Every edit of that kind that there is of a subject."""
+    """Return every edit of that kind of a subject."""
     if kind == "faults":
         return list(faults(subject.text))
     return [*rewrites(subject.text), *subject.rewrites]
@@ -54,7 +54,7 @@ def drawn(kind: str, seed: int, count: int, of: str = "") -> list[tuple[int, int
     for _ in range(count if able else 0):
         subject = int(rng.choice(able))
         options = str(rng.choice(flags))
-        # One in four under other options is the module as it is.
+        # One in four under other options is the unchanged module.
         edit = -1 if options and rng.random() < 0.25 else int(rng.integers(sizes[subject]))
         chosen.append((subject, edit, options))
     return chosen

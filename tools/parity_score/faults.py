@@ -1,4 +1,4 @@
-"""Faults of meaning, seeded into the text of a module: each a line that says something else."""
+"""Faults of meaning, each seeded into the text of a module by a change of one line."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def _half_precision(line: str) -> Iterator[str]:
 
 
 def _one_quantum(line: str) -> Iterator[str]:
-    """One element in the middle is a step off, up or down."""
+    """Move one element in the middle a step up or down."""
     match = ROUNDED.match(line)
     if match is None or not 1 < (size := math.prod(map(int, match[3].split("x")[:-1]))) <= 256:
         return

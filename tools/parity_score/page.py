@@ -51,7 +51,7 @@ def _faults(records: Records) -> str:
         "## Faults\n",
         f"{len(records)} faults of meaning, one line of a module each. "
         f"{counts['invalid']} gave no valid module, and {counts['endless']} a loop without an end. "
-        f"{share(counts['equal'], len(records))} could not be told from the original on the arguments at hand, by runs in float64 and on arguments that differ in their last places, and were removed before judging.",
+        f"{share(counts['equal'], len(records))} could not be told from the original on the arguments at hand, and were removed before judging. Runs in float64, and on arguments that differ in their last places, decided that.",
         f"Of the others {share(len(caught), len(judged))} were caught, and of these "
         f"{share(sum(record['named'] for record in caught), len(caught))} with the very line that was changed; "
         f"{sum(record['blamed'] for record in caught)} times the module was said to be the wrong side.",

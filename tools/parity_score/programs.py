@@ -194,7 +194,7 @@ def _by_loop(step: Callable[..., Any], a: Any, b: Any) -> Any:
 
 
 def _by_halves(combine: Callable[..., Any], a: Any, b: Any) -> tuple[Any, Any]:
-    """All prefixes, each half on its own, and the second one then from the last of the first."""
+    """Compute all prefixes, each half on its own, and then the second one from the last of the first."""
     if a.shape[0] == 1:
         return a, b
     half = a.shape[0] // 2
@@ -210,7 +210,7 @@ RECURRENCES = (
     ("sums", lambda c, a, b: c + b, lambda a0, b0, a1, b1: (a1, b0 + b1)),
     ("products", lambda c, a, b: c * b, lambda a0, b0, a1, b1: (a1, b0 * b1)),
 )
-"""Of each recurrence its step, and how two of its steps are one."""
+"""Steps of recurrences, each with the composition of two steps."""
 
 
 def _of_fewer_bits() -> Iterator[Subject]:

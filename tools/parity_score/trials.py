@@ -122,7 +122,7 @@ def rewrite_trial(subject: Subject, text: str, peer: XlaExecutor, kind: str = ""
 def _judged(
     subject: Subject, program: Any, rewritten: Callable[..., Any], peer: XlaExecutor
 ) -> dict[str, Any]:
-    """The outcome for a rewrite that leaves bits out, as the module grants."""
+    """Judge a rewrite that leaves bits out, as the module grants."""
     start = time.perf_counter()
     pairs = [flatten(run(*subject.leaves))[0] for run in (program.run, rewritten)]
     report = judge(program, subject.leaves, *pairs, executor=peer, locate=False, interpreter=False)
@@ -135,7 +135,7 @@ def _judged(
 
 
 class _AsWritten:
-    """A module, run through PJRT as it is written."""
+    """Unchanged module, run through PJRT."""
 
     def __init__(self, program: Any, peer: XlaExecutor) -> None:
         self.program, self.peer = program, peer
@@ -149,9 +149,10 @@ class _AsWritten:
 
 
 def _indistinguishable(subject: Subject, edit: Edit) -> bool:
-    """Return whether a reference cannot tell the two modules apart on these arguments: computed in float64 throughout, the
-    outputs are the same to the precision of their dtypes, or as near as those of the original on arguments that
-    differ in their last places.
+    """Return whether a reference cannot tell the two modules apart on these arguments.
+
+    The outputs, computed in float64 throughout, are the same to the precision of their dtypes, or as close as the
+    original's outputs on arguments that differ in their last places.
     """
     plain = [_plain(text, subject.leaves) for text in (subject.text, edit.text)]
     if all(y.tobytes() == z.tobytes() for y, z in zip(*plain, strict=True)):

@@ -135,7 +135,7 @@ def record_of(unit: Unit, count: int, executor: Any = None) -> dict[str, Any]:
 
 
 class Campaign:
-    """Records in a file; what is there is not run again."""
+    """Records in a file; recorded samples are not run again."""
 
     def __init__(self, file: Path, count: int) -> None:
         self.file, self.count = file, count
@@ -155,7 +155,7 @@ class Campaign:
         return list(latest.values())
 
     def run(self, only: list[str] | None, executor: Any = None) -> Iterator[dict[str, Any]]:
-        """Run and record what is not there, or what is named."""
+        """Run and record missing samples, or the named ones."""
         done = {self.key(record) for record in self.records}
         name = "native" if executor is None else "PJRT"
         for unit in units(only):

@@ -1,4 +1,4 @@
-"""What differs from PyTorch on purpose: of which functions, in which checks, by which outcome, and why.
+"""Intended differences from PyTorch: functions, checks, outcomes, and reasons.
 
 An outcome is the text of a judgement or of an error. An entry that no sample needs is an error of
 the page, and so is an outcome that no entry explains.

@@ -74,7 +74,7 @@ INVARIANTS: Mapping[str, Callable[[Arrays], Arrays]] = {
 
 
 def flat(outputs: Any) -> Arrays:
-    """Return the arrays in a result, whatever tuple it came in."""
+    """Return the arrays in a result, from any tuple."""
     return optree.tree_leaves(outputs)
 
 

@@ -46,7 +46,7 @@ class Given:
 
 
 def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> Given:
-    """The inputs in the tokens, for a target with inputs of these names.
+    """Read the inputs in the tokens, for a target with inputs of these names.
 
     Raises:
         InvalidConfigError: a token that is no input, a file without arrays, a name that occurs twice or
@@ -75,7 +75,7 @@ def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> Given:
 
 
 def matched(inputs: Given, names: Sequence[str], what: str) -> list[Any]:
-    """One value per name.
+    """Match one value to each name.
 
     Raises:
         ArityError: too many inputs, or too few; names the missing ones.
@@ -101,7 +101,7 @@ UNPACKED: ContextVar[int | None] = ContextVar("tenferro_unpacked_bytes", default
 
 
 def filled(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:
-    """The values with random arrays in place of types.
+    """Replace types by random arrays.
 
     Raises:
         InvalidConfigError: a type with a symbolic extent.
@@ -116,7 +116,7 @@ def filled(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:
 
 
 def parse_type(text: str) -> TensorSpec | None:
-    """The type that a token stands for, or None.
+    """Parse a token as a type; None if it is none.
 
     >>> parse_type("2x3xf64"), parse_type("bool"), parse_type("nx4xcomplex128"), parse_type("x.npy")
     (f64[2,3], bool[], c128[n,4], None)

@@ -57,7 +57,7 @@ class Inspection:
     graph: str
 
     def to_dict(self) -> dict[str, Any]:
-        """The inspection in dicts, lists, numbers and strings, for JSON."""
+        """Convert the inspection to dicts, lists, numbers and strings, for JSON."""
         return {
             "name": self.name,
             "stages": dict(self.stages),
@@ -68,7 +68,7 @@ class Inspection:
         }
 
     def facts(self) -> list[tuple[str, str]]:
-        """Cost and memory, for people."""
+        """Show cost and memory, for people."""
         counted = {"flops", "transcendentals", "bytes accessed"}
         rows = [(name, f"{value:.6g}") for name, value in self.cost.items() if name in counted]
         rows += [
@@ -78,7 +78,7 @@ class Inspection:
         return [*rows, ("peak memory, native", shown_bytes(self.native_peak))]
 
     def to_html(self) -> str:
-        """All stages side by side, and the graph below; complete in itself."""
+        """Show all stages side by side, and the graph below, in a self-contained page."""
         stages = "".join(
             f"<section><h2>{html.escape(title)}</h2><pre>{html.escape(text)}</pre></section>"
             for title, text in self.stages
@@ -98,7 +98,7 @@ class Inspection:
 def inspect_program(
     program: GraphProgram, arguments: Sequence[Any], platform: str = "cpu"
 ) -> Inspection:
-    """Every stage of a program for these arguments.
+    """Inspect every stage of a program for these arguments.
 
     Raises:
         TenferroError: lowering or compiling it fails.

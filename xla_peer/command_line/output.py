@@ -1,4 +1,4 @@
-"""The output of commands: tables on a terminal, plain text elsewhere, JSON where it is asked for."""
+"""The output of commands: tables on a terminal, plain text elsewhere, JSON if it is requested."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_VALUES = 1000
 
 
 class Output:
-    """Where a command prints.
+    """Output of a command: text, or one JSON document.
 
     Args:
         as_json: print one JSON document only.
@@ -34,27 +34,27 @@ class Output:
         self.errors = Console(stderr=True, highlight=False, soft_wrap=True)
 
     def document(self, value: Any) -> None:
-        """The JSON document, where JSON is asked for."""
+        """Print the JSON document, if JSON is requested."""
         if self.as_json:
             print(json.dumps(json_value(value), indent=2, allow_nan=False))
 
     def say(self, text: Any = "") -> None:
-        """A line of plain text, unless JSON is asked for."""
+        """Print a line of plain text, unless JSON is requested."""
         if not self.as_json:
             self.console.print(str(text), markup=False)
 
     def verdict(self, good: bool, text: str) -> None:
-        """A line that is green or red on a terminal."""
+        """Print a line that is green or red on a terminal."""
         if not self.as_json:
             self.console.print(text, markup=False, style="green" if good else "bold red")
 
     def heading(self, text: str) -> None:
-        """A line above a part."""
+        """Print a heading."""
         if not self.as_json:
             self.console.print(f"\n{text}", markup=False, style="bold")
 
     def table(self, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Columns below a header; long cells wrap on a terminal, and nothing is cut off."""
+        """Print columns below a header; long cells wrap on a terminal, and nothing is cut off."""
         if self.as_json:
             return
         head, *lines = aligned([header, *rows])
@@ -63,7 +63,7 @@ class Output:
             self.console.print(line, markup=False)
 
     def fail(self, error: BaseException) -> None:
-        """An error, as a person or a program reads it."""
+        """Print an error, for a person or a program."""
         text = str(error) or type(error).__name__
         if self.as_json:
             print(json.dumps({"error": text, "kind": type(error).__name__}, indent=2))
@@ -72,7 +72,7 @@ class Output:
 
     @contextmanager
     def progress(self, what: str, total: float) -> Generator[Any]:
-        """A bar on a terminal's error stream, with a function that advances it."""
+        """Show a bar on a terminal's error stream; yield a function that advances it."""
         if self.as_json or not self.errors.is_terminal:
             yield lambda done, note="": None
             return
@@ -89,7 +89,7 @@ class Output:
 
 
 def summary(array: Any) -> str:
-    """An array in few words.
+    """Summarise an array in few words.
 
     >>> summary(np.arange(3.0)), summary(np.zeros((100, 100)))
     ('[0. 1. 2.]', 'from 0 to 0, mean 0')
@@ -109,7 +109,7 @@ def summary(array: Any) -> str:
 
 
 def as_json(name: str, array: Any) -> dict[str, Any]:
-    """An array as JSON holds it; its elements where they are few.
+    """Convert an array to JSON-compatible values; it has the elements if there are few.
 
     >>> as_json("y", np.array([1.0, np.nan]))
     {'name': 'y', 'dtype': 'float64', 'shape': [2], 'values': [1.0, 'nan']}

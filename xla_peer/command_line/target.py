@@ -46,10 +46,10 @@ class Target:
     artifact: Artifact | None = None
 
     def arguments(self, tokens: Sequence[str], seed: int, keep_types: bool = False) -> list[Any]:
-        """Arguments from a command line; random ones where a program declares types and none are passed.
+        """Read arguments from a command line; random ones if a program declares types and none are passed.
 
         Args:
-            keep_types: leave types as they are.
+            keep_types: keep types.
 
         Raises:
             ArityError, InvalidConfigError: tokens that do not fit.
@@ -79,7 +79,7 @@ class Target:
         return self.artifact.manifest
 
     def compiled(self, arguments: Sequence[Any]) -> GraphProgram:
-        """The program: of a function for these arguments, of an artifact read back.
+        """Compile a function for these arguments, or read an artifact back.
 
         Raises:
             UnsupportedError: an artifact with constants in another file, or with symbolic extents.
@@ -105,17 +105,17 @@ class Target:
         )
 
     def callable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
-        """A function of the arguments, for who traces it."""
+        """Return a function of the arguments, for a tracer."""
         return self.function if self.function is not None else self.compiled(arguments)
 
     def differentiable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
-        """A function of the arguments that tenferro differentiates."""
+        """Return a function of the arguments that tenferro differentiates."""
         program = self.compiled(arguments)
         return program.run if self.function is None else differentiable(self.function, program)
 
 
 def find_target(text: str) -> Target:
-    """The target that a command line names.
+    """Find the target that a command line names.
 
     Raises:
         InvalidConfigError: the text is no target, or the file has no such function.
@@ -177,7 +177,7 @@ def _function(text: str, path: Path, name: str) -> Target:
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Names of the parameters that need a value."""
+    """Return the names of the parameters that need a value."""
     return tuple(
         parameter.name
         for parameter in inspect.signature(function).parameters.values()

@@ -36,7 +36,7 @@ class Timing:
     runs: int
 
     def to_dict(self) -> dict[str, Any]:
-        """The timing in dicts, numbers and strings, for JSON."""
+        """Convert the timing to dicts, numbers and strings, for JSON."""
         return asdict(self)
 
 
@@ -47,7 +47,7 @@ def bench(
     seconds: float = 2.0,
     progress: Callable[[float], None] = lambda done: None,
 ) -> list[Timing]:
-    """The native executor, PJRT from NumPy to NumPy, and PJRT from device to device.
+    """Time the native executor, PJRT from NumPy to NumPy, and PJRT from device to device.
 
     Args:
         seconds: how long the later runs take in all.

@@ -1,4 +1,4 @@
-"""What `tenferro watch` does: chooses compilers and cases, and writes tables."""
+"""Commands of `tenferro watch`: choose compilers and cases, and write tables."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ HERE = "here"
 def chosen_adapters(
     jaxlibs: str, iree: str, opinions: Sequence[str], environments: Environments
 ) -> list[Adapter]:
-    """Adapters of the options; environments are made for those that need one.
+    """Return the adapters of the options; environments are made for those that need one.
 
     Args:
         jaxlibs: releases, `here`, and paths of interpreters, with commas between.
@@ -63,7 +63,7 @@ def chosen_adapters(
 
 
 def chosen_cases(module: str, inputs: str, only: Sequence[str]) -> list[Case]:
-    """A module on its inputs, or the hall and the ordinary programs, or those with one of these words in their name.
+    """Return a module on its inputs, or the hall and the ordinary programs, filtered by words in their names.
 
     Raises:
         InvalidConfigError: no case has one of the words.
@@ -99,13 +99,13 @@ def watched(
 
 
 def bisected(case: Case, since: str, until: str, environments: Environments) -> Bisection:
-    """The release of jaxlib in which a case changes its outcome."""
+    """Find the release of jaxlib in which a case changes its outcome."""
     releases = releases_between(environments.versions("jaxlib"), since, until)
     return bisect(case, releases, environments=environments)
 
 
 def written(table: Table, path: Path) -> list[tuple[str, str]]:
-    """Write a table as a page and, beside it, as JSON; gives what is worse than in the JSON that was there.
+    """Write a table as a page and, beside it, as JSON; return the cases that are worse than in the previous JSON.
 
     Raises:
         InvalidConfigError: the page does not end in .md; the JSON beside it is no table.
@@ -121,7 +121,7 @@ def written(table: Table, path: Path) -> list[tuple[str, str]]:
 
 
 def page(table: Table) -> str:
-    """The table as a page, with what its words mean and the log of the hall."""
+    """Write the table as a page, with an explanation of its words and the log of the hall."""
     lines = [PAGE, table.to_markdown(), "## Log", "", "Searches of public issues:", ""]
     lines += [f'- "{words}"' for words in SEARCHES]
     lines += ["", "Not rebuilt:", "", *[f"- {name}: {reason}" for name, reason in ELSEWHERE]]

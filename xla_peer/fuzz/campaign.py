@@ -29,19 +29,19 @@ __all__ = ["FuzzReport", "Group", "fuzz"]
 
 GRADIENT_EVERY = 3
 INTERPRETER_EVERY = 20
-"""How often a program is differentiated, and how often the reference interpreter is asked, unasked."""
+"""Numbers of programs per differentiated one, and per one given to the reference interpreter, by default."""
 
 
 @dataclass
 class Group:
-    """Programs that part on one op in one dtype, for one reason.
+    """Programs that diverge on one op in one dtype, for one reason.
 
     Attributes:
         op, dtype: where they part; or the kind of the error that was raised.
         reason: the name of an explanation, or "" where there is none.
         numbers: of the cases.
         told: the first of them, shrunk, in words.
-        folder: where its reproduction lies.
+        folder: path of its reproduction.
     """
 
     op: str
@@ -52,7 +52,7 @@ class Group:
     folder: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         return {
             "op": self.op,
             "dtype": self.dtype,
@@ -76,8 +76,8 @@ class FuzzReport:
         undecided: how many had an output on which these arrays prove nothing.
         refused: how many have an op that the platform, which is not the CPU, has not.
         ops, dtypes: how often each occurred.
-        forms: how many were run as they are, as bodies of loops, with a symbolic extent, and as imported text.
-        groups: where the paths parted, or something failed.
+        forms: how many were run unchanged, as bodies of loops, with a symbolic extent, and as imported text.
+        groups: divergences of the paths, and failures.
     """
 
     seed: int
@@ -103,7 +103,7 @@ class FuzzReport:
         return not self.unexplained
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         return {
             "ok": self.ok,
             "seed": self.seed,
@@ -174,7 +174,7 @@ def fuzz(
         folder: where reproductions of unexplained divergences are written.
         progress: called with the share that is done, and a note.
 
-    An interruption ends it early, with what was found until then.
+    An interruption ends it early, with the findings so far.
 
     Raises:
         InvalidConfigError: neither minutes nor programs, or less than none of them.
@@ -214,7 +214,7 @@ def _share(report: FuzzReport, minutes: float | None, programs: int | None) -> f
 
 
 def _case(seed: int, number: int, report: FuzzReport) -> Case:
-    """The case of that number in its form; as it is where it has no such form."""
+    """Return the case of that number in its form; unchanged if it has no such form."""
     case, form = random_case(seed, number), form_of(number)
     rewritten = formed(case, form)
     report.forms["plain" if rewritten is None else form] += 1
@@ -224,7 +224,7 @@ def _case(seed: int, number: int, report: FuzzReport) -> Case:
 def _examined(
     case: Case, number: int, peer: Any, report: FuzzReport
 ) -> ParityReport | Exception | None:
-    """The failure of a case; None where both paths agree."""
+    """Examine a case; return its failure, or None if both paths agree."""
     report.programs += 1
     for step in case.program.instructions:
         report.ops[step.op.name] += 1
@@ -302,7 +302,7 @@ def _note(
 
 
 def _smallest(divergence: Divergence, peer: Any) -> Divergence:
-    """The divergence on a smaller program and plainer arrays."""
+    """Shrink the divergence to a smaller program and plainer arrays."""
 
     def parting(case: Case) -> Divergence | None:
         report = check_parity(case.program, *case.leaves, executor=peer, interpreter=False)

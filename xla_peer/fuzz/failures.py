@@ -15,7 +15,7 @@ __all__ = ["saved_failure", "smallest_failure"]
 
 
 def smallest_failure(case: Case, error: Exception, peer: Any) -> Case:
-    """A smaller case on which the peer raises the same kind of error; the case itself where the error is not the peer's."""
+    """Find a smaller case on which the peer raises the same kind of error; the same case if the error is not its own."""
 
     def fails(candidate: Case) -> bool:
         try:

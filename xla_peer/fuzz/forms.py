@@ -1,4 +1,4 @@
-"""The forms in which a random program is tried: as it is, in a loop, with a symbolic extent, and as imported text."""
+"""Forms in which a random program is tried: unchanged, in a loop, with a symbolic extent, and as imported text."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ORDER = ("plain", "plain", "imported", "loop", "plain", "symbolic")
 
 
 def looped(case: Case) -> Case:
-    """The program as the body of a loop that carries the arguments with the type of a result."""
+    """Put the program in the body of a loop that carries the arguments with the type of a result."""
     program = case.program
     results = list(enumerate(program.output_specs))
     carried: dict[int, int] = {}
@@ -47,7 +47,7 @@ def looped(case: Case) -> Case:
 
 
 def symbolic(case: Case) -> Case:
-    """The program over a leading axis of symbolic extent, with two rows for arguments."""
+    """Batch the program over a leading axis of symbolic extent, with two rows for arguments."""
     specs = [
         tnf.TensorSpec(("n", *spec.shape), spec.dtype.value) for spec in case.program.input_specs
     ]
@@ -62,7 +62,7 @@ def symbolic(case: Case) -> Case:
 
 
 def imported(case: Case) -> Case:
-    """The program as it is read back from its text, which is an opinion of its own then."""
+    """Read the program back from its text, which then counts as an opinion of its own."""
     return Case(import_stablehlo(lower_to_stablehlo(case.program).plain_text), case.leaves)
 
 
@@ -75,12 +75,12 @@ FORMS: Mapping[str, Callable[[Case], Case]] = {
 
 
 def form_of(number: int) -> str:
-    """The form that a case of the stream is meant to have."""
+    """Return the form that a case of the stream is meant to have."""
     return ORDER[number % len(ORDER)]
 
 
 def formed(case: Case, form: str) -> Case | None:
-    """The case in that form; None where it has none, as an op without a rule for batches has no symbolic one."""
+    """Rewrite the case in that form; None if it has none, as an op without a batch rule has no symbolic one."""
     try:
         return FORMS[form](case)
     except (TenferroError, LookupError):

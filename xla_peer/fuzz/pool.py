@@ -16,7 +16,7 @@ __all__ = ["Pool", "in_order", "random_elements"]
 
 EXTENTS = (1, 2, 3, 4, 5)
 REUSE = 0.7
-"""How often an operand is a value that is there already."""
+"""Probability that an operand is an existing value."""
 
 
 class Pool:
@@ -35,37 +35,37 @@ class Pool:
         self.values: list[int] = []
 
     def spec(self, value: int) -> TensorSpec:
-        """The type of a value."""
+        """Return the type of a value."""
         return self.graph.types[value]
 
     def chance(self, probability: float) -> bool:
-        """True that often."""
+        """Draw a bool that is True with this probability."""
         return bool(self.rng.random() < probability)
 
     def integer(self, low: int, high: int) -> int:
-        """From low to high, both possible."""
+        """Draw an integer from low to high, both included."""
         return int(self.rng.integers(low, high + 1))
 
     def choice(self, items: Iterable[Any]) -> Any:
-        """One of them."""
+        """Choose one of the items."""
         candidates = list(items)
         return candidates[int(self.rng.integers(len(candidates)))]
 
     def some(self, items: Iterable[int], least: int = 0) -> tuple[int, ...]:
-        """A random part of them, in order."""
+        """Choose a random part of the items, in order."""
         candidates = list(items)
         count = self.integer(min(least, len(candidates)), len(candidates))
         return tuple(sorted(self.rng.permutation(candidates)[:count].tolist()))
 
     def shape(self, least_rank: int = 0, most_rank: int = 3) -> tuple[int, ...]:
-        """Extents from 1 to 5, seldom 0."""
+        """Draw extents from 1 to 5, seldom 0."""
         rank = self.integer(least_rank, max(least_rank, most_rank))
         return tuple([0 if self.chance(0.02) else self.choice(EXTENTS) for _ in range(rank)])
 
     def operand(
         self, dtypes: Iterable[DType], fits: Callable[[TensorSpec], bool] = lambda spec: True
     ) -> int:
-        """A value of one of these dtypes: one that is there, or a new one."""
+        """Choose a value of one of these dtypes: an existing one, or a new one."""
         accepted = in_order(dtypes)
         there = [v for v in self.values if self.spec(v).dtype in accepted and fits(self.spec(v))]
         if there and self.chance(REUSE):
@@ -78,20 +78,20 @@ class Pool:
         raise LookupError("no random shape fits")
 
     def like(self, spec: TensorSpec) -> int:
-        """A value of this very type: one that is there, or a new one."""
+        """Choose a value of this very type: an existing one, or a new one."""
         there = [v for v in self.values if self.spec(v) == spec]
         return self.choice(there) if there and self.chance(REUSE) else self.leaf(spec)
 
     def of(self, shape: Sequence[int], dtype: DType) -> int:
-        """A value of this very shape and dtype."""
+        """Choose a value of this very shape and dtype."""
         return self.like(TensorSpec.of(tuple(shape), dtype))
 
     def leaf(self, spec: TensorSpec) -> int:
-        """A new parameter, or a constant."""
+        """Add a new parameter, or a constant."""
         return self.leaf_of(random_elements(spec, self.rng))
 
     def leaf_of(self, array: Any) -> int:
-        """A parameter or a constant of these elements."""
+        """Add a parameter or a constant of these elements."""
         if self.chance(0.35):
             (value,) = self.graph.add(Constant.of(array), ())
         else:
@@ -100,20 +100,20 @@ class Pool:
         return value
 
     def indices(self, shape: Sequence[int], beyond: int) -> int:
-        """A leaf of small integers, some of them out of bounds."""
+        """Add a leaf of small integers, some of them out of bounds."""
         dtype = self.choice([DType.I32, DType.I64])
         low, high = (-2, beyond + 2) if self.chance(0.3) else (0, max(beyond - 1, 0))
         return self.leaf_of(np.asarray(self.rng.integers(low, high + 1, tuple(shape)), dtype.dtype))
 
 
 def in_order(dtypes: Iterable[DType]) -> list[DType]:
-    """Dtypes in the order of the enum, because a set's differs from process to process; narrow ones left out."""
+    """Sort dtypes in the order of the enum, because a set's differs between processes; narrow ones are omitted."""
     wanted = set(dtypes)
     return [dtype for dtype in DType if dtype in wanted and not dtype.is_narrow]
 
 
 def random_elements(spec: TensorSpec, rng: np.random.Generator) -> Any:
-    """Ordinary numbers, small integers, or special values among them."""
+    """Draw ordinary numbers, small integers, or special values among them."""
     dtype, shape = spec.dtype, spec.shape
     if dtype.is_bool:
         return np.asarray(rng.integers(0, 2, shape)).astype(bool)

@@ -21,7 +21,7 @@ LARGEST = 4096
 
 
 def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
-    """Case `number` of the stream that `seed` names."""
+    """Generate case `number` of the stream that `seed` names."""
     rng = np.random.default_rng([seed, number])
     pool = Pool(rng)
     wanted = pool.integer(1, most_ops)
@@ -49,6 +49,6 @@ def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
 
 
 def _results(pool: Pool) -> list[int]:
-    """Values without readers, as outputs, so that every op counts."""
+    """Return values without readers, as outputs, so that every op counts."""
     operands = {value for step in pool.graph.instructions for value in step.inputs}
     return [value for value in pool.values if value not in operands] or pool.values[-1:]

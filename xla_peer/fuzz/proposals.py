@@ -1,4 +1,4 @@
-"""How a random program makes use of each op: the column of the fuzzer.
+"""Random uses of each op in a program: the column of the fuzzer.
 
 A row is a function of the op's card and the pool that gives an op, payload filled in, and its operands; or
 `NotProposed` with the reason.
@@ -35,7 +35,7 @@ Propose = Callable[[Any, Pool], Proposal]
 
 @dataclass(frozen=True)
 class NotProposed:
-    """Why an op is left out."""
+    """Reason why an op is not proposed."""
 
     reason: str
 
@@ -282,7 +282,7 @@ def _convolution(card: Any, pool: Pool) -> Proposal:
 
 
 def _windows(pool: Pool, shape: tuple[int, ...]) -> Any:
-    """Axes that indices choose on, sizes of the windows, axes that vanish, and the shape of a batch."""
+    """Draw the axes that indices choose on, sizes of the windows, axes that vanish, and the shape of a batch."""
     rank = len(shape)
     chosen = pool.some(range(rank))
     sizes = [pool.integer(0 if e == 0 else 1, e) if a in chosen else e for a, e in enumerate(shape)]

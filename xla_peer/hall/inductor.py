@@ -57,30 +57,30 @@ SHIFTED = main(
 
 
 def doubled(y: Any, at: Any) -> Any:
-    """Rows, those at the indices twice as large, also where an index comes twice."""
+    """Double the rows at the indices, once even if an index occurs twice."""
     chosen = tnf.any(at[:, None] == tnf.arange(2), axis=0)
     return tnf.where(chosen[:, None], y + y, y)
 
 
 def halved_sum(source: Any) -> Any:
-    """Twice the source added to zeros, and halved."""
+    """Add twice the source to zeros, and halve the sum."""
     return tnf.at(0 * source)[np.array([0])].add(2 * source) / 2
 
 
 def two_outputs(x: Any) -> Any:
-    """The sum of every 43rd row, and the maximum of a row and these negated."""
+    """Sum every 43rd row, and take the maximum of a row and these negated."""
     rows = x[::43]
     return tnf.concatenate([tnf.sum(rows, axis=0), tnf.maximum(x[:1], -rows)[1]])
 
 
 def normalised(x: Any, scale: Any) -> Any:
-    """Exponentials by their sum, per item."""
+    """Divide exponentials by their sum, per item."""
     e = tnf.exp(-x * scale[:, None, None])
     return e / tnf.sum(e, axis=(1, 2), keepdims=True)
 
 
 def rotated(x: Any, cos: Any, sin: Any) -> Any:
-    """A rotary embedding, whose halves are exchanged and one negated."""
+    """Compute a rotary embedding, whose halves are exchanged and one negated."""
     return x * cos + tnf.concatenate([-x[:, 2:], x[:, :2]], axis=1) * sin
 
 

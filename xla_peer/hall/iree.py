@@ -22,18 +22,18 @@ OTHER_BITS = np.array([[True, False], [True, True], [False, True]])
 
 
 def gradient_of_a_cumulative_sum(x: Any, w: Any) -> Any:
-    """The gradient of Σ w cumsum(x): the sums of w from each place on."""
+    """Compute the gradient of Σ w cumsum(x): the sums of w from each position on."""
     return tnf.grad(lambda x: tnf.sum(w * tnf.cumsum(x)))(x)
 
 
 def there_and_back(x: Any) -> Any:
-    """Elements in reverse order by a sort, and by another sort in their order again."""
+    """Reverse the elements by a sort, and restore their order by another."""
     order = tnf.argsort(-tnf.arange(4))
     return x[order][tnf.argsort(order)]
 
 
 def written_column(x: Any, y: Any) -> Any:
-    """The array with its column 3 of axis 1 replaced."""
+    """Replace column 3 of axis 1."""
     return tnf.concatenate([x[:, :3], y, x[:, 4:]], axis=1)
 
 
@@ -97,7 +97,7 @@ PRODUCT_OF_BITS = main(
 
 
 def rectified(x: Any, y: Any) -> Any:
-    """Products and a constant, rectified."""
+    """Rectify products plus a constant."""
     return tnf.maximum(tnf.reshape(x @ y, (2, 4, 8)) + np.float32(0.75), np.float32(0))
 
 

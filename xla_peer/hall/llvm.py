@@ -68,12 +68,12 @@ BIT_OR_BIT = main(
 
 
 def distance(x: Any, y: Any) -> Any:
-    """The negated difference, in the order that the sign of x says."""
+    """Negate the difference, in the order that the sign of x says."""
     return -tnf.where(x > -1, x - y, y - x)
 
 
 def is_positive_infinity(x: Any, y: Any) -> Any:
-    """Whether a number with the sign of another is not below infinity; false for NaN."""
+    """Return whether a number with the sign of another is not below infinity; false for NaN."""
     return tnf.logical_and(x == x, tnf.logical_not(tnf.copysign(x, y) < np.inf))
 
 

@@ -29,18 +29,18 @@ REMAINDER = main(
 
 
 def shifted_product(x: Any, y: Any) -> Any:
-    """A product of integers less their zero points."""
+    """Multiply integers less their zero points."""
     return (x.astype("int32") - 42) @ (y.astype("int32") + 26)
 
 
 def clipped(x: Any) -> Any:
-    """Numbers between bounds, and 0 for NaN, which bounds leave."""
+    """Clip numbers to bounds; 0 for NaN, which bounds leave."""
     y = tnf.clip(x, -10, 10)
     return tnf.where(tnf.isnan(y), 0 * tnf.ones_like(y), y)
 
 
 def exclusive_sums(x: Any) -> Any:
-    """The sums of what is before each row."""
+    """Compute exclusive cumulative sums of the rows."""
     return tnf.cumsum(x, axis=0) - x
 
 

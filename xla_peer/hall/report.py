@@ -11,15 +11,16 @@ __all__ = ["Report", "f32", "i8", "i32", "main"]
 
 
 class Report(NamedTuple):
-    """One report.
+    """Public report of a miscompilation.
 
-    name:      of the project's issue, such as `jax-ml/jax 39103`
-    words:     what goes wrong
-    function:  the program, or its StableHLO text
-    arrays:    its arguments
-    expected:  the result that the ops' definitions give, each rounded to its dtype
-    rounding:  whether another right implementation may round to what is reported
-    compiler:  the one that the report is about
+    Attributes:
+        name: the project's issue, such as `jax-ml/jax 39103`.
+        words: what goes wrong.
+        function: the program, or its StableHLO text.
+        arrays: its arguments.
+        expected: the result by the ops' definitions, each rounded to its dtype.
+        rounding: whether another right implementation may round to the reported result.
+        compiler: the compiler that the report is about.
     """
 
     name: str
@@ -43,20 +44,20 @@ class Report(NamedTuple):
 
 
 def f32(*numbers: float) -> Any:
-    """A float32 array."""
+    """Create a float32 array."""
     return np.array(numbers, np.float32)
 
 
 def i8(*numbers: int) -> Any:
-    """An int8 array."""
+    """Create an int8 array."""
     return np.array(numbers, np.int8)
 
 
 def i32(*numbers: int) -> Any:
-    """An int32 array."""
+    """Create an int32 array."""
     return np.array(numbers, np.int32)
 
 
 def main(inputs: str, outputs: str, body: str) -> str:
-    """The text of a module with one function."""
+    """Write the text of a module with one function."""
     return f"func.func public @main({inputs}) -> {outputs} {{{body}}}\n"

@@ -32,7 +32,7 @@ SEARCHES = (
     "TVM relax FoldConstant LegalizeOps wrong result int division floor mod cast negative incorrect",
     "llvm miscompile InstCombine fptosi select wrong result poison integer shift",
 )
-"""Of public issues."""
+"""Search terms for public issues."""
 ELSEWHERE = (
     ("openxla/xla 47290 to 47342", "the modules are in archives that the reports link to"),
     ("openxla/xla 13054", "a fault of the oneDNN library in builds of 2024, on a million rows"),

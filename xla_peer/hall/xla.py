@@ -13,25 +13,25 @@ __all__ = ["XLA"]
 
 
 def absolute_where_negative(base: Any) -> Any:
-    """The absolute value of a square that wraps around."""
+    """Compute the absolute value of a square that wraps around."""
     product = base * base
     return tnf.where(product < 0, tnf.abs(product), product)
 
 
 def rolled_row(x: Any) -> Any:
-    """The first row rolled in place."""
+    """Roll the first row in place."""
     row = x[0]
     return tnf.stack([tnf.concatenate([row[-5:], row[:-5]]), x[1]])
 
 
 def masked_scores(mask: Any, scores: Any) -> Any:
-    """A mask of 1 takes nothing away."""
+    """Mask scores by a mask of 1, which takes nothing away."""
     shifted = scores + -1e30 * (1.0 - mask)
     return shifted - tnf.max(shifted)
 
 
 def scaled_difference(x: Any, s: Any) -> Any:
-    """The difference of two squares that are equal."""
+    """Subtract two squares that are equal."""
     y = x * (1.0 + s)
     return y * y - x * x
 
@@ -77,7 +77,7 @@ LARGEST = float(np.finfo(np.float32).max)
 
 
 def sum_of_products(*shape: int) -> str:
-    """The module that multiplies by its first argument along three axes, and sums along the third."""
+    """Write the module that multiplies by its first argument along three axes, and sums along the third."""
     first, both, results = (
         f"tensor<{'x'.join(map(str, extents))}xf32>"
         for extents in (shape[:3], shape, shape[:2] + shape[3:])
@@ -93,7 +93,7 @@ def sum_of_products(*shape: int) -> str:
 
 
 def ones(*shape: int) -> Any:
-    """A float32 array of ones."""
+    """Create a float32 array of ones."""
     return np.ones(shape, np.float32)
 
 

@@ -142,7 +142,7 @@ def _branch(graph: Any, values: Mapping[str, Any]) -> Callable[..., Any]:
 def _if(
     attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
 ) -> list[Any]:
-    """One branch where the condition is known, else a conditional."""
+    """Return one branch if the condition is known, else a conditional."""
     (flag,) = operands
     then_branch, else_branch = (
         _branch(attributes[name], values) for name in ("then_branch", "else_branch")
@@ -155,7 +155,7 @@ def _if(
 def _loop(
     attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
 ) -> list[Any]:
-    """A scan where the trip count is known and the condition stays as it is, else a while loop without stacked rows."""
+    """Return a scan if the trip count is known and the condition is constant, else a while loop without stacked rows."""
     body = attributes["body"]
     count, flag, *carry = operands
     m = len(carry)
@@ -203,7 +203,7 @@ def _loop(
 def _scan(
     attributes: Mapping[str, Any], operands: Sequence[Any], values: Mapping[str, Any]
 ) -> list[Any]:
-    """A scan: the last operands are read slice by slice, the last results are stacked."""
+    """Read a scan: the last operands are read slice by slice, the last results are stacked."""
     body, count = attributes["body"], attributes["num_scan_inputs"]
     m = len(operands) - count
     names = [value.name for value in body.input]

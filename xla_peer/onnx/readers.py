@@ -1,4 +1,4 @@
-"""What the operators of ONNX mean, in functions of NumPy: they run on arrays, and on tensors of a trace alike."""
+"""The operators of ONNX as functions of NumPy, which run on arrays and on tensors of a trace alike."""
 
 from __future__ import annotations
 
@@ -85,12 +85,12 @@ def divide(a: Any, x: Any, y: Any) -> Any:
 
 
 def modulo(a: Any, x: Any, y: Any) -> Any:
-    """The remainder with the sign of y, or with `fmod` of x."""
+    """Compute the remainder with the sign of y, or with `fmod` of x."""
     return np.fmod(x, y) if a.get("fmod") else np.mod(x, y)
 
 
 def power(a: Any, x: Any, y: Any) -> Any:
-    """The power in the dtype of x."""
+    """Compute the power in the dtype of x."""
     kind = numpy_dtype(x)
     if kind.kind == "f" or numpy_dtype(y).kind == "f":
         return cast(np.power(x.astype(np.float64), y.astype(np.float64)), kind)
@@ -134,7 +134,7 @@ def arg(function: Callable[..., Any]) -> Any:
 
 
 def reshape(a: Any, x: Any, shape: Any) -> Any:
-    """A row-major reshape; 0 keeps an extent, unless `allowzero`."""
+    """Reshape in row-major order; 0 keeps an extent, unless `allowzero`."""
     sizes = ints(shape, "a shape")
     if not a.get("allowzero"):
         sizes = [x.shape[i] if n == 0 else n for i, n in enumerate(sizes)]
@@ -142,7 +142,7 @@ def reshape(a: Any, x: Any, shape: Any) -> Any:
 
 
 def flatten(a: Any, x: Any) -> Any:
-    """A matrix: axes before `axis`, and from it on."""
+    """Flatten to a matrix: axes before `axis`, and from it on."""
     axis = a.get("axis", 1)
     axis = axis + np.ndim(x) if axis < 0 else axis
     return np.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
@@ -164,7 +164,7 @@ def unsqueeze(a: Any, x: Any, axes: Any = None) -> Any:
 def slice_(
     a: Any, x: Any, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None
 ) -> Any:
-    """A slice by Python's rules along some axes."""
+    """Slice by Python's rules along some axes."""
     first = a.get("starts") if starts is None else ints(starts, "starts")
     last = a.get("ends") if ends is None else ints(ends, "ends")
     along = a.get("axes", range(len(first))) if axes is None else ints(axes, "axes")
@@ -183,7 +183,7 @@ def concat(a: Any, *xs: Any) -> Any:
 
 
 def split(a: Any, x: Any, sizes: Any = None) -> Any:
-    """Parts along an axis, of given sizes or as equal as possible."""
+    """Split along an axis, into given sizes or as equally as possible."""
     axis = a.get("axis", 0)
     parts = a.get("split") if sizes is None else ints(sizes, "sizes")
     if parts is None:
@@ -199,14 +199,14 @@ def expand(a: Any, x: Any, shape: Any) -> Any:
 
 
 def gather(a: Any, x: Any, indices: Any) -> Any:
-    """Slices along an axis; negative indices count from the end."""
+    """Gather slices along an axis; negative indices count from the end."""
     axis = a.get("axis", 0) % np.ndim(x)
     indices = np.where(indices < 0, indices + x.shape[axis], indices)
     return tnf.take(x, indices, axis=axis)
 
 
 def gather_elements(a: Any, x: Any, indices: Any) -> Any:
-    """Elements along an axis."""
+    """Gather elements along an axis."""
     axis = a.get("axis", 0) % np.ndim(x)
     indices = np.where(indices < 0, indices + x.shape[axis], indices).astype(np.int64)
     places = [
@@ -219,7 +219,7 @@ def gather_elements(a: Any, x: Any, indices: Any) -> Any:
 
 
 def gather_nd(a: Any, x: Any, indices: Any) -> Any:
-    """Slices at vectors of indices, for leading axes alike."""
+    """Gather slices at vectors of indices, for leading axes alike."""
     batch = a.get("batch_dims", 0)
     depth = indices.shape[-1]
     lead = [
@@ -238,14 +238,14 @@ def _updated(x: Any, where: Any, updates: Any, reduction: str) -> Any:
 
 
 def scatter_nd(a: Any, x: Any, indices: Any, updates: Any) -> Any:
-    """x with slices combined at vectors of indices."""
+    """Combine slices into x at vectors of indices."""
     parts = [indices[..., i] for i in range(indices.shape[-1])]
     where = tuple([np.where(p < 0, p + x.shape[i], p) for i, p in enumerate(parts)])
     return _updated(x, where, updates, a.get("reduction", "none"))
 
 
 def scatter_elements(a: Any, x: Any, indices: Any, updates: Any) -> Any:
-    """x with elements combined along an axis."""
+    """Combine elements into x along an axis."""
     axis = a.get("axis", 0) % np.ndim(x)
     indices = np.where(indices < 0, indices + x.shape[axis], indices).astype(np.int64)
     places = [
@@ -258,7 +258,7 @@ def scatter_elements(a: Any, x: Any, indices: Any, updates: Any) -> Any:
 
 
 def pad(a: Any, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -> Any:
-    """Padding by a constant, the edge, its reflection or the other end; negative widths cut."""
+    """Pad by a constant, the edge, its reflection or the other end; negative widths cut."""
     widths = a.get("pads") if pads is None else ints(pads, "pads")
     along = range(np.ndim(x)) if axes is None else axes_of(x, ints(axes, "axes"))
     low, high = [0] * np.ndim(x), [0] * np.ndim(x)
@@ -277,7 +277,7 @@ def pad(a: Any, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -
 
 
 def cumulative(function: Callable[..., Any], identity: int) -> Any:
-    """Return the reader of a running sum or product, of what comes before each element if `exclusive`."""
+    """Return the reader of a running sum or product, without the element itself if `exclusive`."""
 
     def read(a: Any, x: Any, axis: Any) -> Any:
         (along,) = axes_of(x, ints(axis, "an axis"))
@@ -296,7 +296,7 @@ def cumulative(function: Callable[..., Any], identity: int) -> Any:
 
 
 def top_k(a: Any, x: Any, k: Any = None) -> Any:
-    """The k largest or smallest elements along an axis, and their indices."""
+    """Find the k largest or smallest elements along an axis, and their indices."""
     axis = a.get("axis", -1) % np.ndim(x)
     count = a.get("k") if k is None else ints(k, "k")[0]
     moved = np.moveaxis(x, axis, -1)
@@ -359,7 +359,7 @@ def rms_norm(a: Any, x: Any, scale: Any) -> Any:
 
 
 def batch_norm(a: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
-    """Normalisation of each feature by given moments, or those of the batch in training."""
+    """Normalise each feature by given moments, or those of the batch in training."""
     shape = (1, -1, *[1] * (np.ndim(x) - 2))
     epsilon, axes = a.get("epsilon", 1e-5), (0, *range(2, np.ndim(x)))
     results: list[Any] = []
@@ -376,7 +376,7 @@ def batch_norm(a: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any) 
 
 
 def instance_norm(a: Any, x: Any, scale: Any, bias: Any) -> Any:
-    """Normalisation of each feature of each example."""
+    """Normalise each feature of each example."""
     axes, shape = tuple(range(2, np.ndim(x))), (1, -1, *[1] * (np.ndim(x) - 2))
     mean, variance = np.mean(x, axis=axes, keepdims=True), np.var(x, axis=axes, keepdims=True)
     y = (x - mean) / np.sqrt(variance + a.get("epsilon", 1e-5))
@@ -404,7 +404,7 @@ def pads_of(
 
 
 def conv(a: Any, x: Any, kernel: Any, bias: Any = None) -> Any:
-    """Convolution of batch, features, space."""
+    """Convolve batch, features, space."""
     count = np.ndim(x) - 2
     strides, dilations = (a.get(name, [1] * count) for name in ("strides", "dilations"))
     padding = pads_of(a, x.shape[2:], kernel.shape[2:], strides, dilations)
@@ -447,7 +447,7 @@ def windows(a: Any, x: Any, identity: Any) -> tuple[Any, list[int], int]:
 
 
 def max_pool(a: Any, x: Any) -> Any:
-    """The largest element of each window."""
+    """Compute the largest element of each window."""
     if a["outputs"] > 1:
         raise UnsupportedError("MaxPool: indices are not read")
     kind = numpy_dtype(x)
@@ -456,7 +456,7 @@ def max_pool(a: Any, x: Any) -> Any:
 
 
 def average_pool(a: Any, x: Any) -> Any:
-    """The mean of each window, without its padding unless `count_include_pad`."""
+    """Compute the mean of each window, without its padding unless `count_include_pad`."""
     total = np.sum(windows(a, x, 0)[0], axis=0)
     ones: Any = np.ones((1, 1, *x.shape[2:]), numpy_dtype(x))
     if a.get("count_include_pad"):
@@ -478,7 +478,7 @@ def global_pool(function: Callable[..., Any]) -> Any:
 
 
 def one_hot(a: Any, indices: Any, depth: Any, values: Any) -> Any:
-    """The second value where an index is the position along a new axis, else the first."""
+    """Select the second value where an index is the position along a new axis, else the first."""
     n = ints(depth, "the depth")[0]
     axis = a.get("axis", -1) % (np.ndim(indices) + 1)
     indices = np.where(indices < 0, indices + n, indices).astype(np.int64)
@@ -487,7 +487,7 @@ def one_hot(a: Any, indices: Any, depth: Any, values: Any) -> Any:
 
 
 def nll_loss(a: Any, x: Any, target: Any, weight: Any = None) -> Any:
-    """The negative log probability of the targets, weighted."""
+    """Compute the negative log probability of the targets, weighted."""
     classes = np.arange(x.shape[1]).reshape(1, -1, *[1] * (np.ndim(x) - 2))
     hot = np.expand_dims(target, 1) == classes
     weights = np.ones(x.shape[1], numpy_dtype(x)) if weight is None else weight
@@ -503,13 +503,13 @@ def nll_loss(a: Any, x: Any, target: Any, weight: Any = None) -> Any:
 
 
 def cross_entropy(a: Any, x: Any, target: Any, weight: Any = None) -> Any:
-    """The loss of log softmax, and that."""
+    """Compute the loss of log softmax, and the latter."""
     logs = softmax({"axis": 1}, x, log=True)
     return [nll_loss(a, logs, target, weight), logs]
 
 
 def depth_to_space(a: Any, x: Any) -> Any:
-    """Features as blocks of space."""
+    """Rearrange features as blocks of space."""
     b, c, h, w = x.shape
     n = a["blocksize"]
     if a.get("mode", "DCR") == "DCR":
@@ -520,7 +520,7 @@ def depth_to_space(a: Any, x: Any) -> Any:
 
 
 def space_to_depth(a: Any, x: Any) -> Any:
-    """Blocks of space as features."""
+    """Rearrange blocks of space as features."""
     b, c, h, w = x.shape
     n = a["blocksize"]
     y = np.transpose(np.reshape(x, (b, c, h // n, n, w // n, n)), (0, 3, 5, 1, 2, 4))
@@ -528,13 +528,13 @@ def space_to_depth(a: Any, x: Any) -> Any:
 
 
 def trilu(a: Any, x: Any, k: Any = None) -> Any:
-    """One triangle."""
+    """Keep one triangle."""
     shift = 0 if k is None else ints(k, "k")[0]
     return np.triu(x, shift) if a.get("upper", 1) else np.tril(x, shift)
 
 
 def constant_of_shape(a: Any, shape: Any) -> Any:
-    """A filled array."""
+    """Create a filled array."""
     value = a.get("value")
     return np.full(
         ints(shape, "a shape"),
@@ -544,7 +544,7 @@ def constant_of_shape(a: Any, shape: Any) -> Any:
 
 
 def range_(a: Any, start: Any, limit: Any, delta: Any) -> Any:
-    """A count; its ends are known."""
+    """Create a range; its ends are known."""
     start, limit, delta = (concrete(x, "a range")[()] for x in (start, limit, delta))
     count = max(math.ceil((limit - start) / delta), 0)
     return (start + np.arange(count) * delta).astype(np.asarray(start).dtype)
@@ -569,14 +569,14 @@ def lp_norm(a: Any, x: Any) -> Any:
 
 
 def is_inf(a: Any, x: Any) -> Any:
-    """Infinities of the signs that are asked for."""
+    """Find infinities of the requested signs."""
     above = (x == np.inf) if a.get("detect_positive", 1) else np.zeros(x.shape, bool)
     below = (x == -np.inf) if a.get("detect_negative", 1) else np.zeros(x.shape, bool)
     return above | below
 
 
 def bit_shift(a: Any, x: Any, y: Any) -> Any:
-    """Bits shifted."""
+    """Shift bits."""
     return (
         functions.shift_left(x, y)
         if a["direction"] == "LEFT"
@@ -592,12 +592,12 @@ def hardmax(a: Any, x: Any) -> Any:
 
 
 def shape_of(a: Any, x: Any) -> Any:
-    """The extents as a vector."""
+    """Return the extents as a vector."""
     return np.array(x.shape[a.get("start", 0) : a.get("end")], np.int64)
 
 
 def constant(a: Any) -> Any:
-    """The attribute's value."""
+    """Return the attribute's value."""
     for name in ("value", "value_float", "value_int", "value_floats", "value_ints"):
         if name in a:
             kind = None if name == "value" else np.float32 if "float" in name else np.int64
@@ -611,7 +611,7 @@ def elu(a: Any, x: Any) -> Any:
 
 
 def selu(a: Any, x: Any) -> Any:
-    """A scaled elu."""
+    """Compute a scaled elu."""
     gamma, alpha = a.get("gamma", 1.0507009873554805), a.get("alpha", 1.6732632423543772)
     return gamma * np.where(x > 0, x, alpha * (np.exp(np.minimum(x, 0)) - 1))
 
@@ -622,18 +622,18 @@ def softplus(x: Any) -> Any:
 
 
 def shrink(a: Any, x: Any) -> Any:
-    """Zero within `lambd` of 0, moved by `bias` outside."""
+    """Shrink: zero within `lambd` of 0, moved by `bias` outside."""
     bias, limit = a.get("bias", 0.0), a.get("lambd", 0.5)
     return cast(np.where(x < -limit, x + bias, np.where(x > limit, x - bias, 0)), numpy_dtype(x))
 
 
 def tile(a: Any, x: Any, repeats: Any) -> Any:
-    """Repetition along each axis."""
+    """Repeat along each axis."""
     return np.tile(x, tuple(ints(repeats, "repeats")))
 
 
 def group_norm(a: Any, x: Any, scale: Any, bias: Any) -> Any:
-    """Normalisation of groups of features."""
+    """Normalise groups of features."""
     groups, shape = a["num_groups"], (1, -1, *[1] * (np.ndim(x) - 2))
     parts = np.reshape(x, (x.shape[0], groups, -1))
     mean, variance = np.mean(parts, axis=2, keepdims=True), np.var(parts, axis=2, keepdims=True)
@@ -642,7 +642,7 @@ def group_norm(a: Any, x: Any, scale: Any, bias: Any) -> Any:
 
 
 def dropout(a: Any, x: Any, ratio: Any = None, training: Any = None) -> Any:
-    """The operand: outside of training nothing is dropped."""
+    """Return the operand: outside of training nothing is dropped."""
     if (
         training is not None
         and bool(concrete(training, "training_mode"))
@@ -728,7 +728,7 @@ def attention(
 
 
 def rotary(a: Any, x: Any, cosines: Any, sines: Any, places: Any = None) -> Any:
-    """Pairs of features rotated by the angles of their places.
+    """Rotate pairs of features by the angles of their positions.
 
     Source: Su and others, RoFormer: enhanced transformer with rotary position embedding (2021).
     """
@@ -760,7 +760,7 @@ def rotary(a: Any, x: Any, cosines: Any, sines: Any, places: Any = None) -> Any:
 
 
 def conv_transpose(a: Any, x: Any, kernel: Any, bias: Any = None) -> Any:
-    """The transpose of a convolution: one of x with zeros between its elements."""
+    """Transpose a convolution: convolve x with zeros between its elements."""
     count, groups = np.ndim(x) - 2, a.get("group", 1)
     strides, dilations = (a.get(name, [1] * count) for name in ("strides", "dilations"))
     extra = a.get("output_padding", [0] * count)
@@ -799,7 +799,7 @@ def conv_transpose(a: Any, x: Any, kernel: Any, bias: Any = None) -> Any:
 
 
 def lp_pool(a: Any, x: Any) -> Any:
-    """The p-norm of each window."""
+    """Compute the p-norm of each window."""
     p = a.get("p", 2)
     return cast(np.sum(np.abs(windows(a, x, 0)[0]) ** p, axis=0) ** (1.0 / p), numpy_dtype(x))
 
@@ -867,7 +867,7 @@ READERS: Mapping[str, Callable[..., Any]] = {
     "Tile": tile, "TopK": top_k, "Transpose": lambda a, x: np.transpose(x, a.get("perm")), "Trilu": trilu,
     "Unsqueeze": unsqueeze, "Where": plain(np.where), "Xor": plain(lambda x, y: x ^ y),
 }  # fmt: skip
-"""The function of each operator: of its attributes and operands, missing ones at the end left out, others None."""
+"""Function of each operator's attributes and operands; missing operands are None, or omitted at the end."""
 
 
 def _identity(x: Any, largest: bool) -> Any:

@@ -1,13 +1,13 @@
-"""How much rounding takes from long sums and products: measured on the terms at hand.
+"""Rounding errors of long sums and products, measured on the terms at hand.
 
-Sums of random terms lose about the square root of what sums of equal terms lose, whose roundings all go
-one way. So some elements of the result are chosen, their terms are added up in the dtype that sums are
-formed in, and every partial sum is compared with the same in higher precision. Reductions and scans add
-one term after the other, and so do products of small matrices and of a vector with a matrix; others do so
-for `BLOCK` terms. These are the longest chains that NumPy, BLAS and XLA on CPU were seen to form.
+The error of a sum of random terms is about the square root of that of equal terms, whose roundings all have one
+sign. So some elements of the result are chosen, and their terms are added up in the dtype of the sum. Every partial
+sum is compared with the same sum in higher precision. Reductions and scans add one term after the other, and so do
+products of small matrices and of a vector with a matrix; others do so for `BLOCK` terms. These are the longest
+chains that NumPy, BLAS and XLA on CPU were seen to form.
 
-Terms whose signs follow a pattern cancel in one chain, and are all of one sign in some of the sums that a vector unit
-keeps side by side: so the terms are added up in each of `LANES` too, in the direction that equal terms take.
+Terms whose signs follow a pattern cancel in one chain, but may all have one sign in the partial sums of a vector unit.
+So the terms are also added up in each of `LANES`, in the direction that equal terms take.
 """
 
 from __future__ import annotations
@@ -48,13 +48,13 @@ Kernel = Callable[..., Any]
 def accumulated_error(
     op: StdTensorOp, kernel: Kernel, operands: Sequence[Any], result: Any, pending: float
 ) -> Any:
-    """An eighth of how far another implementation's sums or products may be from the result.
+    """Estimate an eighth of the distance of another implementation's sums or products from the result.
 
     Both may be as far from the exact result as the chains measured, so that is a quarter of their error.
 
     Args:
         kernel: runs the op.
-        pending: the relative error of terms whose last rounding another implementation leaves out.
+        pending: the relative error of terms whose last rounding another implementation omits.
     """
     if isinstance(op, ix.Scatter):
         return _scattered(op, kernel, operands, result, pending)
@@ -65,7 +65,7 @@ def accumulated_error(
 
 
 def _magnitude(op: StdTensorOp, kernel: Kernel, operands: Sequence[Any], result: Any) -> Any:
-    """The size that rounding is relative to: the sum of the absolute terms, or the product itself."""
+    """Compute the size that rounding is relative to: the sum of the absolute terms, or the product itself."""
     if isinstance(op, PRODUCTS) or (isinstance(op, ix.Scatter) and op.combiner == "multiply"):
         return _wide_abs(result)
     sizes = [x if DType.of(x.dtype).kind in "biu" else np.abs(x).astype(x.dtype) for x in operands]
@@ -79,7 +79,7 @@ def _wide_abs(x: Any) -> Any:
 
 
 def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
-    """The error relative to the magnitude: a rounding at least, none where two terms are added."""
+    """Estimate the error relative to the magnitude: a rounding at least, none if two terms are added."""
     if not result.size or not all(x.size for x in operands):
         return 0.0
     work = DType.of(result.dtype).accumulator.dtype
@@ -99,7 +99,7 @@ def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
 
 
 def _is_one_chain(op: co.DotGeneral, lhs: Any, rhs: Any) -> bool:
-    """Whether the product is of small matrices, or of a vector with a matrix."""
+    """Return whether the product is of small matrices, or of a vector with a matrix."""
     rows = math.prod([lhs.shape[axis] for axis in op.lhs_free(lhs.ndim)])
     columns = math.prod([rhs.shape[axis] for axis in op.rhs_free(rhs.ndim)])
     length = math.prod([lhs.shape[axis] for axis in op.lhs_contracting])
@@ -107,7 +107,7 @@ def _is_one_chain(op: co.DotGeneral, lhs: Any, rhs: Any) -> bool:
 
 
 def _in_lanes(terms: Any) -> float:
-    """The largest error of sums that are kept side by side."""
+    """Measure the largest error of sums that are kept side by side."""
     rows = terms[:: -(-len(terms) // LANE_ROWS)]
     errors = [0.0]
     for width in LANES:
@@ -119,9 +119,7 @@ def _in_lanes(terms: Any) -> float:
 
 
 def _measured(combine: np.ufunc, terms: Any) -> float:
-    """The largest error among the partial results of chains [rows, length, lanes], relative to their
-    magnitudes.
-    """
+    """Measure the largest error of partial results of chains [rows, length, lanes], relative to their magnitudes."""
     wide = np.clongdouble if terms.dtype.kind == "c" else np.longdouble
     partial = combine.accumulate(terms, axis=1)
     exact = combine.accumulate(terms.astype(wide), axis=1)
@@ -131,13 +129,13 @@ def _measured(combine: np.ufunc, terms: Any) -> float:
 
 
 def _chosen(count: int, length: int) -> Any:
-    """Numbers of that many elements, evenly spread, and fewer of long sums."""
+    """Choose elements, evenly spread, and fewer of long sums."""
     most = max(1, min(ELEMENTS, LONGEST // max(length, 1)))
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
 def _rows(x: Any, axes: Sequence[int]) -> Any:
-    """Chosen rows along those axes, each laid out as one."""
+    """Choose rows along those axes, and flatten each."""
     free_axes = [axis for axis in range(x.ndim) if axis not in axes]
     view = x.transpose(*free_axes, *axes)
     extents = view.shape[: len(free_axes)]
@@ -170,7 +168,7 @@ def _contracted(op: co.DotGeneral, lhs: Any, rhs: Any) -> Any:
 
 
 def _convolved(op: co.Convolution, x: Any, kernel: Any) -> Any:
-    """Products of windows and kernels, both for outputs [batch, feature, space..]."""
+    """Return windows and kernels to multiply, both for outputs [batch, feature, space..]."""
     x = x.transpose(op.input_batch, op.input_feature, *op.input_spatial)
     w = kernel.transpose(op.kernel_output_feature, op.kernel_input_feature, *op.kernel_spatial)
     w = np.flip(w, tuple(2 + axis for axis, flag in enumerate(op.window_reversal) if flag))
@@ -223,7 +221,7 @@ TERMS: Column[Callable[..., Any]] = Column(
 def _scattered(
     op: ix.Scatter, kernel: Kernel, operands: Sequence[Any], result: Any, pending: float
 ) -> Any:
-    """By the number of updates of each element: all their roundings but one may go one way."""
+    """Estimate the error of a scatter from the updates of each element; all roundings but one may go one way."""
     x, indices, updates = operands
     ones = np.zeros(x.shape), indices, np.ones(updates.shape)
     hits = np.asarray(kernel(replace(op, combiner="add"), *ones))

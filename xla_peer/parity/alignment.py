@@ -1,4 +1,4 @@
-"""Two programs side by side, backward from an output that parts, down to equal operands."""
+"""Alignment of two programs, backward from a differing output down to equal operands."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Side:
 
 
 class Alignment(NamedTuple):
-    """Where the walk ends.
+    """Places where the walk of two programs ends.
 
     Attributes:
         places: slots whose makers differ while they read the same, with the other program's; None where the other
             program leaves the op out.
-        open: slots that part, of makers that cannot be compared operand by operand.
+        open: differing slots whose makers cannot be compared operand by operand.
     """
 
     places: list[tuple[int, int | None]]
@@ -45,10 +45,10 @@ class Alignment(NamedTuple):
 def aligned(
     side: Side, other: Side, pairs: Sequence[Pair], are_close: Callable[[int, int], bool]
 ) -> Alignment:
-    """Go from slots that part to operands that part, as long as both programs apply the same op.
+    """Walk from slots that differ to operands that differ, as long as both programs apply the same op.
 
     Args:
-        pairs: slots that part, of one program and of the other.
+        pairs: differing slots, of one program and of the other.
         are_close: whether a slot and one of the other program have the same value, up to rounding.
     """
     maker_of, other_maker_of = makers(side.program.instructions), makers(other.program.instructions)
@@ -93,12 +93,12 @@ def aligned(
 
 
 def _reads(side: Side, step: Instruction, number: int) -> bool:
-    """An operand is of that class."""
+    """Return whether an operand is of that class."""
     return number in [side.class_of[slot] for slot in step.inputs]
 
 
 def _are_alike(step: Instruction, there: Instruction, slot: int, other_slot: int) -> bool:
-    """The same op on as many operands, and the same of its results."""
+    """Return whether two instructions have the same op, as many operands, and the slots at the same position."""
     return (
         type(step.op) is type(there.op)
         and len(step.inputs) == len(there.inputs)
@@ -109,7 +109,7 @@ def _are_alike(step: Instruction, there: Instruction, slot: int, other_slot: int
 def _parted(
     step: Instruction, there: Instruction, is_same: Callable[[int, int], bool]
 ) -> list[Pair]:
-    """Operands that are not the same, in pairs."""
+    """Return operands that are not the same, in pairs."""
     pairs = list(zip(step.inputs, there.inputs, strict=True))
     parted = [(x, y) for x, y in pairs if not is_same(x, y)]
     if type(step.op) in COMMUTATIVE and parted:

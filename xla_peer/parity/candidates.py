@@ -1,4 +1,4 @@
-"""What a choice may come to: every index that rounding may put in the winner's place, every count that
+"""Possible outcomes of a decision: every index that rounding may make the winner, every count that
 comparisons near the edge may add up to.
 """
 
@@ -39,7 +39,7 @@ class Choice:
 
 
 def choices(program: GraphProgram) -> list[Choice]:
-    """The outputs of a program that are such indices and counts."""
+    """Return the outputs of a program that are such indices and counts."""
     maker_of = makers(program.instructions)
     chosen: list[Choice] = []
     for number, slot in enumerate(program.output_slots):
@@ -63,7 +63,7 @@ def _carries(step: Instruction, program: GraphProgram) -> bool:
 
 
 def bit_patterns(program: GraphProgram) -> list[bool]:
-    """Of each output, whether it is a copy of bits that were an integer."""
+    """Return whether each output is a copy of bits that were an integer."""
     maker_of = makers(program.instructions)
     patterns: list[bool] = []
     for slot in program.output_slots:
@@ -79,11 +79,11 @@ def bit_patterns(program: GraphProgram) -> list[bool]:
 
 
 def rivals(choice: Choice, keys: Any, limit: Any, output: Any) -> Alternatives:
-    """The candidates with keys within rounding of the winner's.
+    """Return the candidates with keys within rounding of the winner's.
 
     Args:
-        keys: what was chosen among.
-        limit: how far apart each key may be.
+        keys: the values that were compared.
+        limit: the allowed difference of each key.
         output: the indices, as they left the program.
     """
     assert isinstance(choice.op, ArgReduction)
@@ -106,7 +106,7 @@ def _used(contends: Any) -> Any:
 
 
 def counts_between(choice: Choice, terms: Sequence[Any], output: Any) -> Alternatives:
-    """Every count from the least to the largest that the terms add up to, each as some run had it."""
+    """Return every count from the least to the largest that the terms add up to, each as some run had it."""
     kernel = native_executor().kernel(choice.op)
     low, high = (np.asarray(kernel(choice.op, end(terms))) for end in (_least, _largest))
     widest = int(np.max(high - low, initial=0))
@@ -125,7 +125,7 @@ def _largest(terms: Sequence[Any]) -> Any:
 def _planes(
     choice: Choice, planes: Sequence[Any], valid: Sequence[Any], output: Any
 ) -> Alternatives:
-    """Each plane's values where they are valid, carried to the output."""
+    """Carry each plane's values, where they are valid, to the output."""
     places: list[Any] = [np.zeros(0, np.int64)]
     values: list[Any] = [np.zeros(0, output.dtype)]
     for plane, mask in zip(planes, valid, strict=True):

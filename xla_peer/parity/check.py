@@ -60,10 +60,10 @@ def check_parity(
 ) -> ParityReport:
     """Run natively and through PJRT, or in another way, and compare every element of every output.
 
-    What may be apart is what rounding explains: each op may round a little differently
+    Results may differ as far as rounding explains it. Each op may round a little differently
     (`xla_peer.parity.ROUNDING`), and how far that moves the results is measured on the program and the
-    arrays at hand. Integers and bools must be equal, unless rounding tips them over. Each output has a verdict:
-    see `OutputParity.verdict`.
+    arrays at hand. Integers and bools must be equal, unless rounding flips the decision behind them. Each output
+    has a verdict: see `OutputParity.verdict`.
 
     Args:
         fn_or_program: a function is traced on the arrays' shapes and dtypes. For a program that was imported, the
@@ -74,13 +74,13 @@ def check_parity(
         executor: where to run the other path, and modules; the CPU by default.
         grad: compare the gradients too, of the real part of the sum of the outputs, each weighted by
             numbers around one; a program without float inputs or outputs has none.
-        ulps, rtol, atol: what is allowed in place of what rounding explains; any of those given suffices.
+        ulps, rtol, atol: tolerances that replace the bound of rounding; meeting any given one suffices.
         bound: "sampled", from runs that round differently, or "proven", by `xla_peer.error_bound`: wider, and never
             exceeded by a right implementation. Where nothing is proven, the output is `not decidable here`.
         confidence: of the estimate, between 0 and 1: it decides how many runs are made, and the report says how many.
         interpreter: ask StableHLO's reference interpreter for a third opinion, in a process of its own;
             by default where the paths disagree and the program is small.
-        locate: where the paths disagree, find the first op that parts; inside of a loop, with its turn.
+        locate: where the paths disagree, find the first op that diverges; within a loop, with its iteration.
         context: whose rules differentiate for `grad`.
         isolated: run what XLA compiles in a child process, so that a crash, a hang or exhausted memory is the verdict
             `peer ended`, with the module that does it. By default it is, unless the environment variable
@@ -141,7 +141,7 @@ def _searched(
     tries: int,
     seed: int,
 ) -> ParityReport:
-    """The report, or that of the first arguments that a search comes upon and on which the paths disagree."""
+    """Return the report, or that of the first arguments that a search finds and on which the paths disagree."""
     if not (tries and report.ok and report.untouched):
         return report
     reached: list[Untouched] = []
@@ -180,7 +180,7 @@ class Check:
         self.interpreter = interpreter
 
     def report(self, locate: bool) -> ParityReport:
-        """Native and peer, and the original text beside them."""
+        """Compare native and peer, and the original text beside them."""
         program, leaves = self.program, self.leaves
         native = native_outputs(program, leaves)
         try:
@@ -224,7 +224,7 @@ class Check:
         peer: Sequence[Any],
         allowed: Sequence[Allowance],
     ) -> tuple[OutputParity, ...]:
-        """The outputs, with the precision of those whose products have fewer bits as the module grants."""
+        """Add the precision to the outputs whose products have fewer bits as the module grants."""
         granted = granted_precision(self.program, self.paths.peer)
         lower = LowerPrecision(self.program, self.leaves, granted, self.paths.platform)
         found = list(map(lower.explains, range(len(outputs)), native, peer, allowed))
@@ -236,7 +236,7 @@ class Check:
     def _ended(
         self, native: Sequence[Any], ending: Ending, sides: tuple[str, str] = (NATIVE, "other")
     ) -> ParityReport:
-        """The report where the other path has no outputs."""
+        """Report a path that ended without outputs."""
         program = self.program
         outputs = [
             replace(compare(name, y, y, np.zeros(y.shape)), ended=ending.how)
@@ -252,13 +252,13 @@ class Check:
         )
 
     def _open_steps(self, outputs: Sequence[OutputParity]) -> tuple[str, ...]:
-        """Where a proven bound is lost that would decide."""
+        """Return the steps at which a proven bound is lost that would decide."""
         if not self.paths.is_proven or not any(output.undecided for output in outputs):
             return ()
         return lost_bounds(self.program, self.leaves)
 
     def _located(self, agree: bool, locate: bool) -> tuple[Divergence | None, tuple[str, ...]]:
-        """The first op that parts, or a note that the search for it ended the peer."""
+        """Find the first op that diverges, or note that the search for it ended the peer."""
         if agree or not locate:
             return None, ()
         searching = f"looking for the first op of {self.program.name} that parts"
@@ -275,7 +275,7 @@ class Check:
         peer: Sequence[Any],
         allowed: Sequence[Allowance],
     ) -> tuple[tuple[OutputParity, ...], tuple[str, ...], Ending | None]:
-        """Outputs that the text gives otherwise than its import does, compared with the text's."""
+        """Compare the outputs that differ between the text and its import with the text's."""
         program = self.program
         try:
             results = original_outputs(program, self.leaves, self.paths.peer)
@@ -309,7 +309,7 @@ class Check:
         return tuple(joined), tuple(words), None
 
     def against(self, contender: Contender, locate: bool) -> ParityReport:
-        """The program natively against something else, with PJRT and the interpreter as further opinions."""
+        """Compare the program natively with something else, with PJRT and the interpreter as further opinions."""
         program, leaves = self.program, self.leaves
         arguments = unflatten(program.in_tree, leaves)
         native = native_outputs(program, leaves)
@@ -344,7 +344,7 @@ class Check:
     def _wrong_collective(
         self, other: Sequence[Any], allowed: Sequence[Allowance]
     ) -> tuple[str, ...]:
-        """The collective of a module of several devices after whose change the outputs are the other's."""
+        """Find the collective of a module of several devices after whose change the outputs are the other's."""
         origin = self.program.origin
         if origin is None or "sdy.manual_computation" not in origin.text:
             return ()
@@ -365,7 +365,7 @@ class Check:
         allowed: Sequence[Allowance],
         name: str,
     ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
-        """The outputs that part, with the side that is wrong; and the opinions that say so."""
+        """Add the wrong side to the outputs that differ, and return the opinions that say so."""
         program = self.program
         notes: list[str] = []
         with_native = with_other = None
@@ -415,7 +415,7 @@ class Check:
 def departing(
     outputs: tuple[OutputParity, ...], divergence: Divergence
 ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
-    """The outputs that part, with the reason where native and PJRT are known to part so; and a sentence of it."""
+    """Add the reason to the outputs where native and PJRT are known to differ; also return a sentence about it."""
     explanation = explain(divergence)
     if explanation is None:
         return outputs, ()
@@ -429,7 +429,7 @@ def departing(
 
 
 def blamed(output: OutputParity, side: str) -> OutputParity:
-    """The output with the side that is wrong, where it parts."""
+    """Add the wrong side to an output that differs."""
     return replace(output, alone=side) if output.outside and side else output
 
 
@@ -440,7 +440,7 @@ def differing(
     outputs: Sequence[int],
     sides: tuple[str, str],
 ) -> Divergence | None:
-    """The first op in which two programs differ, by their values in the middle."""
+    """Find the first op in which two programs differ, by their intermediate values."""
     if other is None:
         return None
     other = other.specialize(other.bind([leaf.shape for leaf in leaves]))
@@ -489,7 +489,7 @@ def _is_proven(bound: str, tolerance: Tolerance | None) -> bool:
 def tolerance_of(
     name: str, ulps: float | None, rtol: float | None, atol: float | None
 ) -> Tolerance | None:
-    """Tolerances of the user; None where rounding decides.
+    """Return the user's tolerances; None if rounding decides.
 
     Raises:
         InvalidConfigError: a tolerance below zero, or without an end.
@@ -508,7 +508,7 @@ def tolerance_of(
 def _with_gradient(
     program: GraphProgram, arrays: tuple[Any, ...], context: AdContext | None
 ) -> GraphProgram:
-    """The program's result, and the gradient with respect to every float argument."""
+    """Compute the program's result, and the gradient with respect to every float argument."""
     leaves = program.check_arguments(arrays)
     chosen = active(program.input_specs)
     seeds = np.random.default_rng(0)

@@ -1,7 +1,7 @@
-"""A search for the wrong collective of a module of several devices, by changes of one after another.
+"""Search for the wrong collective in a module of several devices, by changing one after another.
 
-The module's text is changed at one collective at a time: the groups of another set of mesh axes, pairs the other way
-round, another reduction. The change after which the program computes what it should names the collective.
+The text is changed at one collective at a time: groups along other mesh axes, reversed pairs, or another reduction.
+The change that makes the program right identifies the collective.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ _REDUCTION = re.compile(r"stablehlo\.(add|maximum|minimum|multiply)\b")
 def wrong_collective(
     text: str, matches: Callable[[Any], bool], trusted: bool = False
 ) -> str | None:
-    """A sentence about the collective that a change makes right; None where no change does.
+    """Describe the collective that a change makes right in a sentence; None if no change does.
 
     Args:
         text: a module of several devices.
-        matches: whether an imported program computes what it should.
+        matches: whether an imported program computes the right results.
     """
     if len(text) > MOST_CHARACTERS:
         return None
@@ -55,7 +55,7 @@ def wrong_collective(
 
 
 def _changes(text: str) -> Iterator[tuple[str, str, str]]:
-    """For each change the collective with its line, the change, and the text with it."""
+    """Yield each change of a collective: the collective with its line, the change, and the changed text."""
     sizes = {name: int(size) for name, size in _SIZE.findall("".join(_MESH.findall(text)))}
     calls = [*_COLLECTIVE.finditer(text)]
     for call, after in zip(calls, [*calls[1:], None], strict=True):
@@ -69,7 +69,7 @@ def _changes(text: str) -> Iterator[tuple[str, str, str]]:
 def _variants(
     text: str, start: int, end: int, name: str, sizes: dict[str, int]
 ) -> Iterator[tuple[str, int, int, str]]:
-    """Other groups, pairs and reductions: a description, the span in the text, and its replacement."""
+    """Yield other groups, pairs and reductions: a description, the span in the text, and its replacement."""
     groups = _GROUPS.search(text, start, end)
     for axes in _subsets(sizes) if groups else ():
         rows = _along(sizes, axes)
@@ -101,7 +101,7 @@ def _subsets(sizes: dict[str, int]) -> Iterator[tuple[str, ...]]:
 
 
 def _along(sizes: dict[str, int], axes: Sequence[str]) -> list[list[int]]:
-    """The groups of devices that differ along these axes of a mesh alone."""
+    """Return the groups of devices that differ only along these axes of a mesh."""
     grid = np.arange(math.prod(sizes.values())).reshape(tuple(sizes.values()))
     names = list(sizes)
     chosen = [names.index(axis) for axis in axes]

@@ -33,12 +33,12 @@ NEAR = 4.0
 
 
 class Alternatives(NamedTuple):
-    """Values that rounding reaches in place of some elements: the index of a candidate as good as the
-    winner, infinity beside the largest number.
+    """Values that rounding may give in place of some elements, such as the index of a candidate that ties with
+    the winner within rounding, or infinity beside the largest number.
 
     Attributes:
-        places: which elements, as places in row-major order; one may occur several times.
-        values: what each may be instead, in the dtype of the output.
+        places: positions of the elements in row-major order; one may occur several times.
+        values: the alternative value of each element, in the dtype of the output.
     """
 
     places: Any
@@ -53,7 +53,7 @@ class Allowance(NamedTuple):
 
     Attributes:
         is_granted: the user said so: then no limit is too wide to decide anything.
-        unbounded: elements of which nothing is said, whatever they are; None for none.
+        unbounded: elements without a bound, which may have any value; None for none.
         are_bits: they are copies of bit patterns, of which none is flushed to zero.
     """
 
@@ -82,15 +82,15 @@ class OutputParity:
             infinite and the other is not the same.
         max_abs, max_rel: absolute and relative distance of finite elements.
         of_norm: the distance of all finite elements, relative to the norm of the native ones (Frobenius).
-        share: the largest distance relative to what is allowed at that element; 0 where all are equal,
+        share: the largest distance relative to the allowed one at that element; 0 where all are equal,
             infinite where nothing is allowed. Undecided elements do not count.
         worst: index of the element with that share; of the one that is farthest apart where it is 0.
         native, xla: its values.
-        ulps, allowed: how far apart they are, and may be, in units in the last place.
+        ulps, allowed: their distance, and the allowed one, in units in the last place.
         undecided: how many elements differ where more is allowed than the largest element of the output:
             any value would do there, so that nothing is said about them.
         reached: how many elements of the other path are one of the alternatives, and no small change.
-        outside: how many elements are farther apart than allowed.
+        outside: number of elements that differ by more than is allowed.
         nan, inf, zero_sign: how many elements are so on one path only; a zero's sign is no disagreement.
         flushed: how many are subnormal on one path and zero on the other, which is none either.
         unstable: how many have alternatives, such as the index of a maximum that is nearly shared.
@@ -132,11 +132,11 @@ class OutputParity:
         """`equal`, `rounding`, `unstable`, `peer departs`, `not decidable here`, `wrong: side`,
         `lower precision: how`, or `peer ended: how`.
 
-        `rounding`: apart, and within the bound everywhere. `unstable`: a decision tips, and both of its sides are
-        right. `peer departs`: for a reason that is known XLA does not give what StableHLO says, such as zeros for
-        subnormal numbers.
+        `rounding`: the values differ, and stay within the bound everywhere. `unstable`: rounding flips a decision,
+        and both of its outcomes are right. `peer departs`: for a known reason XLA does not give what StableHLO
+        says, such as zeros for subnormal numbers.
         `not decidable here`: elements differ by more than rounding alone makes, in a place where rounding makes
-        anything. `wrong`: nothing of that explains the difference; without a side where none is known to be right.
+        anything. `wrong`: none of these explains the difference; no side is named if neither is known to be right.
         `lower precision`: products left out bits of their operands, as the module's `precision_config` grants.
         `peer ended`: XLA crashed, took too long or ran out of memory, and there is nothing to compare.
         """
@@ -158,11 +158,11 @@ class OutputParity:
 
     @property
     def ok(self) -> bool:
-        """Within the bound everywhere, and the bound decides."""
+        """Whether every element is within the bound, and the bound decides."""
         return not (self.outside or self.undecided or self.ended)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it; see `xla_peer.json_values`."""
+        """Convert to JSON-compatible values; see `xla_peer.json_values`."""
         return json_value(
             asdict(self) | {"spec": str(self.spec), "ok": self.ok, "verdict": self.verdict}
         )
@@ -179,10 +179,10 @@ def compare(
     unbounded: Any = None,
     are_bits: bool = False,
 ) -> OutputParity:
-    """One output, native against another.
+    """Compare one output, native against another.
 
     Args:
-        limit: how far apart each element may be; an infinite limit allows nothing, because no value is
+        limit: allowed difference of each element; an infinite limit allows nothing, because no value is
             as good as every other. See `explained` and `granted`.
         alternatives: what some elements may be besides, each within the limit there.
         is_granted: the limit decides, however wide it is.
@@ -199,7 +199,7 @@ def compare(
     inside = np.array((apart == 0) | (distance <= limit))
     size = modulus(native) if dtype.is_inexact else np.ones(native.shape)
     largest = _max(np.where(np.isfinite(size), size, 0.0))
-    # Beside what is not finite the alternatives decide, each within the limit there.
+    # Beside infinities and NaN the alternatives decide, each within the limit there.
     decides = (limit <= largest) | ~np.isfinite(size) | bool(is_granted or not dtype.is_inexact)
     if dtype.is_complex:
         inside |= _same_but_one_part(native, xla)
@@ -243,7 +243,7 @@ def compare(
 
 
 def _same_but_one_part(native: Any, xla: Any) -> Any:
-    """Complex numbers with an infinite or NaN part that is the same in both, and another part that rounding explains."""
+    """Find complex numbers with one part infinite or NaN on both sides, and another part that rounding explains."""
     parts = [(native.real, xla.real), (native.imag, xla.imag)]
     same = [(a == b) | (np.isnan(a) & np.isnan(b)) for a, b in parts]
     special = [same_part & ~np.isfinite(a) for same_part, (a, _) in zip(same, parts, strict=True)]
@@ -254,8 +254,9 @@ def _same_but_one_part(native: Any, xla: Any) -> Any:
 
 
 def _reached(native: Any, xla: Any, limit: Any, alternatives: Alternatives) -> Any:
-    """The places of elements that are one of their alternatives; beside an infinity, also those between
-    it and a number that was reached, down to the share of that which may be apart.
+    """Find the elements that equal one of their alternatives.
+
+    Beside an infinity, elements between it and a number that was reached count too, down to the share that may differ.
     """
     places, values = alternatives
     there = xla.ravel()[places]
@@ -287,21 +288,21 @@ def explained(
     moved: Sequence[Any],
     least_ulps: float = 0.0,
     drawn: int | None = None,
-    tips: bool = True,
+    flips: bool = True,
 ) -> Allowance:
-    """Values that rounding allows for each element.
+    """Compute the values that rounding allows for each element.
 
     Args:
         moved: the same output of a run op by op, and of runs that rounded differently; see
             `sensitivity`.
-        drawn: how many of those runs rounded every op at random, the first ones; all by default.
-        tips: a decision on the way may tip.
-        least_ulps: apart as far as this is no disagreement; 0 where nothing on the way rounds in more
-            than one way.
+        drawn: number of runs, the first ones, that rounded every op at random; all by default.
+        flips: false if rounding can flip no decision on the way.
+        least_ulps: difference that is always allowed, in units in the last place; 0 if nothing on the way
+            rounds in more than one way.
     """
     if DType.of(native.dtype).kind in "biu":
         return Allowance(np.zeros(native.shape), _alternatives(native, moved))
-    spread, size = _spread(native, moved, drawn, tips), _finite_size(native, moved)
+    spread, size = _spread(native, moved, drawn, flips), _finite_size(native, moved)
     alternatives = _alternatives(native, moved, spread)
     shares = (spread / size)[np.isfinite(modulus(native)) & (size > 0)]
     usual = np.median(shares) if shares.size else 0.0
@@ -323,12 +324,12 @@ def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
     return size
 
 
-def _spread(native: Any, moved: Sequence[Any], drawn: int | None, tips: bool) -> Any:
-    """How far each element moved among the runs that left it finite: from the first of them.
+def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -> Any:
+    """Measure the movement of each element among the runs that left it finite, from the first of them.
 
-    Where some runs lie `GAP` times farther away than all others, a decision has tipped in them: these are
-    alternatives, and no part of the spread. A run that changes one kind of op alone, and leaves an element where it
-    was, says that the decisions of all others tipped only where there are any, and they go far.
+    If some runs are `GAP` times farther away than all others, a decision has flipped in them. They are alternatives,
+    and not part of the spread. Some runs change only one kind of op, and may leave an element unmoved; the others have
+    then flipped a decision only if there are any and they move far.
     """
     first = _wide(moved[0])
     distances: list[Any] = []
@@ -353,7 +354,7 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, tips: bool) ->
     for away in distances[len(ordered) :]:
         is_far = (away > GAP * np.maximum(spread, least)) & decides
         calm = np.where(is_far, calm, np.maximum(calm, away))
-    if tips and len(distances) > len(ordered):
+    if flips and len(distances) > len(ordered):
         far = np.maximum(GAP * np.maximum(calm, least), eps**0.25 * modulus(first))
         far = np.where(far == 0, np.inf, far)  # beside zeros alone nothing is far
         return np.where((ordered[0] > far) & decides, calm, np.maximum(spread, calm))
@@ -361,8 +362,10 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, tips: bool) ->
 
 
 def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alternatives:
-    """The values in the runs where these are no small change: of integers and bools, all others; of
-    floats, what is not finite in place of a number, the reverse, and numbers beyond the spread.
+    """Return the values in runs that are not small changes.
+
+    For integers and bools these are all other values; for floats, infinities and NaN in place of a number, the reverse,
+    and numbers beyond the spread.
     """
     places: list[Any] = []
     values: list[Any] = []
@@ -385,12 +388,12 @@ def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alte
 
 @np.errstate(all="ignore")
 def beyond(native: Any, moved: Sequence[Any], limit: Any) -> Alternatives:
-    """Values of runs that are farther from the native ones than the limit, or not finite where these are."""
+    """Return values of runs that are farther from the native ones than the limit, or not finite where these are."""
     return _alternatives(native, moved, np.asarray(limit) / SAFETY)
 
 
 def granted(native: Any, tolerance: Tolerance) -> Allowance:
-    """How far each element may be apart because the user says so; integers and bools not at all."""
+    """Compute the differences that the user's tolerance allows; integers and bools may not differ."""
     if DType.of(native.dtype).kind in "biu":
         return Allowance(np.zeros(native.shape), is_granted=True)
     size = modulus(native)
@@ -400,7 +403,7 @@ def granted(native: Any, tolerance: Tolerance) -> Allowance:
 
 
 def _flushed(native: Any, xla: Any) -> Any:
-    """Where one path has a subnormal number and the other zero; of complex numbers, in each part."""
+    """Find the elements that are subnormal on one path and zero on the other, part by part for complex numbers."""
     if native.dtype.kind == "c":
         parts = [(native.real, xla.real), (native.imag, xla.imag)]
         same = [(a == b) | _flushed(a, b) for a, b in parts]
@@ -433,7 +436,7 @@ def _zero_signs(native: Any, xla: Any, dtype: DType) -> int:
 
 
 def _of_norm(distance: Any, size: Any) -> float:
-    """The norm of distances relative to that of sizes, scaled so that no square overflows."""
+    """Divide the norm of distances by that of sizes, scaled so that no square overflows."""
     norms = []
     for x in (distance, size):
         largest = _max(x)

@@ -1,13 +1,13 @@
-"""How many runs that round differently an estimate needs, for a stated confidence.
+"""Number of runs that round differently which an estimate needs, for a stated confidence.
 
-A movement is taken to be normal around 0, as sums of many roundings are. Another right implementation is then apart from
-this one by a normal number of sqrt(2) times its deviation, and the bound, `SAFETY` times the largest of N movements,
-fails to hold for a share `SHARE` of implementations with the probability that all N are small:
+Movements are assumed to be normal with mean 0, as sums of many roundings are. The distance of another right
+implementation is then normal with sqrt(2) times the deviation. The bound is `SAFETY` times the largest of N movements.
+It fails to cover a share `SHARE` of the implementations with the probability that all N are small:
 
     P(N) = (2 Phi(sqrt(2) z / SAFETY) - 1)^N,  z = Phi^-1((1 + SHARE) / 2)
 
-A side of a decision that a run takes with a probability of at least `LEAST_CHANCE` is missed by N runs with
-(1 - LEAST_CHANCE)^N, whatever the distribution is.
+For any distribution, N runs miss an outcome of a decision that has a probability of at least `LEAST_CHANCE` with
+probability at most (1 - LEAST_CHANCE)^N.
 
 Source: D. Sohier, P. de Oliveira Castro, F. Fevotte, B. Lathuiliere, E. Petit, O. Jamond, Confidence intervals for
 stochastic arithmetic, ACM Transactions on Mathematical Software 47(2), 2021: the centred normality hypothesis, and
@@ -34,9 +34,9 @@ CONFIDENCE = 0.95
 SAFETY = 8.0
 """The bound is the largest movement, times this."""
 SHARE = 0.999
-"""Of the right implementations, that the bound holds for."""
+"""Share of the right implementations that the bound covers."""
 LEAST_CHANCE = 0.09
-"""Of a side of a decision, that the runs do not miss it."""
+"""Smallest probability of an outcome of a decision that the runs are meant to show."""
 
 
 def rounding_runs(confidence: float) -> int:
@@ -52,7 +52,7 @@ def rounding_runs(confidence: float) -> int:
 
 
 def decision_runs(confidence: float) -> int:
-    """Runs that have both sides of a decision that tips, with that confidence.
+    """Return the number of runs that show both outcomes of a decision that rounding flips, with that confidence.
 
     >>> decision_runs(0.95)
     32
@@ -61,7 +61,7 @@ def decision_runs(confidence: float) -> int:
 
 
 def required_confidence(name: str, confidence: float) -> float:
-    """The confidence, between 0 and 1.
+    """Check and return the confidence, between 0 and 1.
 
     Raises:
         InvalidConfigError: it is none.
@@ -74,8 +74,8 @@ def required_confidence(name: str, confidence: float) -> float:
 
 
 def in_words(confidence: float) -> str:
-    """The sentence of a report."""
+    """Write the sentence of a report."""
     return (
         f"sampled from {rounding_runs(confidence)} runs that round differently, {decision_runs(confidence)} where "
-        f"a decision tips: {confidence:.6g} confidence that it holds for {SHARE:.1%} of right implementations"
+        f"rounding flips a decision: {confidence:.6g} confidence that it holds for {SHARE:.1%} of right implementations"
     )

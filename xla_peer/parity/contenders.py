@@ -32,7 +32,7 @@ class Contender:
         other: a program; a StableHLO module, as text, bytes, a `StableHloModule` or a path; an artifact; a
             function of JAX, of PyTorch's tensors, or of arrays.
         program: the one that it is compared with.
-        peer: the executor that modules run on, as they are written.
+        peer: the executor that runs modules unchanged.
 
     Raises:
         InvalidConfigError: none of these.
@@ -63,7 +63,7 @@ class Contender:
         return "program" if isinstance(self.other, GraphProgram) else "other"
 
     def outputs(self, arguments: Sequence[Any]) -> list[Any]:
-        """Its outputs on these arguments, each of the type that the program's output has.
+        """Compute its outputs on these arguments, each of the type of the program's output.
 
         Raises:
             ArityError, ShapeError, DTypeError: outputs of other types.
@@ -86,7 +86,7 @@ class Contender:
         return checked_outputs("check_parity", self.program, leaves, f"the {self.name}")
 
     def _in_child(self, function: Any, arguments: Sequence[Any]) -> list[Any]:
-        """The outputs of a function that `jax.jit` wrapped, compiled as JAX does it where the peer runs."""
+        """Run a function that `jax.jit` wrapped, compiled as JAX does it, in the peer's process."""
         module = from_jax(function, *arguments).origin
         assert module is not None  # because it was imported
         leaves, _ = flatten(tuple(arguments))
@@ -96,14 +96,14 @@ class Contender:
         )
 
     def _as_written(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
-        """The outputs of a module's own text; of our lowering where the peer takes no text."""
+        """Run a module's own text, or our lowering if the peer takes no text."""
         results = original_outputs(program, leaves, self.peer)
         if results is None:
             return self.peer.run(program, *unflatten(program.in_tree, leaves))
         return results
 
     def as_program(self, arguments: Sequence[Any]) -> GraphProgram | None:
-        """Its operations as a program, for the search of the first one that parts; None where they are hidden."""
+        """Return its operations as a program, for the search of the first divergent op; None if they are hidden."""
         if isinstance(self.other, GraphProgram):
             return self.other
         try:
@@ -137,8 +137,7 @@ def checked_outputs(
 
 
 def original_outputs(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> list[Any] | None:
-    """The outputs of the text that a program was imported from, on an executor that takes modules; None without
-    either.
+    """Run the text that a program was imported from, on an executor that takes modules; None without either.
 
     Raises:
         MlirDiagnosticError, BackendFailureError: the text has open extents that do not resolve, or XLA refuses it.
@@ -151,13 +150,13 @@ def original_outputs(program: GraphProgram, leaves: Sequence[Any], peer: Any) ->
 
 
 def program_of_module(module: Any, arguments: Sequence[Any] = ()) -> GraphProgram:
-    """A module as a program that keeps the text it was read from; a program, an artifact or a function likewise.
+    """Convert a module to a program that keeps the text it was read from; a program, an artifact or a function likewise.
 
     Args:
         arguments: those of a function.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: what is no module, or has operations without a counterpart.
+        MlirDiagnosticError, UnsupportedError: text that is no module, or has operations without a counterpart.
     """
     if isinstance(module, GraphProgram):
         return module
@@ -167,12 +166,12 @@ def program_of_module(module: Any, arguments: Sequence[Any] = ()) -> GraphProgra
 
 
 def is_artifact(value: Any) -> bool:
-    """Whether it is a module with a way to run it, as `xla_peer.load` gives."""
+    """Return whether it is a module with a way to run it, as `xla_peer.load` gives."""
     return isinstance(getattr(value, "module", None), StableHloModule) and hasattr(value, "run")
 
 
 def _called(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """The result of a function of somebody's arrays."""
+    """Call a function of another framework's arrays."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and _is_of_torch(function, torch):
         leaves, tree = flatten(tuple(arguments))
@@ -185,13 +184,13 @@ def _called(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
 
 
 def _is_of_jax(function: Any) -> bool:
-    """Whether `jax.jit` wrapped it."""
+    """Return whether `jax.jit` wrapped it."""
     stages: Any = sys.modules.get("jax.stages")
     return stages is not None and isinstance(function, stages.Wrapped)
 
 
 def _tensor(torch: Any, x: Any) -> Any:
-    """A copy of an array as a tensor; bfloat16 by its bits, since PyTorch does not know NumPy's."""
+    """Copy an array to a tensor; bfloat16 by its bits, since PyTorch does not know NumPy's."""
     array = np.array(x)
     if array.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
@@ -199,7 +198,7 @@ def _tensor(torch: Any, x: Any) -> Any:
 
 
 def _host(torch: Any, y: Any) -> Any:
-    """A tensor, or a number, as an array."""
+    """Convert a tensor, or a number, to an array."""
     if not isinstance(y, torch.Tensor):
         return np.asarray(y)
     y = y.detach().cpu().resolve_conj().resolve_neg()
@@ -209,7 +208,7 @@ def _host(torch: Any, y: Any) -> Any:
 
 
 def _is_of_torch(function: Any, torch: Any) -> bool:
-    """Whether a function takes PyTorch's tensors: one of the package, or Python that names it."""
+    """Return whether a function takes PyTorch's tensors: one of the package, or Python that names it."""
     while isinstance(function, partial):
         function = function.func
     if isinstance(function, torch.nn.Module) or _belongs_to_torch(function):
@@ -222,7 +221,7 @@ def _is_of_torch(function: Any, torch: Any) -> bool:
 
 
 def _belongs_to_torch(value: Any) -> bool:
-    """Whether it is PyTorch's: a module by its name, anything else by that of the module it is from."""
+    """Return whether it is PyTorch's: a module by its name, anything else by that of the module it is from."""
     value = getattr(value, "__objclass__", value)  # the class of a method such as torch.Tensor.sin
     name = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
     return str(name).partition(".")[0] == "torch"

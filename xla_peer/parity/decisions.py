@@ -1,4 +1,4 @@
-"""The decision that tips, where an output is unstable: a comparison, a rounding to an integer, an order."""
+"""The decision that rounding flips in an unstable output: a comparison, a rounding to an integer, an order."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Decision:
     results: tuple[str, str]
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         return json_value(asdict(self))
 
     def __str__(self) -> str:
@@ -55,7 +55,7 @@ class Decision:
 def decisions(
     program: GraphProgram, leaves: Sequence[Any], outputs: Sequence[OutputParity], platform: str
 ) -> tuple[Decision, ...]:
-    """The first decision of the program that tips, where an output is unstable."""
+    """Find the first decision that rounding flips, if an output is unstable."""
     if not any([output.verdict == "unstable" for output in outputs]):
         return ()
     steps = [step for step in program.instructions if _decides(step)]
@@ -95,7 +95,7 @@ def _has(x: Any, index: tuple[int, ...]) -> bool:
 
 
 def _tipped(results: Sequence[Any]) -> tuple[tuple[int, ...], Any, Any] | None:
-    """The first element that two runs have otherwise, and both values; of floats, apart by more than their root."""
+    """Return the first element that differs between runs, and both values; floats differ by more than their root."""
     one = np.asarray(results[0])
     for result in results[1:]:
         other = np.asarray(result)

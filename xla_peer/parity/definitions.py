@@ -1,6 +1,6 @@
 """Opinions by definition, in mpmath: the side that is wrong at one element.
 
-Both paths have the same operands there, so that neither owes its error to what came before.
+Both paths have the same operands there, so neither inherits an error from earlier ops.
 """
 
 from __future__ import annotations
@@ -34,8 +34,9 @@ class _Element(NamedTuple):
 
 
 def by_definition(divergence: Divergence) -> Opinion | None:
-    """The opinion of the function's definition on the op that parts, at the worst element; None where it has none: for
-    other ops, complex or infinite operands, poles, and an op that parts only where others lead to it.
+    """Judge the divergent op at the worst element by the function's definition; None if it has no opinion.
+
+    It has none for other ops, complex or infinite operands, poles, and an op that diverges only after others.
     """
     element = _element(divergence)
     if element is None:

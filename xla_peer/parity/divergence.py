@@ -1,8 +1,8 @@
-"""The first op on which the paths part: its inputs agree, and its output does not.
+"""The first op on which the paths diverge: its inputs agree, and its output does not.
 
-Prefixes of the program are run on both paths, and bisected: each is compiled as a program of its own, so
-that XLA fuses it as it fused the whole. Where the op is a loop, its body is run so at each turn, on the values that
-the turn has natively, and bisected at the first turn that parts.
+Prefixes of the program are run on both paths, and bisected. Each is compiled as a program of its own, and XLA fuses
+it as it fused the whole. If the op is a loop, its body is run at each iteration on that iteration's native values,
+and bisected at the first iteration that diverges.
 """
 
 from __future__ import annotations
@@ -38,17 +38,17 @@ __all__ = [
 
 @dataclass(frozen=True)
 class Divergence:
-    """Where the paths part.
+    """First divergence of the paths.
 
     Attributes:
-        op: as printed in the program.
-        line: the user's, where it is known.
+        op: the op, as printed in the program.
+        line: the user's source line, if it is known.
         output: the comparison of the op's own output.
-        verdict: who is alone, by the reference interpreter; or why it was not asked.
-        turns: the turn of each loop that the op is in, the outermost first, such as "turn 3 of Scan at model.py:7".
+        verdict: the side that the reference interpreter contradicts; or why it was not run.
+        turns: the iteration of each enclosing loop, the outermost first, such as "iteration 3 of Scan at model.py:7".
         other: where the other program has it, for two programs; empty where both run one.
         sides: the names of both paths.
-        program: the op alone, on the values it had, where that is enough to part; else what leads to it, or
+        program: the op alone, on its values, if that diverges; otherwise the steps that lead to it, or
             the whole.
         leaves: its arguments.
         platform: of the peer.
@@ -68,7 +68,7 @@ class Divergence:
     isolated: bool = False
 
     def executor(self, options: Mapping[str, bool | int | str] | None = None) -> Any:
-        """An executor where the peer ran, with these debug options of XLA's."""
+        """Create an executor where the peer ran, with these debug options of XLA's."""
         executor_class = IsolatedExecutor if self.isolated else XlaExecutor
         return executor_class(self.platform, options=options, notices=False)
 
@@ -78,7 +78,7 @@ class Divergence:
         return self.output.name
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         return {
             "op": self.op,
             "line": self.line,
@@ -122,7 +122,7 @@ class Paths(Protocol):
 
     @property
     def platform(self) -> str:
-        """Where the other one runs."""
+        """The platform of the other path."""
         ...
 
     @property
@@ -131,20 +131,20 @@ class Paths(Protocol):
         ...
 
     def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
-        """Its outputs on both."""
+        """Compare the outputs of both paths."""
         ...
 
     def agree(self, program: GraphProgram, leaves: Sequence[Any]) -> bool:
-        """Whether no output is wrong on one of them."""
+        """Return whether no output is wrong on one of them."""
         ...
 
     def opinion(self, program: GraphProgram, leaves: Sequence[Any]) -> Opinion:
-        """The reference interpreter's opinion of it."""
+        """Return the reference interpreter's opinion of it."""
         ...
 
 
 class _Parting(NamedTuple):
-    """A program with paths that part, by one instruction; `where` says how it was isolated."""
+    """Program whose paths diverge at one instruction; `where` says how it was isolated."""
 
     program: GraphProgram
     leaves: Sequence[Any]
@@ -156,8 +156,7 @@ class _Parting(NamedTuple):
 def first_divergence(
     program: GraphProgram, leaves: Sequence[Any], paths: Paths
 ) -> Divergence | None:
-    """The first op that parts; where each does well on its own, the one whose output parts in the whole
-    program.
+    """Find the first op that diverges; if each agrees on its own, the one whose output diverges in the whole program.
 
     Args:
         program: with numbers for extents, whose paths disagree.
@@ -188,7 +187,7 @@ def first_divergence(
 
 
 def shown(program: GraphProgram, instruction: Instruction) -> str:
-    """An instruction with the types of its operands and results."""
+    """Show an instruction with the types of its operands and results."""
     operands = ", ".join(str(program.types[slot]) for slot in instruction.inputs)
     results = ", ".join(str(program.types[slot]) for slot in instruction.outputs)
     return f"{instruction.op} ({operands}) -> {results}"
@@ -215,7 +214,7 @@ def _parting(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> _Par
 
 
 def _inside(parting: _Parting, paths: Paths) -> tuple[str, GraphProgram, list[Any]] | None:
-    """The first turn of a loop that parts by itself: its name, the body and the body's arguments."""
+    """Find the first iteration of a loop that diverges by itself: its name, the body and the body's arguments."""
     program, leaves, _, instruction, _ = parting
     if not isinstance(instruction.op, ControlOp):
         return None
@@ -227,13 +226,13 @@ def _inside(parting: _Parting, paths: Paths) -> tuple[str, GraphProgram, list[An
 
 
 def maker(program: GraphProgram, output: OutputParity) -> Instruction | None:
-    """The instruction that made an output; None for one that is an argument."""
+    """Return the instruction that computes an output, or None if the output is an argument."""
     slot = program.output_slots[program.output_names.index(output.name)]
     return makers(program.instructions).get(slot)
 
 
 def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int | None:
-    """The number of the first instruction with inputs that agree and outputs that do not."""
+    """Find the first instruction with inputs that agree and outputs that do not."""
 
     def agrees(index: int) -> bool:
         return paths.agree(prefix(program, program.instructions[index].outputs), leaves)
@@ -246,7 +245,7 @@ def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int
 def first_failing(
     program: GraphProgram, wrong: Sequence[int], goes_well: Callable[[int], bool]
 ) -> int | None:
-    """The number of the first instruction that does not go well though its operands do; None if there is none.
+    """Find the first instruction that fails though its operands do not; None if there is none.
 
     Args:
         wrong: instructions that make outputs.
@@ -276,7 +275,7 @@ def first_failing(
 
 
 def prefix(program: GraphProgram, slots: Sequence[int]) -> GraphProgram:
-    """The program that computes these slots, of the same inputs."""
+    """Return the program that computes these slots from the same inputs."""
     graph, values = program.to_graph()
     return GraphProgram.from_graph(
         graph,
@@ -289,12 +288,12 @@ def prefix(program: GraphProgram, slots: Sequence[int]) -> GraphProgram:
 
 
 def values_of(program: GraphProgram, slots: Sequence[int], leaves: Sequence[Any]) -> list[Any]:
-    """The native values of these slots."""
+    """Compute the native values of these slots."""
     return native_outputs(prefix(program, slots), leaves)
 
 
 def maker_numbers(program: GraphProgram) -> dict[int, int]:
-    """For each slot that an instruction makes, the instruction's number."""
+    """Return the number of the instruction that computes each slot."""
     return {
         slot: number for number, step in enumerate(program.instructions) for slot in step.outputs
     }
@@ -303,7 +302,7 @@ def maker_numbers(program: GraphProgram) -> dict[int, int]:
 def alone(
     program: GraphProgram, index: int, leaves: Sequence[Any]
 ) -> tuple[GraphProgram, list[Any]]:
-    """The instruction as a program, and its operands, computed natively."""
+    """Return the instruction as a program, and its operands, computed natively."""
     instruction = program.instructions[index]
     slots = list(dict.fromkeys(instruction.inputs))
     values = values_of(program, slots, leaves)

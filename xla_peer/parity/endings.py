@@ -28,7 +28,7 @@ SHOWN_LINES = 12
 
 @dataclass(frozen=True)
 class Ending:
-    """How the peer's process ended, and over what.
+    """Signal, exit status or timeout that ended the peer's process, and what it was doing.
 
     Attributes:
         how: `SIGSEGV` or another signal, `exit status 7`, `timeout` or `out of memory`.
@@ -36,7 +36,7 @@ class Ending:
         said: the last line that the process wrote; it may be empty.
         op: the first op with which it ends, as printed in the program; empty where it was not looked for or is none.
         line: the user's, where it is known.
-        module: StableHLO text that ends the process: of that op alone where that is enough, else of what leads to it,
+        module: StableHLO text that ends the process: of that op alone if that is enough, else of the steps that lead to it,
             or of the whole program.
         program: the same as a program; `leaves` are its arguments.
         platform: of the peer.
@@ -58,7 +58,7 @@ class Ending:
         return PeerEndedError(self.how, self.stage, self.said, self.module)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         return {
             "how": self.how,
             "stage": self.stage,
@@ -100,7 +100,7 @@ def first_ending(
     platform: str,
     locate: bool = True,
 ) -> Ending:
-    """The smallest part of a program that ends the peer as the whole does, by bisection of its instructions.
+    """Find the smallest part of a program that ends the peer as the whole does, by bisection of its instructions.
 
     A timeout is not looked for, because each attempt would take as long.
     """
@@ -139,7 +139,7 @@ def first_ending(
 def ending_of_text(
     program: GraphProgram, leaves: Sequence[Any], error: PeerEndedError, platform: str
 ) -> Ending:
-    """The ending over a text that somebody else wrote, which is not taken apart."""
+    """Describe the ending at a text that somebody else wrote, which is not taken apart."""
     return Ending(
         how=error.ending,
         stage=error.stage,
@@ -164,7 +164,7 @@ def _ended(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> PeerEnded
 
 
 def text_of(program: GraphProgram, platform: str) -> str:
-    """The program as the peer gets it; empty where it has open extents."""
+    """Return the program's text as the peer gets it; empty if it has open extents."""
     try:
         return lower_to_stablehlo(program, platform if platform in PLATFORMS else "cpu").plain_text
     except TenferroError:

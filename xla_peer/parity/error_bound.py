@@ -28,7 +28,7 @@ class OpenStep:
 
     Attributes:
         op, line: which, and where in the user's source.
-        count: how many elements, over all turns of a loop.
+        count: number of elements, over all iterations of a loop.
     """
 
     op: str
@@ -104,7 +104,7 @@ class ErrorBound:
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """The summary as JSON can hold it."""
+        """Convert the summary to JSON-compatible values."""
         return json_value({
             "name": self.name,
             "outputs": [vars(output) | {"spec": str(output.spec)} for output in self.outputs],
@@ -114,12 +114,12 @@ class ErrorBound:
 
 
 def error_bound(fn_or_program: Callable[..., Any] | GraphProgram, *arrays: Any) -> ErrorBound:
-    """Distances from the native values that no right implementation exceeds, element by element.
+    """Compute distances from the native values that no right implementation exceeds, element by element.
 
     The program runs on balls: every op gives the native value and a radius, rounded outwards, from its operands'
     radii and its own declared accuracy (`xla_peer.parity.ROUNDING`). Sums and products hold for every order of their
-    terms and for contraction, subnormal numbers may be flushed, and where the balls leave a comparison, an index or
-    the number of turns open, the bound holds all of its outcomes.
+    terms and for contraction, and subnormal numbers may be flushed. Where the balls leave a comparison, an index or
+    a trip count open, the bound covers all outcomes.
 
     Args:
         fn_or_program: a function is traced on the arrays' shapes and dtypes; for gradients, a function that has

@@ -1,4 +1,4 @@
-"""Reasons for which both paths part and neither is wrong, or the peer departs from StableHLO: a tested list."""
+"""Reasons for which the paths diverge and neither is wrong, or the peer departs from StableHLO: a tested list."""
 
 from __future__ import annotations
 
@@ -44,14 +44,14 @@ class Parting:
 
     @cached_property
     def step(self) -> Instruction:
-        """The instruction on which the paths part."""
+        """The first instruction on which the paths diverge."""
         step = maker(self.divergence.program, self.divergence.output)
         assert step is not None
         return step
 
     @property
     def op(self) -> StdTensorOp:
-        """Its op."""
+        """The op of the step."""
         return self.step.op
 
     @property
@@ -87,12 +87,12 @@ class Parting:
         return not all(np.isfinite(np.asarray(y).astype(complex)) for y in self.results)
 
     def agrees_without_rewrites(self) -> bool:
-        """The paths agree when XLA does not rewrite algebra."""
+        """Return whether the paths agree when XLA does not rewrite algebra."""
         plain = self.divergence.executor(REWRITES_OFF)
         return NativeAndPeer(plain).agree(self.divergence.program, self.divergence.leaves)
 
     def agrees_before_the_last(self) -> bool:
-        """More than one op leads here, and the operands of the last of them agree."""
+        """Return whether more than one op leads here, and the operands of the last of them agree."""
         divergence = self.divergence
         if len(divergence.program.instructions) < 2:
             return False
@@ -107,8 +107,9 @@ class Parting:
         return bool(np.any((updates == peer) | ((updates != updates) & (peer != peer))))
 
     def tips_over(self) -> bool:
-        """The worst element is a choice (an index, a bool, a count), and rounding a little differently on
-        the way here makes the one that PJRT made.
+        """Return whether the worst element is a decision that rounding on the way flips to PJRT's.
+
+        A decision is an index, a bool or a count.
         """
         divergence, output = self.divergence, self.divergence.output
         if output.spec.dtype.is_inexact:
@@ -139,23 +140,25 @@ def _special(x: Any) -> bool:
 
 
 def _mirrored(parting: Parting) -> bool:
-    """The same up to the signs of the real and the imaginary part, or of an angle."""
+    """Return whether the results are equal up to the signs of the real and the imaginary part, or of an angle."""
     a, b = (complex(y) for y in parting.results)
     near = 1e-3 * max(map(_size, parting.results))
     return abs(abs(a.real) - abs(b.real)) <= near and abs(abs(a.imag) - abs(b.imag)) <= near
 
 
 def _size(y: Any) -> float:
-    """The modulus, which does not overflow."""
+    """Compute the modulus without overflow."""
     return float(modulus(np.asarray(y)))
 
 
 def _meets_subnormals(parting: Parting) -> bool:
-    """An operand, or an argument or a constant that leads to it, is subnormal at the worst element, or for complex
-    numbers, whose parts are halved and squared on the way, about as small, and numbers as small in its place reach
-    as far as the other path; or the sides are apart by no more than a subnormal number, as by one term of a product;
-    or one side is zero there, and the other within a few powers of two of the smallest normal number, or a complex
-    power, whose factors may be subnormal.
+    """Return whether subnormal numbers explain the difference at the worst element, in one of three ways.
+
+    - An operand, or an argument or constant that leads to it, is subnormal there, and numbers as small in its place
+      reach the result of the other path. Complex numbers may be larger, because their parts are halved and squared.
+    - The sides differ by no more than a subnormal number, as by one term of a product.
+    - One side is zero, and the other within a few powers of two of the smallest normal number, or a complex power,
+      whose factors may be subnormal.
     """
     divergence = parting.divergence
     program, leaves = divergence.program, list(map(np.asarray, divergence.leaves))
@@ -181,7 +184,7 @@ def _meets_subnormals(parting: Parting) -> bool:
 def _with_constants_as_arguments(
     program: GraphProgram, leaves: Sequence[Any]
 ) -> tuple[GraphProgram, list[Any]]:
-    """The program with its constants as further arguments, and all of these."""
+    """Turn the program's constants into further arguments, and return all arguments."""
     graph, arrays = Graph(), list(leaves)
     graph.trusted = program.trusted
     values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots}
@@ -202,8 +205,10 @@ def _with_constants_as_arguments(
 def _reached_from_subnormals(
     parting: Parting, program: GraphProgram, leaves: Sequence[Any], position: int
 ) -> bool:
-    """PJRT's worst element is among those that numbers of the smallest size, zeros, or the same numbers give in place of
-    subnormal ones in the output at this position, all of their own sign or all of the other.
+    """Return whether replacing subnormal numbers natively gives PJRT's value of the worst element.
+
+    They are replaced by the smallest normal numbers, by zeros, or by themselves, all with their own sign or all with
+    the opposite one. `position` is the output's.
     """
     index, spec = parting.divergence.output.worst, parting.divergence.output.spec
     scale = 4 if parting.is_complex else 1
@@ -230,8 +235,9 @@ def _slot(divergence: Divergence) -> int:
 
 @np.errstate(all="ignore")
 def _with_smallest(x: Any, sign: float, size: float | None, scale: int) -> Any:
-    """The array with that multiple of the smallest normal number in place of subnormal parts, of their sign times
-    `sign`; with these parts themselves where there is no size.
+    """Replace subnormal parts by that multiple of the smallest normal number, of their sign times `sign`.
+
+    Without a size the parts keep their magnitude.
     """
     if DType.of(x.dtype).kind in "biu":
         return x
@@ -244,7 +250,7 @@ def _with_smallest(x: Any, sign: float, size: float | None, scale: int) -> Any:
 
 
 def _lies_among(y: Any, values: Any) -> bool:
-    """One of the values, or between the least and the largest, up to rounding; of complex numbers, in each part."""
+    """Return whether y is one of the values, or in their range, up to rounding; for complex numbers, in each part."""
     if values.dtype.kind == "c":
         return _lies_among(y.real, values.real) and _lies_among(y.imag, values.imag)
     if DType.of(values.dtype).kind in "biu":
@@ -260,8 +266,9 @@ def _lies_among(y: Any, values: Any) -> bool:
 
 @np.errstate(all="ignore")
 def _may_overflow(parting: Parting) -> bool:
-    """One side is NaN or infinite, and the sum of all finite terms without their signs overflows, or the product of
-    those above 1: then a partial one may, in some order.
+    """Return whether a side is NaN or infinite, and a partial sum or product may overflow in some order.
+
+    It may if the sum of the absolute finite terms overflows, or the product of those above 1.
     """
     if ROUNDING[type(parting.op)].combined is None or not parting.has_special_result:
         return False
@@ -283,8 +290,9 @@ def _largest_term(x: Any, multiplies: bool) -> Any:
 
 
 def _leaves_zeros_out(parting: Parting) -> bool:
-    """A convolution whose kernel is infinite or NaN where it meets padding and holes, and PJRT's worst element is the sum
-    of the other products.
+    """Return whether PJRT's worst element is a convolution without the products of padding and holes.
+
+    The kernel is infinite or NaN where it meets them.
     """
     if not isinstance(parting.op, co.Convolution):
         return False
@@ -308,7 +316,7 @@ def _leaves_zeros_out(parting: Parting) -> bool:
 
 
 def _is_folded_nan(parting: Parting) -> bool:
-    """exp of a NaN, which a constant makes one whatever the arguments are, and PJRT has a number; of the same operand as
+    """Return whether exp of a NaN, which a constant makes for any arguments, is a number in PJRT; with the operand as
     an argument, PJRT's exp is NaN, too.
     """
     native, peer = parting.results
@@ -322,8 +330,9 @@ def _is_folded_nan(parting: Parting) -> bool:
 
 
 def _leaves_a_range(parting: Parting) -> bool:
-    """Floats that several ops led to, one of which, or one side's result, is zero, infinite or NaN: a form that
-    overflows or underflows on the way.
+    """Return whether a form overflows or underflows on the way.
+
+    It does if several ops lead to floats, one of which, or one side's result, is zero, infinite or NaN.
     """
     program = parting.divergence.program
     floats = [x for x in parting.operands if DType.of(x.dtype).kind not in "biu"]
@@ -367,7 +376,7 @@ EXPLANATIONS = (
     ),
     Explanation(
         "convolutions that are not finite on a GPU",
-        "cuDNN leaves padding out or multiplies it, and transforms tiles of the input: an infinity or NaN reaches "
+        "cuDNN leaves padding out or multiplies it, and transforms tiles of the input. An infinity or NaN reaches "
         "other elements there than by the definition, or fewer.",
         lambda p: (
             p.divergence.platform in GPUS
@@ -377,7 +386,7 @@ EXPLANATIONS = (
     ),
     Explanation(
         "zeros that convolutions leave out",
-        "By the definition padding and the holes of a dilated operand are zeros, and an infinity or NaN of the kernel "
+        "By the definition, padding and the holes of a dilated operand are zeros. An infinity or NaN of the kernel "
         "times one of them is NaN; where XLA writes the loops itself it leaves these products out.",
         _leaves_zeros_out,
     ),
@@ -396,13 +405,13 @@ EXPLANATIONS = (
     Explanation(
         "subnormal numbers on the way",
         "XLA runs the CPU with subnormal numbers flushed to zero, also within an operation that is "
-        "computed in several steps, and sometimes their sign goes too.",
+        "computed in several steps. Sometimes their sign is lost too.",
         _meets_subnormals,
     ),
     Explanation(
-        "choices that rounding tips over",
-        "Where two candidates are within rounding of each other, the last bit of what led to them decides an index or "
-        "a comparison; the check rounds a few ways, and here a rarer one is needed.",
+        "decisions that rounding flips",
+        "Where two candidates are within rounding of each other, the last bit of an earlier result decides an index or "
+        "a comparison. The check tries a few roundings, and a rarer one is needed here.",
         Parting.tips_over,
     ),
     Explanation(
@@ -420,8 +429,8 @@ EXPLANATIONS = (
     ),
     Explanation(
         "algebra rewritten by XLA",
-        "XLA's algebraic simplifier takes exp(a) exp(b) for exp(a + b), log(x^y) for y log x and the "
-        "like, which differs where one form overflows; with it switched off both paths agree.",
+        "XLA's algebraic simplifier rewrites exp(a) exp(b) as exp(a + b), log(x^y) as y log x and the "
+        "like. The forms differ where one overflows; with the simplifier switched off both paths agree.",
         lambda p: _leaves_a_range(p) and p.agrees_without_rewrites(),
         excuses=False,
     ),
@@ -429,7 +438,7 @@ EXPLANATIONS = (
 
 
 def explain(divergence: Divergence) -> Explanation | None:
-    """The first reason that applies; None where none does, or where asking ends the peer."""
+    """Return the first reason that applies; None if none does, or if the check ends the peer."""
     parting = Parting(divergence)
     try:
         found = (explanation for explanation in EXPLANATIONS if explanation.applies(parting))

@@ -2,9 +2,9 @@
 
     python -m xla_peer.parity.interpreter FOLDER
 
-reads `module.mlir` and `inputs.npz` there, and writes `outputs.npz`. The interpreter shares no code with
-XLA or NumPy, and the text with XLA; it has no custom calls, and ends its process over results that are complex, which are
-therefore given as their two parts.
+reads `module.mlir` and `inputs.npz` there, and writes `outputs.npz`. The interpreter shares no code with XLA or NumPy,
+but it runs the same text as XLA. It has no custom calls. Complex results end its process, so they are returned as two
+real parts.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SECONDS = 60
 
 
 def interpreted(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] | str:
-    """The outputs by the reference interpreter, or why it has none."""
+    """Compute the outputs by the reference interpreter, or return why it has none."""
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     size = sum(int(np.prod(spec.shape)) for spec in static.types)
     if size > LARGEST:
@@ -53,7 +53,7 @@ def interpreted(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] | str
 
 
 def _plain(x: Any) -> list[Any]:
-    """x in dtypes that the interpreter takes and gives: complex numbers in parts, narrow numbers wider."""
+    """Convert x to dtypes of the interpreter: complex numbers in parts, narrow numbers wider."""
     dtype = DType.of(x.dtype)
     if dtype.is_complex:
         return [tnf.real(x), tnf.imag(x)]
@@ -64,7 +64,7 @@ def _plain(x: Any) -> list[Any]:
 
 
 def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any]) -> list[Any]:
-    """The program between conversions from plain dtypes and to them."""
+    """Run the program between conversions from plain dtypes and to them."""
     rest = iter(plain)
     inputs = [_as(DType.of(leaf.dtype), rest) for leaf in leaves]
     results, _ = flatten(program.run(*unflatten(program.in_tree, inputs)))
@@ -72,7 +72,7 @@ def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any])
 
 
 def _as(dtype: DType, parts: Iterator[Any]) -> Any:
-    """A value of `_plain`'s parts."""
+    """Join the parts of `_plain` to a value."""
     if dtype.is_complex:
         return apply_one(Complex(), next(parts), next(parts))
     return tnf.astype(next(parts), dtype)
@@ -99,7 +99,7 @@ def _asked(text: str, leaves: Sequence[Any]) -> list[Any] | str:
 
 
 def main(folder: str) -> None:
-    """The child: evaluate the module in that folder."""
+    """Evaluate the module in that folder, in the child."""
     directory = Path(folder)
     text = (directory / "module.mlir").read_text()
     with np.load(directory / "inputs.npz", allow_pickle=False) as file:

@@ -1,4 +1,4 @@
-"""`judge`: which of two sets of outputs of one module is right, whoever computed them."""
+"""`judge`: which of two sets of outputs of one module, from any implementations, is right."""
 
 from __future__ import annotations
 
@@ -41,29 +41,29 @@ def judge(
     isolated: bool | None = None,
     precision: str | None = None,
 ) -> ParityReport:
-    """A verdict for two sets of outputs of one module, such as those of two compilers.
+    """Judge two sets of outputs of one module, such as those of two compilers.
 
-    The module runs natively, and what rounding may do to it there says how far apart right outputs can be. An output
-    is `equal`, `rounding` or `unstable` where both are within that of the native one, `wrong: a` or `wrong: b` where
-    one is not, `wrong: a and b` where neither is and they differ, and `not decidable here` where the bound is wider
-    than the values. Where the native run itself is in doubt, the module's own text through PJRT and StableHLO's
-    reference interpreter are asked.
+    The module runs natively, and the effect of rounding on that run bounds the distance of right outputs. An output is
+    `equal`, `rounding` or `unstable` if both are within that bound of the native one. It is `wrong: a` or `wrong: b`
+    if one is not, `wrong: a and b` if neither is and they differ, and `not decidable here` if the bound is wider than
+    the values. If the native run itself is in doubt, the module's text runs through PJRT and StableHLO's reference
+    interpreter.
 
     Args:
         module: StableHLO as text, bytes, a `StableHloModule` or a path; a program, an artifact, or a function of
             tenferro or JAX, which is traced on `inputs`.
         inputs: the arguments of `main`, in order.
-        outputs_a, outputs_b: its results, in order, as each has them.
-        executor: where the text runs; the CPU by default.
-        ulps, rtol, atol: what is allowed in place of what rounding explains; any of those given suffices.
+        outputs_a, outputs_b: its results on each side, in order.
+        executor: the executor that runs the text; the CPU by default.
+        ulps, rtol, atol: tolerances that replace the bound of rounding; meeting any given one suffices.
         interpreter: ask the reference interpreter; by default where the others do not decide.
-        locate: where a wrong output is what PJRT gives here too, find the first op that parts.
+        locate: if PJRT gives the wrong output here too, find the first op that diverges.
         precision: None accepts products with fewer bits where the module grants them, with the verdict `lower
             precision`; "highest" does not.
         isolated: see `check_parity`; where the module ends the process, PJRT has no opinion.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: what is no module, or has operations without a counterpart.
+        MlirDiagnosticError, UnsupportedError: text that is no module, or has operations without a counterpart.
         ArityError, ShapeError, DTypeError: inputs or outputs that are not those of the module.
         InvalidConfigError: another precision.
 
@@ -138,7 +138,7 @@ def _computed_lower(
     allowance: Allowance,
     lower: LowerPrecision,
 ) -> OutputParity | None:
-    """An output with at least one side that has fewer bits, as the module grants; None for any other."""
+    """Judge an output with at least one side that has fewer bits, as the module grants; None for any other."""
     found = [lower.explains(number, native, y, allowance) for y in sides]
     if None in found or not any(found):
         return None
@@ -183,12 +183,12 @@ class Witnesses:
         return original
 
     def peer_agrees(self, number: int, y: Any, allowance: Allowance) -> bool:
-        """Whether PJRT gives an output too; False where it has no opinion."""
+        """Return whether PJRT gives an output too; False where it has no opinion."""
         peer = self.peer
         return not isinstance(peer, str) and not compare("", peer[number], y, *allowance).outside
 
     def peer_gives(self, number: int, y: Any) -> bool:
-        """Whether PJRT gives the bits of an output."""
+        """Return whether PJRT gives the bits of an output."""
         peer = self.peer
         return not isinstance(peer, str) and peer[number].tobytes() == y.tobytes()
 
@@ -220,7 +220,7 @@ def _judged(
     allowance: Allowance,
     witnesses: Witnesses,
 ) -> tuple[OutputParity, list[str]]:
-    """One output, with notes beside the table."""
+    """Judge one output, with notes beside the table."""
     together = compare(name, one, other, *allowance)
     of_one, of_other = (
         compare(name, native, one, *allowance),
@@ -268,7 +268,7 @@ def _by_witnesses(
     allowance: Allowance,
     witnesses: Witnesses,
 ) -> tuple[OutputParity, list[str]]:
-    """An output of which the native run agrees with neither."""
+    """Judge an output for which the native run agrees with neither side."""
     if not together.outside:
         return together, [f"{name}: both part from the native run in the same way"]
     of_one, of_other = (not witnesses.peer_agrees(number, y, allowance) for y in (one, other))
@@ -290,7 +290,7 @@ def _defined(
     sides: tuple[Sequence[Any], Sequence[Any]],
     allowed: Sequence[Allowance],
 ) -> tuple[list[OutputParity], list[str]]:
-    """The outputs with the side that is wrong by the definition of the op on which PJRT parts; and its verdict."""
+    """Name the wrong side by the definition of the op on which PJRT diverges; also return the verdict."""
     defined = by_definition(parted)
     if defined is None:
         return list(outputs), []
@@ -314,7 +314,7 @@ def _located(
     other: Sequence[Any],
     allowed: Sequence[Allowance],
 ) -> Divergence | None:
-    """The first op on which PJRT parts from the native run, where it gives the wrong output here too."""
+    """Find the first op on which PJRT diverges from the native run, if it gives the wrong output here too."""
     for number, output in enumerate(outputs):
         wrong = {"a": (one,), "b": (other,), "": (one, other)}.get(output.alone, ())
         if output.outside and any(

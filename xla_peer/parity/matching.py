@@ -1,9 +1,9 @@
-"""The first op in which two programs differ that should compute the same, by the values in their middle.
+"""The first op in which two programs that should be equivalent differ, found by their intermediate values.
 
 Both run natively on the same arguments, and every value is kept. Instructions with the same op on the same operands
-are partners; of the others those whose values are equal, up to rounding, whatever op computes them. From an output that
-parts both programs are followed backward side by side, as long as they apply the same op; where they do not, backward
-through values without a partner, the first instruction whose operands all have one is where the programs begin to differ.
+are partners, and so are others with equal values up to rounding, by any op. From a differing output both programs are
+followed backward side by side, as long as they apply the same op. Where they do not, the walk goes backward through
+values without a partner. The programs begin to differ at the first instruction whose operands all have one.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ from xla_peer.parity.turns import native_outputs, turns_of
 __all__ = ["Difference", "first_difference"]
 
 MOST_BYTES = 1 << 28
-"""Of all values in the middle of both programs together."""
+"""Maximum size of all intermediate values of both programs together, in bytes."""
 MOST_COMPARED = 256
 """Values of one type that are tried as partners of a value."""
 FEW = 3
-"""Beginnings of a difference, by the structure of programs: with more they are written in different ways, and values
-alone say where they differ.
+"""Maximum number of instructions at which programs of similar structure begin to differ.
+
+With more, the programs are written in different ways, and only values locate the difference.
 """
 
 
 class Difference(NamedTuple):
-    """Where two programs begin to differ.
+    """First difference of two programs.
 
     Attributes:
         program, number: the first program, or the body of its loop, and the number of the instruction there.
         leaves: the arguments of that program.
-        turns: of the loops that it is in, the outermost first.
+        turns: iterations of the enclosing loops, the outermost first.
         other, other_number, other_leaves: the same of the program, or body, that it is compared with; no number
             where it has no such instruction.
     """
@@ -69,11 +70,11 @@ class Difference(NamedTuple):
 def first_difference(
     program: GraphProgram, other: GraphProgram, leaves: Sequence[Any], outputs: Iterable[int]
 ) -> Difference | None:
-    """Where two programs begin to differ; None where their values say nothing, or are too many.
+    """Find where two programs begin to differ; None if their values say nothing, or are too many.
 
     Args:
         program, other: with numbers for extents, and arguments of the same types.
-        outputs: the numbers of the outputs that part.
+        outputs: the numbers of the differing outputs.
     """
     turns: list[str] = []
     difference = _difference((program, leaves), (other, leaves), list(outputs), ())
@@ -162,7 +163,7 @@ def _difference(
 
 
 def _parting_outputs(values: _Values, others: _Values) -> list[int]:
-    """Outputs of a body that its partner does not give in the same place."""
+    """Return outputs of a body that differ from its partner's at the same position."""
     pairs = zip(values.program.output_slots, others.program.output_slots, strict=False)
     return [
         number
@@ -172,9 +173,7 @@ def _parting_outputs(values: _Values, others: _Values) -> list[int]:
 
 
 def _classes(values: _Values, others: _Values) -> tuple[dict[int, int], dict[int, int]]:
-    """A number for each slot of both, equal where they stand for the same: inputs of one value, and the same op on
-    the same operands.
-    """
+    """Number the slots of both; equal numbers are inputs of one value, or the same op on the same operands."""
     classes: dict[Any, int] = {}
     numbered: list[dict[int, int]] = []
     for each in (values, others):
@@ -199,7 +198,7 @@ def _swapped(
     other_values: _Values,
     outputs: Sequence[int],
 ) -> tuple[int | None, int | None]:
-    """The makers of an output that parts although both of its values are somewhere in the other program."""
+    """Return the makers of an output that differs although both of its values are somewhere in the other program."""
     for number in outputs:
         slot, other_slot = program.output_slots[number], other.output_slots[number]
         if not _are_close(values.by_slot[slot], other_values.by_slot[other_slot]):
@@ -208,7 +207,7 @@ def _swapped(
 
 
 def _partnered(values: _Values, others: _Values, same: set[int], others_same: set[int]) -> set[int]:
-    """Slots that are the same in the other program, or have an equal value there.
+    """Return slots that are the same in the other program, or have an equal value there.
 
     Args:
         same: slots that stand for the same in both.
@@ -244,7 +243,7 @@ def _ops_by_slot(program: GraphProgram) -> dict[int, type]:
 
 
 def _says_little(x: Any) -> bool:
-    """Values that many ops give: bools, and numbers that are all 0, 1, -1, infinite or NaN alike."""
+    """Return whether many ops give these values: bools, and numbers that are all 0, 1, -1, infinite or NaN alike."""
     if x.dtype.kind == "b" or not x.size:
         return True
     first = x.flat[:1]
@@ -261,7 +260,7 @@ def _key(x: Any) -> Any:
 
 @np.errstate(all="ignore")
 def _are_close(x: Any, y: Any) -> bool:
-    """Whether two values are the same up to the rounding of another order of operations."""
+    """Return whether two values are the same up to the rounding of another order of operations."""
     if x.dtype != y.dtype or x.shape != y.shape:
         return False
     if DType.of(x.dtype).kind in "biu":
@@ -289,8 +288,9 @@ def _beginnings(
     slots: Sequence[int],
     other_slots: Sequence[int],
 ) -> tuple[list[int], list[int]]:
-    """Where both programs begin to differ. A constant is such a place where both have one, of the same type; else what
-    reads it.
+    """Find the instructions at which both programs begin to differ.
+
+    A constant counts if both programs have one of the same type; otherwise the instruction that reads it counts.
     """
     begins, other_begins = (
         _begins(program, partners[0], slots),
@@ -318,8 +318,9 @@ def _constants(program: GraphProgram) -> set[int]:
 
 
 def _begins(program: GraphProgram, partners: set[int], slots: Sequence[int]) -> list[int]:
-    """The first instructions with partners for all operands, backward from these slots, which part, through values
-    without one.
+    """Return the first instructions with partners for all operands, backward from these differing slots.
+
+    The walk goes through values without a partner.
     """
     numbers = maker_numbers(program)
     waiting = [slot for slot in slots if slot in numbers]
@@ -340,9 +341,7 @@ def _begins(program: GraphProgram, partners: set[int], slots: Sequence[int]) -> 
 def _counterpart(
     program: GraphProgram, index: int, other: GraphProgram, begins: Sequence[int]
 ) -> int | None:
-    """The one of the other program's instructions that stands in the place of one here: of the same op, or else
-    with a result of the same type.
-    """
+    """Return the other program's instruction that corresponds to one here, by the op or else by a result's type."""
     step = program.instructions[index]
     types = [program.types[slot] for slot in step.outputs]
 
@@ -359,7 +358,7 @@ def _counterpart(
 
 
 def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
-    """The first turn of a loop in which the bodies of both programs differ, each on its own arguments."""
+    """Find the first iteration of a loop at which the bodies of both programs differ, each on its own arguments."""
     step, other = difference.instruction, difference.other_instruction
     if not isinstance(step.op, ControlOp) or other is None or type(other.op) is not type(step.op):
         return None

@@ -1,4 +1,4 @@
-"""How far values move between runs that round differently, op by op, relative to their sizes."""
+"""Movement of values between runs that round differently, op by op, relative to their sizes."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ __all__ = [
 ]
 
 MOST_ELEMENTS = 1 << 24
-"""Of all values of one run that are kept."""
+"""Maximum number of elements of all values of one run that are kept."""
 SHARE = 0.9
-"""The quantile of the elements that stands for an array: a sum that happens to end near zero loses digits in a few
-elements of many, a cancellation of the user's in most."""
+"""Quantile of the elements that represents an array. Sums that end near zero by chance lose digits in few elements; a
+cancellation in the user's formula loses them in most."""
 
 
 class StepMoves:
@@ -42,12 +42,12 @@ class StepMoves:
         self.operand_count = len(operands)
 
     def note(self, operands: Sequence[Any], results: Sequence[Any]) -> None:
-        """The same execution in another run."""
+        """Record the same execution in another run."""
         for moves, x, y in zip(self.moves, self.values, (*operands, *results), strict=True):
             np.maximum(moves, movement(x, y), out=moves)
 
     def loss(self) -> tuple[float, float] | None:
-        """Decimal digits lost by the op, and significant ones left; None for integers and no elements."""
+        """Return decimal digits lost by the op, and significant ones left; None for integers and no elements."""
         results = range(self.operand_count, len(self.values))
         losses = [self._loss_of(n) for n in results if _has_digits(self.values[n])]
         return max(losses, default=None)
@@ -80,13 +80,13 @@ class Record:
         self._size = 0
 
     def restart(self) -> None:
-        """Another run begins."""
+        """Restart for another run."""
         self._at = 0
 
     def note_first(
         self, step: ExecInstruction, operands: Sequence[Any], results: Sequence[Any]
     ) -> None:
-        """An execution in the run as it is.
+        """Record an execution in the unchanged run.
 
         Raises:
             InvalidConfigError: values too many to keep.
@@ -99,14 +99,14 @@ class Record:
         self.steps.append(StepMoves(step, operands, results))
 
     def note(self, step: ExecInstruction, operands: Sequence[Any], results: Sequence[Any]) -> None:
-        """An execution in a run that rounds differently; one that took another way is not compared."""
+        """Record an execution in a run that rounds differently; one that took another path is not compared."""
         number, self._at = self._at, self._at + 1
         if number < len(self.steps) and self.steps[number].step is step:
             self.steps[number].note(operands, results)
 
 
 class RecordedValues(Plain):
-    """The run as it is, recorded."""
+    """The unchanged run, recorded."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -141,7 +141,7 @@ def movement(x: Any, y: Any) -> Any:
 
 
 def significant_digits(runs: Sequence[Any]) -> float:
-    """-log10 of the movement of an array over runs; the first is the one as it is."""
+    """-log10 of the movement of an array over runs; the first one is unchanged."""
     first = np.asarray(runs[0])
     if not _has_digits(first):
         return math.inf
@@ -173,5 +173,5 @@ def _has_digits(x: Any) -> bool:
 
 
 def _least(x: Any) -> float:
-    """Relative distance of neighbours."""
+    """Return the relative distance of neighbours."""
     return 2 * unit(DType.of(x.dtype))

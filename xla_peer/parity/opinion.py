@@ -39,10 +39,10 @@ def opinion(
     xla: Sequence[Any],
     allowed: Sequence[Allowance],
 ) -> Opinion:
-    """The path that the reference interpreter agrees with, and the weight of that.
+    """Return the path that the reference interpreter agrees with, and the weight of that.
 
-    It runs the text that PJRT runs. Where an op is written there as an expansion, the two share what the
-    op computes, and count as one opinion.
+    It runs the text that PJRT runs. Where an op is written there as an expansion, the two share the
+    op's computation, and count as one opinion.
     """
     third = interpreted(program, leaves)
     if isinstance(third, str):
@@ -78,14 +78,14 @@ def _agree(one: Sequence[Any], other: Sequence[Any], allowed: Sequence[Allowance
 
 
 def expanded_ops(program: GraphProgram) -> list[str]:
-    """Names of the ops that the text has as functions of several operations, not as one of StableHLO's."""
+    """Return the names of the ops that the text has as functions of several operations, not as one of StableHLO's."""
     return sorted(
         {step.op.name for step, part in _all_instructions(program) if _is_expanded(step, part)}
     )
 
 
 def _all_instructions(program: GraphProgram) -> Iterator[tuple[Instruction, GraphProgram]]:
-    """The instructions of a program, and of the bodies of its loops in their place."""
+    """Yield the instructions of a program, and those of the bodies of its loops in their place."""
     for step in program.instructions:
         if isinstance(step.op, ControlOp):
             yield from nested_instructions(step.op)

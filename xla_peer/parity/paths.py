@@ -1,4 +1,4 @@
-"""The two paths of a program, and how far apart they may be."""
+"""The two paths of a program, and the allowed differences of their results."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class NativeAndPeer:
     """The two paths of one program.
 
     Attributes:
-        tolerance: what the user allows in place of what rounding explains.
+        tolerance: the user's tolerance, which replaces the bound of rounding.
         is_proven: what rounding explains is proven, and not sampled.
         confidence: of the estimate; see `confidence`.
     """
@@ -59,25 +59,25 @@ class NativeAndPeer:
     confidence: float = CONFIDENCE
 
     def outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Natively, and through the peer."""
+        """Run natively, and through the peer."""
         return native_outputs(program, leaves), self.peer_outputs(program, leaves)
 
     def peer_outputs(self, program: GraphProgram, leaves: Sequence[Any]) -> list[Any]:
-        """Through the peer."""
+        """Run a program through the peer."""
         results, _ = flatten(self.peer.run(program, *unflatten(program.in_tree, leaves)))
         return list(map(np.asarray, results))
 
     def limits(
         self, program: GraphProgram, leaves: Sequence[Any], native: Sequence[Any]
     ) -> list[Allowance]:
-        """How far the peer's outputs may be from these native ones."""
+        """Bound the distances of the peer's outputs from these native ones."""
         if self.is_proven and self.tolerance is None:
             return proven_limits(program, leaves, native)
         return limits(program, leaves, native, self.tolerance, self.confidence, self.platform)
 
     @property
     def platform(self) -> str:
-        """Where the peer runs; the CPU where it does not say."""
+        """The platform of the peer; the CPU if it names none."""
         return getattr(self.peer, "platform", "cpu")
 
     @property
@@ -87,7 +87,7 @@ class NativeAndPeer:
 
     @property
     def known_faults(self) -> tuple[str, ...]:
-        """A note on what the installed jaxlib is known to compute wrongly where the peer runs; empty if nothing."""
+        """A note on known faults of the installed jaxlib on the peer's platform; empty if there are none."""
         fault = known_fault(getattr(self.peer, "platform", ""))
         return (fault,) if fault else ()
 
@@ -99,12 +99,12 @@ class NativeAndPeer:
         return "proven" if self.is_proven else in_words(self.confidence)
 
     def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
-        """Its outputs on both."""
+        """Compare the outputs of both paths."""
         native, peer = self.outputs(program, leaves)
         return compared(program, native, peer, self.limits(program, leaves, native))
 
     def agree(self, program: GraphProgram, leaves: Sequence[Any]) -> bool:
-        """Whether no output is wrong on one of them; equal bits need no bound."""
+        """Return whether no output is wrong on one of them; equal bits need no bound."""
         native, peer = self.outputs(program, leaves)
         if all([y.tobytes() == z.tobytes() for y, z in zip(native, peer, strict=True)]):
             return True
@@ -112,7 +112,7 @@ class NativeAndPeer:
         return not any([output.outside for output in compared(program, native, peer, allowed)])
 
     def opinion(self, program: GraphProgram, leaves: Sequence[Any]) -> Opinion:
-        """The reference interpreter's opinion of it."""
+        """Return the reference interpreter's opinion of it."""
         native, peer = self.outputs(program, leaves)
         return opinion(program, leaves, native, peer, self.limits(program, leaves, native))
 
@@ -120,7 +120,7 @@ class NativeAndPeer:
 def compared(
     program: GraphProgram, native: Sequence[Any], other: Sequence[Any], allowed: Sequence[Allowance]
 ) -> tuple[OutputParity, ...]:
-    """The program's outputs, each against another's."""
+    """Compare each of the program's outputs with another's."""
     return tuple([
         compare(name, y, z, *allowance)
         for name, y, z, allowance in zip(program.output_names, native, other, allowed, strict=True)
@@ -135,7 +135,7 @@ def limits(
     confidence: float = CONFIDENCE,
     platform: str = "cpu",
 ) -> list[Allowance]:
-    """Distances allowed on that platform for the elements of each output, and other values that they may have."""
+    """Compute the allowed distances of each output's elements on that platform, and other values that they may have."""
     arrays = list(map(np.asarray, outputs))
     if tolerance is not None:
         return [granted(y, tolerance) for y in arrays]
@@ -176,7 +176,7 @@ def limits(
 
 
 def _least(program: GraphProgram, slots: Sequence[int], pending: Sequence[Pending]) -> list[float]:
-    """Of each slot, the units in the last place that are no disagreement."""
+    """Return the difference that is allowed for each slot, in units in the last place."""
     return [pending[slot].least_ulps(program.types[slot].dtype) for slot in slots]
 
 
@@ -190,7 +190,7 @@ def _with_flips(
     allowance: Allowance,
     least: float,
 ) -> Allowance:
-    """The allowance of an output where decisions may flip: their effects, each as it is, and rounding beside them."""
+    """Extend an output's allowance by the effects of flipped decisions, and by rounding beside them."""
     if native.dtype.kind in "biu":
         others, _ = tipped.alternatives(number, native, allowance.limit)
         return allowance._replace(alternatives=_joined(allowance.alternatives, others))
@@ -207,7 +207,7 @@ def _with_flips(
 
 
 class _Runs(NamedTuple):
-    """The values of one slot: of a run as it is, of `drawn` runs that round at random, and of others."""
+    """The values of one slot: of an unchanged run, of `drawn` runs that round at random, and of others."""
 
     values: list[Any]
     drawn: int
@@ -221,7 +221,7 @@ def _runs(
     platform: str,
     record: Record | None = None,
 ) -> list[_Runs]:
-    """Of each slot, its values in runs that round differently; in more runs where these tip it over."""
+    """Return the values of each slot in runs that round differently; in more runs if rounding flips decisions."""
     drawn = rounding_runs(confidence)
     moved = moved_outputs(prefix(program, slots), leaves, drawn, platform, record)
     runs_of = [_Runs(list(runs), drawn) for runs in zip(*moved, strict=True)]
@@ -237,8 +237,9 @@ def _runs(
 
 @np.errstate(all="ignore")
 def _tips_over(runs: Sequence[Any], jumps: bool) -> bool:
-    """A choice that differs between runs, or which elements are infinite or NaN; where the program `jumps`, a
-    float that does so too.
+    """Return whether a decision, or the set of infinite or NaN elements, differs between runs.
+
+    If the program `jumps`, a float that jumps counts too.
     """
     first = runs[0]
     if DType.of(first.dtype).kind in "biu":

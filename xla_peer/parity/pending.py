@@ -1,9 +1,9 @@
-"""Roundings that another implementation may leave out or place otherwise, by types alone.
+"""Roundings that another implementation may omit or do elsewhere, by types alone.
 
-Every implementation rounds a sum or a product alike. But where the result is taken on, a compiler may
-leave the rounding out: it contracts a product and a sum to one operation, gathers constants, and skips
-the narrow dtype between two steps. So a rounding is pending until something takes the value on, and it
-is relative to that value, however small what comes after.
+Every implementation rounds a single sum or product alike. But if another operation uses the result, a compiler may
+omit the rounding. It may contract a product and a sum to one operation, fold constants together, or skip the
+conversion to a narrow dtype between two steps. So a rounding is pending until an operation uses the value. The
+rounding is relative to that value, however small the later result.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ __all__ = [
 
 LEAST_ULPS = 4.0
 LEAST_NARROW_ULPS = 2.0
-"""Of float16 and bfloat16, which are computed in float32 and rounded once."""
+"""Allowed difference in units in the last place, for float16 and bfloat16: computed in float32, and rounded once."""
 ADDITIVE = (el.Add, el.Subtract)
 MULTIPLICATIVE = (el.Multiply, el.Divide, el.Convert)
 CHOICES = ops_with(Fact.CHOOSES)
@@ -50,7 +50,7 @@ ELEMENT_BY_ELEMENT = (*el.CARDS, *an.CARDS, *st.CARDS)
 
 
 def unit(dtype: DType) -> float:
-    """The largest relative error of one rounding to a float dtype: half the spacing at 1."""
+    """Return the largest relative error of one rounding to a float dtype: half the spacing at 1."""
     return float(ml_dtypes.finfo(dtype.real.dtype).eps) / 2
 
 
@@ -59,11 +59,11 @@ class Pending:
     """Properties of one value.
 
     Attributes:
-        rounding: the roundings that another implementation may leave out of it, relative to it.
-        product: the part of it that is of products, which contract with a sum in a later turn of a loop too.
+        rounding: the roundings that another implementation may omit, relative to the value.
+        product: the part of these in products, which may contract with a sum also in a later iteration.
         differs: it may be another even where it is the result.
         is_constant: it depends on no input.
-        is_repeated: it has its elements several times, by a broadcast, with whatever was done to each since.
+        is_repeated: a broadcast, with any elementwise ops since, which has its elements several times.
         is_carried: it depends on an argument of a loop's body, which an earlier iteration may have computed; a compiler
             may combine iterations in another order, as an associative scan does.
     """
@@ -76,8 +76,9 @@ class Pending:
     is_carried: bool = False
 
     def least_ulps(self, dtype: DType) -> float:
-        """Apart as far as this is no disagreement: some units in the last place where the value may differ,
-        and as many as there are roundings in it that were never applied; 0 where it may not.
+        """Return the difference that is always allowed, in units in the last place; 0 if the value may not differ.
+
+        It covers a few units, or the pending roundings if they are larger.
         """
         if not self.differs or not dtype.is_inexact:
             return 0.0
@@ -88,8 +89,10 @@ class Pending:
 def pending_roundings(
     program: GraphProgram, is_body: bool = False, platform: str = "cpu"
 ) -> list[Pending]:
-    """Of each slot, for that platform's compiler. The body of a loop gets what an earlier turn has rounded: a compiler that unrolls the loop may
-    contract a product of that turn with a sum of this one, and leaves no other rounding out.
+    """Compute the pending roundings of each slot for a platform's compiler.
+
+    The body of a loop gets values that an earlier iteration has rounded. A compiler that unrolls the loop may contract a
+    product of that iteration with a sum of this one, and omits no other rounding.
     """
     pending = _pending(program, [Pending()] * len(program.input_slots), platform)
     if not is_body:
@@ -156,13 +159,13 @@ def _result(
     is_complex = any(x.dtype.is_complex for x in (spec, *specs))
     if not (rounding.output(is_complex) or rounding.combined):
         return Pending(own, differs or any(before), is_constant)
-    # What is computed in a wider dtype, a little differently, may be rounded to the next number.
+    # A value computed in a wider dtype, a little differently, may be rounded to the next number.
     is_narrow = spec.dtype.accumulator is not spec.dtype
     return Pending(2 * own if is_narrow else own, True, is_constant)
 
 
 def may_tip(program: GraphProgram) -> bool:
-    """An op jumps somewhere: it chooses, counts, cuts to whole numbers, or goes around a branch point."""
+    """Return whether an op jumps: it chooses, counts, truncates to whole numbers, or crosses a branch cut."""
     for step in program.instructions:
         types = [program.types[slot] for slot in (*step.inputs, *step.outputs)]
         if isinstance(step.op, el.Sign) and types[0].dtype.is_complex:
@@ -177,7 +180,7 @@ def may_tip(program: GraphProgram) -> bool:
 
 
 def combines_one(op: StdTensorOp, rounding: Rounding, specs: tuple[TensorSpec, ...]) -> bool:
-    """A sum or product of one term, which is that term."""
+    """Return whether a sum or product has one term, which is then the result."""
     if rounding.combined is None or not isinstance(op, re.Reduction | re.Scan):
         return False
     return specs[0].is_static and rounding.combined(op, specs) <= 1
@@ -186,8 +189,9 @@ def combines_one(op: StdTensorOp, rounding: Rounding, specs: tuple[TensorSpec, .
 def divides_by_reciprocal(
     op: StdTensorOp, operands: Sequence[Pending], specs: tuple[TensorSpec, ...]
 ) -> bool:
-    """Where XLA multiplies by the reciprocal: of a constant, and of what it computes once for several quotients; bfloat16
-    is divided in float32.
+    """Return whether XLA multiplies by the reciprocal.
+
+    It does for constant divisors, and for divisors of several quotients; bfloat16 is divided in float32.
     """
     if not isinstance(op, el.Divide):
         return False
@@ -199,7 +203,7 @@ def divides_by_reciprocal(
 def _repeats(
     op: StdTensorOp, operands: Sequence[Pending], specs: tuple[TensorSpec, ...], spec: TensorSpec
 ) -> bool:
-    """A broadcast to more elements, or what is done to each element of one, which XLA does before."""
+    """Return whether a step is a broadcast to more elements, or an elementwise op on one, which XLA does before."""
     if isinstance(op, st.BroadcastInDim):
         return operands[0].is_repeated or not spec.is_static or spec.size > specs[0].size
     if not isinstance(op, ELEMENT_BY_ELEMENT) or not any(x.is_repeated for x in operands):
@@ -208,7 +212,7 @@ def _repeats(
 
 
 def _rounds(op: ControlOp) -> bool:
-    """Anything in the bodies rounds."""
+    """Return whether anything in the bodies rounds."""
     for step, program in nested_instructions(op):
         if not isinstance(step.op, ControlOp):
             specs = tuple([program.types[slot] for slot in step.inputs])
@@ -218,7 +222,7 @@ def _rounds(op: ControlOp) -> bool:
 
 
 def nested_instructions(op: ControlOp) -> Iterator[tuple[Instruction, GraphProgram]]:
-    """Every instruction in the bodies, and in bodies within them."""
+    """Yield every instruction in the bodies, and in bodies within them."""
     programs = [part.program for part in op.parts]
     while programs:
         program = programs.pop()

@@ -1,8 +1,8 @@
 """Products computed with fewer bits than their dtype has, where the module grants it.
 
-StableHLO's `precision_config` says what a product of float32 numbers may leave out: DEFAULT, which is also what an op
-without one has, is "the fastest calculation, but the least accurate", HIGH is slower and more accurate, HIGHEST leaves
-nothing out. In use are bfloat16 and TF32 for DEFAULT, and TF32 and three products of bfloat16 for HIGH.
+StableHLO's `precision_config` says which bits a product of float32 numbers may omit. DEFAULT, also for an op without a
+configuration, is "the fastest calculation, but the least accurate". HIGH is slower and more accurate, and HIGHEST omits
+nothing. Compilers use bfloat16 and TF32 for DEFAULT, and TF32 and three products of bfloat16 for HIGH.
 
 Source: StableHLO specification, dot_general; JAX, `jax.lax.Precision`.
 """
@@ -33,8 +33,8 @@ LEAST_BITS = {"default": 8, "high": 11}
 NAMES = (("bfloat16", 6.5, 9.5), ("TF32", 9.5, 12.5), ("bf16x3", 13.5, 19.0))
 """Names of ways to compute, with the range of the bits that are found of each."""
 TYPICAL = 0.4
-"""Root mean square of the relative error of rounding to p bits, in units of 2^-p: 1/sqrt(3) of half a unit in the last
-place, of numbers that are 1.44 times their power of two in the mean."""
+"""Root mean square of the relative error of rounding to p bits, in units of 2^-p. The error is 1/sqrt(3) of half a unit
+in the last place, and numbers are 1.44 times their power of two on average."""
 SLACK = 1.25
 """Bits by which the number that is found may be too low: operands that are cut off lose one more."""
 RUNS = 9
@@ -42,7 +42,7 @@ RUNS = 9
 
 
 def required_precision(caller: str, precision: str | None) -> str | None:
-    """The precision that a caller requires: None for what the module grants.
+    """Return the precision that a caller requires: None for what the module grants.
 
     Raises:
         InvalidConfigError: neither None nor "highest".
@@ -55,7 +55,7 @@ def required_precision(caller: str, precision: str | None) -> str | None:
 
 
 def granted_precision(program: GraphProgram, peer: Any) -> str:
-    """The precision of products without one of their own: that of the text, or of the executor's lowering."""
+    """Return the precision of products without one of their own: that of the text, or of the executor's lowering."""
     if program.origin is not None:
         return "default"
     settings = getattr(peer, "settings", None)
@@ -63,7 +63,7 @@ def granted_precision(program: GraphProgram, peer: Any) -> str:
 
 
 class LowerPrecision:
-    """What products with fewer bits may make of a program's outputs.
+    """Effect of products with fewer bits on a program's outputs.
 
     Args:
         program: with numbers for extents; `leaves` are its arguments.
@@ -85,7 +85,7 @@ class LowerPrecision:
 
     @cached_property
     def _deviations(self) -> tuple[list[Any], list[Any]]:
-        """For each output, how far it moves at most and in the mean square, where operands lose bits."""
+        """Measure the largest and the root-mean-square movement of each output if operands lose bits."""
         _, run = changed_run(self.program, self.leaves, self.platform)
         with np.errstate(all="ignore"):
             plain = run(change=Plain())
@@ -100,7 +100,7 @@ class LowerPrecision:
         return largest, squares
 
     def explains(self, number: int, native: Any, other: Any, allowance: Allowance) -> str | None:
-        """The precision that an output was computed with; None where it does not explain the difference.
+        """Return the precision that an output was computed with; None if it does not explain the difference.
 
         Empty where rounding alone does.
         """
@@ -129,7 +129,7 @@ class LowerPrecision:
 
 
 class Shortened(Moved):
-    """Products of operands that lose bits, as the precision of each grants; all else as it is."""
+    """Products of operands that lose bits, as the precision of each grants; all else is unchanged."""
 
     def __init__(self, generator: np.random.Generator, granted: str) -> None:
         super().__init__(generator)
@@ -144,7 +144,7 @@ class Shortened(Moved):
 
 
 def _bits(op: StdTensorOp, dtype: DType, granted: str) -> int:
-    """Bits that an op's operands keep at least; 0 where it may leave none out."""
+    """Return the number of bits that an op's operands keep at least; 0 if it may omit none."""
     if not isinstance(op, DotGeneral | Convolution) or not dtype.is_inexact:
         return 0
     if dtype.real is not DType.F32:
@@ -153,7 +153,7 @@ def _bits(op: StdTensorOp, dtype: DType, granted: str) -> int:
 
 
 def _inside(step: Any, program: GraphProgram) -> list[tuple[StdTensorOp, DType]]:
-    """An instruction's op with the dtype of its first operand, and those of its bodies."""
+    """Return an instruction's op with the dtype of its first operand, and those of its bodies."""
     found = [(step.op, program.types[step.inputs[0]].dtype)] if step.inputs else []
     if hasattr(step.op, "parts"):
         found += [

@@ -24,13 +24,13 @@ MOST_INTEGERS = 16
 def proven_limits(
     program: GraphProgram, leaves: Sequence[Any], native: Sequence[Any]
 ) -> list[Allowance]:
-    """How far each output of another right implementation may be from these native ones, which are in the balls too."""
+    """Bound the distance of any right implementation's outputs from these native ones, which are in the balls too."""
     balls, _ = enclosed(program, leaves)
     return [_allowance(ball, np.asarray(y)) for ball, y in zip(balls, native, strict=True)]
 
 
 def lost_bounds(program: GraphProgram, leaves: Sequence[Any]) -> tuple[str, ...]:
-    """A sentence for each op after which there is no bound; none where all outputs have one."""
+    """Return a sentence for each op after which there is no bound; none if all outputs have one."""
     balls, remarks = enclosed(program, leaves)
     if not any(np.isinf(ball.radius).any() for ball in balls):
         return ()
@@ -52,7 +52,7 @@ def _allowance(ball: Ball, native: Any) -> Allowance:
 
 
 def _among_integers(ball: Ball, native: Any) -> Allowance:
-    """The other integers of each ball; of bools, the other one."""
+    """Allow the other integers of each ball; for bools, the other one."""
     centre, radius = ball.value.astype(np.float64), ball.radius
     unbounded = radius > MOST_INTEGERS
     reach = np.where(unbounded, 0.0, radius)

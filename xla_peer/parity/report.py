@@ -26,7 +26,7 @@ MOST_UNTOUCHED = 5
 MOST_SHORT = 15
 """Lines of a short report."""
 WIDTH = 240
-"""Characters of a line of a short report."""
+"""Maximum width of a line of a short report, in characters."""
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,17 @@ class ParityReport:
         program: its name.
         platform: of the peer.
         outputs: one comparison per output.
-        interpreter: what StableHLO's reference interpreter says: with whom it agrees, and who is alone;
-            that it shares an expansion with PJRT, or is between the two; or why it has no opinion.
-        first_divergence: the first op whose inputs agree and whose output does not; None where all agree.
-        sides: the names of the two that are compared.
-        decisions: for outputs that are unstable, the decision that tips.
+        interpreter: verdict of StableHLO's reference interpreter: the side that it agrees with; that it shares an
+            expansion with PJRT, or is between the two; or why it has no opinion.
+        first_divergence: the first op whose inputs agree and whose output does not; None if all agree.
+        sides: the names of the two paths that are compared.
+        decisions: for unstable outputs, the decision that rounding flips.
         notes: known faults of the peer and further opinions, a sentence each.
-        bound: how what may be apart was found: proven, or sampled, with the number of runs and the confidence; empty
-            where the user said it.
-        ended: how the process of the peer ended, and over which module; None where it gave its outputs.
-        untouched: sides of decisions that the arguments did not reach, of which the check says nothing.
-        leaves: the arguments that were checked: those given, or others that `search=` came upon.
+        bound: origin of the bound: proven, or sampled, with the number of runs and the confidence; empty if the
+            user gave it.
+        ended: how the process of the peer ended, and at which module; None if it returned its outputs.
+        untouched: sides of decisions that the arguments did not reach, and that the check says nothing about.
+        leaves: the arguments that were checked: the given ones, or others that `search=` found.
     """
 
     HEADER: ClassVar = (
@@ -70,11 +70,11 @@ class ParityReport:
 
     @property
     def ok(self) -> bool:
-        """Every output is equal, or apart in a way that is explained: none is wrong, and none undecided."""
+        """Whether every output is equal or differs in an explained way: none is wrong, and none undecided."""
         return all(output.ok for output in self.outputs)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         first = self.first_divergence
         return {
             "ok": self.ok,
@@ -102,7 +102,7 @@ class ParityReport:
 
     @property
     def verdict(self) -> str:
-        """In one line."""
+        """The verdict in one line."""
         one, other = self.sides[0], self.platform
         word = "agree" if self.ok else "DISAGREE"
         if self.ended is not None:
@@ -118,7 +118,7 @@ class ParityReport:
         return tuple([names.get(word, word) for word in self.HEADER])
 
     def rows(self) -> list[tuple[str, ...]]:
-        """The table, below `HEADER`."""
+        """Return the rows of the table, below `HEADER`."""
         return [
             (
                 output.name,
@@ -141,7 +141,7 @@ class ParityReport:
         return "\n".join([*lines, *self.below()])
 
     def below(self) -> list[str]:
-        """Lines below the table."""
+        """Return the lines below the table."""
         lines = [f"bound: {self.bound}"] * bool(self.bound)
         lines += [f"interpreter: {self.interpreter}"] * bool(self.interpreter)
         lines += [*self.notes, *map(str, self.decisions)]
@@ -151,7 +151,7 @@ class ParityReport:
         return lines + [f"not reached: {rest} more sides of decisions"] * (rest > 0)
 
     def summary(self) -> list[str]:
-        """Two lines where the paths do not agree: the op and the side; the difference, and what to do."""
+        """Summarise a disagreement in two lines: the op and the side; the difference, and what to do."""
         first, ended = self.first_divergence, self.ended
         bad = [output for output in self.outputs if not output.ok]
         if ended is not None:
@@ -172,7 +172,7 @@ class ParityReport:
         return [f"{verdict}{at:.{WIDTH}}{where}", size]
 
     def short(self) -> str:
-        """The report in at most fifteen lines: the op, the side and the difference first, and what to do."""
+        """Write the report in at most fifteen lines: the op, the side and the difference first, and what to do."""
         first, bad = self.first_divergence, [output for output in self.outputs if not output.ok]
         lines = [self.verdict, *self.summary()]
         lines += [f"in {turn}" for turn in (first.turns if first else ())[:2]]
@@ -182,7 +182,7 @@ class ParityReport:
         return "\n".join([f"{line:.{2 * WIDTH}}" for line in lines[:MOST_SHORT]])
 
     def _advice(self, bad: list[OutputParity]) -> str:
-        """What a reader does next."""
+        """Advise the reader what to do next."""
         if self.ended is not None:
             return "report.save(folder) writes a small module that ends it; `tenferro triage folder` makes an issue of it"
         sides = {output.alone for output in bad if output.alone}
@@ -222,7 +222,7 @@ class ParityReport:
         print(self)
 
     def to_html(self) -> str:
-        """A table, complete in itself."""
+        """Show the report as a self-contained table."""
         rows = [
             "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
             for row in self.rows()
@@ -244,7 +244,7 @@ class ParityReport:
 
 
 def _size_of(output: OutputParity, sides: tuple[str, str]) -> str:
-    """The element that is farthest off, with both values and the difference in units in the last place."""
+    """Show the element that is farthest off, with both values and the difference in units in the last place."""
     if output.worst is None:
         return ""
     one, other = sides
@@ -255,7 +255,7 @@ def _size_of(output: OutputParity, sides: tuple[str, str]) -> str:
 
 
 def _worst(output: OutputParity) -> tuple[str, ...]:
-    """The element with the largest share of its bound: share, index, both values, ulps apart and allowed."""
+    """Show the element with the largest share of its bound: share, index, both values, ulps apart and allowed."""
     words = ""
     if output.ended:
         words = "no result"
@@ -278,7 +278,7 @@ def _worst(output: OutputParity) -> tuple[str, ...]:
 
 
 def _share(output: OutputParity) -> str:
-    """The share of the allowance that is used, in words where there is no such number."""
+    """Show the share of the allowance that is used, in words if there is no such number."""
     if math.isinf(output.share):
         return "beyond any" if output.allowed else "none allowed"
     if output.share < 0.005:
@@ -287,7 +287,7 @@ def _share(output: OutputParity) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A number as it is told from its neighbours; a complex one with its parts."""
+    """Return the shortest text that identifies a number; for a complex one, of both parts."""
     return str(value.item() if DType.of(value.dtype).kind in "biu" else value)
 
 

@@ -1,4 +1,4 @@
-"""A failing case as a folder: what one files, and what reads it again."""
+"""A failing case as a folder, to be filed with a report and read again."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def save_reproduction(
     and its arguments.
 
     Args:
-        said: what the peer gave, in one line.
+        said: the peer's result, in one line.
 
     Raises:
         InvalidConfigError: a folder, a pipe or a device in the place of a file.
@@ -145,7 +145,7 @@ def _archive(letter: str, arrays: Sequence[Any]) -> bytes:
 
 
 def _versions() -> dict[str, str]:
-    """Versions of what computes, and of Python."""
+    """Return the versions of what computes, and of Python."""
     versions = {"python": machine.python_version()}
     for name in ("tenferro", "jax", "jaxlib", "numpy"):
         try:
@@ -156,8 +156,7 @@ def _versions() -> dict[str, str]:
 
 
 def triage(folder: Any, pythons: Sequence[str] = (), reports: Iterable[Any] | None = None) -> str:
-    """The text of an issue about a failing case: module, what each JAX gives, the versions, and public reports that are
-    like it.
+    """Write the text of an issue about a failing case: module, each JAX's results, versions, and similar public reports.
 
     Args:
         folder: as `save_reproduction` writes it.
@@ -210,7 +209,7 @@ def triage(folder: Any, pythons: Sequence[str] = (), reports: Iterable[Any] | No
 
 
 def _about(path: Path) -> dict[str, Any]:
-    """The versions and the digest of a case."""
+    """Read the versions and the digest of a case."""
     try:
         about = json.loads(path.read_text())
         if isinstance(about["versions"], dict) and isinstance(about["digest"], str):
@@ -223,7 +222,7 @@ def _about(path: Path) -> dict[str, Any]:
 
 
 def _ran(directory: Path, python: str, outcomes: dict[str, str]) -> list[str]:
-    """What the JAX of an interpreter gives, in lines; the outcome known before under its version goes out."""
+    """Run a reproduction with a Python interpreter; report the result, and drop the older outcome of its version."""
     try:
         done = subprocess.run(
             [python, "-c", VERSION], capture_output=True, text=True, timeout=SECONDS, check=False
@@ -241,7 +240,7 @@ def _ran(directory: Path, python: str, outcomes: dict[str, str]) -> list[str]:
 
 
 def _alike(module: str, reports: Iterable[Any] | None) -> list[str]:
-    """The public reports that are like a module; or that there is none."""
+    """Name the public reports that are like a module; or say that there is none."""
     try:
         near = twins(import_stablehlo(module), reports)
     except TenferroError as error:
@@ -252,7 +251,7 @@ def _alike(module: str, reports: Iterable[Any] | None) -> list[str]:
 
 
 def _outcome(directory: Path, python: str) -> str:
-    """What the script says, or how it ends."""
+    """Return what the script prints, or how it ends."""
     try:
         done = subprocess.run(
             [python, "repro_jax.py"],

@@ -1,9 +1,9 @@
-"""How differently two right implementations may round each op: the column of the parity check.
+"""Rounding of each op in right implementations: the column of the parity check.
 
-An op is exact (it copies, chooses or compares), or rounded once from the exact value, which every
-implementation does alike, or approximate: then the row says by how many units in the last place NumPy's
-kernels and XLA's may be apart. Sums and products of many terms depend on the order; how much is measured
-on their terms, see `accumulation`.
+An op is exact, rounded once, or approximate. Exact ops copy, select or compare. Ops that round the exact value once
+are the same in every implementation. For an approximate op, the row has the allowed difference of NumPy's kernel and
+XLA's in units in the last place. Sums and products of many terms depend on the order; the effect is measured on
+their terms, see `accumulation`.
 """
 
 from __future__ import annotations
@@ -33,20 +33,20 @@ __all__ = ["ROUNDING", "TRANSCENDENTAL", "Rounding", "rounding_of"]
 
 Specs = tuple[TensorSpec, ...]
 Terms = Callable[[Any, Specs], int]
-"""How many terms an op combines for one element, given its inputs' types."""
+"""Number of terms that an op combines for one element, given its inputs' types."""
 
 
 @dataclass(frozen=True)
 class Rounding:
-    """How an op rounds.
+    """Rounding of an op.
 
     Attributes:
-        rounds: the result is no copy, choice or comparison.
-        real, complex: ulps of a real and of a complex result, beyond one right rounding.
-        combined: of ops that add or multiply terms up in an order of their own, how many.
-        intermediate: of functions that add up terms as large as the argument, how many: what is lost
+        rounds: whether the op rounds: it does not only copy, select or compare.
+        real, complex: error of a real and of a complex result in ulps, beyond one correct rounding.
+        combined: number of terms of ops that add up or multiply terms in an unspecified order.
+        intermediate: number of terms as large as the argument that a function adds up: the error
             there is relative to the operands.
-        argument: ulps of each operand, of functions that round a sum or product of it before they go on.
+        argument: error of each operand in ulps, for functions that first round a sum or product of it.
     """
 
     rounds: bool = True
@@ -57,11 +57,11 @@ class Rounding:
     argument: float = 0
 
     def output(self, is_complex: bool) -> float:
-        """Ulps of the result."""
+        """Return the error of the result, in units in the last place."""
         return self.complex if is_complex else self.real
 
     def operand(self, op: Any, specs: Specs) -> float:
-        """Ulps of each operand: errors of that many roundings, as they add up at random."""
+        """Return the error of each operand, in units in the last place: roundings that add up at random."""
         if self.intermediate is None:
             return 0
         return 2 * math.sqrt(max(self.intermediate(op, specs), 1))
@@ -71,8 +71,8 @@ EXACT = Rounding(rounds=False)
 CORRECT = Rounding()
 ARITHMETIC = Rounding(complex=12)
 TRANSCENDENTAL = Rounding(real=8, complex=80)
-# XLA computes cosh(x) as e^(x + log(1/2)) + e^(-x + log(1/2)), and sinh(x) so where |x| > 1: the sum is rounded by up
-# to half a unit in the last place of x, which is |x|/2 units of the result.
+# XLA computes cosh(x) as e^(x + log(1/2)) + e^(-x + log(1/2)), and sinh(x) likewise where |x| > 1. The sum in the
+# exponent is rounded by up to half a unit in the last place of x, which is |x|/2 units of the result.
 HYPERBOLIC = Rounding(real=8, complex=80, argument=0.25)
 # XLA's polynomial for its inverse is in log1p(-x x), and x x is rounded.
 ERROR_FUNCTION = Rounding(real=8, complex=80, argument=0.25)
@@ -102,7 +102,7 @@ def _kernel(op: Any, specs: Specs) -> int:
 
 
 def _updates(op: Any, specs: Specs) -> int:
-    """The operand's element, and one update for each index that names it."""
+    """Count the operand's element, and one update for each index that names it."""
     axes = [axis for axis in range(specs[2].rank) if axis not in op.update_window_dims]
     return 1 + math.prod(specs[2].shape[axis] for axis in axes)
 
@@ -178,13 +178,15 @@ IN_FLOAT32_ON_A_GPU: Mapping[type[StdTensorOp], Rounding] = {
     el.Divide: Rounding(real=2, complex=16),
     an.Sqrt: Rounding(real=1, complex=80),
 }
-"""What a GPU computes in float32 without the last correction: XLA takes PTX's div.full and sqrt.approx, which are up to
-2 units off, and 1 (PTX ISA, "Floating Point Instructions")."""
+"""Accuracy of functions that a GPU computes in float32 without the last correction.
+
+XLA uses PTX's div.full and sqrt.approx, with errors of up to 2 and 1 units (PTX ISA, "Floating Point Instructions")."""
 
 
 def rounding_of(op: StdTensorOp, specs: Specs, platform: str = "cpu") -> Rounding:
-    """The row of an op on operands of those types, natively and on that platform; exact where its payload or the types
-    leave nothing to round.
+    """Return the rounding of an op on operands of these types, natively and on that platform.
+
+    It is exact if the payload or the types leave nothing to round.
     """
     row = ROUNDING[type(op)]
     if isinstance(op, Extension | el.Convert):
@@ -206,7 +208,7 @@ def rounding_of(op: StdTensorOp, specs: Specs, platform: str = "cpu") -> Roundin
 
 
 def _holds(wide: DType, narrow: DType) -> bool:
-    """Every number of one dtype is a number of the other; conversion to integers rounds nothing."""
+    """Return whether every number of one dtype is a number of the other; conversion to integers rounds nothing."""
     if not wide.is_inexact:
         return True
     info = ml_dtypes.finfo(wide.real.dtype)

@@ -1,13 +1,14 @@
-"""How far results may be apart when every op rounds a little differently.
+"""Movement of results when every op rounds a little differently.
 
-The program is run op by op, natively, a few times over, and each time every op rounds in a way of its own:
-by as many units in the last place as its row of `ROUNDING` allows, up or down at random; roundings that
-another implementation may leave out are left out in part; sums and products of many terms go as far as
-their terms let them, and in one more run all the same way. How far the outputs move is what rounding may
-do to them: cancellation, ill conditioning and comparisons that tip over are all in it. Where a run meets
-subnormal numbers, one more run flushes them to zero, as XLA does on CPU; and where ops tell zeros apart by
-their sign, one more turns the zeros that sums have made, because a sum may give either. It is a
-first-order estimate from samples, and not a proof.
+The program is run natively, op by op, a few times, and each time every op rounds differently. It rounds up or down
+at random, by as many units in the last place as its row of `ROUNDING` allows. Roundings that another
+implementation may omit are omitted at random. Sums and products of many terms move as far as their terms
+permit, and in one more run all in the same direction.
+
+The movement of the outputs is the effect of rounding, which includes cancellation, ill conditioning and
+comparisons that flip. If a run meets subnormal numbers, one more run flushes them to zero, as XLA does on
+CPU. If ops distinguish the signs of zeros, one more run flips the zeros that sums have given, because a sum
+may give either. The result is a first-order estimate from samples, not a proof.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ __all__ = [
 ]
 
 AS_GOOD_AS_EQUAL = 4.0
-"""How often a function may be as far away as it moves by itself, where two of them are as good as equal."""
+"""Largest distance of two numbers that count as equal within rounding, in declared errors of a function."""
 REORDERED = 2.0
 """Largest movement of a sum or product of a loop's carry, in roundings: iterations may be combined in another order."""
 LARGEST_RECORD = 1 << 28
@@ -108,12 +109,13 @@ def moved_outputs(
     platform: str = "cpu",
     record: Record | None = None,
 ) -> list[list[Any]]:
-    """The outputs of a run as it is, of `runs` that round in ways that platform may take, of one in which all sums
-    go the same way, one that flushes subnormal numbers and one that turns zeros, where there are any;
-    always the same.
+    """Return the outputs of an unchanged run, and of runs that round differently; a seed makes them reproducible.
+
+    The `runs` round as that platform may. One more run rounds all sums in the same direction. If there are subnormal
+    numbers or zeros to change, one flushes the former, and one flips the signs of the latter.
 
     Args:
-        record: receives the decisions of the run as it is, and whether others decide otherwise.
+        record: receives the decisions of the unchanged run, and whether other runs decide differently.
     """
     plain = Plain() if record is None else Recorder(record)
     moved = [Moved(np.random.default_rng(seed), platform, record) for seed in range(runs)]
@@ -133,7 +135,7 @@ def moved_outputs(
 def changed_run(
     program: GraphProgram, leaves: Sequence[Any], platform: str = "cpu"
 ) -> tuple[GraphProgram, Callable[..., list[Any]]]:
-    """The program with numbers for extents, and `run(change=)`, its outputs op by op as the change has them."""
+    """Return the program with numbers for extents, and `run(change=)`, which runs it op by op with a change."""
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     schedule = replace(native_executor().binder, passes=(), plan=()).bind(static)
     return static, partial(_run, schedule, leaves, pending=_pending(schedule, static, platform))
@@ -162,22 +164,22 @@ class Operands:
 
 
 class Plain:
-    """Values as they are; remembers whether any were subnormal."""
+    """Unchanged values; records whether any were subnormal."""
 
     met_subnormals = False
 
     def leaf(self, x: Any) -> Any:
-        """An argument or a constant, in place of x."""
+        """Return an argument or a constant in place of x."""
         self.met_subnormals = self.met_subnormals or bool(subnormal(x).any())
         return x
 
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
-        """Values in place of the op's results."""
+        """Return values in place of the op's results."""
         return [self.leaf(y) for y in _all_of(op, kernel(op, *operands.arrays))]
 
 
 class Recorder(Plain):
-    """Values as they are, with a record of the decisions."""
+    """Unchanged values, with a record of the decisions."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -227,7 +229,7 @@ class Moved(Plain):
         return results
 
     def _before_a_decision(self, operands: Operands) -> list[Any]:
-        """The operands with the roundings that are pending, which a decision takes on."""
+        """Apply the pending roundings to the operands of a decision."""
         return [
             self._moved(x, max(value.rounding, 2 * unit(spec.dtype)))
             if value.differs and value.rounding
@@ -246,7 +248,7 @@ class Moved(Plain):
         return results
 
     def _compared(self, op: el.Compare, arrays: Sequence[Any], result: Any) -> Any:
-        """Of numbers that are as good as equal some are equal, which movements of a few units do not make them."""
+        """Make some pairs of numbers equal that are within rounding of each other, as moving by a few units may not."""
         if op.direction not in ("EQ", "NE") or DType.of(arrays[0].dtype).kind in "biu":
             return result
         x, y = arrays
@@ -260,7 +262,7 @@ class Moved(Plain):
     def _approximated(
         self, op: StdTensorOp, kernel: Kernel, operands: Operands, rounding: Rounding
     ) -> list[Any]:
-        """A result that may be some units in the last place of the dtype it is computed in apart."""
+        """Return a result moved by some units in the last place of the dtype in which it is computed."""
         arrays: list[Any] = []
         ulps = rounding.operand(op, operands.specs)
         for x, spec, value in zip(operands.arrays, operands.specs, operands.pending, strict=True):
@@ -290,8 +292,9 @@ class Moved(Plain):
         values: Sequence[Any],
         ulps: float,
     ) -> list[Any]:
-        """The values where each operand moves by a part of a unit in its last place, which no float can: that part of
-        the way to the values of the next floats.
+        """Return the values for operands that move by a fraction of a unit in the last place.
+
+        No float is there, so the values are interpolated between those at the operands and at the next floats.
         """
         beside = [self._moved(x, float(ml_dtypes.finfo(x.dtype).eps)) for x in arrays]
         return [
@@ -306,7 +309,7 @@ class Moved(Plain):
         before: Sequence[float],
         is_carried: bool = False,
     ) -> Any:
-        """A sum or difference of terms, their last roundings left out in part, rounded once.
+        """Return a sum or difference of terms, some of their last roundings omitted, rounded once.
 
         Where iterations may be combined in another order, partial sums are about as large as the terms and rounded
         otherwise; a sum without rounding error is the same in every order.
@@ -354,8 +357,9 @@ class Moved(Plain):
         return np.asarray(wide * signs).astype(x.dtype, copy=False)
 
     def _away(self, x: Any, share: float) -> Any:
-        """That share of the size of x, of random signs. What rounding does to a part of a complex number is
-        relative to the modulus; but a part that is zero stays so.
+        """Return a share of the size of x with random signs.
+
+        Rounding moves a part of a complex number relative to the modulus, but a part that is zero stays zero.
         """
         size = np.abs(x) * share
         away = np.where(np.isfinite(size), size, 0) * self._signs(x.shape, x.dtype)
@@ -364,7 +368,7 @@ class Moved(Plain):
         return np.where(x.real == 0, 0, away.real) + 1j * np.where(x.imag == 0, 0, away.imag)
 
     def _signs(self, shape: Sequence[int], dtype: Any) -> Any:
-        """Numbers from 1/2 to 1 in size, of random signs; of complex numbers, in each part."""
+        """Draw numbers from 1/2 to 1 in size, of random signs; for complex numbers, in each part."""
         drawn = self.generator.random(shape, np.float32)
         signs = drawn - (drawn < 0.5)
         if np.dtype(dtype).kind != "c":
@@ -412,7 +416,7 @@ class Turned(Plain):
 
 
 def subnormal(x: Any) -> Any:
-    """Subnormal elements; of complex numbers, in either part."""
+    """Find subnormal elements; complex numbers count if either part is."""
     if DType.of(x.dtype).kind in "biu":
         return np.zeros((), bool)
     if x.dtype.kind == "c":
@@ -422,7 +426,7 @@ def subnormal(x: Any) -> Any:
 
 @np.errstate(all="ignore")
 def _is_exact(x: Any, y: Any) -> Any:
-    """Products of two arrays that need no rounding: one factor is a power of two, or both are whole and small."""
+    """Find products of two arrays that need no rounding: one factor is a power of two, or both are whole and small."""
     if x.dtype.kind == "c":
         return np.zeros(np.broadcast_shapes(x.shape, y.shape), bool)
     x, y = (array if array.itemsize > 2 else array.astype(np.float32) for array in (x, y))
@@ -432,7 +436,7 @@ def _is_exact(x: Any, y: Any) -> Any:
 
 
 def _by_part(change: Callable[[Any], Any], x: Any) -> Any:
-    """The change on floats, and on each part of complex numbers."""
+    """Apply the change to floats, and to each part of complex numbers."""
     if DType.of(x.dtype).kind in "biu":
         return x
     if x.dtype.kind != "c":
@@ -447,7 +451,7 @@ def _adds_up(step: Instruction) -> bool:
 
 
 def decides(op: StdTensorOp, operands: Operands) -> bool:
-    """An op on floats gives one array of integers, bools or whole numbers, which jump where an operand moves."""
+    """Return whether an op on floats gives one array of integers, bools or whole numbers, which may jump."""
     if op.output_count > 1 or not (operands.specs and operands.specs[0].dtype.is_inexact):
         return False
     if type(op) not in DISCRETE and not _to_integers(op):
@@ -460,14 +464,14 @@ def _to_integers(op: StdTensorOp) -> bool:
 
 
 def _all_of(op: StdTensorOp, results: Any) -> list[Any]:
-    """The results of a kernel, which gives one as it is."""
+    """List the results of a kernel, which returns a single one unlisted."""
     return list(map(np.asarray, results if op.output_count > 1 else (results,)))
 
 
 def _pending(
     schedule: ExecProgram, program: GraphProgram, platform: str
 ) -> Mapping[ExecProgram, Sequence[Pending]]:
-    """Properties of the values of a schedule, and of the schedules inside of it."""
+    """Compute pending roundings of the values of a schedule, and of the schedules inside of it."""
     pending = {schedule: pending_roundings(program, platform=platform)}
     parts = _parts(schedule)
     while parts:
@@ -478,7 +482,7 @@ def _pending(
 
 
 def _parts(schedule: ExecProgram) -> list[tuple[ExecProgram, GraphProgram]]:
-    """The schedules inside of loops and choices, and their programs."""
+    """Return the schedules inside of loops and conditionals, and their programs."""
     return [
         (part, body.program)
         for step in schedule.instructions
@@ -493,7 +497,7 @@ def _run(
     change: Plain,
     pending: Mapping[ExecProgram, Sequence[Pending]],
 ) -> list[Any]:
-    """The outputs, where every op rounds as the change has it, in the bodies of loops at every turn."""
+    """Run a schedule with every op rounded as the change specifies, also at every iteration of a loop."""
 
     def around(
         program: ExecProgram, step: ExecInstruction, arrays: Sequence[Any], call: Callable[..., Any]

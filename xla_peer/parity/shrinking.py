@@ -36,7 +36,7 @@ class Case:
 
 
 def shrunk(case: Case, parts: Callable[[Case], bool], seconds: float | None = None) -> Case:
-    """A case on which `parts` still holds, and that none of a few steps makes smaller.
+    """Shrink a case on which `parts` holds until none of a few steps makes it smaller.
 
     Outputs are dropped but for one. Values in the middle become parameters, from the last to the first, and outputs of
     their own, from the first on. Then arrays become ones or small whole numbers, or are rounded to few digits; and
@@ -71,7 +71,7 @@ def shrunk(case: Case, parts: Callable[[Case], bool], seconds: float | None = No
 
 
 def shrunk_divergence(divergence: Divergence, seconds: float) -> Divergence:
-    """The divergence on a smaller program and plainer arrays, where both sides are paths of one program."""
+    """Shrink a divergence to a smaller program and plainer arrays, if both sides are paths of one program."""
     if divergence.other:
         return divergence
     try:
@@ -95,7 +95,7 @@ def shrunk_divergence(divergence: Divergence, seconds: float) -> Divergence:
 
 
 def shrunk_ending(ending: Ending, seconds: float) -> Ending:
-    """The ending on a smaller program and plainer arrays; as it is where each attempt would wait for a timeout."""
+    """Shrink an ending to a smaller program and plainer arrays, but not a timeout: each attempt would take as long."""
     if ending.how == "timeout":
         return ending
     peer = IsolatedExecutor(ending.platform, notices=False)
@@ -116,14 +116,14 @@ def shrunk_ending(ending: Ending, seconds: float) -> Ending:
 
 
 def _single(case: Case) -> Iterator[Case]:
-    """The case with one of its outputs alone, where it has several."""
+    """Yield the case with each of its outputs alone, if it has several."""
     slots = list(dict.fromkeys(case.program.output_slots))
     if len(slots) > 1:
         yield from (_used(prefix(case.program, [slot]), case.leaves) for slot in slots)
 
 
 def _ends(case: Case) -> Iterator[Case]:
-    """The case with a value in the middle for its output, from the first on."""
+    """Yield the case with an intermediate value for its output, from the first on."""
     outputs = set(case.program.output_slots)
     for step in case.program.instructions:
         for slot in step.outputs if step.inputs else ():
@@ -132,7 +132,7 @@ def _ends(case: Case) -> Iterator[Case]:
 
 
 def _used(program: GraphProgram, leaves: Sequence[Any]) -> Case:
-    """The case without arguments that nothing reads."""
+    """Drop arguments that nothing reads."""
     graph, renumbered, arrays = Graph(), dict[int, int](), list[Any]()
     graph.trusted = program.trusted
     read = {slot for step in program.instructions for slot in step.inputs}
@@ -149,7 +149,7 @@ def _used(program: GraphProgram, leaves: Sequence[Any]) -> Case:
 
 
 def _cuts(case: Case) -> Iterator[Case]:
-    """The case with one value computed beforehand, for each value that is no output, from the last on."""
+    """Yield the case with one value computed beforehand, for each value that is no output, from the last on."""
     outputs = set(case.program.output_slots)
     inner = [
         step.outputs
@@ -193,7 +193,7 @@ def _replaced(case: Case, number: int, array: Any) -> Case:
 
 
 def _of_few_digits(case: Case, number: int) -> Iterator[Case]:
-    """The case with a leaf of ones, of small whole numbers, or rounded to a few significant digits."""
+    """Yield the case with a leaf of ones, of small whole numbers, or rounded to a few significant digits."""
     x = case.leaves[number]
     if x.dtype.kind not in "fV" or not x.size:
         return
@@ -206,7 +206,7 @@ def _of_few_digits(case: Case, number: int) -> Iterator[Case]:
 
 @np.errstate(all="ignore")
 def _rounded(x: Any, digits: int) -> Any:
-    """The elements with that many significant decimal digits; zeros and what is not finite stay."""
+    """Round the elements to that many significant decimal digits; zeros, infinities and NaN stay."""
     wide = x.astype(np.float64)
     exponent = np.floor(np.log10(np.abs(np.where(wide == 0, 1, wide))))
     scale = 10.0 ** (exponent - digits + 1)
@@ -216,7 +216,7 @@ def _rounded(x: Any, digits: int) -> Any:
 
 
 def _plainer(case: Case, number: int, holds: Callable[[Case], bool]) -> Case:
-    """The leaf with ones wherever that changes nothing, by halves."""
+    """Set parts of the leaf to ones wherever that changes nothing, by halves."""
     ranges = [(0, case.leaves[number].size)]
     while ranges:
         start, stop = ranges.pop()

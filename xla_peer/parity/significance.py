@@ -1,8 +1,8 @@
 """`digits`: where a function loses significant digits, line by line.
 
-The program is run op by op, once as it is and a few times with roundings of their own, as `check_parity` does. How far
-a value moves, relative to its size, says how many digits of it mean anything; how much farther it moves than the
-operands of its op, how many digits that op has lost. The line of the op with the largest loss is the culprit.
+The program is run op by op, once unchanged and a few times with different roundings, as `check_parity` does. The
+movement of a value relative to its size gives its number of significant digits. The movement relative to that of the
+operands gives the number of digits that the op has lost. The line of the op with the largest loss is the culprit.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ __all__ = ["Digits", "LineDigits", "digits"]
 
 RUNS = 6
 MOST_BYTES = 180_000
-"""Of the table rows of a page."""
+"""Maximum size of the table rows of a page, in bytes."""
 MOST_COLUMNS = 300
-"""Of a line of source that are shown."""
+"""Maximum number of columns of a source line that are shown."""
 LEAST = 1.0
 """Digits that a line must lose to be shown."""
 STYLE = """body { font: 13px/1.5 ui-monospace, monospace; margin: 16px; color: #1f2328; background: #fff; }
@@ -88,7 +88,7 @@ class Digits:
 
     @property
     def culprit(self) -> LineDigits | None:
-        """The line that loses most; None where none loses a digit."""
+        """The line that loses most; None if none loses a digit."""
         worst = max(self.lines, key=lambda line: line.worst, default=None)
         return worst if worst is not None and worst.worst >= LEAST else None
 
@@ -98,7 +98,7 @@ class Digits:
         return f"<Digits {self.name}: {location:.80}>"
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         culprit = self.culprit
         return json_value({
             "name": self.name,
@@ -125,7 +125,7 @@ class Digits:
         return "\n".join([*lines, *(aligned([head, *rows]) if rows else [])])
 
     def to_html(self) -> str:
-        """The source with digits beside its lines; complete in itself, below 200 kB.
+        """Show the source with digits beside its lines, as a self-contained page below 200 kB.
 
         The first link leads to the culprit.
         """
@@ -152,7 +152,7 @@ class Digits:
     _repr_html_ = to_html
 
     def _shown_lines(self, culprit: LineDigits | None) -> list[LineDigits]:
-        """The culprit and the lines that lose most, as many as fit, in the order of the source."""
+        """Return the culprit and the lines that lose most, as many as fit, in the order of the source."""
         by_loss = sorted(self.lines, key=lambda line: (line != culprit, -line.worst))
         sizes = itertools.accumulate(_length(_rows({line.line: line}, culprit)) for line in by_loss)
         count = sum(size <= MOST_BYTES for size in sizes)
@@ -160,7 +160,7 @@ class Digits:
 
 
 def _rows(of_file: dict[int, LineDigits], culprit: LineDigits | None) -> list[str]:
-    """Table rows: lines with an op, each with the lines before and after it."""
+    """Write table rows: lines with an op, each with the lines before and after it."""
     rows: list[str] = []
     file = next(iter(of_file.values())).file
     for number in sorted({n + d for n in of_file for d in (-1, 0, 1) if n + d > 0}):
@@ -188,17 +188,17 @@ def _shown(value: float | None) -> str:
 
 
 def digits(fn: Callable[..., Any] | GraphProgram, *arrays: Any, grad: bool = False) -> Digits:
-    """Significant digits that a function loses, line by line.
+    """Measure the significant digits that a function loses, line by line.
 
-    For an op y = f(x), with d(v) = -log10(|v' - v| / |v|) over runs v' that round differently: lost is
-    d(x) - d(y) for the operand with the fewest digits, and never below 0. Elementwise ops are judged element by
-    element, with the 90 % quantile for the array, because a sum that happens to be near zero loses digits in a few
-    elements of many; all others by max |v' - v| / max |v| of their result.
+    For a value v, let d(v) = -log10(|v' - v| / |v|) over runs v' that round differently. An op y = f(x) loses
+    d(x) - d(y) digits, for the operand with the fewest digits, and never fewer than 0. Elementwise ops are judged
+    element by element, with the 90 % quantile for the array, because a sum that is near zero by chance loses digits
+    in few elements. All others are judged by max |v' - v| / max |v| of their result.
 
     Args:
         fn: a function of tensors, or a program.
         arrays: its arguments.
-        grad: the gradient of the sum of its outputs too, as columns beside the values'.
+        grad: whether to add columns for the gradient of the sum of the outputs.
 
     Raises:
         ArityError, DTypeError, ShapeError: arrays that do not fit.

@@ -1,9 +1,9 @@
-"""Decisions that rounding may flip, one element at a time, and what each of them does to the outputs.
+"""Decisions that rounding may flip, one element at a time, and their effects on the outputs.
 
-A run whose decisions are pinned to those of the run as it is shows how far rounding moves an output without any of
-them. How far the operands of a decision move there says which of its elements are near enough to a tie to flip. Each of
-these is flipped in a run of its own, and an output may be off by the sum of the effects of any of them: no more. Without
-this, one element that may flip would let all others be a step off, and several steps.
+Runs with the decisions of the unchanged run show how far rounding alone moves an output. The movement of a decision's
+operands in these runs shows which of its elements are close enough to a tie to flip. Each of these elements is flipped
+in a separate run, and an output may differ by the sum of the effects of any of them, and no more. Otherwise one element
+that may flip would allow all others to be one or several steps off.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ AMPLIFIED = SAFETY / 2
 MOST_FLIPS = 64
 """Elements that are flipped one by one, each in a run of its own."""
 MOST_SUMS = 512
-"""Sums of effects that are told apart at one element of an output; of more, the range counts."""
+"""Maximum number of distinct sums of effects at one element of an output; beyond it, their range counts."""
 WIDER = 16.0
 """Ratio to the bound of pinned decisions from which a bound is due to decisions that flip."""
 
@@ -59,7 +59,7 @@ class Flips:
 
 
 class Pinned(Moved):
-    """Values that round in a way of their own, with the decisions of the run as it is."""
+    """Values that round differently, with the decisions of the unchanged run."""
 
     def __init__(
         self, generator: np.random.Generator, platform: str, plain: Record, flips: Flips
@@ -82,11 +82,11 @@ class Pinned(Moved):
 
 
 class PinnedTogether(Pinned, Together):
-    """Sums of many terms, all moved up, with the decisions of the run as it is."""
+    """Sums of many terms, all moved up, with the decisions of the unchanged run."""
 
 
 class Flipped(Plain):
-    """Values as they are, but for one element of one decision."""
+    """Unchanged values, except for one element of one decision."""
 
     def __init__(self, position: int, place: int, value: Any) -> None:
         self.flip, self.place, self.value = position, place, value
@@ -108,7 +108,7 @@ class Tipping:
     """Outputs of runs with pinned decisions, and of runs with one element of one decision flipped.
 
     Attributes:
-        pinned: the outputs of the run as it is, of runs that round at random, and of one in which all sums go up.
+        pinned: the outputs of the unchanged run, of runs that round at random, and of one in which all sums go up.
         flipped: the outputs of a run for each element that may flip; None where these are more than `MOST_FLIPS`.
     """
 
@@ -116,7 +116,7 @@ class Tipping:
     flipped: list[list[Any]] | None
 
     def alternatives(self, number: int, native: Any, limit: Any) -> tuple[Alternatives, Any]:
-        """Sums of effects of flips on the elements of an output, and the limit that those with too many sums have."""
+        """Return sums of effects of flips on an output's elements, and the limit of elements with too many sums."""
         if not self.flipped:
             return NO_ALTERNATIVES, limit
         exact = native.dtype.kind in "biu"
@@ -150,7 +150,7 @@ class Tipping:
 def tipping(
     program: GraphProgram, leaves: Sequence[Any], plain: Record, runs: int, platform: str
 ) -> Tipping:
-    """The runs of a program whose record of decisions is complete."""
+    """Run a program, whose record of decisions is complete, with flipped decisions."""
     flips = Flips()
     _, run = changed_run(program, leaves, platform)
     with numpy_state():
@@ -176,7 +176,7 @@ def _farther(x: Any, y: Any, times: float) -> Any:
 
 
 def _sums(effects: Any, limit: float) -> list[Any] | None:
-    """The distinct sums of one effect or more; None where they are more than `MOST_SUMS`."""
+    """Return the distinct sums of one effect or more; None if they are more than `MOST_SUMS`."""
     sums: list[Any] = [0]
     for effect in effects:
         sums = list(_distinct([*sums, *[each + effect for each in sums]], limit))
@@ -186,7 +186,7 @@ def _sums(effects: Any, limit: float) -> list[Any] | None:
 
 
 def _distinct(values: Sequence[Any], limit: float) -> Iterator[Any]:
-    """Values that are apart by more than a part of the limit."""
+    """Yield values that differ by more than a fraction of the limit."""
     last = None
     for value in sorted(values, key=lambda x: (x.real, x.imag)):
         if last is None or abs(value - last) > max(limit / SAFETY, EPS * abs(value)):

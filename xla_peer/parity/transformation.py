@@ -27,7 +27,7 @@ class TransformationReport:
             one after.
         before: the first value of the module before with operands that are in both, and a result that is not; None
             where the outputs agree, or the values have no names.
-        after: the value of the module after in its place; None where it has none.
+        after: the corresponding value of the module after; None if it has none.
     """
 
     parity: ParityReport
@@ -40,7 +40,7 @@ class TransformationReport:
         return self.parity.ok
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         return {
             "ok": self.ok,
             "before": _as_dict(self.before),
@@ -52,7 +52,7 @@ class TransformationReport:
         return "\n".join([str(self.parity), *self.named()])
 
     def named(self) -> list[str]:
-        """Lines with the values that differ, by name and line."""
+        """Return lines with the values that differ, by name and line."""
         pairs = (("before", self.before), ("after", self.after))
         return [
             f"{side}: {value.name} at line {value.line}: {value.text:.160}"
@@ -86,7 +86,7 @@ def check_transformation(
         ulps, rtol, atol, executor, isolated, interpreter: see `check_parity`.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: what is no module, or has operations without a counterpart.
+        MlirDiagnosticError, UnsupportedError: text that is no module, or has operations without a counterpart.
         ArityError, ShapeError, DTypeError: inputs that do not fit, or a module after with other results.
 
     >>> import numpy as np
@@ -128,7 +128,7 @@ def check_transformation(
 def _first_values(
     before: Any, after: Any, leaves: Sequence[Any], parity: ParityReport
 ) -> tuple[NamedValue | None, NamedValue | None]:
-    """The names of the first values that differ."""
+    """Return the names of the first values that differ."""
     wrong = [number for number, output in enumerate(parity.outputs) if output.outside]
     one, other = _Named.of(before, leaves, wrong), _Named.of(after, leaves, wrong)
     if one is None or other is None:
@@ -150,7 +150,7 @@ class _Named:
 
     @classmethod
     def of(cls, module: Any, leaves: Sequence[Any], outputs: Sequence[int]) -> _Named | None:
-        """The module; None where one of the outputs is an argument of `main`."""
+        """Read the module; None if one of the outputs is an argument of `main`."""
         program, values = import_values(module)
         static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
         names: dict[int, NamedValue] = {}
@@ -169,7 +169,7 @@ class _Named:
         return cls(chosen, names)
 
     def value_of(self, slots: Sequence[int]) -> NamedValue | None:
-        """The name of the first of these slots that has one."""
+        """Return the name of the first of these slots that has one."""
         return next((self.names[slot] for slot in slots if slot in self.names), None)
 
 

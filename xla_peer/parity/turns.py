@@ -1,4 +1,4 @@
-"""The turns of a loop, run natively one by one, so that a difference can be found inside of it."""
+"""Iterations of a loop, run natively one by one, to find the iteration and the op that differ."""
 
 from __future__ import annotations
 
@@ -15,14 +15,15 @@ from tenferro.types import flatten, unflatten
 __all__ = ["MOST_TURNS", "native_outputs", "turns_of"]
 
 MOST_TURNS = 1000
-"""Turns of one loop that are looked into."""
+"""Maximum number of iterations of one loop that are examined."""
 
 
 def turns_of(
     op: Any, operands: Sequence[Any]
 ) -> Iterator[tuple[str, int, GraphProgram, list[Any]]]:
-    """For each turn its name, the number of the part that runs, its program and its arguments, as a native run has
-    them; for a choice the branch that is taken.
+    """Yield the name, the number of the subprogram, the subprogram and its arguments of each iteration of a native run.
+
+    A conditional yields the branch that is taken.
     """
     if isinstance(op, Alternatives):
         yield "the parallel one of Alternatives", 1, op.parallel.program, list(operands)
@@ -47,10 +48,10 @@ def _turns(
         consts, carry = list(operands[: op.num_consts]), list(operands[op.num_consts :])
         turn = 0
         while True:
-            yield f"the condition before turn {turn} of While", 0, cond, [*consts, *carry]
+            yield f"the condition before iteration {turn} of While", 0, cond, [*consts, *carry]
             if not native_outputs(cond, [*consts, *carry])[0]:
                 return
-            yield f"turn {turn} of While", 1, body, [*consts, *carry]
+            yield f"iteration {turn} of While", 1, body, [*consts, *carry]
             carry = native_outputs(body, [*consts, *carry])
             turn += 1
     (body,) = (part.program for part in op.parts)
@@ -58,11 +59,11 @@ def _turns(
     consts, carry, xs = list(operands[:n]), list(operands[n:first]), operands[first:]
     for turn, t in enumerate(range(op.length)[:: -1 if op.reverse else 1]):
         arguments = [*consts, *carry, *[np.asarray(x[t]) for x in xs]]
-        yield f"turn {turn} of Scan", 0, body, arguments
+        yield f"iteration {turn} of Scan", 0, body, arguments
         carry = native_outputs(body, arguments)[: op.num_carry]
 
 
 def native_outputs(program: GraphProgram, leaves: Sequence[Any]) -> list[Any]:
-    """The leaves of the program's native result, given those of its arguments."""
+    """Compute the leaves of the program's native result, given those of its arguments."""
     results, _ = flatten(program.run(*unflatten(program.in_tree, leaves)))
     return list(map(np.asarray, results))

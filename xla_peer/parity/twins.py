@@ -1,8 +1,8 @@
-"""The structure of a module, and the public reports whose modules have the same or nearly.
+"""The structure of a module, and public reports whose modules have an equal or similar structure.
 
-A form is a set of digests, one for each value: of the name of its op and the digests of its operands, sorted where the
-op commutes. Inputs are alike, and so are constants and what is a broadcast of one; types, attributes and values do not
-count. Two modules with equal forms are twins; the share of digests that two have in common says how near others are.
+A form is a set of digests, one for each value: of its op's name and its operands' digests, sorted if the op commutes.
+All inputs have one digest, and all constants and their broadcasts another; types, attributes and values do not count.
+Modules with equal forms are twins; the share of common digests measures the similarity of others.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Twin:
 
 
 def form_of(program: GraphProgram) -> frozenset[str]:
-    """The form of a program.
+    """Compute the form of a program.
 
     >>> one, other = (tnf.compile(lambda x, n=n: tnf.exp(x) * n, 1.0) for n in (2.0, 3.0))
     >>> form_of(one) == form_of(other)
@@ -105,7 +105,7 @@ def _form(program: GraphProgram, forms: dict[int, frozenset[str]]) -> frozenset[
 
 
 def public_reports() -> tuple[Any, ...]:
-    """The reports of the hall of miscompiles; none where it is not installed."""
+    """Return the reports of the hall of miscompiles; none if it is not installed."""
     for name in HALLS:
         try:
             return tuple(importlib.import_module(name).REPORTS)
@@ -115,7 +115,7 @@ def public_reports() -> tuple[Any, ...]:
 
 
 def twins(program: GraphProgram, reports: Iterable[Any] | None = None) -> tuple[Twin, ...]:
-    """The public reports whose modules are most like a program, the most alike first.
+    """Return the public reports whose modules are most like a program, the most alike first.
 
     Args:
         reports: with `name`, `words`, `function`, which is a function or StableHLO text, and `arrays`; by default those

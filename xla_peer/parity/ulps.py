@@ -13,7 +13,7 @@ __all__ = ["modulus", "spacing", "ulps_apart"]
 
 
 def spacing(x: Any) -> np.ndarray[Any, Any]:
-    """The spacing of floats at each element, in float64; of complex numbers, at the modulus.
+    """Compute the spacing of floats at each element, in float64; for complex numbers, at the modulus.
 
     >>> spacing(np.array([1.0, 3.0])) * 2.0**52
     array([1., 2.])
@@ -44,8 +44,8 @@ def ulps_apart(actual: Any, expected: Any) -> np.ndarray[Any, Any]:
     """|actual - expected| over the spacing of floats at `expected`, element by element.
 
     Complex numbers are measured against the spacing at the modulus. Infinite where one of the two is
-    NaN or infinite and the other is not the same; integers and bools are 0 apart or infinitely far.
-    Zeros of both signs are 0 apart.
+    NaN or infinite and the other is not the same; the distance of integers and bools is 0 or infinite.
+    The distance of zeros of both signs is 0.
 
     >>> ulps_apart(np.array([1.0]), np.array([1.0 + 2.0**-52]))
     array([1.])

@@ -1,8 +1,8 @@
 """Decisions whose other side the arguments never reached, and a search for arguments that reach it.
 
-A check says nothing about a branch that was not taken, a bound of a clip that no element met, or a comparison that came
-out the same everywhere: a fault there is invisible. The program is run once op by op, and each side of each choice is
-noted, in the bodies of loops at every iteration. Choices that no argument can change are left out.
+A check misses faults in branches that were not taken, at bounds of a clip that no element met, and in comparisons
+with the same outcome everywhere. The program is run once op by op, and each side of each decision is
+recorded, in the bodies of loops at every iteration. Decisions that no argument can change are omitted.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Untouched:
     key: tuple[int, ...] = field(default=(), repr=False, compare=False)
 
     def to_dict(self) -> dict[str, str]:
-        """As JSON can hold it."""
+        """Convert to JSON-compatible values."""
         return json_value(
             {
                 "op": self.op,
@@ -87,7 +87,7 @@ class _Site:
 
 
 def untouched(program: GraphProgram, leaves: Sequence[Any]) -> tuple[Untouched, ...]:
-    """The sides of decisions that these arguments do not reach, in the order of the program.
+    """Return the sides of decisions that these arguments do not reach, in the order of the program.
 
     Args:
         program: with numbers for extents.
@@ -133,7 +133,7 @@ def untouched(program: GraphProgram, leaves: Sequence[Any]) -> tuple[Untouched, 
 
 
 def _name(text: Sequence[str], line: str) -> str:
-    """The name of the value that a line of a module's text defines."""
+    """Return the name of the value that a line of a module's text defines."""
     at = LINE.search(line)
     if at is None or not 0 < int(at[1]) <= len(text):
         return ""
@@ -144,7 +144,7 @@ def _name(text: Sequence[str], line: str) -> str:
 def reaching(
     program: GraphProgram, leaves: Sequence[Any], tries: int, seed: int = 0
 ) -> Iterator[tuple[Untouched, list[Any]]]:
-    """Arguments that reach sides of decisions which these do not, each with one of the sides that it reaches first.
+    """Yield arguments that reach new sides of decisions, each with one of the sides that it reaches first.
 
     The arguments at hand are scaled, drawn again, and set to constants of the program and numbers beside these, all of an
     array or one element. The order is always the same for a seed.
@@ -174,7 +174,7 @@ def reaching(
 
 
 def _sites(schedule: ExecProgram, program: GraphProgram) -> Iterator[_Site]:
-    """Every choice that depends on an argument, with those in bodies."""
+    """Yield every decision that depends on an argument, with those in bodies."""
     waiting: list[tuple[ExecProgram, GraphProgram, str]] = [(schedule, program, "")]
     while waiting:
         steps, part, place = waiting.pop(0)
@@ -196,7 +196,7 @@ def _sites(schedule: ExecProgram, program: GraphProgram) -> Iterator[_Site]:
 
 
 def _independent(program: GraphProgram) -> set[int]:
-    """Slots that depend on no input."""
+    """Return slots that depend on no input."""
     independent = set[int]()
     for step in program.instructions:
         if all(slot in independent for slot in step.inputs):
@@ -205,12 +205,12 @@ def _independent(program: GraphProgram) -> set[int]:
 
 
 def _deciding(op: StdTensorOp) -> int | None:
-    """The number of operands that decide; None for all."""
+    """Return the number of operands that decide; None for all."""
     return 1 if isinstance(op, el.Select | Cond) else None
 
 
 def _sides(op: StdTensorOp) -> tuple[str, ...]:
-    """Sides of a choice, as what is said where one is missing."""
+    """Return the sides of a decision, as reported if one is missing."""
     match op:
         case el.Select():
             return ("is never false", "is never true")
@@ -232,7 +232,7 @@ def _sides(op: StdTensorOp) -> tuple[str, ...]:
 
 @np.errstate(all="ignore")
 def _taken(op: StdTensorOp, arrays: Sequence[Any], results: Sequence[Any]) -> set[int]:
-    """Numbers of the sides that a run of the op takes."""
+    """Return the numbers of the sides that a run of the op takes."""
     match op:
         case el.Select():
             return {int(each) for each in np.unique(arrays[0])}
@@ -255,7 +255,7 @@ def _taken(op: StdTensorOp, arrays: Sequence[Any], results: Sequence[Any]) -> se
 
 
 def _constants(program: GraphProgram) -> list[float]:
-    """Finite numbers of the program's constants, those in bodies too, each once."""
+    """Return finite numbers of the program's constants, those in bodies too, each once."""
     numbers: dict[float, None] = {0.0: None, 1.0: None}
     waiting = [program]
     while waiting:
@@ -272,7 +272,7 @@ def _constants(program: GraphProgram) -> list[float]:
 def _mutated(
     arrays: Sequence[Any], constants: Sequence[float], rng: np.random.Generator, number: int
 ) -> list[Any]:
-    """The arrays with one of them, or all, changed."""
+    """Change one of the arrays, or all."""
     chosen = int(rng.integers(len(arrays) + 1)) if arrays else 0
     kind = number % 5
     return [
@@ -283,7 +283,7 @@ def _mutated(
 
 @np.errstate(all="ignore")
 def _changed(x: Any, constants: Sequence[float], rng: np.random.Generator, kind: int) -> Any:
-    """The array scaled, drawn again, or set to a constant or beside it, in all elements or in one."""
+    """Scale the array, draw it again, or set it to a constant or beside it, in all elements or in one."""
     if not x.size:
         return x
     if x.dtype.kind == "b":

@@ -78,8 +78,9 @@ class VerdictCache:
         options: Mapping[str, Any],
         platform: str,
     ) -> str | None:
-        """The digest that names a check; None where it cannot be cached: a program without a text, or options that are
-        no numbers, words or bools.
+        """Return the digest that names a check; None if it cannot be cached.
+
+        A program without a text cannot, nor can options that are no numbers, words or bools.
         """
         if not all(isinstance(x, str | int | float | bool | None) for x in options.values()):
             return None
@@ -100,7 +101,7 @@ class VerdictCache:
         return digest.hexdigest()
 
     def get(self, key: str | None) -> CachedVerdict | None:
-        """The outcome under a key; None where there is none, or its file cannot be read."""
+        """Return the outcome under a key; None if there is none, or its file cannot be read."""
         outcome = None if key is None else self._entries.get(key)
         if outcome is None and key is not None and self.folder is not None:
             outcome = _read(self.folder / f"{key}.json")
@@ -132,7 +133,7 @@ class VerdictCache:
                 path.unlink(missing_ok=True)
 
     def counts(self) -> VerdictCounts:
-        """How often a check was there and was not, and how many entries there are."""
+        """Return the numbers of hits, of misses and of entries."""
         on_disk = 0 if self.folder is None else len(list(self.folder.glob("*.json")))
         return VerdictCounts(self._hits, self._misses, max(len(self._entries), on_disk))
 

@@ -16,7 +16,7 @@ __all__ = ["Bisection", "bisect", "releases_between"]
 
 @dataclass(frozen=True)
 class Bisection:
-    """Where an outcome changes between two releases.
+    """Two releases between which an outcome changes.
 
     Attributes:
         last: the last release with the outcome of the first.
@@ -86,7 +86,7 @@ def _outcome(case: Case, release: str, environments: Environments) -> Entry:
 
 
 def releases_between(versions: Sequence[str], since: str, until: str) -> list[str]:
-    """The final releases from one to another, both included.
+    """Return the final releases from one to another, both included.
 
     Raises:
         InvalidConfigError: a version that is none of these; the second is before the first.

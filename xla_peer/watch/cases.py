@@ -28,14 +28,14 @@ class Case:
 
     Attributes:
         name: of the case, unique in a table.
-        words: what goes wrong, or what it computes.
+        words: the fault, or the computation.
         program: the module as a program.
         text: StableHLO that compilers are given.
         arrays: the arguments of `main`.
         expected: the right results by definition; None where the native run decides, within rounding.
         link: the public report; empty for an ordinary program.
         compiler: the one that the report is about.
-        is_rounding: another right implementation may round to what is reported.
+        is_rounding: whether another right implementation may round to the reported result.
     """
 
     name: str
@@ -54,7 +54,7 @@ class Case:
         return tuple(unflatten(self.program.in_tree, list(self.arrays)))
 
     def is_right(self, outputs: Sequence[Any]) -> bool:
-        """Whether results are the right ones by their definition, or where there is none, the bits of the native run."""
+        """Return whether results are the right ones by their definition, or where there is none, the bits of the native run."""
         if self.expected is None:
             native = native_outputs(self.program, self.arrays)
             return all(
@@ -65,7 +65,7 @@ class Case:
 
 
 def is_close(y: Any, expected: Any) -> bool:
-    """Whether an array has the dtype, the shape and, within rounding, the values of another."""
+    """Return whether an array has the dtype, the shape and, within rounding, the values of another."""
     y = np.asarray(y)
     if y.dtype != expected.dtype or y.shape != expected.shape:
         return False
@@ -114,7 +114,7 @@ def _case_of_report(report: Report, name: str) -> Case:
 
 
 def module_case(path: Path, arrays: Sequence[Any]) -> Case:
-    """A StableHLO file on these arguments; its native run decides."""
+    """Read a StableHLO file on these arguments; its native run decides."""
     program = import_stablehlo(path)
     origin = program.origin
     assert origin is not None  # because it was imported

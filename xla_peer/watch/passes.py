@@ -1,9 +1,9 @@
 """The pass of XLA's that is at fault for a wrong result, a crash or a hang.
 
-Two ways name it. The modules that XLA dumps between its passes are read back as StableHLO and run natively: the first
-one with another meaning was written by the pass at fault. And passes are disabled, one at a time: the result is right
-without the one at fault. Where all modules mean the same, and no pass makes the result right, code generation is at
-fault, and its options are tried likewise.
+It is found in two ways. The modules that XLA dumps between its passes are read back as StableHLO and run natively: the
+pass at fault wrote the first one with another meaning. And passes are disabled, one at a time: without the one at fault
+the result is right. If all modules mean the same, and disabling no pass makes the result right, code generation is at
+fault, and its options are tried in the same way.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def fault_of(case: Case, executor: AdapterExecutor, likely: Sequence[str] = ()) 
 
 
 def _dumps(case: Case, executor: AdapterExecutor) -> list[_Dump]:
-    """The modules that XLA writes between its passes, in order; also where it ends."""
+    """Dump the modules that XLA writes between its passes, in order; also if it ends the process."""
     with tempfile.TemporaryDirectory(prefix="tenferro-dump-") as folder:
         options: Options = {
             "xla_dump_to": folder,
@@ -127,7 +127,7 @@ def _dumps(case: Case, executor: AdapterExecutor) -> list[_Dump]:
 
 
 def _by_meaning(case: Case, executor: AdapterExecutor, dumps: Sequence[_Dump]) -> str:
-    """The pass after which a module first gives other results natively; empty where none does, or none is readable.
+    """Find the pass after which a module first gives other results natively; empty if none does, or none is readable.
 
     Modules before and after several passes have the same meaning, unless one of them is at fault; so the first is
     found by bisection.
@@ -160,7 +160,7 @@ def _by_meaning(case: Case, executor: AdapterExecutor, dumps: Sequence[_Dump]) -
 
 
 def _means_right(case: Case, executor: AdapterExecutor, text: str) -> bool | None:
-    """Whether a dumped module gives the right results natively; None where it cannot be read or run."""
+    """Return whether a dumped module gives the right results natively; None where it cannot be read or run."""
     try:
         module = executor.text("stablehlo_of", text)
         program = import_stablehlo(module)
@@ -172,14 +172,14 @@ def _means_right(case: Case, executor: AdapterExecutor, text: str) -> bool | Non
 
 
 def _candidates(dumps: Sequence[_Dump]) -> list[str]:
-    """Names of passes that changed the module, and of those that ran next."""
+    """Return the names of passes that changed the module, and of those that ran next."""
     names = [dump.written_by for dump in dumps if dump.written_by not in MARKS]
     names += [dump.read_by for dump in dumps if dump.read_by and dump.read_by not in MARKS]
     return list(dict.fromkeys(names))
 
 
 def _first_alone(case: Case, executor: AdapterExecutor, candidates: Sequence[str]) -> str:
-    """The first pass without which the result is right; empty where there is none."""
+    """Find the first pass without which the result is right; empty if there is none."""
     return next(
         (
             name
@@ -191,7 +191,7 @@ def _first_alone(case: Case, executor: AdapterExecutor, candidates: Sequence[str
 
 
 def _smallest(case: Case, executor: AdapterExecutor, candidates: Sequence[str]) -> list[str]:
-    """Passes without which the result is right, none of which can be left out; empty where there are none."""
+    """Find passes without which the result is right, none of which can be left out; empty if there are none."""
 
     def is_right(names: Sequence[str]) -> bool:
         return _is_right_with(case, executor, {"xla_disable_hlo_passes": ",".join(names)})
@@ -207,7 +207,7 @@ def _smallest(case: Case, executor: AdapterExecutor, candidates: Sequence[str]) 
 
 
 def _is_right_with(case: Case, executor: AdapterExecutor, options: Options) -> bool:
-    """Whether the result is right with these debug options; False where XLA refuses them."""
+    """Return whether the result is right with these debug options; False where XLA refuses them."""
     try:
         outputs = executor.outputs(case.text, case.arrays, options)
     except (PeerEndedError, BackendFailureError):

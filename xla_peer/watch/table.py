@@ -1,4 +1,4 @@
-"""The table of a watch: cases by compilers, as Markdown and as JSON, and what is worse than in the last one."""
+"""The table of a watch: cases by compilers, as Markdown and JSON, and cases that are worse than in the last table."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Table:
         ]
 
     def worse_than(self, before: Table) -> list[tuple[str, str]]:
-        """Case and compiler of what is red here and right in the table before.
+        """Return case and compiler of each entry that is red here and right in the table before.
 
         A compiler is looked up by its name and version, or where that is new, by the last column with its name.
         """
@@ -111,11 +111,11 @@ class Table:
         return worse
 
     def to_json(self) -> str:
-        """The table as JSON."""
+        """Write the table as JSON."""
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False) + "\n"
 
     def to_dict(self) -> dict[str, Any]:
-        """The table as JSON can hold it."""
+        """Convert the table to JSON-compatible values."""
         return {
             "compilers": list(self.compilers),
             "cases": [
@@ -132,7 +132,7 @@ class Table:
 
     @classmethod
     def from_dict(cls, document: Any) -> Table:
-        """The table that `to_dict` wrote.
+        """Read the table that `to_dict` wrote.
 
         Raises:
             InvalidConfigError: another document.
@@ -156,7 +156,7 @@ class Table:
 
     @classmethod
     def from_json(cls, text: str) -> Table:
-        """The table that `to_json` wrote.
+        """Read the table that `to_json` wrote.
 
         Raises:
             InvalidConfigError: another text.
@@ -168,7 +168,7 @@ class Table:
         return cls.from_dict(document)
 
     def counts(self) -> list[tuple[str, dict[str, int]]]:
-        """For each compiler, the number of entries in each state."""
+        """Count the entries in each state, for each compiler."""
         return [
             (
                 compiler,
@@ -182,7 +182,7 @@ class Table:
         return sum([entry is not None and entry.state == state for entry in entries])
 
     def to_markdown(self, sections: Mapping[str, str] | None = None) -> str:
-        """Tables in Markdown: counts, then one table per compiler that the reports are about.
+        """Write tables in Markdown: counts, then one table per compiler that the reports are about.
 
         Args:
             sections: titles of these tables, by the compiler of a case.

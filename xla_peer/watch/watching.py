@@ -1,4 +1,4 @@
-"""Runs cases by compilers, and judges what they return."""
+"""Runs of cases by compilers, and verdicts on their results."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def watch(
 
 
 def _column(executor: AdapterExecutor) -> str:
-    """The name of a compiler with its version."""
+    """Return the name of a compiler with its version."""
     name, version = executor.adapter.name, executor.version
     return name if not version or name.endswith(f" {version}") else f"{name} {version}"
 
@@ -104,7 +104,7 @@ def judged(
 
 
 def _is_rounding(case: Case, outputs: Sequence[Any]) -> bool:
-    """Whether the results are the native ones within what rounding explains."""
+    """Return whether the results are the native ones within what rounding explains."""
     native = native_outputs(case.program, case.arrays)
     if [(y.dtype, y.shape) for y in outputs] != [(y.dtype, y.shape) for y in native]:
         return False
@@ -113,7 +113,7 @@ def _is_rounding(case: Case, outputs: Sequence[Any]) -> bool:
 
 
 def _located(case: Case, executor: AdapterExecutor) -> Entry:
-    """The entry for results that are wrong, with the verdict and the op of the parity check."""
+    """Create the entry for wrong results, with the verdict and the op of the parity check."""
     try:
         with silenced(True):
             report = check_parity(
@@ -127,7 +127,7 @@ def _located(case: Case, executor: AdapterExecutor) -> Entry:
 
 
 def _fault(case: Case, executor: AdapterExecutor, likely: Sequence[str]) -> str:
-    """The pass at fault, in words; empty where the adapter has none, or no pass alone is at fault."""
+    """Name the pass at fault; empty if the adapter has none, or no pass alone is at fault."""
     if not executor.adapter.has_passes:
         return ""
     fault = fault_of(case, executor, likely)
@@ -135,6 +135,6 @@ def _fault(case: Case, executor: AdapterExecutor, likely: Sequence[str]) -> str:
 
 
 def _shortened(words: str) -> str:
-    """The first line that says something."""
+    """Return the first line that says something."""
     line = next((x.strip() for x in words.splitlines() if x.strip()), "")
     return line if len(line) <= LONGEST_WORDS else line[: LONGEST_WORDS - 3] + "..."

@@ -42,4 +42,4 @@ TORCH = Backend(
     allocate,
     refusal,
 )
-"""Kernels on PyTorch's CPU tensors; what has none, and dtypes that PyTorch lacks, are refused by name."""
+"""Kernels on PyTorch's CPU tensors; ops without one, and dtypes that PyTorch lacks, are refused by name."""

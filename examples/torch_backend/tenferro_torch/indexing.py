@@ -61,7 +61,7 @@ def index_vectors(indices: Tensor, vector_axis: int) -> tuple[Tensor, tuple[int,
 
 
 def along(values: Tensor, axes: Sequence[int], rank: int) -> Tensor:
-    """Return a tensor laid along those axes of a space of `rank` axes."""
+    """Reshape a tensor to run along those axes of a space of `rank` axes."""
     shape = [1] * rank
     for axis, extent in zip(axes, values.shape, strict=True):
         shape[axis] = extent

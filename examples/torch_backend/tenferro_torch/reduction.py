@@ -114,7 +114,7 @@ def sort(op: Sort, *operands: Tensor) -> Any:
 
 
 def top_k(op: TopK, x: Tensor) -> tuple[Tensor, Tensor]:
-    """A stable sort downwards keeps equal elements in order of their indices."""
+    """Sort downwards, stably, which keeps equal elements in order of their indices."""
     order = torch.sort(comparable(x), dim=-1, descending=True, stable=True).indices[..., : op.k]
     return torch.take_along_dim(x, order, -1), order
 

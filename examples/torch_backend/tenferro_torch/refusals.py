@@ -1,4 +1,4 @@
-"""What PyTorch's CPU kernels do not compute, and why."""
+"""Ops that PyTorch's CPU kernels do not compute, with reasons."""
 
 from __future__ import annotations
 

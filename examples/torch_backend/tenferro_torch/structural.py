@@ -27,7 +27,7 @@ Tensor = torch.Tensor
 
 
 def reversed_axes(x: Tensor) -> Tensor:
-    """Return the transpose that turns column-major order into row-major."""
+    """Return the transpose from column-major to row-major order."""
     return x.permute(tuple(range(x.ndim - 1, -1, -1)))
 
 
@@ -54,7 +54,7 @@ def slice_(op: Slice, x: Tensor) -> Tensor:
 
 
 def pad(op: Pad, x: Tensor, value: Tensor) -> Tensor:
-    """Lay x into a tensor of the padding value that has room for all of it, then cut negative edges."""
+    """Write x into a larger tensor of the padding value, then cut negative edges."""
     low, high = op.resolved("low", (x.shape,)), op.resolved("high", (x.shape,))
     spread = [n + max(n - 1, 0) * gap for n, gap in zip(x.shape, op.interior, strict=True)]
     room = [max(a, 0) + n + max(b, 0) for a, n, b in zip(low, spread, high, strict=True)]

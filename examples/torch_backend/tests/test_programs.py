@@ -40,7 +40,7 @@ def no_numpy_kernel() -> Iterator[None]:
 
 
 def run(program: Any, *arguments: Any) -> Any:
-    """Return the results by PyTorch alone; on tracing, constants may be computed by anybody."""
+    """Return the results by PyTorch alone; on tracing, constants may be computed by any backend."""
     with no_numpy_kernel():
         return tnf.GraphExecutor("K", backend=TORCH).run(program, *arguments)
 

@@ -1,4 +1,4 @@
-"""What plus and times are."""
+"""Definitions of plus and times."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ __all__ = ["register"]
 
 
 def distinct(op: Any, w: Writer, values: Value) -> Any:
-    """An error that depends on data cannot be raised from a device."""
+    """Raise an error: an error that depends on data cannot be raised from a device."""
     raise UnsupportedError(
         f'Distinct: {values.spec}: degenerate="raise" runs natively only; use "zero", or "nan" and look '
         "at the result"

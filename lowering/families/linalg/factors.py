@@ -23,7 +23,7 @@ def lu_solve(op: Any, w: Writer, a: Value, packed: Value, perm: Value, b: Value)
 
 
 def inverse(w: Writer, perm: Value) -> Value:
-    """The inverse of a permutation: the position of each number in it."""
+    """Invert a permutation: find the position of each number in it."""
     (value,) = values_of(w, perm)
     _, positions = apply(
         Sort(value.rank - 1, True, 2), value, iota_along(value, value.shape, value.rank - 1)

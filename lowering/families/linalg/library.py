@@ -84,7 +84,7 @@ GPU_FLAGS: dict[str, dict[str, Any]] = {
 
 
 def layout(kind: str, rank: int) -> Dense:
-    """Minor to major: matrices ("m") column-major behind their batch, all else ("v") row-major."""
+    """Return the layout, minor to major: matrices ("m") column-major behind their batch, all else ("v") row-major."""
     order = list(range(rank - 1, -1, -1))
     if kind == "m":
         order = [rank - 2, rank - 1, *range(rank - 3, -1, -1)]
@@ -92,7 +92,7 @@ def layout(kind: str, rank: int) -> Dense:
 
 
 def target(w: Writer, routine: str, dtype: DType) -> tuple[str, dict[str, Any]]:
-    """The handler's name on this platform, and its flags; a suffix of `routine` chooses these."""
+    """Return the handler's name on this platform, and its flags; a suffix of `routine` selects these."""
     name = routine.partition("_")[0]
     if w.platform in VENDOR:
         vendor = VENDOR[w.platform]
@@ -117,7 +117,7 @@ def call(
     in_place: bool = True,
     flags: Mapping[str, Any] | None = None,
 ) -> tuple[Value, ...]:
-    """One custom call; with `in_place` the first result overwrites the first operand."""
+    """Emit one custom call; with `in_place` the first result overwrites the first operand."""
     name, default_flags = target(w, routine, operands[0].dtype)
     return custom_call(
         w, name, flags or default_flags, operands, operand_kinds, results, result_kinds, in_place
@@ -133,8 +133,9 @@ def call_of_finite(
     result_kinds: str,
     in_place: bool = True,
 ) -> tuple[Value, ...]:
-    """One custom call, with zeros for each matrix that is not finite, on which iterations may never end; its
-    `info`, the last result, is 1.
+    """Emit one custom call, with zeros for each matrix that is not finite; `info`, the last result, is 1 there.
+
+    Iterations may never end on such matrices.
     """
     batch, _, _ = parts(a)
     finite = is_finite(w, a)
@@ -154,7 +155,7 @@ def custom_call(
     result_kinds: str,
     in_place: bool,
 ) -> tuple[Value, ...]:
-    """The operation.
+    """Emit the custom call.
 
     Raises:
         NonStaticShapeError: operands or results with symbolic extents.
@@ -215,7 +216,7 @@ LARGEST_OF_A_BATCH = 32
 
 
 def svd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Gesdd by LAPACK; on a GPU gesvdj or gesvd, which factorises the transpose of a wide matrix."""
+    """Call gesdd of LAPACK; on a GPU gesvdj or gesvd, which factorises the transpose of a wide matrix."""
     batch, m, n = parts(a)
     if w.platform == "cuda" and max(m, n) <= MOST_BY_JACOBI:
         return jacobi(op, w, a)
@@ -240,7 +241,7 @@ def svd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def jacobi(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Gesvdj, which gives v in the place of v^H."""
+    """Call gesvdj, which returns v in place of v^H."""
     batch, m, n = parts(a)
     k = min(m, n)
     cuts = not (op.full and op.vectors)
@@ -258,7 +259,7 @@ def jacobi(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Syevd or heevd."""
+    """Call syevd or heevd."""
     batch, n, _ = parts(a)
     a = hermitian(w, a)
     results = (a.spec, spec(REAL.get(a.dtype, a.dtype), *batch, n), spec(INFO, *batch))
@@ -305,7 +306,7 @@ def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
 
 
 def triangular_solve(op: Any, w: Writer, a: Value, b: Value) -> Value:
-    """One operation, on every platform."""
+    """Emit one operation, on every platform."""
     return triangular(w, a, b, op.lower, op.unit_diagonal, op.transpose)
 
 

@@ -37,7 +37,7 @@ COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 
 
 def spec(dtype: DType, *shape: int) -> TensorSpec:
-    """A type."""
+    """Return a type."""
     return TensorSpec.of(tuple(shape), dtype)
 
 
@@ -47,7 +47,7 @@ def parts(a: Value) -> tuple[tuple[int, ...], int, int]:
 
 
 def cut(w: Writer, x: Value, rows: int, columns: int) -> Value:
-    """The upper left corner of each matrix."""
+    """Slice the upper left corner of each matrix."""
     batch, m, n = parts(x)
     if (m, n) == (rows, columns):
         return x
@@ -56,7 +56,7 @@ def cut(w: Writer, x: Value, rows: int, columns: int) -> Value:
 
 
 def triangle(w: Writer, x: Value, lower: bool) -> Value:
-    """One triangle with the diagonal, zeros on the other side."""
+    """Keep one triangle with the diagonal, and set the other to zeros."""
     rank = x.rank
     rows, columns = w.iota(x.shape, rank - 2), w.iota(x.shape, rank - 1)
     keep = w.compare("GE" if lower else "LE", rows, columns)
@@ -64,14 +64,14 @@ def triangle(w: Writer, x: Value, lower: bool) -> Value:
 
 
 def or_nan(w: Writer, info: Value, x: Value) -> Value:
-    """x where the routine succeeded, NaN for a matrix where it did not."""
+    """Select x where the routine succeeded, NaN for a matrix where it did not."""
     fine = w.compare("EQ", info, w.full(0, info.spec))
     fine = w.broadcast(fine, x.shape, tuple(range(info.rank)))
     return w.select(fine, x, w.full(np.nan, x.spec))
 
 
 def is_finite(w: Writer, a: Value) -> Value:
-    """Whether all elements of each matrix are finite."""
+    """Return whether all elements of each matrix are finite."""
     components = [w.op(name, a) for name in ("real", "imag")] if a.dtype.is_complex else [a]
     answers = [w.op("is_finite", x) for x in components]
     finite = w.op("and", *answers) if a.dtype.is_complex else answers[0]
@@ -107,7 +107,7 @@ def widened(w: Writer, x: Value, columns: int) -> Value:
 
 
 def conjugate(w: Writer, x: Value) -> Value:
-    """The complex conjugate."""
+    """Emit the complex conjugate."""
     re, im = w.op("real", x), w.op("imag", x)
     return w.op("complex", re, w.op("negate", im))
 
@@ -116,7 +116,7 @@ BATCHING = ("operand_batching_dims", "start_indices_batching_dims")
 
 
 def permuted(w: Writer, perm: Value, b: Value) -> Value:
-    """The rows of each matrix in the order of `perm`: a gather."""
+    """Gather the rows of each matrix in the order of `perm`."""
     *batch, _, columns = b.shape
     rank = len(batch)
     numbers = {
@@ -195,7 +195,7 @@ def solved(w: Writer, packed: Value, perm: Value, b: Value) -> Value:
 
 
 def without_complex128_on_tpu(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule, refusing complex128 on TPU, where the compiler ends the process on it."""
+    """Wrap a rule to refuse complex128 on TPU, where it ends the compiler's process."""
 
     def checked(op: Any, w: Writer, a: Value, *more: Value) -> Any:
         if w.platform == "tpu" and a.dtype is DType.C64:

@@ -33,19 +33,19 @@ SINGLE = (DType.F32, DType.C32)
 def call(
     w: Writer, name: str, operands: Sequence[Value], results: Sequence[TensorSpec], config: str = ""
 ) -> tuple[Value, ...]:
-    """One of the compiler's own calls."""
+    """Emit one of the compiler's own calls."""
     version = {"api_version": Integer(2, "i32")} if name == "LuDecomposition" else {}
     attributes = {"call_target_name": name, **version, "backend_config": config}
     return w.operation("stablehlo.custom_call", operands, results, attributes)
 
 
 def reflectors(w: Writer, a: Value, tau: TensorSpec) -> tuple[Value, ...]:
-    """The packed reflectors, as geqrf returns them."""
+    """Call for the packed reflectors, as geqrf returns them."""
     return call(w, "Qr", (a,), (a.spec, tau))
 
 
 def product(w: Writer, packed: Value, tau: Value) -> Value:
-    """The product of reflectors, as orgqr computes it."""
+    """Multiply reflectors, as orgqr does."""
     name = "ProductOfElementaryHouseholderReflectors"
     (q,) = call(w, name, (packed, tau), (packed.spec,))
     return q
@@ -72,7 +72,7 @@ def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
 
 
 def eig(op: Any, w: Writer, a: Value) -> Any:
-    """No platform but the CPU and GPUs has one."""
+    """Raise an error: only the CPU and GPUs have a routine."""
     raise UnsupportedError(
         f"Eig: {a.spec} on tpu: no routine for general matrices there; use eigh for a Hermitian one, or "
         "run it on cpu or cuda"

@@ -90,7 +90,7 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
     saved = residuals(graph, both.inputs[n:], _present(both.dots), results)
     at_hand = {*both.inputs[:n], *both.inputs[first:], *both.outputs[m:]}
     saved = cheapest_residuals(graph, saved, both.inputs[n:], at_hand)
-    # What of it the loop is given or gives already is not stacked again.
+    # Residuals that the loop already takes or returns are not stacked again.
     slices = [v for v in saved if v in both.inputs[first:]]
     stacked_already = [v for v in saved if v in both.outputs[m:] and v not in slices]
     extra = [v for v in saved if v not in slices and v not in stacked_already]
@@ -129,7 +129,7 @@ def scan_transpose(
 ) -> Tangents:
     """Return a scan in the other direction: cotangents of the carry go backward, those of the constants are summed.
 
-    Carries whose cotangents are zero in every iteration are left out. Carries that depend on nothing linear, such as a
+    Carries whose cotangents are zero in every iteration are omitted. Carries that depend on nothing linear, such as a
     counter, are scanned first, and their values stacked.
     """
     emitter: GraphEmitter = inputs[0].emitter
@@ -248,7 +248,7 @@ def _swapped(x: Value) -> Value:
 def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
     """Return a conditional that saves the residuals of its branch, and one between linear branches.
 
-    Branches share places for what they save; those that another branch uses hold zeros.
+    Branches share slots for saved values; slots that only another branch uses hold zeros.
     """
     emitter: GraphEmitter = inputs[0].emitter
     index, *operands = inputs
@@ -368,8 +368,8 @@ def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) ->
 class Chosen(Mark):
     """The operands of a conditional, then its results, which the mark gives: their derivative is the conditional's.
 
-    Differentiated op by op, a batch of all branches would send a cotangent of zero through the branches
-    that a slice does not take, where it meets slopes that are infinite or NaN.
+    Differentiated op by op, a batch of all branches would send a cotangent of zero through branches that a slice
+    does not take. There it may meet infinite slopes, and give NaN.
     """
 
     __slots__ = ("conditional",)
@@ -410,8 +410,9 @@ class Chosen(Mark):
 def alternatives_jvp(
     op: Alternatives, inputs: Values, outputs: Values, tangents: Tangents
 ) -> Tangents:
-    """Return the alternatives of the tangent, each from the operands alone: no residual of one is a
-    residual of the other, and where the executor takes the same one again, equal instructions are one.
+    """Return the alternatives of the tangent, each computed from the operands alone.
+
+    The alternatives share no residuals. If the executor takes the same alternative again, equal instructions are merged.
     """
     active = [dot is not None for dot in tangents]
     linear, moving = _tangents_of(op.parts, active, inputs[0].emitter)
@@ -521,7 +522,7 @@ def _until_all_stop(
 ) -> While:
     """Return the loop over a batch with one bool per slice as its condition.
 
-    An iteration of one slice is a conditional between its carry as it is and the body.
+    An iteration of one slice is a conditional between its unchanged carry and the body.
     """
     n = op.num_consts
     graph = Graph()

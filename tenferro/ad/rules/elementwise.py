@@ -182,7 +182,7 @@ def abs_jvp(op: ops.Abs, inputs: Values, outputs: Values, tangents: Tangents) ->
 
 
 def sign_jvp(op: ops.Sign, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """0 for real x. For complex x only the phase turns: y_dot = i y Im(conj(y) x_dot) / |x|."""
+    """0 for real x. For complex x only the phase changes: y_dot = i y Im(conj(y) x_dot) / |x|."""
     (x,), (y,), (x_dot,) = inputs, outputs, tangents
     assert x_dot is not None
     if not x.dtype.is_complex:

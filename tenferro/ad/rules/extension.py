@@ -68,7 +68,7 @@ def called(
     """Return the result of a rule for these arguments.
 
     Raises:
-        InvalidConfigError: the rule raised what is no error of ours; ours are raised as they are, and name
+        InvalidConfigError: the rule raised another kind of error; ours pass unchanged, and name
             the family too.
     """
     where = f"extension: family_id={op.family_id}: {kind} of {op.op}"
@@ -93,7 +93,7 @@ def checked(
         types: None where the value is not used.
 
     Raises:
-        InvalidConfigError: another number of values, or what is no Value of this graph.
+        InvalidConfigError: another number of values, or a result that is no Value of this graph.
         DTypeError, ShapeError: a value of another type.
     """
     where = f"extension: family_id={op.family_id}: {kind} of {op.op}"

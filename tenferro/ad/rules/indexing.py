@@ -98,7 +98,7 @@ def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     )
     if not batched[0]:
         sizes = op.resolved("slice_sizes", (x.shape, indices.shape[1:]))
-        # Those of all slices together are in no order.
+        # The indices of all slices together are in no order.
         moved = replace(moved, slice_sizes=sizes, indices_are_sorted=False)
         return apply(moved, x, indices)
     sizes = op.resolved("slice_sizes", (x.shape[1:], indices.shape[1:]))

@@ -50,7 +50,7 @@ def reduce_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
 
 
 def scan_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Return the op along the same axis, behind the leading one, which all operands have."""
+    """Return the op along the same axis of batched operands, which all have the leading axis."""
     return apply(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
 
 
@@ -147,7 +147,7 @@ def scanned(jvp: Callable[[Value, int, Value], Value]) -> Any:
 def cumprod_jvp(x: Value, axis: int, x_dot: Value) -> Value:
     """Scan the product rule of prefix products by doubling: exact for zeros at every order.
 
-    For a symbolic extent, the product of the others is a running product with one factor left out.
+    For a symbolic extent, the product of the others is a running product with one factor omitted.
     """
     count = x.shape[axis]
     if not isinstance(count, int):

@@ -51,7 +51,7 @@ class EagerNamespace(ModuleType):
             setattr(self.fft, name, _created(getattr(tenferro.fft, name), runtime))
 
     def __getattr__(self, name: str) -> Any:
-        """An attribute of the package."""
+        """Return an attribute of the package."""
         return getattr(tenferro, name)
 
     def __dir__(self) -> list[str]:
@@ -59,7 +59,7 @@ class EagerNamespace(ModuleType):
 
 
 def _created(function: Callable[..., Any], runtime: Any) -> Any:
-    """A creation function with results in the runtime."""
+    """Wrap a creation function, with results in the runtime."""
 
     @functools.wraps(function)
     def of_runtime(*args: Any, **options: Unpack[UfuncOptions]) -> Any:

@@ -59,7 +59,7 @@ class Plan:
         self.is_foreign = any([isinstance(i.op, Extension | ControlOp) for i in part.instructions])
 
     def outputs(self, arrays: Sequence[Any]) -> tuple[Any, ...]:
-        """The results for some arrays.
+        """Compute the results for some arrays.
 
         Raises:
             BackendFailureError: a kernel failed.
@@ -79,7 +79,7 @@ class Plan:
         return (np.asarray(result),) if len(self.types) == 1 else tuple(map(np.asarray, result))
 
     def write(self, graph: Graph, inputs: Sequence[int], source: SourceLine | None) -> list[int]:
-        """The results in a graph; `source` is the line of instructions without one."""
+        """Write the plan into a graph and return its results; `source` is the line of instructions without one."""
         return self.part.emit(graph, inputs, source)
 
 
@@ -94,7 +94,7 @@ def _key_of(part: Subprogram) -> Any:
 
 
 def _runner(program: GraphProgram, binder: Binder) -> Callable[..., Any]:
-    """The schedule's interpreter, or the kernel itself for a single instruction."""
+    """Return the schedule's interpreter, or the kernel itself for a single instruction."""
     schedule = binder.bind(program)
     if len(schedule.instructions) == 1:
         (only,) = schedule.instructions

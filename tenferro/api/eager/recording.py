@@ -19,7 +19,7 @@ is_recording = _IS_RECORDING.get
 
 @contextmanager
 def no_grad() -> Generator[None]:
-    """While the body runs, operations on eager tensors are not recorded, and variables may change.
+    """Stop recording operations on eager tensors while the body runs, and allow variables to change.
 
     A context manager and a decorator.
 

@@ -97,7 +97,7 @@ class EagerRuntime:
         self._find_caller = CallerFinder()
 
     def __reduce__(self) -> Any:
-        """A new runtime, with the extensions of the package.
+        """Pickle as a new runtime, with the extensions of the package.
 
         Raises:
             InvalidConfigError: its own AdContext, executor or extension runtimes, which are not
@@ -118,7 +118,7 @@ class EagerRuntime:
 
     @public
     def variable(self, array: ArrayLike) -> EagerTensor:
-        """A copy of an array as a variable, to be differentiated with respect to.
+        """Copy an array to a variable, to be differentiated with respect to.
 
         Raises:
             DTypeError: an integer or bool array, which has no derivatives.
@@ -132,13 +132,13 @@ class EagerRuntime:
 
     @public
     def constant(self, array: ArrayLike) -> EagerTensor:
-        """A copy of an array as a constant."""
+        """Copy an array to a constant."""
         return EagerTensor(self, self._copied(array))
 
     lift = constant
 
     def adopt(self, array: Any) -> EagerTensor:
-        """An array as a constant, without a copy: it changes with the array."""
+        """Wrap an array as a constant, without a copy: it changes with the array."""
         return EagerTensor(self, array)
 
     @cached_property
@@ -158,7 +158,7 @@ class EagerRuntime:
     # ---- running -----------------------------------------------------------------------------
 
     def apply(self, op: StdTensorOp, operands: tuple[Any, ...]) -> tuple[EagerTensor, ...]:
-        """The outputs of an op, run now, and recorded if an operand is tracked.
+        """Run an op now, and record it if an operand is tracked.
 
         Raises:
             ArityError, ShapeError, DTypeError: operands refused by the op's card.
@@ -188,7 +188,7 @@ class EagerRuntime:
     def call(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """The result of a planned surface function, as one operation."""
+        """Run a planned surface function as one operation."""
         operands: list[EagerTensor] = []
         key: list[Any] = [function]
         is_tracked = False
@@ -225,7 +225,7 @@ class EagerRuntime:
         return EagerTensor(self, outputs[0], plan.results[0].spec)
 
     def noted(self, part: Subprogram, operands: Sequence[Any]) -> tuple[EagerTensor, ...]:
-        """The results of a part of a graph on operands, recorded with its marks as one operation.
+        """Run a part of a graph on operands, and record it with its marks as one operation.
 
         Raises:
             InvalidConfigError: a tensor of another runtime.
@@ -239,7 +239,7 @@ class EagerRuntime:
     def _noted(
         self, plan: Plan, operands: Sequence[Any], arrays: list[Any], outputs: tuple[Any, ...]
     ) -> tuple[EagerTensor, ...]:
-        """The results, with the record of their operation; without a record under `no_grad`."""
+        """Wrap the results, with the record of their operation; without a record under `no_grad`."""
         if not is_recording():
             return tuple([
                 EagerTensor(self, array, spec)
@@ -268,7 +268,7 @@ class EagerRuntime:
     def _plan_of_call(
         self, function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Plan:
-        """The graph of a function; OP_BY_OP if it writes nothing or is refused."""
+        """Trace the graph of a function; OP_BY_OP if it writes nothing or is refused."""
         builder = GraphBuilder()
         builder.source = NOWHERE
         builder.caches = self.executor.extensions.caches
@@ -289,7 +289,7 @@ class EagerRuntime:
         )
 
     def number(self, value: ArrayLike, spec: TensorSpec) -> EagerTensor:
-        """A constant with every element equal to a Python number, cached by number and type.
+        """Return a constant with every element equal to a Python number, cached by number and type.
 
         Raises:
             DTypeError: an integer outside the range of the dtype.
@@ -363,11 +363,11 @@ class EagerRuntime:
         leaf.grad = EagerTensor(self, bar if accumulated is None else accumulated.array + bar)
 
     def cache_stats(self) -> CacheStats:
-        """Counts of hits, misses and entries of the cache of backward programs."""
+        """Count hits, misses and entries of the cache of backward programs."""
         return self.ad.cache_stats()
 
     def plan_stats(self) -> CacheStats:
-        """Counts of hits, misses and entries of the cache of plans by operation and types."""
+        """Count hits, misses and entries of the cache of plans by operation and types."""
         return self._plans.stats()
 
     def cache_clear(self) -> None:
@@ -379,5 +379,5 @@ class EagerRuntime:
 
 
 def _without_lines(part: Subprogram) -> Subprogram:
-    """The part without source lines, for calls from any line."""
+    """Remove source lines from the part, for calls from any line."""
     return replace(part, instructions=tuple([i._replace(source=None) for i in part.instructions]))

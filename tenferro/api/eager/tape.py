@@ -116,7 +116,7 @@ class Tape:
         return (self.lines, tuple(self.specs), tuple(self.variables), self.result)
 
     def derivative(self, context: AdContext) -> _Derivative:
-        """The program of the variables' cotangents, by the context's rules."""
+        """Write the program of the variables' cotangents, by the context's rules."""
         graph = Graph()
         graph_values: list[int] = [-1] * len(self.values)
         computed = {i for *_, first, count in self.lines for i in range(first, first + count)}
@@ -146,7 +146,7 @@ class Tape:
 def _without_unread(
     graph: Graph, outputs: Sequence[int], y_bar: int, graph_values: Sequence[int]
 ) -> _Derivative:
-    """The program on those values of the tape that it reads, and on the cotangent."""
+    """Restrict the program to the values of the tape that it reads, and to the cotangent."""
     tape_indices: dict[int, int] = {}
     for index, value in enumerate(graph_values):
         tape_indices.setdefault(value, index)
@@ -159,7 +159,7 @@ def _without_unread(
 
 
 def _records(result: EagerTensor) -> list[Record]:
-    """All records that led to a tensor, oldest first."""
+    """Return all records that led to a tensor, oldest first."""
     by_number: dict[int, Record] = {}
     waiting = [result.record]
     while waiting:

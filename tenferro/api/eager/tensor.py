@@ -98,13 +98,13 @@ class EagerTensor(Operators):
     def __tenferro_call__(
         function: Callable[..., Any], arguments: tuple[Any, ...], options: dict[str, Any]
     ) -> Any:
-        """The result of a planned surface function; the first of its arguments is a tensor."""
+        """Run a planned surface function; the first of its arguments is a tensor."""
         return arguments[0].runtime.call(function, arguments, options)
 
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
         """Assign the value of `self.at[index].set(value)` to this tensor.
 
-        Tensors computed from it before, slices too, stay as they are, and so do their derivatives.
+        Tensors computed from it before, slices too, do not change, and neither do their derivatives.
 
         Raises:
             InvalidConfigError: a variable, outside `no_grad`.
@@ -163,7 +163,7 @@ class EagerTensor(Operators):
         self.array = array
 
     def _changed(self, operation: Callable[[Any, Any], Any], rhs: ArrayLike) -> Any:
-        """A variable, changed in place; another tensor is replaced by the result, as in Python."""
+        """Change a variable in place; another tensor is replaced by the result, as in Python."""
         if not self.is_variable:
             return NotImplemented
         self._check_may_change("x = x + y makes a new tensor")
@@ -195,11 +195,11 @@ class EagerTensor(Operators):
         return self._changed(operator.matmul, rhs)
 
     def __tenferro_stop__(self) -> EagerTensor:
-        """This tensor as a constant to differentiation."""
+        """Return this tensor as a constant to differentiation."""
         return self.detach()
 
     def __tenferro_constant__(self) -> Any:
-        """The elements as a constant of a trace.
+        """Return the elements as a constant of a trace.
 
         Raises:
             InvalidConfigError: the tensor is tracked, and its gradient would be lost.
@@ -212,11 +212,11 @@ class EagerTensor(Operators):
         return self.array
 
     def __tenferro_elements__(self, asked: str, hint: str) -> Any:
-        """The elements, for a result of data-dependent shape."""
+        """Return the elements, for a result of data-dependent shape."""
         return self.array
 
     def __array_namespace__(self, *, api_version: str | None = None) -> Any:
-        """The namespace of its runtime: `tenferro`, creating tensors like this one.
+        """Return the namespace of its runtime: `tenferro`, creating tensors like this one.
 
         Raises:
             InvalidConfigError: a version of the standard that it does not follow.
@@ -225,18 +225,18 @@ class EagerTensor(Operators):
         return self.runtime.namespace
 
     def lift(self, value: ArrayLike) -> EagerTensor:
-        """An array as a constant of this tensor's runtime."""
+        """Wrap an array as a constant of this tensor's runtime."""
         return self.runtime.constant(value)
 
     def __tenferro_number__(self, value: ArrayLike) -> EagerTensor:
-        """A Python number in this tensor's dtype and shape."""
+        """Convert a Python number to this tensor's dtype and shape."""
         return self.runtime.number(value, self.spec)
 
     guards = None
     """Extents of eager tensors are numbers."""
 
     def __tenferro_distrust__(self) -> None:
-        """Nothing: operations on eager tensors run natively, and XLA compiles no program of them."""
+        """Do nothing: operations on eager tensors run natively, and XLA compiles no program of them."""
 
     @property
     def caches(self) -> Any:
@@ -259,7 +259,7 @@ class EagerTensor(Operators):
         Raises:
             InvalidConfigError: no variable led here.
             ShapeError, DTypeError: no seed for a tensor that is not a real scalar, or one that does not fit.
-            ADRuleUnsupportedError: an op on the way has no derivative, with your line.
+            ADRuleUnsupportedError: an op has no derivative, with your line.
 
         >>> import tenferro as tnf
         >>> x = tnf.EagerRuntime().variable([1.0, 2.0])
@@ -274,14 +274,14 @@ class EagerTensor(Operators):
         self.grad = None
 
     def copy(self, order: str = "C") -> EagerTensor:
-        """The same value as a new tensor, which may be assigned to; tracked if this one is."""
+        """Return a new tensor of the same value, which may be assigned to and is tracked if this one is."""
         refuse("copy", "order", order)
         if self.is_variable:
             return self.runtime.apply(Reshape(self.shape), (self,))[0]
         return EagerTensor(self.runtime, self.array, self.spec, self.record, self.position)
 
     def detach(self) -> EagerTensor:
-        """The same elements as a constant."""
+        """Return the same elements as a constant."""
         return EagerTensor(self.runtime, self.array)
 
     # ---- elements ----------------------------------------------------------------------------
@@ -295,15 +295,15 @@ class EagerTensor(Operators):
         return np.asarray(view, dtype=dtype, copy=copy)
 
     def numpy(self) -> Any:
-        """The elements as a read-only NumPy array."""
+        """Return the elements as a read-only NumPy array."""
         return self.__array__()
 
     def item(self, *index: SupportsIndex) -> Any:
-        """The only element, or the one at an index, as a Python number."""
+        """Return the only element, or the one at an index, as a Python number."""
         return self.array.item(*index)
 
     def tolist(self) -> Any:
-        """The elements as nested lists."""
+        """Return the elements as nested lists."""
         return self.array.tolist()
 
     def __bool__(self) -> bool:
@@ -340,7 +340,7 @@ class EagerTensor(Operators):
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """The elements, read-only. Consumers before DLPack 1.0 get a copy: they cannot be told that it is read-only.
+        """Export the elements, read-only. Consumers before DLPack 1.0, which knows no such flag, get a copy.
 
         Raises:
             BufferError: copy=False for such a consumer.
@@ -358,7 +358,7 @@ class EagerTensor(Operators):
         return self.copy()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> EagerTensor:
-        """A copy of the elements, in the same runtime; a variable stays one.
+        """Copy the elements, in the same runtime; a variable stays one.
 
         Raises:
             InvalidConfigError: operations led to the tensor, and the copy would lose its derivatives.
@@ -366,7 +366,7 @@ class EagerTensor(Operators):
         return EagerTensor(self.runtime, self._alone("copied").copy(), is_variable=self.is_variable)
 
     def __reduce__(self) -> Any:
-        """Pickled with its runtime, which tensors pickled together share.
+        """Pickle the tensor with its runtime, which tensors pickled together share.
 
         Raises:
             InvalidConfigError: operations led to the tensor, and the copy would lose its derivatives.

@@ -346,7 +346,7 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
     n = x.shape[0]
     gaps = subtract(expand_dims(values, axis=0), expand_dims(values, axis=1))
     for p in range(1, n):
-        # On diagonal p, f_ij (t_jj - t_ii) is (t f - f t)_ij of what is known, negated.
+        # On diagonal p, f_ij (t_jj - t_ii) is (t f - f t)_ij of the known entries, negated.
         commutator = subtract(matmul(f, t), matmul(t, f))
         is_here = np.eye(n, k=p, dtype=bool)
         f = where(is_here, divide(negative(commutator), where(is_here, gaps, 1)), f)

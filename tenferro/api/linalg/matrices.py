@@ -186,7 +186,7 @@ def _matrix(name: str, x: ArrayLike) -> Any:
 
 
 def _output(op: ExtensionOp, index: int, x: Any) -> Any:
-    """One output: of an array by itself; of a traced value beside the others, for its derivative."""
+    """Compute one output: of an array by itself; of a traced value beside the others, for its derivative."""
     used = [i == index for i in range(op.output_count)]
     alone = op.prune_outputs(used) if isinstance(x, np.ndarray) else None
     return apply(op, x)[index] if alone is None else apply(alone, x)
@@ -206,7 +206,7 @@ def _require_square(name: str, x: Tensor) -> None:
 
 
 def _identity(like: Any, rows: Any = None, columns: Any = None) -> Any:
-    """Unit matrices of the batch and dtype of `like`, by default also of its order."""
+    """Create unit matrices of the batch and dtype of `like`, by default also of its order."""
     m = like.shape[-1] if rows is None else rows
     n = m if columns is None else columns
     if is_static(m) and is_static(n):
@@ -257,10 +257,10 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
 def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) -> QRResult:
     """Q and R of a matrix A with `b` appended, from the factors q and r of A, without factorising A again.
 
-    With columns, [A, b], Q keeps the columns of q, and R contains r in its corner; with rows, [A; b], both are new. For
-    A of [m, n] and k columns of q, p appended columns take O(m k p) instead of O(m (k + p)^2) operations, and as many
-    as `qr` where they are nearly in the span of q. Derivatives are those of QR, for tangents of q and r that are
-    those of factors; they are infinite where `qr` has none, as at dependent columns.
+    With columns, [A, b], Q keeps the columns of q, and R contains r in its corner; with rows, [A; b], both are new.
+    Let A be [m, n], and q have k columns. Then p appended columns take O(m k p) instead of O(m (k + p)^2) operations;
+    if they are nearly in the span of q, they take as many as `qr`. Derivatives are those of QR, for tangents of q and
+    r that are those of factors; they are infinite where `qr` has none, as at dependent columns.
 
     Args:
         q: [.., m, k] with orthonormal columns. r: [.., k, n]. Leading axes broadcast.
@@ -316,7 +316,7 @@ def svd(
             leaves the rotation within the subspace out, which is right for functions of the values,
             and of projectors on whole subspaces; "nan" keeps the division by zero; "raise" is an
             error at run time, natively only. Values coincide when they are 64 roundings of the
-            largest apart, or fewer: factorisations do not resolve such values.
+            largest from each other, or fewer: factorisations do not resolve such values.
 
     Raises:
         InvalidConfigError: another `degenerate`.
@@ -331,12 +331,12 @@ def svd(
 
 
 def svdvals(x: ArrayLike, /) -> Any:
-    """Singular values, descending."""
+    """Compute the singular values, descending."""
     return _output(fam.Svd(), 1, _matrix("svdvals", x))
 
 
 def eigh(a: ArrayLike, UPLO: str | None = None, *, degenerate: str = "zero") -> EighResult:  # noqa: N803  # because NumPy calls it so
-    """Eigenvalues, ascending, and eigenvectors of a Hermitian matrix.
+    """Compute the eigenvalues, ascending, and eigenvectors of a Hermitian matrix.
 
     Args:
         UPLO: "L" or "U" for the triangle that is read; by default the Hermitian part (a + a^H) / 2 is factorised.
@@ -353,13 +353,13 @@ def eigh(a: ArrayLike, UPLO: str | None = None, *, degenerate: str = "zero") -> 
 
 
 def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Any:  # noqa: N803  # because NumPy calls it so
-    """Eigenvalues of a Hermitian matrix, ascending; see `eigh`."""
+    """Compute the eigenvalues of a Hermitian matrix, ascending; see `eigh`."""
     x = hermitian_of(square("eigvalsh", a), UPLO)
     return _output(fam.Eigh(), 0, x)
 
 
 def hermitian_of(a: ArrayLike, triangle: str | None) -> Any:
-    """The Hermitian matrix of one triangle of a; a itself for None.
+    """Build the Hermitian matrix of one triangle of a; return a itself for None.
 
     Raises:
         InvalidConfigError: a triangle that is neither "L" nor "U".
@@ -374,12 +374,12 @@ def hermitian_of(a: ArrayLike, triangle: str | None) -> Any:
 
 
 def eig(a: ArrayLike) -> EigResult:
-    """Eigenvalues and eigenvectors, of unit length, of a general matrix; both complex."""
+    """Compute the eigenvalues and eigenvectors, of unit length, of a general matrix; both complex."""
     return EigResult(*apply(fam.Eig(), square("eig", a)))
 
 
 def eigvals(a: ArrayLike) -> Any:
-    """Eigenvalues of a general matrix, complex."""
+    """Compute the eigenvalues of a general matrix, complex."""
     return _output(fam.Eig(), 0, square("eigvals", a))
 
 
@@ -415,8 +415,8 @@ def truncated_svd(
 
     U is [m, rank], S [rank] and V^H [rank, n], with the dtypes of `svd`; the rank, an int64 of
     rank 0, depends on the data. Derivatives are those of the full decomposition, restricted to the retained part, at
-    constant rank: they are right for functions that do not depend on phases of vectors, where the
-    last retained value and the first dropped one differ. The rank has no derivative.
+    constant rank. They are right for functions that do not depend on phases of vectors, if the last retained
+    value and the first dropped one differ. The rank has no derivative.
 
     Args:
         max_rank: at least 1.
@@ -449,7 +449,7 @@ def truncated_svd(
 
 
 def _at_most(x: Tensor, count: int, axis: int) -> Any:
-    """At most `count` elements along an axis of static or data-dependent extent."""
+    """Keep at most `count` elements along an axis of static or data-dependent extent."""
     if not is_exact(x.shape[axis]):
         return dynamic_truncate(x, count, axis=axis)
     return x[..., :count] if axis == -1 else x[..., :count, :]
@@ -458,12 +458,12 @@ def _at_most(x: Tensor, count: int, axis: int) -> Any:
 def rank_revealing_qr(
     a: ArrayLike, *, rtol: ArrayLike, max_rank: int | None = None, masked: bool = False
 ) -> RankRevealingQRResult:
-    """Q, R, perm and rank with a[:, perm] = Q R up to `rtol`, by QR with column pivoting.
+    """Compute Q, R, perm and rank with a[:, perm] = Q R up to `rtol`, by QR with column pivoting.
 
-    Q is [m, rank] with orthonormal columns, R [rank, n] upper trapezoidal, perm [n] the column order,
-    int64, and the rank, an int64 of rank 0, the number of diagonal elements of R above `rtol` times the
-    first in magnitude, at most `max_rank`. Derivatives of Q and R hold the order and the rank fixed, and are
-    right also where `a` is singular; perm and rank have none.
+    Q is [m, rank] with orthonormal columns, R [rank, n] upper trapezoidal, and perm [n] the column order, int64.
+    The rank, an int64 of rank 0, is the number of diagonal elements of R above `rtol` times the first in
+    magnitude, at most `max_rank`. Derivatives of Q and R hold the order and the rank fixed, and are right also
+    where `a` is singular; perm and rank have none.
 
     Args:
         max_rank: at least 1; None for min(m, n).
@@ -549,7 +549,7 @@ def solve(a: ArrayLike, b: ArrayLike) -> Any:
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Any:
-    """x with tensordot(a, x, x.ndim) = b: a linear system with several axes of unknowns and of equations.
+    """Solve tensordot(a, x, x.ndim) = b for x: a linear system with several axes of unknowns and of equations.
 
     Args:
         a: of shape b.shape + x.shape, with equal products of both.
@@ -581,7 +581,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
 
 
 def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
-    """The inverse for `tensordot(.., ind)`: tensordot(tensorinv(a, ind), b, ind) solves tensorsolve(a, b).
+    """Invert a for `tensordot(.., ind)`: tensordot(tensorinv(a, ind), b, ind) solves tensorsolve(a, b).
 
     The first `ind` axes of `a` are equations, the others unknowns; the result has the unknowns first.
 
@@ -653,7 +653,7 @@ def lu_solve(lu_and_perm: tuple[Any, Any], b: Any, /) -> Any:
 
 
 def inv(a: ArrayLike) -> Any:
-    """The inverse."""
+    """Invert a matrix."""
     x = square("inv", a)
     return _by_factors(x, _identity(x))
 
@@ -665,7 +665,7 @@ def pinv(
     *,
     rtol: ArrayLike | None = None,
 ) -> Any:
-    """The Moore-Penrose inverse; singular values below rtol times the largest count as zero.
+    """Compute the Moore-Penrose inverse; singular values below rtol times the largest count as zero.
 
     `rtol` is a number, or one for each matrix; `rcond` is NumPy's older name for it. The derivative is the
     one along matrices of the same rank, where it exists.
@@ -703,12 +703,12 @@ def _pinv_jvp(rtol: ArrayLike | None, primals: Sequence[Any], tangents: Sequence
 
 
 def _first(s: Tensor) -> Any:
-    """The largest singular value of each matrix; 0 for matrices without elements."""
+    """Return the largest singular value of each matrix; 0 for matrices without elements."""
     return sum(_at_most(s, 1, -1), axis=-1)
 
 
 def _last(s: Tensor) -> Any:
-    """The smallest singular value of each matrix."""
+    """Return the smallest singular value of each matrix."""
     if is_static(s.shape[-1]) and s.shape[-1] == 0:
         raise ShapeError(f"matrix_norm: ord=-2 needs a singular value, got {spec_of(s)}")
     return _first(flip(s, axis=-1))
@@ -721,7 +721,7 @@ def _length(x: Any) -> Any:
 
 
 def _cutoff(x: Tensor, s: Tensor, rtol: Any) -> Any:
-    """The bound rtol sigma_1 of each matrix, with an axis for comparison with sigma; rtol is max(m, n) eps for None."""
+    """Compute the bound rtol sigma_1 of each matrix, with an axis to compare with sigma; None is max(m, n) eps."""
     dtype = spec_of(s).dtype
     if rtol is None:
         length, eps = _length(x), float(np.finfo(dtype.dtype).eps)
@@ -732,7 +732,7 @@ def _cutoff(x: Tensor, s: Tensor, rtol: Any) -> Any:
 def lstsq(
     a: Any, b: ArrayLike, rcond: ArrayLike | None = None, *, rtol: ArrayLike | None = None
 ) -> LstsqResult:
-    """The shortest x that minimises |a x - b|, by SVD; for any rank of a.
+    """Find the shortest x that minimises |a x - b|, by SVD; for any rank of a.
 
     `residuals` are the sums of squares of a x - b, one for each column of b. They are empty unless a has
     more rows than columns and full column rank, as in NumPy. In a trace the rank is unknown,
@@ -762,7 +762,7 @@ def lstsq(
 
 
 def _has_residuals(a: Any, rank: Any) -> bool:
-    """Whether residuals may be nonzero; for one matrix with known elements, by its rank."""
+    """Return whether residuals may be nonzero; for one matrix with known elements, by its rank."""
     rows, columns = a.shape[-2:]
     if is_static(rows) and is_static(columns) and rows <= columns:
         return False
@@ -774,7 +774,7 @@ def _has_residuals(a: Any, rank: Any) -> bool:
 
 
 def slogdet(a: ArrayLike) -> SlogdetResult:
-    """Sign (phase, for complex a) and logarithm of the magnitude of the determinant."""
+    """Compute the sign (phase, for complex a) and the logarithm of the magnitude of the determinant."""
     x = square("slogdet", a)
     packed, perm = apply(fam.Lu(), x)
     pivots = manipulation.extract_diag(packed, -2, -1)
@@ -783,14 +783,14 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
 
 
 def det(a: ArrayLike) -> Any:
-    """The determinant, by LU; its first and second derivatives hold for singular matrices, too."""
+    """Compute the determinant, by LU; its first and second derivatives hold for singular matrices, too."""
     return determinant(square("det", a))
 
 
 def matrix_rank(
     A: ArrayLike, tol: ArrayLike | None = None, hermitian: bool = False, *, rtol: ArrayLike | None = None  # noqa: N803  # because NumPy calls it so
 ) -> Any:  # fmt: skip
-    """The number of singular values above rtol times the largest, or above `tol` itself; `rtol` as in `pinv`.
+    """Count the singular values above rtol times the largest, or above `tol` itself; `rtol` as in `pinv`.
 
     Raises:
         InvalidConfigError: both `tol` and `rtol`.
@@ -807,7 +807,7 @@ def matrix_rank(
 
 
 def cond(x: Any, p: Any = None) -> Any:
-    """The condition number: the ratio of singular values (p None, 2 or -2), else |x| |x^-1| in norm p.
+    """Compute the condition number: the ratio of singular values (p None, 2 or -2), else |x| |x^-1| in norm p.
 
     Infinite for singular matrices; NaN only where x has a NaN.
 
@@ -832,7 +832,7 @@ def cond(x: Any, p: Any = None) -> Any:
 
 
 def _largest(size: Any, axis: Axis, keepdims: bool = False) -> Any:
-    """The maximum of nonnegative numbers; 0, by their sum, of no elements."""
+    """Compute the maximum of nonnegative numbers; 0, by their sum, of no elements."""
     extents = [size.shape[i] for i in normalize_axes("norm", axis, len(size.shape))]
     if builtins.any(is_static(n) and n == 0 for n in extents):
         return sum(size, axis=axis, keepdims=keepdims)
@@ -851,7 +851,7 @@ def _refuse_order(ord: Any) -> NoReturn:
 
 
 def vector_norm(x: ArrayLike, /, *, axis: Axis = None, keepdims: bool = False, ord: Any = 2) -> Any:
-    """The p-norm (sum |x|^p)^(1/p) over axes; inf and -inf take extremes, 0 counts nonzeros. Its derivative at 0 is 0.
+    """Compute the p-norm (sum |x|^p)^(1/p) over axes, with derivative 0 at 0; +-inf take extremes, 0 counts nonzeros.
 
     Elements are not scaled: the 2-norm is infinite where their squares overflow, as in NumPy.
 
@@ -889,7 +889,7 @@ def _vector_norm(x: Tensor, axis: Axis, keepdims: bool, ord: Any) -> Any:
 def matrix_norm(
     x: ArrayLike, /, *, keepdims: bool = False, ord: int | float | str | None = "fro"
 ) -> Any:
-    """A norm of each matrix: "fro", "nuc", 1, -1, 2, -2, inf or -inf.
+    """Compute a norm of each matrix: "fro", "nuc", 1, -1, 2, -2, inf or -inf.
 
     Raises:
         InvalidConfigError: another ord.
@@ -943,7 +943,7 @@ def norm(
 
 
 def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
-    """The elements x[.., i, i + offset] of each matrix, along a last axis.
+    """Extract the elements x[.., i, i + offset] of each matrix, along a last axis.
 
     Raises:
         ShapeError: x is not a matrix.
@@ -955,7 +955,7 @@ def diagonal(x: ArrayLike, /, *, offset: int = 0) -> Any:
 
 
 def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -> Any:
-    """The sum over a diagonal of each matrix; narrow integers are summed in 64 bits.
+    """Sum over a diagonal of each matrix; narrow integers are summed in 64 bits.
 
     Raises:
         ShapeError: x is not a matrix.
@@ -966,7 +966,7 @@ def trace(x: ArrayLike, /, *, offset: int = 0, dtype: DTypeLike | None = None) -
 
 
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """The products of all pairs of elements of two vectors.
+    """Multiply all pairs of elements of two vectors.
 
     Raises:
         ShapeError: an operand that is not a vector; `tenferro.outer` flattens.
@@ -982,7 +982,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 
 def matrix_power(a: ArrayLike, n: int) -> Any:
-    """The n-th power of a matrix, by repeated squaring; powers of the inverse for negative n.
+    """Compute the n-th power of a matrix, by repeated squaring; powers of the inverse for negative n.
 
     Raises:
         ShapeError: matrices that are not square.
@@ -1006,7 +1006,7 @@ def matrix_power(a: ArrayLike, n: int) -> Any:
 
 
 def multi_dot(arrays: Sequence[Any], *, out: None = None) -> Any:
-    """The product of several matrices, in the cheapest order; the first and last may be vectors."""
+    """Multiply several matrices, in the cheapest order; the first and last may be vectors."""
     refuse("multi_dot", "out", out)
     if len(arrays) < 2:
         raise InvalidConfigError(f"multi_dot: needs at least two arrays, got {len(arrays)}")
@@ -1028,7 +1028,7 @@ def multi_dot(arrays: Sequence[Any], *, out: None = None) -> Any:
 
 
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: int = -1) -> Any:
-    """The cross product of vectors of three elements along an axis."""
+    """Compute the cross product of vectors of three elements along an axis."""
     return products.cross(x1, x2, axis=axis)
 
 
@@ -1039,7 +1039,7 @@ SQUARINGS = 24
 
 
 def expm(x: ArrayLike, /) -> Any:
-    """The matrix exponential, by scaling and squaring with the Pade approximant of degree 13.
+    """Compute the matrix exponential, by scaling and squaring with the Pade approximant of degree 13.
 
     The number of squarings depends on the data, up to 24, by selection, in one program.
 

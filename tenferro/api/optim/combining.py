@@ -13,7 +13,7 @@ __all__ = ["chain", "masked"]
 
 
 def chain(*args: GradientTransformation) -> GradientTransformation:
-    """Transformations applied in order; the state is the tuple of their states.
+    """Apply transformations in order; the state is the tuple of their states.
 
     Raises:
         ArityError: from `update`, for a state of another length.
@@ -50,7 +50,7 @@ class MaskedState(NamedTuple):
 
 
 def masked(inner: GradientTransformation, mask: ArrayLike) -> GradientTransformation:
-    """A transformation of the updates where the mask is True; the others stay.
+    """Transform the updates where the mask is True; the others stay.
 
     Args:
         mask: a tree of booleans that begins the tree of parameters, or a function from that tree to such a mask.

@@ -25,7 +25,7 @@ def sgd(
     nesterov: bool = False,
     accumulator_dtype: DTypeLike | None = None,
 ) -> GradientTransformation:
-    """Gradient descent, optionally with momentum.
+    """Build the optimiser of gradient descent, optionally with momentum.
 
     Args:
         learning_rate: a number, or a schedule: a function of the number of steps so far.
@@ -46,7 +46,7 @@ def adam(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Running means of gradients, divided by the roots of running means of their squares; see `scale_by_adam`.
+    """Divide running means of gradients by the roots of running means of their squares; see `scale_by_adam`.
 
     Source: optax.adam; Kingma and Ba 2015.
     """
@@ -87,7 +87,7 @@ def lion(
     weight_decay: ArrayLike = 1e-3,
     mask: ArrayLike | None = None,
 ) -> GradientTransformation:
-    """Signs of running means of gradients, with decaying weights; see `scale_by_lion`.
+    """Take the signs of running means of gradients, with decaying weights; see `scale_by_lion`.
 
     Source: optax.lion; Chen et al. 2023.
     """
@@ -109,7 +109,7 @@ def rmsprop(
     nesterov: bool = False,
     bias_correction: bool = False,
 ) -> GradientTransformation:
-    """Gradients divided by the roots of running means of their squares; see `scale_by_rms`, `scale_by_stddev`.
+    """Divide gradients by the roots of running means of their squares; see `scale_by_rms`, `scale_by_stddev`.
 
     Source: optax.rmsprop; Hinton 2012, Graves 2013.
     """
@@ -124,7 +124,7 @@ def rmsprop(
 def adagrad(
     learning_rate: ArrayLike, initial_accumulator_value: ArrayLike = 0.1, eps: ArrayLike = 1e-7
 ) -> GradientTransformation:
-    """Gradients divided by the roots of the sums of their squares; see `scale_by_rss`.
+    """Divide gradients by the roots of the sums of their squares; see `scale_by_rss`.
 
     Source: optax.adagrad; Duchi et al. 2011.
     """

@@ -37,7 +37,7 @@ def _check_steps(name: str, transition_steps: int, transition_begin: int) -> Non
 
 
 def constant_schedule(value: ArrayLike) -> Schedule:
-    """The same value at each step.
+    """Return a schedule with the same value at each step.
 
     Source: optax.constant_schedule.
     """
@@ -51,7 +51,7 @@ def polynomial_schedule(
     transition_steps: int,
     transition_begin: int = 0,
 ) -> Schedule:
-    """A transition from one value to another, along (1 - t)^power; over no steps, the first value for ever.
+    """Return a transition from one value to another, along (1 - t)^power; over no steps, the first value for ever.
 
     Raises:
         InvalidConfigError: numbers of steps below zero.
@@ -73,7 +73,7 @@ def polynomial_schedule(
 def linear_schedule(
     init_value: ArrayLike, end_value: ArrayLike, transition_steps: int, transition_begin: int = 0
 ) -> Schedule:
-    """A linear transition from one value to another; over no steps, the first value for ever.
+    """Return a linear transition from one value to another; over no steps, the first value for ever.
 
     >>> float(linear_schedule(1.0, 0.0, transition_steps=4)(1))
     0.75
@@ -86,7 +86,7 @@ def linear_schedule(
 def piecewise_constant_schedule(
     init_value: ArrayLike, boundaries_and_scales: Mapping[int, float] | None = None
 ) -> Schedule:
-    """A value that is scaled when the count reaches each boundary.
+    """Return a schedule whose value is scaled when the count reaches each boundary.
 
     Raises:
         InvalidConfigError: a factor below zero.
@@ -148,7 +148,7 @@ def exponential_decay(
 def cosine_decay_schedule(
     init_value: ArrayLike, decay_steps: int, alpha: Any = 0.0, exponent: ArrayLike = 1.0
 ) -> Schedule:
-    """A decay from a value to `alpha` times it along half a cosine, and constant after that.
+    """Return a decay from a value to `alpha` times it along half a cosine, and constant after that.
 
     Raises:
         InvalidConfigError: no steps.
@@ -176,7 +176,7 @@ def warmup_cosine_decay_schedule(
     end_value: Any = 0.0,
     exponent: ArrayLike = 1.0,
 ) -> Schedule:
-    """A linear rise to a peak, then a decay along half a cosine; `decay_steps` counts both.
+    """Return a linear rise to a peak, then a decay along half a cosine; `decay_steps` counts both.
 
     >>> schedule = warmup_cosine_decay_schedule(0.0, 1.0, warmup_steps=2, decay_steps=6)
     >>> [round(float(schedule(step)), 3) for step in (0, 1, 2, 4, 6)]
@@ -191,7 +191,7 @@ def warmup_cosine_decay_schedule(
 
 
 def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> Schedule:
-    """Schedules in sequence, each counting from its boundary.
+    """Join schedules in sequence, each counting from its boundary.
 
     Raises:
         InvalidConfigError: unless there is one boundary between each two schedules.

@@ -56,7 +56,7 @@ class EmptyState(NamedTuple):
 
 
 def stateless(function: Callable[[Any], Any]) -> GradientTransformation:
-    """A transformation by a function of updates alone."""
+    """Return a transformation by a function of updates alone."""
 
     def update(updates: PyTree, state: Any, params: PyTree | None = None) -> tuple[Any, Any]:
         return function(updates), state
@@ -65,17 +65,17 @@ def stateless(function: Callable[[Any], Any]) -> GradientTransformation:
 
 
 def identity() -> GradientTransformation:
-    """Unchanged updates."""
+    """Leave updates unchanged."""
     return stateless(lambda updates: updates)
 
 
 def set_to_zero() -> GradientTransformation:
-    """Zeros, for parameters that do not change."""
+    """Replace updates by zeros, for parameters that do not change."""
     return stateless(lambda updates: tree.map(zeros_like, updates))
 
 
 def apply_updates(params: PyTree, updates: PyTree) -> Any:
-    """The parameters with the updates added, in the dtypes of the parameters.
+    """Add the updates to the parameters, in the dtypes of the parameters.
 
     A missing parameter (None) stays missing.
 
@@ -111,7 +111,7 @@ def abs_sq(x: ArrayLike) -> Any:
 
 
 def global_norm(updates: PyTree) -> Any:
-    """The norm of all elements of a tree together; 0 for a tree without leaves.
+    """Compute the norm of all elements of a tree together; 0 for a tree without leaves.
 
     >>> import numpy as np
     >>> global_norm({"a": np.array([3.0]), "b": np.array([[4.0]])})
@@ -127,17 +127,17 @@ def global_norm(updates: PyTree) -> Any:
 
 
 def update_moment(updates: PyTree, moments: PyTree, decay: Any) -> Any:
-    """The running means of the updates."""
+    """Update the running means of the updates."""
     return map_updates(lambda g, t: (1 - decay) * g + decay * t, updates, moments)
 
 
 def second_moment(updates: PyTree, moments: PyTree, decay: Any) -> Any:
-    """The running means of the squares of the updates."""
+    """Update the running means of the squares of the updates."""
     return map_updates(lambda g, t: (1 - decay) * abs_sq(g) + decay * t, updates, moments)
 
 
 def bias_corrected(moments: PyTree, decay: ArrayLike, count: ArrayLike) -> Any:
-    """The running means divided by 1 - decay^count, the sum of the weights of their terms.
+    """Divide the running means by 1 - decay^count, the sum of the weights of their terms.
 
     Computed by expm1, because 1 - 0.999 in float32 has only four digits.
     """
@@ -164,12 +164,12 @@ def _logarithm(decay: ArrayLike) -> Any:
 
 
 def first_count() -> Any:
-    """The count 0, as int32."""
+    """Return the count 0, as int32."""
     return np.zeros((), np.int32)
 
 
 def next_count(count: ArrayLike) -> Any:
-    """The count plus one, up to the largest number of its dtype."""
+    """Return the count plus one, up to the largest number of its dtype."""
     array = asarray(count)
     dtype = spec_of(array).dtype.dtype
     most = np.asarray(np.iinfo(dtype).max, dtype)

@@ -76,7 +76,7 @@ def _dtype(dtype: DTypeLike | None) -> DType | None:
 
 
 def scale(step_size: ArrayLike) -> GradientTransformation:
-    """The updates times a number.
+    """Multiply the updates by a number.
 
     Source: optax.scale.
     """
@@ -90,7 +90,7 @@ class ScaleByScheduleState(NamedTuple):
 
 
 def scale_by_schedule(step_size_fn: Schedule) -> GradientTransformation:
-    """The updates times a schedule of the number of steps so far, in their dtypes.
+    """Multiply the updates by a schedule of the number of steps so far, in their dtypes.
 
     Source: optax.scale_by_schedule.
     """
@@ -111,7 +111,7 @@ def scale_by_schedule(step_size_fn: Schedule) -> GradientTransformation:
 def scale_by_learning_rate(
     learning_rate: Any = None, *, flip_sign: bool = True
 ) -> GradientTransformation:
-    """The updates times -1 and a learning rate, or a schedule of learning rates.
+    """Multiply the updates by -1 and a learning rate, or a schedule of learning rates.
 
     Source: optax.scale_by_learning_rate.
     """
@@ -136,7 +136,7 @@ class TraceState(NamedTuple):
 def trace(
     decay: ArrayLike, nesterov: bool = False, accumulator_dtype: DTypeLike | None = None
 ) -> GradientTransformation:
-    """Momentum: the sum of all updates, each decayed once per step.
+    """Accumulate momentum: the sum of all updates, each decayed once per step.
 
     Args:
         nesterov: look one step ahead.
@@ -174,7 +174,7 @@ def scale_by_adam(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """Updates mu / (sqrt(nu + eps_root) + eps), from running means with bias correction.
+    """Replace updates by mu / (sqrt(nu + eps_root) + eps), from running means with bias correction.
 
     Args:
         mu_dtype: dtype of the mean of the updates, by default that of the parameter.
@@ -216,7 +216,7 @@ def scale_by_lion(
     mode: str = "hard",
     smooth_beta: float = 1.0,
 ) -> GradientTransformation:
-    """The signs of running means.
+    """Replace updates by the signs of running means.
 
     Args:
         mode: "hard" for signs, "smooth" for tanh(smooth_beta x), "refined" for x where |x| < 1.
@@ -258,7 +258,7 @@ class ScaleByRssState(NamedTuple):
 def scale_by_rss(
     initial_accumulator_value: Any = 0.1, eps: ArrayLike = 1e-7
 ) -> GradientTransformation:
-    """The updates divided by the root of the sum of all squares so far.
+    """Divide the updates by the root of the sum of all squares so far.
 
     Source: optax.scale_by_rss; Duchi et al. 2011.
     """
@@ -296,7 +296,7 @@ def scale_by_rms(
     eps_in_sqrt: bool = True,
     bias_correction: bool = False,
 ) -> GradientTransformation:
-    """The updates divided by the root of the running mean of their squares.
+    """Divide the updates by the root of the running mean of their squares.
 
     Args:
         initial_scale: the mean before the first step.
@@ -350,7 +350,7 @@ def scale_by_stddev(
     eps_in_sqrt: bool = True,
     bias_correction: bool = False,
 ) -> GradientTransformation:
-    """The updates divided by their running standard deviation; arguments as of `scale_by_rms`.
+    """Divide the updates by their running standard deviation; arguments as of `scale_by_rms`.
 
     Source: optax.scale_by_stddev; Graves 2013.
     """
@@ -381,7 +381,7 @@ def scale_by_stddev(
 
 
 def clip(max_delta: Any) -> GradientTransformation:
-    """The updates with each element clipped to [-max_delta, max_delta].
+    """Clip each element of the updates to [-max_delta, max_delta].
 
     Raises:
         DTypeError: from `update`, for complex gradients, which have no order; use clip_by_global_norm.
@@ -394,7 +394,7 @@ def clip(max_delta: Any) -> GradientTransformation:
 
 
 def clip_by_global_norm(max_norm: ArrayLike) -> GradientTransformation:
-    """All updates scaled by one factor so that their global norm is at most `max_norm`.
+    """Scale all updates by one factor so that their global norm is at most `max_norm`.
 
     Source: optax.clip_by_global_norm; Pascanu et al. 2012.
     """
@@ -423,7 +423,7 @@ class WeightDecaySchedule(NamedTuple):
 def add_decayed_weights(
     weight_decay: ArrayLike = 0.0, mask: ArrayLike | None = None
 ) -> GradientTransformation:
-    """The updates plus the parameters times `weight_decay`.
+    """Add the parameters times `weight_decay` to the updates.
 
     Args:
         weight_decay: a number, or a schedule of numbers.
@@ -456,7 +456,7 @@ def add_decayed_weights(
 
 
 def _in_dtype_of(param: Tensor, rate: ArrayLike) -> Any:
-    """A Python number as it is; an array or tensor, from a schedule, in the dtype of the parameter."""
+    """Convert an array or tensor from a schedule to the dtype of the parameter; a Python number is unchanged."""
     if isinstance(rate, int | float):
         return rate
     return astype(asarray(rate), spec_of(asarray(param)).dtype, copy=False)

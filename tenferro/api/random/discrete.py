@@ -84,7 +84,7 @@ def randint(
     maxval: ArrayLike,
     dtype: DTypeLike | None = "int64",
 ) -> Any:
-    """Uniform integers in [minval, maxval); minval for an empty range.
+    """Draw uniform integers in [minval, maxval); minval for an empty range.
 
     It uses two words of bits per number, (2^bits high + low) mod span: the bias is below span / 2^(2 bits).
 
@@ -119,7 +119,7 @@ def _between(
     high: Tensor,
     is_beyond: np.ndarray[Any, Any],
 ) -> Any:
-    """Integers from low to below high; including high if the bound was beyond the dtype's range."""
+    """Draw integers from low to below high; including high if the bound was beyond the dtype's range."""
     word = UNSIGNED[kind.bits]
     is_empty = less_equal(high, low)
     span = convert(subtract(high, low), word)
@@ -139,7 +139,7 @@ def _between(
 def _end(
     value: ArrayLike, dtype: DType, limits: tuple[int, int], shape: tuple[Any, ...]
 ) -> tuple[Any, Any]:
-    """A bound in a dtype, clamped to limits, and whether it was above them."""
+    """Clamp a bound to limits in a dtype, and return whether it was above them."""
     if isinstance(value, int) and not isinstance(value, bool):
         moved = min(max(value, limits[0]), limits[1])
         return np.array(moved, dtype.dtype), np.array(value > limits[1])
@@ -154,7 +154,7 @@ def _end(
 
 
 def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) -> Any:
-    """Bools that are True with probability p.
+    """Draw bools that are True with probability p.
 
     Args:
         p: numbers or a tensor; the samples have its shape by default.
@@ -170,7 +170,7 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: Shape | None = None) ->
 def categorical(
     key: ArrayLike, logits: ArrayLike, axis: int = -1, shape: Shape | None = None
 ) -> Any:
-    """Indices along `axis`, with probabilities softmax(logits): the argmax of logits + Gumbel numbers.
+    """Draw indices along `axis`, with probabilities softmax(logits): the argmax of logits + Gumbel numbers.
 
     Args:
         shape: of the result; it ends in the shape of logits without `axis`, which is the default.
@@ -194,7 +194,7 @@ def categorical(
 
 
 def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Any:
-    """The slices of x along `axis` in random order, or the integers below x.
+    """Shuffle the slices of x along `axis`, or the integers below x.
 
     They are sorted by random words, more than once if two words may be equal.
 
@@ -235,7 +235,7 @@ def choice(
     p: ArrayLike | None = None,
     axis: int = 0,
 ) -> Any:
-    """Slices of a along `axis`, or integers below a, drawn with probabilities p.
+    """Draw slices of a along `axis`, or integers below a, with probabilities p.
 
     Args:
         replace: whether a slice may be drawn more than once.
@@ -355,7 +355,7 @@ def poisson(
 
 
 def _poisson_by_products(key: Tensor, rate: Tensor, shape: tuple[Any, ...]) -> Any:
-    """The number of uniform numbers whose product is above exp(-rate)."""
+    """Count the uniform numbers whose product is above exp(-rate)."""
 
     def step(state: Any) -> Any:
         count, key, total = state
@@ -443,7 +443,7 @@ def _binomial(key: Tensor, n: Tensor, p: Tensor, shape: tuple[Any, ...]) -> Any:
 
 
 def _binomial_by_sums(key: Tensor, n: Tensor, p: Tensor) -> Any:
-    """The number of geometric numbers whose sum is at most n."""
+    """Count the geometric numbers whose sum is at most n."""
     kind, shape, log_failure = spec_of(p).dtype, tuple(p.shape), log1p(negative(p))
 
     def step(state: Any) -> Any:
@@ -527,7 +527,7 @@ def multinomial(
     dtype: DTypeLike | None = "float64",
     unroll: int | bool = 1,
 ) -> Any:
-    """Draw counts of outcomes in n trials, as floats: binomial numbers of what is left, outcome by outcome.
+    """Draw counts of outcomes in n trials, as floats: binomial numbers of the remaining trials, outcome by outcome.
 
     Args:
         p: probabilities of outcomes along the last axis.

@@ -118,7 +118,7 @@ def _samples(
 
 @custom_jvp
 def _log_sample(a: Tensor, logarithm: Tensor) -> Any:
-    """The logarithm of a sample x, whose derivative in a keeps P(a, x), its probability, constant."""
+    """Return the logarithm of a sample x, whose derivative in a keeps P(a, x), its probability, constant."""
     return multiply(logarithm, 1.0)
 
 
@@ -131,7 +131,7 @@ def _log_sample_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 @custom_jvp
 def _sample(a: Tensor, x: Tensor) -> Any:
-    """A sample x, whose derivative in a keeps P(a, x), its probability, constant."""
+    """Return a sample x, whose derivative in a keeps P(a, x), its probability, constant."""
     return multiply(x, 1.0)
 
 
@@ -157,7 +157,7 @@ def _log_slope(a: Tensor, logarithm: Tensor) -> Any:
 
 
 def _one(key: Tensor, alpha: Tensor, kind: DType, in_logarithm: bool) -> Any:
-    """A sample for one parameter."""
+    """Draw a sample for one parameter."""
     is_large = greater_equal(alpha, 1.0)
     raised = where(is_large, alpha, add(alpha, 1.0))
     d = subtract(raised, 1.0 / 3.0)

@@ -51,7 +51,7 @@ _MANTISSA = {DType.F16: 10, DType.BF16: 7, DType.F32: 23, DType.F64: 52}
 
 
 def key(seed: ArrayLike) -> Any:
-    """The key of a seed: its high and its low 32 bits, as uint32[2].
+    """Return the key of a seed: its high and its low 32 bits, as uint32[2].
 
     Args:
         seed: an integer of 64 bits, or an integer scalar tensor.
@@ -78,7 +78,7 @@ def key(seed: ArrayLike) -> Any:
 
 
 def split(key: ArrayLike, num: int | Sequence[int] = 2) -> Any:
-    """Independent keys: uint32[num, 2], or [*num, 2].
+    """Derive independent keys: uint32[num, 2], or [*num, 2].
 
     Raises:
         InvalidConfigError, DTypeError: an invalid key.
@@ -92,7 +92,7 @@ def split(key: ArrayLike, num: int | Sequence[int] = 2) -> Any:
 
 
 def fold_in(key: ArrayLike, data: ArrayLike) -> Any:
-    """The key derived from a key and `data`, a 32-bit number such as a step or a process.
+    """Derive a key from a key and `data`, a 32-bit number such as a step or a process.
 
     Raises:
         InvalidConfigError, DTypeError: an invalid key, or a number of more than 32 bits.
@@ -134,7 +134,7 @@ def _threefry(key: Tensor, x0: Tensor, x1: Tensor) -> tuple[Any, Any]:
 
 
 def _words(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Both words of the images of 0, 1, 2, .. in an array's row-major order."""
+    """Return both words of the images of 0, 1, 2, .. in an array's row-major order."""
     k = checked_key(name, key)
     size = product(shape)
     if is_static(size) and size < 2**32:
@@ -149,7 +149,7 @@ def _words(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> tuple[Any, Any]
 
 
 def bits(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "uint32") -> Any:
-    """Uniform random bits: all numbers of an unsigned dtype are equally likely.
+    """Draw uniform random bits: all numbers of an unsigned dtype are equally likely.
 
     Raises:
         DTypeError: a dtype that is not an unsigned integer; an invalid key.
@@ -185,7 +185,7 @@ def uniform(
     minval: ArrayLike = 0.0,
     maxval: ArrayLike = 1.0,
 ) -> Any:
-    """Uniform numbers in [minval, maxval).
+    """Draw uniform numbers in [minval, maxval).
 
     Random bits are the fraction of a number in [1, 2), from which 1 is subtracted.
 
@@ -218,7 +218,7 @@ def uniform(
 
 
 def _difference(x: Any, y: Any) -> Any:
-    """x - y, of arrays by NumPy: bounds are usually numbers, and tracing loads no executor."""
+    """Compute x - y; for arrays by NumPy, because bounds are usually numbers, and tracing should load no executor."""
     if is_traced(x) or is_traced(y):
         return subtract(x, y)
     with np.errstate(all="ignore"):
@@ -226,7 +226,7 @@ def _difference(x: Any, y: Any) -> Any:
 
 
 def parameter(name: str, value: ArrayLike, dtype: DType, shape: tuple[Any, ...]) -> Any:
-    """A parameter in the dtype of the samples; its shape must broadcast to theirs."""
+    """Convert a parameter to the dtype of the samples; its shape must broadcast to theirs."""
     x = convert(value, dtype)
     require_fits(name, x.shape, shape)
     return x
@@ -240,7 +240,7 @@ def require_fits(name: str, parameter: tuple[Any, ...], shape: tuple[Any, ...]) 
 
 
 def normal(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Numbers from the normal distribution of mean 0 and variance 1: sqrt(2) erfinv(u), u in (-1, 1).
+    """Draw numbers from the normal distribution of mean 0 and variance 1: sqrt(2) erfinv(u), u in (-1, 1).
 
     Complex numbers have a total variance of 1, half in each part.
 
@@ -262,13 +262,13 @@ def normal(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64
 
 
 def exponential(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Numbers from the exponential distribution of mean 1: -log(1 - u)."""
+    """Draw numbers from the exponential distribution of mean 1: -log(1 - u)."""
     kind = float_dtype("exponential", dtype)
     return negative(log1p(negative(uniform(key, shape, kind))))
 
 
 def gumbel(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "float64") -> Any:
-    """Numbers from the Gumbel distribution: -log(-log(u)), u in (0, 1)."""
+    """Draw numbers from the Gumbel distribution: -log(-log(u)), u in (0, 1)."""
     kind = float_dtype("gumbel", dtype)
     tiny = finfo(kind).smallest_normal
     return negative(log(negative(log(uniform(key, shape, kind, tiny, 1.0)))))

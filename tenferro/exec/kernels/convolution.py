@@ -161,7 +161,7 @@ def _may_skip_zeros(w: Array) -> bool:
 def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> None:
     """Convolve a dilated input: positions p = d q + r of the result for each r are an undilated convolution.
 
-    Element s of the input is at d s of the dilated one, so that p meets only elements k of the kernel for which
+    Element s of the input is at d s of the dilated input. So p meets only the elements k of the kernel for which
     p + k - low is a multiple of d.
     """
     window = convolution.window

@@ -188,7 +188,7 @@ def fastest_axis(x: Any) -> int:
 
 
 def _merge_axes(x: Any, out: Any) -> tuple[list[int], list[int]]:
-    """Return the axes, slowest of `out` first, and the extents after merging those that merge in both arrays."""
+    """Merge the axes that are contiguous in both arrays; return axes and extents, the slowest of `out` first."""
     order = list(by_stride(out.strides))
     shape: list[int] = []
     last = (0, 0)

@@ -208,7 +208,7 @@ def _through_wide(x: Array, wide: DType, to: DType) -> Array:
 
 
 def _powers_of_two(x: Array) -> Array:
-    """Round to the nearest power of two, ties up; what is small to the least one, zero and negative numbers to NaN.
+    """Round to the nearest power of two, ties up; smaller numbers to the least one, zero and negative numbers to NaN.
 
     `ml_dtypes` rounds subnormal numbers of float32 up.
     """
@@ -231,7 +231,7 @@ def _in_float64_to_odd(x: Array) -> Array:
 def _in_float32_to_odd(x: Array) -> Array:
     """Round float64 to the neighbour in float32 with an odd mantissa, unless exact; NaN is positive.
 
-    A second rounding, to at most 22 bits, then gives what one rounding gives. `ml_dtypes` passes through float32,
+    A second rounding, to at most 22 bits, then gives the result of one rounding. `ml_dtypes` passes through float32,
     rounded to even.
 
     Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding

@@ -35,7 +35,7 @@ def broadcast_in_dim(op: ops.BroadcastInDim, x: Array) -> Array:
 
 
 class BroadcastView:
-    """Broadcast of an operand of static shape, ten times as fast as `broadcast_in_dim` if it is row-major.
+    """View of a broadcast operand of static shape, ten times as fast as `broadcast_in_dim` if it is row-major.
 
     Args:
         x: the operand's type, which is not empty.
@@ -145,7 +145,7 @@ def plan_pad(op: ops.Pad, x: TensorSpec, value: TensorSpec) -> Function | None:
 def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:
     """Return a copy of the diagonal, in the place of axis_a, where NumPy appends it.
 
-    A copy, because the view's elements are far apart.
+    Copy, because the view's elements are far apart.
     """
     diagonal, axis = x.diagonal(0, op.axis_a, op.axis_b), op.axis_a - (op.axis_b < op.axis_a)
     is_last = axis == diagonal.ndim - 1

@@ -38,7 +38,7 @@ class CompiledBlock(CompiledFunction):
     """A block as a function of its operands.
 
     Args:
-        program: what the block computes.
+        program: the computation of the block.
 
     Operands and results are row-major with their axes in the order that the block says. Other operands are copied.
 

@@ -114,7 +114,7 @@ def defined(
     write: Callable[[Formula], Value],
     lanes: int = 1,
 ) -> Function:
-    """Return the definition of a function, and declare what it calls in the module of `code`."""
+    """Return the definition of a function, and declare its callees in the module of `code`."""
     part = Code(code.contracts)
     formula = Formula(part, lanes)
     part.ret(write(formula))

@@ -43,8 +43,8 @@ __all__ = ["CompiledGroup"]
 KIND = "fused group"
 """Name of attempts in the log."""
 STRIP_WIDTH = 8
-"""Width of strips of the last axis if an array is strided along it: that many lines stay in the first-level cache, also
-with a stride that is a power of two.
+"""Width of strips of the last axis if an array is strided along it, in elements. That many cache lines stay in the
+first-level cache, also if the stride is a power of two.
 """
 
 

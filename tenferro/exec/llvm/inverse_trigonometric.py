@@ -21,7 +21,7 @@ PI_4_LOW = float.fromhex("0x1.8469898cc5170p-49")
 TAN_PI_8 = math.sqrt(2.0) - 1.0
 """Tangent of pi / 8."""
 MAX_ARGUMENT = 1e18
-"""Clamp of the argument of atan; above it the result is pi / 2."""
+"""Maximum argument of atan; larger ones are clamped, and the result is pi / 2."""
 SCALE_UP, SCALE_DOWN = float.fromhex("0x1p+300"), float.fromhex("0x1p-200")
 """Scale factors of the arguments of atan2, below the first number and from there on."""
 

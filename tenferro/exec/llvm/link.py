@@ -1,6 +1,6 @@
 """Compilation and linking of LLVM IR for this processor.
 
-llvmlite serialises calls of LLVM by a lock. A fork waits for that lock, because nobody would release it in the child.
+llvmlite serialises calls of LLVM by a lock. A fork waits for that lock, because the child has no thread to release it.
 """
 
 from __future__ import annotations
@@ -291,8 +291,8 @@ class Linker:
             work: estimated work of the call; None if it is unknown, or if the bits depend on the passes.
 
         Returns:
-            None if the passes are estimated to pay in this call, if the module has been requested before, or if optimised
-            code is cached on disk.
+            None if the passes are estimated to save time in this call, if the module was requested before, or if
+            optimised code is cached on disk.
 
         Raises:
             NotCompiledError: LLVM fails.

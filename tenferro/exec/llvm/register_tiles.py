@@ -63,7 +63,7 @@ def product(
         extents: rows, columns and terms.
 
     Returns:
-        a function of the pointers to contiguous lhs, rhs and y, which is row-major and apart from them.
+        a function of the pointers to contiguous lhs, rhs and y, which is row-major and does not overlap them.
     """
     (lhs_transposed, rhs_transposed), (rows, columns, terms) = are_transposed, extents
     size = columns * terms * dtype.itemsize

@@ -1,4 +1,4 @@
-"""Compiled stencils: sums of padded arrays, and what is padded, in one pass over the result.
+"""Compiled stencils: sums of padded arrays, and the padded expressions, in one pass over the result.
 
 Padding cuts the result into regions. In each of them an element is a formula without conditions, and values are computed
 where they are read instead of being kept.

@@ -1,8 +1,8 @@
 """Strip-mining of scans whose iterations are independent along an axis.
 
-A scan over long arrays reads and writes its carry in each iteration. If indices of one axis are independent, the scan
-is interchanged with a loop over strips of that axis: the carry of a strip stays in the first-level cache, and threads
-run strips in parallel. Results have the same bits.
+A scan over long arrays reads and writes its carry in each iteration. If the indices of one axis are independent, the
+scan is interchanged with a loop over strips of that axis. The carry of a strip then stays in the first-level cache, and
+threads run strips in parallel. Results have the same bits.
 
 `tenferro.exec.llvm.strip_loop` compiles and runs them.
 """

@@ -200,7 +200,7 @@ class VectorBlock:
         return not any([x in self.vectors or x in self.steps for x in xs])
 
     def keep_scalar(self, x: Instruction) -> None:
-        """Write an instruction on scalars as it is."""
+        """Write an instruction on scalars unchanged."""
         assert x.result is not None
         operands = tuple([self.scalar(y) for y in x.operands])
         self.scalars[x.result] = self.write(replace(x, operands=operands))
@@ -337,7 +337,7 @@ RULES: Mapping[str, Callable[[VectorBlock, Instruction], None]] = {
     "select": VectorBlock.select,
     "store": VectorBlock.store,
 }
-"""Rewrites of scalar instructions to vector instructions, by opcode; others have no vector form."""
+"""Vector forms of scalar instructions, by opcode; other opcodes have none."""
 
 
 class VectorLoop(Structure):

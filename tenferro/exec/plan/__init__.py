@@ -12,7 +12,7 @@
 | `tile_groups` | layouts and tiles of fused groups |
 | `place` | where results go, and the last use of each value |
 | `compile_groups` | which fused groups are compiled |
-| `finish` | the order of results, and copies that keep them apart |
+| `finish` | the layout of results, and copies that keep them from overlapping |
 """
 
 from __future__ import annotations

@@ -74,7 +74,7 @@ class Binder:
 
         Args:
             axes: for each input the order of its axes in memory, or None for row-major ones; all are without any.
-            order: the order of results that the caller asks for.
+            order: the layout of results that the caller requests.
 
         Raises:
             UnsupportedError: an op without a kernel, an extension without a runtime; with your line.
@@ -224,7 +224,7 @@ class Binder:
         """Return the function that runs one op, its first argument, on arrays outside of any program.
 
         Args:
-            operands, results: types that the backend is asked about.
+            operands, results: types that the backend has to support.
 
         Raises:
             UnsupportedError: an op without a kernel, an extension without a runtime.

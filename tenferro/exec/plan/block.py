@@ -34,7 +34,7 @@ LOOPS = 4
 
 
 def block(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with blocks, where they save as much time as the compiler asks for.
+    """Return the schedule with blocks, if they save as much time as the compiler requires.
 
     A step that needs nothing of the block before it goes ahead of it.
     """
@@ -129,7 +129,7 @@ class _Run:
         return not self.results.isdisjoint(step.input_slots)
 
     def finish(self) -> Iterator[ExecInstruction]:
-        """Give the steps, cut into blocks where all of them save as much time as is asked for."""
+        """Return the steps, cut into blocks if all of them save as much time as is required."""
         steps = [self.program.instructions[number] for number in self.numbers]
         kinds = [(type(step.op), step.output_types) for step in steps]
         loops = [step for step in steps if step.output_types[0].size > UNROLLED]
@@ -170,7 +170,7 @@ class _Run:
     def _finished(
         self, steps: Sequence[ExecInstruction], outputs: Sequence[int]
     ) -> Iterator[ExecInstruction]:
-        """Give some steps as one block, or as they are where they are not compiled."""
+        """Return some steps as one block, or unchanged if they are not compiled."""
         try:
             with self.compiler.log.attempt("compiled block"):
                 yield self._step(steps, outputs)

@@ -37,7 +37,7 @@ MIN_MULTIPLICATIONS_IN_LOOPS = MIN_MULTIPLICATIONS // WHILE_ITERATIONS
 
 
 def compile_loops(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with loops as machine code where that pays."""
+    """Return the schedule with loops as machine code where that saves time."""
     steps: list[ExecInstruction] = []
     for step in program.instructions:
         op = step.control
@@ -68,7 +68,7 @@ def _interpreted(control: Control, kernels: Any) -> Callable[..., Any]:
 
 
 def tile_compiled_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with a tiling of each fused group, for compiled code where that pays."""
+    """Return the schedule with a tiling of each fused group, for compiled code where that saves time."""
 
     def is_compiled(op: Fused) -> bool:
         with suppress(NotCompiledError), compiler.log.attempt("fused group"):
@@ -79,7 +79,7 @@ def tile_compiled_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecPr
 
 
 def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with fused groups as machine code where that pays."""
+    """Return the schedule with fused groups as machine code where that saves time."""
     steps: list[ExecInstruction] = []
     for step in program.instructions:
         op = step.fused
@@ -122,7 +122,7 @@ def _first_line(error: NotCompiledError) -> str:
 def with_compiled_sums(
     function: Callable[..., Any], compiler: LoopCompiler, min_multiplications: int
 ) -> Callable[..., Any]:
-    """Return a convolution with compiled sums of products; any other function as it is."""
+    """Return a convolution with compiled sums of products; any other function is unchanged."""
     if not isinstance(function, ConvolutionFunction):
         return function
     from tenferro.exec.llvm.sums_of_products import CompiledSums  # because few convolve

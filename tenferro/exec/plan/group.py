@@ -40,8 +40,8 @@ MAX_POSTPONED = 32
 def group(program: ExecProgram) -> ExecProgram:
     """Return the schedule with fused groups.
 
-    Steps keep the order of their dependences. To make groups long, a step that does not depend on the group before it is
-    moved ahead of it, and a few small steps that depend on it are postponed to its end.
+    Steps keep the order of their dependences. To make groups long, a step that does not depend on the preceding group is
+    moved ahead of it. A few small steps that depend on the group are postponed to its end.
     """
     if not any(map(is_large, {id(spec): spec for spec in program.types}.values())):
         return program

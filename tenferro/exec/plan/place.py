@@ -98,7 +98,7 @@ def _placeable(step: ExecInstruction) -> tuple[int, ...]:
 
 
 class _Overwritten(NamedTuple):
-    """In-place result of a group: the operand, and the value whose memory it is."""
+    """In-place result of a group: the operand, and the value that owns its memory."""
 
     operand: int
     root: int

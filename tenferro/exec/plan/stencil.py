@@ -1,4 +1,4 @@
-"""Stencil: sums of padded arrays become one compiled step with what is padded.
+"""Stencil: sums of padded arrays become one compiled step with the padded expressions.
 
 The gradient of differences along several axes is such a sum. Each term has a shape of its own, so that no fused group
 holds two of them.

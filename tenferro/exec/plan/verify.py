@@ -22,7 +22,7 @@ VERIFY_VARIABLE = "TENFERRO_VERIFY_SCHEDULES"
 
 
 def verified(program: ExecProgram) -> ExecProgram:
-    """Return the schedule, verified where `VERIFY_VARIABLE` asks for that."""
+    """Return the schedule, verified if `VERIFY_VARIABLE` requires it."""
     return verify(program) if os.environ.get(VERIFY_VARIABLE) else program
 
 
@@ -33,7 +33,7 @@ def verify(program: ExecProgram) -> ExecProgram:
     2. The operands and results of a standard op have the number and the types that the op infers.
     3. A slot is freed once, by the last step that uses it; outputs and constants are not freed.
     4. A result in place of an operand has its type, it is the operand's last use, and nothing else refers to its memory.
-    5. Bytes of the arena lie inside of it, and those of values that are needed at the same time do not overlap.
+    5. Offsets are inside of the arena, and those of values that are needed at the same time do not overlap.
     6. Bodies keep these rules.
 
     Raises:

@@ -15,7 +15,7 @@ __all__ = ["Exchange"]
 
 
 class ExchangeRule(ExtensionAdRule):
-    """On device d of a batch, y[k] is x of the device `sources[d][k]`: a gather along the leading axis."""
+    """Rule of exchanges: a gather along the leading axis, because y[k] on device d is x of device `sources[d][k]`."""
 
     def batch_rule(self, op: Any, builder: Any, inputs: Any, batched: Any) -> Any:
         x = inputs[0] if batched[0] else lead(inputs[0], len(op.sources))

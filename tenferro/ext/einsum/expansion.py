@@ -28,7 +28,7 @@ Labelled = tuple[str, Any]
 
 
 def expand(inputs: Sequence[str], output: str, path: Sequence[Sequence[int]], values: Any) -> Any:
-    """The value of the einsum, contracted along `path`."""
+    """Evaluate the einsum, contracted along `path`."""
     dtype = DType.of(values[0].dtype)
     counted = DType.I32 if dtype.is_bool else dtype
     pending = [
@@ -50,7 +50,7 @@ def expand(inputs: Sequence[str], output: str, path: Sequence[Sequence[int]], va
 
 
 def _pair(left: Labelled, right: Labelled, needed: set[str]) -> Labelled:
-    """The product of two operands, summed over labels that nothing later needs."""
+    """Multiply two operands, and sum over labels that nothing later needs."""
     left = _summed(left, needed | set(right[0]))
     right = _summed(right, needed | set(left[0]))
     (a, lhs), (b, rhs) = left, right

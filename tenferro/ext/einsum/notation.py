@@ -41,7 +41,7 @@ class Notation:
 
 
 def read(subscripts: str, ranks: Sequence[int]) -> Notation:
-    """The labels of operands of these ranks in `subscripts`.
+    """Read the labels of operands of these ranks from `subscripts`.
 
     Any character but `,->.` and the space is a label. Without an arrow the result has the ellipsis and
     then, in the order of their code points, the labels that occur once.
@@ -94,7 +94,7 @@ def _ellipsis_width(part: str, rank: int) -> int:
 
 
 def interleaved(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Subscripts and operands of the other form: operand, labels, operand, labels, .., output labels.
+    """Read subscripts and operands of the other form: operand, labels, operand, labels, .., output labels.
 
     Labels are sequences of integers and Ellipsis; without output labels the result has the labels that occur once.
 
@@ -137,6 +137,6 @@ def _letter(label: Any) -> str:
 
 
 def spare_labels(used: str) -> Iterator[str]:
-    """Labels that are not used yet."""
+    """Yield labels that are not used yet."""
     unavailable = set(used)
     return (label for label in map(chr, count(0x100)) if label not in unavailable)

@@ -34,8 +34,8 @@ TYPICAL_EXTENT = 32
 
 
 MOST_OPERANDS = {"optimal": 8, "branch-all": 8, "branch-2": 20}
-"""Of optimisers that try orders one by one: about four seconds at most. Their number grows by a factor that grows
-too."""
+"""Maximum number of operands for optimisers that try every order, about four seconds of search. The number of orders
+grows faster than exponentially."""
 
 MOST_NEIGHBOURS = 10
 """The largest number of operands that share summed labels with one, for optimisers that enumerate connected parts:
@@ -43,7 +43,7 @@ there are at least 2 ** n parts, which take about a second for eleven operands t
 
 
 def require_bounded(optimize: Any, inputs: Sequence[str], output: str) -> None:
-    """The optimiser of that name ends in seconds for these operands.
+    """Require that the named optimiser ends in seconds for these operands.
 
     Raises:
         InvalidConfigError: it does not.
@@ -56,7 +56,7 @@ def require_bounded(optimize: Any, inputs: Sequence[str], output: str) -> None:
 
 
 def unbounded(optimize: Any, inputs: Sequence[str], output: str) -> str | None:
-    """Why the optimiser of that name would not end soon for these operands; None where it does."""
+    """Explain why the named optimiser would not end soon for these operands; return None if it would."""
     name = optimize[0] if isinstance(optimize, tuple) and optimize else optimize
     most = MOST_OPERANDS.get(name) if isinstance(name, str) else None
     if most is not None and len(inputs) > most:
@@ -78,7 +78,7 @@ def unbounded(optimize: Any, inputs: Sequence[str], output: str) -> str | None:
 
 
 def checked_optimize(optimize: Any, operands: int) -> Any:
-    """An optimiser in its normal form: a name, a path, an opt_einsum optimiser, or (name, limit).
+    """Convert an optimiser to its normal form: a name, a path, an opt_einsum optimiser, or (name, limit).
 
     True is "auto"; False, and the empty path, go from left to right.
 
@@ -131,12 +131,12 @@ def _is_path(optimize: Any) -> bool:
 
 
 def waits_for_extents(operands: int, optimize: Any) -> bool:
-    """Whether the path depends on the extents."""
+    """Return whether the path depends on the extents."""
     return operands > 2 and not _is_path(optimize)
 
 
 def plan(inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: Any) -> Path:
-    """The path for operands of these shapes.
+    """Plan the path for operands of these shapes.
 
     Raises:
         InvalidConfigError: an explicit path that does not fit the operands.
@@ -155,7 +155,7 @@ def plan(inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: An
 def plan_info(
     inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: Any
 ) -> tuple[list[tuple[int, ...]], Any]:
-    """The path, and opt_einsum's account of it: cost, scaling, largest intermediate."""
+    """Plan the path, and return opt_einsum's account of it: cost, scaling, largest intermediate."""
     import opt_einsum  # because importing it takes as long as NumPy
 
     require_bounded(optimize, inputs, output)
@@ -178,7 +178,7 @@ def plan_info(
 
 
 def _names(labels: str) -> dict[int, str]:
-    """For each label that is no letter an unused symbol of opt_einsum's."""
+    """Assign an unused opt_einsum symbol to each label that is not a letter."""
     import opt_einsum
 
     letters = set(labels)
@@ -188,7 +188,7 @@ def _names(labels: str) -> dict[int, str]:
 
 
 def _completed(steps: Path, operands: int) -> Path:
-    """The path, with remaining operands contracted from left to right."""
+    """Complete the path by contracting remaining operands from left to right."""
     path: list[tuple[int, ...]] = []
     left = operands
     for step in steps:

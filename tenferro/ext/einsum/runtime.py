@@ -31,7 +31,7 @@ class EinsumRuntime(ExtensionRuntime):
         return ExpansionRuntime(self.family_id)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """The contraction along the planned path."""
+        """Contract along the planned path."""
         shapes = tuple([x.shape for x in inputs])
         path = caches.store(PLANS).get(
             (op, shapes), lambda: plan(op.inputs, op.output, shapes, op.optimize)
@@ -39,5 +39,5 @@ class EinsumRuntime(ExtensionRuntime):
         return self._expansion.execute(replace(op, optimize=path), inputs, caches)
 
     def compiles_expansion(self, op: Any) -> bool:
-        """Always: nothing else is executed."""
+        """Return True: nothing but the expansion is executed."""
         return True

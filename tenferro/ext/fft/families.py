@@ -49,7 +49,7 @@ class Fft(ExtensionOp):
             raise InvalidConfigError(f"Fft: {self.kind} needs its lengths, got {self.lengths}")
 
     def lengths_of(self, shape: Sequence[Any]) -> tuple[Any, ...]:
-        """The lengths, for an operand of this shape."""
+        """Return the lengths, for an operand of this shape."""
         own = shape[len(shape) - len(self.lengths) :]
         return tuple(
             [n if length is None else length for length, n in zip(self.lengths, own, strict=True)]

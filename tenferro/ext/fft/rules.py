@@ -65,7 +65,7 @@ class FftRule(ExtensionAdRule):
 
 
 def of_own_lengths(op: Fft, builder: Any, y_bar: Value) -> Value:
-    """The adjoint of "fft" or "ifft", with the number of elements measured when the program runs."""
+    """Compute the adjoint of "fft" or "ifft", with the number of elements measured when the program runs."""
     x_bar = builder.apply(Fft("ifft" if op.kind == "fft" else "fft", op.lengths), y_bar)
     axes = range(y_bar.rank - len(op.lengths), y_bar.rank)
     for axis in axes:
@@ -75,7 +75,7 @@ def of_own_lengths(op: Fft, builder: Any, y_bar: Value) -> Value:
 
 
 def mirrored(length: int, like: Value, count: int) -> Value:
-    """The number of elements of the full spectrum for each of the half spectrum, over the count."""
+    """Compute how many elements of the full spectrum each of the half spectrum stands for, divided by the count."""
     half = length // 2 + 1
     weights = np.full(half, 2.0)
     weights[0] = 1.0

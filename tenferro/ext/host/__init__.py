@@ -1,4 +1,4 @@
-"""What a running program asks of Python: checks of conditions, and calls of functions."""
+"""Calls of Python by a running program: checks of conditions, and calls of functions."""
 
 from tenferro.ext.host import families
 from tenferro.ext.host.rules import CallbackRule, CheckRule

@@ -19,7 +19,7 @@ __all__ = ["CallbackRule", "CheckRule"]
 
 
 def _leading(x: Any, size: Any) -> Any:
-    """x with a leading axis."""
+    """Add a leading axis to x."""
     return apply_one(BroadcastInDim((size, *x.shape), tuple(range(1, x.rank + 1))), x)
 
 
@@ -53,7 +53,7 @@ class OneByOne:
     results: tuple[TensorSpec, ...]
 
     def __call__(self, *arrays: Any) -> Sequence[Any]:
-        """The results of all slices."""
+        """Compute the results of all slices."""
         outputs = [np.empty((self.size, *spec.shape), spec.dtype.dtype) for spec in self.results]
         for i in range(self.size):
             results = self.function(

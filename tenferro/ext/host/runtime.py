@@ -13,7 +13,7 @@ __all__ = ["CallbackRuntime", "CheckRuntime"]
 
 
 class CheckRuntime(ExtensionRuntime):
-    """Raises where a condition is not true."""
+    """Runtime of `Check`, which raises if a condition is false."""
 
     order = "K"
 
@@ -21,7 +21,7 @@ class CheckRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """False, if the condition is true.
+        """Return False if the condition is true.
 
         Raises:
             CheckFailedError: it is not.
@@ -41,5 +41,5 @@ class CallbackRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Fresh arrays of the results."""
+        """Call the function, and return fresh arrays of the results."""
         return tuple([np.array(y) for y in op.function(*inputs)])

@@ -38,7 +38,7 @@ INFO = DType.I32
 class Getrf(ExtensionOp):
     """L below the diagonal and U on and above it, the row swaps, and `info`.
 
-    Row i is swapped with row pivots[i] - 1, for i = 0, 1, .. in turn; `info` is the index of the first zero
+    Row i is swapped with row pivots[i] - 1, for i = 0, 1, ..; `info` is the index of the first zero
     on U's diagonal, counted from one, and 0 where there is none.
     """
 

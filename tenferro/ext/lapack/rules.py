@@ -66,11 +66,11 @@ class GetrfRule(MatrixRule):
 def packed_tangents(
     builder: RuleBuilder, a: Value, packed: Value, factors: Value, a_dot: Value
 ) -> tuple[Value, Value]:
-    """The tangents of R with the reflectors V below it, and of tau.
+    """Compute the tangents of R with the reflectors V below it, and of tau.
 
-    Q_dot and R_dot are `Qr`'s. Q less the first columns of the unit matrix is V U, V unit lower and U
-    upper triangular with -tau on the diagonal: V_dot and U_dot are those of an elimination without
-    pivots. A reflector with tau = 0 is none, and stays none.
+    Q_dot and R_dot are `Qr`'s. Q minus the first columns of the identity is V U, with V unit lower triangular, and U
+    upper triangular with -tau on the diagonal. V_dot and U_dot are those of an elimination without pivots. A
+    reflector with tau = 0 is the identity, and its tangent is zero.
     """
     k = factors.shape[-1]
     left = cut(packed, -1, 0, k)
@@ -101,7 +101,7 @@ def packed_tangents(
 
 
 class GeqrfRule(MatrixRule):
-    """See `packed_tangents`."""
+    """Derivative rule of geqrf; see `packed_tangents`."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return packed_tangents(builder, *primals, *outputs, *tangents)
@@ -188,7 +188,7 @@ class GtsvRule(MatrixRule):
 
 
 def shifted(x: Value, by: int, axis: int = -2) -> Value:
-    """Entry i - by at place i, zero beyond the ends."""
+    """Shift entries: entry i - by moves to i, with zeros beyond the ends."""
     n = x.shape[axis]
     edge = zeros(cut(x, axis, 0, 1))
     if by > 0:

@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 
 def with_workspace(function: Any, *arguments: Any, **options: Any) -> Any:
-    """The routine's results without its workspace, which is as large as it asks for."""
+    """Call a routine with the workspace that it asks for, and return the results without it."""
     wanted = function(*arguments, lwork=-1, **options)[-2][0]
     return function(*arguments, lwork=int(wanted.real), **options)
 
@@ -59,7 +59,7 @@ def householder_product(op: fam.HouseholderProduct, packed: Array, factors: Arra
 
 
 def unpacked(imaginary: Array, vectors: Array) -> Array:
-    """Complex vectors from real ones: a pair's columns hold the real and the imaginary part."""
+    """Unpack complex vectors from real ones: a pair's columns hold the real and the imaginary part."""
     unpacked_vectors = vectors.astype(np.result_type(vectors.dtype, np.complex64))
     for j in np.flatnonzero(imaginary > 0):
         unpacked_vectors[:, j] = vectors[:, j] + 1j * vectors[:, j + 1]
@@ -68,12 +68,12 @@ def unpacked(imaginary: Array, vectors: Array) -> Array:
 
 
 def geev(op: fam.Geev, a: Array) -> Any:
-    """Eigenvalues and eigenvectors; NaN where the iteration fails or the matrix is not finite."""
+    """Compute eigenvalues and eigenvectors; NaN if the iteration fails or the matrix is not finite."""
     return finite_or_nan(_geev, a)
 
 
 def _geev(a: Array) -> tuple[Array, ...]:
-    """The same of a finite matrix."""
+    """Compute the eigenvalues and eigenvectors of a finite matrix."""
     scale = _scale(a)
     *values, left, right, info = routine("geev", a)(a / scale)
     if a.dtype.kind == "c":
@@ -86,8 +86,9 @@ def _geev(a: Array) -> tuple[Array, ...]:
 
 
 def _scale(a: Array) -> Any:
-    """A power of two near the largest element where that is far from 1, else 1: the eigenvalues of a matrix that geev
-    itself has to scale are not scaled back by OpenBLAS's.
+    """Return a power of two near the largest element if that is far from 1, otherwise 1.
+
+    OpenBLAS's geev does not scale the eigenvalues back if it has to scale the matrix itself.
     """
     largest = np.abs(a).max(initial=0)
     info = np.finfo(a.dtype)
@@ -117,8 +118,9 @@ def gehrd(op: fam.Gehrd, a: Array) -> Any:
 
 
 def gees(op: fam.Gees, a: Array) -> Any:
-    """The Schur form, its vectors, eigenvalues and `info`; NaN and not 0 where the iteration fails or the matrix
-    is not finite.
+    """Compute the Schur form, its vectors, eigenvalues and `info`.
+
+    The results are NaN, and `info` is not 0, if the iteration fails or the matrix is not finite.
     """
     is_finite = bool(np.isfinite(a).all())
     schur = routine("gees", a)
@@ -144,7 +146,7 @@ KERNELS: dict[type[Any], tuple[Callable[..., Any], tuple[int, ...]]] = {
     fam.Gehrd: (gehrd, (2,)),
     fam.Gees: (gees, (2,)),
 }
-"""For each family the kernel of one matrix, and the number of its axes in each input."""
+"""Kernel for one matrix of each family, and the number of its axes in each input."""
 
 
 ROUTINES: dict[type[Any], str] = {

@@ -37,15 +37,15 @@ COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 DEGENERATE = ("zero", "nan", "raise")
 """Options for the derivative of vectors where values coincide; see `Svd`."""
 TRANSPOSES = ("N", "T", "C")
-"""Forms of a solver's matrix: as it is, transposed, or conjugate transposed."""
+"""Forms of a solver's matrix: unchanged, transposed, or conjugate transposed."""
 SAME = 64
-"""Values this many roundings of the largest apart are one value: factorisations do not tell them apart."""
+"""Distance within which values count as equal, in roundings of the largest: factorisations do not resolve them."""
 
 
 def matrix(
     op: ExtensionOp, dtypes: Sequence[Any], shapes: Sequence[Any]
 ) -> tuple[Any, Any, Any, Any]:
-    """Dtype, batch shape, rows and columns of the first input.
+    """Return dtype, batch shape, rows and columns of the first input.
 
     Raises:
         DTypeError: neither float32, float64, complex64 nor complex128.
@@ -64,7 +64,7 @@ def matrix(
 
 
 def square(op: ExtensionOp, dtypes: Sequence[Any], shapes: Sequence[Any]) -> tuple[Any, Any, Any]:
-    """Dtype, batch shape and order of a square first input.
+    """Return dtype, batch shape and order of a square first input.
 
     Raises:
         ShapeError: it is not square.
@@ -132,9 +132,9 @@ class Svd(MatrixOp):
     """U, s and V^H with A = U diag(s) V^H, s descending; U and V^H are square with `full`. s alone without
     `vectors`.
 
-    `degenerate` selects the derivative of the vectors where singular values coincide: "zero" omits
-    the rotation within the subspace, which is right for functions of the values, and of projectors on
-    whole subspaces; "nan" keeps the division by zero; "raise" is an error at run time.
+    `degenerate` selects the derivative of the vectors where singular values coincide. "zero" omits the rotation
+    within the subspace, which is right for functions of the values and of projectors on whole subspaces. "nan"
+    keeps the division by zero; "raise" is an error at run time.
     """
 
     full: bool = False
@@ -317,7 +317,7 @@ class LuSolve(Solver):
 @extension_family("tenferro", "distinct", version=1)
 @dataclass(frozen=True)
 class Distinct(MatrixOp):
-    """Its input, values in a row, of which no two may coincide; natively only, where it is an error."""
+    """Op that returns its input, a vector, and raises if two elements coincide; it runs natively only."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]

@@ -33,7 +33,7 @@ LARGEST_ALONE = 768
 
 
 def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
-    """One thread of BLAS for a matrix that is factorised sooner so; small ones wake no others.
+    """Limit BLAS to one thread for a matrix that it factorises faster so; small ones wake no others.
 
     Args:
         by_scipy: whether SciPy's BLAS is called. It is loaded first, because one that is loaded inside of the context
@@ -47,17 +47,17 @@ def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
 
 
 def columns(rows: Dense, a: Array) -> Array:
-    """A copy of a batch, each matrix column-major, which a routine may overwrite.
+    """Copy a batch, each matrix column-major, for a routine that overwrites it.
 
     Args:
-        rows: makes row-major copies; one of the transpose is what is wanted.
+        rows: makes row-major copies; a row-major copy of the transpose is the required layout.
     """
     copy: Array = rows(np.swapaxes(a, -1, -2))
     return np.swapaxes(copy, -1, -2)
 
 
 def routine(name: str, *arrays: Array) -> Any:
-    """LAPACK's routine for the dtype of these."""
+    """Choose LAPACK's routine for the dtype of these arrays."""
     from scipy.linalg import lapack
 
     return lapack.get_lapack_funcs((name,), arrays)[0]
@@ -66,7 +66,7 @@ def routine(name: str, *arrays: Array) -> Any:
 def with_told_workspace(
     name: str, a: Array, *extents: int, overwrite_a: bool = False, **options: Any
 ) -> Any:
-    """The results of a routine with the workspace that another one tells, of the extents and these options."""
+    """Call a routine with the workspace that its query returns for the extents and these options."""
     wanted = routine(f"{name}_lwork", a)(*extents, **options)[0]
     size = max(int(wanted.real), 1)
     return routine(name, a)(a, lwork=size, overwrite_a=overwrite_a, **options)

@@ -71,12 +71,12 @@ def swapped(x: Value) -> Value:
 
 
 def tril(x: Value, k: int = 0) -> Value:
-    """The lower triangle."""
+    """Return the lower triangle."""
     return apply_one(Tril(k), x)
 
 
 def triu(x: Value, k: int = 0) -> Value:
-    """The upper triangle."""
+    """Return the upper triangle."""
     return apply_one(Triu(k), x)
 
 
@@ -87,12 +87,12 @@ def hermitian(x: Value) -> Value:
 
 
 def diagonal(x: Value) -> Value:
-    """The diagonal of each matrix."""
+    """Extract the diagonal of each matrix."""
     return apply_one(ExtractDiag(x.rank - 2, x.rank - 1), x)
 
 
 def diagonal_matrix(x: Value) -> Value:
-    """A matrix with that diagonal."""
+    """Build a matrix with that diagonal."""
     return apply_one(EmbedDiag(x.rank - 1, x.rank), x)
 
 
@@ -108,33 +108,33 @@ def rows(s: Value, x: Value) -> Value:
 
 
 def as_dtype(x: Value, like: Value) -> Value:
-    """x in the dtype of another value."""
+    """Convert x to the dtype of another value."""
     return convert(x, like.dtype)
 
 
 def identity_of(x: Value) -> Value:
-    """Unit matrices in the shape and dtype of x."""
+    """Create unit matrices in the shape and dtype of x."""
     i, j = iota(x, x.rank - 2), iota(x, x.rank - 1)
     return convert(compare(i, "EQ", j), x.dtype)
 
 
 def cut(x: Value, axis: int, start: Any, limit: Any) -> Value:
-    """Part of an axis, counted from the end."""
+    """Slice an axis, counted from the end."""
     return slice_along(x, x.rank + axis, start, limit)
 
 
 def may_exceed(lhs: Any, rhs: Any) -> bool:
-    """Whether one extent is, or may be, larger than another: slices beyond the smaller may be empty."""
+    """Return whether one extent is, or may be, larger than another: slices beyond the smaller may be empty."""
     return at_least(rhs, lhs.dim if isinstance(lhs, UpperBound) else lhs) is not True
 
 
 def joined(x: Value, y: Value, axis: int) -> Value:
-    """Two values end to end, along an axis counted from the end."""
+    """Join two values along an axis counted from the end."""
     return apply_one(Concatenate(x.rank + axis, 2), x, y)
 
 
 def triangular(builder: RuleBuilder, a: Value, b: Value, **options: Any) -> Value:
-    """The solution of a triangular system."""
+    """Solve a triangular system."""
     return builder.apply(fam.TriangularSolve(**options), a, b)
 
 
@@ -162,7 +162,7 @@ def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value
 
 
 def distinct(builder: RuleBuilder, op: Any, values: Value) -> Value:
-    """The values, checked at run time if `op` asks for it."""
+    """Return the values, checked at run time if `op` asks for it."""
     return builder.apply(fam.Distinct(), values) if op.degenerate == "raise" else values
 
 
@@ -177,7 +177,7 @@ def along_columns(values: Value, like: Value) -> Value:
 
 
 def like_real(values: Value, like: Value) -> Value:
-    """The shape of `like` in the dtype of `values`."""
+    """Create zeros with the shape of `like` and the dtype of `values`."""
     return zeros(like, values.dtype)
 
 
@@ -205,7 +205,7 @@ class FactorisationRule(MatrixRule):
         return self.tangents(whole, builder, primals, outputs, tangents)[self.position]
 
     def tangents(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
-        """The tangents of all factors."""
+        """Compute the tangents of all factors."""
         raise NotImplementedError
 
 
@@ -221,11 +221,11 @@ class CholeskyRule(MatrixRule):
 
 
 class QrRule(FactorisationRule):
-    """With W = A_dot R^-1 and G = Q^H W: Q_dot = W - Q U, R_dot = U R, where U is upper triangular with a
-    real diagonal, and G - U is skew.
+    """Derivative of QR. With W = A_dot R^-1 and G = Q^H W: Q_dot = W - Q U, R_dot = U R, where U is upper triangular
+    with a real diagonal, and G - U is skew.
 
     A wide matrix is split into the square part that decides Q and the rest. A full Q's other columns
-    turn so as to stay orthogonal, and not among themselves.
+    rotate only as far as orthogonality requires, and not among themselves.
     """
 
     position = 1
@@ -257,13 +257,13 @@ class QrRule(FactorisationRule):
             return q1_dot, r1_dot
         q2 = cut(q, -1, k, m)
         q2_dot = -matmul(q1, matmul(adjoint(q1_dot), q2))
-        # R's lower block stays zero; its columns of Q turn with the others.
+        # R's lower block stays zero; its columns of Q rotate with the others.
         zero = zeros(cut(r, -2, k, m))
         return joined(q1_dot, q2_dot, -1), joined(r1_dot, zero, -2)
 
 
 class EighRule(FactorisationRule):
-    """With G = V^H A_dot V: w_dot = Re diag G, V_dot = V (F o G), F[i, j] = 1 / (w_j - w_i)."""
+    """Derivative of eigh. With G = V^H A_dot V: w_dot = Re diag G, V_dot = V (F o G), F[i, j] = 1 / (w_j - w_i)."""
 
     position = 0
 
@@ -275,7 +275,7 @@ class EighRule(FactorisationRule):
 
 
 class EigRule(FactorisationRule):
-    """With G = V^-1 A_dot V: w_dot = diag G, V_dot = V (F o G), without changes of a column's length."""
+    """Derivative of eig. With G = V^-1 A_dot V: w_dot = diag G, V_dot = V (F o G), and columns keep their lengths."""
 
     position = 0
 
@@ -288,8 +288,8 @@ class EigRule(FactorisationRule):
 
 
 class SvdRule(FactorisationRule):
-    """With G = U^H A_dot V: s_dot = Re diag G, and U_dot = U X, V_dot = V Y with skew X and Y that
-    solve X S - S Y = G - S_dot off the diagonal, plus terms orthogonal to the spans.
+    """Derivative of the SVD. With G = U^H A_dot V: s_dot = Re diag G, U_dot = U X and V_dot = V Y, plus terms
+    orthogonal to the spans. The skew X and Y solve X S - S Y = G - S_dot off the diagonal.
 
     X[i, j] = (G s_j + s_i G^H)[i, j] / (s_j^2 - s_i^2), Y[i, j] = (s_i G + G^H s_j)[i, j] / (s_j^2 - s_i^2).
     The phase of complex vectors is fixed by giving the diagonal's imaginary part to U.
@@ -337,7 +337,7 @@ class SvdRule(FactorisationRule):
 
 
 class LuRule(MatrixRule):
-    """With G = L^-1 A_dot[perm] U^-1: L_dot = L tril(G, -1), U_dot = triu(G) U.
+    """Derivative of LU. With G = L^-1 A_dot[perm] U^-1: L_dot = L tril(G, -1), U_dot = triu(G) U.
 
     For a rectangular matrix the square corner determines both, and the rest follows linearly.
     """
@@ -394,7 +394,7 @@ class SolverRule(MatrixRule):
         return builder.apply(op, a, *factors, add(b_dot, change))
 
     def read(self, op: Any, a_dot: Value) -> Value:
-        """The part of A that the op reads."""
+        """Return the part of A that the op reads."""
         return a_dot
 
     def transpose_rule(
@@ -408,18 +408,18 @@ class SolverRule(MatrixRule):
 
 
 class SolveRule(SolverRule):
-    """See `SolverRule`."""
+    """Derivative rule of `Solve`; see `SolverRule`."""
 
 
 class LuSolveRule(SolverRule):
-    """See `SolverRule`."""
+    """Derivative rule of `LuSolve`; see `SolverRule`."""
 
 
 class TriangularSolveRule(SolverRule):
-    """See `SolverRule`; only the triangle that is read moves the solution."""
+    """Derivative rule of `TriangularSolve`; see `SolverRule`. Only the triangle that is read moves the solution."""
 
     def read(self, op: Any, a_dot: Value) -> Value:
-        """The triangle, without a unit diagonal."""
+        """Return the triangle, without a unit diagonal."""
         off = 1 if op.unit_diagonal else 0
         return tril(a_dot, -off) if op.lower else triu(a_dot, off)
 

@@ -35,7 +35,7 @@ ROWS = 32
 
 
 def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
-    """`function` on each matrix of a batch; batches alike, at least one matrix."""
+    """Apply `function` to each matrix of batches, which have the same extents and at least one matrix."""
     batch = arrays[0].shape[:-2]
     if not batch:
         return function(*arrays)
@@ -63,7 +63,7 @@ def hermitian(rows: Dense, a: Array, order: Literal["C", "F"] = "C") -> Array:
 
 
 def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array, ...]:
-    """The results for a batch; NaN for each matrix that the routine fails on."""
+    """Compute the results for a batch; NaN for each matrix that the routine fails on."""
     try:
         return function(a)
     except np.linalg.LinAlgError:
@@ -79,12 +79,12 @@ def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Ar
 
 
 def is_large(a: Array) -> bool:
-    """Whether LAPACK is called for each matrix: NumPy would copy it there and back."""
+    """Return whether LAPACK is called for each matrix: NumPy would copy it there and back."""
     return min(a.shape[-2:]) >= LARGE and a.size > 0
 
 
 def is_large_in_double(a: Array) -> bool:
-    """The same of spectra, where NumPy takes singles for doubles."""
+    """Return whether a double-precision matrix is large; NumPy computes spectra of singles in doubles."""
     return is_large(a) and a.dtype.char in "dD"
 
 
@@ -98,7 +98,7 @@ def cholesky(op: fam.Cholesky, rows: Dense, a: Array) -> Array:
 
 
 def _cholesky_of_large(a: Array) -> tuple[Array]:
-    """The Cholesky factor by potrf, in place on a row-major matrix: LAPACK sees a^T = U^H U in its columns, L = U^T."""
+    """Compute the Cholesky factor by potrf, in place on a row-major matrix: LAPACK sees a^T = U^H U, and L = U^T."""
     upper, info = routine("potrf", a)(a.T, lower=0, clean=1, overwrite_a=1)
     return (np.tril(np.full_like(a, nan_of(a))) if info > 0 else upper.T,)
 
@@ -131,7 +131,7 @@ def _qr_of_large(op: fam.Qr, a: Array) -> tuple[Array, ...]:
 
 
 def finite_or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array, ...]:
-    """The results for a batch; NaN for each matrix that is not finite, on which LAPACK may never end, or fails."""
+    """Compute the results for a batch; NaN for matrices that are not finite, on which LAPACK may fail or never end."""
     broken: Array = ~np.asarray(np.isfinite(a).all(axis=(-2, -1)))
     if not broken.any():
         return or_nan(function, a)
@@ -142,7 +142,7 @@ def finite_or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> t
 
 
 def svd(op: fam.Svd, rows: Dense, a: Array) -> Any:
-    """The singular value decomposition by divide and conquer."""
+    """Compute the singular value decomposition by divide and conquer."""
     if is_large_in_double(a):
         of_each = partial(each_matrix, partial(_svd_of_large, op))
         return finite_or_nan(lambda x: of_each(columns(rows, x)), a)
@@ -152,7 +152,7 @@ def svd(op: fam.Svd, rows: Dense, a: Array) -> Any:
 
 
 def _svd_of_large(op: fam.Svd, a: Array) -> tuple[Array, ...]:
-    """The singular value decomposition by gesdd, on a column-major matrix that it destroys; NaN where it fails."""
+    """Compute the singular value decomposition by gesdd, on a column-major matrix that it destroys; NaN if it fails."""
     options = {"compute_uv": op.vectors, "full_matrices": op.full}
     u, s, vh, info = with_told_workspace("gesdd", a, *a.shape, overwrite_a=True, **options)
     results = (u, s, vh) if op.vectors else (s,)
@@ -160,7 +160,7 @@ def _svd_of_large(op: fam.Svd, a: Array) -> tuple[Array, ...]:
 
 
 def eigh(op: fam.Eigh, rows: Dense, a: Array) -> Any:
-    """Eigenvalues and eigenvectors of the Hermitian part by divide and conquer."""
+    """Compute eigenvalues and eigenvectors of the Hermitian part by divide and conquer."""
     if is_large_in_double(a):
         of_each = partial(each_matrix, partial(_eigh_of_large, op))
         return finite_or_nan(of_each, hermitian(rows, a, "F"))
@@ -171,7 +171,7 @@ def eigh(op: fam.Eigh, rows: Dense, a: Array) -> Any:
 
 
 def _eigh_of_large(op: fam.Eigh, a: Array) -> tuple[Array, ...]:
-    """Eigenvalues and eigenvectors by syevd or heevd, in place on a column-major matrix; NaN where it fails."""
+    """Compute eigenvalues and eigenvectors by syevd or heevd, in place on a column-major matrix; NaN if it fails."""
     name = "heevd" if np.iscomplexobj(a) else "syevd"
     options = {"compute_v": op.vectors, "lower": True}
     w, v, info = with_told_workspace(name, a, len(a), overwrite_a=True, **options)
@@ -180,7 +180,7 @@ def _eigh_of_large(op: fam.Eigh, a: Array) -> tuple[Array, ...]:
 
 
 def eig(op: fam.Eig, rows: Dense, a: Array) -> Any:
-    """Complex throughout."""
+    """Compute eigenvalues and eigenvectors, complex throughout."""
     kind = np.complex64 if a.dtype in (np.float32, np.complex64) else np.complex128
     if not op.vectors:
         return finite_or_nan(lambda x: (np.linalg.eigvals(x).astype(kind),), a)
@@ -290,10 +290,10 @@ def solve(op: fam.Solve, rows: Dense, a: Array, b: Array) -> Array:
 
 
 def distinct(op: fam.Distinct, rows: Dense, values: Array) -> Array:
-    """The values themselves.
+    """Return the values, if they are distinct.
 
     Raises:
-        DegenerateSpectrumError: two that are a few roundings of the largest apart.
+        DegenerateSpectrumError: two values differ by a few roundings of the largest.
     """
     ordered = np.sort(values, axis=-1)
     gap = np.abs(np.diff(ordered, axis=-1))
@@ -310,12 +310,12 @@ def distinct(op: fam.Distinct, rows: Dense, values: Array) -> Array:
 
 
 def always(_: Array) -> bool:
-    """For matrices of any extents."""
+    """Return True, for families that use SciPy's LAPACK for matrices of any extents."""
     return True
 
 
 def never(_: Array) -> bool:
-    """For no matrix."""
+    """Return False, for families that never use SciPy's LAPACK."""
     return False
 
 
@@ -331,7 +331,7 @@ KERNELS: dict[type[Any], tuple[Callable[..., Any], Callable[[Array], bool]]] = {
     fam.LuSolve: (lu_solve, always),
     fam.Distinct: (distinct, never),
 }
-"""For each family its kernel, and for which first operands that calls SciPy's LAPACK or BLAS, and not NumPy's."""
+"""Kernel of each family, and the predicate of first operands for which it calls SciPy's LAPACK or BLAS, not NumPy's."""
 
 
 ROUTINES: dict[type[Any], str] = {
@@ -364,7 +364,7 @@ class LinalgRuntime(ExtensionRuntime):
         return Routine(name, **options, is_exact=True)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """The outputs of the op's kernel, computed by LAPACK."""
+        """Compute the outputs of the op by its kernel, which calls LAPACK."""
         kernel, is_by_scipy = KERNELS[type(op)]
         rows: Dense | None = getattr(caches.owner, "row_major", None)
         if rows is None:

@@ -21,7 +21,7 @@ class DebugPrintRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """The lines, one after another."""
+        """Print the lines, one after another."""
         _, *values = inputs
         shape = values[0].shape[: op.batch_rank] if op.batch_rank else ()
         for index in np.ndindex(*shape):

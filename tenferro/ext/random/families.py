@@ -1,7 +1,7 @@
 """Threefry-2x32: a keyed bijection of pairs of 32-bit words, which maps a count to random bits.
 
-With t = 5 groups of four rounds, key words k0, k1 and k2 = k0 ^ k1 ^ 0x1BD11BDA: the key is added before
-the first group, and after group g the words k_(g+1), k_(g+2) + g + 1, indices modulo 3; each round is
+There are 5 groups of four rounds, and key words k0, k1 and k2 = k0 ^ k1 ^ 0x1BD11BDA. The key is added before the
+first group, and the words k_(g+1) and k_(g+2) + g + 1, indices modulo 3, after group g. Each round is
 x0 += x1; x1 = rotl(x1, r) ^ x0.
 
 Source: Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1, 2, 3" (SC 2011), whose
@@ -30,7 +30,7 @@ from tenferro.types import DType
 __all__ = ["PARITY", "ROTATIONS", "Threefry2x32"]
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-"""Of the rounds of even and of odd groups."""
+"""Rotation distances of the rounds of even and of odd groups, in bits."""
 PARITY = 0x1BD11BDA
 GROUPS = 5
 

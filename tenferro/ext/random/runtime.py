@@ -26,7 +26,7 @@ class ThreefryRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Two arrays of words, in row-major order."""
+        """Compute two arrays of words, in row-major order."""
         key, x0, x1 = inputs
         y0, y1 = np.array(x0, order="C"), np.array(x1, order="C")
         count = math.prod(key.shape[:-1])
@@ -37,7 +37,7 @@ class ThreefryRuntime(ExtensionRuntime):
         return y0, y1
 
     def compiles_expansion(self, op: Any) -> bool:
-        """Always: integers have no rounding errors."""
+        """Return True: integers have no rounding errors."""
         return True
 
 

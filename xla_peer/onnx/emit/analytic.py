@@ -59,12 +59,12 @@ def atan2(y: Any, x: Any) -> Any:
 
 
 def rsqrt(op: Any, w: Writer, x: Value) -> Value:
-    """One over the square root."""
+    """Write one over the square root."""
     return w.op("Reciprocal", w.op("Sqrt", x))
 
 
 def polygamma(op: ops.Polygamma, w: Writer, x: Value) -> Value:
-    """The series."""
+    """Write the series."""
     (y,) = written(w, lambda x: functions.polygamma(op.order, x), x)
     return y
 

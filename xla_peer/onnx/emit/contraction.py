@@ -48,7 +48,7 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
 
 
 def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
-    """Conv on operands with batch, features and space in order; batch groups one by one."""
+    """Write Conv on operands with batch, features and space in order; batch groups one by one."""
     spec = w.specs[0]
     if not x.dtype.is_float:
         raise UnsupportedError("ONNX has no counterpart: Conv takes floats")

@@ -1,4 +1,4 @@
-"""ONNX's If and Loop; what a body reads from outside it reads by name."""
+"""ONNX's If and Loop; bodies read values from outside by name."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ def scan(op: ops.Scan, w: Writer, *operands: Value) -> list[Value]:
 
 
 def alternatives(op: ops.Alternatives, w: Writer, *operands: Value) -> list[Value]:
-    """The nodes of the parallel program."""
+    """Write the nodes of the parallel program."""
     return w.program(op.parallel.program, operands)
 
 

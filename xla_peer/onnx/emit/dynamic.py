@@ -12,7 +12,7 @@ __all__ = ["ROWS"]
 
 
 def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Value, size: Value) -> Value:
-    """A slice up to the size, which is at least 0."""
+    """Write a slice up to the size, which is at least 0."""
     spec = w.specs[0]
     if not size.dtype.is_integer:
         raise UnsupportedError("ONNX has no counterpart: a size is an integer")
@@ -21,7 +21,7 @@ def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Value, size: Value) -> V
 
 
 def pad_to_match(op: PadToMatch, w: Writer, x: Value, reference: Value) -> Value:
-    """A padding by the difference of extents."""
+    """Write a padding by the difference of extents."""
     spec = w.specs[0]
     missing = w.op(
         "Sub", w.runtime_extent(reference.name, op.axis), w.runtime_extent(x.name, op.axis)

@@ -56,14 +56,14 @@ def remainder(op: Any, w: Writer, x: Value, y: Value) -> Value:
 
 
 def negate(op: Any, w: Writer, x: Value) -> Value:
-    """The negative; of unsigned integers 0 - x, which wraps."""
+    """Write the negative; for unsigned integers 0 - x, which wraps."""
     return (
         w.op("Sub", w.number(0, x.dtype), x, spec=x.spec) if x.dtype.kind == "u" else w.op("Neg", x)
     )
 
 
 def power(op: Any, w: Writer, x: Value, y: Value) -> Value:
-    """Pow; of integers wide ones, in which a negative power is 0 but of 1 and -1."""
+    """Pow; integers are widened, and a negative power is 0 unless the base is 1 or -1."""
     if not x.dtype.is_integer:
         return w.op("Pow", x, y)
     wide = DType.I64 if x.dtype.itemsize == 8 else DType.I32
@@ -81,14 +81,14 @@ def power(op: Any, w: Writer, x: Value, y: Value) -> Value:
 
 
 def clamp(op: Any, w: Writer, x: Value, low: Value, high: Value) -> Value:
-    """The minimum of a maximum."""
+    """Write the minimum of a maximum."""
     if x.dtype.is_bool:
         return w.op("And", w.op("Or", x, low), high)
     return w.op("Min", w.op("Max", x, low), high)
 
 
 def compare(op: ops.Compare, w: Writer, x: Value, y: Value) -> Value:
-    """A comparison; bools are compared as integers."""
+    """Write a comparison; bools are compared as integers."""
     spec = w.like(x, DType.Bool)
     if x.dtype.is_bool:
         x, y = w.cast(x, DType.I32), w.cast(y, DType.I32)
@@ -105,7 +105,7 @@ def compare(op: ops.Compare, w: Writer, x: Value, y: Value) -> Value:
 
 
 def select(op: Any, w: Writer, pred: Value, x: Value, y: Value) -> Value:
-    """A choice by element."""
+    """Write a selection by element."""
     return w.op("Where", pred, x, y, spec=x.spec)
 
 
@@ -136,7 +136,7 @@ def bitcast(w: Writer, x: Value, dtype: DType) -> Value:
 
 
 def bitcast_convert(op: ops.BitcastConvert, w: Writer, x: Value) -> Value:
-    """Bits of the same width."""
+    """Write a bit cast to the same width."""
     if x.dtype.bits != op.to.bits:
         raise UnsupportedError("ONNX has no counterpart: BitCast keeps the width")
     return bitcast(w, x, op.to)
@@ -158,7 +158,7 @@ def is_finite(op: Any, w: Writer, x: Value) -> Value:
 
 
 def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
-    """A cast; from float to integer it is limited to the range, NaN being 0."""
+    """Write a cast; from float to integer it is limited to the range, NaN being 0."""
     if not (x.dtype.is_float and op.to.is_integer):
         return w.cast(x, op.to)
     info = np.iinfo(op.to.dtype)
@@ -174,7 +174,7 @@ def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
 
 
 def real(op: Any, w: Writer, x: Value) -> Value:
-    """A real number itself."""
+    """Write a real number itself."""
     return w.op("Identity", x)
 
 

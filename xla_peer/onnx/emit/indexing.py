@@ -31,7 +31,7 @@ def _flat(positions: Any, shape: Any) -> Any:
 
 
 def gather(op: Any, w: Writer, x: Value, indices: Value) -> Value:
-    """A Gather from the flat operand, at positions that are computed from the indices."""
+    """Write a Gather from the flat operand, at positions that are computed from the indices."""
     spec = w.specs[0]
     _static(x, indices)
     if 0 in spec.shape or not x.rank:
@@ -68,7 +68,7 @@ def gather(op: Any, w: Writer, x: Value, indices: Value) -> Value:
 
 
 def scatter(op: ops.Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> Value:
-    """A ScatterND into the flat operand, with one element more for windows that do not fit."""
+    """Write a ScatterND into the flat operand, with one element more for windows that do not fit."""
     spec = w.specs[0]
     _static(x, indices, updates)
     shape, size = x.spec.shape, int(np.prod(x.spec.shape))
@@ -113,7 +113,7 @@ def scatter(op: ops.Scatter, w: Writer, x: Value, indices: Value, updates: Value
 
 
 def dynamic_slice(op: ops.DynamicSlice, w: Writer, x: Value, *starts: Value) -> Value:
-    """Takes along each axis."""
+    """Write a gather along each axis."""
     _static(x)
     sizes = w.specs[0].shape
     (y,) = written(w, lambda x, *starts: functions.dynamic_slice(x, starts, sizes), x, *starts)
@@ -121,7 +121,7 @@ def dynamic_slice(op: ops.DynamicSlice, w: Writer, x: Value, *starts: Value) -> 
 
 
 def dynamic_update_slice(op: Any, w: Writer, x: Value, update: Value, *starts: Value) -> Value:
-    """Takes along each axis, and a choice."""
+    """Write a gather along each axis, and a selection."""
     _static(x, update)
     (y,) = written(
         w,

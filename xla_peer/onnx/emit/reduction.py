@@ -99,7 +99,7 @@ def running(kind: str) -> Any:
 
 
 def sort(op: ops.Sort, w: Writer, *xs: Value) -> list[Value]:
-    """All elements in TopK's order, in which the first of equal ones comes first."""
+    """Sort all elements by TopK, which keeps the order of equal ones."""
     key = w.cast(xs[0], DType.I32) if xs[0].dtype.is_bool else xs[0]
     k = w.extent_of(key, op.axis)
     _, order = w.nodes_of("TopK", [key, k], 2, axis=op.axis, largest=0, sorted=1)

@@ -11,12 +11,12 @@ __all__ = ["ROWS"]
 
 
 def constant(op: Constant, w: Writer) -> Value:
-    """An initializer."""
+    """Write an initializer."""
     return w.constant(op.array)
 
 
 def iota(op: Iota, w: Writer) -> Value:
-    """A range, which is expanded."""
+    """Write a range, which is expanded."""
     shape = w.specs[0].shape
     n = op.shape[op.axis]
     scalar = TensorSpec.of((), DType.I64)
@@ -34,7 +34,7 @@ def iota(op: Iota, w: Writer) -> Value:
 
 
 def shape_of(op: ShapeOf, w: Writer, x: Value) -> Value:
-    """One extent."""
+    """Write one extent."""
     return w.op("Squeeze", w.extent_of(x, op.axis), spec=w.specs[0])
 
 

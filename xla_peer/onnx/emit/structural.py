@@ -19,7 +19,7 @@ __all__ = ["ROWS", "sliced"]
 
 
 def reshape(op: ops.Reshape, w: Writer, x: Value) -> Value:
-    """A row-major reshape between transposes, because the op's is column-major."""
+    """Write a row-major reshape between transposes, because the op's is column-major."""
     shape = w.specs[0].shape
     reverse = range(x.rank)[::-1]
     turned = w.reshape(w.transpose(x, reverse), shape[::-1])
@@ -27,7 +27,7 @@ def reshape(op: ops.Reshape, w: Writer, x: Value) -> Value:
 
 
 def broadcast_in_dim(op: ops.BroadcastInDim, w: Writer, x: Value) -> Value:
-    """A transpose, a reshape that adds axes, and an expansion."""
+    """Write a transpose, a reshape that adds axes, and an expansion."""
     shape = w.specs[0].shape
     order = sorted(range(x.rank), key=op.dims.__getitem__)
     extents = x.spec.shape
@@ -52,7 +52,7 @@ def sliced(w: Writer, x: Value, starts: Any, limits: Any, strides: Any, spec: Te
 
 
 def slice_(op: ops.Slice, w: Writer, x: Value) -> Value:
-    """One node."""
+    """Write one node."""
     return (
         sliced(w, x, op.starts, op.limits, op.strides, w.specs[0])
         if x.rank
@@ -61,7 +61,7 @@ def slice_(op: ops.Slice, w: Writer, x: Value) -> Value:
 
 
 def pad(op: ops.Pad, w: Writer, x: Value, value: Value) -> Value:
-    """One node where nothing is put between elements, and nothing is cut."""
+    """Write one node if nothing is inserted between elements, and nothing is cut."""
     spec = w.specs[0]
     edges = [*op.low, *op.high]
     if not x.rank:
@@ -79,12 +79,12 @@ def pad(op: ops.Pad, w: Writer, x: Value, value: Value) -> Value:
 
 
 def concatenate(op: ops.Concatenate, w: Writer, *xs: Value) -> Value:
-    """One node."""
+    """Write one node."""
     return w.op("Concat", *xs, spec=w.specs[0], axis=op.axis)
 
 
 def reverse(op: ops.Reverse, w: Writer, x: Value) -> Value:
-    """A slice with steps of -1."""
+    """Write a slice with steps of -1."""
     if not op.axes:
         return w.op("Identity", x)
     count = len(op.axes)
@@ -109,7 +109,7 @@ def extract_diag(op: ops.ExtractDiag, w: Writer, x: Value) -> Value:
 
 
 def embed_diag(op: ops.EmbedDiag, w: Writer, x: Value) -> Value:
-    """A choice between the operand and zero."""
+    """Write a selection between the operand and zero."""
     spec = w.specs[0]
     n = spec.shape[op.axis_a]
     if not isinstance(n, int):
@@ -128,7 +128,7 @@ def triangle(upper: int) -> Any:
 
 
 def barrier(op: Any, w: Writer, *xs: Value) -> list[Value]:
-    """The operands."""
+    """Return the operands."""
     return [w.op("Identity", x) for x in xs]
 
 

@@ -1,12 +1,13 @@
-"""Radii of outputs by the mean value theorem: the own rounding error of each step times its adjoint, added up.
+"""Radii of outputs by the mean value theorem: each step's own rounding error times its adjoint, added up.
 
-Balls take the errors of different operands for unrelated, so that x - x has a radius and what a loop carries gains one
-each turn. As a function of the rounding errors d_i of its steps an output moves by no more than sum_i |dy/dd_i| |d_i|,
-with derivatives anywhere in the balls. These are balls too: the reverse of the run, step by step, by `Pullbacks`.
+Balls treat the errors of different operands as independent, so x - x has a radius, and the radius of a loop's carry
+grows at each iteration. As a function of the rounding errors d_i of its steps, an output moves by at most
+sum_i |dy/dd_i| |d_i|, with derivatives anywhere in the balls. The derivatives are balls too: `Pullbacks` computes them
+step by step in reverse.
 
-What is computed once has one rounding error, whatever reads it: functions beyond arithmetic, reductions, contractions,
-and what a loop carries. Arithmetic may be computed again for each use, with a product rounded here and contracted
-there: then each use has an error of its own, and their adjoints are added up by size.
+A value that is computed once has one rounding error, whatever reads it: functions beyond arithmetic, reductions,
+contractions, and loop carries. A compiler may compute arithmetic again for each use, and round a product here that it
+contracts there. Each use then has an error of its own, and the magnitudes of their adjoints are added up.
 
 Sources: S. M. Rump, Verification methods, Acta Numerica 19, 2010, section 11 (mean value forms); S. Linnainmaa, Taylor
 expansion of the accumulated rounding error, BIT 16, 1976.
@@ -62,7 +63,7 @@ LARGEST_BATCH = 1 << 19
 
 
 def tightened(tape: Tape, outputs: Sequence[Ball]) -> list[Ball]:
-    """The outputs with the smaller one of both radii in each element."""
+    """Tighten the outputs to the smaller of both radii in each element."""
     sizes = [ball.value.size for entry in tape.entries for ball in _results(entry)]
     if not sizes:
         return list(outputs)
@@ -87,7 +88,7 @@ def _tightened(tape: Tape, output: Ball, pullbacks: Pullbacks, batch: int) -> Ba
 def _of_one_output(
     tape: Tape, output: Ball, places: Any, direction: complex, pullbacks: Pullbacks
 ) -> Any:
-    """How far these elements move, of complex numbers in one direction."""
+    """Bound the movement of some elements of an output; if they are complex, in one direction."""
     seeds = np.zeros((len(places), output.value.size), _wide_dtype(output))
     seeds[np.arange(len(places)), places] = direction
     seeds = seeds.reshape(len(places), *output.value.shape)
@@ -108,7 +109,7 @@ class _Adjoint:
     size: Any
 
     def add(self, value: Any, radius: Any, size: Any) -> None:
-        """One more use."""
+        """Add one more use."""
         self.value = self.value + value
         self.radius = outward(self.radius + radius + EPSILON * modulus(self.value))
         self.size = outward(self.size + size)
@@ -124,7 +125,7 @@ class _Reverse:
     """One run backwards.
 
     Attributes:
-        limit: how far each output of the batch may be moved by the errors of what was visited.
+        limit: bound of the movement of each output of the batch by the errors of visited steps.
     """
 
     tape: Tape
@@ -133,7 +134,7 @@ class _Reverse:
     adjoints: dict[Ball, _Adjoint] = field(default_factory=dict)
 
     def add(self, ball: Ball, value: Any, radius: Any, size: Any) -> None:
-        """A use of a ball; a ball that does not move has none."""
+        """Add a use of a ball; a ball that does not move has none."""
         if ball in self.adjoints:
             self.adjoints[ball].add(value, radius, size)
         else:
@@ -162,7 +163,7 @@ class _Reverse:
                     self.add(row, *[part[:, number] for part in _parts(adjoint)])
 
     def leave_out_nothing(self) -> None:
-        """A ball of no entry moves within itself."""
+        """Move the balls without an entry within themselves."""
         for ball, adjoint in self.adjoints.items():
             self._move(adjoint.size, ball.radius)
 
@@ -196,7 +197,7 @@ class _Reverse:
     def _pulled(
         self, step: Step, stays: Any, adjoint: _Adjoint
     ) -> list[tuple[Ball, Any, tuple[Any, Any, Any]]] | None:
-        """The balls that move, their backward errors, and their adjoints; None where a derivative has no bound.
+        """Return the balls that move, their backward errors, and their adjoints; None if a derivative has no bound.
 
         Args:
             stays: mask of the elements in which the operands have no part.
@@ -258,7 +259,7 @@ def _wide_dtype(ball: Ball) -> Any:
 
 
 def _sets(op: Any) -> bool:
-    """A scatter after which every element is one of the operand or of the updates."""
+    """Return whether an op is a scatter after which every element is one of the operand or of the updates."""
     return isinstance(op, ix.Scatter) and op.combiner == "set"
 
 
@@ -284,7 +285,7 @@ def _operands(step: Step) -> Operands:
 
 
 def _own_error(step: Step, result: Ball) -> Any:
-    """The movement of a result by its step's own roundings; None for a step without followed operands."""
+    """Bound the movement of a result by its step's own roundings; None for a step without followed operands."""
     op = step.op
     integers = [ball for ball in step.operands if ball.value.dtype.kind in "biu"]
     if any(ball.radius.any() for ball in integers) and not isinstance(op, el.Select):
@@ -310,7 +311,7 @@ def _own_error(step: Step, result: Ball) -> Any:
 
 
 def _backward_errors(step: Step) -> list[Any]:
-    """Of each operand, how far an implementation may be from it where it evaluates the op."""
+    """Return each operand's backward error: the distance of the argument that an implementation may evaluate at."""
     zeros: list[Any] = [0.0 for _ in step.operands]
     if isinstance(step.op, FUNCTIONS) and len(step.operands) == 1:
         zeros[0] = operand_error(_operands(step), step.operands[0].value)

@@ -1,7 +1,7 @@
 """Radii of analytic functions: the largest slope within the ball, and the accuracy that `ROUNDING` declares.
 
-Each function has its modulus of continuity: how far f moves while its argument stays within a radius of x. For real
-numbers it comes from where the slope is largest in [x - r, x + r]; for complex ones from a bound on the disc.
+Each function has its modulus of continuity: the movement of f while its argument stays within a radius r of x. For
+real numbers it follows from the largest slope in [x - r, x + r]; for complex ones from a bound on the disc.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["ROWS", "operand_error"]
 
 Continuity = Callable[[Any, Any, Any], Any]
-"""Of x, a radius around it and f(x): how far f may be from f(x)."""
+"""Function of x, a radius around it and f(x), which bounds how far f moves from f(x)."""
 
 
 def _analytic(real: Continuity | None, complex_: Continuity | None = None) -> Rule:
-    """The rule of a function of one operand; without its continuity, only exact operands have a bound."""
+    """Return the rule of a function of one operand; without its continuity, only exact operands have a bound."""
 
     def rule(operands: Operands) -> Sequence[Any]:
         (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
@@ -53,7 +53,7 @@ def _analytic(real: Continuity | None, complex_: Continuity | None = None) -> Ru
 
 
 def operand_error(operands: Operands, x: Any) -> Any:
-    """Backward error of both implementations of a function, which may flush the operand x."""
+    """Return the backward error of both implementations of a function, which may flush the operand x."""
     row, dtype = operands.rounding, operands.specs[0].dtype
     size = np.where(np.isfinite(modulus(x)), modulus(x), 0.0)
     ulps = row.operand(operands.op, operands.specs) + row.argument
@@ -64,7 +64,7 @@ def operand_error(operands: Operands, x: Any) -> Any:
 
 
 def _own(operands: Operands, result: Any, spread: Any) -> Any:
-    """Distance of two implementations of the declared accuracy, with the rounding to the dtype."""
+    """Bound the distance of two implementations of the declared accuracy, with the rounding to the dtype."""
     dtype, ulps = operands.dtype, operands.rounding.output(operands.is_complex)
     size = modulus(result) + spread
     if not ulps:  # rounded once from the exact value
@@ -76,7 +76,7 @@ def _own(operands: Operands, result: Any, spread: Any) -> Any:
 
 
 def _by_slope(slope: Callable[[Any, Any], Any]) -> Continuity:
-    """The radius times the largest slope, given |x| at its smallest and at its largest in the ball."""
+    """Return the radius times the largest slope, given |x| at its smallest and at its largest in the ball."""
 
     def continuity(x: Any, radius: Any, result: Any) -> Any:
         least = np.maximum(np.abs(x) - radius, 0.0)
@@ -86,7 +86,7 @@ def _by_slope(slope: Callable[[Any, Any], Any]) -> Continuity:
 
 
 def _where_positive(low: Any, value: Callable[[Any], Any]) -> Any:
-    """A function on positive numbers; infinity for others."""
+    """Apply a function to positive numbers; infinity for others."""
     return np.where(low > 0, value(np.where(low > 0, low, 1.0)), np.inf)
 
 
@@ -94,12 +94,12 @@ def _where_positive(low: Any, value: Callable[[Any], Any]) -> Any:
 
 
 def _exp(x: Any, radius: Any, result: Any) -> Any:
-    """No more than twice the largest value, which is still 0 where x is -10^30 and the radius 10^14."""
+    """Bound the movement by twice the largest value, which is still 0 where x is -10^30 and the radius 10^14."""
     return np.fmin(modulus(result) * 1.02 * np.expm1(radius), 2.04 * np.exp(x.real + radius))
 
 
 def _exp_rule(operands: Operands) -> Sequence[Any]:
-    """At most 1, rounded, where the operand is never positive."""
+    """Bound the movement of e^x; results are at most 1, rounded, if the operand is never positive."""
     (ball,) = operands.balls
     (radius,) = _analytic(_exp, _exp)(operands)
     return (np.minimum(radius, 1.02) if ball.sign < 0 else radius,)
@@ -119,7 +119,7 @@ def _log1p(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _log1p_rule(operands: Operands) -> Sequence[Any]:
-    """The radius of log(1 + x); nonnegative operands are far from its pole."""
+    """Bound log(1 + x); nonnegative operands are far from its pole."""
     (ball,) = operands.balls
     if operands.is_complex or ball.sign <= 0:
         return _analytic(_log1p, _log1p_on_disc)(operands)
@@ -131,7 +131,7 @@ def _sqrt(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _sqrt_rule(operands: Operands) -> Sequence[Any]:
-    """The radius of a root; of nonnegative operands |sqrt(x) - sqrt(y)| <= sqrt(|x - y|) holds down to 0."""
+    """Bound a root; for nonnegative operands |sqrt(x) - sqrt(y)| <= sqrt(|x - y|) holds down to 0."""
     (ball,) = operands.balls
     if operands.is_complex or ball.sign <= 0:
         return _analytic(_sqrt, _sqrt_on_disc)(operands)
@@ -177,7 +177,7 @@ def _erf_inv(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _digamma_slope(order: int) -> Continuity:
-    """By sum_k |x + k|^-m, m = order + 2: over the poles on both sides of x, times order + 1 factorial."""
+    """Bound the slope by (order + 1)! sum_k |x + k|^-m, m = order + 2, over the poles on both sides of x."""
 
     def continuity(x: Any, radius: Any, result: Any) -> Any:
         power = order + 2
@@ -193,7 +193,7 @@ def _digamma_slope(order: int) -> Continuity:
 
 
 def _lgamma(x: Any, radius: Any, result: Any) -> Any:
-    """Digamma rises between its poles, so that it is largest at an end."""
+    """Bound lgamma by its slope, digamma, which rises between its poles and is largest at an end."""
     low, high = x - radius, x + radius
     is_between = (low > 0) | (np.floor(low) == np.floor(high))
     is_between &= np.floor(low) != low
@@ -206,7 +206,7 @@ def _polygamma(operands: Operands) -> Sequence[Any]:
 
 
 def _atan2(operands: Operands) -> Sequence[Any]:
-    """The angle of a point moves by asin(r / |point|), and across the cut by a whole turn."""
+    """Bound the angle of a point: it moves by asin(r / |point|), and across the cut by 2 pi."""
     (result,) = operands.results
     y, x = map(wide, operands.values)
     a, b = operands.radii
@@ -225,7 +225,7 @@ def _atan2(operands: Operands) -> Sequence[Any]:
 
 
 def _log_on_disc(x: Any, radius: Any, result: Any) -> Any:
-    """Across the cut the imaginary part jumps by a whole turn."""
+    """Bound the logarithm; across the cut the imaginary part jumps by 2 pi."""
     size = modulus(x)
     share = np.minimum(radius / size, 1.0)
     smooth = np.where(radius < size, -np.log1p(-share), np.inf)
@@ -272,7 +272,7 @@ def _tanh_on_disc(x: Any, radius: Any, result: Any) -> Any:
 
 
 def _logistic_on_disc(x: Any, radius: Any, result: Any) -> Any:
-    """The logistic function is (1 + tanh(z / 2)) / 2."""
+    """Bound the logistic function, (1 + tanh(z / 2)) / 2."""
     return _tanh_on_disc(x / 2.0, radius / 2.0, result) / 2.0
 
 
@@ -282,7 +282,7 @@ def _from_denominator(value: Any, growth: Any, radius: Any) -> Any:
 
 
 def _slope_by_distance(x: Any, radius: Any, points: Sequence[complex], power: float) -> Any:
-    """The largest prod |z - p|^-power on a disc: each distance less the radius."""
+    """Compute the largest prod |z - p|^-power on a disc: each distance less the radius."""
     slope = np.ones(np.shape(x))
     for point in points:
         low = modulus(x - point) - radius
@@ -291,7 +291,7 @@ def _slope_by_distance(x: Any, radius: Any, points: Sequence[complex], power: fl
 
 
 def _by_branch_points(*points: complex, power: float) -> Continuity:
-    """Slope prod |z - p|^-power, away from cuts that go from the points outwards along an axis; infinite across them."""
+    """Return the bound with slope prod |z - p|^-power; infinite across cuts from the points outwards along an axis."""
 
     def continuity(x: Any, radius: Any, result: Any) -> Any:
         along, across = (x.real, x.imag) if points[0].imag == 0 else (x.imag, x.real)
@@ -302,7 +302,7 @@ def _by_branch_points(*points: complex, power: float) -> Continuity:
 
 
 def _acosh_on_disc(x: Any, radius: Any, result: Any) -> Any:
-    """Its cut goes from 1 along the real axis to minus infinity."""
+    """Bound the movement of acosh, whose cut runs from 1 along the real axis to minus infinity."""
     crosses = (np.abs(x.imag) <= radius) & (x.real - radius <= 1)
     return np.where(crosses, np.inf, radius * _slope_by_distance(x, radius, (1.0, -1.0), 0.5))
 

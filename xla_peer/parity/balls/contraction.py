@@ -38,7 +38,7 @@ def _bilinear(operands: Operands) -> Sequence[Any]:
 
 
 def _product(operands: Operands, op: StdTensorOp, x: Any, y: Any) -> Any:
-    """The op on sizes and radii; an element that an infinite radius has a part in is infinite."""
+    """Run the op on sizes and radii; an element that an infinite radius contributes to is infinite."""
     infinite = [np.where(np.isinf(z), 1.0, 0.0) for z in (x, y)]
     if not (infinite[0].any() or infinite[1].any()):
         return operands.run(op, x, y)
@@ -49,7 +49,7 @@ def _product(operands: Operands, op: StdTensorOp, x: Any, y: Any) -> Any:
 
 
 def _in_float64(op: StdTensorOp) -> StdTensorOp:
-    """The op without a dtype of its own to add up in."""
+    """Remove the op's own accumulation dtype."""
     return replace(op, accumulate_dtype=None) if isinstance(op, co.DotGeneral) else op
 
 

@@ -21,11 +21,11 @@ MOST_OPEN_TURNS = 16
 
 Part = Callable[[Sequence[Ball]], list[Ball]]
 Loop = Callable[[Any, Sequence[Part], Sequence[Ball], Tape], list[Ball]]
-"""Of an op, its bodies, its operands and the tape, the results."""
+"""Function of an op, its bodies, its operands and the tape, which gives the results."""
 
 
 def united(ball: Ball, addition: Ball) -> Ball:
-    """The ball around the centres of the first that holds both; without a bound where the shapes differ."""
+    """Return the ball around the centres of the first that holds both; without a bound if the shapes differ."""
     if ball.value.shape != addition.value.shape:
         return _unbounded(ball)
     x, y = wide(ball.value), wide(addition.value)
@@ -40,7 +40,7 @@ def _unbounded(ball: Ball) -> Ball:
 
 
 def _choice(op: cf.Cond, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape) -> list[Ball]:
-    """The chosen branch, or the union of those that may be chosen."""
+    """Run the chosen branch, or unite those that may be chosen."""
     index, *rest = operands
     last = len(parts) - 1
     centre, radius = int(index.value), float(index.radius)
@@ -56,19 +56,19 @@ def _choice(op: cf.Cond, parts: Sequence[Part], operands: Sequence[Ball], tape: 
 def _either(
     op: cf.Alternatives, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape
 ) -> list[Ball]:
-    """The union of both programs, of which each executor runs one."""
+    """Unite both programs, of which each executor runs one."""
     sequential, parallel = parts
     return _united(sequential(operands), parallel(operands))
 
 
 def _may_exceed(index: Ball, last: int) -> bool:
-    """The index may be out of range, where the last branch runs."""
+    """Return whether the index may be out of range, where the last branch runs."""
     low, high = float(index.value) - float(index.radius), float(index.value) + float(index.radius)
     return low < 0 or high > last
 
 
 def _while(op: cf.While, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape) -> list[Ball]:
-    """The carries of all turns at which the condition may be false, around the one at which it is for the centres."""
+    """Unite the carries of all iterations at which the condition may be false."""
     goes_on, body = parts
     consts, carry = list(operands[: op.num_consts]), list(operands[op.num_consts :])
     early: list[Ball] | None = None
@@ -97,7 +97,7 @@ def _united(balls: Sequence[Ball], others: Sequence[Ball]) -> list[Ball]:
 
 
 def _scan(op: cf.Scan, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape) -> list[Ball]:
-    """The last carry, and the results of the turns side by side."""
+    """Return the last carry, and the stacked results of the iterations."""
     (body,) = parts
     n, first, m = op.num_consts, op.first_xs, op.num_carry
     consts, carry, xs = list(operands[:n]), list(operands[n:first]), operands[first:]

@@ -15,12 +15,12 @@ __all__ = ["ROWS"]
 
 
 def _extended(operands: Operands) -> Sequence[Any]:
-    """The radii with zeros at the end."""
+    """Extend the radii by zeros."""
     return (operands.run(operands.op, operands.radii[0], operands.values[1]),)
 
 
 def _cut(operands: Operands) -> Sequence[Any]:
-    """The radii cut like the values; without a bound where the balls leave the extent open."""
+    """Cut the radii like the values; without a bound if the balls leave the extent open."""
     radius, size = operands.radii
     if size.any():
         return [np.full(result.shape, np.inf) for result in operands.results]

@@ -32,7 +32,7 @@ LARGEST_WHOLE = 2.0**53
 
 
 def _own(operands: Operands, spread: Any, roundings: float = 1.0, native: Any = np.nan) -> Any:
-    """Rounding errors of two implementations: that many units of the result, and one or the native error if it is a number."""
+    """Bound rounding errors of two implementations, or of one and the native error if that is a number."""
     dtype = operands.dtype
     if operands.is_complex:
         roundings = max(roundings, 2.0 * operands.rounding.complex)
@@ -47,12 +47,12 @@ def _arithmetic(
     roundings: float = 1.0,
     underflows: bool = False,
 ) -> Rule:
-    """The rule of an op on numbers.
+    """Return the rule of an op on numbers.
 
     Args:
-        spread: how far the exact result moves, given the operands and the radii.
-        native_error: how far the native result is from the exact one, or NaN, given real operands and the result.
-        roundings: of the result, in units of half its last place, in the least exact implementation.
+        spread: movement of the exact result, given the operands and their radii.
+        native_error: distance of the native result from the exact one, or NaN, given real operands and the result.
+        roundings: rounding error of the least exact implementation, in units of half the last place of the result.
         underflows: a result may be 0 where the exact one is not.
     """
 
@@ -77,7 +77,7 @@ def _arithmetic(
 
 
 def _whole(operands: Operands, spread: Callable[..., Any]) -> Any:
-    """The radius of an integer result: nothing rounds, but it may wrap."""
+    """Compute the radius of an integer result: nothing rounds, but it may wrap."""
     (result,) = operands.results
     if operands.are_exact:
         return np.zeros(result.shape)
@@ -118,7 +118,7 @@ def _product_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) ->
 
 
 def _times(size: Any, radius: Any) -> Any:
-    """A product in which a zero wins."""
+    """Multiply sizes and radii, with 0 if either is 0."""
     return np.where((size == 0) | (radius == 0), 0.0, size * radius)
 
 
@@ -130,7 +130,7 @@ def _quotient_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) -
 
 
 def _error_of_quotient(values: Sequence[Any], result: Any) -> Any:
-    """A quotient without an error, unless it is by a power of two, is rounded by its reciprocal."""
+    """Bound the error of a quotient; unless it is by a power of two, it may be rounded by its reciprocal."""
     native = error_of_quotient(values, result)
     mantissa, _ = np.frexp(values[1])
     is_exact = (np.abs(mantissa) == 0.5) | (values[0] == 0)
@@ -138,7 +138,7 @@ def _error_of_quotient(values: Sequence[Any], result: Any) -> Any:
 
 
 def _divide(operands: Operands) -> Sequence[Any]:
-    """By zero it is one infinity or the other, since no rule says which sign a zero has."""
+    """Bound a quotient; division by zero has no bound, because no rule fixes the sign of the zero."""
     (radius,) = QUOTIENT(operands)
     if not operands.dtype.is_inexact:
         return (np.where(_all_zero(operands.radii), 0.0, np.inf),)
@@ -150,7 +150,7 @@ QUOTIENT = _arithmetic(_quotient_spread, _error_of_quotient, roundings=3.0, unde
 
 
 def _remainder(operands: Operands) -> Sequence[Any]:
-    """The same number of divisors less, where the balls decide it; else any remainder."""
+    """Bound a remainder: the balls decide the quotient, or any remainder is possible."""
     (result,) = operands.results
     a, b = operands.radii
     if not operands.dtype.is_inexact:
@@ -165,7 +165,7 @@ def _remainder(operands: Operands) -> Sequence[Any]:
 
 
 def powers_radius(x: Any, y: Any, a: Any, b: Any, result: Any) -> Any:
-    """How far x^y moves, for real numbers within a of x and b of y."""
+    """Bound the movement of x^y, for real numbers within a of x and b of y."""
     relative = (np.abs(y) + b) * -np.log1p(-a / np.abs(x)) + b * np.abs(np.log(np.abs(x)))
     size = np.abs(result) * (1.0 + 2.0**-6)
     positive = np.where(x - a > 0, size * np.expm1(outward(relative)), np.inf)
@@ -203,7 +203,7 @@ def _power(operands: Operands) -> Sequence[Any]:
 
 
 def _crosses_cut(x: Any, radius: Any) -> Any:
-    """The disc touches the negative real axis, or zero."""
+    """Return whether the disc touches the negative real axis, or zero."""
     return (x.real - radius <= 0) & (np.abs(x.imag) <= radius)
 
 
@@ -211,7 +211,7 @@ def _crosses_cut(x: Any, radius: Any) -> Any:
 
 
 def larger_radius(x: Any, y: Any, a: Any, b: Any) -> Any:
-    """The radius of max(x, y): that of the larger one where it is so everywhere in the balls."""
+    """Compute the radius of max(x, y): that of the operand that is larger everywhere in the balls."""
     x, y = x.astype(np.float64), y.astype(np.float64)
     sum_of_radii, apart = outward(a + b), x - y
     radius = np.where(apart > sum_of_radii, a, np.where(-apart > sum_of_radii, b, np.maximum(a, b)))
@@ -232,7 +232,7 @@ def _minimum(operands: Operands) -> Sequence[Any]:
 
 
 def clipped_radius(operands: Operands) -> Any:
-    """The radius of min(max(x, lower), upper), which moves by no more than that of the three that moves most."""
+    """Compute the radius of min(max(x, lower), upper): at most the largest of the three."""
     x, lower, upper = operands.balls
     raised = larger_radius(x.value, lower.value, x.radius, lower.radius)
     above = np.maximum(x.value.astype(np.float64), lower.value.astype(np.float64))
@@ -244,7 +244,7 @@ def _clamp(operands: Operands) -> Sequence[Any]:
 
 
 def _compare(operands: Operands) -> Sequence[Any]:
-    """Decided where the balls do not meet, or are points."""
+    """Bound a comparison, which is decided where the balls do not meet, or are points."""
     x, y = map(wide, operands.values)
     a, b = operands.radii
     apart = modulus(x - y)
@@ -266,7 +266,7 @@ def _are_copies(x: Ball, y: Ball) -> Any:
 
 
 def _select(operands: Operands) -> Sequence[Any]:
-    """Both sides where the predicate is undecided."""
+    """Bound a selection; an undecided predicate allows both sides."""
     pred, on_true, on_false = operands.balls
     own = np.where(pred.value, on_true.radius, on_false.radius)
     not_chosen = np.where(pred.value, on_false.radius, on_true.radius)
@@ -275,7 +275,7 @@ def _select(operands: Operands) -> Sequence[Any]:
 
 
 def _apart(x: Any, y: Any) -> Any:
-    """The distance of two arrays: 0 where both are the same infinity or NaN, infinite beside one that is not finite."""
+    """Compute the distance of two arrays: 0 between equal infinities or NaN, infinite if only one is not finite."""
     same = (x == y) | ((x != x) & (y != y))
     distance = modulus(wide(x) - wide(y))
     return np.where(same, 0.0, np.where(np.isnan(distance), np.inf, distance))
@@ -302,7 +302,7 @@ def _magnitude(operands: Operands) -> Sequence[Any]:
 
 
 def _step(operands: Operands) -> Sequence[Any]:
-    """The radius of a function that never falls: its values at both ends."""
+    """Compute the radius of a nondecreasing function from its values at both ends."""
     (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
     if operands.are_exact:
         return (np.zeros(result.shape),)
@@ -319,7 +319,7 @@ def _step(operands: Operands) -> Sequence[Any]:
 
 
 def _of_bits(operands: Operands) -> Sequence[Any]:
-    """Unknown wherever an operand may move."""
+    """Bound an op on bits, unknown wherever an operand may move."""
     return (np.where(_all_zero(operands.radii), 0.0, np.inf),)
 
 
@@ -331,12 +331,12 @@ def _bitcast(operands: Operands) -> Sequence[Any]:
 
 
 def _and(operands: Operands) -> Sequence[Any]:
-    """The smaller of bools."""
+    """Bound the smaller of bools."""
     return _minimum(operands) if operands.dtype.is_bool else _of_bits(operands)
 
 
 def _or(operands: Operands) -> Sequence[Any]:
-    """The larger of bools."""
+    """Bound the larger of bools."""
     return _maximum(operands) if operands.dtype.is_bool else _of_bits(operands)
 
 
@@ -351,7 +351,7 @@ def _not(operands: Operands) -> Sequence[Any]:
 
 
 def _bools_or(numbers: Rule, bools: Rule) -> Rule:
-    """Addition and multiplication of bools are logic."""
+    """Return the rule that treats addition and multiplication of bools as logic."""
 
     def rule(operands: Operands) -> Sequence[Any]:
         return (bools if operands.dtype.is_bool else numbers)(operands)
@@ -383,7 +383,7 @@ def _convert(operands: Operands) -> Sequence[Any]:
 
 
 def _to_integers(x: Any, radius: Any, result: Any) -> Any:
-    """Truncation moves by the whole numbers between both ends; narrower integers may wrap."""
+    """Bound truncation: it moves by the whole numbers between both ends; narrower integers may wrap."""
     info = np.iinfo(result.dtype)
     centre = (x.real if x.dtype.kind == "c" else x).astype(np.float64)
     low, high = (np.nextafter(centre + s * radius, s * np.inf) for s in (-1, 1))

@@ -19,7 +19,7 @@ __all__ = ["enclosed"]
 
 
 def enclosed(program: GraphProgram, leaves: Sequence[Any]) -> tuple[list[Ball], Remarks]:
-    """Balls around the outputs of all right implementations on these arguments, with remarks.
+    """Compute balls around the outputs of all right implementations on these arguments, with remarks.
 
     Raises:
         BackendFailureError: a kernel failed, with op and line.

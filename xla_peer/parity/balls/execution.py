@@ -35,7 +35,7 @@ class Remarks:
     undecided: dict[tuple[str, str], int] = field(default_factory=dict)
 
     def note(self, step: ExecInstruction, balls: Sequence[Ball], results: Sequence[Ball]) -> None:
-        """One step, with its operands and results."""
+        """Record one step, with its operands and results."""
         name = getattr(step.op, "name", type(step.op).__name__)
         key = name, str(step.source or "")
         if not any(np.isinf(ball.radius).any() for ball in balls):
@@ -54,7 +54,7 @@ def _add(counts: dict[tuple[str, str], int], key: tuple[str, str], count: int) -
 def run_on_balls(
     program: ExecProgram, remarks: Remarks, tape: Tape, balls: Sequence[Ball]
 ) -> list[Ball]:
-    """The outputs of one schedule.
+    """Run one schedule on balls.
 
     Raises:
         BackendFailureError: a kernel failed, with op and line.

@@ -1,7 +1,8 @@
 """Radii of transforms and decompositions: by linearity, and by perturbation theory with an approximate inverse.
 
-An implementation gives the exact result of operands that are moved by its backward error, besides their balls. How far
-results move is bounded in float64 from the centres. Factors whose signs or vectors are not determined have no bound.
+An implementation computes the exact result for operands that are moved by its backward error, in addition to their
+balls. The movement of the results is bounded in float64 from the centres. Factors with undetermined signs or vectors
+have no bound.
 
 Sources: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., theorems 8.5, 9.4, 10.4 and 24.2;
 S. M. Rump, Verification methods, Acta Numerica 19, 2010, section 10; J.-G. Sun, Componentwise perturbation bounds for
@@ -26,7 +27,7 @@ __all__ = ["FAMILIES", "extension_radii"]
 
 
 def extension_radii(operands: Operands) -> Sequence[Any]:
-    """By the rule of the family; without one there is no bound, unless all of it is integers."""
+    """Compute radii by the rule of the family; without a rule, only integers have a bound."""
     rule = FAMILIES.get(type(operands.op.op))
     if rule is not None and all(np.isfinite(wide(x)).all() for x in operands.values):
         return rule(operands)
@@ -42,7 +43,7 @@ def _unbounded(result: Any) -> Any:
 
 
 def _transformed(operands: Operands) -> Sequence[Any]:
-    """Every coefficient is a sum with weights of modulus 1; and c u log n of the norm is rounded."""
+    """Bound a Fourier transform: coefficients are sums with weights of modulus 1, with an error of c u log n norms."""
     op, (x,), (radius,), (result,) = (
         operands.op.op, operands.values, operands.radii, operands.results,
     )  # fmt: skip
@@ -66,7 +67,7 @@ def _transformed(operands: Operands) -> Sequence[Any]:
 
 
 def _solved(operands: Operands) -> Sequence[Any]:
-    """Elimination with pivoting: its backward error is relative to the largest element."""
+    """Bound elimination with pivoting; its backward error is relative to the largest element."""
     (a, b), (moved, of_b) = operands.values, operands.radii
     order = a.shape[-1]
     largest = np.max(modulus(a), axis=(-2, -1), keepdims=True, initial=0.0)
@@ -76,7 +77,7 @@ def _solved(operands: Operands) -> Sequence[Any]:
 
 
 def _substituted(operands: Operands) -> Sequence[Any]:
-    """Substitution: the backward error is relative to each element of the triangle."""
+    """Bound substitution; the backward error is relative to each element of the triangle."""
     op, (a, b), (moved, of_b) = operands.op.op, operands.values, operands.radii
     a = np.tril(wide(a)) if op.lower else np.triu(wide(a))
     moved = np.tril(moved) if op.lower else np.triu(moved)
@@ -124,7 +125,7 @@ def _solution(
 
 
 def _inverse(a: Any) -> Any:
-    """An approximate inverse; None where there is none."""
+    """Compute an approximate inverse; None if there is none."""
     try:
         inverse = np.linalg.inv(a)
     except np.linalg.LinAlgError:
@@ -133,7 +134,7 @@ def _inverse(a: Any) -> Any:
 
 
 def _inverse_sizes(inverse: Any, a: Any) -> Any:
-    """Elementwise bound of |A^-1| by an approximate inverse R: (I - |I - R A|)^-1 |R|."""
+    """Bound |A^-1| elementwise by an approximate inverse R: (I - |I - R A|)^-1 |R|."""
     order, size = a.shape[-1], modulus(inverse)
     distance = modulus(np.eye(order) - inverse @ a)
     distance = distance + 8.0 * (order + 2.0) * EPSILON * (size @ modulus(a))
@@ -172,7 +173,7 @@ def _factored(operands: Operands) -> Sequence[Any]:
 
 
 def _eigenvalues(operands: Operands) -> Sequence[Any]:
-    """Radii of Hermitian eigenvalues by Weyl's theorem; vectors have no bound."""
+    """Bound Hermitian eigenvalues by Weyl's theorem; vectors have no bound."""
     values, *vectors = operands.results
     return (_spectral(operands, values), *map(_unbounded, vectors))
 

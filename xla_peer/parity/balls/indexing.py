@@ -19,7 +19,7 @@ __all__ = ["ROWS", "hits"]
 
 
 def _read(operands: Operands) -> Sequence[Any]:
-    """The radii at the same indices."""
+    """Read the radii at the same indices."""
     source, *starts = operands.balls
     if any(start.radius.any() for start in starts):
         return (_any_element(operands.results[0], source),)
@@ -27,7 +27,7 @@ def _read(operands: Operands) -> Sequence[Any]:
 
 
 def _any_element(result: Any, source: Ball) -> Any:
-    """How far every element of the source may be from each of the result."""
+    """Bound the distance of each element of the result from every element of the source."""
     x, radius = source.value, source.radius
     if not x.size:
         return np.zeros(result.shape)
@@ -40,7 +40,7 @@ def _any_element(result: Any, source: Ball) -> Any:
 
 
 def _updated(operands: Operands) -> Sequence[Any]:
-    """The radii of x and of the update, put together in the same way."""
+    """Write the radii of the update over those of x."""
     x, update, *starts = operands.balls
     (result,) = operands.results
     if any(start.radius.any() for start in starts):
@@ -66,13 +66,13 @@ def _scattered(operands: Operands) -> Sequence[Any]:
 
 
 def _with(operands: Operands, combiner: str, x: Any, updates: Any) -> Any:
-    """The same scatter of other numbers by another combiner."""
+    """Run the scatter on other numbers with another combiner."""
     op = replace(operands.op, combiner=combiner)
     return operands.run(op, x, operands.values[1], updates)
 
 
 def hits(operands: Operands) -> Any:
-    """How many updates each element has."""
+    """Count the updates of each element."""
     x, _, updates = operands.values
     return _with(operands, "add", np.zeros(x.shape), np.ones(updates.shape))
 
@@ -115,12 +115,12 @@ def _multiplied(operands: Operands) -> Any:
 
 
 def _extreme(operands: Operands) -> Any:
-    """The largest radius of those that meet in an element."""
+    """Compute the largest radius of those that meet in an element."""
     return _with(operands, "max", operands.radii[0], operands.radii[2])
 
 
 def _put(operands: Operands) -> Any:
-    """Of several updates of one element, StableHLO leaves open which one stays."""
+    """Bound a scatter that sets elements; StableHLO leaves open which of several updates of one element stays."""
     (x, _, updates), (result,) = operands.balls, operands.results
     radius = _with(operands, "set", x.radius, updates.radius)
     several = hits(operands) > 1

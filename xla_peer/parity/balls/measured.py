@@ -1,8 +1,8 @@
 """Rounding errors of the native results themselves: not bounded, but computed, to far more places than they have.
 
-The distance of two implementations is at most what the other one may round and what this one did. Its sums and
-products are compared with exact ones: by error-free transformations elementwise, and for sums of many terms by
-splitting the operands into slices of so few bits that sums of their products round nowhere.
+The distance of two implementations is at most the error bound of the other plus the actual error of this one.
+Elementwise sums and products are compared with exact ones by error-free transformations. For sums of many terms, the
+operands are split into slices of so few bits that sums of their products are exact.
 
 Sources: T. J. Dekker, A floating-point technique for extending the available precision, Numerische Mathematik 18, 1971;
 K. Ozaki, T. Ogita, S. Oishi, S. M. Rump, Error-free transformations of matrix multiplication, Numerical Algorithms 59, 2012.
@@ -52,7 +52,7 @@ def error_of_quotient(values: Sequence[Any], result: Any) -> Any:
 
 
 def _product(x: Any, y: Any) -> tuple[Any, Any]:
-    """The rounded product, and its exact error."""
+    """Compute the rounded product, and its exact error."""
     product = x * y
     (a, b), (c, d) = _halves(x), _halves(y)
     left = b * d - (((product - a * c) - b * c) - a * d)
@@ -68,7 +68,7 @@ def _halves(x: Any) -> tuple[Any, Any]:
 
 
 def error_of_terms(operands: Operands, op: StdTensorOp, terms: float) -> Any:
-    """How far the result is from the exact sum or contraction, at most; infinity where that is not known."""
+    """Bound the distance of the result from the exact sum or contraction; infinity if it is not known."""
     (result,) = operands.results
     unknown = np.full(result.shape, np.inf)
     values = [wide(x) for x in operands.values]
@@ -89,13 +89,13 @@ def error_of_terms(operands: Operands, op: StdTensorOp, terms: float) -> Any:
     error, sizes = parts[0] - wide(result), np.abs(parts[0] - wide(result))
     for part in parts[1:]:
         error, sizes = error + part, sizes + np.abs(part)
-    # What is left of an operand after its slices, and slices whose product is smaller still.
+    # The remainder of an operand after its slices, and slices whose product is smaller still.
     rest = len(parts) * terms * math.prod(largest) * 2.0 ** (2 - bits * SLICES)
     return outward(np.abs(error) + 4.0 * len(parts) * EPSILON * sizes + rest)
 
 
 def _slices(x: Any, largest: float, bits: int) -> list[Any]:
-    """Parts of x that are multiples of 2^-bits, 2^(-2 bits), .. of a power of two above the largest."""
+    """Split x into multiples of 2^-bits, 2^(-2 bits), .. of a power of two above the largest."""
     unit = 2.0 ** math.ceil(math.log2(largest)) if largest else 1.0
     parts: list[Any] = []
     for _ in range(SLICES):

@@ -1,9 +1,9 @@
 """Balls, and the operands of their rules: a step, its operands' balls, and its results' centres.
 
-A ball is an array of values, the centres, and an array of radii of the same shape in float64. It holds, element by
-element, the exact result on the exact arguments, the centre, and whatever another right implementation gives. Around
-complex numbers it is a disc. Centres that are infinite or NaN with a radius of 0 are the same everywhere; a radius of
-infinity says nothing of the element.
+A ball is an array of values, the centres, and an array of radii of the same shape in float64. Element by element it
+contains the exact result on the exact arguments, the centre, and the result of every other right implementation.
+Around complex numbers it is a disc. If a centre is infinite or NaN and its radius is 0, every implementation gives
+this value; an infinite radius is no bound.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ __all__ = [
 
 EPSILON = float(np.finfo(np.float64).eps)
 NEAR_ZERO = 16.0
-"""Smallest normal numbers, up to which a function's values on the way may be subnormal."""
+"""Bound below which a function's intermediate values may be subnormal, in smallest normal numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +59,7 @@ class Ball:
 
     @classmethod
     def exact(cls, x: Any) -> Ball:
-        """One that every implementation has alike, unless it flushes subnormal numbers."""
+        """Return a ball around a value that every implementation has alike, unless it flushes subnormal numbers."""
         x = np.asarray(x)
         radius = np.zeros(x.shape)
         if x.dtype.kind not in "biu":
@@ -85,7 +85,7 @@ class Operands:
     """One step: its op, the operands' balls, and the centres of its results.
 
     Attributes:
-        is_local: asks for what the op's own roundings add, wherever in their balls the operands are.
+        is_local: whether only the op's own roundings count, wherever in their balls the operands are.
     """
 
     op: Any
@@ -106,12 +106,12 @@ class Operands:
 
     @property
     def dtype(self) -> DType:
-        """Of the first result."""
+        """The dtype of the first result."""
         return DType.of(self.results[0].dtype)
 
     @property
     def rounding(self) -> Rounding:
-        """How the op rounds on operands of these types."""
+        """The rounding of the op on operands of these types."""
         return rounding_of(self.op, self.specs)
 
     @property
@@ -125,7 +125,7 @@ class Operands:
         return not any(radius.any() for radius in self.radii)
 
     def run(self, op: StdTensorOp, *arrays: Any) -> Any:
-        """This op, or another, on other arrays."""
+        """Run this op, or another, on other arrays."""
         return np.asarray(KERNELS[type(op)](op, *arrays))
 
 
@@ -141,27 +141,27 @@ def sign_of(x: Any) -> int:
 
 
 def wide(x: Any) -> Any:
-    """The array in float64 or complex128."""
+    """Convert the array to float64 or complex128."""
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64, copy=False)
 
 
 def tiny(dtype: DType) -> float:
-    """The smallest normal number, a bound of the error of flushing."""
+    """Return the smallest normal number, a bound of the error of flushing."""
     return float(ml_dtypes.finfo(dtype.real.dtype).smallest_normal)
 
 
 def outward(radius: Any, operations: float = 8.0) -> Any:
-    """A radius computed by a chain of that many roundings, enlarged by more than their error."""
+    """Enlarge a radius by more than the error of a chain of that many roundings."""
     return radius * (1.0 + (operations + 2.0) * EPSILON)
 
 
 def overflow(dtype: DType) -> float:
-    """The largest finite number of an inexact dtype."""
+    """Return the largest finite number of an inexact dtype."""
     return float(ml_dtypes.finfo(dtype.real.dtype).max)
 
 
 def underflow(operands: Operands) -> Any:
-    """Distance of two implementations where nonzero operands give nearly 0, elementwise: values on the way may be flushed."""
+    """Bound the distance where nonzero operands give nearly 0: implementations may flush intermediate values."""
     (result,) = operands.results
     least = NEAR_ZERO * tiny(operands.dtype)
     from_nonzero = modulus(result) < least
@@ -171,8 +171,9 @@ def underflow(operands: Operands) -> Any:
 
 
 def flushed(x: Any, dtype: DType) -> Any:
-    """Distance of subnormal elements from zero, for which they may be taken; of complex numbers, whose parts are halved
-    and squared on the way, in each part that is nearly subnormal.
+    """Return the distance of subnormal elements from zero, for which they may be taken.
+
+    For complex numbers, whose parts are halved and squared on the way, each nearly subnormal part counts.
     """
     if not dtype.is_inexact:
         return np.zeros(np.shape(x))
@@ -183,12 +184,12 @@ def flushed(x: Any, dtype: DType) -> Any:
 
 
 def integer_limit(dtype: DType) -> float:
-    """Integers below it are numbers of a float dtype, and so are their sums."""
+    """Return the bound below which integers, and their sums, are numbers of a float dtype."""
     return 2.0 ** (int(ml_dtypes.finfo(dtype.real.dtype).nmant) + 1)
 
 
 def are_integers(*arrays: Any) -> bool:
-    """Every element is a whole number, of complex numbers in both parts."""
+    """Return whether every element is a whole number; for complex numbers, both parts."""
     for x in arrays:
         for part in (x.real, x.imag) if x.dtype.kind == "c" else (x,):
             part = part.astype(np.float64, copy=False)
@@ -198,7 +199,7 @@ def are_integers(*arrays: Any) -> bool:
 
 
 def rounded(operands: Operands, result: Any, spread: Any, error: Any, elementwise: bool) -> Any:
-    """The radius of a floating-point result.
+    """Compute the radius of a floating-point result.
 
     Args:
         spread: how far the exact result moves while the operands move within their balls.
@@ -227,8 +228,10 @@ def _may_be_flushed(x: Any, radius: Any, smallest: float) -> Any:
 
 
 def _not_finite(operands: Operands, result: Any, elementwise: bool) -> Any:
-    """0 where every implementation has this infinity or NaN, and infinity elsewhere: an overflow that a contraction or
-    another order of the terms avoids is not everywhere, and nor is an infinite or NaN complex number.
+    """Return 0 where every implementation gives this infinity or NaN, and infinity elsewhere.
+
+    A contraction or another order of the terms may avoid an overflow, and implementations differ in infinite and NaN
+    complex numbers.
     """
     if np.isfinite(result).all():
         return 0.0

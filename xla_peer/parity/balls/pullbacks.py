@@ -30,7 +30,7 @@ class Pullbacks:
     def pull(
         self, op: StdTensorOp, balls: Sequence[Ball], active: tuple[int, ...], y_bar: Ball
     ) -> list[Ball]:
-        """Balls of the cotangents of the active operands, wherever in their balls the operands are.
+        """Compute balls of the cotangents of the active operands, wherever in their balls the operands are.
 
         Args:
             y_bar: the cotangents of the result, side by side along a first axis.
@@ -44,7 +44,7 @@ class Pullbacks:
 
 
 def _in_float64(ball: Ball) -> Ball:
-    """The ball, or the half of it in which all of its numbers are by their sign."""
+    """Convert the ball to float64, or the half of it that its sign allows."""
     if ball.value.dtype.kind in "biu":
         return ball
     value, radius = wide(ball.value), ball.radius
@@ -57,7 +57,7 @@ def _in_float64(ball: Ball) -> Ball:
 
 
 def _program(op: StdTensorOp, active: tuple[int, ...], arrays: Sequence[Any]) -> ExecProgram:
-    """The pullback of one op, as it is written."""
+    """Compile the pullback of one op, without passes."""
     if isinstance(op, co.DotGeneral):
         op = replace(op, accumulate_dtype=None)
     in_axes = (*[None for _ in arrays[:-1]], 0)

@@ -32,17 +32,17 @@ __all__ = ["ROWS", "integer_sum_radius", "sum_error"]
 def sum_error(
     operands: Operands, op: StdTensorOp, terms: Any, size: Any, spread: Any, products: bool = False
 ) -> Any:
-    """Rounding errors of two implementations of a sum, in any order: gamma_n times the absolute sum.
+    """Bound the rounding errors of two implementations of a sum, in any order: gamma_n times the absolute sum.
 
-    Of real numbers the native error is computed, and another implementation's sums on the way are no larger than the
+    For real numbers the native error is computed. The partial sums of another implementation are no larger than the
     sum of the positive terms, or of the negative ones: (sum |x| + |sum x|) / 2.
 
     Args:
         op: the op in float64.
-        terms: how many, for each element or for all.
+        terms: number of terms, for each element or for all.
         size: the sum of the absolute terms.
-        spread: how far the exact result moves within the balls.
-        products: each term is a product, which is rounded too, unless it is contracted.
+        spread: movement of the exact result within the balls.
+        products: whether each term is a product, which is rounded too, unless it is contracted.
 
     Source: N. J. Higham, Accuracy and Stability of Numerical Algorithms, 2nd ed., sections 3.1 and 4.2.
     """
@@ -72,7 +72,7 @@ def sum_error(
 
 
 def _sums_of_whole_numbers(operands: Operands, magnitude: Any) -> bool:
-    """No order of the terms rounds anything, and nor does the result."""
+    """Return whether no order of the terms rounds anything, nor does the result."""
     dtype = operands.dtype
     if not are_integers(*[x for x in operands.values if x.dtype.kind not in "biu"]):
         return False
@@ -81,7 +81,7 @@ def _sums_of_whole_numbers(operands: Operands, magnitude: Any) -> bool:
 
 
 def integer_sum_radius(operands: Operands, spread: Any) -> Any:
-    """The radius of a sum of integers: no rounding, but it may wrap."""
+    """Compute the radius of a sum of integers: no rounding, but it may wrap."""
     (result,) = operands.results
     centre = result.astype(np.float64)
     info = np.iinfo(result.dtype)
@@ -100,7 +100,7 @@ def _sum(operands: Operands) -> Sequence[Any]:
 
 
 def _count(operands: Operands, x: Any) -> Any:
-    """The terms of each element."""
+    """Count the terms of each element."""
     if isinstance(operands.op, re.Scan):
         return operands.run(re.CumSum(operands.op.axis, operands.op.reverse), np.ones(x.shape))
     return float(math.prod([x.shape[axis] for axis in operands.op.axes]))
@@ -129,7 +129,7 @@ def _product(operands: Operands) -> Sequence[Any]:
         and float(np.max(most, initial=0.0)) <= integer_limit(work)
     ):
         error = error * 0.0
-    # Some order of the factors overflows or underflows on the way.
+    # Some order of the factors overflows or underflows in an intermediate product.
     high = operands.run(op, np.maximum(size + radius, 1.0))
     low = operands.run(op, np.where(size == 0, 1.0, np.minimum(np.abs(size - radius), 1.0)))
     is_safe = (high < overflow(work)) & ((low > 2.0 * tiny(work)) | (count <= 2))
@@ -149,7 +149,7 @@ def _as_sum(op: Any) -> StdTensorOp:
 
 
 def _largest(operands: Operands) -> Sequence[Any]:
-    """The largest radius among those that may be largest."""
+    """Compute the largest radius among those that may be largest."""
     return (_extremum(operands, operands.values[0].astype(np.float64)),)
 
 
@@ -176,13 +176,13 @@ def _candidates(x: Any, radius: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _running(operands: Operands) -> Sequence[Any]:
-    """The largest radius up to here: an extremum moves no more than the element that moves most."""
+    """Compute the largest radius up to here: an extremum moves no more than the element that moves most."""
     op = operands.op
     return (operands.run(re.CumMax(op.axis, op.reverse), operands.radii[0]),)
 
 
 def _logic(operands: Operands) -> Sequence[Any]:
-    """Extrema of bools; of integers' bits, unknown where one moves."""
+    """Bound extrema of bools; bits of integers are unknown where one moves."""
     x = operands.values[0].astype(np.float64)
     if operands.dtype.is_bool:
         return (_extremum(operands, -x if isinstance(operands.op, re.ReduceAnd) else x),)
@@ -194,7 +194,7 @@ def _logic(operands: Operands) -> Sequence[Any]:
 
 
 def _index(operands: Operands) -> Sequence[Any]:
-    """How far the farthest candidate is from the winner."""
+    """Bound the distance of the winning index from the farthest candidate."""
     (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
     axis, sign = operands.op.axis, -1.0 if isinstance(operands.op, re.ArgMin) else 1.0
     keys = sign * x.astype(np.float64)
@@ -207,7 +207,7 @@ def _index(operands: Operands) -> Sequence[Any]:
 
 
 def _sorted(operands: Operands) -> Sequence[Any]:
-    """Radii of sorted operands: of keys the largest radius, of others their range among keys that may swap."""
+    """Bound sorted operands: keys by the largest radius, others by their range among keys that may swap."""
     op, axis = operands.op, operands.op.axis
     if operands.are_exact and (op.stable or op.count == 1):
         return [np.zeros(result.shape) for result in operands.results]
@@ -242,7 +242,7 @@ def _in_place(keys: Any, radius: Any, axis: int) -> Any:
 
 
 def _any_of(x: Any, radius: Any, axis: int) -> Any:
-    """How far an element is from all others along an axis."""
+    """Return the largest distance of each element from all others along an axis."""
     if x.dtype.kind == "c":
         size = np.max(modulus(x) + radius, axis=axis, keepdims=True, initial=0.0)
         return outward(size + modulus(x))

@@ -1,8 +1,7 @@
 """Relations of values besides their balls: copies of other values, and signs.
 
-A maximum is one of the elements it is taken of, in every implementation, so that the comparison of both in its
-derivative is decided however wide their balls are, as long as one element alone can be the largest. A square is not
-negative, so that its root is a number.
+In every implementation a maximum is one of the elements. So the comparison of both in its derivative is decided,
+however wide their balls are, if only one element can be the largest. A square is not negative, so its root is a number.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ NONNEGATIVE = ops_with(Fact.NONNEGATIVE)
 
 
 def copies(operands: Operands) -> Copy | None:
-    """The ball with the result's elements; None where there is none."""
+    """Return the ball with the result's elements; None if there is none."""
     if len(operands.balls) != 1 or len(operands.results) != 1:
         return None
     (ball,) = operands.balls
@@ -40,7 +39,7 @@ def copies(operands: Operands) -> Copy | None:
 
 
 def _only_candidates(operands: Operands) -> Any:
-    """The place of the one element that can be the extremum; -1 where several can."""
+    """Return the position of the one element that can be the extremum; -1 if several can."""
     (x,), (radius,), axes = operands.values, operands.radii, operands.op.axes
     sign = -1.0 if isinstance(operands.op, re.ReduceMin) else 1.0
     x, reach = sign * x.astype(np.float64), outward(radius)
@@ -53,7 +52,7 @@ def _only_candidates(operands: Operands) -> Any:
 
 
 def sign_of_results(operands: Operands) -> int:
-    """The sign that every element has in every implementation; see `Ball`."""
+    """Return the sign that every element has in every implementation; see `Ball`."""
     op, balls = operands.op, [ball for ball in operands.balls if ball.value.size]
     if not balls:
         return sign_of(operands.results[0])

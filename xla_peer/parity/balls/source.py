@@ -13,7 +13,7 @@ __all__ = ["ROWS"]
 
 
 def _exact(operands: Operands) -> Sequence[Any]:
-    """Every implementation has these numbers, unless it flushes the subnormal ones."""
+    """Bound numbers that every implementation has, unless it flushes subnormal ones."""
     return [Ball.exact(result).radius for result in operands.results]
 
 

@@ -13,7 +13,7 @@ __all__ = ["ROWS"]
 
 
 def _moved(operands: Operands) -> Sequence[Any]:
-    """The op on the radii."""
+    """Run the op on the radii."""
     return (operands.run(operands.op, *operands.radii),)
 
 

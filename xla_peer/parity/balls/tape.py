@@ -16,9 +16,9 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["Entry", "Narrowed", "Row", "Stack", "Step", "Tape"]
 
 GROWTH = 2.0**12
-"""How much wider a carry becomes before it is narrowed again."""
+"""Factor by which a carry widens before it is narrowed again."""
 WIDEST = 2.0**40
-"""In roundings; what is wider is narrowed in any case."""
+"""Radius above which a carry is always narrowed, in roundings."""
 MOST_NARROWINGS = 16
 
 
@@ -33,7 +33,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One row of a ball, which a turn of a loop reads."""
+    """One row of a ball, which an iteration of a loop reads."""
 
     source: Ball
     index: int
@@ -42,7 +42,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class Stack:
-    """The rows of all turns of a loop, side by side."""
+    """The rows of all iterations of a loop, side by side."""
 
     rows: tuple[Ball, ...]
     result: Ball
@@ -50,7 +50,7 @@ class Stack:
 
 @dataclass(frozen=True, eq=False)
 class Narrowed:
-    """The same numbers with smaller radii."""
+    """Numbers of another ball, with smaller radii."""
 
     source: Ball
     result: Ball
@@ -65,9 +65,9 @@ class Tape:
 
     Attributes:
         narrow: gives balls on the tape smaller radii, by reversing it.
-        carried: balls that a turn of a loop hands to the next, which are computed once, whatever reads them.
-        wide: the radius of an element of a carry, in its roundings, from which on it is narrowed.
-        narrowings: how often that was done.
+        carried: balls in the carry of a loop, which are computed once, whatever reads them.
+        wide: radius of an element of a carry above which the carry is narrowed, in roundings of the element.
+        narrowings: number of times that the carry was narrowed.
     """
 
     narrow: Callable[[Tape, Sequence[Ball]], list[Ball]] | None = None
@@ -77,25 +77,25 @@ class Tape:
     narrowings: int = 0
 
     def step(self, op: Any, operands: Sequence[Ball], results: Sequence[Ball]) -> None:
-        """Note a step."""
+        """Record a step, unless none of its results can move."""
         if any(_moves(ball) for ball in results):
             self.entries.append(Step(op, tuple(operands), tuple(results)))
 
     def row(self, source: Ball, index: int) -> Ball:
-        """One row of a ball."""
+        """Return one row of a ball, and record it."""
         row = Ball(source.value[index, ...], source.radius[index, ...])
         if _moves(row):
             self.entries.append(Row(source, index, row))
         return row
 
     def stack(self, rows: Sequence[Ball], result: Ball) -> Ball:
-        """The ball that has these rows."""
+        """Record that a ball consists of these rows, and return it."""
         if _moves(result):
             self.entries.append(Stack(tuple(rows), result))
         return result
 
     def carry(self, balls: Sequence[Ball]) -> list[Ball]:
-        """A turn's values for the next, narrowed whenever they have become much wider."""
+        """Return the carry for the next iteration, narrowed if its radii have grown much."""
         narrow = self.narrow if self.narrowings < MOST_NARROWINGS else None
         if narrow is not None and max(map(_roundings, balls), default=0.0) > self.wide:
             narrower = narrow(self, balls)
@@ -112,7 +112,7 @@ class Tape:
 
 
 def _roundings(ball: Ball) -> float:
-    """The largest radius, in roundings of its element; 0 where nothing moves."""
+    """Return the largest radius, in roundings of its element; 0 if nothing moves."""
     if not _moves(ball):
         return 0.0
     size = modulus(ball.value)

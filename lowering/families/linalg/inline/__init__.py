@@ -39,7 +39,7 @@ def cholesky(op: Any, w: Writer, a: Value) -> Value:
 
 
 def eig(op: Any, w: Writer, a: Value) -> Any:
-    """None yet."""
+    """Raise an error: there is no inline algorithm yet."""
     raise UnsupportedError(
         f'Eig: {a.spec}: linalg="inline" has no algorithm for general matrices; use eigh for a '
         'Hermitian one, or linalg="library" on cpu or cuda'

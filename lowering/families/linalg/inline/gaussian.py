@@ -42,7 +42,7 @@ PANEL = 32
 
 
 def lu(op: Any, w: Writer, a: Any) -> Any:
-    """The packed factors, and the permutation of rows: A[perm] = L U."""
+    """Compute the packed factors, and the permutation of rows: A[perm] = L U."""
     (x,) = values_of(w, a)
     return written(factorised(w, x))
 
@@ -82,7 +82,7 @@ def factorised(w: Writer, a: Value) -> tuple[Value, Value]:
 
 
 def eliminated(panel: Value) -> tuple[Value, Value]:
-    """A panel's own factors, and the order of its rows."""
+    """Eliminate within a panel; return its factors, and the order of its rows."""
     rank, (m, width) = panel.rank, panel.shape[-2:]
     lead = tuple(range(rank - 2))
     perm = iota_along(panel, (*panel.shape[:-2], m), rank - 2)
@@ -124,7 +124,7 @@ def eliminated(panel: Value) -> tuple[Value, Value]:
 
 
 def winner(x: Value, rows: Value, here: Value) -> Value:
-    """The first row from `here` on with the largest |re| + |im|; `here` itself among NaNs."""
+    """Find the first row from `here` on with the largest |re| + |im|; `here` itself among NaNs."""
     size = abs_(real(x)) + abs_(apply_one(Imag(), x)) if x.dtype.is_complex else abs_(x)
     size = select(compare(rows, "GE", here), size, -1)
     axes, lead = (x.rank - 1,), range(x.rank - 1)
@@ -136,12 +136,12 @@ def winner(x: Value, rows: Value, here: Value) -> Value:
 
 
 def ordered(w: Writer, x: Value, order: Value) -> Value:
-    """The rows of each matrix in that order."""
+    """Permute the rows of each matrix."""
     return values_of(w, permuted(w, order.handle, x.handle))[0] if x.shape[-1] else x
 
 
 def reordered(perm: Value, order: Value, first: int) -> Value:
-    """A permutation with its entries from `first` on permuted by `order`."""
+    """Permute the entries from `first` on by `order`."""
     if not first:
         return order
     axis = perm.rank - 1

@@ -56,7 +56,7 @@ def householder(a: Value, full: bool) -> tuple[Value, Value]:
 
 
 def reflector(x: Value, i: Value) -> tuple[Value, Value]:
-    """Tau and v, v_i = 1, such that (1 - conj(tau) v v^H) x is a real number at i and 0 below it."""
+    """Compute tau and v, v_i = 1, such that (1 - conj(tau) v v^H) x is a real number at i and 0 below it."""
     rows = iota_along(x, x.shape, x.rank - 1)
     at = compare(rows, "EQ", broadcast(i, rows, ()))
     below = compare(rows, "GT", broadcast(i, rows, ()))
@@ -77,7 +77,7 @@ def reflector(x: Value, i: Value) -> tuple[Value, Value]:
 
 
 def length(tail: Value, alpha: Value) -> Value:
-    """The 2-norm of a tail and one more element, without overflow."""
+    """Compute the 2-norm of a tail and one more element, without overflow."""
     most = emit_max(largest(tail, 1), abs_(alpha))
     scale = select(compare(most, "EQ", 0), 1, most)
     parts = abs_(tail) / broadcast(scale, real(tail), range(tail.rank - 1))
@@ -86,7 +86,7 @@ def length(tail: Value, alpha: Value) -> Value:
 
 
 def reflected(a: Value, tau: Value, v: Value) -> Value:
-    """A - tau v (v^H A)."""
+    """Compute A - tau v (v^H A)."""
     lead = tuple(range(a.rank - 2))
     rows, columns = (*lead, a.rank - 2), (*lead, a.rank - 1)
     wide = broadcast(v, a, rows)
@@ -107,7 +107,7 @@ def from_right(q: Value, tau: Value, v: Value) -> Value:
 
 
 def identity(like: Value, n: int) -> Value:
-    """Unit matrices of order n for each matrix of `like`, in its dtype."""
+    """Create the identity of order n for each matrix of `like`, in its dtype."""
     shape = (*like.shape[:-2], n, n)
     rows = iota_along(like, shape, len(shape) - 2)
     columns = iota_along(like, shape, len(shape) - 1)
@@ -115,7 +115,7 @@ def identity(like: Value, n: int) -> Value:
 
 
 def largest(x: Value, axes: int) -> Value:
-    """The largest magnitude over the last axes; 0 of none."""
+    """Compute the largest magnitude over the last axes; 0 of none."""
     places = tuple(range(x.rank - axes, x.rank))
     if 0 in x.shape[x.rank - axes :]:
         return reduce_sum(abs_(x), places)
@@ -123,10 +123,10 @@ def largest(x: Value, axes: int) -> Value:
 
 
 def emit_max(x: Value, y: Value) -> Value:
-    """The larger of two."""
+    """Select the larger of two."""
     return select(compare(x, "GE", y), x, y)
 
 
 def as_dtype_of(like: Value, x: Value) -> Value:
-    """A real x as complex where `like` is."""
+    """Convert a real x to complex if `like` is."""
     return complex_(x, zeros(x)) if like.dtype.is_complex else x

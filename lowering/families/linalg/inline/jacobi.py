@@ -53,7 +53,7 @@ EPSILON = {DType.F32: 2.0**-23, DType.F64: 2.0**-52}
 
 
 def eigh(op: Any, w: Writer, a: Any) -> Any:
-    """Eigenvalues ascending, and eigenvectors as columns."""
+    """Compute eigenvalues, ascending, and eigenvectors as columns."""
     (x,) = values_of(w, hermitian(w, a))
     values, vectors = hermitian_eigen(x)
     return written((values, vectors) if op.vectors else (values,))
@@ -90,13 +90,13 @@ def rotation(p: Value, q: Value, off: Value) -> tuple[Value, Value, Value]:
 
 
 def halves(x: Value, axis: int) -> tuple[Value, Value]:
-    """The first and the second half along an axis."""
+    """Split an axis into halves."""
     middle = x.shape[axis] // 2
     return slice_along(x, axis, 0, middle), slice_along(x, axis, middle, 2 * middle)
 
 
 def rotated(x: Value, axis: int, c: Value, s: Value, phase: Value) -> Value:
-    """The rotation of each pair along an axis, dealt for the next round."""
+    """Rotate each pair along an axis, and arrange the pairs for the next round."""
     first, second = halves(x, axis)
     places = (*range(x.rank - 2), axis)
     c, s, phase = (broadcast(part, first, places) for part in (c, s, phase))
@@ -104,7 +104,7 @@ def rotated(x: Value, axis: int, c: Value, s: Value, phase: Value) -> Value:
 
 
 def dealt(first: Value, second: Value, axis: int) -> Value:
-    """A tournament's next round: the first player stays, all others move on by one chair."""
+    """Arrange a tournament's next round: the first player stays, all others move on by one chair."""
     n = first.shape[axis]
     if n == 1:
         return apply_one(Concatenate(axis, 2), first, second)
@@ -235,7 +235,7 @@ def tall_svd(a: Value, everything: bool) -> tuple[Value, Value, Value]:
 
 
 def flipped(x: Value) -> Value:
-    """The conjugate transpose."""
+    """Return the conjugate transpose."""
     return conj(transpose(x, (*range(x.rank - 2), x.rank - 1, x.rank - 2)))
 
 
@@ -247,7 +247,7 @@ def scaled(x: Value) -> tuple[Value, Value]:
 
 
 def padded(a: Value) -> tuple[Value, int]:
-    """A square matrix of even order, with a row and column of zeros where it was odd."""
+    """Pad a square matrix of odd order with a row and column of zeros."""
     n = a.shape[-1]
     if n % 2 == 0:
         return a, n
@@ -257,7 +257,7 @@ def padded(a: Value) -> tuple[Value, int]:
 
 
 def padded_columns(a: Value) -> tuple[Value, int]:
-    """An even number of columns, the last one zeros where it was odd."""
+    """Pad to an even number of columns with a column of zeros."""
     m, n = a.shape[-2:]
     if n % 2 == 0:
         return a, n
@@ -265,37 +265,37 @@ def padded_columns(a: Value) -> tuple[Value, int]:
 
 
 def is_padding(v: Value) -> Value:
-    """The mask of the vector that belongs to the padding row, which rotations never mix."""
+    """Mark the vector that belongs to the padding row, which rotations never mix."""
     n = v.shape[-1]
     last = block(v, (n - 1, n), (0, n))
     return compare(reduce_sum(abs_(last), (v.rank - 2,)), "GT", 0.5)
 
 
 def largest_number(like: Value) -> Value:
-    """Infinity, which sorts behind every number."""
+    """Return infinity, which sorts after every number."""
     return full(like, float("inf"))
 
 
 def sorted_with_order(x: Value) -> tuple[Value, Value]:
-    """Ascending along the last axis, and where each element was."""
+    """Sort along the last axis in ascending order, and return the original index of each element."""
     axis = x.rank - 1
     values, order = apply(Sort(axis, True, 2), x, iota_along(x, x.shape, axis))
     return values, order
 
 
 def columns_in(x: Value, order: Value) -> Value:
-    """The columns of each matrix in that order."""
+    """Permute the columns of each matrix."""
     indices = broadcast(order, iota_along(x, x.shape, 0), (*range(x.rank - 2), x.rank - 1))
     return take_along(x, indices, x.rank - 1)
 
 
 def with_one_more(x: Value, last: Value) -> Value:
-    """One element added along the last axis."""
+    """Append one element along the last axis."""
     column = broadcast(last, slice_along(x, x.rank - 1, 0, 1), range(x.rank - 1))
     return apply_one(Concatenate(x.rank - 1, 2), x, column)
 
 
 def unfinished(sweep: Value, doubts: Value) -> Value:
-    """Whether some matrix of the batch has not converged, and sweeps are left."""
+    """Return whether some matrix of the batch has not converged, and sweeps are left."""
     some = apply_one(ReduceOr(tuple(range(doubts.rank))), doubts) if doubts.rank else doubts
     return logical_and(some, compare(sweep, "LT", SWEEPS))

@@ -15,13 +15,13 @@ __all__ = ["block", "column", "dot", "loop", "loop_while", "row", "values_of", "
 
 
 class WriterEmitter:
-    """Where the ops of an algorithm go: through their emitters into a writer."""
+    """Emitter of an algorithm's ops, which passes them through their emitters to a writer."""
 
     def __init__(self, w: Writer) -> None:
         self.writer = w
 
     def apply(self, op: Any, *inputs: writer.Value) -> tuple[writer.Value, ...]:
-        """The statements of `op`."""
+        """Emit `op`."""
         outputs = self.writer.emitters[type(op)](op, self.writer, *inputs)
         return (outputs,) if isinstance(outputs, writer.Value) else tuple(outputs)
 
@@ -30,22 +30,22 @@ class WriterEmitter:
         return value.spec
 
     def scalar(self, number: Any, dtype: DType) -> writer.Value:
-        """A rank-0 constant."""
+        """Emit a rank-0 constant."""
         return self.writer.scalar(number, dtype)
 
     def witness(self, value: writer.Value) -> writer.Value:
-        """The value itself, since shapes are static."""
+        """Return the value itself, because shapes are static."""
         return value
 
 
 def values_of(w: Writer, *handles: writer.Value) -> list[Any]:
-    """Values of the algebra over a writer's values."""
+    """Wrap a writer's values as values of the algebra."""
     emitter = WriterEmitter(w)
     return [Value(emitter, handle) for handle in handles]
 
 
 def written(values: Sequence[Value]) -> tuple[writer.Value, ...]:
-    """The writer's values under values of the algebra."""
+    """Unwrap values of the algebra to the writer's values."""
     return tuple([value.handle for value in values])
 
 
@@ -83,13 +83,13 @@ def loop(name: str, count: int, body: Callable[..., Sequence[Value]], *state: Va
 
 
 def dot(x: Value, y: Value) -> Value:
-    """The product of matrices, in full precision."""
+    """Multiply matrices in full precision."""
     batch = tuple(range(x.rank - 2))
     return apply_one(DotGeneral((x.rank - 1,), (x.rank - 2,), batch, batch, "highest"), x, y)
 
 
 def block(x: Value, rows: tuple[int, int], columns: tuple[int, int]) -> Value:
-    """Some rows and columns of each matrix, from (first, past the last)."""
+    """Slice a block of each matrix, given half-open ranges of rows and columns."""
     lead = x.shape[:-2]
     starts = (*[0] * len(lead), rows[0], columns[0])
     limits = (*lead, rows[1], columns[1])
@@ -97,12 +97,12 @@ def block(x: Value, rows: tuple[int, int], columns: tuple[int, int]) -> Value:
 
 
 def column(x: Value, i: Value) -> Value:
-    """The i-th column of each matrix."""
+    """Select the i-th column of each matrix."""
     return _taken(x, i, x.rank - 1)
 
 
 def row(x: Value, i: Value) -> Value:
-    """The i-th row of each matrix."""
+    """Select the i-th row of each matrix."""
     return _taken(x, i, x.rank - 2)
 
 
