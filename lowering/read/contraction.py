@@ -10,7 +10,7 @@ import numpy as np
 
 from lowering.module_tree import Operation
 from lowering.read.reader import Reader, ReadRows
-from tenferro.errors import UnsupportedError
+from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ext.einsum import Einsum
 from tenferro.ext.einsum import read as read_subscripts
 from tenferro.ext.fft.families import Fft
@@ -25,6 +25,9 @@ from tenferro.ops.structural import Concatenate, OptimizationBarrier, Tril, Triu
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS", "adjoint", "extension", "mirrored", "solved", "swapped"]
+
+MOST_GROUPS = 4096
+"""Groups of a ragged product, each of which is a product of its own."""
 
 
 def extension(r: Reader, op: ExtensionOp, *operands: int) -> tuple[int, ...]:
@@ -99,9 +102,14 @@ def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         raise UnsupportedError(
             f"chlo.ragged_dot: group sizes of {r.spec(sizes)}; give one size for each group of all batches"
         )
+    (count,) = r.spec(sizes).shape
+    wanted = operation.spec.shape[0] if axis in contracting else r.spec(rhs).shape[group[0]]
+    if count != wanted or not 0 <= count <= MOST_GROUPS:
+        raise InvalidConfigError(
+            f"chlo.ragged_dot: group sizes of {r.spec(sizes)} for {wanted} groups; {MOST_GROUPS} are the most"
+        )
     sizes = r.convert(sizes, DType.I64)
     ends = r.apply_one(CumSum(0), sizes)
-    count = r.spec(sizes).shape[0]
     members = [_members(r, r.spec(lhs), axis, ends, n) for n in range(count)]
     if axis in contracting:
         other = others[contracting.index(axis)]

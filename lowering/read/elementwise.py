@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 
 from lowering.chlo import chlo_function
+from lowering.emit.analytic import STABLEHLO
 from lowering.module_tree import Block, Operation
 from lowering.read import total_order
+from lowering.read.accuracy import with_accuracy
 from lowering.read.reader import Read, Reader, ReadRows
 from lowering.syntax import text_tree
 from lowering.types import element_type
@@ -322,7 +324,11 @@ _CHLO: dict[str, Any] = {
     "zeta": expanded("zeta"),
 }
 
+ACCURATE = frozenset(STABLEHLO.values())
 ROWS: ReadRows = {
-    **{f"stablehlo.{name}": read for name, read in _STABLEHLO.items()},
+    **{
+        f"stablehlo.{name}": with_accuracy(read) if name in ACCURATE else read
+        for name, read in _STABLEHLO.items()
+    },
     **{f"chlo.{name}": read for name, read in _CHLO.items()},
 }

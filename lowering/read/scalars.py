@@ -16,7 +16,7 @@ import numpy as np
 from lowering.module_tree import Block, Function, ModuleTree, Operation, Type
 from lowering.types import dtype_of_element
 from tenferro.dims import UNKNOWN
-from tenferro.errors import UnsupportedError
+from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["SCALAR_OPERATIONS", "without_scalars"]
@@ -111,11 +111,15 @@ class _Rewriting:
         return [operation if plain is None else replace(operation, name=f"stablehlo.{plain}")]
 
     def constant(self, operation: Operation) -> Sequence[Operation]:
-        value = operation.attributes.get("value")
-        if not operation.spec.rank and isinstance(value, int | float):
+        value, (spec,) = operation.attributes.get("value"), operation.types
+        is_scalar = isinstance(spec, TensorSpec) and not spec.rank
+        if is_scalar and isinstance(value, int | float):
             if isinstance(value, int):
                 self.constants[operation.results[0]] = int(value)
-            value = np.asarray(value).astype(operation.spec.dtype.dtype)
+            try:
+                value = np.asarray(value, spec.dtype.dtype)
+            except OverflowError:
+                raise InvalidConfigError(f"arith.constant: {value} is no {spec.dtype}") from None
             return [replace(operation, attributes={**operation.attributes, "value": value})]
         return [operation]
 
@@ -127,8 +131,10 @@ class _Rewriting:
         return [replace(operation, name=name, operands=(x,), attributes=attributes)]
 
     def elements(self, operation: Operation) -> Sequence[Operation]:
-        dtype = operation.spec.dtype
-        count = len(operation.operands)
+        (spec,) = operation.types
+        if not isinstance(spec, TensorSpec):
+            return [operation]  # which is refused for its type
+        dtype, count = spec.dtype, len(operation.operands)
         made: list[Operation] = []
         for x in operation.operands:
             made.append(self.step(operation, "reshape", (x,), TensorSpec.of((1,), dtype)))
@@ -138,7 +144,9 @@ class _Rewriting:
             made.append(self.step(operation, "concatenate", parts, joined, dimension=0))
             last = replace(operation, name="stablehlo.reshape", operands=made[-1].results)
         else:
-            nothing = {"value": np.zeros(operation.spec.shape, dtype.dtype)}
+            if not spec.is_static or spec.size:
+                raise InvalidConfigError(f"tensor.from_elements: no elements for {spec}")
+            nothing = {"value": np.zeros(spec.shape, dtype.dtype)}
             last = replace(operation, name="stablehlo.constant", attributes=nothing)
         return [*made, last]
 

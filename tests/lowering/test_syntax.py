@@ -354,6 +354,7 @@ def test_hostile_text_ends_soon() -> None:
         (GOOD.replace("@main", "@m\udc80in"), None),
         (GOOD + "\0", MlirDiagnosticError),
         (GOOD.replace("%y = ", "%y:99999999999999999999 = "), MlirDiagnosticError),
+        (GOOD.replace("%y = stablehlo.add %x, %x : tensor<3xf32>", '%y:999999999999 = "stablehlo.add"(%x, %x) : (tensor<3xf32>, tensor<3xf32>) -> tensor<3xf32>'), MlirDiagnosticError),
         (f"{GOOD}\n{GOOD}", MlirDiagnosticError),
         ("module {", MlirDiagnosticError),
         ("%y", MlirDiagnosticError),
