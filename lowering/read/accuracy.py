@@ -62,8 +62,10 @@ def with_accuracy(read: Read) -> Read:
         }
         mode = fields.pop("mode", "DEFAULT")
         y = read(r, operation, operands)
-        made = r.builder.made_by(y) if isinstance(y, int) else None
-        if mode == "DEFAULT" or made is None or type(made[0]) not in ERRORS:
+        if mode == "DEFAULT" or not isinstance(y, int):
+            return y
+        made = r.builder.made_by(y)
+        if made is None or type(made[0]) not in ERRORS:
             return y  # because the read of a complex cube root, or of a constant, is no single op
         tolerances = {name: float(fields.get(name, 0)) for name in ("atol", "rtol")}
         op = ResultAccuracy(made[0], mode, ulps=int(fields.get("ulps", 0)), **tolerances)

@@ -24,7 +24,9 @@ from tests.samples.sample import COMMON, Array, indices, ordinary_values
 FAMILIES: list[type[Any]] = [
     family.op
     for family in tnf._families()
-    if {"accuracy", "host", "lapack", "printing", "special"}.isdisjoint(family.op.__module__.split("."))
+    if {"accuracy", "host", "lapack", "printing", "special"}.isdisjoint(
+        family.op.__module__.split(".")
+    )
 ]
 """Those that people call; the forms that only LAPACK's calls have are tested in tests/ext/test_lapack.py, functions of
 numbers in tests/special, what asks something of Python in tests/api/test_printing.py and tests/test_host_calls.py, and
