@@ -286,6 +286,63 @@ def import_values(
     return program, tuple(named)
 
 
+@dataclass(frozen=True)
+class TextTree:
+    """A module's text without locations, and its tree, with the places of operations in it.
+
+    Attributes:
+        tree: as readers take it.
+        own: numbers of the values that stand in the text, by function.
+    """
+
+    tree: ModuleTree
+    own: Mapping[str, frozenset[int]]
+    lines: Sequence[str]
+
+    def main(self) -> Function:
+        """Return the function `main`, or the only one."""
+        return _entry(self.tree, "main")
+
+    def names(self, operation: Operation) -> list[str]:
+        """Return the names of an operation's results, as written."""
+        return _written_names(operation, self.lines)
+
+    def place(self, operation: Operation) -> str:
+        """Return a name for an operation without results."""
+        return f"%line{_place(operation)[0]}"
+
+    def line(self, operation: Operation) -> tuple[int, str]:
+        """Return the number and the text of an operation's line."""
+        number = _place(operation)[0]
+        return number, self.lines[number - 1].strip()
+
+
+def text_tree_of(module: Any) -> TextTree:
+    """Return a module's text with its tree, as our own parser reads it.
+
+    Raises:
+        UnsupportedError: the module is bytecode, and jaxlib is not installed.
+        MlirDiagnosticError, FileNotFoundError: see `import_stablehlo`.
+    """
+    contents = _contents(module, getattr(module, "trusted", False) is True, is_jaxlib_installed())
+    if isinstance(contents, bytes):
+        raise UnsupportedError("values of bytecode have names only in MLIR's text: install jaxlib")
+    contents = _without_locations(contents)
+    read = read_module(contents)
+    own = {
+        name: frozenset(
+            [
+                number
+                for operation in replace(read, functions={name: function}).operations()
+                for number in operation.results
+            ]
+        )
+        for name, function in read.functions.items()
+    }
+    tree = without_tuples(without_scalars(without_quantized_types(read)))
+    return TextTree(tree, own, contents.split("\n"))
+
+
 _LOCATION = re.compile(
     r"^#loc.*$|\s*\bloc\((?:[^()\"]|\"[^\"]*\"|\((?:[^()\"]|\"[^\"]*\")*\))*\)", re.MULTILINE
 )
