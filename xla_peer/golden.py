@@ -321,7 +321,7 @@ def compare_golden(
     """Somebody's values of a module against the native ones: the first that rounding does not explain.
 
     Values inside of loops, branches and functions are judged one operation at a time, on the dump's own operands where it
-    has them: the first that is wrong is made wrongly of what the dump says before.
+    has them. So the first that is wrong was made wrongly.
 
     Args:
         module, inputs: as of `golden`.
