@@ -27,5 +27,11 @@ def test_a_case_is_timed_where_results_agree(golden: Any) -> None:
     product, *others = golden.cases()
     assert min(golden.measured(product, 0.0)) > 0
     assert golden.interpreted(others[1]) > 1
-    shown = golden.row(product, 0.001, 0.002, 1234.4)
-    assert shown == f"| {product.name} | 1 | 2 | 0.50 | 1,234 times native |"
+
+
+def test_a_row_of_the_table(golden: Any) -> None:
+    case = golden.Case("a product", None, (), ())
+    assert (
+        golden.row(case, 0.001, 0.002, 1234.4)
+        == "| a product | 1 | 2 | 0.50 | 1,234 times native |"
+    )
