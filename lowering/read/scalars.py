@@ -56,6 +56,7 @@ def without_scalars(tree: ModuleTree) -> ModuleTree:
 def _tensor(spec: Type) -> Type:
     """Return the tensor type of a scalar, or of indices; any other type as it is.
 
+    >>> from lowering.module_tree import ForeignType
     >>> _tensor(ForeignType("index")), _tensor(ForeignType("tensor<2x?xindex>"))
     (i64[], i64[2,?])
     """
