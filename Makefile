@@ -117,6 +117,7 @@ bench: $(STAMP) ## import, tracing, running, lowering, dispatch, compile caching
 	$(BIN)/python benchmarks/compile_cache.py
 	$(BIN)/python benchmarks/guard.py
 	$(BIN)/python benchmarks/small_programs.py
+	$(BIN)/python benchmarks/golden.py
 	$(BIN)/python benchmarks/copies.py
 	$(BIN)/python benchmarks/callers.py
 	$(BIN)/python benchmarks/texts.py

@@ -9,6 +9,7 @@ from lowering.importing import import_stablehlo
 from lowering.lower import PLATFORMS, lower_to_stablehlo
 from lowering.module import StableHloModule
 from lowering.read.composites import register_composite_reader
+from lowering.read.python_calls import register_custom_call
 from lowering.refusals import refusal
 from lowering.sharding import Partitioning, PartitionSpec
 from lowering.to_numpy import NumpySource, to_numpy
@@ -25,6 +26,7 @@ __all__ = [
     "import_stablehlo",
     "lower_to_stablehlo",
     "register_composite_reader",
+    "register_custom_call",
     "register_extension_lowering",
     "to_numpy",
 ]

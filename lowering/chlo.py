@@ -34,7 +34,8 @@ def chlo_function(name: str, element: str, shape: Sequence[Any], symbol: str) ->
     is_static = all(isinstance(extent, int) for extent in shape)
     extents = "".join(f"{extent}x" if isinstance(extent, int) else "?x" for extent in shape)
     body = _template(file).split("\n", 1)[1]
-    takes = [f"%arg0: tensor<{extents}{element}>"]
+    count = 2 if "%arg1" in body else 1
+    takes = [f"%arg{n}: tensor<{extents}{element}>" for n in range(count)]
     if not is_static:
         # StableHLO's refinement takes leading scalars for extents, and looks for no others.
         takes = [f"%n{axis}: tensor<i64>" for axis in range(len(shape))] + takes

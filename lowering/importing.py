@@ -20,6 +20,7 @@ from lowering.read.devices import Devices, on_devices
 from lowering.read.dynamic import UndecidedExtentError, extents_value
 from lowering.read.quantized import without_quantized_types
 from lowering.read.reader import MOST_OPS
+from lowering.read.scalars import without_scalars
 from lowering.read.tuples import without_tuples
 from lowering.syntax import read_module
 from lowering.types import tensor_type
@@ -135,7 +136,7 @@ def import_stablehlo(
     if has_mlir and is_reducible:
         contents = perform("canonical", contents, trusted=trusted)
         tree = perform("tree", contents, trusted=trusted)
-    tree = with_bounds(without_tuples(without_quantized_types(tree)))
+    tree = _prepared(without_quantized_types(tree))
     entry = _entry(tree, function)
     if not entry.body.operations:
         raise UnsupportedError(f"@{entry.name} is declared and has no body")
@@ -149,7 +150,7 @@ def import_stablehlo(
         nonlocal contents, tree, entry
         types = [tensor_type(_known(entry, spec)) for spec in inputs]
         contents = perform("refined", contents, types, trusted=trusted)
-        tree = with_bounds(without_tuples(perform("tree", contents, trusted=trusted)))
+        tree = _prepared(perform("tree", contents, trusted=trusted))
         entry = _entry(tree, function)
 
     if is_refined and not any(map(_may_be_extents, entry.body.types)):
@@ -248,7 +249,7 @@ def import_values(
         raise UnsupportedError("values of bytecode have names only in MLIR's text: install jaxlib")
     contents = _without_locations(contents)
     read = _tree(contents, trusted, has_mlir and not _OWN_READER.search(contents))
-    tree = without_tuples(without_quantized_types(read))
+    tree = without_tuples(without_scalars(without_quantized_types(read)))
     entry, written = _entry(tree, "main"), _entry(read, "main").body.operations
     own = {number for operation in written for number in operation.results}
     inputs = [_known(entry, spec) for spec in _input_types(entry, specs)]
@@ -285,6 +286,63 @@ def import_values(
     return program, tuple(named)
 
 
+@dataclass(frozen=True)
+class TextTree:
+    """A module's text without locations, and its tree, with the places of operations in it.
+
+    Attributes:
+        tree: as readers take it.
+        own: numbers of the values that stand in the text, by function.
+    """
+
+    tree: ModuleTree
+    own: Mapping[str, frozenset[int]]
+    lines: Sequence[str]
+
+    def main(self) -> Function:
+        """Return the function `main`, or the only one."""
+        return _entry(self.tree, "main")
+
+    def names(self, operation: Operation) -> list[str]:
+        """Return the names of an operation's results, as written."""
+        return _written_names(operation, self.lines)
+
+    def place(self, operation: Operation) -> str:
+        """Return a name for an operation without results."""
+        return f"%line{_place(operation)[0]}"
+
+    def line(self, operation: Operation) -> tuple[int, str]:
+        """Return the number and the text of an operation's line."""
+        number = _place(operation)[0]
+        return number, self.lines[number - 1].strip()
+
+
+def text_tree_of(module: Any) -> TextTree:
+    """Return a module's text with its tree, as our own parser reads it.
+
+    Raises:
+        UnsupportedError: the module is bytecode, and jaxlib is not installed.
+        MlirDiagnosticError, FileNotFoundError: see `import_stablehlo`.
+    """
+    contents = _contents(module, getattr(module, "trusted", False) is True, is_jaxlib_installed())
+    if isinstance(contents, bytes):
+        raise UnsupportedError("values of bytecode have names only in MLIR's text: install jaxlib")
+    contents = _without_locations(contents)
+    read = read_module(contents)
+    own = {
+        name: frozenset(
+            [
+                number
+                for operation in replace(read, functions={name: function}).operations()
+                for number in operation.results
+            ]
+        )
+        for name, function in read.functions.items()
+    }
+    tree = without_tuples(without_scalars(without_quantized_types(read)))
+    return TextTree(tree, own, contents.split("\n"))
+
+
 _LOCATION = re.compile(
     r"^#loc.*$|\s*\bloc\((?:[^()\"]|\"[^\"]*\"|\((?:[^()\"]|\"[^\"]*\")*\))*\)", re.MULTILINE
 )
@@ -319,6 +377,11 @@ def _largest(tree: ModuleTree) -> int:
     """The largest number of operations for a well-formed module with its calls inlined."""
     written = sum(1 for _ in tree.operations())
     return min(MOST_OPS, max(20_000, 300 * written))
+
+
+def _prepared(tree: ModuleTree) -> ModuleTree:
+    """Return the module with tensors of our dtypes for tuples, scalars, indices and bounded extents."""
+    return with_bounds(without_tuples(without_scalars(tree)))
 
 
 def _tree(contents: str | bytes, trusted: bool, has_mlir: bool) -> ModuleTree:

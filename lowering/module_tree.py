@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
+from tenferro.errors import UnsupportedError
 from tenferro.types import TensorSpec
 
 __all__ = [
@@ -65,9 +66,14 @@ class Operation:
 
     @property
     def spec(self) -> TensorSpec:
-        """The type of the first result, where foreign ones are refused."""
+        """The type of the first result.
+
+        Raises:
+            UnsupportedError: a type that is not ours.
+        """
         first = self.types[0]
-        assert isinstance(first, TensorSpec)
+        if not isinstance(first, TensorSpec):
+            raise UnsupportedError(f"{self.name}: results of type {first}")
         return first
 
 

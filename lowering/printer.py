@@ -165,7 +165,10 @@ def _line(operation: Operation, names: _Names) -> str:
     """
     results = names.name_results(operation.results)
     try:
-        return results + _FORMS.get(operation.name, _short)(operation, names)
+        form = _FORMS.get(operation.name, _short)
+        return results + (_generic if "result_accuracy" in operation.attributes else form)(
+            operation, names
+        )
     except (KeyError, TypeError) as error:
         (fault,) = error.args
         if isinstance(fault, Value):

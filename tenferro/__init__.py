@@ -108,10 +108,10 @@ def _load(name: str) -> Any:
 
 
 def _families() -> list[extension.Family]:
-    from tenferro.ext import einsum, fft, host, lapack, linalg, printing, random
+    from tenferro.ext import accuracy, einsum, fft, host, lapack, linalg, printing, random
     from tenferro.special import functions
 
-    packages = (linalg, lapack, fft, einsum, random, printing, host, functions)
+    packages = (linalg, lapack, fft, einsum, random, printing, host, functions, accuracy)
     return [family for package in packages for family in package.FAMILIES]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import select
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +116,32 @@ def test_silence_is_told_from_an_end(tmp_path: Path, monkeypatch: pytest.MonkeyP
                 select.select([process.stdout], [], [])
             assert score._noted(process, tmp_path / "outcomes") == (1, silent)
             process.kill()
+
+
+def test_a_slow_start_is_no_silence_of_a_trial(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score, "SILENCE", 0.3)
+    script = "import time; time.sleep(0.6); print('ready', flush=True); print('{}', flush=True); time.sleep(30)"
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE) as process:
+        assert score._noted(process, tmp_path / "outcomes") == (1, True)
+        process.kill()
+
+
+def test_a_run_that_was_ended_goes_on_with_what_it_has(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A cut line, and one that was written behind it, are trials to do again."""
+    path = tmp_path / "faults.jsonl"
+    path.write_text('{"number": 0}\n{"number": 2}\n{"num{"number": 3}\n')
+    assert [record["number"] for record in score.outcomes(path)] == [0, 2]
+    asked: list[int] = []
+    monkeypatch.setattr(score, "drawn", lambda *_: [(0, 0, "")] * 5)
+    monkeypatch.setattr(
+        score, "_children", lambda kind, seed, count, numbers, *_: asked.extend(numbers)
+    )
+    score.run("faults", 0, 5, path, time.monotonic() + 60)
+    assert asked == [1, 3, 4]
 
 
 def test_the_page_says_what_is_on_record() -> None:

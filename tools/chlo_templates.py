@@ -1,6 +1,6 @@
 """Write StableHLO's expansions of CHLO ops as templates: `python tools/chlo_templates.py`.
 
-Each template is the body of a function of one tensor, with SHAPE where its extents stand.
+Each template is the body of a function of one or two tensors, with SHAPE where their extents stand.
 """
 
 from __future__ import annotations
@@ -12,15 +12,20 @@ from lowering import mlir_bindings
 FOLDER = Path(__file__).resolve().parent.parent / "lowering" / "emit" / "chlo"
 COMPLEX_TOO = ("asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
 REAL_ONLY = ("erf", "erfc", "erf_inv", "lgamma", "digamma")
+READ_ALONE = {"bessel_i1e": 1, "zeta": 2}
+"""Operations that are read by their templates, and never written, with the number of operands."""
 HEADER = "// Expansion of chlo.{name} by StableHLO's chlo-legalize-to-stablehlo (Apache-2.0 WITH LLVM-exception).\n"
 
 
-def template(name: str, element: str) -> str:
+def template(name: str, element: str, count: int = 1) -> str:
     """Return the expansion for one op and element type."""
     kind = f"tensor<4x{element}>"
+    names = [f"%arg{i}" for i in range(count)]
+    takes = ", ".join(f"{x}: {kind}" for x in names)
+    types = ", ".join([kind] * count)
     text = mlir_bindings.legalize_chlo(
-        f"func.func @f(%arg0: {kind}) -> {kind} {{\n"
-        f"  %0 = chlo.{name} %arg0 : {kind} -> {kind}\n  return %0 : {kind}\n}}"
+        f"func.func @f({takes}) -> {kind} {{\n"
+        f'  %0 = "chlo.{name}"({", ".join(names)}) : ({types}) -> {kind}\n  return %0 : {kind}\n}}'
     )
     body = text[text.index("{", text.index("@f(")) + 1 : text.rindex("}", 0, text.rindex("}"))]
     lines = [line.strip() for line in body.strip().splitlines()]
@@ -31,8 +36,10 @@ def all_templates() -> dict[str, str]:
     """Return the file name and the content of every template."""
     wanted = [(name, e) for name in (*COMPLEX_TOO, *REAL_ONLY) for e in ("f32", "f64")]
     wanted += [(name, e) for name in COMPLEX_TOO for e in ("complex<f32>", "complex<f64>")]
+    wanted += [(name, e) for name in READ_ALONE for e in ("f32", "f64")]
     return {
-        f"{name}_{e.strip('>').replace('<', '_')}.mlir": template(name, e) for name, e in wanted
+        f"{name}_{e.strip('>').replace('<', '_')}.mlir": template(name, e, READ_ALONE.get(name, 1))
+        for name, e in wanted
     }
 
 

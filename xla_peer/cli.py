@@ -546,6 +546,12 @@ def golden(
     diff: Annotated[
         str | None, typer.Option(help="Compare with the values in this .npz file.")
     ] = None,
+    inside: Annotated[
+        bool,
+        typer.Option(
+            help="Values inside of loops, branches and functions too: %4/2/%w is in iteration 2."
+        ),
+    ] = False,
     precision: Precision = None,
     json: Json = False,
 ) -> None:
@@ -557,15 +563,18 @@ def golden(
         names = None if not only else [_ssa(name) for name in only]
         last = None if until is None else _ssa(until)
         if out is not None:
-            xla_peer.golden(Path(module), leaves, out, only=names, until=last)
+            xla_peer.golden(Path(module), leaves, out, only=names, until=last, inside=inside)
             output.say(f"wrote {out}, {Path(out).stat().st_size} bytes")
         if diff is not None:
-            comparison = xla_peer.compare_golden(Path(module), leaves, diff, precision=precision)
+            comparison = xla_peer.compare_golden(
+                Path(module), leaves, diff, precision=precision, inside=inside
+            )
             output.verdict(comparison.ok, str(comparison))
             output.document(comparison.to_dict())
             _require(comparison.ok)
         elif out is None:
-            values = list(xla_peer.golden(Path(module), leaves, only=names, until=last).items())
+            made = xla_peer.golden(Path(module), leaves, only=names, until=last, inside=inside)
+            values = list(made.items())
             _show(output, values)
             output.document({"values": [as_json(name, y) for name, y in values]})
         else:

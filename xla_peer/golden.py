@@ -5,8 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import zipfile
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, BinaryIO
 
@@ -19,7 +20,8 @@ from tenferro.exec.runtime.numpy_state import numpy_state
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.files import replacing
 from tenferro.program import GraphProgram, native_executor
-from tenferro.types import DType, flatten
+from tenferro.types import DType, TensorSpec, flatten
+from xla_peer.golden_inside import Step, steps
 from xla_peer.parity.comparison import OutputParity, compare
 from xla_peer.parity.divergence import prefix
 from xla_peer.parity.paths import limits
@@ -43,10 +45,11 @@ def golden(
     *,
     only: Iterable[str] | None = None,
     until: str | None = None,
+    inside: bool = False,
 ) -> dict[str, Any]:
     """Compute the native values of all operations of a module's `main`, by the names in its text.
 
-    Regions and called functions give their results alone.
+    Regions and called functions give their results alone, unless `inside` is set.
 
     Args:
         module: StableHLO as text, bytes, a `StableHloModule` or a path.
@@ -55,6 +58,9 @@ def golden(
             `numpy.load`, and its member `lines.json` has the line of each value. An interruption leaves no file.
         only: names of the values that are wanted.
         until: the name of the last value that is computed.
+        inside: give the values inside of loops, branches and called functions too, each with the way to it:
+            `%4/2/%w` is `%w` in iteration 2 of the loop `%4`, `%4/2/cond/%t` a value of its condition. `%5/true/%a`
+            is in a branch, `%1/@f/%0` in the function that `%1` calls. With `only`, the name of a loop means all in it.
 
     Returns:
         Values by name, in the order of the text; empty where they go to a file.
@@ -73,6 +79,10 @@ def golden(
     >>> golden(text, [np.array([1.0, 2.0])])
     {'%0': array([2., 4.]), '%y': array([-2., -4.])}
     """
+    if path is not None and not str(path).endswith(".npz"):
+        raise InvalidConfigError(f"golden: values go to an .npz file, got {path}")
+    if inside:
+        return _inside(module, inputs, path, only, until)
     program, named = import_values(module)
     chosen = _chosen(named, only, until)
     leaves = _checked("golden", program, inputs)
@@ -80,28 +90,63 @@ def golden(
         values: dict[str, Any] = {}
         _run(program, leaves, chosen, values.__setitem__)
         return {value.name: values[value.name] for value in chosen.values() if value.name in values}
-    if not str(path).endswith(".npz"):
-        raise InvalidConfigError(f"golden: values go to an .npz file, got {path}")
-    with replacing(path) as file:
-        _write(file, program, leaves, chosen)
+    with replacing(path) as file, _archive(file) as (keep, lines):
+        _run(program, leaves, chosen, keep)
+        lines |= {value.name: [value.line, value.text] for value in chosen.values()}
     return {}
 
 
-def _write(
-    file: BinaryIO,
-    program: GraphProgram,
-    leaves: Sequence[Any],
-    chosen: Mapping[int, NamedValue],
-) -> None:
-    """Write an archive of the values, each when it is computed."""
+def _inside(
+    module: Any,
+    inputs: Sequence[Any],
+    path: str | os.PathLike[str] | None,
+    only: Iterable[str] | None,
+    until: str | None,
+) -> dict[str, Any]:
+    """Return or write the values of a run that shows those inside of loops, branches and functions too.
+
+    Raises:
+        InvalidConfigError: names that no value of the run has.
+    """
+    wanted = None if only is None else set(only)
+    left = {*(wanted or ()), *([until] if until is not None else [])}
+
+    def run(keep: Callable[[str, Any], Any], lines: dict[str, Any]) -> None:
+        def visit(step: Step) -> None:
+            name = step.value.name
+            ways = {name, *[name[: match.start()] for match in re.finditer("/", name)]}
+            left.difference_update(ways)
+            if wanted is None or wanted & ways:
+                keep(name, step.array)
+                lines[name] = [step.value.line, step.value.text]
+            if name == until:
+                raise _Stop
+
+        with contextlib.suppress(_Stop):
+            steps(module, inputs, visit)
+        if left:
+            raise InvalidConfigError(f"golden: no value {', '.join(sorted(left))} in this run")
+
+    if path is None:
+        values: dict[str, Any] = {}
+        run(values.__setitem__, {})
+        return values
+    with replacing(path) as file, _archive(file) as (keep, lines):
+        run(keep, lines)
+    return {}
+
+
+@contextlib.contextmanager
+def _archive(file: BinaryIO) -> Generator[tuple[Callable[[str, Any], None], dict[str, Any]]]:
+    """Give the function that writes a value into an archive, and the lines, which are written last."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
 
         def keep(name: str, value: Any) -> None:
             with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, stored(np.asarray(value)), allow_pickle=False)
 
-        _run(program, leaves, chosen, keep)
-        lines = {value.name: [value.line, value.text] for value in chosen.values()}
+        lines: dict[str, Any] = {}
+        yield keep, lines
         archive.writestr(LINES, json.dumps(lines))
 
 
@@ -271,13 +316,18 @@ def compare_golden(
     dump: Mapping[str, Any] | str | os.PathLike[str],
     *,
     precision: str | None = None,
+    inside: bool = False,
 ) -> GoldenComparison:
     """Somebody's values of a module against the native ones: the first that rounding does not explain.
+
+    Values inside of loops, branches and functions are judged one operation at a time, on the dump's own operands where it
+    has them. So the first that is wrong was made wrongly.
 
     Args:
         module, inputs: as of `golden`.
         dump: arrays by the names in the text, or an .npz file of them; values may be absent, other names not there.
         precision: see `xla_peer.judge`.
+        inside: compare the values inside too; see `golden`.
 
     Raises:
         InvalidConfigError: no value of the dump is one of the module's.
@@ -301,27 +351,113 @@ def compare_golden(
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     theirs = _read(dump, static, named)
     numbers = [number for number, value in enumerate(named) if value.name in theirs]
-    if not numbers:
+    if not numbers and not inside:
         raise InvalidConfigError(
             f"compare_golden: none of the dump's names is a value of the module: {', '.join(list(theirs)[:10])}"
         )
+    if inside:
+        pairs = _judged(static, leaves, named, theirs, granted)
+        return _compared_inside(module, leaves, dump, granted, pairs)
+    pairs = _judged(static, leaves, named, theirs, granted)
+    return GoldenComparison(
+        tuple([output for _, output in pairs.values()]),
+        tuple([value for value, _ in pairs.values()]),
+        tuple([value.name for value in named if value.name not in theirs]),
+    )
+
+
+def _judged(
+    static: GraphProgram,
+    leaves: Sequence[Any],
+    named: Sequence[NamedValue],
+    theirs: Mapping[str, Any],
+    granted: str,
+) -> dict[str, tuple[NamedValue, OutputParity]]:
+    """Compare the values of `main` that a dump has, each within the rounding of all that is before it."""
+    numbers = [number for number, value in enumerate(named) if value.name in theirs]
+    if not numbers:
+        return {}
     single = prefix(static, [static.output_slots[number] for number in numbers])
     native = native_outputs(single, leaves)
     allowed = limits(single, leaves, native)
     lower = LowerPrecision(single, leaves, granted)
-    outputs: list[OutputParity] = []
+    pairs: dict[str, tuple[NamedValue, OutputParity]] = {}
     for position, number in enumerate(numbers):
         name, y, allowance = named[number].name, native[position], allowed[position]
         output = compare(name, y, theirs[name], *allowance)
         if output.outside:
             how = lower.explains(position, y, theirs[name], allowance)
             output = replace(output, outside=0, lower=how) if how else replace(output, alone="dump")
-        outputs.append(output)
+        pairs[name] = (named[number], output)
+    return pairs
+
+
+def _compared_inside(
+    module: Any,
+    leaves: Sequence[Any],
+    dump: Mapping[str, Any] | str | os.PathLike[str],
+    granted: str,
+    outer: Mapping[str, tuple[NamedValue, OutputParity]],
+) -> GoldenComparison:
+    """Compare the values inside, in the order of the run, with those of `main` among them.
+
+    Raises:
+        InvalidConfigError: no value of the dump is one of the run's.
+    """
+    found: list[tuple[NamedValue, OutputParity]] = []
+    missing: list[str] = []
+    with contextlib.ExitStack() as stack:
+        if isinstance(dump, Mapping):
+            names, read = frozenset(dump), dump.__getitem__
+        else:
+            arrays = stack.enter_context(archived(dump, LARGEST_DUMP, "a dump"))
+            names, read = frozenset(arrays.names), arrays.__getitem__
+
+        def value_of(name: str, like: Any) -> Any:
+            if name not in names:
+                return None
+            value, dtype = read(name), DType.of(like.dtype)
+            y = np.asarray(value) if isinstance(dump, Mapping) else restored(value, dtype)
+            _require_type(name, y, dtype, like.shape)
+            return y
+
+        def visit(step: Step) -> None:
+            name = step.value.name
+            if name in outer:
+                found.append(outer[name])
+                return
+            y = value_of(name, step.array)
+            if y is None:
+                missing.append(name)
+            elif step.program is not None:
+                given = [(value_of(key, x) if key else None, x) for key, x in step.operands]
+                operands = [x if own is None else own for own, x in given]
+                found.append((step.value, _locally(step, y, operands, granted)))
+
+        steps(module, leaves, visit)
+    if not found:
+        raise InvalidConfigError(
+            f"compare_golden: none of the dump's names is a value of the run: {', '.join(sorted(names)[:10])}"
+        )
     return GoldenComparison(
-        tuple(outputs),
-        tuple([named[number] for number in numbers]),
-        tuple([value.name for value in named if value.name not in theirs]),
+        tuple([output for _, output in found]), tuple([value for value, _ in found]), tuple(missing)
     )
+
+
+def _locally(step: Step, y: Any, operands: Sequence[Any], granted: str) -> OutputParity:
+    """Compare the result of one operation, as it is computed of these operands."""
+    program, name = step.program, step.value.name
+    assert program is not None
+    native = native_outputs(program, operands)
+    if native[step.place].tobytes() == y.tobytes():
+        return compare(name, y, y, np.zeros(y.shape))
+    allowance = limits(program, operands, native)[step.place]
+    output = compare(name, native[step.place], y, *allowance)
+    if output.outside:
+        lower = LowerPrecision(program, operands, granted)
+        how = lower.explains(step.place, native[step.place], y, allowance)
+        output = replace(output, outside=0, lower=how) if how else replace(output, alone="dump")
+    return output
 
 
 def _read(
@@ -338,10 +474,14 @@ def _read(
             names = [name for name in arrays.names if name in specs]
             values = {name: restored(arrays[name], specs[name].dtype) for name in names}
     for name, y in values.items():
-        if DType.of(y.dtype) is not specs[name].dtype:
-            raise DTypeError(f"compare_golden: {name} is {specs[name]}, got {y.dtype} in the dump")
-        if y.shape != tuple(specs[name].shape):
-            raise ShapeError(
-                f"compare_golden: {name} is {specs[name]}, got shape {list(y.shape)} in the dump"
-            )
+        _require_type(name, y, specs[name].dtype, tuple(specs[name].shape))
     return values
+
+
+def _require_type(name: str, y: Any, dtype: DType, shape: tuple[Any, ...]) -> None:
+    """Raise DTypeError or ShapeError where a value of a dump has another type than the module's."""
+    spec = TensorSpec.of(shape, dtype)
+    if DType.of(y.dtype) is not dtype:
+        raise DTypeError(f"compare_golden: {name} is {spec}, got {y.dtype} in the dump")
+    if y.shape != shape:
+        raise ShapeError(f"compare_golden: {name} is {spec}, got shape {list(y.shape)} in the dump")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from lowering.chlo import chlo_function
@@ -10,10 +11,11 @@ from lowering.emit.polygamma import polygamma
 from lowering.operations import PrintedFunction
 from lowering.types import element_type
 from lowering.writer import Value, Writer
+from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as ops
 from tenferro.types import DType
 
-__all__ = ["ROWS"]
+__all__ = ["ROWS", "STABLEHLO"]
 
 
 def widened(emit: Emitter) -> Emitter:
@@ -61,19 +63,23 @@ def polygamma_of(op: ops.Polygamma, w: Writer, x: Value) -> Value:
     return polygamma(w, op.order, x) if op.order else call("digamma", w, x)
 
 
+STABLEHLO: Mapping[type[StdTensorOp], str] = {
+    ops.Exp: "exponential",
+    ops.Expm1: "exponential_minus_one",
+    ops.Log: "log",
+    ops.Log1p: "log_plus_one",
+    ops.Sqrt: "sqrt",
+    ops.Rsqrt: "rsqrt",
+    ops.Cbrt: "cbrt",
+    ops.Sin: "sine",
+    ops.Cos: "cosine",
+    ops.Tan: "tan",
+    ops.Tanh: "tanh",
+    ops.Logistic: "logistic",
+}
+"""Functions of one number that are operations of StableHLO."""
 ROWS: EmitterRows = {
-    ops.Exp: direct("exponential"),
-    ops.Expm1: direct("exponential_minus_one"),
-    ops.Log: direct("log"),
-    ops.Log1p: direct("log_plus_one"),
-    ops.Sqrt: direct("sqrt"),
-    ops.Rsqrt: direct("rsqrt"),
-    ops.Cbrt: direct("cbrt"),
-    ops.Sin: direct("sine"),
-    ops.Cos: direct("cosine"),
-    ops.Tan: direct("tan"),
-    ops.Tanh: direct("tanh"),
-    ops.Logistic: direct("logistic"),
+    **{op: direct(name) for op, name in STABLEHLO.items()},
     ops.Atan2: direct("atan2"),
     ops.Asin: expanded("asin"),
     ops.Acos: expanded("acos"),

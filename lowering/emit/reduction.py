@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lowering.emit.emitter import Emitter, EmitterRows
+from lowering.emit.total_order import sort_in_total_order
 from lowering.inference import result_type
 from lowering.operations import Dense, Integers
 from lowering.writer import Value, Writer
@@ -122,6 +123,9 @@ def _better(
 
 def sort(op: Sort, w: Writer, *operands: Value) -> Any:
     """stablehlo.sort, comparing the first operand's elements."""
+    in_total_order = sort_in_total_order(w, operands, op.axis, op.stable)
+    if in_total_order is not None:
+        return in_total_order
     results = sort_together(w, operands, op.axis, op.stable, ascending=True)
     return results if op.count > 1 else results[0]
 

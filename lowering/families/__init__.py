@@ -1,9 +1,10 @@
 """StableHLO of the extension families that come with the package; registered on import."""
 
-from lowering.families import fft, lapack, linalg
+from lowering.families import accuracy, fft, lapack, linalg
 
-__all__ = ["fft", "lapack", "linalg"]
+__all__ = ["accuracy", "fft", "lapack", "linalg"]
 
+accuracy.register()
 fft.register()
 lapack.register()
 linalg.register()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,19 +10,24 @@ import numpy as np
 
 from lowering.module_tree import Operation
 from lowering.read.reader import Reader, ReadRows
+from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ext.einsum import Einsum
 from tenferro.ext.einsum import read as read_subscripts
 from tenferro.ext.fft.families import Fft
 from tenferro.ext.linalg.families import Cholesky, TriangularSolve
 from tenferro.extension import ExtensionOp
 from tenferro.ops.contraction import Convolution, DotGeneral
-from tenferro.ops.elementwise import Compare, Conj, Select
+from tenferro.ops.elementwise import And, Compare, Conj, Select
 from tenferro.ops.extension import Extension
+from tenferro.ops.reduction import CumSum
 from tenferro.ops.source import Iota
-from tenferro.ops.structural import OptimizationBarrier, Tril, Triu
-from tenferro.types import DType
+from tenferro.ops.structural import Concatenate, OptimizationBarrier, Tril, Triu
+from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS", "adjoint", "extension", "mirrored", "solved", "swapped"]
+
+MOST_GROUPS = 4096
+"""Groups of a ragged product, each of which is a product of its own."""
 
 
 def extension(r: Reader, op: ExtensionOp, *operands: int) -> tuple[int, ...]:
@@ -76,6 +82,84 @@ def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
     if lhs is rhs and lhs.itemsize >= wanted.itemsize:
         return lhs
     return wanted
+
+
+def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """Multiply consecutive groups along one axis, whose extents are an operand: rows, summands or batches.
+
+    Groups of rows have a product each, and rows of no group are zero; those of summands give results along a new
+    first axis. Batches are multiplied as they are.
+
+    Source: CHLO's operation definitions, "ragged_dot".
+    """
+    lhs, rhs, sizes = operands
+    numbers = _ragged_numbers(operation)
+    contracting, others, batch, others_batch = numbers[:4]
+    (axis,), group = numbers[4], numbers[5]
+    if axis in batch:
+        return _dot(r, operation, (lhs, rhs), *numbers[:4])
+    if len(r.spec(sizes).shape) != 1:
+        raise UnsupportedError(
+            f"chlo.ragged_dot: group sizes of {r.spec(sizes)}; give one size for each group of all batches"
+        )
+    (count,) = r.spec(sizes).shape
+    wanted = operation.spec.shape[0] if axis in contracting else r.spec(rhs).shape[group[0]]
+    if count != wanted or not 0 <= count <= MOST_GROUPS:
+        raise InvalidConfigError(
+            f"chlo.ragged_dot: group sizes of {r.spec(sizes)} for {wanted} groups; {MOST_GROUPS} are the most"
+        )
+    sizes = r.convert(sizes, DType.I64)
+    ends = r.apply_one(CumSum(0), sizes)
+    members = [_members(r, r.spec(lhs), axis, ends, n) for n in range(count)]
+    if axis in contracting:
+        other = others[contracting.index(axis)]
+        zeros = [r.full(0, r.spec(x)) for x in (lhs, rhs)]
+        parts = []
+        for n, member in enumerate(members):
+            inside = (member, _members(r, r.spec(rhs), other, ends, n))
+            pair = [r.apply_one(Select(), *x) for x in zip(inside, (lhs, rhs), zeros, strict=True)]
+            product = _dot(r, operation, pair, *numbers[:4])
+            parts.append(r.reshape(product, (1, *r.spec(product).shape)))
+        return r.apply_one(Concatenate(0, count), *parts) if count else r.full(0, operation.spec)
+    (first,) = group
+    later = [[n - (n > first) for n in axes] for axes in (others, others_batch)]
+    free = [n for n in range(len(r.spec(lhs).shape)) if n not in (*batch, *contracting)]
+    y = r.full(0, operation.spec)
+    for n in range(count):
+        one = r.slice(rhs, first, n, n + 1)
+        shape = [extent for i, extent in enumerate(r.spec(rhs).shape) if i != first]
+        product = _dot(
+            r, operation, (lhs, r.reshape(one, shape)), contracting, later[0], batch, later[1]
+        )
+        member = _members(r, operation.spec, len(batch) + free.index(axis), ends, n)
+        y = r.apply_one(Select(), member, product, y)
+    return y
+
+
+def _ragged_numbers(operation: Operation) -> list[list[int]]:
+    """Return contracting and batching axes of both operands, ragged axes, and group axes."""
+    text = str(operation.attributes["ragged_dot_dimension_numbers"])
+    names = (
+        "lhs_contracting_dimensions", "rhs_contracting_dimensions", "lhs_batching_dimensions",
+        "rhs_batching_dimensions", "lhs_ragged_dimensions", "rhs_group_dimensions",
+    )  # fmt: skip
+    found = [re.search(rf"{name} = \[([\d, ]*)\]", text) for name in names]
+    return [[int(n) for n in match[1].split(",") if n.strip()] if match else [] for match in found]
+
+
+def _members(r: Reader, like: TensorSpec, axis: int, ends: int, group: int) -> int:
+    """Return a mask of the elements along an axis that a group has."""
+    place = r.apply_one(Iota(like.shape, axis, DType.I64))
+
+    def end(n: int) -> int:
+        return r.spread(r.reshape(r.slice(ends, 0, n, n + 1), ()), like.shape)
+
+    before = r.apply_one(Compare("LT"), place, end(group))
+    return (
+        before
+        if not group
+        else r.apply_one(And(), before, r.apply_one(Compare("GE"), place, end(group - 1)))
+    )
 
 
 def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -198,6 +282,7 @@ def solved(r: Reader, a: int, b: int, *, lower: bool, unit: bool, kind: str, lef
 
 
 ROWS: ReadRows = {
+    "chlo.ragged_dot": ragged_dot,
     "stablehlo.cholesky": cholesky,
     "stablehlo.convolution": convolution,
     "stablehlo.dot": dot,

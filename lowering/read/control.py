@@ -8,6 +8,7 @@ from lowering.module_tree import Block, Operation
 from lowering.read.composites import composite, rebound
 from lowering.read.counted import counted_loop
 from lowering.read.custom_calls import CUSTOM_CALLS, unknown_targets
+from lowering.read.python_calls import python_call
 from lowering.read.reader import Reader, ReadRows
 from tenferro.errors import UnsupportedError
 from tenferro.ops.control import Cond, Scan, While
@@ -31,6 +32,8 @@ def custom_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
     attributes = a.get("backend_config")
     named = attributes if isinstance(attributes, dict) else {}
     outputs = rebound(r, operation, operands, target, named)
+    if outputs is None:
+        outputs = python_call(r, operation, operands)
     if outputs is None:
         raise UnsupportedError(unknown_targets(r.tree))
     return outputs

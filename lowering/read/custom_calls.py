@@ -123,5 +123,5 @@ def unknown_targets(tree: ModuleTree) -> str:
         )
     return (
         f"{shown}: {'its meaning is' if len(places) == 1 else 'their meanings are'} not known here; give "
-        "lowering.register_composite_reader what the target means"
+        "lowering.register_composite_reader an op for the target, or lowering.register_custom_call a Python function"
     )

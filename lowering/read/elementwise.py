@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from lowering.module_tree import Operation
+from lowering.chlo import chlo_function
+from lowering.emit.analytic import STABLEHLO
+from lowering.module_tree import Block, Operation
 from lowering.read import total_order
+from lowering.read.accuracy import with_accuracy
 from lowering.read.reader import Read, Reader, ReadRows
+from lowering.syntax import text_tree
+from lowering.types import element_type
 from tenferro.errors import UnsupportedError
 from tenferro.ops import StdTensorOp, analytic
 from tenferro.ops import elementwise as el
@@ -169,6 +175,25 @@ def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     return r.apply_one(analytic.Polygamma(int(order)), operands[1])
 
 
+@lru_cache(maxsize=16)
+def _expansion(name: str, dtype: DType) -> Block:
+    """Return StableHLO's own formula of a CHLO operation, on scalars."""
+    text = chlo_function(name, element_type(dtype), (), name)
+    return text_tree(f"module {{\n{text}}}\n").functions[name].body
+
+
+def expanded(name: str) -> Read:
+    """Return the formula that StableHLO's pass writes for a CHLO operation, in float32 at least."""
+
+    def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+        dtype = r.spec(operands[0]).dtype
+        wide = dtype if dtype is DType.F64 else DType.F32
+        (y,) = r.lifted(_expansion(name, wide), [r.convert(x, wide) for x in operands])
+        return r.convert(y, dtype)
+
+    return read
+
+
 def next_after(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Count bits from zero in either direction; see `tenferro.nextafter`."""
     x, y = operands
@@ -280,6 +305,7 @@ _CHLO: dict[str, Any] = {
     "asinh": plain(analytic.Asinh()),
     "atan": plain(analytic.Atan()),
     "atanh": plain(analytic.Atanh()),
+    "bessel_i1e": expanded("bessel_i1e"),
     "conj": conj,
     "cosh": plain(analytic.Cosh()),
     "digamma": plain(analytic.Digamma()),
@@ -295,9 +321,14 @@ _CHLO: dict[str, Any] = {
     "sinh": plain(analytic.Sinh()),
     "square": lambda r, operation, operands: r.apply_one(el.Multiply(), operands[0], operands[0]),
     "tan": plain(analytic.Tan()),
+    "zeta": expanded("zeta"),
 }
 
+ACCURATE = frozenset(STABLEHLO.values())
 ROWS: ReadRows = {
-    **{f"stablehlo.{name}": read for name, read in _STABLEHLO.items()},
+    **{
+        f"stablehlo.{name}": with_accuracy(read) if name in ACCURATE else read
+        for name, read in _STABLEHLO.items()
+    },
     **{f"chlo.{name}": read for name, read in _CHLO.items()},
 }

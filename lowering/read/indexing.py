@@ -9,6 +9,7 @@ from lowering.read.promotion import promoted
 from lowering.read.reader import Reader, ReadRows
 from lowering.read.regions import known_combiner, scatter_combiner
 from lowering.read.scatters import Numbers, scattered
+from tenferro.errors import InvalidConfigError
 from tenferro.ops import indexing as ix
 
 __all__ = ["ROWS"]
@@ -34,6 +35,10 @@ def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> in
     axis, batch = operation.attributes["dim"], operation.attributes["batch_dims"]
     x, places = operands
     shape, rank = r.spec(x).shape, len(r.spec(places).shape)
+    if not 0 <= batch <= min(rank, axis) <= axis < len(shape):
+        raise InvalidConfigError(
+            f"torch_index_select: batch_dims = {batch}, dim = {axis} of {r.spec(x)} and {r.spec(places)}"
+        )
     after = axis + rank - batch
     op = ix.Gather(
         offset_dims=(*range(batch, axis), *range(after, len(operation.spec.shape))),

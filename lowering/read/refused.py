@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from lowering.module_tree import Operation
 from lowering.read.reader import Read, Reader, ReadRows
+from lowering.read.scalars import SCALAR_OPERATIONS
 from tenferro.errors import UnsupportedError
 
 __all__ = ["MLIR_REWRITES", "REFUSED", "REWRITTEN", "ROWS"]
@@ -19,14 +20,12 @@ REFUSED: Mapping[str, str] = {
     "stablehlo.infeed": ARGUMENT,
     "stablehlo.outfeed": RESULT,
     "stablehlo.rng": "its state is nobody's argument; use rng_bit_generator, whose state is",
-    "tensor.from_elements": "its operands are no tensors; make shapes of stablehlo.concatenate",
 }
 """Operations that no reader can read, with the reason or the alternative."""
 
 MLIR_REWRITES: Mapping[str, str] = {
     **dict.fromkeys(
-        ["chlo._asin_acos_kernel", "chlo.bessel_i1e", "chlo.broadcast_zeta", "chlo.ragged_dot", "chlo.zeta",
-         "stablehlo.cross-replica-sum"],
+        ["chlo._asin_acos_kernel", "stablehlo.cross-replica-sum"],
         "a pass of MLIR's writes it in other operations: install jaxlib",
     ),
 }  # fmt: skip
@@ -35,6 +34,7 @@ MLIR_REWRITES: Mapping[str, str] = {
 REWRITTEN: Mapping[str, str] = {
     **dict.fromkeys(["builtin.module", "func.func", "sdy.mesh"], "holds the functions"),
     **dict.fromkeys(["func.return", "stablehlo.return", "sdy.return"], "ends a block"),
+    **SCALAR_OPERATIONS,
     **dict.fromkeys(["stablehlo.tuple", "stablehlo.get_tuple_element"], "replaced by the elements"),
     **dict.fromkeys(
         ["stablehlo.uniform_quantize", "stablehlo.uniform_dequantize"],

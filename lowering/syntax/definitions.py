@@ -122,6 +122,10 @@ func *:*:0 call ; arg_attrs? callee no_inline? res_attrs?
 func *:0:0 return
 builtin 0:0:1 module ; sym_name? sym_visibility?
 arith 0:1:0 constant ; value
+arith 1:1:0 index_cast
+arith 2:1:0 addi muli subi ; overflowFlags?
+arith 2:1:0 maxsi minsi
+tensor 2:1:0 dim
 tensor *:1:0 from_elements
 check 1:0:0 expect_eq_const ; value
 check 1:0:0 expect_almost_eq_const ; tolerance? value

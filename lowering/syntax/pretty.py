@@ -408,6 +408,18 @@ class FormParser(AttributeParser):
     def types_elements(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
         return (self.type(),)
 
+    def types_cast(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
+        """Read the operand's type, and after a word the result's."""
+        self.check_operands(operands, [self.type()], self.at)
+        self.expect("to")
+        return (self.type(),)
+
+    def types_dimension(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
+        """Read the tensor's type; the axis and the result are indices."""
+        index = ForeignType("index")
+        self.check_operands(operands, [self.type(), index], self.at)
+        return (index,)
+
 
 def _type_of(value: Any) -> Any:
     shape = getattr(value, "shape", None)

@@ -516,6 +516,8 @@ class _TextParser(FormParser):
                 count = self.integer()
                 if count < 1:
                     raise self.error("expected a positive number of results", self.at - 1)
+                if count > len(self.words):
+                    raise self.error("more results than the text has types", self.at - 1)
             found.append((name, count))
             if not self.accept(","):
                 break

@@ -828,7 +828,7 @@ def test_places_that_locations_name(location: str, source: Any, place: str) -> N
     assert shown.startswith(
         f"custom_call @mystery ({place}):" if place else "custom_call @mystery:"
     )
-    assert shown.endswith(f"at {place}" if place else "what the target means")
+    assert shown.endswith(f"at {place}" if place else "a Python function")
 
 
 @pytest.mark.parametrize(

@@ -224,7 +224,7 @@ def test_the_hook_is_public() -> None:
 
 def test_what_unknown_calls_need() -> None:
     one = CALLS.replace("@other", "@mystery")
-    instead = "give lowering.register_composite_reader what the target means"
+    instead = "give lowering.register_composite_reader an op for the target, or lowering.register_custom_call a Python function"
     for text, shown in (
         (CALLS, "custom_call @mystery (-:3, -:5), custom_call @other (-:4): their meanings are"),
         (one, "custom_call @mystery (-:3, -:4, -:5): its meaning is"),

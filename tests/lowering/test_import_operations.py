@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from lowering import import_stablehlo
+from lowering import import_stablehlo, importing
 from lowering.chlo import chlo_function
 from lowering.mlir_bindings import evaluate
 from lowering.mlir_tree import module_tree
@@ -886,6 +886,19 @@ def test_slices_at_places_along_any_axis(axis: int, batch: int, rank: int) -> No
     )
     text = f"func.func @main(%a: tensor<2x3x4x5xf32>, %b: tensor<{where}>) -> tensor<{made}> {{ {body} return %0 : tensor<{made}> }}"
     np.testing.assert_array_equal(import_stablehlo(text).run(x, places), wanted)
+
+
+@pytest.mark.parametrize(("axis", "batch"), [(0, 1 << 40), (0, -1), (1, 2), (2, 0)])
+def test_axes_of_selections_are_in_the_ranks(
+    axis: int, batch: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
+    kind = "tensor<3x4xf32>"
+    text = f"""func.func @main(%a: {kind}, %b: tensor<2x2xi32>) -> {kind} {{
+  %0 = "stablehlo.torch_index_select"(%a, %b) <{{dim = {axis} : i64, batch_dims = {batch} : i64}}> : ({kind}, tensor<2x2xi32>) -> {kind}
+  return %0 : {kind} }}"""
+    with pytest.raises(errors.InvalidConfigError, match=f"batch_dims = {batch}, dim = {axis}"):
+        import_stablehlo(text)
 
 
 # ---- devices, and what is refused --------------------------------------------------------------------

@@ -132,6 +132,52 @@ def test_several_operands(direction: str) -> None:
     assert sum(isinstance(i.op, Sort) for i in program.instructions) == 1
 
 
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("direction", ["LT", "GT"])
+def test_lowered_again_it_is_the_sort_that_it_was(direction: str, form: str) -> None:
+    """Without integers beside the floats, unless something reads them; and so it is when it is read again."""
+    given = sort_of([form, "i32"], compared(direction, form) + RETURNED)
+    program = import_stablehlo(given)
+    text = lower_to_stablehlo(program).text
+    assert f"compare {direction}, %a0, %b0, TOTALORDER" in text
+    assert text.count('"stablehlo.sort"') == 1
+    assert "bitcast_convert" not in text
+    assert lower_to_stablehlo(import_stablehlo(text)).text == text
+    y = X.astype(FORMS[form])
+    places = np.arange(len(y), dtype="i4")
+    order = order_of(y, direction == "GT")
+    found, places = xla_peer.XlaExecutor().run(program, y, places)
+    np.testing.assert_array_equal(places, order)
+    np.testing.assert_array_equal(bits(found), bits(y[order]))
+
+
+def test_integers_in_the_total_order_that_are_read() -> None:
+    body = (
+        """%r = stablehlo.compare LT, %a, %b, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> """
+    )
+    text = f"""func.func @main(%x: tensor<12xf32>) -> (tensor<12xi32>, tensor<12xf32>) {{
+  %w = stablehlo.bitcast_convert %x : (tensor<12xf32>) -> tensor<12xi32>
+  %c = stablehlo.constant dense<31> : tensor<12xi32>
+  %s = stablehlo.shift_right_arithmetic %w, %c : tensor<12xi32>
+  %l = stablehlo.constant dense<2147483647> : tensor<12xi32>
+  %m = stablehlo.and %s, %l : tensor<12xi32>
+  %k = stablehlo.xor %w, %m : tensor<12xi32>
+  %0:2 = "stablehlo.sort"(%k, %x) <{{dimension = 0 : i64, is_stable = true}}> ({{
+    ^bb0(%a: tensor<i32>, %b: tensor<i32>, %p: tensor<f32>, %q: tensor<f32>): {body} {RETURNED}
+  }}) : (tensor<12xi32>, tensor<12xf32>) -> (tensor<12xi32>, tensor<12xf32>)
+  return %0#0, %0#1 : tensor<12xi32>, tensor<12xf32>
+}}"""
+    program = import_stablehlo(text)
+    assert "TOTALORDER" in lower_to_stablehlo(program).text
+    x = X[order_of(X, descending=False)]
+    words = x.view("i4")
+    for integers, found in both(program, X):
+        np.testing.assert_array_equal(integers, words ^ ((words >> 31) & 0x7FFFFFFF))
+        np.testing.assert_array_equal(bits(found), bits(x))
+    other = text.replace("dense<31>", "dense<30>")
+    assert "TOTALORDER" not in lower_to_stablehlo(import_stablehlo(other)).text
+
+
 def test_two_keys() -> None:
     """Up by the first, down by the second where the first are the same."""
     body = (

@@ -24,12 +24,15 @@ from tests.samples.sample import COMMON, Array, indices, ordinary_values
 FAMILIES: list[type[Any]] = [
     family.op
     for family in tnf._families()
-    if {"host", "lapack", "printing", "special"}.isdisjoint(family.op.__module__.split("."))
+    if {"accuracy", "host", "lapack", "printing", "special"}.isdisjoint(
+        family.op.__module__.split(".")
+    )
 ]
 """Families that people call.
 
-Forms that only LAPACK's calls have are tested in tests/ext/test_lapack.py, functions of numbers in tests/special, and
-calls of Python in tests/api/test_printing.py and tests/test_host_calls.py.
+Forms that only LAPACK's calls have are tested in tests/ext/test_lapack.py, functions of numbers in tests/special,
+calls of Python in tests/api/test_printing.py and tests/test_host_calls.py, and demands on accuracy in
+tests/lowering/test_import_accuracy.py.
 """
 WIDE = (DType.F64, DType.C64)
 EXACT_ENOUGH = 100

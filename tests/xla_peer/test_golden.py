@@ -195,3 +195,88 @@ def test_the_command_line(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, [*command, "--diff", str(tmp_path / "wrong.npz"), "--json"])
     assert done.exit_code == 1
     assert json.loads(done.output)["first"]["name"] == "%2"
+
+
+BRANCHES = """func.func private @g(%a: tensor<2xf64>) -> tensor<2xf64> {
+  %0 = stablehlo.sine %a : tensor<2xf64>
+  return %0 : tensor<2xf64>
+}
+func.func @main(%x: tensor<2xf64>, %p: tensor<i1>, %n: tensor<i32>) -> (tensor<2xf64>, tensor<2xf64>) {
+  %0 = "stablehlo.if"(%p) ({
+    %a = stablehlo.negate %x : tensor<2xf64>
+    stablehlo.return %a : tensor<2xf64>
+  }, {
+    %a = func.call @g(%x) : (tensor<2xf64>) -> tensor<2xf64>
+    stablehlo.return %a : tensor<2xf64>
+  }) : (tensor<i1>) -> tensor<2xf64>
+  %1 = "stablehlo.case"(%n) ({
+    stablehlo.return %0 : tensor<2xf64>
+  }, {
+    %b = stablehlo.cosine %0 : tensor<2xf64>
+    stablehlo.return %b : tensor<2xf64>
+  }) : (tensor<i32>) -> tensor<2xf64>
+  return %0, %1 : tensor<2xf64>, tensor<2xf64>
+}
+"""
+
+
+def test_values_inside_have_the_way_to_them(tmp_path: Path) -> None:
+    """A loop's by iteration; those of `main` are bit by bit what they are without."""
+    values = xla_peer.golden(TEXT, [X, K], inside=True)
+    outer = xla_peer.golden(TEXT, [X, K])
+    assert [name for name in values if "/" not in name] == list(outer)
+    for name, y in outer.items():
+        np.testing.assert_array_equal(values[name], y)
+    np.testing.assert_array_equal(values["%1/@f/%0"], values["%1"])
+    assert [bool(values[f"%4/{n}/cond/%t"]) for n in range(4)] == [True, True, True, False]
+    assert [int(values[f"%4/{n}/%n"]) for n in range(3)] == [1, 2, 3]
+    np.testing.assert_allclose(values["%4/1/%w"], np.sin(np.sin(values["%3#0"])), 1e-15)
+    assert list(values).index("%4/2/%w") < list(values).index("%4#0")
+    chosen = xla_peer.golden(TEXT, [X, K], only=["%4/1", "%0"], inside=True)
+    assert list(chosen) == ["%0", "%4/1/cond/%t", "%4/1/%one", "%4/1/%n", "%4/1/%w"]
+    assert list(xla_peer.golden(TEXT, [X, K], until="%4/0/%n", inside=True))[-1] == "%4/0/%n"
+    with pytest.raises(errors.InvalidConfigError, match="no value %4/7/%w in this run"):
+        xla_peer.golden(TEXT, [X, K], tmp_path / "none.npz", only=["%4/7/%w"], inside=True)
+    assert not (tmp_path / "none.npz").exists()
+    with pytest.raises(errors.ShapeError, match=r"f64\[2\] in the module, got f64\[3\]"):
+        xla_peer.golden(TEXT, [np.ones(3), K], inside=True)
+
+
+@pytest.mark.parametrize(("p", "n"), [(True, 0), (False, 1), (False, 7)])
+def test_values_inside_of_branches(p: bool, n: int) -> None:
+    values = xla_peer.golden(BRANCHES, [X, np.bool_(p), np.int32(n)], inside=True)
+    inside = {"%0/true/%a": -X} if p else {"%0/false/%a/@g/%0": np.sin(X), "%0/false/%a": np.sin(X)}
+    last = {f"%1/{min(n, 1)}/%b": np.cos(np.sin(X))} if n else {}
+    wanted = {**inside, "%0": -X if p else np.sin(X), **last}
+    wanted["%1"] = np.cos(wanted["%0"]) if n else wanted["%0"]
+    assert list(values) == list(wanted)
+    for name, y in wanted.items():
+        np.testing.assert_allclose(values[name], y, 1e-15)
+
+
+def test_the_first_value_inside_that_is_wrong_is_named(tmp_path: Path) -> None:
+    """It is made wrongly of what the dump has before; what is made rightly of wrong values is not."""
+    dump = xla_peer.golden(TEXT, [X, K], inside=True)
+    assert xla_peer.compare_golden(TEXT, [X, K], dump, inside=True).ok
+    dump["%4/1/%w"] = dump["%4/1/%w"] * (1 + 1e-9)
+    dump["%4/2/%w"] = np.nextafter(np.sin(dump["%4/1/%w"]), 9)
+    dump["%4#1"] = dump["%4/2/%w"]
+    np.savez(tmp_path / "theirs.npz", **dump)
+    comparison = xla_peer.compare_golden(TEXT, [X, K], tmp_path / "theirs.npz", inside=True)
+    assert comparison.first is not None
+    assert (comparison.first[0].name, comparison.first[0].line) == ("%4/1/%w", 26)
+    verdicts = {output.name: output.verdict for output in comparison.outputs}
+    assert verdicts["%4/1/%w"] == "wrong: dump"
+    assert verdicts["%4/2/%w"] == "rounding"
+    wrong = {"%4/1/%w": dump["%4/1/%w"].astype("f4")}
+    with pytest.raises(errors.DTypeError, match=r"%4/1/%w is f64\[2\], got float32"):
+        xla_peer.compare_golden(TEXT, [X, K], wrong, inside=True)
+    with pytest.raises(errors.InvalidConfigError, match="is a value of the run"):
+        xla_peer.compare_golden(TEXT, [X, K], {"%9": X}, inside=True)
+    module, inputs = tmp_path / "m.mlir", tmp_path / "x.npz"
+    module.write_text(TEXT)
+    np.savez(inputs, x=X, k=K)
+    command = ["golden", str(module), "--inputs", str(inputs), "--inside", "--json"]
+    done = CliRunner().invoke(app, [*command, "--diff", str(tmp_path / "theirs.npz")])
+    assert done.exit_code == 1
+    assert json.loads(done.output)["first"] == {"name": "%4/1/%w", "line": 26}

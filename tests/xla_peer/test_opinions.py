@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import stat
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +40,27 @@ TEXT = "func.func @main // stablehlo"
 
 def executor(function: Any, **options: Any) -> AdapterExecutor:
     return AdapterExecutor(Adapter.of("mine", function), **options)
+
+
+@pytest.mark.parametrize("name", ["IREE", "onnxruntime", "torch", "tvm"])
+def test_compilers_that_are_there_by_name(name: str) -> None:
+    """What is not installed is an error with the name of the package."""
+    (adapter,) = registered([name])
+    assert adapter not in registered()
+    package = name.lower()
+    w = X[:, ::-1].T.copy()
+    with AdapterExecutor(adapter, timeout=300.0) as theirs:
+        if find_spec(package) is None:
+            with pytest.raises(
+                PlatformUnavailableError, match=f"{name}: .*No module named '{package}"
+            ):
+                theirs.run(tnf.compile(tnf.tanh, X), X)
+            return
+        report = xla_peer.check_parity(
+            lambda x: (tnf.tanh(x @ w), x - 1), X, executor=theirs, interpreter=False
+        )
+        assert report.ok
+        assert theirs.version
 
 
 def test_an_adapter_is_an_executor() -> None:

@@ -7,6 +7,7 @@ because XLA may end its process; what ended it is an outcome too. The page is wr
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import os
 import select
@@ -32,6 +33,10 @@ BATCH = 40
 """Trials of one child: a new one frees what XLA compiled."""
 SILENCE = 90
 """Seconds without an outcome after which a child is ended: XLA may run a loop without an end."""
+STARTING = 900
+"""Seconds that a child may take until its first trial, on a machine that has much else to do."""
+READY = "ready"
+"""Line of a child that begins with its trials."""
 ENDLESS = 30
 """Seconds of one trial: a fault may have taken the end of a loop away."""
 
@@ -65,6 +70,7 @@ def child(kind: str, seed: int, count: int, of: str = "") -> None:
     every, trials = subjects(of), drawn(kind, seed, count, of)
     peer = XlaExecutor("cpu", notices=False)
     signal.signal(signal.SIGALRM, stop)
+    print(READY, flush=True)
     for line in sys.stdin:
         number = int(line)
         subject, edit_number, options = trials[number]
@@ -161,22 +167,33 @@ def _children(
 
 def _noted(process: Any, path: Path) -> tuple[int, bool]:
     """Write the outcomes of a child down as they come; how many came, and whether silence was their end."""
-    done = 0
-    while select.select([process.stdout], [], [], SILENCE)[0]:
-        line = process.stdout.readline().decode()
-        if not line.endswith("}\n"):
+    done, patience, pending = 0, STARTING, b""
+    while True:
+        line, end, rest = pending.partition(b"\n")
+        if not end:
+            if not select.select([process.stdout], [], [], patience)[0]:
+                return done, True
+            data = os.read(process.stdout.fileno(), 1 << 16)
+            if not data:
+                return done, False
+            pending += data
+            continue
+        pending, patience = rest, SILENCE
+        if line == READY.encode():
+            continue
+        if not line.endswith(b"}"):
             return done, False
         with path.open("a") as file:
-            file.write(line)
+            file.write(f"{line.decode()}\n")
         done += 1
-    return done, True
 
 
 def outcomes(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the recorded outcomes."""
+    """Yield the recorded outcomes, but for a line that was cut when a run was ended."""
     if path.exists():
         for line in path.read_text().splitlines():
-            yield json.loads(line)
+            with contextlib.suppress(json.JSONDecodeError):
+                yield json.loads(line)
 
 
 def main() -> int:

@@ -85,6 +85,17 @@ def iree_adapter(python: str = "", name: str = "IREE") -> Adapter:
     return Adapter(name, str(file), file.stem, python=python or sys.executable)
 
 
+BUILT_IN = {
+    name: Adapter(name, str(ADAPTERS / f"{stem}.py"), stem)
+    for name, stem in (
+        ("IREE", "iree_cpu"),
+        ("onnxruntime", "onnxruntime_cpu"),
+        ("torch", "torch_cpu"),
+        ("tvm", "tvm_cpu"),
+    )
+}
+"""Adapters that are there by their names, where their packages are installed beside tenferro."""
+
 GROUP = "tenferro.opinions"
 """Entry points of installed packages that name adapters."""
 
@@ -120,7 +131,8 @@ def register(name: str, adapter: Callable[..., Any] | str, *, python: str = "") 
 def registered(names: Iterable[str] | None = None) -> list[Adapter]:
     """Return adapters by their registered names, in this order; all by default.
 
-    Those of installed packages are entry points of the group `tenferro.opinions`.
+    Those of installed packages are entry points of the group `tenferro.opinions`. `IREE`, `onnxruntime`, `torch` and `tvm`
+    are names that need no registration; a process of one that is not installed is a PlatformUnavailableError.
 
     Raises:
         InvalidConfigError: a name that is not registered.
@@ -130,9 +142,10 @@ def registered(names: Iterable[str] | None = None) -> list[Adapter]:
         for point in metadata.entry_points(group=GROUP)
     } | _registered
     chosen = list(known_adapters) if names is None else list(names)
+    known_adapters = BUILT_IN | known_adapters
     missing = [name for name in chosen if name not in known_adapters]
     if missing:
-        known = ", ".join(known_adapters) or "none"
+        known = ", ".join(known_adapters)
         raise InvalidConfigError(
             f"no opinion {', '.join(missing)} is registered; registered: {known}"
         )

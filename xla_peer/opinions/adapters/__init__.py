@@ -1,1 +1,4 @@
-"""Adapters of compilers: each file is run alone, by an interpreter that has the compiler, and needs NumPy and it."""
+"""Adapters of compilers: each file is run alone, by an interpreter that has the compiler.
+
+Those of XLA and IREE need NumPy and the compiler; the others convert modules by tenferro, which is installed beside it.
+"""

@@ -1,0 +1,133 @@
+"""Custom calls whose meaning is a Python function that somebody registered for their target."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lowering.module_tree import Operation
+from lowering.read.custom_calls import CUSTOM_CALLS
+from lowering.read.reader import Reader
+from tenferro.errors import (
+    ArityError,
+    DTypeError,
+    DuplicateFamilyError,
+    InvalidConfigError,
+    ShapeError,
+    UnsupportedError,
+)
+from tenferro.ext.host.families import Callback
+from tenferro.ops.extension import Extension
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["python_call", "register_custom_call"]
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+_LOCK = threading.Lock()
+
+
+def register_custom_call(
+    target: str, function: Callable[..., Any], *, replace: bool = False
+) -> None:
+    """Read calls of a target as calls of a Python function.
+
+    The function takes the operands as NumPy arrays, and the entries of the call's `backend_config` as keywords. A
+    `backend_config` that is a string is one keyword of that name. It returns an array, or a sequence of as many arrays
+    as the call has results. It has to be a function of its arguments alone, and must not write to them.
+
+    A program with such a call runs natively. It is differentiated and batched as `tenferro.pure_callback` is, and
+    lowering refuses it.
+
+    Args:
+        target: the call's `call_target_name`.
+        replace: replace the registered function.
+
+    Raises:
+        DuplicateFamilyError: the target has a function, and `replace` is not set; or its meaning is known.
+        InvalidConfigError: the function is no function.
+
+    A program that reaches the call raises BackendFailureError where the function fails, or where its results are not
+    those that the module declares. The error's cause says which.
+
+    >>> import numpy as np
+    >>> from lowering import import_stablehlo
+    >>> register_custom_call("example.scale", lambda x, factor: factor * x)
+    >>> program = import_stablehlo('''
+    ... func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
+    ...   %0 = stablehlo.custom_call @example.scale(%x) {api_version = 4 : i32,
+    ...     backend_config = {factor = 3.0 : f64}} : (tensor<2xf64>) -> tensor<2xf64>
+    ...   return %0 : tensor<2xf64>
+    ... }''')
+    >>> program.run(np.array([1.0, 2.0]))
+    array([3., 6.])
+
+    Source: StableHLO spec #custom_call.
+    """
+    if not callable(function):
+        raise InvalidConfigError(
+            f"register_custom_call: function is a function, got {function!r:.60}"
+        )
+    if target in CUSTOM_CALLS:
+        raise DuplicateFamilyError(f"the meaning of calls to {target!r} is known already")
+    with _LOCK:
+        if target in _FUNCTIONS and not replace:
+            raise DuplicateFamilyError(f"calls to {target!r} already have a function")
+        _FUNCTIONS[target] = function
+
+
+def python_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int] | None:
+    """Return the results of the function that is registered for a call's target; None where none is.
+
+    Raises:
+        UnsupportedError: a call without operands or results, or with results of open extents.
+    """
+    a = operation.attributes
+    target = a["call_target_name"]
+    function = _FUNCTIONS.get(target)
+    if function is None:
+        return None
+    types = [spec for spec in operation.types if isinstance(spec, TensorSpec)]
+    if not operands or not types or not all([spec.is_static for spec in types]):
+        raise UnsupportedError(
+            f"custom_call @{target}: a Python function has operands and results here, and the extents of results are "
+            "numbers"
+        )
+    config = a.get("backend_config")
+    keywords = config if isinstance(config, dict) else {"backend_config": config} if config else {}
+    call = _Call(target, function, keywords, tuple(types))
+    return r.apply(Extension(Callback(call, tuple(types), len(operands))), *operands)
+
+
+@dataclass(frozen=True, eq=False)
+class _Call:
+    """A registered function, which returns arrays of the declared types or raises an error."""
+
+    target: str
+    function: Callable[..., Any]
+    keywords: Mapping[str, Any]
+    types: tuple[TensorSpec, ...]
+
+    def __call__(self, *arrays: Any) -> Sequence[Any]:
+        """Return the results as a list.
+
+        Raises:
+            ArityError, ShapeError, DTypeError: the function returns something else than the module declares.
+        """
+        returned = self.function(*arrays, **self.keywords)
+        results = list(returned) if isinstance(returned, tuple | list) else [returned]
+        where = f"custom_call @{self.target}: its function returns"
+        if len(results) != len(self.types):
+            raise ArityError(f"{where} {len(results)} results, declared are {len(self.types)}")
+        checked: list[Any] = []
+        for result, spec in zip(results, self.types, strict=True):
+            array = np.asarray(result)
+            if array.shape != spec.shape:
+                raise ShapeError(f"{where} shape {array.shape}, declared is {spec}")
+            if array.dtype.kind not in "biufcV" or DType.of(array.dtype) is not spec.dtype:
+                raise DTypeError(f"{where} {array.dtype}, declared is {spec}")
+            checked.append(array)
+        return checked

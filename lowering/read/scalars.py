@@ -1,0 +1,173 @@
+"""Scalars and indices of other dialects, replaced by tensors and StableHLO's operations before anything is read.
+
+Modules of dynamic shapes compute extents with them. An `index` has 64 bits here.
+
+Source: MLIR's `arith` and `tensor` dialects.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from lowering.module_tree import Block, Function, ModuleTree, Operation, Type
+from lowering.types import dtype_of_element
+from tenferro.dims import UNKNOWN
+from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["SCALAR_OPERATIONS", "without_scalars"]
+
+ELEMENTWISE: Mapping[str, str] = {
+    "arith.addi": "add",
+    "arith.index_cast": "convert",
+    "arith.maxsi": "maximum",
+    "arith.minsi": "minimum",
+    "arith.muli": "multiply",
+    "arith.subi": "subtract",
+}
+SCALAR_OPERATIONS: Mapping[str, str] = {
+    **{name: f"replaced by `stablehlo.{plain}`" for name, plain in ELEMENTWISE.items()},
+    "tensor.dim": "replaced by `stablehlo.get_dimension_size`",
+    "tensor.from_elements": "replaced by `stablehlo.concatenate`",
+}
+"""Operations that no reader meets, and what takes their places."""
+_INDICES = re.compile(r"tensor<((?:(?:\d+|\?)x)*)index>")
+
+
+def without_scalars(tree: ModuleTree) -> ModuleTree:
+    """Return the module with a tensor without axes for each scalar, and int64 for each index.
+
+    Raises:
+        UnsupportedError: the axis of a `tensor.dim` is no constant.
+    """
+    types = [spec for operation in tree.operations() for spec in operation.types]
+    types += [spec for function in tree.functions.values() for spec in function.body.types]
+    is_plain = all([_tensor(spec) is spec for spec in types])
+    if is_plain and not tree.operation_names() & SCALAR_OPERATIONS.keys():
+        return tree
+    functions = {name: _without(function) for name, function in tree.functions.items()}
+    return replace(tree, functions=functions)
+
+
+def _tensor(spec: Type) -> Type:
+    """Return the tensor type of a scalar, or of indices; any other type as it is.
+
+    >>> from lowering.module_tree import ForeignType
+    >>> _tensor(ForeignType("index")), _tensor(ForeignType("tensor<2x?xindex>"))
+    (i64[], i64[2,?])
+    """
+    if isinstance(spec, TensorSpec):
+        return spec
+    dtype = DType.I64 if spec.text == "index" else dtype_of_element(spec.text)
+    if dtype is not None:
+        return TensorSpec.of((), dtype)
+    match = _INDICES.fullmatch(spec.text)
+    if match is None:
+        return spec
+    extents = match[1].split("x")[:-1]
+    return TensorSpec.of(tuple([UNKNOWN if n == "?" else int(n) for n in extents]), DType.I64)
+
+
+def _without(function: Function) -> Function:
+    numbers = [*function.body.arguments]
+    waiting = [function.body]
+    while waiting:
+        block = waiting.pop()
+        numbers += block.arguments
+        for operation in block.operations:
+            numbers += operation.results
+            waiting += operation.regions
+    return replace(
+        function,
+        body=_Rewriting(max(numbers, default=-1) + 1).block(function.body),
+        result_types=tuple(map(_tensor, function.result_types)),
+    )
+
+
+class _Rewriting:
+    """A function on its way, with the number of the next value and the constants so far."""
+
+    def __init__(self, free: int) -> None:
+        self.free = free
+        self.constants: dict[int, int] = {}
+
+    def block(self, block: Block) -> Block:
+        operations = [
+            rewritten for operation in block.operations for rewritten in self.operation(operation)
+        ]
+        return replace(block, types=tuple(map(_tensor, block.types)), operations=operations)
+
+    def operation(self, operation: Operation) -> Sequence[Operation]:
+        types = tuple(map(_tensor, operation.types))
+        regions = tuple(map(self.block, operation.regions))
+        operation = replace(operation, types=types, regions=regions)
+        rewrite = _REWRITES.get(operation.name)
+        if rewrite is not None:
+            return rewrite(self, operation)
+        plain = ELEMENTWISE.get(operation.name)
+        return [operation if plain is None else replace(operation, name=f"stablehlo.{plain}")]
+
+    def constant(self, operation: Operation) -> Sequence[Operation]:
+        value, (spec,) = operation.attributes.get("value"), operation.types
+        is_scalar = isinstance(spec, TensorSpec) and not spec.rank
+        if is_scalar and isinstance(value, int | float):
+            if isinstance(value, int):
+                self.constants[operation.results[0]] = int(value)
+            try:
+                value = np.asarray(value, spec.dtype.dtype)
+            except OverflowError:
+                raise InvalidConfigError(f"arith.constant: {value} is no {spec.dtype}") from None
+            return [replace(operation, attributes={**operation.attributes, "value": value})]
+        return [operation]
+
+    def dimension(self, operation: Operation) -> Sequence[Operation]:
+        x, axis = operation.operands
+        if axis not in self.constants:
+            raise UnsupportedError("tensor.dim: its axis is a constant of arith here")
+        name, attributes = "stablehlo.get_dimension_size", {"dimension": self.constants[axis]}
+        return [replace(operation, name=name, operands=(x,), attributes=attributes)]
+
+    def elements(self, operation: Operation) -> Sequence[Operation]:
+        (spec,) = operation.types
+        if not isinstance(spec, TensorSpec):
+            return [operation]  # which is refused for its type
+        dtype, count = spec.dtype, len(operation.operands)
+        made: list[Operation] = []
+        for x in operation.operands:
+            made.append(self.step(operation, "reshape", (x,), TensorSpec.of((1,), dtype)))
+        if count:
+            parts = tuple([step.results[0] for step in made])
+            joined = TensorSpec.of((count,), dtype)
+            made.append(self.step(operation, "concatenate", parts, joined, dimension=0))
+            last = replace(operation, name="stablehlo.reshape", operands=made[-1].results)
+        else:
+            if not spec.is_static or spec.size:
+                raise InvalidConfigError(f"tensor.from_elements: no elements for {spec}")
+            nothing = {"value": np.zeros(spec.shape, dtype.dtype)}
+            last = replace(operation, name="stablehlo.constant", attributes=nothing)
+        return [*made, last]
+
+    def step(
+        self,
+        like: Operation,
+        name: str,
+        operands: tuple[int, ...],
+        spec: TensorSpec,
+        **attributes: int,
+    ) -> Operation:
+        """A new operation, at the place of another one."""
+        self.free += 1
+        results = (self.free - 1,)
+        name = f"stablehlo.{name}"
+        return Operation(name, operands, results, (spec,), dict(attributes), (), like.location)
+
+
+_REWRITES: Mapping[str, Callable[[_Rewriting, Operation], Sequence[Operation]]] = {
+    "arith.constant": _Rewriting.constant,
+    "tensor.dim": _Rewriting.dimension,
+    "tensor.from_elements": _Rewriting.elements,
+}

@@ -1,0 +1,9 @@
+"""Functions with the accuracy that a module demands of them."""
+
+from tenferro.ext.accuracy import families
+from tenferro.ext.accuracy.families import ResultAccuracy
+from tenferro.extension import Family
+
+__all__ = ["FAMILIES", "families"]
+
+FAMILIES = (Family(ResultAccuracy, batch=families.batched),)

@@ -1,0 +1,59 @@
+"""A function of each element, with a demand on its error."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tenferro.errors import InvalidConfigError
+from tenferro.extension import ExtensionOp, extension_family
+
+__all__ = ["MODES", "ResultAccuracy", "batched"]
+
+MODES = ("HIGHEST", "TOLERANCE")
+
+
+@extension_family("tenferro", "result_accuracy", version=1)
+@dataclass(frozen=True)
+class ResultAccuracy(ExtensionOp):
+    """A function y = f(x) of each element, and how far a result may be from y.
+
+    The demand is kept for those to whom the program is lowered. Native execution, derivatives and compiled loops have
+    the function alone, whose error was compared with the demand when the module was read.
+
+    Attributes:
+        function: a standard op of one operand.
+        mode: "HIGHEST", the most accurate implementation that there is, or "TOLERANCE".
+        atol, rtol, ulps: the error is at most atol + rtol |y|, and ulps units in the last place of y more.
+    """
+
+    function: Any
+    mode: str
+    atol: float = 0.0
+    rtol: float = 0.0
+    ulps: int = 0
+    from_expansion = True
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise InvalidConfigError(
+                f"ResultAccuracy: mode is one of {', '.join(MODES)}, got {self.mode!r}"
+            )
+        if not (self.atol >= 0 and self.rtol >= 0 and self.ulps >= 0):
+            raise InvalidConfigError(
+                f"ResultAccuracy: tolerances are not negative, got {self.atol}, {self.rtol}, {self.ulps}"
+            )
+
+    def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
+        return [(input_dtypes[0], input_shapes[0])]
+
+    def lower_to_standard_ops(
+        self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
+    ) -> Any:
+        return builder.emit(self.function, *inputs)
+
+
+def batched(op: ResultAccuracy, builder: Any, inputs: Sequence[Any], of_batch: Any) -> Any:
+    """Return the function of a batch, of which the same is demanded."""
+    return builder.apply(op, *inputs)

@@ -1,0 +1,106 @@
+"""CHLO's operations that MLIR's passes expand, read without them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.special
+
+import xla_peer
+from lowering import import_stablehlo, importing
+from tenferro import errors
+
+DTYPES = {"f16": "f2", "f32": "f4", "f64": "f8"}
+
+
+@pytest.fixture(autouse=True)
+def _without_jaxlib(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
+
+
+def function(name: str, kind: str, count: int, size: str = "7") -> str:
+    tensor = f"tensor<{size}x{kind}>"
+    takes = ", ".join(f"%a{n}: {tensor}" for n in range(count))
+    given, types = ", ".join(f"%a{n}" for n in range(count)), ", ".join([tensor] * count)
+    return f"func.func @main({takes}) -> {tensor} {{\n%0 = chlo.{name} {given} : {types} -> {tensor}\nreturn %0 : {tensor}\n}}"
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+def test_formulas(kind: str) -> None:
+    x = np.array([1.5, 2, 3, 4, 6, 1, 0.5]).astype(DTYPES[kind])
+    q = np.array([1, 2.5, 0.5, 7, 3, 2, 1]).astype(DTYPES[kind])
+    rtol = 8 * np.finfo(x.dtype).eps
+    found = import_stablehlo(function("zeta", kind, 2)).run(x, q)
+    wide = scipy.special.zeta(x.astype("f8"), q.astype("f8"))
+    np.testing.assert_allclose(found.astype("f8"), wide, rtol)
+    z = np.array([-30, -8, -1e-3, 0.5, 3, 8, 100]).astype(DTYPES[kind])
+    found = import_stablehlo(function("bessel_i1e", kind, 1)).run(z)
+    np.testing.assert_allclose(found.astype("f8"), scipy.special.i1e(z.astype("f8")), 2 * rtol)
+
+
+def test_formulas_of_open_extents() -> None:
+    z = np.linspace(-2, 2, 5)
+    found = import_stablehlo(function("bessel_i1e", "f64", 1, "?")).run(z)
+    np.testing.assert_allclose(found, scipy.special.i1e(z), 1e-14)
+
+
+def ragged(lhs: str, rhs: str, sizes: str, result: str, **axes: list[int]) -> str:
+    names = (
+        "lhs_batching_dimensions", "rhs_batching_dimensions", "lhs_contracting_dimensions",
+        "rhs_contracting_dimensions", "lhs_ragged_dimensions", "rhs_group_dimensions",
+    )  # fmt: skip
+    numbers = ", ".join(f"{name} = {axes.get(name.removesuffix('_dimensions'), [])}" for name in names)  # fmt: skip
+    types = [f"tensor<{x}>" for x in (lhs, rhs, sizes)]
+    takes = ", ".join(f"%{name}: {kind}" for name, kind in zip("abg", types, strict=True))
+    return f"""func.func @main({takes}) -> tensor<{result}> {{
+  %0 = "chlo.ragged_dot"(%a, %b, %g) {{ragged_dot_dimension_numbers = #chlo.ragged_dot<{numbers}>,
+    precision_config = [#chlo<precision HIGHEST>, #chlo<precision HIGHEST>]}} : ({", ".join(types)}) -> tensor<{result}>
+  return %0 : tensor<{result}>
+}}"""
+
+
+SIZES = np.array([3, 0, 4], "i4")
+EDGES = [(0, 3), (3, 3), (3, 7)]
+RNG = np.random.default_rng(0)
+
+
+def test_groups_of_rows() -> None:
+    """Rows after the groups are zero; infinity in one group's matrix reaches no other."""
+    a, b = RNG.normal(size=(2, 9, 4)), RNG.normal(size=(2, 4, 3, 5))
+    b[0, 0, 1, 0] = np.inf
+    text = ragged(
+        "2x9x4xf64", "2x4x3x5xf64", "3xi32", "2x9x5xf64", lhs_batching=[0], rhs_batching=[0],
+        lhs_contracting=[2], rhs_contracting=[1], lhs_ragged=[1], rhs_group=[2],
+    )  # fmt: skip
+    wanted = np.zeros((2, 9, 5))
+    for n, (low, high) in enumerate(EDGES):
+        wanted[:, low:high] = a[:, low:high] @ b[:, :, n]
+    program = import_stablehlo(text)
+    np.testing.assert_allclose(program.run(a, b, SIZES), wanted, 1e-13)
+    assert xla_peer.check_parity(program, a, b, SIZES).ok
+
+
+def test_groups_of_summands_and_of_batches() -> None:
+    a, b = RNG.normal(size=(9, 4)), RNG.normal(size=(9, 5))
+    b[8] = np.nan  # in no group
+    text = ragged(
+        "9x4xf64", "9x5xf64", "3xi32", "3x4x5xf64",
+        lhs_contracting=[0], rhs_contracting=[0], lhs_ragged=[0],
+    )  # fmt: skip
+    wanted = np.stack([a[low:high].T @ b[low:high] for low, high in EDGES])
+    np.testing.assert_allclose(import_stablehlo(text).run(a, b, SIZES), wanted, 1e-13)
+    text = ragged(
+        "9x4xf64", "9x4xf64", "3xi32", "9xf64", lhs_batching=[0], rhs_batching=[0],
+        lhs_contracting=[1], rhs_contracting=[1], lhs_ragged=[0],
+    )  # fmt: skip
+    found = import_stablehlo(text).run(a, a, SIZES)
+    np.testing.assert_allclose(found, (a * a).sum(1), 1e-13)
+
+
+def test_group_sizes_of_batches_are_refused() -> None:
+    text = ragged(
+        "2x9x4xf64", "2x3x4x5xf64", "2x3xi32", "2x9x5xf64", lhs_batching=[0], rhs_batching=[0],
+        lhs_contracting=[2], rhs_contracting=[2], lhs_ragged=[1], rhs_group=[1],
+    )  # fmt: skip
+    with pytest.raises(errors.UnsupportedError, match=r"ragged_dot: group sizes of i32\[2,3\]"):
+        import_stablehlo(text)

@@ -1,0 +1,82 @@
+"""Scalars and indices of `arith` and `tensor`, as modules of dynamic shapes have them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lowering import import_stablehlo, importing
+from tenferro import errors
+
+X = np.arange(8, dtype="f4")
+FORMS = {
+    "constants": (
+        "%a = arith.constant 4 : i64  %b = arith.constant 2 : i64 "
+        "%s = tensor.from_elements %a, %b : tensor<2xi64>",
+        "i64", (4, 2),
+    ),
+    "indices": (
+        "%a = arith.constant 2 : index  %b = arith.constant 4 : index "
+        "%s = tensor.from_elements %a, %b : tensor<2xindex>",
+        "index", (2, 4),
+    ),
+    "a cast": (
+        "%c = arith.constant dense<[8, 1]> : tensor<2xindex> %s = arith.index_cast %c : tensor<2xindex> to tensor<2xi32>",
+        "i32", (8, 1),
+    ),
+    "an extent": (
+        "%z = arith.constant 0 : index %a = tensor.dim %x, %z : tensor<?xf32> %b = arith.constant 3 : index "
+        "%p = arith.muli %a, %b : index %q = arith.subi %p, %a : index %r = arith.subi %q, %a : index "
+        "%o = arith.constant 1 : index %s = tensor.from_elements %o, %r : tensor<2xindex>",
+        "index", (1, 8),
+    ),
+}  # fmt: skip
+
+
+@pytest.fixture(params=[True, False], ids=["with jaxlib", "without"])
+def read(request: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    if not request.param:
+        monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
+    return import_stablehlo
+
+
+def text_of(form: str) -> str:
+    body, kind, _ = FORMS[form]
+    return f"""func.func @main(%x: tensor<?xf32>) -> tensor<?x?xf32> {{
+  {body}
+  %0 = stablehlo.dynamic_reshape %x, %s : (tensor<?xf32>, tensor<2x{kind}>) -> tensor<?x?xf32>
+  return %0 : tensor<?x?xf32>
+}}"""
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_shapes_are_made_of_scalars(read: Any, form: str) -> None:
+    y = read(text_of(form)).run(X)
+    np.testing.assert_array_equal(y, X.reshape(FORMS[form][2]))
+
+
+def test_scalars_are_tensors_without_axes(read: Any) -> None:
+    """Elements are in row-major order; a truth value and a float are scalars too."""
+    text = """func.func @main(%p: f32, %n: index) -> (tensor<2x2xf32>, tensor<i1>, tensor<0xi32>, index) {
+  %a = arith.constant 1.5 : f32
+  %t = arith.constant true
+  %0 = tensor.from_elements %a, %p, %p, %a : tensor<2x2xf32>
+  %1 = tensor.from_elements %t : tensor<i1>
+  %2 = tensor.from_elements : tensor<0xi32>
+  %3 = arith.maxsi %n, %n : index
+  return %0, %1, %2, %3 : tensor<2x2xf32>, tensor<i1>, tensor<0xi32>, index
+}"""
+    y, truth, nothing, number = read(text).run(np.float32(2), np.int64(7))
+    np.testing.assert_array_equal(y, np.array([[1.5, 2], [2, 1.5]], "f4"))
+    assert (truth, nothing.shape, nothing.dtype, number) == (True, (0,), np.dtype("i4"), 7)
+
+
+def test_the_axis_of_an_extent_is_a_constant(read: Any) -> None:
+    text = """func.func @main(%x: tensor<?x?xf32>, %n: index) -> index {
+  %0 = tensor.dim %x, %n : tensor<?x?xf32>
+  return %0 : index
+}"""
+    with pytest.raises(errors.UnsupportedError, match=r"tensor\.dim: its axis is a constant"):
+        read(text)
