@@ -24,12 +24,10 @@ from tenferro.api.creation import asarray, eye, ones, zeros
 from tenferro.api.custom import custom_vjp
 from tenferro.api.elementwise import (
     abs,
-    imag,
     isfinite,
     logical_not,
     maximum,
     minimum,
-    real,
     sign,
     sqrt,
     where,
@@ -37,6 +35,7 @@ from tenferro.api.elementwise import (
 from tenferro.api.implicit import custom_root
 from tenferro.api.linalg import lu_factor, lu_solve
 from tenferro.api.manipulation import astype, concat, reshape, stack
+from tenferro.api.real_vector import RealVector
 from tenferro.api.reductions import mean
 from tenferro.api.reductions import sum as sum_over
 from tenferro.api.tensor import TracedTensor, tracing, value_in
@@ -52,7 +51,6 @@ from tenferro.types import (
     agree,
     difference,
     flatten,
-    leaf_paths,
     unflatten,
 )
 
@@ -190,36 +188,8 @@ METHODS = {"dopri5": (_dopri5, 5), "rodas4": (_rodas4, 4)}
 # ---- the state as a vector -----------------------------------------------------------------------
 
 
-class _State:
-    """Conversion of the tree of a state to one real vector and back.
-
-    Raises:
-        ArityError: no elements.
-        DTypeError: a leaf that is not floating-point or complex.
-    """
-
-    def __init__(self, y0: PyTree) -> None:
-        leaves, self.tree = flatten(y0)
-        self.leaves = [as_operand(asarray(leaf)) for leaf in leaves]
-        self.paths = leaf_paths(y0)
-        self.specs = [spec_of(leaf) for leaf in self.leaves]
-        for spec, path in zip(self.specs, self.paths, strict=True):
-            if not spec.dtype.is_inexact:
-                raise DTypeError(
-                    f"odeint: y0{path} is {spec}, which no small step can change; convert it to a float"
-                )
-        self.start, self.unravel = tree.ravel(self.parts(self.leaves))
-        self.dtype = spec_of(self.start).dtype
-        if not math.prod(self.start.shape):
-            raise ArityError("odeint: y0 has no elements")
-
-    @staticmethod
-    def parts(leaves: Sequence[Any]) -> list[Any]:
-        """Return real tensors: a complex leaf gives its real and its imaginary part."""
-        result: list[Any] = []
-        for leaf in leaves:
-            result += [real(leaf), imag(leaf)] if spec_of(leaf).dtype.is_complex else [leaf]
-        return result
+class _State(RealVector):
+    """The state as a vector."""
 
     def vector(self, slope: PyTree) -> Any:
         """Return the vector of a slope; real numbers are converted to the state's dtypes.
@@ -243,26 +213,6 @@ class _State:
                 )
             converted.append(astype(operand, spec.dtype, copy=False))
         return astype(tree.ravel(self.parts(converted))[0], self.dtype, copy=False)
-
-    def tree_of(self, vector: Any, rows: tuple[int, ...] = ()) -> Any:
-        """Return the state of a vector, or of a matrix with a vector in each of its rows."""
-        leaves: list[Any] = []
-        start = 0
-
-        def part(spec: TensorSpec) -> Any:
-            nonlocal start
-            size = math.prod(spec.shape)
-            start += size
-            return reshape(vector[..., start - size : start], (*rows, *spec.shape))
-
-        for spec in self.specs:
-            if spec.dtype.is_complex:
-                re, im = part(spec), part(spec)
-                unit = np.asarray(1j, np.complex64)
-                leaves.append(astype(re + unit * im, spec.dtype, copy=False))
-            else:
-                leaves.append(astype(part(spec), spec.dtype, copy=False))
-        return unflatten(self.tree, leaves)
 
 
 class _Closed:
@@ -580,7 +530,7 @@ def odeint(
     kind = _derivative(derivative, method, event is not None)
     if not callable(func):
         raise InvalidConfigError(f"odeint: expected a function, got {func!r:.60}")
-    state, times = _State(y0), _times(t)
+    state, times = _State("odeint", "y0", y0), _times(t)
 
     def slope(y: Any, time: Any, *args: Any) -> Any:
         return state.vector(func(state.tree_of(y), time, *args))
