@@ -63,7 +63,7 @@ def _series(count: int, x: Tensor, upper: tuple[Tensor, ...], lower: Tensor) -> 
 
 
 def _reciprocal_gamma(a: Tensor) -> tuple[Any, Any]:
-    """A factor and a logarithm with 1 / Gamma(a) = factor * exp(-logarithm), also at its zeros; NaN for a <= -SHIFT."""
+    """Return a factor and a logarithm with 1 / Gamma(a) = factor * exp(-logarithm), also at its zeros; NaN for a <= -SHIFT."""
     is_low = less(a, 0.5)
     (column,) = along_nodes(where(is_low, a, 1.0))
     factors = add(column, np.arange(SHIFT, dtype=spec_of(a).dtype.dtype))
@@ -74,7 +74,7 @@ def _reciprocal_gamma(a: Tensor) -> tuple[Any, Any]:
 
 
 def _tail(first: Tensor, second: Tensor, x: Tensor) -> tuple[Any, Any]:
-    """The asymptotic series of which the quotients are (first + k) (second + k) x / (k + 1), and its last term."""
+    """Return the asymptotic series of which the quotients are (first + k) (second + k) x / (k + 1), and its last term."""
     k = np.arange(FAR_TERMS, dtype=spec_of(x).dtype.dtype)
     x, first, second = along_nodes(x, first, second)
     ratios = divide(multiply(multiply(add(first, k), add(second, k)), x), k + 1)
@@ -84,7 +84,7 @@ def _tail(first: Tensor, second: Tensor, x: Tensor) -> tuple[Any, Any]:
 
 
 def _hyp1f1_far(a: Tensor, b: Tensor, size: Tensor, is_below: Tensor) -> Any:
-    """The sum of both asymptotic series for large |x|; NaN where their terms are too few.
+    """Return the sum of both asymptotic series for large |x|; NaN where their terms are too few.
 
     Source: NIST's DLMF, 13.7.2; of the exponential that does not grow it is the real part.
     """
@@ -113,7 +113,7 @@ def _size(x: Tensor) -> Any:
 
 
 def _defined(values: Tensor, is_inside: Tensor) -> Any:
-    """The values, and NaN outside; with derivatives that are NaN there, where those of a choice are zero."""
+    """Return the values, and NaN outside; derivatives are NaN there too, where those of `where` are zero."""
     one = np.asarray(1, spec_of(values).dtype.dtype)
     return multiply(values, where(is_inside, one, math.nan))
 
