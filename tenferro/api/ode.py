@@ -19,9 +19,9 @@ import numpy as np
 from tenferro.api import tree
 from tenferro.api.autodiff import jacfwd, jvp, vjp
 from tenferro.api.compile import output_value
-from tenferro.api.control import fori_loop, scan, while_loop
+from tenferro.api.control import cond, fori_loop, scan, while_loop
 from tenferro.api.creation import asarray, eye, ones, zeros
-from tenferro.api.custom import custom_vjp
+from tenferro.api.custom import custom_jvp, custom_vjp
 from tenferro.api.elementwise import (
     abs,
     isfinite,
@@ -58,6 +58,7 @@ __all__ = ["odeint"]
 
 DERIVATIVES = ("adjoint", "discrete")
 RightHandSide = Callable[[Any, Any], Any]
+Step = Callable[[Any, Any, Any, Any], tuple[Any, ...]]
 
 
 # ---- methods -------------------------------------------------------------------------------------
@@ -354,18 +355,56 @@ def _continues(state: tuple[Any, ...], count: Any, target: Any, options: _Option
     return continues if options.mxstep == math.inf else continues & (count < options.mxstep)
 
 
-def _advanced(
-    f: RightHandSide, state: tuple[Any, ...], end: Any, options: _Options
-) -> tuple[Any, ...]:
+def _ratio(y: Any, after: Any, error: Any, options: _Options) -> Any:
+    """Return the error relative to the tolerances: at most 1 in accepted steps."""
+    scale = options.atol + options.rtol * maximum(abs(y), abs(after))
+    ratio = stop_gradient(_norm(error / scale))
+    return where(isfinite(ratio), ratio, math.inf)
+
+
+def _plain(f: RightHandSide, options: _Options) -> Step:
+    """Return the step of a method as a function of (y, slope, t, h)."""
+    step = METHODS[options.method][0]
+    return lambda y, slope, t, h: step(f, y, slope, t, h)
+
+
+def _guarded(closed: _Closed, options: _Options) -> Step:
+    """Return the step with derivatives that are computed where it is accepted alone.
+
+    A rejected step may be one outside of the domain of the right-hand side: its derivatives are not finite, and not
+    finite times a cotangent of zero is NaN.
+    """
+    active, others = closed.split(closed.operands)
+
+    def plain(y: Any, slope: Any, t: Any, h: Any, active: Any) -> Any:
+        return _plain(closed.bound(closed.joined(active, others)), options)(y, slope, t, h)
+
+    guarded = custom_jvp(plain)
+
+    def rule(primals: Any, tangents: Any) -> Any:
+        results = guarded(*primals)
+        after, _, error, _ = results
+        pushed = cond(
+            _ratio(primals[0], after, error, options) <= 1,
+            lambda primals, tangents: jvp(plain, primals, tangents)[1],
+            lambda primals, tangents: tuple([_zeros_like(y) for y in results]),
+            primals,
+            tangents,
+        )
+        return results, pushed
+
+    guarded.defjvp(rule)
+    return lambda y, slope, t, h: guarded(y, slope, t, h, active)
+
+
+def _advanced(step: Step, state: tuple[Any, ...], end: Any, options: _Options) -> tuple[Any, ...]:
     """Return the state after one step, or with a smaller step size where the error is too large."""
     y, slope, t, h, past, *_ = state
     is_last = t + h >= end
     h = where(is_last, end - t, h)
-    step, order = METHODS[options.method]
-    after, slope_after, error, interpolant = step(f, y, slope, t, h)
-    scale = options.atol + options.rtol * maximum(abs(y), abs(after))
-    ratio = stop_gradient(_norm(error / scale))
-    ratio = where(isfinite(ratio), ratio, math.inf)
+    order = METHODS[options.method][1]
+    after, slope_after, error, interpolant = step(y, slope, t, h)
+    ratio = _ratio(y, after, error, options)
     accepted = ratio <= 1
     bounded = maximum(ratio, 1e-10)
     smooth = 0.9 * bounded ** (-0.7 / order) * past ** (0.4 / order)
@@ -387,14 +426,14 @@ def _advanced(
     return tuple([where(accepted, a, b) for a, b in zip(new, old, strict=True)])
 
 
-def _solution(f: RightHandSide, y0: Any, ts: Any, options: _Options) -> Any:
+def _solution(f: RightHandSide, step: Step, y0: Any, ts: Any, options: _Options) -> Any:
     """Return the states at all times, as rows; NaN where a time was not reached."""
     end = ts[-1]
 
     def until(state: Any, target: Any) -> Any:
         _, state = while_loop(
             lambda carry: _continues(carry[1], carry[0], target, options),
-            lambda carry: (carry[0] + 1, _advanced(f, carry[1], end, options)),
+            lambda carry: (carry[0] + 1, _advanced(step, carry[1], end, options)),
             (0, state),
         )
         t, start, last_t, last_h, interpolant = state[2], *state[5:]
@@ -420,7 +459,8 @@ def _adjoint(closed: _Closed, options: _Options) -> Any:
     """
 
     def solve(y0: Any, ts: Any, active: Any, others: Any) -> Any:
-        return _solution(closed.bound(closed.joined(active, others)), y0, ts, options)
+        f = closed.bound(closed.joined(active, others))
+        return _solution(f, _plain(f, options), y0, ts, options)
 
     def forward(y0: Any, ts: Any, active: Any, others: Any) -> Any:
         ys = solution(y0, ts, active, others)
@@ -496,8 +536,7 @@ def odeint(
         hmax: the largest step.
         method: "dopri5", explicit, of order 5; "rodas4", of order 4, for stiff equations, with a dense Jacobian.
         derivative: "adjoint" integrates the adjoint equation backward, in reverse mode only, and keeps no steps;
-            "discrete" differentiates the accepted steps, in all modes, and is NaN where a rejected step left the
-            domain of func. By default it is "adjoint" for dopri5 without an event, else "discrete".
+            "discrete" differentiates the accepted steps, in all modes. By default it is "adjoint" for dopri5 without an event, else "discrete".
         event: a real function event(y, t, *args). The first time at which it changes its sign from one step
             to the next ends the integration from t[0] to t[1]. A zero at t[0] is no event.
 
@@ -542,7 +581,8 @@ def odeint(
     if kind == "adjoint":
         ys = _adjoint(closed, options)(state.start, times, *closed.split(closed.operands))
     else:
-        ys = _solution(closed.bound(closed.operands), state.start, times, options)
+        f, step = closed.bound(closed.operands), _guarded(closed, options)
+        ys = _solution(f, step, state.start, times, options)
     return state.tree_of(ys, times.shape)
 
 
@@ -621,10 +661,10 @@ def _until_event(
     The time is the root of event(y(t), t), with derivatives by the implicit function theorem.
     """
     f, g = closed.bound(closed.operands), event.bound(event.operands)
-    y0, t0 = state.start, times[0]
+    y0, t0, guarded = state.start, times[0], _guarded(closed, options)
 
     def at(time: Any) -> Any:
-        return _solution(f, y0, stack([t0, time]), options)[1]
+        return _solution(f, guarded, y0, stack([t0, time]), options)[1]
 
     time = custom_root(
         lambda time: astype(g(at(time), time), spec_of(time).dtype, copy=False),
@@ -649,7 +689,7 @@ def _first_crossing(
 
     def step(carry: Any) -> Any:
         count, state, before, after = carry
-        new = _advanced(f, state, end, options)
+        new = _advanced(_plain(f, options), state, end, options)
         moved = new[2] > state[2]
         return count + 1, new, where(moved, after, before), where(moved, g(new[0], new[2]), after)
 
