@@ -10,6 +10,7 @@ from lowering.emission import emit_instructions
 from lowering.emit import EMITTERS
 from lowering.extensions import PLATFORMS, lowering_of
 from lowering.extents import Extents
+from lowering.families.callbacks import FAMILY
 from lowering.module import StableHloModule
 from lowering.operations import Literal
 from lowering.printer import printed
@@ -40,6 +41,7 @@ def lower_to_stablehlo(
     symbolic: bool = False,
     annotate: bool = False,
     partitioning: Partitioning | None = None,
+    callbacks: list[Any] | None = None,
 ) -> StableHloModule:
     """Lower a program to a StableHLO module; needs no jaxlib.
 
@@ -62,6 +64,8 @@ def lower_to_stablehlo(
         annotate: write the names of inputs and outputs, as `jax.arg_info` and `jax.result_info`.
         partitioning: a mesh, and how inputs and outputs are cut over it, written in Shardy; XLA's
             partitioner makes one program per device of it.
+        callbacks: a list, to which the Python functions are appended that the module calls by their numbers; None
+            refuses `tenferro.pure_callback`. Such a module runs in this process alone, on the CPU.
 
     Raises:
         NonStaticShapeError: an extent that is symbolic, or that the data decide.
@@ -94,8 +98,12 @@ def lower_to_stablehlo(
         raise InvalidConfigError(f'linalg is "library" or "inline", got {linalg!r}')
     wrapped = extensions == "composite"
     program = prune_outputs(program)
+    calls = callbacks is not None and platform == "cpu" and not wrapped
     expanded = expand_extensions(
-        program, keep=lambda op: lowering_of(op, platform, linalg) is not None
+        program,
+        keep=lambda op: (
+            lowering_of(op, platform, linalg) is not None or (calls and op.family_id == FAMILY)
+        ),
     )  # also where composites wrap them, so that all that cannot be lowered are listed
     program = program if wrapped else expanded
     view = program.lowering_view()
@@ -108,6 +116,7 @@ def lower_to_stablehlo(
     passed = [_passed(spec, order) for spec, order in zip(specs_in, orders_in, strict=True)]
     emitters = {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
     writer = Writer(passed, precision, platform, linalg, emitters)
+    writer.callbacks = callbacks if calls else None
     if symbolic:
         writer.extents = Extents(writer)
         writer.extents.assert_inputs(view.input_names)

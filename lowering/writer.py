@@ -56,6 +56,7 @@ class Writer:
         self._reshapes: dict[Value, Value] = {}
         self.arguments = [Value(spec) for spec in inputs]
         self.extents: Extents | None = None
+        self.callbacks: list[Any] | None = None
 
     # ---- operations --------------------------------------------------------------------------
 
@@ -114,6 +115,7 @@ class Writer:
         emitters = self.emitters if emitters is None else emitters
         writer = Writer(specs, self.precision, self.platform, self.linalg, emitters)
         writer.functions, writer.symbols = self.functions, self.symbols
+        writer.callbacks = self.callbacks
         return writer
 
     def define(self, symbol: str, outputs: Sequence[Value], inner: Writer) -> str:

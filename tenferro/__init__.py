@@ -67,6 +67,7 @@ if TYPE_CHECKING:
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
     from tenferro.api.eager.recording import no_grad
+    from tenferro.api.ode import odeint
     from tenferro.api.sparse import sparse_hessian, sparse_jacobian
     from tenferro.exec import GraphExecutor
     from tenferro.extension.saving import load, save
@@ -84,6 +85,7 @@ _LATER = {
     "linalg": ("tenferro.api.linalg", None),
     "nn": ("tenferro.nn", None),
     "no_grad": ("tenferro.api.eager.recording", "no_grad"),
+    "odeint": ("tenferro.api.ode", "odeint"),
     "optim": ("tenferro.api.optim", None),
     "optimize": ("tenferro.api.optimize", None),
     "random": ("tenferro.api.random", None),
@@ -195,6 +197,7 @@ __all__ = [
     "linearize",
     "nn",
     "no_grad",
+    "odeint",
     "optim",
     "optimize",
     "pure_callback",

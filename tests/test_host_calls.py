@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import tenferro as tnf
+import xla_peer
+from lowering import lower_to_stablehlo
 from tenferro.errors import (
     ADRuleUnsupportedError,
     CheckFailedError,
     DTypeError,
     InvalidConfigError,
+    ShapeError,
     TenferroError,
     UnsupportedError,
 )
@@ -184,6 +188,39 @@ def test_refused_callbacks() -> None:
         tnf.pure_callback(np.sin, spec, GOOD, vmap_method="legacy")
     with pytest.raises(InvalidConfigError, match="no leaf"):
         tnf.pure_callback(np.sin, (), GOOD)
-    xla_peer = pytest.importorskip("xla_peer")
-    with pytest.raises(UnsupportedError, match=r"tenferro\.pure_callback\.v1"):
-        tnf.jit(lambda x: tnf.pure_callback(np.sin, x, x), executor=xla_peer.XlaExecutor())(GOOD)
+    program = tnf.compile(lambda x: tnf.pure_callback(np.sin, x, x), GOOD)
+    for platform in ("cpu", "cuda"):
+        with pytest.raises(UnsupportedError, match=r"tenferro\.pure_callback\.v1"):
+            lower_to_stablehlo(program, platform)
+
+
+def test_callbacks_on_the_peer(tmp_path: Path) -> None:
+    """Two functions, one of them in a loop; order, exceptions, and no executable without its function."""
+    executor = xla_peer.XlaExecutor(cache_dir=tmp_path)
+
+    def fn(x: Any) -> Any:
+        step = lambda _, c: tnf.pure_callback(lambda c: c + 1, c, c)  # because it is one
+        turned = tnf.pure_callback(lambda x: x.T, x, x)
+        result = tnf.pure_callback(squares, SPECS, x[0], y=2.0)
+        return tnf.fori_loop(0, 4, step, turned), result
+
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    looped, result = tnf.jit(fn, executor=executor)(x)
+    assert looped.tolist() == (x.T + 4).tolist()
+    assert result["sum"].tolist() == [3, 6]
+    assert result["shape"].tolist() == [2]
+    # Texts that differ in the function alone are equal, and must share no executable.
+    for added in (1, 2):
+        plus = lambda x, added=added: tnf.pure_callback(lambda x: x + added, x, x)
+        other = xla_peer.XlaExecutor(cache_dir=tmp_path)
+        assert (tnf.jit(plus, executor=other)(x) == x + added).all()
+
+    def refuses(x: Any) -> Any:
+        raise LookupError("not here")
+
+    for callback, error in ((refuses, LookupError), (lambda x: x[1:], ShapeError)):
+        with pytest.raises(error, match=r"not here|returns shape"):
+            tnf.jit(lambda x, f=callback: tnf.pure_callback(f, x, x), executor=executor)(x)
+    few = np.array([1, 0], tnf.int4.dtype)
+    with pytest.raises(UnsupportedError, match="4 bits"):
+        tnf.jit(lambda x: tnf.pure_callback(lambda x: x, x, x), executor=executor)(few)

@@ -360,10 +360,12 @@ class XlaExecutor:
 
     def _compile(self, program: GraphProgram, variant: Variant) -> Executable:
         shapes, orders, out, donate, cut = variant
-        module, constants, specs = self.settings.lower(program, shapes, orders, out, donate, cut)
+        on_cpu = self.platform == "cpu"
+        lowered = self.settings.lower(program, shapes, orders, out, donate, cut, on_cpu)
+        module, constants, specs, callbacks = lowered
         trees = program.in_tree, program.out_tree
         if cut is None:
-            loaded = self._loaded(module, [self.device], program.name)
+            loaded = self._loaded(module, [self.device], program.name, callbacks)
             places, arrays = self._places(module), list(constants.values())
             return Executable(module, loaded, *trees, *places, donate, specs, arrays)
         loaded = self._loaded(module, list(cut.mesh.devices.flat), program.name)
@@ -378,13 +380,19 @@ class XlaExecutor:
         here = pjrt.on_one(self.device)
         return [here] * len(module.input_specs), [here] * len(module.output_specs)
 
-    def _loaded(self, module: StableHloModule, devices: Sequence[Any], name: str) -> Any:
-        """Load an executable that was compiled by an earlier process, or compile it."""
+    def _loaded(
+        self,
+        module: StableHloModule,
+        devices: Sequence[Any],
+        name: str,
+        callbacks: Sequence[Any] = (),
+    ) -> Any:
+        """Load an executable of an earlier process, or compile it; one with callbacks is not kept in a folder."""
         forking.require_own_client()
         options = pjrt.compile_options(self._client, devices, self.options, self.optimization_level)
         cache = self.compile_cache
-        if cache is None:
-            return self._built(module, devices, options, name)
+        if cache is None or callbacks:
+            return self._built(module, devices, options, name, callbacks)
         identity = pjrt.cache_identity(self._client, devices, options)
         key = cache.key([module.plain_text.encode(), *identity])
         serialized_entry = cache.load(key)
@@ -404,7 +412,12 @@ class XlaExecutor:
         return built
 
     def _built(
-        self, module: StableHloModule, devices: Sequence[Any], options: Any, name: str
+        self,
+        module: StableHloModule,
+        devices: Sequence[Any],
+        options: Any,
+        name: str,
+        callbacks: Sequence[Any] = (),
     ) -> Any:
         what = f"{name} for {self.platform}"
         refuse_types(module.text, self.platform)
@@ -412,7 +425,7 @@ class XlaExecutor:
             if not module.trusted:
                 self._try_compilation(module.text, devices, options)
             try:
-                return pjrt.compile_module(self._client, devices, module.text, options)
+                return pjrt.compile_module(self._client, devices, module.text, options, callbacks)
             except BackendFailureError as error:
                 raise error.at(_blamed_line(module.text, str(error))) from error.__cause__
 

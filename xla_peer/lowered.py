@@ -18,11 +18,12 @@ LARGEST_CONSTANT = 1 << 16
 
 
 class Lowered(NamedTuple):
-    """A module, its last arguments by name, and the types of its outputs before a transpose to F order."""
+    """A module, its last arguments by name, the types of its outputs before a transpose to F order, and its callbacks."""
 
     module: StableHloModule
     constants: dict[str, Any]
     output_specs: tuple[TensorSpec, ...]
+    callbacks: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -53,12 +54,14 @@ class LoweringSettings:
         out: str = "C",
         donate: Sequence[str] = (),
         cut: PartitionedProgram | None = None,
+        calls_python: bool = False,
     ) -> Lowered:
         """Lower a program for arguments of these shapes.
 
         Args:
             orders: memory order of each input, "C" by default; `out` is that of all outputs.
             cut: the same program with its partitioning; its constants stay in the text.
+            calls_python: the module is compiled in this process, together with the functions that it calls.
         """
         static = program.specialize(program.bind(shapes))
         if self.effects == "drop":
@@ -68,6 +71,7 @@ class LoweringSettings:
         if cut is None:
             static, constants = hoist_constants(static, LARGEST_CONSTANT)
             input_orders = (*input_orders, *["C"] * len(constants))
+        callbacks: list[Any] | None = [] if calls_python and cut is None else None
         module = lower_to_stablehlo(
             static,
             self.lowered_for,
@@ -78,8 +82,9 @@ class LoweringSettings:
             output_orders=(out,) * len(static.output_specs),
             donate=donate,
             partitioning=None if cut is None else cut.partitioning,
+            callbacks=callbacks,
         )
         specs = static.output_specs
         if out == "F":
             specs = tuple([TensorSpec.of(spec.shape[::-1], spec.dtype) for spec in specs])
-        return Lowered(module, constants, specs)
+        return Lowered(module, constants, specs, tuple(callbacks or ()))

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import itertools
 import os
 import platform
+import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from importlib.util import find_spec
@@ -16,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.mlir_bindings import parsed
 from tenferro.errors import (
     BackendFailureError,
     InvalidConfigError,
@@ -193,10 +196,19 @@ def compile_options(
     return compiled_options
 
 
-def compile_module(pjrt_client: Any, devices: Sequence[Any], text: str, options: Any) -> Any:
+def compile_module(
+    pjrt_client: Any,
+    devices: Sequence[Any],
+    text: str,
+    options: Any,
+    callbacks: Sequence[Callable[..., Sequence[Any]]] = (),
+) -> Any:
     """Compile StableHLO for these devices.
 
-    Relies on Client.compile_and_load.
+    Args:
+        callbacks: the functions of arrays that the module calls, by their numbers.
+
+    Relies on Client.compile_and_load, with `host_callbacks` for a module of MLIR's and a DeviceList.
 
     Raises:
         InvalidConfigError: an option that XLA does not know.
@@ -204,6 +216,12 @@ def compile_module(pjrt_client: Any, devices: Sequence[Any], text: str, options:
     """
     prepare(text)
     try:
+        if callbacks:
+            from jaxlib import _jax as jaxlib_private  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
+
+            chosen = jaxlib_private.DeviceList(tuple(devices))
+            called = [_reported(function) for function in callbacks]
+            return pjrt_client.compile_and_load(parsed(text), chosen, options, called)
         return pjrt_client.compile_and_load(text, list(devices), options)
     except Exception as error:
         if is_interruption(error):
@@ -211,6 +229,28 @@ def compile_module(pjrt_client: Any, devices: Sequence[Any], text: str, options:
         if "compile option" in str(error) or "option" in str(error).lower()[:60]:
             raise InvalidConfigError(f"options: {error}") from None
         raise BackendFailureError(f"XLA could not compile the module: {error}") from error
+
+
+_RAISED: dict[int, Exception] = {}
+MOST_RAISED = 100
+"""Number of exceptions of callbacks that are kept until somebody reads the results of their runs."""
+_NUMBERS = itertools.count()
+_MARK = "exception of a tenferro.pure_callback, number "
+
+
+def _reported(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
+    """Return the function for PJRT: on copies of its arrays, which are PJRT's own; its exception has a number."""
+
+    def call(*arrays: Any) -> tuple[Any, ...]:
+        try:
+            return tuple([np.array(y, order="C") for y in function(*map(np.array, arrays))])
+        except Exception as error:
+            number = next(_NUMBERS)
+            _RAISED[number] = error
+            _RAISED.pop(number - MOST_RAISED, None)
+            raise RuntimeError(f"{_MARK}{number}.") from error
+
+    return call
 
 
 def initialize_hybrid() -> None:
@@ -397,9 +437,12 @@ def failures() -> tuple[type[Exception], ...]:
 
 
 def failed(error: Exception) -> Exception:
-    """Create the error for one of `failures`; an exception of a signal handler is unchanged."""
+    """Create the error for one of `failures`; one of a signal handler or a callback is unchanged."""
     if is_interruption(error):
         return error
+    raised = re.search(rf"{_MARK}(\d+)\.", str(error))
+    if raised is not None and int(raised[1]) in _RAISED:
+        return _RAISED.pop(int(raised[1]))
     return BackendFailureError(f"PJRT could not run the program: {error}")
 
 

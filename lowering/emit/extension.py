@@ -6,6 +6,7 @@ from typing import Any
 
 from lowering.emit.emitter import EmitterRows
 from lowering.extensions import lowering_of
+from lowering.families import callbacks
 from lowering.inference import result_types
 from lowering.writer import Value, Writer
 from tenferro.errors import ExtensionLoweringError, TenferroError
@@ -22,6 +23,8 @@ def registered(op: Extension, w: Writer, *operands: Value) -> Any:
         ExtensionLoweringError: it fails, or returns something other than values of the text, or other types than declared.
     """
     rule = lowering_of(op, w.platform, w.linalg)
+    if rule is None and w.callbacks is not None and op.family_id == callbacks.FAMILY:
+        rule = callbacks.callback
     assert rule is not None, "programs are expanded before they are lowered"
     where = f"extension: {op.family_id}: its lowering for {w.platform}"
     try:

@@ -125,8 +125,9 @@ def pure_callback(
     """callback(*args, **kwargs), called with NumPy arrays whenever the program gets here.
 
     The callback has to be a function of its arguments alone: equal calls may be one, and calls whose results are not
-    needed are omitted. It must not write to its arguments. Only the native executor calls it; lowering refuses it,
-    by name. It has no derivative but one that `custom_jvp` or `custom_vjp` gives.
+    needed are omitted. It must not write to its arguments. The native executor calls it, and an `XlaExecutor` on the
+    CPU in this process; lowering to text refuses it, by name. It has no derivative but one that `custom_jvp` or
+    `custom_vjp` gives.
 
     Args:
         result_shape_dtypes: the tree of the types of its results: `TensorSpec`s, or anything with `shape` and `dtype`.
@@ -136,7 +137,8 @@ def pure_callback(
 
     Raises:
         ADRuleUnsupportedError: it is differentiated.
-        UnsupportedError: it is batched without vmap_method, or lowered.
+        UnsupportedError: it is batched without vmap_method, or lowered for another platform, process or file; on the
+            peer, elements of less than 8 bits.
         ArityError, ShapeError, DTypeError: the callback returns something else than declared.
         InvalidConfigError: another vmap_method.
 

@@ -1,4 +1,4 @@
-"""`tenferro.optimize`: SciPy's minimisers on trees, with automatic derivatives.
+"""`tenferro.optimize`: SciPy's minimisers on trees, with automatic derivatives, and minimisers inside of programs.
 
 Parameters are a tree of floating-point or complex arrays, of any shapes and dtypes; a complex one counts as
 its real and its imaginary part. SciPy sees them as one float64 vector, in the order of `tree.ravel`, with
@@ -20,6 +20,7 @@ from tenferro.ad import AdContext
 from tenferro.api import tree
 from tenferro.api.autodiff import hessian, hvp, jacfwd, jacrev, value_and_grad
 from tenferro.api.creation import asarray
+from tenferro.api.descent import Minimum, lbfgs, levenberg_marquardt
 from tenferro.api.jit import jit
 from tenferro.api.manipulation import astype
 from tenferro.door import spec_of
@@ -27,7 +28,7 @@ from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeErr
 from tenferro.program import Executor
 from tenferro.types import ArrayLike, DType, PyTree, Tensor, difference, leaf_paths, prefix_leaves
 
-__all__ = ["least_squares", "minimize"]
+__all__ = ["Minimum", "lbfgs", "least_squares", "levenberg_marquardt", "minimize"]
 
 WITHOUT_DERIVATIVES = ("nelder-mead", "powell", "cobyla", "cobyqa")
 BY_GRADIENT = ("bfgs", "cg", "l-bfgs-b", "slsqp", "tnc")

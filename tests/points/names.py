@@ -83,7 +83,7 @@ OTHERS: Mapping[str, str] = {
             *("custom_linear_solve", "custom_root", "fixed_point"),
             *("apply_along_axis", "apply_over_axes", "fromfunction", "frompyfunc", "vectorize"),
             *("map", "scan", "switch", "value_and_grad", "vjp", "vmap", "while_loop", "eval_shape"),
-            *("jet", "sparse_hessian", "sparse_jacobian"),
+            *("jet", "odeint", "sparse_hessian", "sparse_jacobian"),
         ),
         TRANSFORMATION,
     ),

@@ -393,3 +393,36 @@ def test_examples_of_functions_of_the_table_are_right() -> None:
         runner.run(test)
     assert runner.summarize().failed == 0
     assert runner.summarize().attempted > 20
+
+
+def test_parameter_derivatives_of_kummers_function_for_large_arguments() -> None:
+    """Integer parameters end one of the two series, and a = b or a = 0 makes one of them vanish."""
+    a = np.array([0.7, 5.5, -3.2, -2.0, 0.0, 1.5, 2.0, 0.5])
+    b = np.array([2.5, 1.2, 4.4, 1.5, 2.0, 1.5, 1.0, 1.5])
+    x = np.array([150.0, -120.0, 300.0, 200.0, -300.0, -150.0, -150.0, -1e5])
+    for position in (0, 1):
+        result = tnf.grad(lambda *xs: tnf.sum(special.hyp1f1(*xs)), argnums=position)(a, b, x)
+        for y, *point in zip(np.asarray(result), a, b, x, strict=True):
+            orders = [0, 0, 0]
+            orders[position] = 1
+            numbers = tuple(map(digits.mpf, point))
+            wanted = digits.diff(digits.hyp1f1, numbers, tuple(orders))
+            assert abs(digits.mpf(float(y)) - wanted) <= 1e-12 * abs(wanted), point
+    far = tnf.compile(lambda *xs: TABLE["hyp1f1"].expansion(*xs), a, b, x).run(a, b, x)  # pyright: ignore[reportOptionalCall]
+    np.testing.assert_allclose(far, special.hyp1f1(a, b, x), rtol=1e-11, atol=1e-60)
+
+
+def test_parameter_derivatives_outside_of_the_series_are_nan() -> None:
+    """A choice of NaN has derivative zero, which would be wrong without a sign."""
+    for call in (
+        lambda a: special.hyp2f1(a, 1.0, 2.0, 0.95),
+        lambda a: special.hyp2f1(a, 1.0, 2.0, -20.0),
+        lambda a: special.hyp1f1(a, 0.2, -110.0),
+    ):
+        assert np.isnan(tnf.grad(call)(29.0))
+        assert np.isnan(tnf.jvp(call, (29.0,), (1.0,))[1])
+    # The NaN of one element does not reach the others.
+    x = np.array([0.5, 0.95])
+    slopes = tnf.vmap(tnf.grad(special.hyp2f1), in_axes=(None, None, None, 0))(1.0, 1.0, 2.0, x)
+    assert np.isnan(slopes).tolist() == [False, True]
+    assert np.isfinite(tnf.grad(special.hyp1f1)(29.0, 0.2, -3.0))

@@ -56,7 +56,7 @@ ABSENT: Mapping[str, str] = {
             *("associative_scan", "checkpoint", "cond", "custom_linear_solve", "custom_root"),
             *("fixed_point", "fori_loop", "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev"),
             *("jit", "jvp", "linearize", "map", "scan", "switch", "value_and_grad", "vjp", "vmap"),
-            *("jet", "while_loop", "stop_gradient", "sparse_hessian", "sparse_jacobian"),
+            *("jet", "odeint", "while_loop", "stop_gradient", "sparse_hessian", "sparse_jacobian"),
         ),
         TRANSFORMATION,
     ),

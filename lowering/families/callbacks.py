@@ -1,0 +1,39 @@
+"""Calls of Python functions in StableHLO: the handler of jaxlib on the CPU, which finds the function by its number.
+
+The text alone does not hold the function: whoever compiles it passes the functions in the order of their numbers.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lowering.families.linalg.library import custom_call
+from lowering.inference import result_types
+from lowering.operations import Integer
+from lowering.writer import Value, Writer
+from tenferro.errors import UnsupportedError
+
+__all__ = ["FAMILY", "callback"]
+
+FAMILY = "tenferro.pure_callback.v1"
+HANDLER = "xla_ffi_python_cpu_callback"
+
+
+def callback(op: Any, w: Writer, *operands: Value) -> tuple[Value, ...]:
+    """Append the function to those of the module, and call it by its number.
+
+    Raises:
+        UnsupportedError: operands or results of less than 8 bits, which the handler reads as bytes.
+    """
+    assert w.callbacks is not None
+    results = result_types(op, operands)
+    for spec in (*[x.spec for x in operands], *results):
+        if spec.dtype.is_narrow and spec.dtype.bits < 8:
+            raise UnsupportedError(
+                f"pure_callback: {spec} has elements of {spec.dtype.bits} bits, of which PJRT's handler gives others "
+                "than the program has; convert it to int8 or float32 for the callback, or run natively"
+            )
+    w.callbacks.append(op.function)
+    flags = {"index": Integer(len(w.callbacks) - 1, "ui64")}
+    kinds = "v" * len(operands), "v" * len(results)
+    return custom_call(w, HANDLER, flags, operands, kinds[0], results, kinds[1], in_place=False)
