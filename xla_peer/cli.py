@@ -1,4 +1,4 @@
-"""The command line: `tenferro run | export | convert | verify | parity | judge | golden | watch | triage | digits | grad | inspect | fuzz | bench | doctor`.
+"""The command line: `tenferro run | export | convert | verify | parity | judge | golden | watch | triage | plan | digits | grad | inspect | fuzz | bench | doctor`.
 
 Exit status: 0 on success, 1 where results disagree or a platform fails, 2 for misuse and for refused
 targets, 130 when interrupted. Files are written under a temporary name and renamed, so that an interruption
@@ -41,6 +41,7 @@ except ModuleNotFoundError as missing:  # pragma: no cover
     ) from None
 
 from xla_peer.command_line.inputs import UNPACKED, matched, read_inputs
+from xla_peer.command_line.meshes import read_cuts, read_links, read_mesh
 from xla_peer.command_line.target import Target, find_target
 from xla_peer.command_line.writing import FORMS, Written, read_back, write_program
 from xla_peer.pullback import float_arguments
@@ -494,6 +495,60 @@ def parity(
             against=None if against is None else _contender(against, arguments),
         )
         _conclude(out, report, html, repro)
+
+
+@app.command(context_settings=NEGATIVE)
+def plan(
+    target: TargetName,
+    inputs: Inputs = None,
+    mesh: Annotated[
+        str, typer.Option(metavar="AXIS=N,..", help="Axes of devices, such as data=64,model=8.")
+    ] = "",
+    cut: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=AXES",
+            help="The mesh axis of each axis of an input or result, - for none: w=-,model; repeatable.",
+        ),
+    ] = None,
+    link: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[AXIS=]SPEED",
+            help="Speed of a device's link, such as 100GB/s, or of one axis; repeatable.",
+        ),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Run it on virtual devices, and compare with native results of one."
+        ),
+    ] = False,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Show memory and collectives of a program on a mesh of devices that are not here."""
+    from xla_peer import planning
+
+    with reporting(json) as out:
+        opened = find_target(target)
+        words = inputs or []
+        types = opened.arguments(words, seed, keep_types=True)
+        program = opened.compiled(types)
+        sizes = read_mesh(mesh)
+        arguments = _drawn(opened, program, types, words, seed) if check else ()
+        leaves = flatten(arguments)[0] if check else None
+        found = planning.plan(program, sizes, read_cuts(cut or ()), read_links(link or ()), leaves)
+        out.say(found)
+        if not check:
+            out.document(found.to_dict())
+            return
+        report = xla_peer.check_parity(
+            program, *arguments, against=lambda *_: found.outputs, interpreter=False
+        )
+        out.verdict(report.ok, report.verdict)
+        out.document({**found.to_dict(), "check": report.to_dict()})
+        _require(report.ok)
 
 
 @app.command(context_settings=NEGATIVE)

@@ -175,3 +175,19 @@ def test_the_gradient_of_a_written_out_loop_of_7000_ops(xla: XlaExecutor) -> Non
         w_bar = w_bar + np.cos(x * w) * x * y_bar
         x_bar = np.cos(x * w) * w * y_bar + y_bar - 0.25 * x_bar
     np.testing.assert_allclose(derivative, w_bar, rtol=1e-9)
+
+
+def test_a_program_of_too_many_ops_is_refused_before_xla_is_asked(
+    xla: XlaExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def iterated(x: Any) -> Any:
+        for _ in range(60):
+            x = tnf.sin(x) * x
+        return x
+
+    monkeypatch.setattr("xla_peer.lowered.MAX_OPS", 100)
+    written_out = tnf.compile(iterated, 0.5)
+    with pytest.raises(errors.UnsupportedError, match=r"120 ops .* at most 100; .*roll=True"):
+        xla.run(written_out, 0.5)
+    rolled = tnf.compile(iterated, 0.5, roll=True)
+    np.testing.assert_allclose(xla.run(rolled, 0.5), written_out.run(0.5), rtol=1e-13)
