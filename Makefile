@@ -172,6 +172,7 @@ pictures: $(STAMP) ## draw docs/images again, with Chromium
 	$(BIN)/python tools/pictures.py
 	$(BIN)/python tools/floors.py
 	$(BIN)/python tools/gallery.py
+	$(BIN)/python tools/numpy_files.py
 
 fuzz: $(STAMP) ## ten minutes of random programs on both paths
 	$(BIN)/tenferro fuzz --minutes 10

@@ -13,6 +13,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 LONG = (
+    "cluster.py",
     "demo.py",
     "heat_capacity.py",
     "sharded.py",
@@ -29,6 +30,15 @@ EXAMPLES = [
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_example(name: str) -> None:
     subprocess.run([sys.executable, ROOT / "examples" / name], check=True, capture_output=True)
+
+
+@pytest.mark.parametrize("engine", ["joblib", "dask"])
+def test_a_compiled_derivative_is_mapped(engine: str) -> None:
+    """That of concurrent.futures is run as an example."""
+    pytest.importorskip({"dask": "dask.distributed"}.get(engine, engine))
+    command = [sys.executable, ROOT / "examples" / "cluster.py", engine]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert f"of {engine}, 1 compilation in each" in done.stdout
 
 
 def test_a_transformer_of_jax_needs_less_than_ten_other_lines() -> None:

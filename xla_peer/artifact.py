@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering import StableHloModule
+from tenferro.api import tree_files
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.files import replacing, target_of
 from tenferro.program import BoundedCache, check_arguments
@@ -161,10 +162,12 @@ class Artifact:
             OSError: the folder does not exist, or the disk is full.
         """
         suffix = suffix_of(path)
-        for file_path in self._paths(path):
+        for file_path in self.paths(path):
             target_of(file_path)  # before the first is written
-        if self.constants:
-            with replacing(constants_path(path)) as file:
+        if self.constants and self.manifest.weights:
+            tree_files.save(self.constants, self._constants_path(path))
+        elif self.constants:
+            with replacing(self._constants_path(path)) as file:
                 np.savez(file, **{name: stored(array) for name, array in self.constants.items()})
         if self._vectors_file:
             with replacing(vectors_path(path)) as file:
@@ -174,14 +177,17 @@ class Artifact:
         with replacing(path) as file:
             file.write(self.module.plain_text.encode() if suffix == ".mlir" else self.bytecode)
 
-    def _paths(self, path: Any) -> list[Any]:
-        """Return the files that `save` writes."""
+    def _constants_path(self, path: Any) -> str:
+        return constants_path(path, self.manifest.weights)
+
+    def paths(self, path: Any) -> list[str]:
+        """Return the paths of the files that `save` writes, the module's own last."""
         gradient = self.gradient
         return [
-            path,
-            *([constants_path(path)] if self.constants else ()),
+            *([self._constants_path(path)] if self.constants else ()),
             *([vectors_path(path)] if self._vectors_file else ()),
-            *([] if gradient is None else gradient._paths(gradient_path(path))),
+            *(() if gradient is None else gradient.paths(gradient_path(path))),
+            str(path),
         ]
 
     def __repr__(self) -> str:

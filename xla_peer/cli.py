@@ -1,4 +1,4 @@
-"""The command line: `tenferro run | export | verify | parity | judge | golden | watch | triage | digits | grad | inspect | fuzz | bench | doctor`.
+"""The command line: `tenferro run | export | convert | verify | parity | judge | golden | watch | triage | plan | digits | grad | inspect | fuzz | bench | doctor`.
 
 Exit status: 0 on success, 1 where results disagree or a platform fails, 2 for misuse and for refused
 targets, 130 when interrupted. Files are written under a temporary name and renamed, so that an interruption
@@ -25,7 +25,7 @@ import xla_peer
 from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.files import replacing
 from tenferro.program.profile import shown_seconds
-from tenferro.types import flatten, leaf_paths
+from tenferro.types import flatten, leaf_paths, unflatten
 from xla_peer.isolated import isolated_by_default
 from xla_peer.notices import silenced
 from xla_peer.parity import reproduction
@@ -41,8 +41,11 @@ except ModuleNotFoundError as missing:  # pragma: no cover
     ) from None
 
 from xla_peer.command_line.inputs import UNPACKED, matched, read_inputs
+from xla_peer.command_line.meshes import read_cuts, read_links, read_mesh
 from xla_peer.command_line.target import Target, find_target
+from xla_peer.command_line.writing import FORMS, Written, read_back, write_program
 from xla_peer.pullback import float_arguments
+from xla_peer.sampling import random_arrays
 
 __all__ = ["app", "main"]
 
@@ -53,7 +56,8 @@ app = typer.Typer(
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     help="Programs of tensors: run them on NumPy or through PJRT, export them, and see whether both agree.",
-    epilog="A target is file.py:function, a program in a .tnf file, or StableHLO in a .mlir or .mlirbc file. "
+    epilog="A target is file.py:function, a .py file that `export` wrote, a program in a .tnf file, an ONNX model, "
+    "or StableHLO in a .mlir or .mlirbc file. "
     "An input is a .npy or .npz file, a type such as 2x3xf64 for random numbers, or a number; "
     "name=input chooses by name.",
 )
@@ -239,13 +243,13 @@ def export(
         typer.Option(
             "-o",
             "--output",
-            help="Path: .mlir is text, .mlirbc a portable artifact, .py NumPy alone, .onnx ONNX.",
+            help="Path: .mlir is text, .mlirbc a portable artifact, .py NumPy alone, .onnx ONNX, .tnf a program.",
         ),
     ] = "",
     to: Annotated[
         str,
         typer.Option(
-            help="stablehlo, numpy, onnx; by default by the suffix. The path may come last, without -o."
+            help="stablehlo, numpy, onnx, program; by default by the suffix. The path may come last, without -o."
         ),
     ] = "",
     platform: Annotated[str, typer.Option(help="Platforms, with commas between.")] = "cpu",
@@ -261,66 +265,101 @@ def export(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Export to StableHLO, or to Python that needs NumPy alone. Types such as nx3xf64 keep n symbolic."""
+    """Export to StableHLO, to Python that needs NumPy alone, to ONNX, or to a program. Types such as nx3xf64 keep n symbolic."""
     with reporting(json) as out:
         output, words, form = _destination(output, inputs or [], to)
         opened = find_target(target)
         types = opened.arguments(words, seed, keep_types=True)
-        if form == "numpy":
-            source = xla_peer.export(
-                opened.callable(types),
-                *types,
-                format="numpy",
-                path=output,
-                vectors=vectors,
-                seed=seed,
-            )
-            files = [output, *([str(Path(output).with_suffix(".npz"))] if source.constants else [])]
-            for path in files:
-                out.say(f"wrote {path}, {Path(path).stat().st_size} bytes")
-            out.document({"name": source.name, "files": files, "statements": source.statements})
-            return
-        if form == "onnx":
-            model = xla_peer.export(opened.callable(types), *types, format="onnx", path=output)
-            out.say(
-                f"wrote {output}, {Path(output).stat().st_size} bytes, {len(model.graph.node)} nodes"
-            )
-            out.document({"name": model.graph.name, "files": [output]})
-            return
-        artifact = xla_peer.export(
-            opened.callable(types),
-            *types,
-            platforms=tuple(platform.split(",")),
-            target=stablehlo,
-            path=output,
-            precision=precision,
-            linalg=linalg,
-            vectors=vectors,
-            gradient=gradient,
-            seed=seed,
-        )
-        files = sorted(
-            str(path)
-            for path in Path(output).parent.iterdir()
-            if path.name.startswith((Path(output).name, f"{Path(output).stem}.gradient"))
-        )
-        out.say(repr(artifact)[1:-1])
-        for path in files:
-            out.say(f"wrote {path}, {Path(path).stat().st_size} bytes")
-        manifest = artifact.manifest
-        out.document(
-            {
-                "name": manifest.name,
-                "platforms": manifest.platforms,
-                "inputs": [[name, str(spec)] for name, spec in manifest.inputs],
-                "outputs": [[name, str(spec)] for name, spec in manifest.outputs],
-                "files": files,
+        options: dict[str, Any] = {}
+        if form == "stablehlo":
+            options = {
+                "platforms": tuple(platform.split(",")),
+                "target": stablehlo,
+                "precision": precision,
+                "linalg": linalg,
+                "gradient": gradient,
             }
+        function = opened.callable(types)
+        _say_written(
+            out, write_program(function, types, output, vectors=vectors, seed=seed, **options)
         )
 
 
-FORMS = {".py": "numpy", ".onnx": "onnx", ".mlir": "stablehlo", ".mlirbc": "stablehlo"}
-"""Formats of `export`, by the suffix of the file."""
+def _say_written(out: Output, written: Written) -> None:
+    out.say(written.summary)
+    for path in written.files:
+        out.say(f"wrote {path}, {Path(path).stat().st_size} bytes")
+    out.document(written.document)
+
+
+@app.command(context_settings=NEGATIVE)
+def convert(
+    source: TargetName,
+    output: Annotated[
+        str,
+        typer.Argument(
+            metavar="OUTPUT", help=".tnf, .mlir, .mlirbc, .py or .onnx", show_default=False
+        ),
+    ],
+    inputs: Inputs = None,
+    weights: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME.safetensors",
+            help="Write arrays of more than 16 elements to this file beside a .mlir or .mlirbc.",
+        ),
+    ] = "",
+    verify: Annotated[
+        bool,
+        typer.Option(
+            "--verify", help="Read the file back, and compare both natively on random arguments."
+        ),
+    ] = False,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Convert a program between .tnf, .mlir, .mlirbc, .py and .onnx; `export` has the options of each format."""
+    with reporting(json) as out:
+        opened = find_target(source)
+        words = inputs or []
+        types = opened.arguments(words, seed, keep_types=True)
+        program = opened.compiled(types)
+        options: dict[str, Any] = {}
+        if weights:
+            if FORMS.get(Path(output).suffix) != "stablehlo":
+                raise InvalidConfigError(
+                    f"--weights {weights}: {output} keeps its own; a .mlir or .mlirbc file has them beside it"
+                )
+            options = {"weights": weights, "largest_constant": LARGEST_BESIDE_WEIGHTS}
+        written = write_program(program, (), output, **options)
+        if not verify:
+            _say_written(out, written)
+            return
+        report = xla_peer.check_parity(
+            program,
+            *_drawn(opened, program, types, words, seed),
+            against=read_back(output),
+            interpreter=False,
+        )
+        out.say(written.summary)
+        for path in written.files:
+            out.say(f"wrote {path}, {Path(path).stat().st_size} bytes")
+        out.verdict(report.ok, report.verdict)
+        out.document({**written.document, "verification": report.to_dict()})
+        _require(report.ok)
+
+
+LARGEST_BESIDE_WEIGHTS = 128
+"""Bytes of the largest array that stays in the text where the weights are in a file: 16 elements of float64."""
+
+
+def _drawn(
+    opened: Target, program: Any, types: list[Any], words: list[str], seed: int
+) -> tuple[Any, ...]:
+    """Return arguments for a comparison: those of the command line where all are arrays, and else random ones."""
+    if words and all(not isinstance(leaf, tnf.TensorSpec) for leaf in flatten(types)[0]):
+        return tuple(opened.arguments(words, seed))
+    return unflatten(program.in_tree, random_arrays(program, np.random.default_rng(seed)))
 
 
 def _destination(output: str, words: list[str], form: str) -> tuple[str, list[str], str]:
@@ -333,7 +372,11 @@ def _destination(output: str, words: list[str], form: str) -> tuple[str, list[st
         raise InvalidConfigError(f"--to {form}: one of {', '.join(sorted(set(FORMS.values())))}")
     if not output and form and words and Path(words[-1]).suffix in FORMS:
         output, words = words[-1], words[:-1]
-    output = output or {"numpy": "program.py", "onnx": "program.onnx"}.get(form, "program.mlir")
+    output = output or {
+        "numpy": "program.py",
+        "onnx": "program.onnx",
+        "program": "program.tnf",
+    }.get(form, "program.mlir")
     known = FORMS.get(Path(output).suffix, "stablehlo")
     if form and form != known:
         raise InvalidConfigError(f"--to {form} {output}: the suffix is that of {known}")
@@ -452,6 +495,60 @@ def parity(
             against=None if against is None else _contender(against, arguments),
         )
         _conclude(out, report, html, repro)
+
+
+@app.command(context_settings=NEGATIVE)
+def plan(
+    target: TargetName,
+    inputs: Inputs = None,
+    mesh: Annotated[
+        str, typer.Option(metavar="AXIS=N,..", help="Axes of devices, such as data=64,model=8.")
+    ] = "",
+    cut: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME=AXES",
+            help="The mesh axis of each axis of an input or result, - for none: w=-,model; repeatable.",
+        ),
+    ] = None,
+    link: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="[AXIS=]SPEED",
+            help="Speed of a device's link, such as 100GB/s, or of one axis; repeatable.",
+        ),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check", help="Run it on virtual devices, and compare with native results of one."
+        ),
+    ] = False,
+    seed: Seed = 0,
+    json: Json = False,
+) -> None:
+    """Show memory and collectives of a program on a mesh of devices that are not here."""
+    from xla_peer import planning
+
+    with reporting(json) as out:
+        opened = find_target(target)
+        words = inputs or []
+        types = opened.arguments(words, seed, keep_types=True)
+        program = opened.compiled(types)
+        sizes = read_mesh(mesh)
+        arguments = _drawn(opened, program, types, words, seed) if check else ()
+        leaves = flatten(arguments)[0] if check else None
+        found = planning.plan(program, sizes, read_cuts(cut or ()), read_links(link or ()), leaves)
+        out.say(found)
+        if not check:
+            out.document(found.to_dict())
+            return
+        report = xla_peer.check_parity(
+            program, *arguments, against=lambda *_: found.outputs, interpreter=False
+        )
+        out.verdict(report.ok, report.verdict)
+        out.document({**found.to_dict(), "check": report.to_dict()})
+        _require(report.ok)
 
 
 @app.command(context_settings=NEGATIVE)

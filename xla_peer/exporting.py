@@ -6,6 +6,7 @@ import hashlib
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Literal, overload
 
 import numpy as np
@@ -16,13 +17,14 @@ from lowering.extensions import GPUS
 from lowering.guarded import perform
 from lowering.to_numpy import NumpySource
 from tenferro.ad import AdContext
+from tenferro.api import tree_files
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.files import content_of
 from tenferro.interruption import is_interruption
 from tenferro.program import GraphProgram, hoist_constants
 from tenferro.types import DType, TensorSpec, flatten, unflatten
 from xla_peer.artifact import Artifact
-from xla_peer.manifest import ATTRIBUTE, Constant, Manifest
+from xla_peer.manifest import ATTRIBUTE, Constant, Manifest, weights_name
 from xla_peer.numpy_export import export_numpy
 from xla_peer.onnx import export_onnx
 from xla_peer.pullback import active, float_vjp
@@ -60,6 +62,7 @@ def export(
     gradient: bool = False,
     seed: int = 0,
     context: AdContext | None = None,
+    weights: str = "",
 ) -> Artifact: ...
 
 
@@ -97,6 +100,7 @@ def export(
     gradient: bool = False,
     seed: int = 0,
     context: AdContext | None = None,
+    weights: str = "",
 ) -> Any:
     """Export a program as a portable StableHLO artifact, with its names, structure and versions inside.
 
@@ -120,9 +124,11 @@ def export(
         gradient: export the derivative, too, and carry vectors of it.
         seed: the seed of random arguments and cotangents.
         context: the context with the rules for `gradient`.
+        weights: the name of a `.safetensors` file in the artifact's folder for the constants that are not written in
+            the text; by default they are in an `.npz` file.
 
     Raises:
-        InvalidConfigError: an unknown platform, target or suffix; platforms that need texts of their
+        InvalidConfigError: weights in another folder; an unknown platform, target or suffix; platforms that need texts of their
             own; a gradient of a program without float inputs or outputs.
         UnsupportedError, NonStaticShapeError: a program that StableHLO cannot express.
 
@@ -134,7 +140,9 @@ def export(
     Source: StableHLO spec, "Portable artifacts"; docs/specification/files.md.
     """
     if format in ("numpy", "onnx"):
-        _require_defaults(format, platforms, target, precision, linalg, largest_constant, gradient)
+        _require_defaults(
+            format, platforms, target, precision, linalg, largest_constant, gradient, weights
+        )
         program = as_program(fn_or_program, specs)
         if format == "onnx":
             if vectors:
@@ -149,6 +157,7 @@ def export(
         )
     if path is not None:
         suffix_of(path)
+    weights_name(weights)
     program = as_program(fn_or_program, specs)
     versions = {
         "stablehlo": mlir_bindings.artifact_version(target),
@@ -172,6 +181,7 @@ def export(
             largest_constant=largest_constant,
             vectors=pulled_cases,
             seed=seed,
+            weights=f"{Path(weights).stem}.gradient.safetensors" if weights else "",
         )
     hoisted, constants = hoist_constants(program, largest_constant)
     module, chosen = module_for(hoisted, platforms, precision, linalg)
@@ -193,6 +203,7 @@ def export(
         versions=versions,
         vectors=hashlib.sha256(vectors_file).hexdigest() if cases else "",
         has_gradient=gradient,
+        weights=weights,
     )
     described = module.with_attributes({ATTRIBUTE: manifest.to_json()})
     bytecode = described.portable_artifact(target)
@@ -210,6 +221,7 @@ def _require_defaults(
     linalg: Any,
     largest_constant: Any,
     gradient: Any,
+    weights: Any,
 ) -> None:
     options = {
         "platforms": tuple(platforms) == ("cpu",),
@@ -218,6 +230,7 @@ def _require_defaults(
         "linalg": linalg == "auto",
         "largest_constant": largest_constant == LARGEST_CONSTANT,
         "gradient": not gradient,
+        "weights": not weights,
     }
     for name, is_default in options.items():
         if not is_default:
@@ -400,7 +413,12 @@ def _require_types(path: Any, module: StableHloModule, main_type: str) -> None:
 def _constants(path: Any, manifest: Manifest) -> dict[str, Any]:
     if not manifest.constants:
         return {}
-    file_path = constants_path(path)
+    file_path = constants_path(path, manifest.weights)
+    if manifest.weights:
+        arrays = tree_files.load(file_path, nested=False)
+        if missing := [item.name for item in manifest.constants if item.name not in arrays]:
+            raise InvalidConfigError(f"load: {file_path} lacks {', '.join(missing)}")
+        return {item.name: _constant(arrays[item.name], item) for item in manifest.constants}
     expected = sum(_bytes(item.spec) + 4096 for item in manifest.constants)
     try:
         with archived(file_path, expected, f"load: {file_path}") as file:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo
+from tenferro.errors import UnsupportedError
 from tenferro.program import GraphProgram, hoist_constants
 from tenferro.types import TensorSpec
 from xla_peer.mesh import PartitionedProgram
@@ -15,6 +16,9 @@ __all__ = ["LARGEST_CONSTANT", "Lowered", "LoweringSettings"]
 
 LARGEST_CONSTANT = 1 << 16
 """Bytes; larger constants are arguments to XLA, which keeps several copies of constants in its text."""
+
+MAX_OPS = 50_000
+"""Maximum number of ops outside of loops. XLA's time to compile grows with their square: 14,000 ops take 14 s."""
 
 
 class Lowered(NamedTuple):
@@ -62,8 +66,16 @@ class LoweringSettings:
             orders: memory order of each input, "C" by default; `out` is that of all outputs.
             cut: the same program with its partitioning; its constants stay in the text.
             calls_python: the module is compiled in this process, together with the functions that it calls.
+
+        Raises:
+            UnsupportedError: more than `MAX_OPS` ops, for which XLA takes minutes to hours.
         """
         static = program.specialize(program.bind(shapes))
+        if len(static.instructions) > MAX_OPS:
+            raise UnsupportedError(
+                f"{program.name} has {len(static.instructions)} ops outside of loops, and XLA is given at most {MAX_OPS}; "
+                "tenferro.compile(.., roll=True) writes what repeats as loops, and native execution has no limit"
+            )
         if self.effects == "drop":
             static = static.without_effects()
         constants: dict[str, Any] = {}

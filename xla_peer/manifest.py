@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from lowering import PLATFORMS
@@ -13,12 +14,25 @@ from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.interruption import is_interruption
 from tenferro.types import TensorSpec, TreeDef, load_tree, save_tree
 
-__all__ = ["ATTRIBUTE", "Constant", "Manifest"]
+__all__ = ["ATTRIBUTE", "Constant", "Manifest", "weights_name"]
 
 ATTRIBUTE = "tenferro.manifest"
 """The attribute of the module that holds it."""
 FORMAT = "tenferro-artifact"
 VERSION = 1
+
+
+def weights_name(name: str) -> str:
+    """Return the name of a file of weights, which lies in the artifact's own folder.
+
+    Raises:
+        InvalidConfigError: another suffix than `.safetensors`, or a path out of that folder.
+    """
+    if name and (Path(name).name != name or "\\" in name or not name.endswith(".safetensors")):
+        raise InvalidConfigError(
+            f"artifact: weights are a .safetensors file in the artifact's folder, got {name!r}"
+        )
+    return name
 
 
 @dataclass(frozen=True)
@@ -45,6 +59,8 @@ class Manifest:
         versions: of StableHLO, tenferro and jaxlib, by name.
         vectors: SHA-256 of the file of test vectors; "" where there is none.
         has_gradient: whether there is an artifact of the derivative.
+        weights: the name of the safetensors file with the constants, in the artifact's folder; "" where they are in
+            the artifact's own archive.
     """
 
     name: str
@@ -59,6 +75,7 @@ class Manifest:
     versions: Mapping[str, str]
     vectors: str = ""
     has_gradient: bool = False
+    weights: str = ""
 
     def to_json(self) -> str:
         """Write the document.
@@ -81,6 +98,7 @@ class Manifest:
             "versions": dict(self.versions),
             "vectors": self.vectors,
             "has_gradient": self.has_gradient,
+            **({"weights": self.weights} if self.weights else {}),
         }
         return json.dumps(document, separators=(",", ":"))
 
@@ -138,4 +156,5 @@ class Manifest:
             versions={str(key): str(value) for key, value in document["versions"].items()},
             vectors=str(document.get("vectors", "")),
             has_gradient=bool(document.get("has_gradient", False)),
+            weights=weights_name(str(document.get("weights", ""))),
         )

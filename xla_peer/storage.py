@@ -47,13 +47,13 @@ def suffix_of(path: Any) -> str:
     return suffix
 
 
-def constants_path(path: Any) -> str:
+def constants_path(path: Any, weights: str = "") -> str:
     """Return the path of the constants of the artifact at `path`.
 
-    >>> constants_path("model.mlirbc")
-    'model.mlirbc.constants.npz'
+    >>> constants_path("model.mlirbc"), constants_path("model.mlirbc", "w.safetensors")
+    ('model.mlirbc.constants.npz', 'w.safetensors')
     """
-    return f"{path}.constants.npz"
+    return str(Path(path).with_name(weights)) if weights else f"{path}.constants.npz"
 
 
 def stored(array: Any) -> Any:

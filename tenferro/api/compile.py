@@ -15,6 +15,7 @@ from tenferro.dims import SymDim
 from tenferro.door import is_traced
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.graph import BodyBuilder, GraphBuilder, line_of
+from tenferro.passes.roll import roll as rolled
 from tenferro.program import ExtensionCaches, GraphProgram
 from tenferro.tracebacks import public_methods
 from tenferro.types import (
@@ -127,7 +128,10 @@ def _traced_program(
 
 
 def compile(
-    fn: Callable[..., Any], *specs: TensorSpec | PyTree, name: str | None = None
+    fn: Callable[..., Any],
+    *specs: TensorSpec | PyTree,
+    name: str | None = None,
+    roll: bool = False,
 ) -> GraphProgram:
     """Trace `fn` once, on tensors of the given types, into a program that runs on every peer.
 
@@ -136,6 +140,8 @@ def compile(
         specs: one pytree of `TensorSpec`s per argument; anything with `shape` and `dtype` stands
             for its type, a Python number for a rank-0 tensor.
         name: shown in prints; the function's own by default.
+        roll: write repeated sequences of ops, such as a Python loop leaves them, as scans. The values are the same bit
+            for bit, and XLA compiles a long loop in the time of one iteration.
 
     Raises:
         DTypeError: a leaf that is neither a spec nor an array, or a result that is not a tensor.
@@ -145,8 +151,17 @@ def compile(
     >>> program = compile(lambda x, y: {"sum": x + y}, TensorSpec((2,), "f8"), TensorSpec((2,), "f8"))
     >>> program.run(np.ones(2), np.ones(2))
     {'sum': array([2., 2.])}
+
+    >>> def root(x):
+    ...     y = x
+    ...     for _ in range(1000):
+    ...         y = (y + x / y) / 2
+    ...     return y
+    >>> len(compile(root, 2.0).instructions), len(compile(root, 2.0, roll=True).instructions)
+    (3001, 1)
     """
-    return _traced(GraphBuilder(), fn, specs, name)
+    program = _traced(GraphBuilder(), fn, specs, name)
+    return rolled(program) if roll else program
 
 
 def _spec_of(leaf: Any, path: str) -> TensorSpec:

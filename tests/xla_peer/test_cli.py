@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import re
@@ -42,7 +43,7 @@ def log(x):
 
 program = tnf.compile(loss, tnf.TensorSpec((3, 4), "f8"), tnf.TensorSpec(("n", 3), "f8"))
 """
-COMMANDS = ("run", "export", "verify", "parity", "grad", "inspect", "fuzz", "bench", "doctor")  # fmt: skip
+COMMANDS = ("run", "export", "convert", "verify", "parity", "grad", "inspect", "fuzz", "bench", "doctor")  # fmt: skip
 
 
 @pytest.fixture(autouse=True)
@@ -106,6 +107,58 @@ def test_run_programs_and_artifacts(folder: Path) -> None:
     assert document("verify", "m.mlirbc")["ok"] is True
     assert "f64[5,4]" in call("run", "m.mlirbc", "5x3xf64", "3x4xf64")
     assert "stablehlo" in call("inspect", "m.mlirbc")
+
+
+WEIGHTS = """
+import numpy as np
+import tenferro as tnf
+
+W = np.linspace(-1, 1, 60).reshape(3, 20)
+
+def model(p, x):
+    h = tnf.tanh(x @ (W @ p["w"]) + p["b"])
+    return {"y": tnf.sum(h**2), "h": h[1:]}
+
+leaves = {"w": tnf.TensorSpec((20, 4), "f8"), "b": tnf.TensorSpec((4,), "f8")}
+program = tnf.compile(model, leaves, tnf.TensorSpec(("n", 3), "f8"))
+"""
+
+
+@pytest.mark.skipif(importlib.util.find_spec("onnx") is None, reason="onnx is not installed")
+def test_a_program_is_converted_through_every_format_and_back(folder: Path) -> None:
+    (folder / "weights.py").write_text(WEIGHTS)
+    call("convert", "weights.py:program", "a.tnf", "--verify")
+    call("convert", "a.tnf", "b.mlir", "--verify", "--weights", "w.safetensors")
+    call("convert", "b.mlir", "c.onnx", "--verify")
+    call("convert", "c.onnx", "d.py", "--verify")
+    call("convert", "d.py", "e.mlirbc", "--verify")
+    document_of_last = document("convert", "e.mlirbc", "f.tnf", "--verify")
+    assert document_of_last["files"] == ["f.tnf"]
+    assert document_of_last["verification"]["ok"] is True
+    first, last = tnf.load("a.tnf"), tnf.load("f.tnf")
+    point = [np.full((4,), 0.5), np.linspace(0, 1, 80).reshape(20, 4), np.ones((5, 3))]
+    expected = flatten(first.run(*unflatten(first.in_tree, point)))[0]
+    for y, z in zip(flatten(last.run(*point))[0], expected, strict=True):
+        np.testing.assert_allclose(y, z, rtol=1e-14)
+    weights = tnf.tree.load("w.safetensors")["constant0"]
+    np.testing.assert_array_equal(weights, np.linspace(-1, 1, 60).reshape(3, 20))
+    assert "keeps its own" in call(
+        "convert", "a.tnf", "g.py", "--weights", "w.safetensors", status=2
+    )
+    tnf.tree.save({"constant0": weights + 1}, "w.safetensors")
+    assert "not the one" in call("convert", "b.mlir", "g.tnf", status=2)
+    assert "a path ends in one of" in call("convert", "a.tnf", "g.txt", status=2)
+
+
+def test_a_conversion_with_other_results_has_exit_status_1(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "plain.py").write_text("raise SystemExit('executed')")
+    assert "is no target" in call("convert", "plain.py", "a.tnf", status=2)
+    words = ("convert", "model.py:loss", "a.tnf", "3x4xf64", "2x3xf64", "--verify")
+    call(*words)
+    monkeypatch.setattr("xla_peer.cli.read_back", lambda path: lambda w, x: np.sum(x @ w))
+    assert "DISAGREE" in call(*words, status=1)
 
 
 def test_random_inputs_are_the_same_for_one_seed() -> None:

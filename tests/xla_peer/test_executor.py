@@ -149,3 +149,45 @@ def test_gpu_is_the_one_that_jax_finds() -> None:
     client = SimpleNamespace(platform_version="cuda 13000")
     assert pjrt.named_platform("gpu", client) == "cuda"
     assert pjrt.named_platform("cpu", client) == "cpu"
+
+
+def test_the_gradient_of_a_written_out_loop_of_7000_ops(xla: XlaExecutor) -> None:
+    """By `roll=True`, without which XLA takes minutes; against reverse mode written in NumPy."""
+
+    def iterated(x: Any, w: Any) -> Any:
+        for _ in range(1000):
+            y = tnf.sin(x * w) + x
+            x = tnf.cos(y * 0.5) - 0.25 * x
+        return tnf.sum(x)
+
+    x, w = np.linspace(0.1, 1, 8), np.linspace(1, 1.5, 8)
+    assert len(tnf.compile(iterated, x, w).instructions) > 7000
+    program = tnf.compile(tnf.value_and_grad(iterated, argnums=1), x, w, roll=True)
+    value, derivative = xla.run(program, x, w)
+    path = [x]
+    for _ in range(1000):
+        y = np.sin(path[-1] * w) + path[-1]
+        path.append(np.cos(y * 0.5) - 0.25 * path[-1])
+    np.testing.assert_allclose(value, path[-1].sum(), rtol=1e-12)
+    x_bar, w_bar = np.ones(8), np.zeros(8)
+    for x in path[-2::-1]:
+        y_bar = -0.5 * np.sin((np.sin(x * w) + x) * 0.5) * x_bar
+        w_bar = w_bar + np.cos(x * w) * x * y_bar
+        x_bar = np.cos(x * w) * w * y_bar + y_bar - 0.25 * x_bar
+    np.testing.assert_allclose(derivative, w_bar, rtol=1e-9)
+
+
+def test_a_program_of_too_many_ops_is_refused_before_xla_is_asked(
+    xla: XlaExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def iterated(x: Any) -> Any:
+        for _ in range(60):
+            x = tnf.sin(x) * x
+        return x
+
+    monkeypatch.setattr("xla_peer.lowered.MAX_OPS", 100)
+    written_out = tnf.compile(iterated, 0.5)
+    with pytest.raises(errors.UnsupportedError, match=r"120 ops .* at most 100; .*roll=True"):
+        xla.run(written_out, 0.5)
+    rolled = tnf.compile(iterated, 0.5, roll=True)
+    np.testing.assert_allclose(xla.run(rolled, 0.5), written_out.run(0.5), rtol=1e-13)

@@ -156,7 +156,7 @@ def test_without_the_package_the_error_says_how_to_install_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setitem(__import__("sys").modules, "onnx", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'tenferro\[onnx\]'"):
+    with pytest.raises(ModuleNotFoundError, match=r"pip install '\.\[onnx\]'"):
         to_onnx(tnf.compile(lambda x: x, 1.0))
 
 

@@ -63,6 +63,30 @@ def results_in_several_processes(mesh: Mesh, xla: XlaExecutor) -> None:
     refused("cut over several processes", lambda: xla.get(mesh.put(x, P("rows"))))
 
 
+def training_is_that_of_one_process(process: int, mesh: Mesh, xla: XlaExecutor) -> None:
+    """Each process passes its own half of the examples; gradients are summed over both, by gloo."""
+    rng = np.random.default_rng(1)
+    x, w = rng.standard_normal((32, 4)), rng.standard_normal(4)
+    y = np.tanh(x @ w)
+
+    def step(w, x, y):
+        return w - 0.1 * tnf.grad(lambda w: tnf.mean((tnf.tanh(x @ w) - y) ** 2))(w)
+
+    program = tnf.compile(step, w, x, y)
+    cut = partition(program, mesh, (None, P("rows"), P("rows")))
+    executable = xla.compile(cut)
+    own = slice(16 * process, 16 * process + 16)
+    start = np.zeros(4)
+    trained, *examples = cut.put_local(start, x[own], y[own])
+    for _ in range(20):
+        trained = executable(trained, *examples)
+    expected = start
+    for _ in range(20):
+        h = np.tanh(x @ expected)
+        expected = expected - 0.1 * x.T @ (2 * (h - y) * (1 - h**2)) / 32
+    np.testing.assert_allclose(xla.get(trained), expected, rtol=1e-12)
+
+
 def main() -> None:
     process, port = int(sys.argv[1]), sys.argv[2]
     jax.config.update("jax_num_cpu_devices", 4)
@@ -80,6 +104,7 @@ def main() -> None:
     whole_arguments_must_be_the_same(process, mesh, xla)
     each_process_gives_its_own_part(process, mesh, xla)
     results_in_several_processes(mesh, xla)
+    training_is_that_of_one_process(process, mesh, xla)
     jax.distributed.shutdown()
     print("passed")
 

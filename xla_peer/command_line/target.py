@@ -1,9 +1,11 @@
-"""The target of a command: `file.py:function`, a program in a `.tnf` file, an ONNX model, or an artifact in a `.mlir` file."""
+"""The target of a command: `file.py:function`, an exported `.py` file, a program in a `.tnf` file, an ONNX model, or an artifact."""
 
 from __future__ import annotations
 
+import ast
 import importlib.util
 import inspect
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -14,10 +16,10 @@ import numpy as np
 
 import tenferro as tnf
 from lowering import import_stablehlo
-from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
+from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.files import content_of
 from tenferro.program import GraphProgram
-from tenferro.types import unflatten
+from tenferro.types import TensorSpec, unflatten
 from xla_peer.artifact import Artifact
 from xla_peer.command_line.inputs import UNPACKED, Given, filled, matched, read_inputs
 from xla_peer.exporting import load
@@ -37,6 +39,7 @@ class Target:
     Attributes:
         name: the target as written on the command line.
         names: names of parameters, or of leaves where those are known.
+        types: types of the arguments of a function, where its file states them.
     """
 
     name: str
@@ -44,6 +47,7 @@ class Target:
     function: Callable[..., Any] | None = None
     program: GraphProgram | None = None
     artifact: Artifact | None = None
+    types: tuple[Any, ...] | None = None
 
     def arguments(self, tokens: Sequence[str], seed: int, keep_types: bool = False) -> list[Any]:
         """Read arguments from a command line; random ones if a program declares types and none are passed.
@@ -57,6 +61,8 @@ class Target:
         inputs = read_inputs(tokens, self.names)
         generator = np.random.default_rng(seed)
         if self.function is not None:
+            if self.types is not None and not inputs:
+                return [*self.types] if keep_types else filled(self.types, generator)
             values = matched(inputs, self.names, self.name)
             return values if keep_types else filled(values, generator)
         if keep_types and not inputs:
@@ -82,22 +88,24 @@ class Target:
         """Compile a function for these arguments, or read an artifact back.
 
         Raises:
-            UnsupportedError: an artifact with constants in another file, or with symbolic extents.
+            TenferroError, and exceptions of the function: as `xla_peer.tracing.traced` and `import_stablehlo`.
         """
         if self.program is not None:
             return self.program
         if self.function is not None:
             return traced(self.function, *arguments)
         manifest = self._manifest
-        is_static = all(spec.is_static for _, spec in manifest.inputs)
-        if manifest.constants or not is_static:
-            raise UnsupportedError(
-                f"{self.name} has constants beside it or symbolic extents, and is not read back as a "
-                "program; give the function, or a .tnf file"
-            )
         assert self.artifact is not None
+        specs = [spec for _, spec in manifest.inputs]
+        types = [*specs, *(constant.spec for constant in manifest.constants)]
+        is_static = all(spec.is_static for spec in specs)
+        program = import_stablehlo(self.artifact.module, None if is_static else types)
+        if manifest.constants:
+            opened, constants = program, tuple(self.artifact.constants.values())
+            program = tnf.compile(lambda *leaves: opened.run(*leaves, *constants), *specs)
         return replace(
-            import_stablehlo(self.artifact.module),
+            program,
+            name=manifest.name,
             in_tree=manifest.in_tree,
             out_tree=manifest.out_tree,
             input_names=tuple([name for name, _ in manifest.inputs]),
@@ -125,6 +133,9 @@ def find_target(text: str) -> Target:
     if colon and path.endswith(".py"):
         return _function(text, Path(path), name)
     is_named = text.endswith((".tnf", ".onnx", *SUFFIXES))
+    if text.endswith(".py") and (header := _exported_header(text)) is not None:
+        name, types = header
+        return replace(_function(f"{text}:{name}", Path(text), name), name=text, types=types)
     if text.endswith(".py") or not (is_named or Path(text).is_file()):
         raise InvalidConfigError(
             f"{text!r} is no target: expected file.py:function, a program in a .tnf file, an ONNX model, or "
@@ -144,6 +155,46 @@ def find_target(text: str) -> Target:
     artifact = load(text)
     names = tuple([name for name, _ in artifact.manifest.inputs])
     return Target(text, names, artifact=artifact)
+
+
+HEADER = re.compile(r"(\w+): \((.*)\) -> \(.*\)")
+"""The first line of a file that `lowering.to_numpy` wrote: the function, and the types of its leaves."""
+LEAF = re.compile(r"([A-Za-z_][^:]*): (\w+\[[^\]]*\])")
+PLAIN = re.compile(r"[A-Za-z_]\w*(\['\w+'\]|\[\d+\])*")
+"""Pattern of the names of leaves that the file takes in trees; other leaves are parameters."""
+
+
+def _exported_header(path: str) -> tuple[str, tuple[Any, ...]] | None:
+    """Return the function of a file that `lowering.to_numpy` wrote, and the types of its arguments.
+
+    None for any other file, which is not executed.
+    """
+    try:
+        text = ast.get_docstring(ast.parse(content_of(path))) or ""
+    except (SyntaxError, ValueError):
+        return None
+    header = HEADER.match(text)
+    if header is None or "it needs NumPy alone" not in text:
+        return None
+    leaves = LEAF.findall(header[2])
+    if not all(PLAIN.fullmatch(leaf) for leaf, _ in leaves):
+        return header[1], tuple([TensorSpec.parse(spec) for _, spec in leaves])
+    arguments: dict[str, Any] = {}
+    for leaf, spec in leaves:
+        *outer, last = re.findall(r"\w+", leaf)
+        place: dict[str, Any] = arguments
+        for key in outer:
+            place = place.setdefault(key, {})
+        place[last] = TensorSpec.parse(spec)
+    return header[1], tuple(map(_listed, arguments.values()))
+
+
+def _listed(tree: Any) -> Any:
+    """Return a tree of dicts with a list for each dict whose keys are numbers."""
+    if not isinstance(tree, dict):
+        return tree
+    values = {key: _listed(value) for key, value in tree.items()}
+    return list(values.values()) if all(map(str.isdigit, values)) else values
 
 
 def _function(text: str, path: Path, name: str) -> Target:

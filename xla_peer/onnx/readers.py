@@ -11,6 +11,7 @@ import numpy as np
 
 import tenferro as tnf
 from lowering.numpy_source import functions
+from tenferro.dims import SymDim, is_static
 from tenferro.errors import ConcretizationError, UnsupportedError
 from tenferro.types import DType
 
@@ -29,9 +30,10 @@ def concrete(x: Any, what: str) -> Any:
         raise UnsupportedError(f"{what} depends on inputs; give these in constants=") from error
 
 
-def ints(x: Any, what: str) -> list[int]:
-    """Return a vector or number that is known as a list of ints."""
-    return [int(n) for n in np.ravel(concrete(x, what))]
+def ints(x: Any, what: str) -> list[Any]:
+    """Return a vector or number that is known as a list of ints, and of symbolic extents."""
+    numbers = np.ravel(concrete(x, what))
+    return [n if isinstance(n, SymDim) else int(n) for n in numbers]
 
 
 def dtype_of(number: int) -> Any:
@@ -53,7 +55,9 @@ def beside(x: Any, indices: Any) -> Any:
 
 
 def cast(x: Any, dtype: Any) -> Any:
-    """Convert as ONNX does: integers wrap."""
+    """Convert as ONNX does: integers wrap. Symbolic extents are int64."""
+    if isinstance(x, np.ndarray) and x.dtype == object and dtype == np.int64:
+        return x
     return x if numpy_dtype(x) == dtype else x.astype(dtype)
 
 
@@ -195,12 +199,18 @@ def split(a: Any, x: Any, sizes: Any = None) -> Any:
 
 def expand(a: Any, x: Any, shape: Any) -> Any:
     """Broadcast in both directions."""
-    return np.broadcast_to(x, np.broadcast_shapes(tuple(x.shape), tuple(ints(shape, "a shape"))))
+    asked = ints(shape, "a shape")
+    rank = max(np.ndim(x), len(asked))
+    own = (*[1] * (rank - np.ndim(x)), *x.shape)
+    asked = [1] * (rank - len(asked)) + asked
+    return np.broadcast_to(x, tuple([n if m == 1 else m for n, m in zip(own, asked, strict=True)]))
 
 
 def gather(a: Any, x: Any, indices: Any) -> Any:
     """Gather slices along an axis; negative indices count from the end."""
     axis = a.get("axis", 0) % np.ndim(x)
+    if isinstance(x, np.ndarray) and x.dtype == object:
+        return np.take(x, concrete(indices, "indices of extents"), axis=axis)
     indices = np.where(indices < 0, indices + x.shape[axis], indices)
     return tnf.take(x, indices, axis=axis)
 
@@ -592,8 +602,9 @@ def hardmax(a: Any, x: Any) -> Any:
 
 
 def shape_of(a: Any, x: Any) -> Any:
-    """Return the extents as a vector."""
-    return np.array(x.shape[a.get("start", 0) : a.get("end")], np.int64)
+    """Return the extents as a vector, of objects if some are symbols."""
+    extents = x.shape[a.get("start", 0) : a.get("end")]
+    return np.array(extents, np.int64 if is_static(extents) else object)
 
 
 def constant(a: Any) -> Any:

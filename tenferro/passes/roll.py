@@ -1,0 +1,652 @@
+"""Roll repeated sequences of ops into scans.
+
+Law: the result is the same bit for bit. A loop that Python ran while tracing leaves the same ops again and again. A scan
+of one repetition computes the same values by the same ops in the same order. What an iteration reads of the one
+before is a carry, what differs from iteration to iteration is stacked as xs, and what is read later is stacked as ys.
+
+Source: maximal repetitions by k-gram fingerprints, as in Karp, Miller, Rosenberg, "Rapid identification of repeated
+patterns in strings, trees and arrays" (STOC 1972).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Any
+
+import numpy as np
+
+from tenferro.graph import Graph, Instruction
+from tenferro.ops.control import Scan
+from tenferro.ops.source import Constant
+from tenferro.ops.structural import (
+    BroadcastInDim,
+    Concatenate,
+    Reshape,
+    Reverse,
+    Slice,
+)
+from tenferro.program import GraphProgram, Subprogram, makers
+from tenferro.program.rewrite import fresh_arena, written_again
+
+__all__ = ["roll"]
+
+MIN_REPETITIONS = 4
+"""Minimum number of iterations of a scan."""
+MIN_SAVED = 32
+"""Minimum number of instructions that a scan saves."""
+MAX_LAG = 8
+"""Maximum number of iterations that a carried value is behind."""
+MAX_EMBEDDED = 16
+"""Maximum number of elements of a constant that is written into the body."""
+PERIODS_PER_LENGTH = 8
+"""Number of candidate periods that are taken from the fingerprints of each length."""
+MAX_BOUNDS = 8
+"""Maximum number of times that a run is made shorter, until its operands from outside are computed before it."""
+MAX_EXAMINED = 64
+"""Maximum number of times that each step is examined, on average."""
+
+View = (Slice, Reshape, BroadcastInDim)
+"""Ops that are written before the loops where they read inputs and constants alone."""
+
+
+def roll(program: GraphProgram) -> GraphProgram:
+    """Return the program with each repeated sequence of ops as a scan; itself where nothing repeats."""
+    code = _Code(program)
+    stretches = sorted(_stretches(code), key=lambda stretch: stretch.start)
+    if not stretches:
+        return program
+    rolled = _Writer(code, stretches).written()
+    return replace(rolled, marked=program.marked)
+
+
+class _Code:
+    """Instructions in order, without those that only read inputs and constants.
+
+    Attributes:
+        steps: the instructions.
+        first: the instructions that are written before them.
+        tokens: a number for each step: equal for equal ops on operands of equal types.
+        place: the step that computes each value; -1 for inputs, constants and views of these.
+        maker: the instruction that computes each value.
+    """
+
+    def __init__(self, program: GraphProgram) -> None:
+        self.program = program
+        self.maker = makers(program.instructions)
+        self.place = [-1] * program.n_slots
+        self.steps: list[Instruction] = []
+        self.first: list[Instruction] = []
+        numbers: dict[Any, int] = {}
+        tokens: list[int] = []
+        types = program.types
+        for step in program.instructions:
+            is_view = not step.inputs or isinstance(step.op, View)
+            if is_view and not step.op.has_effects and self._is_before(step):
+                self.first.append(step)
+                continue
+            key = (step.op.token, *[types[slot] for slot in step.inputs])
+            if step.op.has_effects:
+                key = (object(),)
+            tokens.append(numbers.setdefault(key, len(numbers)))
+            for slot in step.outputs:
+                self.place[slot] = len(self.steps)
+            self.steps.append(step)
+        self.tokens = np.array(tokens, np.int64)
+
+    def _is_before(self, step: Instruction) -> bool:
+        return all([self.place[slot] < 0 for slot in step.inputs])
+
+
+# ---- finding -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Stretch:
+    """`count` repetitions of `period` steps from step `start` on.
+
+    Attributes:
+        lags: for each operand that the iterations compute, by its step in the period and its position: how many steps
+            behind it is computed. Other operands are computed before the stretch.
+        is_carried: whether an iteration reads what an earlier one computes.
+    """
+
+    start: int
+    period: int
+    count: int
+    lags: dict[tuple[int, int], int]
+    is_carried: bool
+
+    @property
+    def stop(self) -> int:
+        return self.start + self.period * self.count
+
+    @property
+    def saved(self) -> int:
+        return self.period * (self.count - 1)
+
+
+def _stretches(code: _Code) -> list[_Stretch]:
+    """Return disjoint stretches, the one that saves the most first."""
+    queue = [(-(stop - start - period), period, start, stop) for period, start, stop in _runs(code)]
+    heapq.heapify(queue)
+    taken: list[_Stretch] = []
+    read_by: dict[int, list[int]] = {}
+    for position, step in enumerate(code.steps):
+        for slot in step.inputs:
+            read_by.setdefault(slot, []).append(position)
+    is_taken = np.zeros(len(code.steps), bool)
+    examined = 0
+    while queue and examined <= MAX_EXAMINED * len(code.steps):
+        _, period, start, stop = heapq.heappop(queue)
+        free = list(_free(is_taken, start, stop))
+        if free != [(start, stop)]:
+            examined += period
+            for a, b in free:
+                if b - a - period >= MIN_SAVED:
+                    heapq.heappush(queue, (-(b - a - period), period, a, b))
+            continue
+        examined += stop - start
+        stretch = _longest(code, period, start, stop)
+        if stretch is None or not (
+            stretch.is_carried or _is_worth_it(code, stretch, is_taken, read_by)
+        ):
+            continue
+        is_shorter = (stretch.start, stretch.stop) != (start, stop)
+        if is_shorter and queue and stretch.saved < -queue[0][0] - period:
+            # Another run may save more; this one comes again as what it is.
+            heapq.heappush(queue, (-stretch.saved, period, stretch.start, stretch.stop))
+            continue
+        taken.append(stretch)
+        is_taken[stretch.start : stretch.stop] = True
+        for a, b in ((start, stretch.start), (stretch.stop, stop)):
+            if b - a - period >= MIN_SAVED:
+                heapq.heappush(queue, (-(b - a - period), period, a, b))
+    return taken
+
+
+def _is_worth_it(
+    code: _Code, stretch: _Stretch, is_taken: Any, read_by: dict[int, list[int]]
+) -> bool:
+    """Return whether a scan of iterations that do not read each other saves instructions.
+
+    Its xs are put together of values and its ys are taken apart, by an instruction for each that no other stretch stacks.
+    """
+    outside: set[int] = set()
+    outputs = set(code.program.output_slots)
+    for position in range(stretch.start, stretch.stop):
+        step = code.steps[position]
+        outside.update(
+            [
+                slot
+                for slot in step.inputs
+                if 0 <= code.place[slot] < stretch.start and not is_taken[code.place[slot]]
+            ]
+        )
+        for slot in step.outputs:
+            readers = [i for i in read_by.get(slot, ()) if not stretch.start <= i < stretch.stop]
+            if slot in outputs or not all([is_taken[i] for i in readers]):
+                outside.add(slot)
+    return stretch.saved - 2 * len(outside) >= MIN_SAVED
+
+
+def _free(is_taken: Any, start: int, stop: int) -> Iterator[tuple[int, int]]:
+    """Yield the intervals between `start` and `stop` that no stretch has taken."""
+    position = start
+    for taken, group in groupby(is_taken[start:stop].tolist()):
+        length = len(list(group))
+        if not taken:
+            yield position, position + length
+        position += length
+
+
+def _runs(code: _Code) -> Iterator[tuple[int, int, int]]:
+    """Yield (period, start, stop) of maximal runs of steps whose ops are those one period before."""
+    tokens = code.tokens
+    for period in _periods(tokens):
+        same = tokens[period:] == tokens[:-period]
+        edges = np.flatnonzero(np.diff(np.concatenate([[False], same, [False]])))
+        for start, stop in edges.reshape(-1, 2).tolist():
+            saved = stop - start
+            if saved >= MIN_SAVED and saved >= (MIN_REPETITIONS - 1) * period:
+                yield period, start, stop + period
+
+
+def _periods(tokens: Any) -> list[int]:
+    """Return candidate periods: common distances between equal sequences of 1, 2, 4, .. steps."""
+    periods: dict[int, None] = {}
+    ids, width = tokens, 1
+    while len(ids) > width:
+        order = np.argsort(ids, kind="stable")
+        is_equal = ids[order][1:] == ids[order][:-1]
+        votes = Counter(np.diff(order)[is_equal].tolist())
+        if not votes:
+            break
+        periods.update(dict.fromkeys(p for p, _ in votes.most_common(PERIODS_PER_LENGTH)))
+        pairs = np.stack([ids[:-width], ids[width:]], axis=1)
+        ids = np.unique(pairs, axis=0, return_inverse=True)[1].reshape(-1)
+        width *= 2
+    return list(periods)
+
+
+def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None:
+    """Return the longest stretch in a run; None where none saves enough."""
+    steps, place = code.steps, code.place
+    operands: list[tuple[int, int]] = [(-1, -1)] * (stop - start)
+    parts: list[tuple[int, int]] = []
+    begin = start
+    for i in range(start + period, stop):
+        at, before = operands[i - start] = _external(steps[i], steps[i - period], period, place)
+        if at > i - period:
+            # It is computed within the iteration, and the earlier one is not: at best it is carried, from the first
+            # iteration to the second.
+            parts.append((begin, i))
+            begin = max(start, before + 1, i - 2 * period + 1)
+    parts.append((begin, stop))
+    best: _Stretch | None = None
+    for a, b in sorted(parts, key=lambda part: part[0] - part[1]):
+        if b - a - period < max(MIN_SAVED, 0 if best is None else best.saved + 1):
+            break
+        # In the second iteration an operand of the stretch may stand for one from before it, if it is carried.
+        for carried in (period, 0):
+            bounds = _bounded(operands, start, a, b, period, carried)
+            stretch = None if bounds is None else _stretch(code, period, *bounds)
+            if stretch is not None and (best is None or stretch.saved > best.saved):
+                best = stretch
+                break
+    return best
+
+
+def _bounded(
+    operands: Sequence[tuple[int, int]], start: int, a: int, b: int, period: int, carried: int
+) -> tuple[int, int] | None:
+    """Return the longer part of the steps from a to b whose operands from outside are computed before it.
+
+    Args:
+        operands: the last steps, from `start` on, that must come before a stretch with a step, and with the one a period
+            before.
+        carried: how many steps of the second iteration may read what the first one computes.
+    """
+    for _ in range(MAX_BOUNDS):
+        late = [
+            i
+            for i, (at, before) in enumerate(operands[a + period - start : b - start], a + period)
+            if before >= a or (at >= a and i >= a + period + carried)
+        ]
+        if not late:
+            return a, b
+        beyond = max(max(operands[i - start]) for i in late) + 1
+        a, b = (beyond, b) if b - beyond > late[0] - a else (a, late[0])
+    return None
+
+
+def _external(
+    step: Instruction, earlier: Instruction, period: int, place: Sequence[int]
+) -> tuple[int, int]:
+    """Return the last steps that compute operands which are not as far behind the step as behind the earlier one.
+
+    The first is that of the step's operands, the second that of the earlier one's; -1 for none.
+    """
+    last = last_before = -1
+    for slot, other in zip(step.inputs, earlier.inputs, strict=True):
+        at, before = place[slot], place[other]
+        if slot == other or before < 0 or at - before != period:
+            last, last_before = max(last, at), max(last_before, before)
+    return last, last_before
+
+
+def _stretch(code: _Code, period: int, start: int, stop: int) -> _Stretch | None:
+    """Return the stretch between two steps, cut where the fewest values are carried; None where it saves too little."""
+    count = (stop - start) // period
+    if count < MIN_REPETITIONS or period * (count - 1) < MIN_SAVED:
+        return None
+    place, steps = code.place, code.steps
+    reach = [0] * period
+    for k in range(period):
+        position = start + (count - 1) * period + k
+        for slot in steps[position].inputs:
+            if place[slot] >= start:
+                maker = (place[slot] - start) % period
+                reach[maker] = max(reach[maker], position - place[slot])
+    crossing = [0] * (2 * period + 1)
+    for k, distance in enumerate(reach):
+        full, rest = divmod(distance, period)
+        for shift in range(period):
+            crossing[shift] += full
+        for shift in range(k + 1, k + rest + 1):
+            crossing[shift % period] += 1
+    slack = stop - start - period * count
+    shifts = sorted(range(period), key=lambda shift: (crossing[shift], shift > slack, shift))
+    for shift in dict.fromkeys([shifts[0], 0]):
+        repetitions = (stop - start - shift) // period
+        found = _checked(code, period, start + shift, repetitions)
+        if found is not None:
+            return found
+    return None
+
+
+def _checked(code: _Code, period: int, start: int, count: int) -> _Stretch | None:
+    """Return the stretch if each operand has one role in all of its iterations."""
+    if count < MIN_REPETITIONS or period * (count - 1) < MIN_SAVED:
+        return None
+    steps, place, types = code.steps, code.place, code.program.types
+    lags: dict[tuple[int, int], int] = {}
+    is_carried = False
+    for k in range(period):
+        last = start + (count - 1) * period + k
+        for j, slot in enumerate(steps[last].inputs):
+            slots = [steps[start + t * period + k].inputs[j] for t in range(count)]
+            places = [place[each] for each in slots]
+            if max(places) < start:
+                continue
+            lag = last - place[slot]
+            behind = -((k - lag) // period)
+            number = steps[place[slot]].outputs.index(slot)
+            if behind > MAX_LAG or behind >= count:
+                return None
+            for t, (each, at) in enumerate(zip(slots, places, strict=True)):
+                position = start + t * period + k
+                if t < behind:
+                    if at >= start or types[each] != types[slot]:
+                        return None
+                elif at != position - lag or steps[at].outputs[number] != each:
+                    return None
+            is_carried = is_carried or behind > 0
+            lags[k, j] = lag
+    return _Stretch(start, period, count, lags, is_carried)
+
+
+# ---- writing -------------------------------------------------------------------------------------------
+
+
+class _Writer:
+    """The program with scans in place of the stretches."""
+
+    def __init__(self, code: _Code, stretches: Sequence[_Stretch]) -> None:
+        self.code, self.stretches = code, stretches
+        self.graph, self.values = fresh_arena(code.program)
+        # The stack and the index of each value that a scan has stacked.
+        self.stacked: dict[int, tuple[int, int]] = {}
+        self.needed = self._read_elsewhere()
+
+    def _read_elsewhere(self) -> set[int]:
+        """Return the values that are outputs, or are read outside of the stretch that computes them."""
+        program, place = self.code.program, self.code.place
+        owner = np.full(len(self.code.steps), -1)
+        for number, stretch in enumerate(self.stretches):
+            owner[stretch.start : stretch.stop] = number
+        owners = owner.tolist()
+        result = set(program.output_slots)
+        for position, step in enumerate(self.code.steps):
+            mine = owners[position]
+            result.update(
+                [
+                    slot
+                    for slot in step.inputs
+                    if place[slot] >= 0 and (mine < 0 or owners[place[slot]] != mine)
+                ]
+            )
+        return result
+
+    def written(self) -> GraphProgram:
+        """Return the program."""
+        steps, position = self.code.steps, 0
+        for step in self.code.first:
+            self._copy(step)
+        for stretch in self.stretches:
+            for step in steps[position : stretch.start]:
+                self._copy(step)
+            self._write(stretch)
+            position = stretch.stop
+        for step in steps[position:]:
+            self._copy(step)
+        program = self.code.program
+        for slot in program.output_slots:
+            self.value(slot)
+        return written_again(program, self.graph, self.values)
+
+    def _copy(self, step: Instruction) -> None:
+        inputs = tuple([self.value(slot) for slot in step.inputs])
+        for slot, value in zip(
+            step.outputs, self.graph.add(step.op, inputs, step.source), strict=True
+        ):
+            self.values[slot] = value
+
+    def value(self, slot: int) -> int:
+        """Return the value of a slot, taken out of its stack where it is in one."""
+        if self.values[slot] < 0:
+            stack, index = self.stacked[slot]
+            shape = self.code.program.types[slot].shape
+            self.values[slot] = self._add(Reshape(shape), self._sliced(stack, index, index + 1))
+        return self.values[slot]
+
+    def _add(self, op: Any, *values: int) -> int:
+        source = self.code.steps[0].source
+        return self.graph.add(op, values, source)[0]
+
+    def _sliced(self, stack: int, start: int, stop: int, step: int = 1) -> int:
+        shape = self.graph.types[stack].shape
+        if (start, stop, step) == (0, shape[0], 1):
+            return stack
+        rest = shape[1:]
+        op = Slice((start, *[0] * len(rest)), (stop, *rest), (step, *[1] * len(rest)))
+        return self._add(op, stack)
+
+    def _write(self, stretch: _Stretch) -> None:
+        """Write the scan of a stretch."""
+        body = _Body(self, stretch)
+        results = self.graph.add(*body.scan(), self.code.steps[stretch.start].source)
+        for slot, number in body.final.items():
+            self.values[slot] = results[number]
+        for slots, stack in zip(body.stacks, results[len(body.carries) :], strict=True):
+            for index, slot in enumerate(slots):
+                self.stacked.setdefault(slot, (stack, index))
+
+    def stack(self, slots: Sequence[int]) -> int:
+        """Return a value with these values along a new leading axis."""
+        makers = [self.code.maker.get(slot) for slot in slots]
+        constants = [maker.op.array for maker in makers if maker and isinstance(maker.op, Constant)]
+        if len(constants) == len(slots):
+            return self._add(Constant.of(np.stack(constants)))
+        return self._joined([self._element(slot) for slot in slots])
+
+    def stack_of_slices(self, elements: Sequence[tuple[int, int]]) -> int:
+        """Return a value with these rows of values along the leading axis: pairs of a slot and an index."""
+        return self._joined([(self.value(slot), index) for slot, index in elements])
+
+    def _element(self, slot: int) -> tuple[int, int]:
+        """Return a stack and an index; an index of -1 for a value that is in no stack."""
+        return self.stacked.get(slot) or (self.value(slot), -1)
+
+    def _joined(self, elements: Sequence[tuple[int, int]]) -> int:
+        pieces: list[int] = []
+        position = 0
+        while position < len(elements):
+            stack, index = elements[position]
+            count = 1
+            if index < 0:
+                shape = self.graph.types[stack].shape
+                pieces.append(self._add(Reshape((1, *shape)), stack))
+            else:
+                step = 0
+                while position + count < len(elements):
+                    other, following = elements[position + count]
+                    distance = following - elements[position + count - 1][1]
+                    if (
+                        other != stack
+                        or following < 0
+                        or distance == 0
+                        or distance != (step or distance)
+                    ):
+                        break
+                    step, count = distance, count + 1
+                low = min(index, index + (count - 1) * step)
+                high = max(index, index + (count - 1) * step)
+                piece = self._sliced(stack, low, high + 1, abs(step) or 1)
+                pieces.append(self._add(Reverse((0,)), piece) if step < 0 else piece)
+            position += count
+        return pieces[0] if len(pieces) == 1 else self._add(Concatenate(0, len(pieces)), *pieces)
+
+
+class _Body:
+    """One iteration of a stretch, as the body of a scan.
+
+    Attributes:
+        carries: first values, in the order of the carries.
+        final: which carry is, after the last iteration, the value of a slot.
+        stacks: for each of ys, the slots of all iterations.
+    """
+
+    def __init__(self, writer: _Writer, stretch: _Stretch) -> None:
+        self.writer, self.stretch, self.code = writer, stretch, writer.code
+        self.graph = Graph(self.code.program.trusted)
+        self.consts: dict[int, int] = {}  # value outside: value inside
+        self.xs: list[tuple[int, int]] = []
+        self.carries: list[int] = []
+        self.registers: list[int] = []  # values inside, in the order of the carries
+        self.final: dict[int, int] = {}
+        self.stacks: list[list[int]] = []
+        self._index: dict[int, int] = {}  # which carry a value inside is
+        self._inside: dict[tuple[int, ...], int] = {}
+        self._carried: dict[tuple[Any, ...], list[int]] = {}
+
+    def _slots(self, k: int, j: int) -> list[int]:
+        """Return the slots of an operand in all iterations."""
+        steps, s = self.code.steps, self.stretch
+        return [steps[s.start + t * s.period + k].inputs[j] for t in range(s.count)]
+
+    def scan(self) -> tuple[Scan, tuple[int, ...]]:
+        """Return the scan and its operands."""
+        s, steps = self.stretch, self.code.steps
+        made: list[tuple[int, ...]] = []
+        pending: list[tuple[list[int], int, int]] = []
+        for k in range(s.period):
+            step = steps[s.start + k]
+            inputs: list[int] = []
+            for j in range(len(step.inputs)):
+                lag = s.lags.get((k, j))
+                if lag is None:
+                    inputs.append(self._from_outside(self._slots(k, j)))
+                    continue
+                last = s.start + (s.count - 1) * s.period + k
+                slot = steps[last].inputs[j]
+                maker = (k - lag) % s.period
+                number = steps[last - lag].outputs.index(slot)
+                behind = -((k - lag) // s.period)
+                if behind == 0:
+                    inputs.append(made[maker][number])
+                    continue
+                first = tuple(self._slots(k, j)[:behind])
+                registers = self._carried.get((maker, number, first))
+                if registers is None:
+                    registers = self._registers(first)
+                    self._carried[maker, number, first] = registers
+                    pending.append((registers, maker, number))
+                inputs.append(registers[-1])
+            made.append(self.graph.add(step.op, tuple(inputs), step.source))
+        following: dict[int, int] = {}
+        for registers, maker, number in pending:
+            following.update(zip(registers, [made[maker][number], *registers[:-1]], strict=True))
+            last = steps[s.start + (s.count - 1) * s.period + maker].outputs[number]
+            self.final.setdefault(last, self._index[registers[0]])
+        outputs = [following[register] for register in self.registers]
+        outputs += self._stacked(made)
+        consts, xs = list(self.consts), [outside for outside, _ in self.xs]
+        inside = [
+            *self.consts.values(),
+            *self.registers,
+            *[value for _, value in self.xs],
+        ]
+        body = Subprogram.of(self.graph, inside, outputs)
+        op = Scan(body, s.count, len(consts), len(self.carries))
+        return op, (*consts, *self.carries, *xs)
+
+    def _registers(self, first: Sequence[int]) -> list[int]:
+        """Return the carries of a value that is read some iterations later, the newest first."""
+        registers: list[int] = []
+        for slot in reversed(first):
+            value = self.graph.add_input(self.code.program.types[slot])
+            self._index[value] = len(self.carries)
+            self.carries.append(self.writer.value(slot))
+            self.registers.append(value)
+            registers.append(value)
+        return registers
+
+    def _stacked(self, made: Sequence[tuple[int, ...]]) -> list[int]:
+        """Return the values inside whose stacks are read after the loop."""
+        s, steps = self.stretch, self.code.steps
+        results: list[int] = []
+        for k in range(s.period):
+            for number, value in enumerate(made[k]):
+                slots = [steps[s.start + t * s.period + k].outputs[number] for t in range(s.count)]
+                wanted = [slot for slot in slots if slot in self.writer.needed]
+                if wanted and not (len(wanted) == 1 and wanted[0] in self.final):
+                    self.stacks.append(slots)
+                    results.append(value)
+        return results
+
+    def _from_outside(self, slots: Sequence[int]) -> int:
+        """Return the value inside for an operand that is computed before the loop, by its slots in all iterations."""
+        key = tuple(slots)
+        if key not in self._inside:
+            self._inside[key] = self._resolved(slots)
+        return self._inside[key]
+
+    def _resolved(self, slots: Sequence[int]) -> int:
+        writer, types = self.writer, self.code.program.types
+        makers = [self.code.maker.get(slot) for slot in slots]
+        maker = makers[0]
+        if len(set(slots)) == 1:
+            constant = self._constant(maker)
+            if constant is not None:
+                return constant
+            outside = writer.value(slots[0])
+            if outside not in self.consts:
+                self.consts[outside] = self.graph.add_input(types[slots[0]])
+            return self.consts[outside]
+        are_views = all([m and m.inputs and self.code.place[m.outputs[0]] < 0 for m in makers])
+        if maker and are_views and all([m and m.op == maker.op for m in makers]):
+            operand = self._from_outside([m.inputs[0] for m in makers if m])
+            return self.graph.add(maker.op, (operand,), maker.source)[0]
+        rows = [_row_of(m, types) for m in makers] if are_views else []
+        found = [row for row in rows if row is not None]
+        if maker and rows and len(found) == len(rows):
+            row = self._x(writer.stack_of_slices(found))
+            return self.graph.add(Reshape(types[slots[0]].shape), (row,), maker.source)[0]
+        return self._x(writer.stack(slots))
+
+    def _constant(self, maker: Instruction | None) -> int | None:
+        """Return a value inside for a small constant, or one that is broadcast; None for any other instruction."""
+        if maker is None:
+            return None
+        if isinstance(maker.op, Constant) and maker.op.array.size <= MAX_EMBEDDED:
+            return self.graph.add(maker.op, (), maker.source)[0]
+        if isinstance(maker.op, BroadcastInDim):
+            operand = self._constant(self.code.maker.get(maker.inputs[0]))
+            return (
+                None if operand is None else self.graph.add(maker.op, (operand,), maker.source)[0]
+            )
+        return None
+
+    def _x(self, stack: int) -> int:
+        """Return the slice of a stack that an iteration reads."""
+        spec = self.writer.graph.types[stack]
+        inside = self.graph.add_input(type(spec).of(spec.shape[1:], spec.dtype))
+        self.xs.append((stack, inside))
+        return inside
+
+
+def _row_of(maker: Instruction | None, types: Sequence[Any]) -> tuple[int, int] | None:
+    """Return the operand and the index of a slice that is one row along the leading axis; None for any other op."""
+    if maker is None or not isinstance(maker.op, Slice):
+        return None
+    op, (operand,) = maker.op, maker.inputs
+    rest = types[operand].shape[1:]
+    if not op.starts or not isinstance(op.starts[0], int) or op.limits[0] != op.starts[0] + 1:
+        return None
+    if any(op.starts[1:]) or op.limits[1:] != rest or set(op.strides[1:]) - {1}:
+        return None
+    return operand, op.starts[0]

@@ -1,0 +1,103 @@
+"""Programs as files: `tenferro export` and `tenferro convert` write by the suffix."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tenferro as tnf
+import xla_peer
+from tenferro.errors import InvalidConfigError
+from tenferro.program import GraphProgram
+from xla_peer.command_line.target import find_target
+from xla_peer.tracing import traced
+
+__all__ = ["FORMS", "Written", "read_back", "write_program"]
+
+FORMS = {
+    ".py": "numpy",
+    ".onnx": "onnx",
+    ".mlir": "stablehlo",
+    ".mlirbc": "stablehlo",
+    ".tnf": "program",
+}
+"""Formats of `export`, by the suffix of the file."""
+
+
+@dataclass(frozen=True)
+class Written:
+    """A program that was written to files.
+
+    Attributes:
+        files: their paths.
+        summary: a line for people.
+        document: what JSON says of it.
+    """
+
+    files: tuple[str, ...]
+    summary: str
+    document: dict[str, Any]
+
+
+def write_program(
+    function: GraphProgram | Callable[..., Any],
+    types: Sequence[Any],
+    output: str,
+    *,
+    vectors: int = 0,
+    seed: int = 0,
+    **options: Any,
+) -> Written:
+    """Write a program to the file that `output` names, in the format of its suffix.
+
+    Args:
+        function: a program, or a function that is traced on `types`.
+        vectors, seed: as for `xla_peer.export`.
+        options: further ones of StableHLO artifacts.
+
+    Raises:
+        InvalidConfigError: an unknown suffix, or an option that the format lacks.
+        TenferroError: as `xla_peer.export`.
+    """
+    form = FORMS.get(Path(output).suffix)
+    if form is None:
+        raise InvalidConfigError(f"{output}: a path ends in one of {', '.join(FORMS)}")
+    if form == "program":
+        program = traced(function, *types)
+        tnf.save(program, output)
+        return Written((output,), repr(program), {"name": program.name, "files": [output]})
+    if form == "numpy":
+        source = xla_peer.export(
+            function, *types, format="numpy", path=output, vectors=vectors, seed=seed
+        )
+        beside = [str(Path(output).with_suffix(".npz"))] if source.constants else []
+        files = (output, *beside)
+        document = {"name": source.name, "files": [*files], "statements": source.statements}
+        return Written(files, f"{source.name}: {source.statements} statements", document)
+    if form == "onnx":
+        model = xla_peer.export(function, *types, format="onnx", path=output)
+        name, nodes = model.graph.name, len(model.graph.node)
+        return Written((output,), f"{name}: {nodes} nodes", {"name": name, "files": [output]})
+    artifact = xla_peer.export(function, *types, path=output, vectors=vectors, seed=seed, **options)
+    manifest = artifact.manifest
+    files = artifact.paths(output)
+    document = {
+        "name": manifest.name,
+        "platforms": manifest.platforms,
+        "inputs": [[name, str(spec)] for name, spec in manifest.inputs],
+        "outputs": [[name, str(spec)] for name, spec in manifest.outputs],
+        "files": files,
+    }
+    return Written(tuple(files), repr(artifact)[1:-1], document)
+
+
+def read_back(output: str) -> Any:
+    """Return the program in a file that `write_program` wrote, or the function of a NumPy file.
+
+    Raises:
+        TenferroError: as `find_target`.
+    """
+    target = find_target(output)
+    return target.function if target.function is not None else target.compiled(())

@@ -1,0 +1,400 @@
+"""`plan`: memory and communication of a program that is cut over a mesh of devices which are not here.
+
+XLA's partitioner compiles the program for virtual devices of the CPU, in a process of its own, because a process counts
+its devices once. The optimised HLO lists the collectives. Nothing is executed unless results are asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tenferro.errors import BackendFailureError, InvalidConfigError
+from tenferro.extension.saving import load, save
+from tenferro.program import GraphProgram
+from tenferro.program.profile import shown_bytes, shown_seconds
+from tenferro.table import aligned
+from tenferro.types import flatten, unflatten
+from xla_peer.storage import restored, stored
+
+__all__ = ["Collective", "Plan", "collectives", "plan"]
+
+SECONDS = 600
+"""Time that the process may take."""
+COLLECTIVE = re.compile(
+    r"= (.*?) (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?:-start)?\((.*)"
+)
+HEADER = re.compile(r"^(?:ENTRY )?%?([\w.\-]+) \(.*\{$")
+CALLED = re.compile(r"(?:body|to_apply|calls|true_computation|false_computation)=%?([\w.\-]+)")
+BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+TRIP_COUNT = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+ARRAY = re.compile(r"\b(pred|[a-z]+\d+\w*)\[([\d,]*)\]")
+
+
+@dataclass(frozen=True)
+class Collective:
+    """An exchange among devices.
+
+    Attributes:
+        kind: all-reduce, all-gather, reduce-scatter, all-to-all or collective-permute.
+        axes: the mesh axes along which devices exchange.
+        devices: the number of devices that exchange with each other.
+        bytes: the size of the whole array that a group has, adds up or exchanges, as one device holds it.
+        moved: the least number of bytes that each device sends.
+        count: how often it is executed; None in a loop whose trip count the data decide, for each of its iterations.
+        seconds: `moved / link`, for all executions; None without the speed of links.
+    """
+
+    kind: str
+    axes: tuple[str, ...]
+    devices: int
+    bytes: int
+    moved: int
+    count: int | None
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A program cut over a mesh.
+
+    Attributes:
+        mesh: the sizes of the axes by name.
+        memory: bytes on each device: "argument", "output", "temporary", "alias".
+        collectives: in the order of the HLO.
+        outputs: the results of a run on virtual devices; none without inputs.
+    """
+
+    program: str
+    mesh: dict[str, int]
+    memory: dict[str, int]
+    collectives: tuple[Collective, ...]
+    outputs: tuple[Any, ...] = ()
+
+    @property
+    def memory_per_device(self) -> int:
+        """Bytes of arguments, results and temporaries on each device."""
+        sizes = self.memory
+        return sizes["argument"] + sizes["output"] + sizes["temporary"] - sizes["alias"]
+
+    @property
+    def seconds(self) -> float | None:
+        """The least time on links, one collective after the other; None without their speed."""
+        times = [each.seconds for each in self.collectives]
+        return None if None in times else sum(time for time in times if time is not None)
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """A row for each collective, below the names of columns."""
+        header = ("collective", "axes", "devices", "array", "sent by each", "times", "least time")
+        rows = [
+            (
+                each.kind,
+                " ".join(each.axes) or "none",
+                str(each.devices),
+                shown_bytes(each.bytes),
+                shown_bytes(each.moved),
+                "each iteration" if each.count is None else str(each.count),
+                "" if each.seconds is None else shown_seconds(each.seconds),
+            )
+            for each in self.collectives
+        ]
+        return [header, *rows]
+
+    def __str__(self) -> str:
+        axes = ", ".join(f"{name}={size}" for name, size in self.mesh.items())
+        sizes = ", ".join(
+            f"{name} {shown_bytes(size)}" for name, size in self.memory.items() if size
+        )
+        lines = [
+            f"{self.program} on {math.prod(self.mesh.values())} devices, {axes}",
+            f"memory per device: {shown_bytes(self.memory_per_device)} ({sizes})",
+        ]
+        if not self.collectives:
+            return "\n".join([*lines, "no collectives"])
+        if self.seconds is not None:
+            lines.append(f"least time on links: {shown_seconds(self.seconds)}")
+        return "\n".join([*lines, *aligned(self.rows())])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the plan in dicts, lists, numbers and strings, for JSON."""
+        return {
+            "program": self.program,
+            "mesh": self.mesh,
+            "memory": self.memory,
+            "memory_per_device": self.memory_per_device,
+            "seconds": self.seconds,
+            "collectives": [asdict(each) for each in self.collectives],
+        }
+
+
+def plan(
+    program: GraphProgram,
+    mesh: Mapping[str, int],
+    cuts: Mapping[str, Sequence[Any]] | None = None,
+    links: float | Mapping[str, float] | None = None,
+    leaves: Sequence[Any] | None = None,
+) -> Plan:
+    """Compile a program for a mesh of virtual devices, and return its memory and its collectives.
+
+    The memory is that of XLA's CPU; another platform pads and fuses in ways of its own. Times are lower bounds: of the
+    bytes that each device must send, at the full speed of its link.
+
+    Args:
+        mesh: the sizes of axes by name.
+        cuts: entries of a `PartitionSpec` for inputs and outputs by name, or by the name of a whole argument; others
+            are whole on every device.
+        links: bytes per second of each device's link, of each axis where they differ.
+        leaves: inputs on which the virtual devices run it.
+
+    Raises:
+        InvalidConfigError: names that the program or the mesh does not have, or links without an axis.
+        ShapeError: an extent that cannot be cut evenly.
+        BackendFailureError: the process that compiles it fails.
+
+    >>> import numpy as np, tenferro as tnf
+    >>> program = tnf.compile(lambda w, x: tnf.sum(x @ w, axis=0), np.ones((4, 2)), np.ones((8, 4)))
+    >>> found = plan(program, {"data": 4}, {"x": ["data"]}, links=1e9)  # doctest: +SKIP
+    >>> found.collectives[0].kind, found.collectives[0].bytes  # doctest: +SKIP
+    ('all-reduce', 16)
+
+    Source: R. Thakur, R. Rabenseifner, W. Gropp, "Optimization of Collective Communication Operations in MPICH" (2005),
+    for the bytes that each collective must send.
+    """
+    answer, outputs = _asked(program, mesh, cuts, leaves)
+    return Plan(
+        program=program.name,
+        mesh=dict(mesh),
+        memory={name: size for name, size in answer["memory"].items() if name != "generated_code"},
+        collectives=tuple(collectives(answer["hlo"], mesh, links)),
+        outputs=tuple(outputs),
+    )
+
+
+def _asked(
+    program: GraphProgram,
+    mesh: Mapping[str, int],
+    cuts: Mapping[str, Sequence[Any]] | None,
+    leaves: Sequence[Any] | None,
+) -> tuple[dict[str, Any], list[Any]]:
+    """Return what the process says, and the outputs for `leaves`."""
+    _require_mesh(mesh)
+    entries = {
+        "in": _entries(program.input_names, cuts or {}),
+        "out": _entries(program.output_names, cuts or {}),
+    }
+    known = {name for names in (program.input_names, program.output_names) for name in names}
+    roots = {re.split(r"[\[.]", name)[0] for name in known}
+    if unknown := sorted((cuts or {}).keys() - known - roots):
+        raise InvalidConfigError(
+            f"plan: there is no input or output {', '.join(unknown)}; there are {', '.join(sorted(known))}"
+        )
+    with tempfile.TemporaryDirectory() as folder:
+        save(program, Path(folder, "program.tnf"))
+        request = {"mesh": dict(mesh), **entries, "runs": leaves is not None}
+        Path(folder, "request.json").write_text(json.dumps(request))
+        if leaves is not None:
+            arrays = [stored(np.asarray(leaf)) for leaf in leaves]
+            np.savez(Path(folder, "inputs.npz"), *arrays)
+        command = [sys.executable, "-m", "xla_peer.planning", folder]
+        try:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=SECONDS, check=False
+            )
+        except subprocess.TimeoutExpired:
+            raise BackendFailureError(
+                f"plan: compiling {program.name} for {math.prod(mesh.values())} devices took more than {SECONDS} s"
+            ) from None
+        answer_path = Path(folder, "answer.json")
+        answer = json.loads(answer_path.read_text()) if answer_path.exists() else {}
+        if "refused" in answer:
+            raise InvalidConfigError(answer["refused"])
+        if not answer:
+            last = "\n".join(done.stderr.strip().splitlines()[-3:])
+            raise BackendFailureError(
+                f"plan: the process ended with status {done.returncode}: {last}"
+            )
+        if leaves is None:
+            return answer, []
+        with np.load(Path(folder, "outputs.npz")) as file:
+            outputs = [file[f"arr_{i}"] for i in range(len(program.output_specs))]
+        specs = program.output_specs
+        return answer, [restored(y, spec.dtype) for y, spec in zip(outputs, specs, strict=True)]
+
+
+def _require_mesh(mesh: Mapping[str, int]) -> None:
+    if not mesh or any(size < 1 for size in mesh.values()):
+        raise InvalidConfigError(f"plan: a mesh has axes of at least one device, got {dict(mesh)}")
+
+
+def _entries(names: Sequence[str], cuts: Mapping[str, Sequence[Any]]) -> list[Any]:
+    """Return the entries for each leaf: those of its own name, or of the argument that it is part of."""
+    return [cuts.get(name, cuts.get(re.split(r"[\[.]", name)[0], ())) for name in names]
+
+
+def collectives(
+    hlo: str, mesh: Mapping[str, int], links: float | Mapping[str, float] | None = None
+) -> list[Collective]:
+    """Return the collectives of a partitioned module, from the text of its optimised HLO.
+
+    >>> hlo = '''
+    ... %body (x: f32[8]) -> f32[8] {
+    ...   %sum = f32[8]{0} all-reduce(%x), replica_groups={{0,1},{2,3}}, to_apply=%add
+    ... }
+    ... ENTRY %main (x: f32[8]) -> f32[16] {
+    ...   %loop = f32[8] while(%x), body=%body, backend_config={"known_trip_count":{"n":"5"}}
+    ...   %all = f32[16]{0} all-gather(%loop), replica_groups=[2,2]<=[2,2]T(1,0), dimensions={0}
+    ... }'''
+    >>> for each in collectives(hlo, {"data": 2, "model": 2}, 1e9):
+    ...     print(each.kind, each.axes, each.bytes, each.moved, each.count, each.seconds)
+    all-reduce ('model',) 32 32 5 1.6e-07
+    all-gather ('data',) 64 32 1 3.2e-08
+    """
+    counts = _counts(hlo)
+    found: list[Collective] = []
+    computation = ""
+    for line in hlo.splitlines():
+        if header := HEADER.match(line):
+            computation = header[1]
+        match = COLLECTIVE.search(line)
+        if match is None:
+            continue
+        types, kind, rest = match.groups()
+        group = _group(rest, kind, math.prod(mesh.values()))
+        axes, n = _axes(group, mesh), len(group[0])
+        size = sum(_bytes(dtype, extents) for dtype, extents in ARRAY.findall(types))
+        size = size * n if kind == "reduce-scatter" else size
+        moved = {
+            "all-reduce": 2 * size * (n - 1) // n,
+            "collective-permute": size if axes else 0,
+        }.get(kind, size * (n - 1) // n)
+        count = counts.get(computation, 1)
+        speed = _speed(axes, links)
+        seconds = None if speed is None else moved * (1 if count is None else count) / speed
+        found.append(Collective(kind, axes, n, size, moved, count, seconds))
+    return found
+
+
+def _counts(hlo: str) -> dict[str, int | None]:
+    """Return how often each computation is executed, in one run of the module."""
+    counts: dict[str, int | None] = {}
+    calls: list[tuple[str, str, int | None]] = []
+    computation = ""
+    for line in hlo.splitlines():
+        if header := HEADER.match(line):
+            computation = header[1]
+            if line.startswith("ENTRY"):
+                counts[computation] = 1
+        trips = TRIP_COUNT.search(line)
+        is_loop = " while(" in line
+        factor = int(trips[1]) if trips and is_loop else None if is_loop else 1
+        names = CALLED.findall(line)
+        for branches in BRANCHES.findall(line):
+            names += re.findall(r"[\w.\-]+", branches)
+        calls += [(computation, name, factor) for name in names]
+    # A computation is printed before those that call it.
+    for caller, name, factor in reversed(calls):
+        outer = counts.get(caller, 0)
+        counts[name] = None if outer is None or factor is None else outer * factor
+    return counts
+
+
+def _group(text: str, kind: str, devices: int) -> list[list[int]]:
+    """Return the groups of devices that exchange."""
+    name = "source_target_pairs" if kind == "collective-permute" else "replica_groups"
+    if listed := re.search(rf"{name}=\{{(\{{.*?\}})\}}", text):
+        return [
+            [int(n) for n in group.split(",")] for group in re.findall(r"\{([\d,]+)\}", listed[1])
+        ]
+    if iota := re.search(rf"{name}=\[([\d,]+)\]<=\[([\d,]+)\](?:T\(([\d,]+)\))?", text):
+        shape, source, order = (
+            None if part is None else [int(n) for n in part.split(",")] for part in iota.groups()
+        )
+        numbers = np.arange(devices).reshape(source)
+        return np.transpose(numbers, order).reshape(shape).tolist()
+    return [list(range(devices))]
+
+
+def _axes(groups: Sequence[Sequence[int]], mesh: Mapping[str, int]) -> tuple[str, ...]:
+    """Return the mesh axes along which the devices of a group differ."""
+    differing: set[str] = set()
+    for group in groups:
+        places = np.unravel_index(np.array(group), tuple(mesh.values()))
+        differing.update(
+            name for name, place in zip(mesh, places, strict=True) if len(set(place.tolist())) > 1
+        )
+    return tuple(name for name in mesh if name in differing)
+
+
+def _bytes(dtype: str, extents: str) -> int:
+    bits = 8 if dtype == "pred" else int(re.findall(r"\d+", dtype)[0])
+    size = math.prod(int(n) for n in extents.split(",")) if extents else 1
+    return -(-size * bits // 8)
+
+
+def _speed(axes: Sequence[str], links: float | Mapping[str, float] | None) -> float | None:
+    if links is None or isinstance(links, int | float):
+        return links
+    if missing := [name for name in axes if name not in links]:
+        raise InvalidConfigError(f"plan: the link of axis {missing[0]} has no speed")
+    return min((links[name] for name in axes), default=math.inf)
+
+
+def _answer(folder: Path) -> None:
+    """Compile what the request asks for, and write the answer: in a process of its own."""
+    import jax
+
+    request = json.loads((folder / "request.json").read_text())
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", math.prod(request["mesh"].values()))
+    from tenferro.errors import TenferroError
+    from xla_peer import Mesh, PartitionSpec, XlaExecutor
+    from xla_peer.mesh import PartitionedProgram
+
+    program = load(folder / "program.tnf", trusted=True)  # because `plan` wrote it
+    path = folder / "answer.json"
+    specs = {
+        side: tuple(
+            [
+                PartitionSpec(*[tuple(e) if isinstance(e, list) else e for e in entry])
+                for entry in request[side]
+            ]
+        )
+        for side in ("in", "out")
+    }
+    try:
+        mesh = Mesh(request["mesh"])
+        sides = (
+            (program.input_names, program.input_specs, specs["in"]),
+            (program.output_names, program.output_specs, specs["out"]),
+        )
+        for names, types, cuts in sides:
+            for name, spec, cut in zip(names, types, cuts, strict=True):
+                cut.extents(spec.shape, mesh.shape, name)
+        cut = PartitionedProgram(program, mesh, specs["in"], specs["out"])
+        executor = XlaExecutor("cpu")
+        executable = executor.compile(cut)
+    except TenferroError as error:
+        path.write_text(json.dumps({"refused": str(error)}))
+        return
+    if request["runs"]:
+        with np.load(folder / "inputs.npz") as file:
+            arrays = [file[f"arr_{i}"] for i in range(len(program.input_specs))]
+        leaves = [restored(x, s.dtype) for x, s in zip(arrays, program.input_specs, strict=True)]
+        outputs, _ = flatten(executor.run(cut, *unflatten(program.in_tree, leaves)))
+        np.savez(folder / "outputs.npz", *[stored(np.asarray(y)) for y in outputs])
+    memory = executable.memory_analysis()
+    path.write_text(json.dumps({"memory": memory, "hlo": executable.optimized_hlo()}))
+
+
+if __name__ == "__main__":
+    _answer(Path(sys.argv[1]))
