@@ -40,6 +40,7 @@ NAMES = {
     "tnf": "NumPy and `jax.numpy`",
     "tnf.lax": "`jax.lax`",
     "tnf.lax.linalg": "`jax.lax.linalg`",
+    "tnf.linalg": "`numpy.linalg`, `scipy.linalg` and `jax.scipy.linalg`",
 }
 """The namespaces on the page of names, with the libraries whose names they have."""
 ROOT = Path(__file__).parent.parent

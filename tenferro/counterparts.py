@@ -249,6 +249,19 @@ _REASONS: dict[str, dict[str, str]] = {
         "primitives of JAX's traces; ops of programs here are the classes in tnf.STD_OPS": "*_p",
         "machines choose their algorithms": "EigImplementation EighImplementation SvdAlgorithm",
     },
+    "tnf.linalg": {
+        "errors are in tnf.errors; a matrix that cannot be factorised gives NaN": "LinAlgError LinAlgWarning",
+        "an executor calls BLAS and LAPACK": "find_best_blas_type get_blas_funcs get_lapack_funcs",
+        "tests are those of SciPy: scipy.linalg.{name}": "test",
+        "its extent follows from the data; mask the vectors of tnf.linalg.svd by its values": "null_space orth",
+        "the number of diagonals is a matter of data; give it": "bandwidth",
+        "pairs of matrices, reordered Schur forms and pivoted factors of Hermitian matrices have no op; numpy arrays go to scipy.linalg.{name}": """
+            cdf2rdf cossin ldl matrix_balance ordqz qz solve_continuous_are solve_discrete_are""",
+        "rows and columns are added by tnf.linalg.qr_append; others need tnf.linalg.qr again": "qr_delete qr_insert qr_update",
+        "draws come from a key: multiply with signs of tnf.random.rademacher": "clarkson_woodruff_transform",
+        "it is |x| / |expm(x)| times the norm of tnf.jacfwd(tnf.linalg.expm)(x) as a matrix": "expm_cond",
+        "its eigenvalues are those of tnf.linalg.companion": "fiedler_companion",
+    },
 }  # fmt: skip
 
 ABSENT: dict[str, dict[str, str]] = {

@@ -7,8 +7,10 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import jax.scipy.linalg
 import numpy as np
 import pytest
+import scipy.linalg
 
 import tenferro as tnf
 from tenferro.counterparts import ABSENT, COUNTERPARTS, reason_of_absence
@@ -37,6 +39,7 @@ NAMESPACES: dict[str, tuple[Any, list[Any]]] = {
     "tnf": (tnf, [np, jnp]),
     "tnf.lax": (tnf.lax, [jax.lax]),
     "tnf.lax.linalg": (tnf.lax.linalg, [jax.lax.linalg]),
+    "tnf.linalg": (tnf.linalg, [np.linalg, jnp.linalg, jax.scipy.linalg, scipy.linalg]),
 }
 """By the namespace, the modules whose names are here, or have a counterpart or a reason."""
 
