@@ -18,6 +18,7 @@ MODULES = (
     "tenferro.nn",
     "tenferro.nn.initializers",
     "tenferro.special",
+    "tenferro.signal",
     "tenferro.stats",
     "tenferro.fft",
     "tenferro.tree",
@@ -41,6 +42,7 @@ NAMES = {
     "tnf.lax": "`jax.lax`",
     "tnf.lax.linalg": "`jax.lax.linalg`",
     "tnf.linalg": "`numpy.linalg`, `scipy.linalg` and `jax.scipy.linalg`",
+    "tnf.signal": "`scipy.signal` and `jax.scipy.signal`",
 }
 """The namespaces on the page of names, with the libraries whose names they have."""
 ROOT = Path(__file__).parent.parent

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import jax.scipy.linalg
+import jax.scipy.signal
 import numpy as np
 import pytest
 import scipy.linalg
@@ -39,6 +40,7 @@ NAMESPACES: dict[str, tuple[Any, list[Any]]] = {
     "tnf": (tnf, [np, jnp]),
     "tnf.lax": (tnf.lax, [jax.lax]),
     "tnf.lax.linalg": (tnf.lax.linalg, [jax.lax.linalg]),
+    "tnf.signal": (tnf.signal, [jax.scipy.signal]),
     "tnf.linalg": (tnf.linalg, [np.linalg, jnp.linalg, jax.scipy.linalg, scipy.linalg]),
 }
 """By the namespace, the modules whose names are here, or have a counterpart or a reason."""
