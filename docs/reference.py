@@ -42,6 +42,7 @@ NAMES = {
     "tnf.lax": "`jax.lax`",
     "tnf.lax.linalg": "`jax.lax.linalg`",
     "tnf.linalg": "`numpy.linalg`, `scipy.linalg` and `jax.scipy.linalg`",
+    "tnf.nn": "`jax.nn`",
     "tnf.signal": "`scipy.signal` and `jax.scipy.signal`",
 }
 """The namespaces on the page of names, with the libraries whose names they have."""

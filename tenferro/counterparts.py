@@ -129,7 +129,7 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
         "dtype": "x.dtype, or tnf.result_type(x)",
         "index_take": "x[i, j]",
         "random_gamma_grad": "the derivative of tnf.random.gamma in its parameter",
-        "scaled_dot": "tnf.lax.dot_general of operands that are multiplied by their scales",
+        "scaled_dot": "tnf.nn.scaled_matmul",
         "scatter_apply": "x.at[index].apply(f)",
         "shape_as_value": "tnf.shape_of(x)",
         "stage": "tnf.asarray",
@@ -248,6 +248,10 @@ _REASONS: dict[str, dict[str, str]] = {
     "tnf.lax.linalg": {
         "primitives of JAX's traces; ops of programs here are the classes in tnf.STD_OPS": "*_p",
         "machines choose their algorithms": "EigImplementation EighImplementation SvdAlgorithm",
+    },
+    "tnf.nn": {
+        "formats of eight and four bits are dtypes, and scales are operands: tnf.nn.scaled_matmul": """
+            get_scaled_dot_general_config scaled_dot_general""",
     },
     "tnf.linalg": {
         "errors are in tnf.errors; a matrix that cannot be factorised gives NaN": "LinAlgError LinAlgWarning",

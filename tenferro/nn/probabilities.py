@@ -15,8 +15,12 @@ from tenferro.api.elementwise import (
     divide,
     equal,
     exp,
+    expm1,
     isfinite,
+    less,
     log,
+    log1p,
+    negative,
     subtract,
 )
 from tenferro.api.elementwise import where as where_
@@ -29,7 +33,7 @@ from tenferro.ops.source import Iota
 from tenferro.special.sums import logsumexp, or_absent
 from tenferro.types import ArrayLike, DType, DTypeLike
 
-__all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax"]
+__all__ = ["log1mexp", "log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax"]
 
 
 def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Any:
@@ -116,3 +120,25 @@ def one_hot(
     counts = apply_one(Iota(tuple(shape), new_axis, kind), like=x)
     is_there = equal(expand_dims(convert(x, kind), axis=new_axis), counts)
     return convert(is_there, DType.F64 if dtype is None else DType.of(dtype))
+
+
+def log1mexp(x: ArrayLike) -> Any:
+    """Return log(1 - e^-x) for x >= 0, accurate for small and large x; NaN for negative x.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> import numpy as np
+    >>> log1mexp(np.array([1e-20, 50.0]))
+    array([-4.60517019e+01, -1.92874985e-22])
+
+    Source: Maechler, "Accurately computing log(1 - exp(-|a|))", 2012.
+    """
+    operand = as_inexact(x)
+    if spec_of(operand).dtype.is_complex:
+        raise DTypeError(f"nn.log1mexp: takes real numbers, got {spec_of(operand)}")
+    is_small = less(operand, math.log(2))
+    # A branch that is not taken has an argument where its derivative is finite.
+    small = log(negative(expm1(negative(where_(is_small, operand, 1.0)))))
+    large = log1p(negative(exp(negative(where_(is_small, 1.0, operand)))))
+    return where_(is_small, small, large)

@@ -40,6 +40,7 @@ NAMESPACES: dict[str, tuple[Any, list[Any]]] = {
     "tnf": (tnf, [np, jnp]),
     "tnf.lax": (tnf.lax, [jax.lax]),
     "tnf.lax.linalg": (tnf.lax.linalg, [jax.lax.linalg]),
+    "tnf.nn": (tnf.nn, [jax.nn]),
     "tnf.signal": (tnf.signal, [jax.scipy.signal]),
     "tnf.linalg": (tnf.linalg, [np.linalg, jnp.linalg, jax.scipy.linalg, scipy.linalg]),
 }

@@ -208,7 +208,7 @@ OTHERS: Mapping[str, str] = {
             *("nn.softplus", "nn.sparse_plus", "nn.sparse_sigmoid", "nn.squareplus", "nn.swish"),
             *("nn.dot_product_attention", "nn.avg_pool", "nn.conv", "nn.conv_transpose"),
             *("nn.max_pool", "nn.min_pool", "nn.batch_norm", "nn.dropout", "nn.layer_norm"),
-            *("nn.standardize", "nn.logmeanexp"),
+            *("nn.standardize", "nn.logmeanexp", "nn.log1mexp", "nn.scaled_matmul"),
             *("special.beta", "special.betaln", "special.comb", "special.entr"),
             *("special.factorial", "special.gamma", "special.i0", "special.i0e", "special.i1"),
             *("special.i1e", "special.kl_div", "special.logit"),

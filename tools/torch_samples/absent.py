@@ -130,6 +130,8 @@ ABSENT: Mapping[str, str] = {
                 "linalg.truncated_svd",
                 "nn.identity",
                 "nn.logmeanexp",
+                "nn.log1mexp",
+                "nn.scaled_matmul",
             ),
             *("nn.min_pool", "nn.sparse_plus", "nn.sparse_sigmoid", "nn.squareplus"),
             *("special.beta", "special.betaln", "special.comb", "special.factorial"),
