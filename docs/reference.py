@@ -13,10 +13,12 @@ from typing import Any
 MODULES = (
     "tenferro",
     "tenferro.lax",
+    "tenferro.lax.linalg",
     "tenferro.linalg",
     "tenferro.nn",
     "tenferro.nn.initializers",
     "tenferro.special",
+    "tenferro.signal",
     "tenferro.stats",
     "tenferro.fft",
     "tenferro.tree",
@@ -35,6 +37,15 @@ MODULES = (
     "xla_peer.hall",
     "tenferro.pytest_plugin",
 )
+NAMES = {
+    "tnf": "NumPy and `jax.numpy`",
+    "tnf.lax": "`jax.lax`",
+    "tnf.lax.linalg": "`jax.lax.linalg`",
+    "tnf.linalg": "`numpy.linalg`, `scipy.linalg` and `jax.scipy.linalg`",
+    "tnf.nn": "`jax.nn`",
+    "tnf.signal": "`scipy.signal` and `jax.scipy.signal`",
+}
+"""The namespaces on the page of names, with the libraries whose names they have."""
 ROOT = Path(__file__).parent.parent
 SECTION = re.compile(r"^(Args|Attributes|Raises|Returns|Source|Law):(.*)$")
 FACT = re.compile(r"^(Shapes|Dtypes|Identity|AD|Lowers|Errors|Source):\s*(.*)$")
@@ -88,30 +99,47 @@ def module_page(name: str) -> str:
 
 
 def names_page() -> str:
-    """Return the names of the main namespace, and those of NumPy and `jax.numpy` that have none there, with what to write."""
-    import tenferro
+    """Return the names of the namespaces, and those of NumPy, SciPy and JAX that have none there, with what to write."""
     from tenferro.counterparts import ABSENT, COUNTERPARTS
 
-    here = [name for name in dir(tenferro) if not name.startswith("_")]
     lines = ["# Names", ""]
     lines += [
-        "For whoever has a program in NumPy's or `jax.numpy`'s names, and looks for one here.",
+        "For whoever has a program in the names of NumPy, SciPy or JAX, and looks for one here.",
         "",
     ]
-    lines += [
-        "## Here",
-        "",
-        ", ".join(f"`{name}`" for name in here),
-        "",
-        "## Under another name",
-        "",
-    ]
-    lines += ["| name | here |", "| --- | --- |"]
-    table = COUNTERPARTS["tnf"]
-    lines += [f"| `{name}` | {table[name]} |" for name in sorted(table) if name not in here]
-    lines += ["", "## Without a meaning for tensors", "", "| name | reason |", "| --- | --- |"]
-    lines += [f"| `{name}` | {ABSENT[name]} |" for name in sorted(ABSENT)]
-    return "\n".join([*lines, ""])
+    for shown, theirs in NAMES.items():
+        module = module_named(shown.replace("tnf", "tenferro"))
+        here = [name for name in dir(module) if not name.startswith("_")]
+        lines += (
+            [f"## {shown}", "", f"For names of {theirs}.", "", "### Here", ""]
+            if shown != "tnf"
+            else ["## Here", ""]
+        )
+        lines += [", ".join(f"`{name}`" for name in here), ""]
+        level = "##" if shown == "tnf" else "###"
+        table = COUNTERPARTS.get(shown, {})
+        rows = [f"| `{name}` | {table[name]} |" for name in sorted(table) if name not in here]
+        if rows:
+            lines += [
+                f"{level} Under another name",
+                "",
+                "| name | here |",
+                "| --- | --- |",
+                *rows,
+                "",
+            ]
+        absent = ABSENT.get(shown, {})
+        rows = [f"| `{name}` | {absent[name]} |" for name in sorted(absent)]
+        if rows:
+            lines += [
+                f"{level} Without a meaning for tensors",
+                "",
+                "| name | reason |",
+                "| --- | --- |",
+                *rows,
+                "",
+            ]
+    return "\n".join(lines)
 
 
 def entry(name: str, found: Any, level: str) -> list[str]:

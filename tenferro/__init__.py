@@ -62,7 +62,7 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import ArrayLike, Axis, DType, DTypeLike, PyTree, Shape, Tensor, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro import lax, nn, special, stats
+    from tenferro import lax, nn, signal, special, stats
     from tenferro.api import fft, linalg, optim, optimize, random, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
@@ -93,6 +93,7 @@ _LATER = {
     "stats": ("tenferro.stats", None),
     "tree": ("tenferro.api.tree", None),
     "load": ("tenferro.extension.saving", "load"),
+    "signal": ("tenferro.signal", None),
     "save": ("tenferro.extension.saving", "save"),
     "sparse_hessian": ("tenferro.api.sparse", "sparse_hessian"),
     "sparse_jacobian": ("tenferro.api.sparse", "sparse_jacobian"),
@@ -203,6 +204,7 @@ __all__ = [
     "pure_callback",
     "random",
     "save",
+    "signal",
     "sparse_hessian",
     "sparse_jacobian",
     "special",

@@ -23,6 +23,7 @@ __all__ = [
     "missing_method",
     "missing_name",
     "open_namespace",
+    "reason_of_absence",
     "tell_missing_members",
 ]
 
@@ -124,6 +125,16 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
         "solve_ex": "tnf.linalg.solve",
         "triangular_solve": "tnf.linalg.solve_triangular",
     },
+    "tnf.lax": {
+        "dtype": "x.dtype, or tnf.result_type(x)",
+        "index_take": "x[i, j]",
+        "random_gamma_grad": "the derivative of tnf.random.gamma in its parameter",
+        "scaled_dot": "tnf.nn.scaled_matmul",
+        "scatter_apply": "x.at[index].apply(f)",
+        "shape_as_value": "tnf.shape_of(x)",
+        "stage": "tnf.asarray",
+    },
+    "tnf.lax.linalg": {"qdwh": "tnf.linalg.polar"},
     "tnf.random": {
         "PRNGKey": "tnf.random.key",
         "clone": "not needed: keys are arrays of two uint32",
@@ -184,9 +195,8 @@ COUNTERPARTS: dict[str, dict[str, str]] = {
 }  # fmt: skip
 """Counterparts by namespace and by the requested name; `x` is a tensor."""
 
-ABSENT: dict[str, str] = {
-    name: reason.replace("{name}", name).replace("{set}", "x.at[index].set(values)")
-    for reason, names in {
+_REASONS: dict[str, dict[str, str]] = {
+    "tnf": {
         "tensors do not change; {set} gives a new one, and so do put, place and fill_diagonal with inplace=False": "copyto putmask",
         "tensors hold numbers and truth values: no strings, dates, records or objects": """
             busday_count busday_offset busdaycalendar bytes_ character chararray datetime64 datetime_as_string datetime_data flexible
@@ -212,10 +222,75 @@ ABSENT: dict[str, str] = {
         "elementwise functions are plain functions": "ufunc",
         "integers of one bit are not supported; bool has two values": "int1 uint1",
         "NumPy's warnings are in numpy.exceptions": "ComplexWarning",
-    }.items()
-    for name in names.split()
+    },
+    "tnf.lax": {
+        "primitives of JAX's traces; ops of programs here are the classes in tnf.STD_OPS": "*_p",
+        "effects are in the order of the calls; there are no tokens": "after_all create_token",
+        "peers compute as accurately as they do; products on accelerators have tnf.lax.Precision": """
+            AccuracyMode DotAlgorithm DotAlgorithmPreset Tolerance""",
+        "a name for annotations; the arguments are plain tuples, strings and numbers": """
+            ConvGeneralDilatedDimensionNumbers DotDimensionNumbers PrecisionLike""",
+        "tnf.eval_shape(f, *specs) has the shape of the result of a call": """
+            conv_general_permutations conv_general_shape_tuple conv_shape_tuple conv_transpose_shape_tuple
+            reduce_window_shape_tuple""",
+        "named compositions are ops of a family, by tnf.extension.extension_family": "composite",
+        "what no result needs is not computed; return it as a result": "dce_sink",
+        "a tensor of a named axis is always its slice's own": "pcast",
+        "slices of a named axis do not wait for each other; tnf.lax.ppermute sends": "psend precv",
+        "a named axis has slices of one shape; mask, and call tnf.lax.all_to_all": "ragged_all_to_all",
+        "one axis can be ragged, rows of the left matrix: tnf.lax.ragged_dot; others are masks": """
+            RaggedDotDimensionNumbers ragged_dot_general""",
+        "the same program runs on every platform": "platform_dependent",
+        "bits follow from a key, and are those of threefry on every machine: tnf.random.bits": """
+            RandomAlgorithm rng_bit_generator rng_uniform""",
+        "placement of tensors is given to xla_peer.partition, which takes the whole program": "with_sharding_constraint",
+    },
+    "tnf.lax.linalg": {
+        "primitives of JAX's traces; ops of programs here are the classes in tnf.STD_OPS": "*_p",
+        "machines choose their algorithms": "EigImplementation EighImplementation SvdAlgorithm",
+    },
+    "tnf.nn": {
+        "formats of eight and four bits are dtypes, and scales are operands: tnf.nn.scaled_matmul": """
+            get_scaled_dot_general_config scaled_dot_general""",
+    },
+    "tnf.linalg": {
+        "errors are in tnf.errors; a matrix that cannot be factorised gives NaN": "LinAlgError LinAlgWarning",
+        "an executor calls BLAS and LAPACK": "find_best_blas_type get_blas_funcs get_lapack_funcs",
+        "tests are those of SciPy: scipy.linalg.{name}": "test",
+        "its extent follows from the data; mask the vectors of tnf.linalg.svd by its values": "null_space orth",
+        "the number of diagonals is a matter of data; give it": "bandwidth",
+        "pairs of matrices, reordered Schur forms and pivoted factors of Hermitian matrices have no op; numpy arrays go to scipy.linalg.{name}": """
+            cdf2rdf cossin ldl matrix_balance ordqz qz solve_continuous_are solve_discrete_are""",
+        "rows and columns are added by tnf.linalg.qr_append; others need tnf.linalg.qr again": "qr_delete qr_insert qr_update",
+        "draws come from a key: multiply with signs of tnf.random.rademacher": "clarkson_woodruff_transform",
+        "it is |x| / |expm(x)| times the norm of tnf.jacfwd(tnf.linalg.expm)(x) as a matrix": "expm_cond",
+        "its eigenvalues are those of tnf.linalg.companion": "fiedler_companion",
+    },
 }  # fmt: skip
-"""Names of NumPy's and `jax.numpy`'s main namespaces that have no meaning for tensors, with the reason."""
+
+ABSENT: dict[str, dict[str, str]] = {
+    shown: {
+        name: reason.replace("{name}", name).replace("{set}", "x.at[index].set(values)")
+        for reason, names in reasons.items()
+        for name in names.split()
+    }
+    for shown, reasons in _REASONS.items()
+}
+"""Names of NumPy, SciPy and JAX that have no meaning for tensors, with the reason, by the namespace that is asked.
+
+A name that begins with `*` is an ending.
+"""
+
+
+def reason_of_absence(shown: str, name: str) -> str | None:
+    """Return why a namespace has no such name, or None where the table does not have the name.
+
+    >>> reason_of_absence("tnf.lax", "add_p")[:10]
+    'primitives'
+    """
+    table = ABSENT.get(shown, {})
+    endings = [ending for ending in table if ending[0] == "*" and name.endswith(ending[1:])]
+    return table.get(endings[0] if endings else name)
 
 
 def open_namespace(
@@ -268,8 +343,9 @@ def missing_name(shown: str, name: str) -> str:
     for table in tables:
         if name in table:
             return _said(table[name])
-    if shown == "tnf" and name in ABSENT:
-        return ABSENT[name]
+    reason = reason_of_absence(shown, name)
+    if reason is not None:
+        return reason
     import difflib  # because few names are missing
 
     close = difflib.get_close_matches(name, _namespaces().get(shown, ()), cutoff=0.75)

@@ -18,6 +18,7 @@ import typer
 from typer.testing import CliRunner
 
 import tenferro
+from tenferro.counterparts import ABSENT
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
 from tools import cheatsheet, front_page, release_notes, support
@@ -284,3 +285,11 @@ def test_what_a_card_leaves_out_is_found() -> None:
 def test_a_card_whose_text_has_several_operations_says_so() -> None:
     with pytest.raises(ValueError, match=r"Remainder is lowered to .*: its card says how"):
         reference.lowered(el.Remainder, "i64")
+
+
+def test_the_page_of_names_has_every_namespace_and_reason() -> None:
+    page = reference.names_page()
+    assert reference.NAMES.keys() >= ABSENT.keys()
+    for table in ABSENT.values():
+        for name, reason in table.items():
+            assert f"| `{name}` | {reason} |" in page

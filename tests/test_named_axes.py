@@ -22,6 +22,23 @@ FUNCTIONS: dict[str, Callable[..., Any]] = {
     "extrema": lambda n, lax, x: {"max": lax.pmax(x * x, "i"), "min": lax.pmin([x, -x], "i")},
     "gather": lambda n, lax, x: lax.all_gather(x, "i", axis=1) * lax.axis_index("i"),
     "tiled": lambda n, lax, x: lax.all_gather(x, "i", axis=0, tiled=True),
+    "all_to_all": lambda n, lax, x: lax.all_to_all(n.outer(x[:3], x), "i", 0, 1),
+    "all_to_all-back": lambda n, lax, x: lax.all_to_all(n.outer(x, x[:3]), "i", 1, 0),
+    "all_to_all-tiled": lambda n, lax, x: lax.all_to_all(
+        n.outer(x, n.concatenate([x[:3], x[1:]]))
+        if n is not tnf
+        else n.outer(x, n.concat([x[:3], x[1:]])),
+        "i",
+        1,
+        0,
+        tiled=True,
+    ),
+    "pswapaxes": lambda n, lax, x: lax.pswapaxes(x[1:], "i", 0),
+    "scatter": lambda n, lax, x: lax.psum_scatter(n.outer(x, x[:3]), "i", scatter_dimension=1),
+    "scatter-tiled": lambda n, lax, x: lax.psum_scatter(n.outer(x[:3], x), "i", tiled=True),
+    "permute": lambda n, lax, x: lax.ppermute([x, 2 * x], "i", [(2, 0), (0, 1), (1, 2)]),
+    "shuffle": lambda n, lax, x: lax.pshuffle(x, "i", [1, 2, 0]),
+    "broadcast": lambda n, lax, x: x - lax.pbroadcast(x, "i", 1),
     "constants": lambda n, lax, x: x * lax.psum(2, "i") + lax.axis_size("i"),
 }
 
@@ -43,6 +60,13 @@ def agree(jax: Any, fn: Callable[..., Any], x: Any, **options: Any) -> None:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_against_jax(name: str, jax: Any) -> None:
     agree(jax, FUNCTIONS[name], X)
+
+
+def test_slices_that_nothing_is_sent_to_are_zero() -> None:
+    sent = tnf.vmap(lambda x: tnf.lax.ppermute(x, "i", [(2, 0)]), axis_name="i")(X)
+    np.testing.assert_array_equal(sent, [X[2], 0 * X[0], 0 * X[0]])
+    with pytest.raises(InvalidConfigError, match="different sources"):
+        tnf.vmap(lambda x: tnf.lax.ppermute(x, "i", [(2, 0), (2, 1)]), axis_name="i")(X)
 
 
 def test_nested_maps(jax: Any) -> None:

@@ -20,6 +20,7 @@ from tenferro.counterparts import COUNTERPARTS
 NAMESPACES: dict[str, Any] = {
     "tnf": tnf,
     **{f"tnf.{name}": getattr(tnf, name) for name in tnf.__all__ if isinstance(getattr(tnf, name), types.ModuleType)},
+    "tnf.lax.linalg": tnf.lax.linalg,
     "lowering": lowering,
     "xla_peer": xla_peer,
 }  # fmt: skip

@@ -19,22 +19,29 @@ from tenferro.api.custom import stop_gradient
 from tenferro.api.implicit import custom_linear_solve, custom_root
 from tenferro.counterparts import open_namespace
 from tenferro.lax import (
+    barrier,
     collectives,
     convolution,
     elementwise,
+    fourier,
+    linalg,
     precision,
     products,
     shaping,
     slicing,
+    special,
     windows,
 )
+from tenferro.lax.barrier import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.collectives import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.convolution import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.elementwise import *  # noqa: F403  # because the names are this module's
+from tenferro.lax.fourier import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.precision import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.products import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.shaping import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.slicing import *  # noqa: F403  # because the names are this module's
+from tenferro.lax.special import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.windows import *  # noqa: F403  # because the names are this module's
 
 __all__ = [
@@ -43,19 +50,23 @@ __all__ = [
     "custom_linear_solve",
     "custom_root",
     "fori_loop",
+    "linalg",
     "map",
     "scan",
     "stop_gradient",
     "switch",
     "while_loop",
 ]
+__all__ += barrier.__all__
 __all__ += collectives.__all__
 __all__ += convolution.__all__
 __all__ += elementwise.__all__
+__all__ += fourier.__all__
 __all__ += precision.__all__
 __all__ += products.__all__
 __all__ += shaping.__all__
 __all__ += slicing.__all__
+__all__ += special.__all__
 __all__ += windows.__all__
 
 open_namespace(globals(), __all__, "tnf.lax")

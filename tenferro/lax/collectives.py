@@ -5,11 +5,11 @@ Source: the functions of these names in `jax.lax`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any
 
-from tenferro.api.creation import arange
-from tenferro.api.manipulation import broadcast_to, concat, moveaxis
+from tenferro.api.creation import arange, zeros_like
+from tenferro.api.manipulation import broadcast_to, concat, moveaxis, reshape, stack
 from tenferro.api.named_axes import NamedAxis, all_slices, axis_names, named_axis, slice_of
 from tenferro.api.reductions import max as max_
 from tenferro.api.reductions import min as min_
@@ -17,10 +17,24 @@ from tenferro.api.reductions import sum as sum_
 from tenferro.api.tensor import TracedTensor, tracing
 from tenferro.door import as_operand
 from tenferro.door.tracing import current_builder
-from tenferro.errors import UnsupportedError
+from tenferro.errors import InvalidConfigError, ShapeError, UnsupportedError
 from tenferro.types import ArrayLike, PyTree, flatten, unflatten
 
-__all__ = ["all_gather", "axis_index", "axis_size", "pmax", "pmean", "pmin", "psum"]
+__all__ = [
+    "all_gather",
+    "all_to_all",
+    "axis_index",
+    "axis_size",
+    "pbroadcast",
+    "pmax",
+    "pmean",
+    "pmin",
+    "ppermute",
+    "pshuffle",
+    "psum",
+    "psum_scatter",
+    "pswapaxes",
+]
 
 
 def psum(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> Any:
@@ -103,6 +117,139 @@ def all_gather(
     return _over("all_gather", x, axis_name, axis_index_groups, gathered)
 
 
+def all_to_all(
+    x: PyTree,
+    axis_name: Hashable,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: None = None,
+    tiled: bool = False,
+) -> Any:
+    """y of slice i = x[.., i, ..] of every slice: the named axis changes places with `split_axis`.
+
+    Args:
+        split_axis: the axis of x whose elements go to the slices; of the extent of the named axis.
+        concat_axis: the place in y of an axis over the slices that the elements came from.
+        tiled: `split_axis` is cut into equal parts instead, which are joined along `concat_axis`.
+
+    Raises:
+        ShapeError: an extent of `split_axis` that is not that of the named axis, or no multiple of it.
+
+    >>> import numpy as np, tenferro as tnf
+    >>> tnf.vmap(lambda x: all_to_all(x, "i", 0, 0), axis_name="i")(np.array([[1, 2], [3, 4]]))
+    array([[1, 3],
+           [2, 4]])
+    """
+
+    def exchanged(y: Any, count: int) -> Any:
+        source, target = split_axis % (len(y.shape) - 1), concat_axis % (len(y.shape) - 1)
+        parts = _parts("all_to_all", y, source, count, tiled)
+        if not tiled:
+            return moveaxis(parts, 1, target + 1)
+        by_slice = [parts[:, i] for i in range(count)]
+        return concat(by_slice, axis=target + 1)
+
+    return _for_each_slice("all_to_all", x, axis_name, axis_index_groups, exchanged)
+
+
+def pswapaxes(x: PyTree, axis_name: Hashable, axis: int, *, axis_index_groups: None = None) -> Any:
+    """y = x with the named axis and `axis` exchanged; `all_to_all` with both axes equal.
+
+    >>> import numpy as np, tenferro as tnf
+    >>> tnf.vmap(lambda x: pswapaxes(x, "i", 0), axis_name="i")(np.array([[1, 2], [3, 4]]))
+    array([[1, 3],
+           [2, 4]])
+    """
+    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
+
+
+def psum_scatter(
+    x: PyTree,
+    axis_name: Hashable,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: None = None,
+    tiled: bool = False,
+) -> Any:
+    """y of slice i = (sum of x over all slices)[.., i, ..].
+
+    Args:
+        scatter_dimension: the axis that i is along.
+        tiled: y is the i-th of equal parts along `scatter_dimension` instead.
+
+    Raises:
+        ShapeError: an extent that is not that of the named axis, or no multiple of it.
+
+    >>> import numpy as np, tenferro as tnf
+    >>> tnf.vmap(lambda x: psum_scatter(x, "i"), axis_name="i")(np.array([[1, 2], [3, 4]]))
+    array([4, 6])
+    """
+
+    def scattered(y: Any, count: int) -> Any:
+        total = sum_(y, axis=0, keepdims=True, dtype=y.dtype)
+        axis = scatter_dimension % (len(y.shape) - 1)
+        return _parts("psum_scatter", total, axis, count, tiled)[:, 0]
+
+    return _for_each_slice("psum_scatter", x, axis_name, axis_index_groups, scattered)
+
+
+def ppermute(x: PyTree, axis_name: Hashable, perm: Sequence[tuple[int, int]]) -> Any:
+    """y of slice j = x of slice i for each pair (i, j) of `perm`, and 0 for other slices.
+
+    Raises:
+        InvalidConfigError: a source or a target twice, or outside of the axis.
+
+    >>> import numpy as np, tenferro as tnf
+    >>> tnf.vmap(lambda x: ppermute(x, "i", [(0, 1)]), axis_name="i")(np.array([1.0, 3.0]))
+    array([0., 1.])
+    """
+
+    def permuted(y: Any, count: int) -> Any:
+        pairs = [(int(i), int(j)) for i, j in perm]
+        sources, targets = {i for i, _ in pairs}, {j for _, j in pairs}
+        is_inside = sources | targets <= set(range(count))
+        if not is_inside or not len(sources) == len(targets) == len(pairs):
+            raise InvalidConfigError(
+                f"ppermute: perm has pairs of different sources and different targets below {count}, got {perm!r}"
+            )
+        source_of = {j: i for i, j in pairs}
+        rows = [y[source_of[j]] if j in source_of else zeros_like(y[0]) for j in range(count)]
+        return stack(rows, axis=0)
+
+    return _for_each_slice("ppermute", x, axis_name, None, permuted)
+
+
+def pshuffle(x: PyTree, axis_name: Hashable, perm: Sequence[int]) -> Any:
+    """y of slice i = x of slice perm[i].
+
+    Raises:
+        InvalidConfigError: perm is no permutation of the slices.
+
+    >>> import numpy as np, tenferro as tnf
+    >>> tnf.vmap(lambda x: pshuffle(x, "i", [1, 0]), axis_name="i")(np.array([1.0, 3.0]))
+    array([3., 1.])
+    """
+    if sorted(perm) != list(range(axis_size(axis_name))):
+        raise InvalidConfigError(f"pshuffle: perm is a permutation of the slices, got {perm!r}")
+    return ppermute(x, axis_name, [(source, i) for i, source in enumerate(perm)])
+
+
+def pbroadcast(x: PyTree, axis_name: Hashable, source: int) -> Any:
+    """y = x of slice `source`, the same for each slice.
+
+    Raises:
+        InvalidConfigError: no such slice.
+
+    >>> import numpy as np, tenferro as tnf
+    >>> tnf.vmap(lambda x: x - pbroadcast(x, "i", 0), axis_name="i")(np.array([1.0, 3.0]))
+    array([0., 2.])
+    """
+    if not 0 <= source < axis_size(axis_name):
+        raise InvalidConfigError(f"pbroadcast: there is no slice {source} of axis {axis_name!r}")
+    return _over("pbroadcast", x, axis_name, None, lambda y: y[source])
+
+
 def axis_index(axis_name: Hashable) -> Any:
     """The number of the slice along the named axis, an int32 of rank 0.
 
@@ -147,6 +294,49 @@ def _over(
         axis = named_axis(name, each)
         leaves = [reduce(_all(name, axis, leaf)) for leaf in leaves]
     return unflatten(tree, leaves)
+
+
+def _for_each_slice(
+    name: str,
+    x: PyTree,
+    axis_name: Hashable,
+    groups: None,
+    function: Callable[[Any, int], Any],
+) -> Any:
+    """Return for each leaf the slice's own part of a function of the leading axis of all slices.
+
+    Raises:
+        UnsupportedError: several names; axis_index_groups; where `psum` is not supported.
+    """
+    names = axis_names(name, axis_name)
+    if groups is not None or len(names) != 1:
+        raise UnsupportedError(f"{name}: takes one axis_name, without axis_index_groups")
+    axis = named_axis(name, names[0])
+    leaves, tree = flatten(x)
+    results = []
+    for leaf in leaves:
+        value = function(_all(name, axis, leaf), axis.size)
+        traced = value.value if isinstance(value, TracedTensor) else axis.builder.lift(value)
+        results.append(TracedTensor(axis.builder, slice_of(axis, traced)))
+    return unflatten(tree, results)
+
+
+def _parts(name: str, y: Any, axis: int, count: int, tiled: bool) -> Any:
+    """Return y[part, slice, ..], the parts of every slice of y along an axis of the slice.
+
+    Raises:
+        ShapeError: an extent that does not fit the number of parts.
+    """
+    extent = y.shape[axis + 1]
+    if extent % count if tiled else extent != count:
+        kind = "a multiple of" if tiled else "equal to"
+        raise ShapeError(
+            f"{name}: the extent of axis {axis} is {kind} the size {count} of the named axis, got {extent}"
+        )
+    shape = tuple(y.shape)
+    if tiled:
+        y = reshape(y, (*shape[: axis + 1], count, extent // count, *shape[axis + 2 :]))
+    return moveaxis(y, axis + 1, 0)
 
 
 def _all(name: str, axis: NamedAxis, leaf: ArrayLike) -> Any:

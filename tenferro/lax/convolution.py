@@ -5,17 +5,20 @@ Source: jax.lax, "Convolution"; StableHLO spec #convolution.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from tenferro.api.manipulation import flip, swapaxes
+import numpy as np
+
+from tenferro.api.manipulation import flip, moveaxis, swapaxes
 from tenferro.api.promotion import convert, promote_dtypes
 from tenferro.dims import is_static
-from tenferro.door import apply_one, spec_of
+from tenferro.door import apply_one, as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, NonStaticShapeError, ShapeError
 from tenferro.lax.operands import same_dtype
 from tenferro.lax.precision import precision_name
-from tenferro.ops.contraction import Convolution
+from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.types import ArrayLike, DType, DTypeLike
 
 __all__ = [
@@ -23,6 +26,8 @@ __all__ = [
     "conv",
     "conv_dimension_numbers",
     "conv_general_dilated",
+    "conv_general_dilated_local",
+    "conv_general_dilated_patches",
     "conv_transpose",
     "conv_with_general_padding",
     "padtype_to_pads",
@@ -226,6 +231,99 @@ def conv_general_dilated(
         raise DTypeError(f"lax.{name}: sums of {dtype} cannot be {result}")
     wide = promote_dtypes(dtype, result)
     return convert(apply_one(op, convert(x, wide), convert(w, wide)), result)
+
+
+def conv_general_dilated_patches(
+    lhs: ArrayLike,
+    filter_shape: Sequence[int],
+    window_strides: Sequence[int],
+    padding: Any,
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+) -> Any:
+    """Return the windows of lhs that a convolution reads, flattened along its feature axis.
+
+    The features of the result are input features, and for each of them the elements of the window.
+
+    Args:
+        filter_shape: the extents of the window, in the order of the kernel's spatial axes.
+        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers: as in `conv_general_dilated`.
+        precision, preferred_element_type: as there.
+
+    Raises:
+        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
+
+    >>> import numpy as np
+    >>> conv_general_dilated_patches(np.array([[[1.0, 2.0, 3.0]]]), (2,), (1,), "VALID")
+    array([[[1., 2.],
+            [2., 3.]]])
+    """
+    x, extents = as_operand(lhs), tuple(filter_shape)
+    axes = conv_dimension_numbers(x.shape, (1, 1, *extents), dimension_numbers)
+    size, features = math.prod(extents), x.shape[axes.lhs_spec[1]]
+    kernel = np.tile(np.eye(size), (features, 1)).reshape(features * size, 1, *extents)
+    kernel = np.moveaxis(kernel, (0, 1), axes.rhs_spec[:2]).astype(spec_of(x).dtype.dtype)
+    return conv_general_dilated(
+        x,
+        kernel,
+        window_strides,
+        padding,
+        lhs_dilation,
+        rhs_dilation,
+        axes,
+        feature_group_count=features,
+        precision=precision,
+        preferred_element_type=preferred_element_type,
+    )
+
+
+def conv_general_dilated_local(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    window_strides: Sequence[int],
+    padding: Any,
+    filter_shape: Sequence[int],
+    lhs_dilation: Sequence[int] | None = None,
+    rhs_dilation: Sequence[int] | None = None,
+    dimension_numbers: Any = None,
+    precision: Any = None,
+) -> Any:
+    """Return the convolution with a kernel of its own at every position of the result.
+
+    Args:
+        rhs: kernels: the spatial axes are those of the result, and the input features are the features of
+            `conv_general_dilated_patches`.
+        filter_shape: the extents of the window, in the order of the kernel's spatial axes.
+        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers: as in `conv_general_dilated`.
+        precision: as there.
+
+    Raises:
+        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`; other positions in rhs.
+
+    >>> import numpy as np
+    >>> kernels = np.array([[[1.0, 0.0], [1.0, 2.0]]])
+    >>> conv_general_dilated_local(np.array([[[1.0, 2.0, 3.0]]]), kernels, (1,), "VALID", (2,))
+    array([[[3., 6.]]])
+    """
+    x, kernels = same_dtype("conv_general_dilated_local", lhs, rhs)
+    axes = conv_dimension_numbers(x.shape, (1, 1, *filter_shape), dimension_numbers)
+    patches = conv_general_dilated_patches(
+        x, filter_shape, window_strides, padding, lhs_dilation, rhs_dilation, axes, precision
+    )
+    out, kernel = axes.out_spec, axes.rhs_spec
+    places = sorted(range(len(out) - 2), key=lambda i: out[2 + i])
+    batch = ([out[2 + i] for i in places], [kernel[2 + i] for i in places])
+    op = DotGeneral(
+        (out[1],),
+        (kernel[1],),
+        tuple(batch[0]),
+        tuple(batch[1]),
+        precision=precision_name("conv_general_dilated_local", precision),
+    )
+    return moveaxis(apply_one(op, patches, kernels), (-2, -1), (out[0], out[1]))
 
 
 def conv(

@@ -9,15 +9,36 @@ from typing import Any
 
 from tenferro.api import searching
 from tenferro.api.axes import normalize_axis
+from tenferro.api.creation import iota
+from tenferro.api.elementwise import (
+    greater_equal,
+    less,
+    logical_and,
+    negative,
+    subtract,
+    where,
+)
+from tenferro.api.promotion import convert
+from tenferro.api.reductions import cumulative_sum
 from tenferro.door import apply, apply_one, as_operand, spec_of
-from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
+from tenferro.errors import DTypeError, InvalidConfigError, ShapeError, UnsupportedError
 from tenferro.lax.operands import same_dtype
 from tenferro.lax.precision import precision_name
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.reduction import Sort
 from tenferro.types import ArrayLike, DType, DTypeLike
 
-__all__ = ["batch_matmul", "dot", "dot_general", "sort", "sort_key_val", "top_k"]
+__all__ = [
+    "approx_max_k",
+    "approx_min_k",
+    "batch_matmul",
+    "dot",
+    "dot_general",
+    "ragged_dot",
+    "sort",
+    "sort_key_val",
+    "top_k",
+]
 
 
 def dot_general(
@@ -111,6 +132,54 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Any:
     return dot_general(x, y, (((rank - 1,), (rank - 2,)), (batch, batch)), precision)
 
 
+def ragged_dot(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    group_sizes: ArrayLike,
+    precision: Any = None,
+    preferred_element_type: DTypeLike | None = None,
+    group_offset: None = None,
+) -> Any:
+    """Return the product of each group of rows of lhs with a matrix of its own; rows beyond all groups give 0.
+
+    Args:
+        lhs: a matrix (m, k), the rows of each group one after another.
+        rhs: matrices (g, k, n), one for each group.
+        group_sizes: the number of rows of each group, integers (g,).
+        precision, preferred_element_type: as in `dot_general`.
+        group_offset: None.
+
+    Raises:
+        ShapeError, DTypeError: shapes that do not fit; sizes that are not integers.
+        UnsupportedError: a group_offset.
+
+    >>> import numpy as np
+    >>> ragged_dot(np.ones((3, 1)), np.array([[[1.0]], [[5.0]]]), np.array([2, 1]))
+    array([[1.],
+           [1.],
+           [5.]])
+    """
+    x, matrices = same_dtype("ragged_dot", lhs, rhs)
+    sizes = as_operand(group_sizes)
+    if group_offset is not None:
+        raise UnsupportedError("lax.ragged_dot: group_offset is not supported; slice the groups")
+    if not spec_of(sizes).dtype.is_integer:
+        raise DTypeError(f"lax.ragged_dot: group_sizes are integers, got {spec_of(sizes)}")
+    if len(x.shape) != 2 or len(matrices.shape) != 3 or tuple(sizes.shape) != matrices.shape[:1]:
+        raise ShapeError(
+            "lax.ragged_dot: operands are (m, k), (g, k, n) and (g,), got "
+            f"{spec_of(x)}, {spec_of(matrices)} and {spec_of(sizes)}"
+        )
+    limits = cumulative_sum(sizes, dtype=DType.I64)
+    rows = iota((*sizes.shape, x.shape[0]), 1, DType.I64)
+    ends, starts = limits[:, None], subtract(limits, sizes)[:, None]
+    is_of_group = logical_and(greater_equal(rows, starts), less(rows, ends))
+    zero = convert(0, spec_of(x).dtype)
+    masked = where(is_of_group[:, :, None], x[None], zero)
+    numbers = (((0, 2), (0, 1)), ((), ()))
+    return dot_general(masked, matrices, numbers, precision, preferred_element_type)
+
+
 def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
     """A tensor sorted ascending along an axis, or several sorted together by the first `num_keys` of them.
 
@@ -177,3 +246,58 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True)
     if spec_of(x).dtype.is_complex:
         raise DTypeError(f"lax.top_k: complex numbers have no order, got {spec_of(x)}")
     return searching.top_k(x, k, axis=axis)
+
+
+def approx_max_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Any, Any]:
+    """Return the k largest elements along an axis and their indices, which are int32; exactly, as by `top_k`.
+
+    Args:
+        recall_target, reduction_input_size_override: no effect: all are found.
+        aggregate_to_topk: True.
+
+    Raises:
+        UnsupportedError: aggregate_to_topk=False, whose result has an extent that a machine decides.
+        ShapeError, AxisError, DTypeError: as for `top_k`.
+
+    >>> import numpy as np
+    >>> approx_max_k(np.array([3.0, 1.0, 2.0]), 2)
+    (array([3., 2.]), array([0, 2], dtype=int32))
+    """
+    if not aggregate_to_topk:
+        raise UnsupportedError(
+            "lax.approx_max_k: aggregate_to_topk=False returns as many elements as a machine decides; use True"
+        )
+    values, indices = top_k(operand, k, axis=reduction_dimension)
+    return values, convert(indices, DType.I32)
+
+
+def approx_min_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Any, Any]:
+    """Return the k smallest elements along an axis and their indices; see `approx_max_k`.
+
+    >>> import numpy as np
+    >>> approx_min_k(np.array([3.0, 1.0, 2.0]), 2)
+    (array([1., 2.]), array([1, 2], dtype=int32))
+    """
+    values, indices = approx_max_k(
+        negative(as_operand(operand)),
+        k,
+        reduction_dimension,
+        recall_target,
+        reduction_input_size_override,
+        aggregate_to_topk,
+    )
+    return negative(values), indices

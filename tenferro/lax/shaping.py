@@ -22,10 +22,13 @@ from tenferro.types import ArrayLike, DTypeLike
 __all__ = [
     "broadcast",
     "broadcast_in_dim",
+    "broadcast_like",
     "broadcast_shapes",
+    "broadcast_to_rank",
     "broadcasted_iota",
     "collapse",
     "concatenate",
+    "empty",
     "expand_dims",
     "full",
     "full_like",
@@ -35,7 +38,10 @@ __all__ = [
     "rev",
     "split",
     "squeeze",
+    "stack",
+    "tile",
     "transpose",
+    "unstack",
 ]
 
 
@@ -263,3 +269,91 @@ def pad(
         )
     low, high, interior = zip(*config, strict=True) if config else ((), (), ())
     return apply_one(ops.Pad(low, high, interior), x, value)
+
+
+def empty(shape: Any, dtype: DTypeLike | None) -> Any:
+    """Return a tensor of `shape` whose elements are 0, because results are always the same bits.
+
+    >>> empty((2,), "int32")
+    array([0, 0], dtype=int32)
+    """
+    return creation.zeros(tuple(shape), dtype=dtype)
+
+
+def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Any:
+    """Return the operand broadcast to the shape of another one, by NumPy's rules.
+
+    Raises:
+        ShapeError: an extent that is neither 1 nor that of the other's axis.
+
+    >>> import numpy as np
+    >>> broadcast_like(np.array([1, 2]), np.zeros((2, 2)))
+    array([[1, 2],
+           [1, 2]])
+    """
+    return manipulation.broadcast_to(as_operand(arr), tuple(as_operand(like_arr).shape))
+
+
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Any:
+    """Return the operand with leading axes of extent 1 up to a rank.
+
+    Raises:
+        ShapeError: an operand of a higher rank.
+
+    >>> import numpy as np
+    >>> broadcast_to_rank(np.ones(3), 2).shape
+    (1, 3)
+    """
+    operand = as_operand(x)
+    missing = rank - len(operand.shape)
+    if missing < 0:
+        raise ShapeError(f"lax.broadcast_to_rank: {spec_of(operand)} has a rank above {rank}")
+    return broadcast(operand, (1,) * missing)
+
+
+def stack(operands: Sequence[Any], axis: int = 0) -> Any:
+    """Return tensors of one shape and dtype joined along a new axis.
+
+    Raises:
+        DTypeError, ShapeError, AxisError: different dtypes or shapes; an axis outside the rank.
+
+    >>> import numpy as np
+    >>> stack([np.zeros(1), np.ones(1)])
+    array([[0.],
+           [1.]])
+    """
+    return manipulation.stack(same_dtype("stack", *operands), axis=axis)
+
+
+def unstack(x: ArrayLike, axis: int = 0) -> tuple[Any, ...]:
+    """Return the slices of a tensor along an axis, which they do not have.
+
+    Raises:
+        AxisError, NonStaticShapeError: an axis outside the rank, or of a symbolic extent.
+
+    >>> import numpy as np
+    >>> unstack(np.array([[1], [2]]))
+    (array([1]), array([2]))
+    """
+    return manipulation.unstack(x, axis=axis)
+
+
+def tile(operand: ArrayLike, reps: Sequence[int]) -> Any:
+    """Return the operand repeated along each axis.
+
+    Args:
+        reps: the number of copies for every axis.
+
+    Raises:
+        InvalidConfigError: another number of axes.
+
+    >>> import numpy as np
+    >>> tile(np.array([1, 2]), (2,))
+    array([1, 2, 1, 2])
+    """
+    x, counts = as_operand(operand), axis_list("tile", "reps", reps)
+    if len(counts) != len(x.shape):
+        raise InvalidConfigError(
+            f"lax.tile: reps has a number for each axis of {spec_of(x)}, got {reps!r}; tnf.tile takes others"
+        )
+    return manipulation.tile(x, counts)

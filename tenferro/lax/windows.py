@@ -17,7 +17,7 @@ from tenferro.api.axes import normalize_axes, normalize_axis
 from tenferro.api.compile import compile
 from tenferro.api.control import associative_scan
 from tenferro.api.logarithms import logaddexp
-from tenferro.api.manipulation import concat, expand_dims, moveaxis, reshape
+from tenferro.api.manipulation import concat, expand_dims, moveaxis, reshape, squeeze
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
 from tenferro.door import apply_one, as_operand, is_traced, spec_of
@@ -53,6 +53,7 @@ __all__ = [
     "reduce_prod",
     "reduce_sum",
     "reduce_window",
+    "reduce_xor",
 ]
 
 
@@ -313,6 +314,40 @@ reduce_min = _reduction(
 )
 reduce_and = _reduction("reduce_and", ops.ReduceAnd, "Bitwise and", "bool and integers")
 reduce_or = _reduction("reduce_or", ops.ReduceOr, "Bitwise or", "bool and integers")
+
+
+def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Any:
+    """Return the bitwise exclusive or of the elements over axes, in the operand's dtype; 0 of none.
+
+    Dtypes: bool and integers.
+
+    Raises:
+        AxisError, DTypeError: axes outside the rank, or named twice; another dtype.
+        NonStaticShapeError: axes of symbolic extents.
+
+    >>> import numpy as np
+    >>> reduce_xor(np.array([1, 3, 4]), (0,))
+    array(6)
+    """
+    x = as_operand(operand)
+    named = axis_list("reduce_xor", "axes", axes)
+    reduced = normalize_axes("lax.reduce_xor", named, len(x.shape))
+    if not all(is_static(x.shape[axis]) for axis in reduced):
+        raise NonStaticShapeError(f"lax.reduce_xor: needs known extents, got {spec_of(x)}")
+    for axis in sorted(reduced, reverse=True):
+        x = _xor_along(moveaxis(x, axis, 0))
+    return x
+
+
+def _xor_along(x: Any) -> Any:
+    """Return the exclusive or of the rows of x, by halves."""
+    if not x.shape[0]:
+        return broadcast_to(convert(0, spec_of(x).dtype), tuple(x.shape[1:]))
+    while x.shape[0] > 1:
+        half = x.shape[0] // 2
+        pairs = apply_one(el.Xor(), x[:half], x[half : 2 * half])
+        x = concat([pairs, x[2 * half :]], axis=0) if x.shape[0] % 2 else pairs
+    return squeeze(x, axis=0)
 
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:

@@ -15,6 +15,7 @@ from tenferro.nn import (
     initializers,
     normalization,
     probabilities,
+    products,
 )
 from tenferro.nn.activations import *  # noqa: F403  # because the names are this module's
 from tenferro.nn.attention import *  # noqa: F403  # because the names are this module's
@@ -22,6 +23,7 @@ from tenferro.nn.convolution import *  # noqa: F403  # because the names are thi
 from tenferro.nn.gaussian import *  # noqa: F403  # because the names are this module's
 from tenferro.nn.normalization import *  # noqa: F403  # because the names are this module's
 from tenferro.nn.probabilities import *  # noqa: F403  # because the names are this module's
+from tenferro.nn.products import *  # noqa: F403  # because the names are this module's
 
 __all__ = ["initializers"]
 __all__ += activations.__all__
@@ -30,5 +32,6 @@ __all__ += convolution.__all__
 __all__ += gaussian.__all__
 __all__ += normalization.__all__
 __all__ += probabilities.__all__
+__all__ += products.__all__
 
 open_namespace(globals(), __all__, "tnf.nn")

@@ -19,11 +19,13 @@ from typing import Any
 from tenferro.api import creation, random
 from tenferro.api.elementwise import multiply
 from tenferro.api.manipulation import moveaxis, reshape
+from tenferro.api.updates import at
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.types import ArrayLike, DType, DTypeLike
 
 __all__ = [
     "constant",
+    "delta_orthogonal",
     "glorot_normal",
     "glorot_uniform",
     "he_normal",
@@ -265,5 +267,35 @@ def orthogonal(
         q = random.orthogonal(key, rows, (), kind, columns)
         others = [extent for axis, extent in enumerate(shape) if axis != column_axis % len(shape)]
         return multiply(moveaxis(reshape(q, (*others, columns)), -1, column_axis), scale)
+
+    return init
+
+
+def delta_orthogonal(
+    scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
+) -> Initializer:
+    """A kernel of a convolution that is `orthogonal` in the middle of space, and zero elsewhere.
+
+    Raises:
+        ShapeError: the initializer is called with other than three to five axes, or more input than output features.
+
+    >>> w = delta_orthogonal()(random.key(0), (3, 2, 2))
+    >>> float(abs(w[0]).sum() + abs(w[2]).sum())
+    0.0
+
+    Source: Xiao, Bahri, Sohl-Dickstein, Schoenholz and Pennington, ICML 2018.
+    """
+    default = dtype
+
+    def init(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = default) -> Any:
+        extents, kind = tuple(shape), _dtype(dtype)
+        if not 3 <= len(extents) <= 5 or extents[-1] < extents[-2]:
+            raise ShapeError(
+                "nn.initializers: delta_orthogonal needs three to five axes, and at most as many input features as "
+                f"output features, got shape {extents}"
+            )
+        matrix = orthogonal(scale, column_axis)(key, extents[-2:], kind)
+        place = tuple([(extent - 1) // 2 for extent in extents[:-2]])
+        return at(creation.zeros(extents, dtype=kind))[place].set(matrix)
 
     return init

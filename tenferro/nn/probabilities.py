@@ -12,28 +12,28 @@ from tenferro.api import logarithms
 from tenferro.api.axes import normalize_axis
 from tenferro.api.creation import ones_like
 from tenferro.api.elementwise import (
-    abs,
-    add,
     divide,
     equal,
     exp,
+    expm1,
     isfinite,
+    less,
     log,
-    multiply,
-    not_equal,
-    sign,
+    log1p,
+    negative,
     subtract,
 )
 from tenferro.api.elementwise import where as where_
-from tenferro.api.manipulation import expand_dims, squeeze
-from tenferro.api.promotion import as_inexact, broadcast_arrays, convert, promote
+from tenferro.api.manipulation import expand_dims
+from tenferro.api.promotion import as_inexact, broadcast_arrays, convert
 from tenferro.api.reductions import Axis, sum
 from tenferro.door import apply_one, as_operand, spec_of, stop_gradient
 from tenferro.errors import DTypeError, InvalidConfigError
 from tenferro.ops.source import Iota
-from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
+from tenferro.special.sums import logsumexp, or_absent
+from tenferro.types import ArrayLike, DType, DTypeLike
 
-__all__ = ["log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax"]
+__all__ = ["log1mexp", "log_softmax", "logmeanexp", "logsumexp", "one_hot", "softmax"]
 
 
 def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Any:
@@ -48,16 +48,11 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> An
     """
     if where is None:
         return logarithms.softmax(x, axis=axis)
-    absent = _or_absent(x, where)
+    absent = or_absent(x, where)
     top = stop_gradient(logarithms.largest("nn.softmax", absent, axis))
     powers = exp(subtract(absent, where_(isfinite(top), top, 0.0)))
     total = sum(powers, axis=axis, keepdims=True)
     return divide(powers, where_(equal(total, 0.0), 1.0, total))
-
-
-def _or_absent(x: ArrayLike, where: ArrayLike) -> Tensor:
-    """Replace x by -inf where the mask is False."""
-    return where_(where, as_inexact(x), -math.inf)
 
 
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Any:
@@ -69,53 +64,10 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -
     """
     if where is None:
         return logarithms.log_softmax(x, axis=axis)
-    absent = _or_absent(x, where)
+    absent = or_absent(x, where)
     total = logarithms.logsumexp(absent, axis=axis, keepdims=True)
     x, total = broadcast_arrays(as_inexact(x), total)
     return where_(where, subtract(x, where_(isfinite(total), total, 0.0)), -math.inf)
-
-
-def logsumexp(
-    a: ArrayLike,
-    axis: Axis = None,
-    b: ArrayLike | None = None,
-    keepdims: bool = False,
-    return_sign: bool = False,
-    where: ArrayLike | None = None,
-) -> Any:
-    """Compute the logarithm of the sum of b e^a over `axis`, without overflow; -inf where all elements are absent.
-
-    Args:
-        b: factors; None is 1. Where one is 0 the element is absent.
-        return_sign: return the logarithm of the sum's magnitude, and its sign; otherwise a negative sum's
-            logarithm is NaN.
-        where: a mask: elements where it is False count as absent.
-
-    Raises:
-        DTypeError: complex a.
-
-    >>> import numpy as np
-    >>> logsumexp(np.array([1000.0, 1000.0]), b=np.array([2.0, 1.0]))
-    array(1001.09861229)
-    """
-    x = as_inexact(a)
-    if spec_of(x).dtype.is_complex:
-        raise DTypeError(f"nn.logsumexp: takes real numbers, got {spec_of(x)}")
-    if where is not None:
-        x = _or_absent(x, where)
-    if b is None:
-        total = logarithms.logsumexp(x, axis=axis, keepdims=keepdims)
-        return (total, sign(ones_like(total))) if return_sign else total
-    x, factors = promote(x, b)
-    x = where_(not_equal(factors, 0), x, -math.inf)
-    top = stop_gradient(logarithms.largest("nn.logsumexp", x, axis))
-    shift = where_(isfinite(top), top, 0.0)
-    total = sum(multiply(factors, exp(subtract(x, shift))), axis=axis, keepdims=keepdims)
-    if not keepdims:
-        shift = squeeze(shift, axis=None if axis is None else axis)
-    if return_sign:
-        return add(log(abs(total)), shift), sign(total)
-    return add(log(total), shift)
 
 
 def logmeanexp(
@@ -168,3 +120,25 @@ def one_hot(
     counts = apply_one(Iota(tuple(shape), new_axis, kind), like=x)
     is_there = equal(expand_dims(convert(x, kind), axis=new_axis), counts)
     return convert(is_there, DType.F64 if dtype is None else DType.of(dtype))
+
+
+def log1mexp(x: ArrayLike) -> Any:
+    """Return log(1 - e^-x) for x >= 0, accurate for small and large x; NaN for negative x.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> import numpy as np
+    >>> log1mexp(np.array([1e-20, 50.0]))
+    array([-4.60517019e+01, -1.92874985e-22])
+
+    Source: Maechler, "Accurately computing log(1 - exp(-|a|))", 2012.
+    """
+    operand = as_inexact(x)
+    if spec_of(operand).dtype.is_complex:
+        raise DTypeError(f"nn.log1mexp: takes real numbers, got {spec_of(operand)}")
+    is_small = less(operand, math.log(2))
+    # A branch that is not taken has an argument where its derivative is finite.
+    small = log(negative(expm1(negative(where_(is_small, operand, 1.0)))))
+    large = log1p(negative(exp(negative(where_(is_small, 1.0, operand)))))
+    return where_(is_small, small, large)

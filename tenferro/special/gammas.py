@@ -24,6 +24,7 @@ from tenferro.api.elementwise import (
     floor,
     greater,
     greater_equal,
+    isinf,
     less,
     less_equal,
     lgamma,
@@ -61,6 +62,7 @@ __all__ = [
     "multigammaln",
     "polygamma",
     "psi",
+    "rgamma",
     "zeta",
 ]
 
@@ -100,16 +102,56 @@ def gamma(x: ArrayLike) -> Any:
     return in_reals("gamma", _gamma, x)
 
 
+def rgamma(x: ArrayLike) -> Any:
+    """Return 1 / gamma(x), which is 0 at 0 and at negative integers, with its slope there.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> rgamma([-1.0, 0.5, 4.0])
+    array([0.        , 0.56418958, 0.16666667])
+    """
+    return in_reals("rgamma", _rgamma, x)
+
+
+def _rgamma(x: Tensor) -> Any:
+    """Return sin(pi x) Gamma(1 - x) / pi below 1/2, which has no poles, and 1 / Gamma(x) elsewhere."""
+    is_below = less(x, 0.5)
+    sine = _sine(where(is_below, x, 0.0))
+    other = _gamma(where(is_below, subtract(1.0, x), 1.0))
+    product = multiply(sine, divide(other, math.pi))
+    is_zero = logical_and(equal(sine, 0.0), isinf(other))
+    # The sum makes a zero positive.
+    reflected = add(where(is_zero, 0.0, product), 0.0)
+    return where(is_below, reflected, _reciprocal(where(is_below, 1.0, x)))
+
+
+@custom_jvp
+def _reciprocal(x: Tensor) -> Any:
+    return divide(1.0, _gamma(x))
+
+
+@_reciprocal.defjvp
+def _reciprocal_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    (x,), (x_dot,) = primals, tangents
+    y = _reciprocal(x)
+    return y, multiply(x_dot, negative(multiply(y, digamma(x))))
+
+
+def _sine(x: Tensor) -> Any:
+    """Return sin(pi x), which keeps its digits near integers; its sign alternates between them."""
+    whole = rint(x)
+    angle = multiply(subtract(x, whole), math.pi)
+    return sin(where(equal(remainder(whole, 2.0), 0.0), angle, negative(angle)))
+
+
 @custom_jvp
 def _gamma(x: Tensor) -> Any:
     magnitude = abs(x)
     is_tiny = less(magnitude, 1e-17)
     is_below = less(x, 0.0)
     positive = _gamma_of_positive(where(is_tiny, 1.0, magnitude))
-    whole = rint(x)
-    # sin(pi x) keeps its digits near integers; its sign alternates between them.
-    angle = multiply(subtract(x, whole), math.pi)
-    sine = sin(where(equal(remainder(whole, 2.0), 0.0), angle, negative(angle)))
+    sine = _sine(x)
     scale = multiply(where(is_below, x, 1.0), where(is_below, sine, 1.0))
     reflected = divide(divide(-math.pi, scale), positive)
     reflected = where(equal(x, floor(x)), math.nan, reflected)

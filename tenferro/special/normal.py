@@ -35,7 +35,7 @@ from tenferro.api.polynomials import polynomial
 from tenferro.special.operands import in_reals
 from tenferro.types import ArrayLike, Tensor
 
-__all__ = ["erf", "erfc", "erfinv", "log_ndtr", "ndtr", "ndtri"]
+__all__ = ["erf", "erfc", "erfcinv", "erfinv", "log_ndtr", "ndtr", "ndtri"]
 
 MIDDLE = (
     (
@@ -106,6 +106,22 @@ def erfinv(x: ArrayLike) -> Any:
     array(0.47693628)
     """
     return in_reals("erfinv", elementwise.erfinv, x)
+
+
+def erfcinv(x: ArrayLike) -> Any:
+    """Return the inverse of `erfc`, within 16 ulps; inf at 0, -inf at 2, NaN outside.
+
+    Raises:
+        DTypeError: complex x.
+
+    >>> erfcinv([0.0, 0.5, 1e-300])
+    array([        inf,  0.47693628, 26.20946996])
+    """
+    return in_reals("erfcinv", _erfcinv, x)
+
+
+def _erfcinv(x: Tensor) -> Any:
+    return subtract(0.0, multiply(_ndtri(multiply(x, 0.5)), math.sqrt(0.5)))
 
 
 def ndtr(x: ArrayLike) -> Any:

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from tenferro.api import logarithms
-from tenferro.nn.probabilities import logsumexp
-from tenferro.types import ArrayLike, Axis
+from tenferro.api.creation import ones_like
+from tenferro.api.elementwise import (
+    abs,
+    add,
+    exp,
+    isfinite,
+    log,
+    multiply,
+    not_equal,
+    sign,
+    subtract,
+)
+from tenferro.api.elementwise import where as where_
+from tenferro.api.manipulation import squeeze
+from tenferro.api.promotion import as_inexact, promote
+from tenferro.api.reductions import sum
+from tenferro.door import spec_of, stop_gradient
+from tenferro.errors import DTypeError
+from tenferro.types import ArrayLike, Axis, Tensor
 
 __all__ = ["log_softmax", "logsumexp", "softmax"]
 
@@ -28,3 +46,51 @@ def log_softmax(x: ArrayLike, /, *, axis: Axis = None) -> Any:
     array([-1000.,     0.])
     """
     return logarithms.log_softmax(x, axis=axis)
+
+
+def logsumexp(
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: ArrayLike | None = None,
+) -> Any:
+    """Return the logarithm of the sum of b e^a over `axis`, without overflow; -inf where all elements are absent.
+
+    Args:
+        b: factors; None is 1. Where one is 0 the element is absent.
+        return_sign: return the logarithm of the sum's magnitude, and its sign; otherwise a negative sum's
+            logarithm is NaN.
+        where: a mask: elements where it is False count as absent.
+
+    Raises:
+        DTypeError: complex a.
+
+    >>> import numpy as np
+    >>> logsumexp(np.array([1000.0, 1000.0]), b=np.array([2.0, 1.0]))
+    array(1001.09861229)
+    """
+    x = as_inexact(a)
+    if spec_of(x).dtype.is_complex:
+        raise DTypeError(f"nn.logsumexp: takes real numbers, got {spec_of(x)}")
+    if where is not None:
+        x = or_absent(x, where)
+    if b is None:
+        total = logarithms.logsumexp(x, axis=axis, keepdims=keepdims)
+        return (total, sign(ones_like(total))) if return_sign else total
+    x, factors = promote(x, b)
+    x = where_(not_equal(factors, 0), x, -math.inf)
+    top = stop_gradient(logarithms.largest("nn.logsumexp", x, axis))
+    shift = where_(isfinite(top), top, 0.0)
+    total = sum(multiply(factors, exp(subtract(x, shift))), axis=axis, keepdims=keepdims)
+    if not keepdims:
+        shift = squeeze(shift, axis=None if axis is None else axis)
+    if return_sign:
+        return add(log(abs(total)), shift), sign(total)
+    return add(log(total), shift)
+
+
+def or_absent(x: ArrayLike, where: ArrayLike) -> Tensor:
+    """Return x with -inf where the mask is False."""
+    return where_(where, as_inexact(x), -math.inf)

@@ -133,12 +133,12 @@ class Multinomial:
 
 
 class MultivariateNormal:
-    """Functions of the multivariate normal distribution: logpdf, pdf."""
+    """Functions of the multivariate normal distribution: entropy, logpdf, pdf."""
 
-    __all__ = ("logpdf", "pdf")
+    __all__ = ("entropy", "logpdf", "pdf")
 
     def logpdf(
-        self, x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: None = None
+        self, x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: bool | None = None
     ) -> Any:
         """Return the logarithm of the density, -((x - mean)^T cov^-1 (x - mean) + log det(2 pi cov)) / 2.
 
@@ -146,17 +146,17 @@ class MultivariateNormal:
             x: vectors along the last axis [.., n].
             mean: a number, or vectors [.., n].
             cov: a number, the variance of each coordinate, or positive definite matrices [.., n, n].
-            allow_singular: must be None.
+            allow_singular: must be None or False.
 
         Raises:
-            UnsupportedError: allow_singular is given.
+            UnsupportedError: allow_singular is True.
             ShapeError: extents that differ.
 
         >>> from tenferro import stats
         >>> stats.multivariate_normal.logpdf([0.0, 0.0], [0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])
         array(-1.83787707)
         """
-        if allow_singular is not None:
+        if allow_singular:
             raise UnsupportedError(
                 f"stats.multivariate_normal: allow_singular is not supported, got {allow_singular!r}"
             )
@@ -186,6 +186,27 @@ class MultivariateNormal:
             determinant = multiply(2.0, sum_over(log(diagonal(factor)), axis=-1))
         return multiply(-0.5, add(add(form, determinant), count * math.log(2 * math.pi)))
 
-    def pdf(self, x: ArrayLike, mean: ArrayLike, cov: ArrayLike) -> Any:
+    def pdf(
+        self, x: ArrayLike, mean: ArrayLike, cov: ArrayLike, allow_singular: bool | None = None
+    ) -> Any:
         """Return the density; see `logpdf`."""
-        return exp(self.logpdf(x, mean, cov))
+        return exp(self.logpdf(x, mean, cov, allow_singular))
+
+    def entropy(self, mean: ArrayLike, cov: ArrayLike) -> Any:
+        """Return the differential entropy, log det(2 pi e cov) / 2.
+
+        Args:
+            mean: a number, or vectors [.., n], which only say how many coordinates there are.
+            cov: as in `logpdf`.
+
+        Raises:
+            ShapeError: extents that differ.
+
+        >>> from tenferro import stats
+        >>> stats.multivariate_normal.entropy([0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])
+        array(2.83787707)
+        """
+        center, covariance = _floats("multivariate_normal.entropy", mean, cov)
+        extents = center.shape[-1:] or covariance.shape[-1:]
+        half = 0.5 * (extents[0] if extents else 1)
+        return subtract(half, self.logpdf(center, center, covariance))

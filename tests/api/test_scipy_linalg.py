@@ -28,6 +28,17 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("eigh_tridiagonal", (V, W, True), {}), ("eigh_tridiagonal", (V, W, True), {"select": "i", "select_range": (1, 2)}),
     ("polar", (A,), {}), ("polar", (A[:, :2],), {}), ("polar", (C[:2], "left"), {}),
     ("solve_sylvester", (A, S[:3, :3], R.normal(size=(4, 3))), {}), ("solve_sylvester", (C, A + 0j, C), {}), ("sqrtm", (S.astype("c16"),), {}), ("sqrtm", (C,), {}),
+    ("hessenberg", (A,), {}), ("hessenberg", (C,), {"calc_q": True}), ("fiedler", (V,), {}), ("leslie", (V, W), {}), ("convolution_matrix", (V, 3, "same"), {}),
+    ("convolution_matrix", (W, 5, "valid"), {}), ("convolution_matrix", (C[0], 2), {}), ("diagsvd", (W, 4, 3), {}), ("invhilbert", (5,), {}), ("invhilbert", (4, True), {}),
+    ("invpascal", (5,), {}), ("invpascal", (4, "upper"), {"exact": False}), ("qr_multiply", (A[:, :3], A, "right"), {}), ("qr_multiply", (C[:, :2], C[:2, :3], "left"), {"conjugate": True}),
+    ("solve_continuous_lyapunov", (C, S), {}), ("solve_discrete_lyapunov", (A / 4, S), {}), ("solve_discrete_lyapunov", (C / 4, S), {"method": "bilinear"}),
+    ("solve_toeplitz", ((V + np.array([9, 0, 0, 0]), C[0]), V), {}), ("matmul_toeplitz", ((V, W), W), {}), ("solve_circulant", (V, W[[0, 1, 2, 0]]), {}),
+    ("cholesky_banded", (np.array([[0, 1.0, 2], [5, 6, 7]]),), {}), ("cholesky_banded", (np.array([[5, 6, 7], [1.0, 2, 0]]),), {"lower": True}),
+    ("solveh_banded", (np.array([[0, 1j, 2], [5, 6, 7]]), W), {}), ("cho_solve_banded", ((np.array([[5, 6, 7], [1.0, 2, 0]]), True), W), {}),
+    ("eigvals_banded", (np.array([[5, 6, 7], [1j, 2, 0]]), True), {"select": "i", "select_range": (1, 2)}), ("eigvalsh_tridiagonal", (V, W), {}),
+    ("logm", (C,), {}), ("signm", (A,), {}), ("cosm", (A,), {}), ("sinm", (C,), {}), ("tanm", (A,), {}), ("coshm", (A,), {}), ("sinhm", (C,), {}), ("tanhm", (A,), {}),
+    ("fractional_matrix_power", (C, 0.3), {}), ("fractional_matrix_power", (A, -2), {}), ("orthogonal_procrustes", (A, C), {}), ("pinvh", (S - 20 * C @ C.conj().T,), {"lower": False}),
+    ("subspace_angles", (A[:, :2], A[:, 1:] + 1e-6), {}), ("issymmetric", (S + np.triu(A) * 1e-9,), {"atol": 1e-6}), ("ishermitian", (C,), {}),
     ("expm_frechet", (A, C.real), {}), ("expm_frechet", (C, A * (1 + 0j)), {"compute_expm": False}),
 ]  # fmt: skip
 
@@ -44,8 +55,32 @@ def test_values_are_scipys(number: int) -> None:
     found = parts(getattr(tnf.linalg, name)(*args, **kwargs))
     assert len(found) == len(wanted)
     for y, z in zip(found, wanted, strict=True):
-        assert (y.shape, y.dtype) == (z.shape, z.dtype)
+        assert (y.shape, y.dtype) == (np.shape(z), np.asarray(z).dtype)
         np.testing.assert_allclose(y, z, rtol=1e-9, atol=1e-11)
+
+
+@pytest.mark.parametrize("mode", ["full", "economic"])
+@pytest.mark.parametrize("x", [A[:2], A[:, :2], C], ids=["wide", "tall", "complex"])
+def test_rq_is_triangular_times_unitary(x: np.ndarray, mode: str) -> None:
+    r, q = tnf.linalg.rq(x, mode=mode)
+    assert (r.shape, q.shape) == tuple(y.shape for y in scipy.linalg.rq(x, mode=mode))
+    np.testing.assert_allclose(r @ q, x, atol=1e-12)
+    np.testing.assert_allclose(q @ q.conj().T, np.eye(len(q)), atol=1e-12)
+    assert not np.tril(r, r.shape[1] - r.shape[0] - 1).any()
+
+
+def test_rsf2csf_keeps_the_matrix() -> None:
+    t, z = tnf.linalg.rsf2csf(*scipy.linalg.schur(A))
+    np.testing.assert_allclose(z @ t @ z.conj().T, A, atol=1e-12)
+    assert not np.tril(t, -1).any()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_logarithms_of_real_matrices_take_the_upper_side_of_the_cut(seed: int) -> None:
+    x = np.random.default_rng(seed).normal(size=(4, 4))
+    values, vectors = np.linalg.eig(x)
+    wanted = vectors @ np.diag(np.log(values + 0j)) @ np.linalg.inv(vectors)
+    np.testing.assert_allclose(tnf.linalg.logm(x), wanted, atol=1e-11)
 
 
 def test_factors_solve() -> None:
@@ -84,11 +119,16 @@ def test_functions_of_matrices() -> None:
         lambda x: tnf.linalg.solve_sylvester(x, S, x),
         lambda x: tnf.linalg.expm_frechet(x, x)[1],
         lambda x: tnf.linalg.polar(x)[0],
+        lambda x: tnf.real(tnf.linalg.logm(x @ x.T + np.eye(4))),
+        lambda x: tnf.linalg.signm(x),
+        lambda x: tnf.linalg.solve_discrete_lyapunov(x / 4, S),
+        lambda x: tnf.linalg.cholesky_banded(x[:2] + np.array([[0.0], [9.0]])),
+        lambda x: tnf.linalg.tanm(x / 2),
         lambda x: tnf.linalg.cho_solve(tnf.linalg.cho_factor(x @ x.T + np.eye(4)), x),
         lambda x: tnf.linalg.solve_banded((1, 1), x[:3] + 4 * np.eye(3, 4, 1)[[1, 0, 2]], V),
         lambda x: tnf.linalg.toeplitz(x[0], x[1]) @ tnf.linalg.circulant(x[2]),
     ],
-    ids=["sqrtm", "solve_sylvester", "expm_frechet", "polar", "cho_solve", "solve_banded", "toeplitz"],
+    ids=["sqrtm", "solve_sylvester", "expm_frechet", "polar", "logm", "signm", "discrete", "banded", "tanm", "cho_solve", "solve_banded", "toeplitz"],
 )  # fmt: skip
 def test_derivatives(f: Any) -> None:
     direction = R.normal(size=(4, 4))
@@ -117,6 +157,11 @@ def test_roots() -> None:
     ("call", "error"),
     [
         (lambda: tnf.linalg.toeplitz(A), errors.ShapeError),
+        (lambda: tnf.linalg.leslie(V, V), errors.ShapeError),
+        (lambda: tnf.linalg.invhilbert(15, exact=True), errors.InvalidConfigError),
+        (lambda: tnf.linalg.rq(A, mode="half"), errors.InvalidConfigError),
+        (lambda: tnf.linalg.qr_multiply(A, A, pivoting=True), errors.UnsupportedError),
+        (lambda: tnf.linalg.orthogonal_procrustes(A, V), errors.ShapeError),
         (lambda: tnf.linalg.companion([1.0]), errors.ShapeError),
         (lambda: tnf.linalg.hadamard(6), errors.InvalidConfigError),
         (lambda: tnf.linalg.dft(3, "half"), errors.InvalidConfigError),

@@ -97,6 +97,11 @@ ELEMENTWISE = _calls() | {
     "bitcast-wider": Call(
         lambda m, x: m.bitcast_convert_type(x, "int64"), (np.arange(6, dtype=np.int32).reshape(3, 2),), False
     ),
+    "bessel_i0e": Call(lambda m, x: m.bessel_i0e(x), (X,), False),
+    "igamma": Call(lambda m, a, x: m.igamma(a, x), (P * 4, Q), False),
+    "betainc": Call(lambda m, x: m.betainc(P + 1, Q + 2, x), (P * Q,), False),
+    "zeta": Call(lambda m, x: m.zeta(P + 1.5, x), (Q + 1,), False),
+    "barrier": Call(lambda m, x, y: m.optimization_barrier((x, y))[0] * y, (X, Y)),
     "reduce_precision": Call(lambda m, x: m.reduce_precision(x, 5, 7), (X,)),
 }  # fmt: skip
 SHAPING = {
@@ -114,6 +119,12 @@ SHAPING = {
     "squeeze": Call(lambda m, x: m.squeeze(m.expand_dims(x, (1,)), (1,)), (X,)),
     "collapse": Call(lambda m, x: m.collapse(x, 1, 3), (IMAGE,)),
     "collapse-rest": Call(lambda m, x: m.collapse(x, -2), (IMAGE,)),
+    "broadcast_like": Call(lambda m, x: m.broadcast_like(x, np.zeros((4, 2, 3))), (X,)),
+    "broadcast_to_rank": Call(lambda m, x: m.broadcast_to_rank(x, 4), (X,)),
+    "empty": Call(lambda m: 0 * m.empty((2, 3), "int32"), (), False),
+    "stack": Call(lambda m, x, y: m.stack([x, y], 1), (X, Y)),
+    "unstack": Call(lambda m, x: m.unstack(x, 1)[2], (X,)),
+    "tile": Call(lambda m, x: m.tile(x, (2, 3)), (X,)),
     "concatenate": Call(lambda m, x, y: m.concatenate((x, y), 1), (X, Y)),
     "split": Call(lambda m, x: m.split(x, (1, 0, 2), 1)[2], (X,)),
     "pad": Call(lambda m, x: m.pad(x, 1.5, [(1, -1, 2), (-1, 2, 0)]), (X,)),
@@ -146,6 +157,11 @@ PRODUCTS = {
         False,
     ),
     "batch_matmul": Call(lambda m, x, y: m.batch_matmul(x, y), (INPUT, normal(2, 7, 3))),
+    "ragged_dot": Call(lambda m, x, w: m.ragged_dot(x, w, np.array([2, 0, 3], np.int32)), (normal(6, 4), normal(3, 4, 2))),
+    "approx_max_k": Call(lambda m, x: m.approx_max_k(x, 2, 0)[0], (MATRIX,)),
+    "approx_min_k": Call(lambda m, x: m.approx_min_k(x, 2)[1], (MATRIX,), False),
+    "reduce_xor": Call(lambda m, x: m.reduce_xor(x, (0, 1)), (K,), False),
+    "reduce_xor-axis": Call(lambda m, x: m.reduce_xor(x, (1,)), (K > 0,), False),
     "sort": Call(lambda m, x: m.sort(x, 0), (MATRIX,)),
     "sort-keys": Call(
         lambda m, x: m.sort((np.array([1, 0, 1, 0, 1, 1]), np.array([2, 2, 1, 1, 2, 1]), x), num_keys=2)[2],
@@ -201,6 +217,14 @@ CONVOLUTIONS = {
         lambda m, x, w: m.conv_general_dilated(x, w, (1,), "VALID", preferred_element_type="int32"),
         (np.full((1, 4, 5), 100, np.int8), np.full((2, 4, 3), 100, np.int8)),
         False,
+    ),
+    "patches": Call(
+        lambda m, x: m.conv_general_dilated_patches(x, (2, 3), (1, 2), "SAME", rhs_dilation=(2, 1), dimension_numbers=("NHWC", "WHIO", "CNHW")),
+        (IMAGE,),
+    ),
+    "local": Call(
+        lambda m, x, w: m.conv_general_dilated_local(x, w, (1, 2), "VALID", (3, 2), dimension_numbers=("NHWC", "WHIO", "NWHC")),
+        (IMAGE, normal(4, 2, 18, 4)),
     ),
     "transpose-same": Call(lambda m, x, w: m.conv_transpose(x, w, (2, 3), "SAME"), (IMAGE, normal(3, 2, 3, 4))),
     "transpose-valid": Call(lambda m, x, w: m.conv_transpose(x, w, (1, 3), "VALID", (2, 1)), (IMAGE, FILTER)),
@@ -259,6 +283,45 @@ GATHERS = {
         (normal(4), normal(2, 3)),
     ),
 }  # fmt: skip
+FOURIER = {
+    "fft": Call(lambda m, x: m.real(m.fft(x, "fft", (3,))), (X,)),
+    "ifft": Call(lambda m, x: m.imag(m.fft(m.complex(x, 2 * x), m.FftType.IFFT, (2, 3))), (X,)),
+    "rfft": Call(lambda m, x: m.imag(m.fft(x, "RFFT", (2, 3))), (X,)),
+    "irfft": Call(lambda m, x: m.fft(m.complex(x, -x), m.FftType.IRFFT, (5,)), (X,)),
+    "none": Call(lambda m, x: m.real(m.fft(x, "fft", ())), (X,)),
+}  # fmt: skip
+SQUARE, WELL = normal(4, 4), normal(2, 4, 4) + 4 * np.eye(4)
+SPD = np.eye(4) + SQUARE @ SQUARE.T
+LINALG = {
+    "cholesky": Call(lambda m, x: m.linalg.cholesky(m.add(SPD, x)), (SQUARE / 9,)),
+    "cholesky-lower": Call(lambda m, x: m.linalg.cholesky(x, symmetrize_input=False), (SPD + np.triu(SQUARE, 1),), False),
+    "cholesky_update": Call(lambda m, r, w: m.linalg.cholesky_update(r, w), (np.triu(SQUARE) + 4 * np.eye(4), SQUARE[0]), False),
+    "eig": Call(lambda m, x: [m.abs(y) for y in m.linalg.eig(x)], (WELL,), False),
+    "eigh": Call(lambda m, x: m.linalg.eigh(m.add(SPD, x))[1], (SQUARE,)),
+    "eigh-upper": Call(lambda m, x: m.linalg.eigh(x, lower=False, symmetrize_input=False)[1], (SPD + np.tril(SQUARE, -1),), False),
+    "hessenberg": Call(lambda m, x: m.linalg.hessenberg(x), (WELL,), False),
+    "householder_product": Call(lambda m, a, t: m.linalg.householder_product(a, t), (SQUARE[:, :3], SQUARE[0, :2]), False),
+    "lu": Call(lambda m, x: m.linalg.lu(x), (WELL[:, ::-1, :3].copy(),), False),
+    "lu_pivots": Call(lambda m, p: m.linalg.lu_pivots_to_permutation(p, 5), (np.array([[3, 1, 4], [2, 2, 2]], np.int32),), False),
+    "ormqr": Call(lambda m, a, t, c: m.linalg.ormqr(a, t, c, transpose=True), (SQUARE[:, :2], SQUARE[0, :2] / 9, SQUARE), False),
+    "ormqr-right": Call(lambda m, a, t, c: m.linalg.ormqr(a, t, c, left=False), (SQUARE, SQUARE[0, :3] / 9, SQUARE), False),
+    "qr": Call(lambda m, x: m.linalg.qr(x, full_matrices=False)[0], (WELL,)),
+    "qr-pivots": Call(lambda m, x: m.linalg.qr(x, pivoting=True), (WELL[..., :3],), False),
+    "qr-pivots-reduced": Call(lambda m, x: m.linalg.qr(x, pivoting=True, full_matrices=False), (WELL[..., :3],), False),
+    "schur": Call(lambda m, x: m.linalg.schur(x), (WELL[0],), False),
+    "svd": Call(lambda m, x: m.linalg.svd(x, full_matrices=False)[1], (WELL,)),
+    "svdvals": Call(lambda m, x: m.linalg.svd(x, compute_uv=False), (WELL,), False),
+    "symmetric_product": Call(lambda m, a, c: m.linalg.symmetric_product(a, c + c.T, alpha=2.0, beta=0.5, symmetrize_output=True), (SQUARE[:, :2], SQUARE), False),
+    **{
+        f"triangular_solve-{left}-{t}-{c}": Call(
+            lambda m, a, b, left=left, t=t, c=c: m.abs(m.linalg.triangular_solve(m.complex(a, a), m.complex(b, 2 * b), left_side=left, lower=t, transpose_a=t, conjugate_a=c)),
+            (WELL[0], SQUARE),
+        )
+        for left, t, c in ((True, False, True), (False, True, False), (False, False, False), (True, True, True))
+    },
+    "tridiagonal": Call(lambda m, x: m.linalg.tridiagonal(x)[1:3], (SPD,), False),
+    "tridiagonal_solve": Call(lambda m, d, b: m.linalg.tridiagonal_solve(P[0], d, P[1], b), (Q[0] + 4, SQUARE[:3])),
+}  # fmt: skip
 TABLES = {
     "elementwise": ELEMENTWISE,
     "shaping": SHAPING,
@@ -266,4 +329,6 @@ TABLES = {
     "windows": WINDOWS,
     "convolutions": CONVOLUTIONS,
     "gathers": GATHERS,
+    "fourier": FOURIER,
+    "linalg": LINALG,
 }

@@ -59,6 +59,7 @@ def _named(name: str, **options: Any) -> Callable[..., Any]:
     return lambda m, *xs: getattr(m, name)(*xs, **options)
 
 
+SCALES = np.array([[[2.0, 2.0, 3.0, 3.0], [1.0, 1.0, 0.5, 0.5]]])
 CALLS = {
     **{name: Call(_named(name), (X,)) for name in ACTIVATIONS},
     "gelu-exact": Call(_named("gelu", approximate=False), (X,)),
@@ -77,6 +78,12 @@ CALLS = {
     "logsumexp-kept": Call(lambda m, x: m.logsumexp(x, (0, 1), keepdims=True, where=MASK), (X,)),
     "standardize-stable": Call(_named("standardize", axis=(0, 1), algorithm="stable"), (X,)),
     "standardize-known": Call(lambda m, x, a, b: m.standardize(x, mean=a, variance=b), (X, X[:, :1], X[:, 1:2] ** 2)),
+    "log1mexp": Call(_named("log1mexp"), (np.abs(X) + 0.01,)),
+    "scaled_matmul": Call(
+        lambda m, x, y: m.scaled_matmul(x, y, *(np.array([[[2.0, 3.0], [1.0, 0.5]]]),) * 2, preferred_element_type="float64")
+        if m.__name__[:3] != "jax" else (x * SCALES) @ (y * SCALES).swapaxes(1, 2),
+        (X[None, :2], X[None, 1:]),
+    ),
     "one_hot": Call(_named("one_hot", num_classes=3), (np.array([[0, 2], [-1, 3]]),), False),
     "one_hot-axis": Call(_named("one_hot", num_classes=3, axis=0, dtype="int8"), (np.array([[0, 2], [-1, 3]]),), False),
     "attention": Call(lambda m, q, k, v: m.dot_product_attention(q, k, v), (Q, K, V)),

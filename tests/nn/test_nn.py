@@ -314,7 +314,7 @@ def test_dropout_keeps_the_mean() -> None:
 
 INITIALIZERS: dict[str, tuple[Any, ...]] = {
     "constant": (2.5,), "normal": (0.3,), "uniform": (0.3,), "truncated_normal": (0.3,),
-    "variance_scaling": (1.5, "fan_geo_avg", "normal"), "orthogonal": (2.0,),
+    "variance_scaling": (1.5, "fan_geo_avg", "normal"), "orthogonal": (2.0,), "delta_orthogonal": (2.0,),
     "glorot_normal": (), "glorot_uniform": (), "he_normal": (), "lecun_uniform": (),
 }  # fmt: skip
 

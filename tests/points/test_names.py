@@ -32,6 +32,7 @@ NAMESPACES = {
     "lax": "the ops by JAX's names, which are enumerated as ops",
     "special": "its functions are enumerated",
     "stats": "distributions, made of functions in the table; tested against SciPy in tests/stats",
+    "signal": "compositions of Fourier transforms and convolutions; tested against SciPy in tests/signal",
     "random": "samples; those that can be differentiated are made of functions in the table",
     "optim": "steps of optimisers",
     "optimize": "solvers",

@@ -256,6 +256,8 @@ def _modules() -> Mapping[str, ModuleType]:
         name: Names(f"autograd.scipy.{name}", *_own(tnf, name))
         for name in ("integrate", "linalg", "signal", "special", "stats")
     }
+    # SciPy's aliases of functions of integer order, which autograd has names of.
+    scipy["special"].__dict__.update(jn=tnf.special.jv, yn=tnf.special.yv)
     stats = _own(tnf, "stats")
     # Its test of the Dirichlet distribution draws a sample when the file is imported.
     dirichlet = Names(

@@ -244,7 +244,17 @@ def test_vectors() -> None:
         [scipy.stats.multivariate_normal.logpdf(points[:, 0], mean, c) for c in covariance], -1
     )
     close(stats.multivariate_normal.logpdf(points, mean, covariance), wanted, "normal")
-    close(stats.multivariate_normal.pdf(0.4, 0.1, 2.0), scipy.stats.norm.pdf(0.4, 0.1, 2**0.5), "")
+    close(
+        stats.multivariate_normal.entropy(mean, covariance[0]),
+        scipy.stats.multivariate_normal.entropy(mean, covariance[0]),
+        "entropy",
+    )
+    close(stats.multivariate_normal.entropy(0.0, 2.0), scipy.stats.norm.entropy(0, 2**0.5), "")
+    close(
+        stats.multivariate_normal.pdf(0.4, 0.1, 2.0, allow_singular=False),
+        scipy.stats.norm.pdf(0.4, 0.1, 2**0.5),
+        "",
+    )
     close(
         stats.multivariate_normal.logpdf(points[:, 0], mean, 2.0),
         scipy.stats.multivariate_normal.logpdf(points[:, 0], mean, 2.0),

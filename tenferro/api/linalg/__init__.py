@@ -8,12 +8,18 @@ Source: Array API standard 2024.12, extension "linalg"; NumPy's and scipy's modu
 
 import numpy as np  # noqa: F401  # pyright: ignore[reportUnusedImport]  # because the examples of its functions have it
 
-from tenferro.api.linalg import functions, matrices, structured
+from tenferro.api.linalg import equations, factors, functions, matrices, powers, structured
+from tenferro.api.linalg.equations import *  # noqa: F403  # because the names are this module's
+from tenferro.api.linalg.factors import *  # noqa: F403  # because the names are this module's
 from tenferro.api.linalg.functions import *  # noqa: F403  # because the names are this module's
 from tenferro.api.linalg.matrices import *  # noqa: F403  # because the names are this module's
+from tenferro.api.linalg.powers import *  # noqa: F403  # because the names are this module's
 from tenferro.api.linalg.structured import *  # noqa: F403  # because the names are this module's
 
 __all__: list[str] = []
+__all__ += equations.__all__
+__all__ += factors.__all__
 __all__ += functions.__all__
 __all__ += matrices.__all__
+__all__ += powers.__all__
 __all__ += structured.__all__

@@ -15,12 +15,16 @@ import numpy as np
 
 from tenferro.api.control import fori_loop
 from tenferro.api.custom import custom_jvp
+from tenferro.api.elementwise import abs as abs_
 from tenferro.api.elementwise import (
     add,
     conj,
     divide,
     equal,
+    imag,
     less,
+    less_equal,
+    logical_and,
     multiply,
     negative,
     real,
@@ -49,6 +53,7 @@ from tenferro.api.manipulation import (
     stack,
 )
 from tenferro.api.promotion import convert, result_type
+from tenferro.api.reductions import max as max_
 from tenferro.dims import is_static
 from tenferro.door import as_operand, spec_of
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
@@ -65,7 +70,7 @@ def _adjoint(x: Tensor) -> Any:
     return conj(matrix_transpose(x))
 
 
-def _one_matrix(name: str, a: ArrayLike) -> Any:
+def one_matrix(name: str, a: ArrayLike) -> Any:
     x = square(name, a)
     if len(x.shape) != 2:
         raise ShapeError(f"{name}: takes one matrix, got {spec_of(x)}; tnf.vmap maps it over more")
@@ -184,19 +189,19 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Any, Any]:
         raise InvalidConfigError(f'schur: output is "real" or "complex", got {output!r}')
     x = square("schur", a)
     if output == "complex":
-        x = _in_complex(x)
+        x = in_complex(x)
     t, z, *_ = apply(Gees(), x)
     return t, z
 
 
-def _in_complex(x: Tensor) -> Any:
+def in_complex(x: Tensor) -> Any:
     dtype = spec_of(x).dtype
     if dtype.is_complex:
         return x
     return convert(x, DType.C32 if dtype is DType.F32 else DType.C64)
 
 
-def _as_in(x: Tensor, like: Tensor) -> Any:
+def as_in(x: Tensor, like: Tensor) -> Any:
     """Return x in the dtype of `like`: its real part for real matrices."""
     return x if spec_of(like).dtype.is_complex else real(x)
 
@@ -214,7 +219,7 @@ def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Any:
 
     Source: Bartels and Stewart, Communications of the ACM 15 (1972).
     """
-    lhs, rhs = _one_matrix("solve_sylvester", a), _one_matrix("solve_sylvester", b)
+    lhs, rhs = one_matrix("solve_sylvester", a), one_matrix("solve_sylvester", b)
     right = as_operand(q)
     if tuple(right.shape) != (lhs.shape[0], rhs.shape[0]):
         raise ShapeError(
@@ -238,7 +243,7 @@ def _sylvester(a: Tensor, b: Tensor, q: Tensor) -> Any:
 def _by_schur_forms(a: Tensor, b: Tensor, q: Tensor) -> Any:
     r, u = schur(a, "complex")
     s, v = schur(b, "complex")
-    f = matmul(matmul(_adjoint(u), _in_complex(q)), v)
+    f = matmul(matmul(_adjoint(u), in_complex(q)), v)
     # Column j of y solves (r + s_jj 1) y_j = f_j - sum_{k<j} y_k s_kj.
     eye = np.eye(a.shape[0], dtype=spec_of(r).dtype.dtype)
     columns: list[Any] = []
@@ -248,7 +253,7 @@ def _by_schur_forms(a: Tensor, b: Tensor, q: Tensor) -> Any:
             rest = subtract(rest, matmul(stack(columns, axis=1), s[:j, j]))
         columns.append(solve_triangular(add(r, multiply(s[j, j], eye)), rest))
     y = stack(columns, axis=1) if columns else f
-    return _as_in(matmul(matmul(u, y), _adjoint(v)), q)
+    return as_in(matmul(matmul(u, y), _adjoint(v)), q)
 
 
 def sqrtm(a: ArrayLike) -> Any:
@@ -263,14 +268,14 @@ def sqrtm(a: ArrayLike) -> Any:
 
     Source: Bjoerck and Hammarling, Linear Algebra and its Applications 52 (1983).
     """
-    return _sqrtm(_in_complex(_one_matrix("sqrtm", a)))
+    return _sqrtm(in_complex(one_matrix("sqrtm", a)))
 
 
 @custom_jvp
 def _sqrtm(a: Tensor) -> Any:
     t, z = schur(a, "complex")
     n = a.shape[0]
-    roots = sqrt(diagonal(t))
+    roots = sqrt(_above_cut(diagonal(t)))
     rows = np.arange(n)
     eye = convert(np.eye(n), spec_of(t).dtype)
 
@@ -284,6 +289,20 @@ def _sqrtm(a: Tensor) -> Any:
 
     u = fori_loop(0, n, column, embed_diag(roots)) if n else t
     return matmul(matmul(z, u), _adjoint(z))
+
+
+def _above_cut(values: Any) -> Any:
+    """Return eigenvalues, those within rounding of the negative axis on it, so that their root is +i times a number.
+
+    A Schur form gives the negative eigenvalues of a real matrix imaginary parts of either sign.
+    """
+    if not values.shape[0]:
+        return values
+    rounding = 64 * float(np.finfo(spec_of(values).dtype.real.dtype).eps)
+    height = imag(values)
+    bound = multiply(max_(abs_(values), axis=0), rounding)
+    is_on_axis = logical_and(less(real(values), 0.0), less_equal(abs_(height), bound))
+    return where(is_on_axis, convert(real(values), spec_of(values).dtype), values)
 
 
 @_sqrtm.defjvp
@@ -339,7 +358,7 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
 
     Source: Golub and Van Loan, "Matrix Computations", algorithm 9.1.1.
     """
-    x = _one_matrix("funm", A)
+    x = one_matrix("funm", A)
     t, z = schur(x, "complex")
     values = diagonal(t)
     f = embed_diag(convert(func(values), spec_of(t).dtype))
@@ -350,4 +369,4 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
         commutator = subtract(matmul(f, t), matmul(t, f))
         is_here = np.eye(n, k=p, dtype=bool)
         f = where(is_here, divide(negative(commutator), where(is_here, gaps, 1)), f)
-    return _as_in(matmul(matmul(z, f), _adjoint(z)), x)
+    return as_in(matmul(matmul(z, f), _adjoint(z)), x)

@@ -179,7 +179,7 @@ def _require_matrix(name: str, x: ArrayLike) -> None:
         raise ShapeError(f"{name}: needs a matrix, got {spec_of(x)}")
 
 
-def _matrix(name: str, x: ArrayLike) -> Any:
+def matrix(name: str, x: ArrayLike) -> Any:
     x = as_operand(x)
     _require_matrix(name, x)
     return as_inexact(x)
@@ -193,7 +193,7 @@ def _output(op: ExtensionOp, index: int, x: Any) -> Any:
 
 
 def square(name: str, x: Any) -> Any:
-    x = _matrix(name, x)
+    x = matrix(name, x)
     _require_square(name, x)
     return x
 
@@ -248,7 +248,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
     """
     if mode not in ("reduced", "complete", "r"):
         raise InvalidConfigError(f'qr: mode is "reduced", "complete" or "r", got {mode!r}')
-    x = _matrix("qr", a)
+    x = matrix("qr", a)
     if mode == "r":
         return _output(fam.Qr(), 1, x)
     return QRResult(*apply(fam.Qr(full=mode == "complete"), x))
@@ -277,7 +277,7 @@ def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) ->
     array([[3., 1.],
            [4., 2.]])
     """
-    factors = [_matrix("qr_append", x) for x in (q, r, b)]
+    factors = [matrix("qr_append", x) for x in (q, r, b)]
     if axis not in (-1, -2):
         raise InvalidConfigError(f"qr_append: axis is -1 for columns or -2 for rows, got {axis!r}")
     dtype = result_type(*factors)
@@ -327,12 +327,12 @@ def svd(
     refuse("svd", "hermitian", hermitian)
     if not compute_uv:
         return svdvals(a)
-    return SVDResult(*apply(fam.Svd(bool(full_matrices), degenerate), _matrix("svd", a)))
+    return SVDResult(*apply(fam.Svd(bool(full_matrices), degenerate), matrix("svd", a)))
 
 
 def svdvals(x: ArrayLike, /) -> Any:
     """Compute the singular values, descending."""
-    return _output(fam.Svd(), 1, _matrix("svdvals", x))
+    return _output(fam.Svd(), 1, matrix("svdvals", x))
 
 
 def eigh(a: ArrayLike, UPLO: str | None = None, *, degenerate: str = "zero") -> EighResult:  # noqa: N803  # because NumPy calls it so
@@ -385,7 +385,7 @@ def eigvals(a: ArrayLike) -> Any:
 
 def lu_factor(x: ArrayLike, /) -> tuple[Any, Any]:
     """L below and U on and above the diagonal of one matrix, and the permutation: x[perm] = L U."""
-    return apply(fam.Lu(), _matrix("lu_factor", x))
+    return apply(fam.Lu(), matrix("lu_factor", x))
 
 
 def lu(x: ArrayLike, /) -> tuple[Any, Any, Any]:
@@ -434,7 +434,7 @@ def truncated_svd(
     >>> s, int(rank), u.shape
     (array([3., 2.]), 2, (3, 2))
     """
-    x = _matrix("truncated_svd", a)
+    x = matrix("truncated_svd", a)
     _check_truncation("truncated_svd", x, max_rank, masked)
     u, s, vh = svd(x, full_matrices=False)
     is_retained = _at_most(greater(s, _cutoff(x, s, rtol)), max_rank, -1)
@@ -480,7 +480,7 @@ def rank_revealing_qr(
     (array([1, 0]), 1, array([[2., 1.],
            [2., 1.]]))
     """
-    x = _matrix("rank_revealing_qr", a)
+    x = matrix("rank_revealing_qr", a)
     _check_truncation("rank_revealing_qr", x, max_rank, masked)
     width = dim_min(*x.shape[-2:])
     width = width if max_rank is None else dim_min(width, max_rank)
@@ -676,7 +676,7 @@ def pinv(
     refuse("pinv", "hermitian", hermitian)
     if rcond is not None and rtol is not None:
         raise InvalidConfigError("pinv: rcond and rtol are one thing; give one of them")
-    return _pinv(_matrix("pinv", a), rcond if rtol is None else rtol)
+    return _pinv(matrix("pinv", a), rcond if rtol is None else rtol)
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
@@ -748,7 +748,7 @@ def lstsq(
     if rcond is not None and rtol is not None:
         raise InvalidConfigError("lstsq: rcond and rtol are one thing; give one of them")
     rtol = rcond if rtol is None else rtol
-    a, b = _matrix("lstsq", a), as_operand(b)
+    a, b = matrix("lstsq", a), as_operand(b)
     vector = len(b.shape) == 1
     right = expand_dims(b, axis=-1) if vector else b
     x = matmul(pinv(a, rtol=rtol), right)
@@ -798,7 +798,7 @@ def matrix_rank(
     refuse("matrix_rank", "hermitian", hermitian)
     if tol is not None and rtol is not None:
         raise InvalidConfigError("matrix_rank: give one of tol and rtol")
-    x = _matrix("matrix_rank", A)
+    x = matrix("matrix_rank", A)
     s = svdvals(x)
     if tol is not None:
         bound = expand_dims(convert(tol, spec_of(s).dtype), axis=-1)
@@ -815,7 +815,7 @@ def cond(x: Any, p: Any = None) -> Any:
         ShapeError: matrices without elements, or not square where the inverse is needed.
         InvalidConfigError: another p.
     """
-    x = _matrix("cond", x)
+    x = matrix("cond", x)
     if builtins.any(is_static(n) and n == 0 for n in x.shape[-2:]):
         raise ShapeError(f"cond: matrices without elements have no condition, got {spec_of(x)}")
     if p in (None, 2, -2):
@@ -896,7 +896,7 @@ def matrix_norm(
     """
     if not (isinstance(ord, str) or _is_number(ord)):
         _refuse_order(ord)
-    x = _matrix("matrix_norm", x)
+    x = matrix("matrix_norm", x)
     if ord == "fro":
         return vector_norm(x, axis=(-2, -1), keepdims=keepdims)
     if ord in (1, -1, math.inf, -math.inf):

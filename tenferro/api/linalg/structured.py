@@ -5,14 +5,16 @@ Source: SciPy 1.16, reference, scipy.linalg, "Special Matrices"; `jax.scipy.lina
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from tenferro.api.elementwise import abs as abs_
 from tenferro.api.elementwise import conj
 from tenferro.api.indexing import take
 from tenferro.api.linalg.matrices import solve
-from tenferro.api.manipulation import concat, expand_dims, flip, reshape, squeeze
+from tenferro.api.manipulation import concat, embed_diag, expand_dims, flip, reshape, squeeze
 from tenferro.api.promotion import as_inexact, convert, result_type
 from tenferro.dims import is_static
 from tenferro.door import as_operand, spec_of
@@ -22,7 +24,8 @@ from tenferro.extension import apply
 from tenferro.types import ArrayLike, DType, DTypeLike
 
 __all__ = [
-    "block_diag", "circulant", "companion", "dft", "hadamard", "hankel", "helmert", "hilbert", "pascal", "solve_banded", "toeplitz",
+    "block_diag", "circulant", "companion", "convolution_matrix", "dft", "diagsvd", "fiedler", "hadamard", "hankel", "helmert", "hilbert",
+    "invhilbert", "invpascal", "khatri_rao", "leslie", "pascal", "solve_banded", "toeplitz",
 ]  # fmt: skip
 
 
@@ -139,6 +142,166 @@ def companion(a: ArrayLike) -> Any:
         raise ShapeError(f"companion: takes two coefficients or more, got {spec_of(coefficients)}")
     first = expand_dims(-coefficients[1:] / coefficients[0], axis=0)
     return concat([first, np.eye(n - 1, n, dtype=spec_of(first).dtype.dtype)], axis=0)
+
+
+def fiedler(a: ArrayLike) -> Any:
+    """Return the symmetric matrix |a_i - a_j|.
+
+    Raises:
+        ShapeError: a is no vector.
+
+    >>> fiedler([1, 4, 9])
+    array([[0, 3, 8],
+           [3, 0, 5],
+           [8, 5, 0]])
+    """
+    x = _vector("fiedler", a)
+    return abs_(expand_dims(x, axis=1) - expand_dims(x, axis=0))
+
+
+def leslie(f: ArrayLike, s: ArrayLike) -> Any:
+    """Return the matrix with first row f, s on the diagonal below the main one, and zeros elsewhere.
+
+    Raises:
+        ShapeError: s has not one element less than f.
+
+    >>> leslie([0.1, 2.0], [0.5])
+    array([[0.1, 2. ],
+           [0.5, 0. ]])
+    """
+    first, below = _vector("leslie", f), _vector("leslie", s)
+    if below.shape[0] != first.shape[0] - 1:
+        raise ShapeError(f"leslie: {spec_of(below)} has not one element less than {spec_of(first)}")
+    dtype = result_type(first, below)
+    rows = embed_diag(convert(below, dtype))
+    column = np.zeros((below.shape[0], 1), dtype.dtype)
+    return concat([reshape(convert(first, dtype), (1, -1)), concat([rows, column], axis=1)], axis=0)
+
+
+def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Any:
+    """Return the matrix m with m v = convolve(a, v, mode) for vectors v of n elements.
+
+    Raises:
+        ShapeError: a is no vector, or empty. InvalidConfigError: n below 1, or another mode.
+
+    >>> convolution_matrix([1, 2], 2)
+    array([[1, 0],
+           [2, 1],
+           [0, 2]])
+    """
+    x, order = _vector("convolution_matrix", a), _order("convolution_matrix", n, 1)
+    m = x.shape[0]
+    if not m:
+        raise ShapeError(f"convolution_matrix: needs an element, got {spec_of(x)}")
+    if mode not in ("full", "same", "valid"):
+        raise InvalidConfigError(
+            f'convolution_matrix: mode is "full", "same" or "valid", got {mode!r}'
+        )
+    place = np.arange(m + order - 1)[:, None] - np.arange(order)
+    is_inside = (place >= 0) & (place < m)
+    full = take(x, np.where(is_inside, place, 0), axis=0) * is_inside.astype(np.int8)
+    longer, shorter = max(m, order), min(m, order)
+    if mode == "valid":
+        return full[shorter - 1 : longer]
+    start = (shorter - 1) // 2
+    return full[start : start + longer] if mode == "same" else full
+
+
+def diagsvd(s: ArrayLike, M: int, N: int) -> Any:  # noqa: N803  # because SciPy calls them so
+    """Return the M x N matrix with singular values s on its diagonal.
+
+    Raises:
+        ShapeError: s has as many elements as neither side.
+
+    >>> diagsvd([2.0], 1, 2)
+    array([[2., 0.]])
+    """
+    values = _vector("diagsvd", s)
+    count = values.shape[0]
+    if count not in (M, N) or count > min(M, N):
+        raise ShapeError(f"diagsvd: {spec_of(values)} has not min({M}, {N}) elements")
+    dtype = spec_of(values).dtype.dtype
+    wide = concat([embed_diag(values), np.zeros((count, N - count), dtype)], axis=1)
+    return concat([wide, np.zeros((M - count, N), dtype)], axis=0)
+
+
+def khatri_rao(a: ArrayLike, b: ArrayLike) -> Any:
+    """Return the matrix whose columns are Kronecker products of the columns of a and b.
+
+    Raises:
+        ShapeError: matrices of different numbers of columns.
+
+    >>> khatri_rao([[1, 10]], [[1, 2], [3, 4]])
+    array([[ 1, 20],
+           [ 3, 40]])
+    """
+    x, y = as_operand(a), as_operand(b)
+    if len(x.shape) != 2 or len(y.shape) != 2 or x.shape[1] != y.shape[1]:
+        raise ShapeError(
+            f"khatri_rao: takes matrices of as many columns, got {spec_of(x)} and {spec_of(y)}"
+        )
+    products = expand_dims(x, axis=1) * expand_dims(y, axis=0)
+    return reshape(products, (x.shape[0] * y.shape[0], x.shape[1]))
+
+
+def invhilbert(n: int, exact: bool = False) -> Any:
+    """Return the inverse of `hilbert` of order n, whose elements are integers.
+
+    Args:
+        exact: integers of 64 bits, up to n = 14; otherwise float64.
+
+    Raises:
+        InvalidConfigError: n is no order, or above 14 with `exact`.
+
+    >>> invhilbert(2)
+    array([[ 4., -6.],
+           [-6., 12.]])
+
+    Source: Choi, American Mathematical Monthly 90 (1983).
+    """
+    order = _order("invhilbert", n)
+    if exact and order > 14:
+        raise InvalidConfigError(f"invhilbert: order {order} does not fit int64; use exact=False")
+    comb = math.comb
+    rows = [
+        [
+            (-1) ** (i + j)
+            * (i + j + 1)
+            * comb(order + i, order - j - 1)
+            * comb(order + j, order - i - 1)
+            * comb(i + j, i) ** 2
+            for j in range(order)
+        ]
+        for i in range(order)
+    ]
+    return np.array(rows, np.int64 if exact else np.float64).reshape(order, order)
+
+
+def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
+    """Return the inverse of `pascal` of order n: "symmetric", "lower" or "upper".
+
+    Args:
+        exact: integers of 64 bits; otherwise float64.
+
+    Raises:
+        InvalidConfigError: n is no order, or too large for int64; another kind.
+
+    >>> invpascal(2)
+    array([[ 2, -1],
+           [-1,  1]])
+    """
+    order = _order("invpascal", n)
+    if kind not in ("symmetric", "lower", "upper"):
+        raise InvalidConfigError(
+            f'invpascal: kind is "symmetric", "lower" or "upper", got {kind!r}'
+        )
+    lower = np.array(
+        [[(-1) ** (i - j) * math.comb(i, j) for j in range(order)] for i in range(order)], object
+    ).reshape(order, order)
+    found = {"lower": lower, "upper": lower.T}.get(kind, lower.T @ lower)
+    if exact and order and max(abs(v) for v in found.flat) > np.iinfo(np.int64).max:
+        raise InvalidConfigError(f"invpascal: order {order} does not fit int64; use exact=False")
+    return found.astype(np.int64 if exact else np.float64)
 
 
 def _order(name: str, n: float, least: int = 0) -> int:

@@ -1,0 +1,309 @@
+"""Equations of Lyapunov, systems with constant diagonals, and Hermitian matrices of few diagonals.
+
+Source: SciPy 1.16, reference, scipy.linalg.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.elementwise import conj, subtract
+from tenferro.api.indexing import take
+from tenferro.api.linalg.functions import eigh_tridiagonal, one_matrix, solve_sylvester
+from tenferro.api.linalg.matrices import (
+    cholesky,
+    eigh,
+    hermitian_of,
+    inv,
+    solve,
+    solve_triangular,
+)
+from tenferro.api.linalg.structured import circulant, toeplitz
+from tenferro.api.linear import matmul
+from tenferro.api.manipulation import concat, matrix_transpose, reshape
+from tenferro.api.products import kron
+from tenferro.api.promotion import as_inexact
+from tenferro.door import as_operand, spec_of
+from tenferro.errors import InvalidConfigError, ShapeError
+from tenferro.types import ArrayLike
+
+__all__ = [
+    "cho_solve_banded", "cholesky_banded", "eig_banded", "eigvals_banded", "eigvalsh_tridiagonal", "matmul_toeplitz", "solve_circulant",
+    "solve_continuous_lyapunov", "solve_discrete_lyapunov", "solve_lyapunov", "solve_toeplitz", "solveh_banded",
+]  # fmt: skip
+
+LARGEST_KRONECKER = 9
+"""Maximum order of discrete Lyapunov equations that are solved as one linear system."""
+
+
+def _adjoint(x: Any) -> Any:
+    return conj(matrix_transpose(x))
+
+
+def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
+    """Return x with a x + x a^H = q.
+
+    Raises:
+        ShapeError: shapes that do not match.
+
+    >>> solve_continuous_lyapunov(np.array([[2.0]]), np.array([[8.0]]))
+    array([[2.]])
+
+    Source: scipy.linalg.solve_continuous_lyapunov.
+    """
+    x = one_matrix("solve_continuous_lyapunov", a)
+    return solve_sylvester(x, _adjoint(x), q)
+
+
+def solve_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
+    """Return `solve_continuous_lyapunov` by its older name.
+
+    >>> solve_lyapunov(np.array([[2.0]]), np.array([[8.0]]))
+    array([[2.]])
+    """
+    return solve_continuous_lyapunov(a, q)
+
+
+def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = None) -> Any:
+    """Return x with a x a^H - x + q = 0.
+
+    Args:
+        method: "direct" solves one system for all elements, "bilinear" a continuous equation; None is the first up to
+            order 9.
+
+    Raises:
+        ShapeError: shapes that do not match. InvalidConfigError: another method.
+
+    >>> solve_discrete_lyapunov(np.array([[0.5]]), np.array([[3.0]]))
+    array([[4.]])
+
+    Source: scipy.linalg.solve_discrete_lyapunov.
+    """
+    x, right = one_matrix("solve_discrete_lyapunov", a), as_inexact(as_operand(q))
+    if tuple(x.shape) != tuple(right.shape):
+        raise ShapeError(f"solve_discrete_lyapunov: {spec_of(right)} does not fit {spec_of(x)}")
+    n = x.shape[0]
+    if method is None:
+        method = "direct" if n <= LARGEST_KRONECKER else "bilinear"
+    if method not in ("direct", "bilinear"):
+        raise InvalidConfigError(
+            f'solve_discrete_lyapunov: method is "direct", "bilinear" or None, got {method!r}'
+        )
+    if method == "direct":
+        system = subtract(np.eye(n * n), kron(x, conj(x)))
+        return reshape(solve(system, reshape(right, (n * n,))), (n, n))
+    one = np.eye(n)
+    adjoint = _adjoint(x)
+    inverse = inv(adjoint + one)
+    b = matmul(adjoint - one, inverse)
+    c = 2 * matmul(matmul(inv(x + one), right), inverse)
+    return solve_continuous_lyapunov(_adjoint(b), -c)
+
+
+def _toeplitz_of(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike]) -> Any:
+    return toeplitz(*c_or_cr) if isinstance(c_or_cr, tuple) else toeplitz(c_or_cr)
+
+
+def solve_toeplitz(
+    c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], b: ArrayLike, check_finite: bool = True
+) -> Any:
+    """Return x with t x = b for the matrix t = `toeplitz` of a column, or of a column and a row.
+
+    Args:
+        c_or_cr: a vector, or a tuple of two.
+        check_finite: no effect.
+
+    Raises:
+        ShapeError: shapes that do not match.
+
+    >>> solve_toeplitz(np.array([2.0, 1.0]), np.array([4.0, 5.0]))
+    array([1., 2.])
+    """
+    return solve(_toeplitz_of(c_or_cr), b)
+
+
+def matmul_toeplitz(
+    c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike], x: ArrayLike, check_finite: bool = False, workers: int | None = None
+) -> Any:  # fmt: skip
+    """Return t x for the matrix t = `toeplitz` of a column, or of a column and a row.
+
+    Args:
+        c_or_cr: a vector, or a tuple of two.
+        check_finite, workers: no effect.
+
+    Raises:
+        ShapeError: shapes that do not match.
+
+    >>> matmul_toeplitz(np.array([2.0, 1.0]), np.array([1.0, 2.0]))
+    array([4., 5.])
+    """
+    return matmul(_toeplitz_of(c_or_cr), x)
+
+
+def solve_circulant(c: ArrayLike, b: ArrayLike) -> Any:
+    """Return x with m x = b for the matrix m = `circulant` of c.
+
+    Raises:
+        ShapeError: shapes that do not match.
+
+    >>> solve_circulant(np.array([2.0, 1.0]), np.array([4.0, 5.0]))
+    array([1., 2.])
+    """
+    return solve(circulant(c), b)
+
+
+def _from_bands(name: str, ab: ArrayLike, lower: bool) -> Any:
+    """Return the Hermitian matrix of the diagonals on and below its main one, or on and above it.
+
+    Raises:
+        ShapeError: ab is no matrix.
+    """
+    bands = as_inexact(as_operand(ab))
+    if len(bands.shape) != 2:
+        raise ShapeError(f"{name}: takes diagonals as rows of a matrix, got {spec_of(bands)}")
+    return hermitian_of(_triangle(bands, lower), "L" if lower else "U")
+
+
+def _triangle(bands: Any, lower: bool) -> Any:
+    """Return the triangular matrix of diagonals: ab[i - j, j] = a[i, j], or ab[u + i - j, j] = a[i, j]."""
+    count, n = bands.shape
+    i, j = np.arange(n)[:, None], np.arange(n)
+    place = i - j if lower else count - 1 + i - j
+    is_inside = (place >= 0) & (place < count)
+    full = take(reshape(bands, (-1,)), np.where(is_inside, place * n + j, 0), axis=0)
+    return full * is_inside.astype(spec_of(bands).dtype.real.dtype)
+
+
+def _to_bands(x: Any, count: int, lower: bool) -> Any:
+    """Return the diagonals of a triangular matrix as rows, as `_triangle` takes them."""
+    n = x.shape[-1]
+    rows = []
+    for k in range(count):
+        offset = -k if lower else count - 1 - k
+        line = take(
+            reshape(x, (-1,)),
+            [j * n + j - offset * n for j in range(n) if 0 <= j - offset < n],
+            axis=0,
+        )
+        filler = np.zeros(n - line.shape[0], spec_of(x).dtype.dtype)
+        rows.append(concat([line, filler] if lower else [filler, line]))
+    return concat([reshape(row, (1, n)) for row in rows], axis=0)
+
+
+def cholesky_banded(
+    ab: ArrayLike, overwrite_ab: bool = False, lower: bool = False, check_finite: bool = True
+) -> Any:
+    """Return the Cholesky factor of a Hermitian positive definite matrix, both as rows of diagonals.
+
+    It is factorised as a full matrix.
+
+    Args:
+        ab: diagonals on and above the main one, the highest first: ab[u + i - j, j] = a[i, j].
+        lower: ab and the factor have diagonals on and below the main one: ab[i - j, j] = a[i, j].
+        overwrite_ab, check_finite: no effect.
+
+    Raises:
+        ShapeError: ab is no matrix.
+
+    >>> cholesky_banded(np.array([[0.0, 2.0], [4.0, 5.0]]))
+    array([[0., 1.],
+           [2., 2.]])
+    """
+    matrix = _from_bands("cholesky_banded", ab, lower)
+    return _to_bands(cholesky(matrix, upper=not lower), as_operand(ab).shape[0], lower)
+
+
+def cho_solve_banded(
+    cb_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:  # fmt: skip
+    """Return x with a x = b, from `cholesky_banded` of a and its `lower`.
+
+    Args:
+        overwrite_b, check_finite: no effect.
+
+    Raises:
+        ShapeError: rows that do not match.
+
+    >>> factor = cholesky_banded(np.array([[0.0, 2.0], [4.0, 5.0]]))
+    >>> cho_solve_banded((factor, False), np.array([6.0, 7.0]))
+    array([1., 1.])
+    """
+    bands, lower = cb_and_lower
+    factor = _triangle(as_inexact(as_operand(bands)), lower)
+    first, second = ("N", "C") if lower else ("C", "N")
+    x = solve_triangular(factor, b, lower=lower, trans=first)
+    return solve_triangular(factor, x, lower=lower, trans=second)
+
+
+def solveh_banded(
+    ab: ArrayLike, b: ArrayLike, overwrite_ab: bool = False, overwrite_b: bool = False, lower: bool = False,
+    check_finite: bool = True,
+) -> Any:  # fmt: skip
+    """Return x with a x = b for a Hermitian positive definite matrix of few diagonals.
+
+    It is solved as a full matrix.
+
+    Args:
+        ab, lower: the diagonals as rows, as in `cholesky_banded`.
+        overwrite_ab, overwrite_b, check_finite: no effect.
+
+    Raises:
+        ShapeError: rows that do not match.
+
+    >>> solveh_banded(np.array([[0.0, 2.0], [4.0, 5.0]]), np.array([6.0, 7.0]))
+    array([1., 1.])
+    """
+    return solve(_from_bands("solveh_banded", ab, lower), b)
+
+
+def eig_banded(
+    a_band: ArrayLike, lower: bool = False, eigvals_only: bool = False, overwrite_a_band: bool = False, select: str = "a",
+    select_range: tuple[int, int] | None = None, max_ev: int = 0, check_finite: bool = True,
+) -> Any:  # fmt: skip
+    """Return the eigenvalues in ascending order, and the eigenvectors, of a Hermitian matrix of few diagonals.
+
+    Args:
+        a_band, lower: the diagonals as rows, as in `cholesky_banded`.
+        select: "a" for all eigenvalues, "i" for those of the indices in select_range, both ends included.
+        overwrite_a_band, max_ev, check_finite: no effect.
+
+    Raises:
+        ShapeError: a_band is no matrix. InvalidConfigError: another selection.
+
+    >>> eig_banded(np.array([[0.0, 1.0], [2.0, 2.0]]), eigvals_only=True)
+    array([1., 3.])
+    """
+    if select not in ("a", "i") or (select == "i") != (select_range is not None):
+        raise InvalidConfigError(
+            f'eig_banded: select is "a", or "i" with a range; got {select!r}, {select_range}'
+        )
+    values, vectors = eigh(_from_bands("eig_banded", a_band, lower))
+    if select_range is not None:
+        first, last = select_range
+        values, vectors = values[first : last + 1], vectors[:, first : last + 1]
+    return values if eigvals_only else (values, vectors)
+
+
+def eigvals_banded(
+    a_band: ArrayLike, lower: bool = False, overwrite_a_band: bool = False, select: str = "a",
+    select_range: tuple[int, int] | None = None, check_finite: bool = True,
+) -> Any:  # fmt: skip
+    """Return the eigenvalues of `eig_banded`.
+
+    >>> eigvals_banded(np.array([[0.0, 1.0], [2.0, 2.0]]))
+    array([1., 3.])
+    """
+    return eig_banded(a_band, lower, True, select=select, select_range=select_range)
+
+
+def eigvalsh_tridiagonal(
+    d: ArrayLike, e: ArrayLike, select: str = "a", select_range: tuple[int, int] | None = None
+) -> Any:
+    """Return the eigenvalues of `eigh_tridiagonal`.
+
+    >>> eigvalsh_tridiagonal([2.0, 2.0], [1.0])
+    array([1., 3.])
+    """
+    return eigh_tridiagonal(d, e, True, select, select_range)

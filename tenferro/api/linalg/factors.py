@@ -1,0 +1,275 @@
+"""Hessenberg, RQ and complex Schur forms, products with Q, and subspaces.
+
+Source: SciPy 1.16, reference, scipy.linalg; `jax.scipy.linalg`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tenferro.api.creation import triu
+from tenferro.api.elementwise import (
+    abs,
+    acos,
+    asin,
+    clip,
+    conj,
+    divide,
+    equal,
+    greater,
+    greater_equal,
+    less_equal,
+    square,
+    subtract,
+    where,
+)
+from tenferro.api.linalg import matrices
+from tenferro.api.linalg.functions import one_matrix, schur
+from tenferro.api.linear import matmul
+from tenferro.api.manipulation import expand_dims, flip, matrix_transpose
+from tenferro.api.padding import pad
+from tenferro.api.promotion import convert
+from tenferro.api.reductions import all as all_
+from tenferro.api.reductions import max as max_
+from tenferro.api.reductions import sum as sum_
+from tenferro.door import as_operand, spec_of
+from tenferro.errors import InvalidConfigError, ShapeError, UnsupportedError
+from tenferro.ext.lapack.families import Gehrd, HouseholderProduct
+from tenferro.extension import apply
+from tenferro.types import ArrayLike, DType
+
+__all__ = [
+    "hessenberg", "ishermitian", "issymmetric", "orthogonal_procrustes", "pinvh", "qr_multiply", "rq", "rsf2csf", "subspace_angles",
+]  # fmt: skip
+
+
+def _adjoint(x: Any) -> Any:
+    return conj(matrix_transpose(x))
+
+
+def hessenberg(
+    a: ArrayLike, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:
+    """Return H, zero below its first subdiagonal, and with `calc_q` also the unitary Q with a = Q H Q^H.
+
+    Args:
+        overwrite_a, check_finite: no effect.
+
+    Raises:
+        ShapeError: a is not square.
+
+    >>> hessenberg(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    array([[1., 2.],
+           [3., 4.]])
+    """
+    packed, factors = apply(Gehrd(), matrices.square("hessenberg", a))
+    form = triu(packed, -1)
+    if not calc_q:
+        return form
+    n = packed.shape[-1]
+    if n < 2:
+        return form, form * 0 + convert(np.eye(n), spec_of(form).dtype)
+    inner = apply(HouseholderProduct(), packed[..., 1:, :-1], factors)
+    corner = np.zeros((n, n))
+    corner[0, 0] = 1
+    padding = [(0, 0)] * (len(packed.shape) - 2) + [(1, 0), (1, 0)]
+    return form, pad(inner, padding) + convert(corner, spec_of(packed).dtype)
+
+
+def qr_multiply(
+    a: ArrayLike, c: ArrayLike, mode: str = "right", pivoting: bool = False, conjugate: bool = False,
+    overwrite_a: bool = False, overwrite_c: bool = False,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Return c Q ("right") or Q c ("left"), and R, for a = Q R with orthonormal columns of Q.
+
+    Args:
+        c: a matrix, or a vector.
+        pivoting: False.
+        conjugate: multiply with the conjugate of Q.
+        overwrite_a, overwrite_c: no effect.
+
+    Raises:
+        InvalidConfigError: another mode. UnsupportedError: pivoting. ShapeError: shapes that do not match.
+
+    >>> qr_multiply(np.eye(2), np.array([1.0, 2.0]))[0]
+    array([1., 2.])
+    """
+    if mode not in ("left", "right"):
+        raise InvalidConfigError(f'qr_multiply: mode is "left" or "right", got {mode!r}')
+    if pivoting:
+        raise UnsupportedError("qr_multiply: pivoting is not supported; tnf.lax.linalg.qr has it")
+    x, matrix = matrices.matrix("qr_multiply", a), as_operand(c)
+    q, r = matrices.qr(x)
+    q = conj(q) if conjugate else q
+    return matmul(q, matrix) if mode == "left" else matmul(matrix, q), r
+
+
+def rq(
+    a: ArrayLike, overwrite_a: bool = False, lwork: int | None = None, mode: str = "full", check_finite: bool = True
+) -> Any:  # fmt: skip
+    """Return R and Q with a = R Q, R upper triangular at its right end, Q with orthonormal rows.
+
+    Args:
+        mode: "full" (square Q), "economic", or "r" (R alone).
+        overwrite_a, lwork, check_finite: no effect.
+
+    Raises:
+        InvalidConfigError: another mode. ShapeError: a is no matrix.
+
+    >>> r, q = rq(np.array([[3.0, 4.0]]))
+    >>> np.abs(r).round(12)
+    array([[0., 5.]])
+    """
+    if mode not in ("full", "economic", "r"):
+        raise InvalidConfigError(f'rq: mode is "full", "economic" or "r", got {mode!r}')
+    x = matrices.matrix("rq", a)
+    # With E the exchange of rows, E a^H = Q' R' gives a = (E R'^H E) (E Q'^H) of its rows and columns.
+    q, r = matrices.qr(_adjoint(flip(x, axis=-2)), "reduced" if mode == "economic" else "complete")
+    right = flip(_adjoint(q), axis=-2)
+    left = flip(_adjoint(r), axis=(-2, -1))
+    return left if mode == "r" else (left, right)
+
+
+def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Any, Any]:  # noqa: N803  # because SciPy calls them so
+    """Return the complex Schur form of a matrix from its real one: Z T Z^H stays, and T becomes triangular.
+
+    Args:
+        check_finite: no effect.
+
+    Raises:
+        ShapeError: shapes that do not match.
+
+    >>> form, _ = rsf2csf(np.array([[0.0, 1.0], [-1.0, 0.0]]), np.eye(2))
+    >>> np.sort(np.diag(form).imag).round(12)
+    array([-1.,  1.])
+    """
+    form, vectors = one_matrix("rsf2csf", T), one_matrix("rsf2csf", Z)
+    if tuple(form.shape) != tuple(vectors.shape):
+        raise ShapeError(f"rsf2csf: {spec_of(vectors)} does not fit {spec_of(form)}")
+    triangular, inner = schur(form, "complex")
+    return triangular, matmul(convert(vectors, spec_of(inner).dtype), inner)
+
+
+def orthogonal_procrustes(
+    A: ArrayLike, B: ArrayLike, check_finite: bool = True  # noqa: N803  # because SciPy calls them so
+) -> tuple[Any, Any]:  # fmt: skip
+    """Return the unitary R that minimises |A R - B|, and the sum of the singular values of A^H B.
+
+    Args:
+        check_finite: no effect.
+
+    Raises:
+        ShapeError: shapes that differ.
+
+    >>> orthogonal_procrustes(np.eye(2), np.array([[0.0, 1.0], [1.0, 0.0]]))
+    (array([[0., 1.],
+           [1., 0.]]), array(2.))
+
+    Source: Schoenemann, Psychometrika 31 (1966).
+    """
+    x, y = matrices.matrix("orthogonal_procrustes", A), matrices.matrix("orthogonal_procrustes", B)
+    if len(x.shape) != 2 or tuple(x.shape) != tuple(y.shape):
+        raise ShapeError(
+            f"orthogonal_procrustes: takes two matrices of one shape, got {spec_of(x)} and {spec_of(y)}"
+        )
+    u, s, vh = matrices.svd(matmul(_adjoint(x), y))
+    return matmul(u, vh), sum_(s)
+
+
+def pinvh(
+    a: ArrayLike, atol: float | None = None, rtol: float | None = None, lower: bool = True, return_rank: bool = False,
+    check_finite: bool = True,
+) -> Any:  # fmt: skip
+    """Return the Moore-Penrose inverse of a Hermitian matrix, by its eigenvalues.
+
+    Args:
+        atol, rtol: eigenvalues of at most atol + rtol times the largest magnitude count as 0; by default 0, and n roundings.
+        lower: read the lower triangle, or the upper one.
+        return_rank: return the number of other eigenvalues too.
+        check_finite: no effect.
+
+    Raises:
+        ShapeError: a is no square matrix.
+
+    >>> pinvh(np.diag([2.0, 0.0]))
+    array([[0.5, 0. ],
+           [0. , 0. ]])
+    """
+    x = one_matrix("pinvh", a)
+    values, vectors = matrices.eigh(x, "L" if lower else "U")
+    n, dtype = x.shape[0], spec_of(x).dtype.real.dtype
+    if not n:
+        return (x, 0) if return_rank else x
+    relative = (n * np.finfo(dtype).eps if atol is None else 0.0) if rtol is None else rtol
+    cutoff = (0.0 if atol is None else atol) + relative * max_(abs(values))
+    is_large = greater(abs(values), cutoff)
+    inverse = where(is_large, divide(1.0, where(is_large, values, 1.0)), 0.0)
+    scaled = vectors * convert(expand_dims(inverse, axis=0), spec_of(vectors).dtype)
+    result = matmul(scaled, _adjoint(vectors))
+    return (result, sum_(convert(is_large, DType.I64))) if return_rank else result
+
+
+def subspace_angles(A: ArrayLike, B: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls them so
+    """Return the angles between the column spaces of two matrices of full rank, in radians, descending.
+
+    Raises:
+        ShapeError: matrices of different rows.
+
+    >>> subspace_angles(np.array([[1.0], [0.0]]), np.array([[1.0], [1.0]]))
+    array([0.78539816])
+
+    Source: Knyazev and Argentati, SIAM Journal on Scientific Computing 23 (2002).
+    """
+    x, y = matrices.matrix("subspace_angles", A), matrices.matrix("subspace_angles", B)
+    if len(x.shape) != 2 or len(y.shape) != 2 or x.shape[0] != y.shape[0]:
+        raise ShapeError(
+            f"subspace_angles: takes matrices of as many rows, got {spec_of(x)} and {spec_of(y)}"
+        )
+    q, p = matrices.qr(x)[0], matrices.qr(y)[0]
+    if q.shape[1] < p.shape[1]:
+        q, p = p, q
+    products = matmul(_adjoint(q), p)
+    cosines = flip(matrices.svdvals(products))
+    sines = matrices.svdvals(subtract(p, matmul(q, products)))
+    is_small = greater_equal(square(cosines), 0.5)
+    small = asin(clip(where(is_small, sines, 0.0), -1.0, 1.0))
+    return where(is_small, small, acos(clip(where(is_small, 0.0, cosines), -1.0, 1.0)))
+
+
+def _is_equal(x: Any, y: Any, atol: float | None, rtol: float | None) -> Any:
+    if atol is None and rtol is None:
+        return all_(equal(x, y))
+    bound = (atol or 0.0) + (rtol or 0.0) * abs(y)
+    return all_(less_equal(abs(subtract(x, y)), bound))
+
+
+def issymmetric(a: ArrayLike, atol: float | None = None, rtol: float | None = None) -> Any:
+    """Return whether a square matrix equals its transpose, exactly by default.
+
+    Args:
+        atol, rtol: |a - a^T| is at most atol + rtol |a^T|.
+
+    >>> bool(issymmetric(np.array([[1, 2], [2, 1]])))
+    True
+    """
+    x = as_operand(a)
+    if len(x.shape) != 2 or x.shape[0] != x.shape[1]:
+        raise ShapeError(f"issymmetric: takes a square matrix, got {spec_of(x)}")
+    return _is_equal(x, matrix_transpose(x), atol, rtol)
+
+
+def ishermitian(a: ArrayLike, atol: float | None = None, rtol: float | None = None) -> Any:
+    """Return whether a square matrix equals its adjoint, exactly by default.
+
+    Args:
+        atol, rtol: |a - a^H| is at most atol + rtol |a^H|.
+
+    >>> bool(ishermitian(np.array([[1, 2j], [-2j, 1]])))
+    True
+    """
+    x = as_operand(a)
+    if len(x.shape) != 2 or x.shape[0] != x.shape[1]:
+        raise ShapeError(f"ishermitian: takes a square matrix, got {spec_of(x)}")
+    return _is_equal(x, _adjoint(x), atol, rtol)

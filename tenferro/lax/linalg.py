@@ -1,0 +1,441 @@
+"""`tenferro.lax.linalg`: factorisations of matrices in the last two axes, with the names and signatures of `jax.lax.linalg`.
+
+Leading axes are batch axes. Machines choose their algorithms, so that arguments for these are not here.
+
+Source: the module of that name in JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tenferro.api import linalg as surface
+from tenferro.api.creation import tril, triu, zeros_like
+from tenferro.api.elementwise import add, conj, multiply, subtract, where
+from tenferro.api.linalg.matrices import hermitian_of, square
+from tenferro.api.manipulation import concat, diagonal, expand_dims, matrix_transpose
+from tenferro.api.promotion import broadcast_to, convert
+from tenferro.counterparts import open_namespace
+from tenferro.door import as_operand, spec_of
+from tenferro.errors import InvalidConfigError, ShapeError, UnsupportedError
+from tenferro.ext.lapack import families as lapack
+from tenferro.extension import apply
+from tenferro.lax.operands import same_dtype
+from tenferro.types import ArrayLike, DType
+
+__all__ = [
+    "cholesky",
+    "cholesky_update",
+    "eig",
+    "eigh",
+    "hessenberg",
+    "householder_product",
+    "lu",
+    "lu_pivots_to_permutation",
+    "ormqr",
+    "qr",
+    "schur",
+    "svd",
+    "symmetric_product",
+    "triangular_solve",
+    "tridiagonal",
+    "tridiagonal_solve",
+]
+
+
+def _adjoint(x: Any) -> Any:
+    return conj(matrix_transpose(x))
+
+
+def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Any:
+    """Return L with x = L L^H; NaN where x is not positive definite.
+
+    Args:
+        symmetrize_input: factorise (x + x^H) / 2; otherwise the lower triangle is read.
+
+    Raises:
+        ShapeError, DTypeError: x is not square, or not of float or complex numbers.
+
+    >>> import numpy as np
+    >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
+    array([[2., 0.],
+           [1., 2.]])
+    """
+    return surface.cholesky(hermitian_of(x, None if symmetrize_input else "L"))
+
+
+def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Any:
+    """Return upper triangular U with U^T U = R^T R + w w^T, from an upper triangular R.
+
+    U is the triangular factor of R with the row w^T below it; its diagonal is not negative.
+
+    Raises:
+        ShapeError, DTypeError: a vector of another extent or dtype.
+
+    >>> import numpy as np
+    >>> cholesky_update(np.array([[3.0]]), np.array([4.0]))
+    array([[5.]])
+
+    Source: Golub and Van Loan, "Matrix Computations", section 6.5.4.
+    """
+    r, w = same_dtype("linalg.cholesky_update", r_matrix, w_vector)
+    if len(w.shape) != 1 or tuple(r.shape) != (w.shape[0], w.shape[0]):
+        raise ShapeError(
+            f"lax.linalg.cholesky_update: takes a matrix (n, n) and a vector (n,), got {spec_of(r)} and {spec_of(w)}"
+        )
+    updated = surface.qr(concat([r, expand_dims(w, axis=0)], axis=0), mode="r")
+    is_negative = expand_dims(diagonal(updated) < 0, axis=1)
+    return where(is_negative, -updated, updated)
+
+
+def eig(
+    x: ArrayLike,
+    *,
+    compute_left_eigenvectors: bool = True,
+    compute_right_eigenvectors: bool = True,
+    enable_eigvec_derivs: bool = False,
+) -> list[Any]:
+    """Return the eigenvalues, left eigenvectors u (u^H x = w u^H) and right ones v (x v = w v), all complex.
+
+    Args:
+        compute_left_eigenvectors, compute_right_eigenvectors: whether these are in the list.
+        enable_eigvec_derivs: no effect: vectors of different eigenvalues have derivatives.
+
+    Raises:
+        ShapeError: x is not square.
+
+    >>> import numpy as np
+    >>> eig(np.array([[2.0]]), compute_left_eigenvectors=False)
+    [array([2.+0.j]), array([[1.+0.j]])]
+    """
+    w, left, right = apply(lapack.Geev(), square("lax.linalg.eig", x))
+    vectors = ((left, compute_left_eigenvectors), (right, compute_right_eigenvectors))
+    return [w, *[v for v, is_wanted in vectors if is_wanted]]
+
+
+def eigh(
+    x: ArrayLike,
+    *,
+    lower: bool = True,
+    symmetrize_input: bool = True,
+    sort_eigenvalues: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+) -> tuple[Any, Any]:
+    """Return the eigenvectors and the eigenvalues, ascending, of a Hermitian matrix.
+
+    Args:
+        lower: the triangle that is read without `symmetrize_input`, which factorises (x + x^H) / 2.
+        sort_eigenvalues: no effect: they are sorted.
+        subset_by_index: first and one past last index of the eigenvalues that are returned.
+
+    Raises:
+        ShapeError: x is not square.
+
+    >>> import numpy as np
+    >>> eigh(np.array([[2.0, 0.0], [0.0, 1.0]]), subset_by_index=(0, 1))[1]
+    array([1.])
+    """
+    triangle = None if symmetrize_input else "L" if lower else "U"
+    w, v = surface.eigh(x, triangle)
+    if subset_by_index is not None:
+        first, last = subset_by_index
+        w, v = w[..., first:last], v[..., first:last]
+    return v, w
+
+
+def hessenberg(a: ArrayLike) -> tuple[Any, Any]:
+    """Return a Hessenberg matrix unitarily similar to a, with reflectors packed below it, and their factors.
+
+    Raises:
+        ShapeError: a is not square.
+
+    >>> import numpy as np
+    >>> hessenberg(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    (array([[1., 2.],
+           [3., 4.]]), array([0.]))
+    """
+    packed, factors = apply(lapack.Gehrd(), square("lax.linalg.hessenberg", a))
+    return packed, factors
+
+
+def householder_product(a: ArrayLike, taus: ArrayLike) -> Any:
+    """Return the leading columns of the product of the reflectors 1 - tau_i v_i v_i^H.
+
+    Args:
+        a: matrices (m, n) with v_i in column i below the diagonal, as LAPACK's geqrf packs them.
+        taus: as many factors as there are reflectors, at most n.
+
+    Raises:
+        ShapeError, DTypeError: shapes or dtypes that do not fit.
+
+    >>> import numpy as np
+    >>> householder_product(np.array([[5.0], [0.5]]), np.array([1.6]))
+    array([[-0.6],
+           [-0.8]])
+    """
+    return apply(lapack.HouseholderProduct(), *same_dtype("linalg.householder_product", a, taus))
+
+
+def lu(x: ArrayLike) -> tuple[Any, Any, Any]:
+    """Return L below and U on and above the diagonal of one matrix, the row swaps, and the permutation.
+
+    Row i is swapped with row swaps[i] for i = 0, 1, .. in turn; x[permutation] = L U. Both are int32.
+
+    Raises:
+        ShapeError: x is no matrix.
+
+    >>> import numpy as np
+    >>> lu(np.array([[0.0, 1.0], [2.0, 0.0]]))[1:]
+    (array([1, 1], dtype=int32), array([1, 0], dtype=int32))
+    """
+    operand = as_operand(x)
+    if len(operand.shape) < 2:
+        raise ShapeError(f"lax.linalg.lu: needs a matrix, got {spec_of(operand)}")
+    packed, pivots, _ = apply(lapack.Getrf(), operand)
+    pivots = subtract(pivots, convert(1, DType.I32))
+    return packed, pivots, lu_pivots_to_permutation(pivots, operand.shape[-2])
+
+
+def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Any:
+    """Return 0, .., permutation_size - 1 after swapping entries i and pivots[i] for i = 0, 1, .. in turn.
+
+    Raises:
+        DTypeError, ShapeError: pivots that are not integers, or have no axis.
+
+    >>> import numpy as np
+    >>> lu_pivots_to_permutation(np.array([2, 1]), 3)
+    array([2, 1, 0])
+    """
+    return apply(lapack.PivotsToPermutation(int(permutation_size)), as_operand(pivots))
+
+
+def ormqr(
+    a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False
+) -> Any:
+    """Return Q c, or c Q, for the square Q whose reflectors a and taus hold, as in `householder_product`.
+
+    Args:
+        left: False multiplies from the right.
+        transpose: multiply with Q^H instead.
+
+    Raises:
+        ShapeError, DTypeError: shapes or dtypes that do not fit.
+
+    >>> import numpy as np
+    >>> ormqr(np.array([[5.0], [0.5]]), np.array([1.6]), np.array([[1.0], [0.0]]))
+    array([[-0.6],
+           [-0.8]])
+    """
+    reflectors, factors, matrix = same_dtype("linalg.ormqr", a, taus, c)
+    rows = reflectors.shape[-2]
+    q = householder_product(_with_columns(reflectors, rows), factors)
+    q = _adjoint(q) if transpose else q
+    return surface.matmul(q, matrix) if left else surface.matmul(matrix, q)
+
+
+def _with_columns(x: Any, count: int) -> Any:
+    """Return x with `count` columns, cut or padded with zeros."""
+    missing = count - x.shape[-1]
+    if missing <= 0:
+        return x[..., :count]
+    filler = zeros_like(broadcast_to(x[..., :1], (*x.shape[:-1], missing)))
+    return concat([x, filler], axis=-1)
+
+
+def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True) -> tuple[Any, ...]:
+    """Return Q and R with x = Q R; with `pivoting` also p, with x[:, p] = Q R and |R's diagonal| descending.
+
+    Args:
+        full_matrices: square Q; otherwise it has as many columns as R has rows.
+
+    Raises:
+        ShapeError: x is no matrix.
+
+    >>> import numpy as np
+    >>> qr(np.array([[1.0, 0.0], [0.0, 2.0]]), pivoting=True)[2]
+    array([1, 0], dtype=int32)
+    """
+    if not pivoting:
+        return tuple(surface.qr(x, "complete" if full_matrices else "reduced"))
+    operand = as_operand(x)
+    if len(operand.shape) < 2:
+        raise ShapeError(f"lax.linalg.qr: needs a matrix, got {spec_of(operand)}")
+    packed, order, taus = apply(lapack.Geqp3(), operand)
+    rows, columns = operand.shape[-2:]
+    width = rows if full_matrices else min(rows, columns)
+    q = householder_product(_with_columns(packed, width), taus)
+    return q, triu(packed)[..., :width, :], subtract(order, convert(1, DType.I32))
+
+
+def schur(
+    x: ArrayLike,
+    *,
+    compute_schur_vectors: bool = True,
+    sort_eig_vals: bool = False,
+    select_callable: Callable[..., Any] | None = None,
+) -> tuple[Any, ...]:
+    """Return T and Z with x = Z T Z^H, T upper triangular, with blocks of two for pairs of a real matrix.
+
+    Args:
+        compute_schur_vectors: False returns T alone, in a tuple.
+        sort_eig_vals, select_callable: False and None.
+
+    Raises:
+        ShapeError: x is not square. UnsupportedError: a sorted form.
+
+    >>> import numpy as np
+    >>> schur(np.array([[2.0, 0.0], [0.0, 1.0]]))[0]
+    array([[2., 0.],
+           [0., 1.]])
+    """
+    if sort_eig_vals or select_callable is not None:
+        raise UnsupportedError("lax.linalg.schur: eigenvalues are not sorted; use False and None")
+    form, vectors, *_ = apply(lapack.Gees(), square("lax.linalg.schur", x))
+    return (form, vectors) if compute_schur_vectors else (form,)
+
+
+def svd(
+    x: ArrayLike,
+    *,
+    full_matrices: bool = True,
+    compute_uv: bool = True,
+    subset_by_index: tuple[int, int] | None = None,
+) -> Any:
+    """Return U, s and V^H with x = U diag(s) V^H, s descending; s alone without `compute_uv`.
+
+    Args:
+        full_matrices: square U and V^H instead of one vector per singular value.
+        subset_by_index: first and one past last index of the singular values that are returned.
+
+    Raises:
+        ShapeError: x is no matrix.
+        InvalidConfigError: a subset with full_matrices.
+
+    >>> import numpy as np
+    >>> svd(np.array([[3.0, 0.0], [0.0, 4.0]]), compute_uv=False)
+    array([4., 3.])
+    """
+    first, last = (None, None) if subset_by_index is None else subset_by_index
+    if not compute_uv:
+        return surface.svdvals(x)[..., first:last]
+    if full_matrices and subset_by_index is not None:
+        raise InvalidConfigError(
+            "lax.linalg.svd: a subset has no square U and V^H; pass full_matrices=False"
+        )
+    u, s, vh = surface.svd(x, full_matrices=full_matrices)
+    if subset_by_index is None:
+        return u, s, vh
+    return u[..., first:last], s[..., first:last], vh[..., first:last, :]
+
+
+def symmetric_product(
+    a_matrix: ArrayLike,
+    c_matrix: ArrayLike,
+    *,
+    alpha: float = 1.0,
+    beta: float = 0.0,
+    symmetrize_output: bool = False,
+) -> Any:
+    """Return alpha a a^T + beta c for a symmetric matrix c.
+
+    Args:
+        symmetrize_output: the upper triangle is that below, transposed; otherwise c's upper triangle is added to it.
+
+    Raises:
+        ShapeError, DTypeError: shapes or dtypes that do not fit.
+
+    >>> import numpy as np
+    >>> symmetric_product(np.array([[1.0, 2.0]]), np.array([[1.0]]), beta=3.0)
+    array([[8.]])
+    """
+    a, c = same_dtype("linalg.symmetric_product", a_matrix, c_matrix)
+    product = multiply(surface.matmul(a, matrix_transpose(a)), alpha)
+    if tuple(product.shape) != tuple(c.shape):
+        raise ShapeError(
+            f"lax.linalg.symmetric_product: {spec_of(c)} is not of the shape of the product, {spec_of(product)}"
+        )
+    total = add(product, multiply(c, beta))
+    if not symmetrize_output:
+        return total
+    low = tril(total, k=-1)
+    return add(tril(total), matrix_transpose(low))
+
+
+def triangular_solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    left_side: bool = False,
+    lower: bool = False,
+    transpose_a: bool = False,
+    conjugate_a: bool = False,
+    unit_diagonal: bool = False,
+) -> Any:
+    """Return X with X op(a) = b, or op(a) X = b with `left_side`, reading one triangle of a.
+
+    Args:
+        lower: the lower triangle.
+        transpose_a, conjugate_a: op(a) is transposed, conjugated, or both.
+        unit_diagonal: the diagonal counts as ones.
+
+    Raises:
+        ShapeError, DTypeError: shapes or dtypes that do not fit.
+
+    >>> import numpy as np
+    >>> triangular_solve(np.array([[2.0]]), np.array([[6.0]]))
+    array([[3.]])
+    """
+    matrix, right = same_dtype("linalg.triangular_solve", a, b)
+    matrix = conj(matrix) if conjugate_a else matrix
+    # X op(a) = b is op(a)^T X^T = b^T.
+    trans = "T" if transpose_a is left_side else "N"
+    right = right if left_side else matrix_transpose(right)
+    solution = surface.solve_triangular(
+        matrix, right, lower=lower, unit_diagonal=unit_diagonal, trans=trans
+    )
+    return solution if left_side else matrix_transpose(solution)
+
+
+def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
+    """Return a real tridiagonal matrix unitarily similar to a Hermitian one, read from one triangle.
+
+    The results are the packed reflectors, the diagonal, the one beside it, and the reflectors' factors.
+
+    Raises:
+        ShapeError: a is not square.
+
+    >>> import numpy as np
+    >>> tridiagonal(np.array([[1.0, 2.0], [2.0, 3.0]]))[1:3]
+    (array([1., 3.]), array([2.]))
+    """
+    packed, d, e, taus = apply(lapack.Sytrd(bool(lower)), square("lax.linalg.tridiagonal", a))
+    return packed, d, e, taus
+
+
+def tridiagonal_solve(
+    dl: ArrayLike, d: ArrayLike, du: ArrayLike, b: ArrayLike, *, perturb_singular: bool = False
+) -> Any:
+    """Return X with T X = b for T with the diagonals dl below, d, and du above.
+
+    Args:
+        dl, d, du: vectors of one extent; dl[0] and du[-1] are not read.
+        b: matrices of right-hand sides.
+        perturb_singular: False.
+
+    Raises:
+        ShapeError, DTypeError: shapes or dtypes that do not fit.
+        UnsupportedError: perturb_singular.
+
+    >>> import numpy as np
+    >>> tridiagonal_solve(np.zeros(2), np.array([2.0, 4.0]), np.zeros(2), np.ones((2, 1)))
+    array([[0.5 ],
+           [0.25]])
+    """
+    if perturb_singular:
+        raise UnsupportedError("lax.linalg.tridiagonal_solve: singular matrices are not perturbed")
+    bands = same_dtype("linalg.tridiagonal_solve", dl, d, du, b)
+    return apply(lapack.Gtsv(), *bands)[0]
+
+
+open_namespace(globals(), __all__, "tnf.lax.linalg")
