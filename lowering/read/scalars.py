@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from lowering.module_tree import Block, Function, ModuleTree, Operation, Type
+from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation, Type
 from lowering.types import dtype_of_element
 from tenferro.dims import UNKNOWN
 from tenferro.errors import InvalidConfigError, UnsupportedError
@@ -56,7 +56,6 @@ def without_scalars(tree: ModuleTree) -> ModuleTree:
 def _tensor(spec: Type) -> Type:
     """Return the tensor type of a scalar, or of indices; any other type as it is.
 
-    >>> from lowering.module_tree import ForeignType
     >>> _tensor(ForeignType("index")), _tensor(ForeignType("tensor<2x?xindex>"))
     (i64[], i64[2,?])
     """
@@ -113,8 +112,9 @@ class _Rewriting:
 
     def constant(self, operation: Operation) -> Sequence[Operation]:
         value, (spec,) = operation.attributes.get("value"), operation.types
-        is_scalar = isinstance(spec, TensorSpec) and not spec.rank
-        if is_scalar and isinstance(value, int | float):
+        if isinstance(spec, ForeignType) or spec.rank:
+            return [operation]
+        if isinstance(value, int | float):
             if isinstance(value, int):
                 self.constants[operation.results[0]] = int(value)
             try:
