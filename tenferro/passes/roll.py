@@ -54,12 +54,14 @@ View = (Slice, Reshape, BroadcastInDim)
 
 
 def roll(program: GraphProgram) -> GraphProgram:
-    """Return the program with each repeated sequence of ops as a scan; itself where nothing repeats."""
+    """Return the program with each repeated sequence of ops as a scan; itself where that saves nothing."""
     code = _Code(program)
     stretches = sorted(_stretches(code), key=lambda stretch: stretch.start)
     if not stretches:
         return program
     rolled = _Writer(code, stretches).written()
+    if len(rolled.instructions) >= len(program.instructions):
+        return program  # because stacking and taking apart cost more than the loops save
     return replace(rolled, marked=program.marked)
 
 
