@@ -221,7 +221,7 @@ class ReadingProcess:
         packages = [("lowering", str(here)), ("tenferro", str(Path(tenferro.__file__).parent))]
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115  because it lives as long as the process
         self._process = subprocess.Popen(
-            # -P because the folder it is started in may be where the module came from.
+            # -P because the module may come from the working directory, from which nothing must be imported.
             [sys.executable, "-P", "-c", START.format(path=sys.path, packages=packages)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -119,9 +119,9 @@ def client(name: str) -> Any:
 
 
 def named_platform(name: str, pjrt_client: Any) -> str:
-    """Return the platform's name; for "gpu", jax's word for several, that of the client.
+    """Return the platform's name; for "gpu", which JAX uses for several platforms, the client's name of its own.
 
-    Relies on Client.platform_version, which begins with it.
+    Relies on Client.platform_version, which begins with that name.
     """
     return str(pjrt_client.platform_version).split()[0] if name == "gpu" else name
 

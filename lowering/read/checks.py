@@ -1,6 +1,6 @@
 """Readers of the checks and probes of StableHLO's reference interpreter.
 
-A check is made when the module is read, of values that depend on no argument; a program has none.
+Checks are made when the module is read, of values that depend on no argument: programs contain no checks.
 
 Source: StableHLO's reference documentation, dialects `check` and `interpreter`.
 """

@@ -26,7 +26,7 @@ _NUMBERS = count()
 MAX_DEPTH = 50
 """Maximum depth of nested loops, branches and calls of transformed functions.
 
-Each takes up to ten frames of Python's stack, of which there are 1000 and the caller has used some.
+Each level takes up to ten frames of Python's stack, which has 1000 by default, some of them used by the caller.
 """
 
 

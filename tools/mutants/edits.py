@@ -152,7 +152,7 @@ class Places:
         return Edit(kind, (node.lineno, node.end_lineno or node.lineno), start, stop, text)
 
     def edits(self) -> Iterator[Edit]:
-        """Yield all of them; statements and expressions inside are visited one by one, without recursion."""
+        """Yield all edits of the tree; its statements and expressions are visited without recursion."""
         stack: list[tuple[ast.AST, bool]] = [(self._tree, True)]
         while stack:
             node, at_import = stack.pop()

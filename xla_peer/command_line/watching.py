@@ -28,7 +28,7 @@ __all__ = ["bisected", "chosen_adapters", "chosen_cases", "page", "watched", "wr
 
 IREE = ("iree-base-compiler", "iree-base-runtime")
 HERE = "here"
-"""The release that stands for the jaxlib that is installed."""
+"""Word that stands for the installed jaxlib where a release is expected."""
 
 
 def chosen_adapters(

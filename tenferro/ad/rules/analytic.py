@@ -72,7 +72,7 @@ def finite(x: Value) -> Value:
 
 
 def scaled(y: Value, x: Value) -> tuple[Value, Value, Value]:
-    """y r, x r and r = 1 / max(|y|, |x|) within the normal numbers; then r, as 0 where one is infinite.
+    """Compute y r and x r for r = 1 / max(|y|, |x|), which stays a normal number; and r, but 0 where one is infinite.
 
     The slope of a quotient y / m would be 0 times infinity for y = 0 and a small m.
     """

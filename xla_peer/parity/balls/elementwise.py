@@ -146,7 +146,7 @@ def _divide(operands: Operands) -> Sequence[Any]:
 
 
 QUOTIENT = _arithmetic(_quotient_spread, _error_of_quotient, roundings=3.0, underflows=True)
-"""XLA multiplies by the rounded reciprocal of a constant or a broadcast, which is another 2 roundings."""
+"""Rule of quotients: XLA multiplies by the rounded reciprocal of a constant or a broadcast: 2 more roundings."""
 
 
 def _remainder(operands: Operands) -> Sequence[Any]:
