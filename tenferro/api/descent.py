@@ -29,6 +29,7 @@ from tenferro.api.reductions import sum as sum_over
 from tenferro.door import as_operand, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.rules.payload import as_int
+from tenferro.types import PyTree, Tensor
 
 __all__ = ["Minimum", "lbfgs", "levenberg_marquardt"]
 
@@ -54,12 +55,12 @@ class Minimum(NamedTuple):
 
 
 @custom_jvp
-def _if_converged(x: Any, success: Any) -> Any:
+def _if_converged(x: Tensor, success: Tensor) -> Any:
     """Return x, with derivatives that are NaN unless it is a minimum."""
     return x
 
 
-def _nan_unless(primals: Any, tangents: Any) -> Any:
+def _nan_unless(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     x, success = primals
     # A product, because the transpose of a choice is zero and not NaN.
     factor = where(success, np.asarray(1, spec_of(x).dtype.dtype), np.nan)
@@ -91,7 +92,7 @@ ARMIJO, SHALLOW, CURVATURE, TRIALS = 1e-4, 0.1, 0.9, 40
 
 def lbfgs(
     fun: Callable[..., Any],
-    x0: Any,
+    x0: PyTree,
     args: Sequence[Any] = (),
     *,
     gtol: float | None = None,
@@ -139,7 +140,7 @@ def lbfgs(
     maxiter = as_int("lbfgs", "maxiter", maxiter, 1)
     memory = as_int("lbfgs", "memory", memory, 1)
 
-    def value(x: Any) -> Any:
+    def value(x: Tensor) -> Any:
         result = as_operand(fun(vector.tree_of(x), *args))
         spec = spec_of(result)
         if spec.rank or not spec.dtype.is_float:
@@ -147,10 +148,10 @@ def lbfgs(
             raise kind(f"lbfgs: fun returns a real scalar, got {spec}")
         return astype(result, vector.dtype, copy=False)
 
-    def descend(_: Any, x: Any) -> Any:
+    def descend(_: Any, x: Tensor) -> Any:
         return _descent(value, x, tolerance, maxiter, memory)
 
-    def tangent(hessian: Callable[[Any], Any], y: Any) -> Any:
+    def tangent(hessian: Callable[[Any], Any], y: Tensor) -> Any:
         return custom_linear_solve(hessian, y, _conjugate_gradients, symmetric=True)
 
     x, (slope, count, status) = custom_root(
@@ -160,19 +161,19 @@ def lbfgs(
     return Minimum(vector.tree_of(x), value(x), vector.tree_of(slope), count, status, status == 0)
 
 
-def _descent(value: Callable[[Any], Any], x: Any, gtol: float, maxiter: int, memory: int) -> Any:
+def _descent(value: Callable[[Any], Any], x: Tensor, gtol: float, maxiter: int, memory: int) -> Any:
     """Return x and (gradient, number of steps, status)."""
     value_and_slope = value_and_grad(value)
     dtype = spec_of(x).dtype
 
-    def is_flat(slope: Any) -> Any:
+    def is_flat(slope: Tensor) -> Any:
         return largest(abs(slope)) <= gtol
 
-    def goes_on(state: Any) -> Any:
+    def goes_on(state: Sequence[Any]) -> Any:
         _, _, slope, _, count, failed = state
         return logical_not(is_flat(slope) | failed) & (count < maxiter)
 
-    def step(state: Any) -> Any:
+    def step(state: Sequence[Any]) -> Any:
         x, height, slope, pairs, count, _ = state
         direction = -_two_loops(slope, pairs, count)
         size, new, new_height, new_slope = _line_search(
@@ -207,18 +208,18 @@ def _descent(value: Callable[[Any], Any], x: Any, gtol: float, maxiter: int, mem
     return x, (slope, count, where(is_flat(slope), 0, where(failed, 2, 1)))
 
 
-def _two_loops(slope: Any, pairs: Any, count: Any) -> Any:
+def _two_loops(slope: Tensor, pairs: Sequence[Any], count: Tensor) -> Any:
     """Return the product of the estimated inverse Hessian and the gradient.
 
     Source: Nocedal and Wright, algorithm 7.4.
     """
 
-    def back(q: Any, row: Any) -> Any:
+    def back(q: Tensor, row: Sequence[Any]) -> Any:
         moved, change, weight = row
         part = weight * sum_over(moved * q)
         return q - part * change, part
 
-    def forth(r: Any, row: Any) -> Any:
+    def forth(r: Tensor, row: Sequence[Any]) -> Any:
         (moved, change, weight), part = row
         return r + (part - weight * sum_over(change * r)) * moved, None
 
@@ -234,7 +235,11 @@ def _two_loops(slope: Any, pairs: Any, count: Any) -> Any:
 
 
 def _line_search(
-    value_and_slope: Callable[[Any], Any], x: Any, height: Any, slope: Any, direction: Any
+    value_and_slope: Callable[[Any], Any],
+    x: Tensor,
+    height: Tensor,
+    slope: Tensor,
+    direction: Tensor,
 ) -> Any:
     """Return the step's size, the point, and value and gradient there; size 0 for none.
 
@@ -245,26 +250,26 @@ def _line_search(
     descent = sum_over(slope * direction)
     noise = float(finfo(spec_of(x).dtype).eps) ** 0.5 * abs(height)
 
-    def tried(size: Any) -> Any:
+    def tried(size: Tensor) -> Any:
         point = x + size * direction
         return point, *value_and_slope(point)
 
-    def is_low(size: Any, value: Any, new_slope: Any) -> Any:
+    def is_low(size: Tensor, value: Tensor, new_slope: Tensor) -> Any:
         # Near a minimum values are equal but for rounding, and slopes tell more.
         is_shallow = sum_over(new_slope * direction) <= (2 * SHALLOW - 1) * descent
         return (value <= height + ARMIJO * size * descent) | (
             (value <= height + noise) & is_shallow
         )
 
-    def is_far(new_slope: Any) -> Any:
+    def is_far(new_slope: Tensor) -> Any:
         return sum_over(new_slope * direction) >= CURVATURE * descent
 
-    def goes_on(state: Any) -> Any:
+    def goes_on(state: Sequence[Any]) -> Any:
         size, _, _, (_, value, new_slope), count = state
         found = is_low(size, value, new_slope) & is_far(new_slope)
         return logical_not(found) & (count < TRIALS)
 
-    def step(state: Any) -> Any:
+    def step(state: Sequence[Any]) -> Any:
         size, low, high, (_, value, new_slope), count = state
         lower = is_low(size, value, new_slope)
         high, low = where(lower, high, size), where(lower, size, low)
@@ -280,7 +285,7 @@ def _line_search(
     return where(found, size, 0), point, value, new_slope
 
 
-def _conjugate_gradients(product: Callable[[Any], Any], b: Any) -> Any:
+def _conjugate_gradients(product: Callable[[Any], Any], b: Tensor) -> Any:
     """Return the solution of a positive definite system; NaN where it does not converge.
 
     Source: Nocedal and Wright, algorithm 5.2.
@@ -288,11 +293,11 @@ def _conjugate_gradients(product: Callable[[Any], Any], b: Any) -> Any:
     bound = 16 * float(finfo(spec_of(b).dtype).eps) * sqrt(sum_over(b * b))
     most = 20 * b.shape[0] + 20
 
-    def goes_on(state: Any) -> Any:
+    def goes_on(state: Sequence[Any]) -> Any:
         _, _, _, square, count = state
         return (sqrt(square) > bound) & (count < most)
 
-    def step(state: Any) -> Any:
+    def step(state: Sequence[Any]) -> Any:
         x, rest, direction, square, count = state
         image = product(direction)
         size = square / sum_over(direction * image)
@@ -309,7 +314,7 @@ def _conjugate_gradients(product: Callable[[Any], Any], b: Any) -> Any:
 
 def levenberg_marquardt(
     fun: Callable[..., Any],
-    x0: Any,
+    x0: PyTree,
     args: Sequence[Any] = (),
     *,
     ftol: float | None = None,
@@ -362,7 +367,7 @@ def levenberg_marquardt(
     )
     maxiter = as_int(name, "maxiter", maxiter, 1)
 
-    def residuals(x: Any) -> Any:
+    def residuals(x: Tensor) -> Any:
         flat, _ = tree.ravel(fun(vector.tree_of(x), *args))
         if not spec_of(flat).dtype.is_float:
             raise DTypeError(
@@ -371,11 +376,11 @@ def levenberg_marquardt(
             )
         return astype(flat, vector.dtype, copy=False)
 
-    def slope(x: Any) -> Any:
+    def slope(x: Tensor) -> Any:
         values, pull = vjp(residuals, x)
         return pull(values)[0]
 
-    def descend(_: Any, x: Any) -> Any:
+    def descend(_: Any, x: Tensor) -> Any:
         return _damped_steps(residuals, x, bounds, maxiter)
 
     x, (gradient, count, status) = custom_root(
@@ -393,7 +398,7 @@ def levenberg_marquardt(
 
 
 def _damped_steps(
-    residuals: Callable[[Any], Any], x: Any, bounds: tuple[float, float, float], maxiter: int
+    residuals: Callable[[Any], Any], x: Tensor, bounds: tuple[float, float, float], maxiter: int
 ) -> Any:
     """Return x and (J^T r, number of steps, status)."""
     ftol, xtol, gtol = bounds
@@ -401,14 +406,14 @@ def _damped_steps(
     jacobian = jacfwd(residuals) if first.shape[0] >= x.shape[0] else jacrev(residuals)
     one = np.asarray(1, spec_of(x).dtype.dtype)
 
-    def normal(x: Any, values: Any) -> tuple[Any, Any]:
+    def normal(x: Tensor, values: Tensor) -> tuple[Any, Any]:
         matrix = jacobian(x)
         return matrix.T @ matrix, matrix.T @ values
 
-    def goes_on(state: Any) -> Any:
+    def goes_on(state: Sequence[Any]) -> Any:
         return (state[-1] == 0) & (state[-2] < maxiter)
 
-    def step(state: Any) -> Any:
+    def step(state: Sequence[Any]) -> Any:
         x, values, matrix, slope, scale, damping, growth, count, _ = state
         move = solve(matrix + damping * _diagonal(scale), -slope)
         new_values = residuals(x + move)
@@ -437,9 +442,9 @@ def _damped_steps(
     return x, (slope, count, status)
 
 
-def _diagonal(x: Any) -> Any:
+def _diagonal(x: Tensor) -> Any:
     return reshape(x, (-1, 1)) * np.eye(x.shape[0], dtype=spec_of(x).dtype.dtype)
 
 
-def _of_diagonal(matrix: Any) -> Any:
+def _of_diagonal(matrix: Tensor) -> Any:
     return sum_over(matrix * np.eye(matrix.shape[0], dtype=spec_of(matrix).dtype.dtype), axis=0)

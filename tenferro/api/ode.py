@@ -47,6 +47,7 @@ from tenferro.program import Subprogram
 from tenferro.types import (
     ArrayLike,
     PyTree,
+    Tensor,
     TensorSpec,
     agree,
     difference,
@@ -93,7 +94,7 @@ def _combination(weights: Sequence[float], terms: Sequence[Any]) -> Any:
     return result
 
 
-def _dopri5(f: RightHandSide, y: Any, slope: Any, t: Any, h: Any) -> tuple[Any, ...]:
+def _dopri5(f: RightHandSide, y: Tensor, slope: Tensor, t: Tensor, h: Tensor) -> tuple[Any, ...]:
     """Return the next state, its slope, the error and the interpolant, by Dormand and Prince's pair of orders 5 and 4.
 
     Source: Hairer, Norsett and Wanner I, table II.5.2 and section II.6.
@@ -143,7 +144,7 @@ SECOND_BETWEEN = (
 )
 
 
-def _rodas4(f: RightHandSide, y: Any, slope: Any, t: Any, h: Any) -> tuple[Any, ...]:
+def _rodas4(f: RightHandSide, y: Tensor, slope: Tensor, t: Tensor, h: Tensor) -> tuple[Any, ...]:
     """Return the next state, its slope, the error and the interpolant, by the Rosenbrock pair of orders 4 and 3.
 
     Each of the six stages solves one linear system with the matrix I / (gamma h) - f_y.
@@ -156,7 +157,7 @@ def _rodas4(f: RightHandSide, y: Any, slope: Any, t: Any, h: Any) -> tuple[Any, 
     _, in_time = jvp(lambda t: f(y, t), (t,), (np.asarray(1, spec_of(t).dtype.dtype),))
     factors = lu_factor(eye(y.shape[0], dtype=dtype) / (GAMMA * size) - jacobian)
 
-    def solved(value: Any, weight: float, stages: Sequence[Any]) -> Any:
+    def solved(value: Tensor, weight: float, stages: Sequence[Any]) -> Any:
         rhs = value + (size * weight) * in_time if weight else value
         if stages:
             rhs = rhs + _combination(STAGE_WEIGHTS[len(stages) - 1], stages) / size
@@ -175,7 +176,7 @@ def _rodas4(f: RightHandSide, y: Any, slope: Any, t: Any, h: Any) -> tuple[Any, 
     return after, f(after, t + h), error, interpolant
 
 
-def _between(y: Any, interpolant: Any, fraction: Any) -> Any:
+def _between(y: Tensor, interpolant: Tensor, fraction: Tensor) -> Any:
     """Return the state at a fraction of the step from y."""
     x = astype(fraction, spec_of(y).dtype, copy=False)
     change, first, second, third = [interpolant[i] for i in range(4)]
@@ -224,7 +225,7 @@ class _Closed:
     """
 
     def __init__(
-        self, fn: Callable[..., Any], state: _State, t: Any, args: tuple[Any, ...]
+        self, fn: Callable[..., Any], state: _State, t: Tensor, args: tuple[Any, ...]
     ) -> None:
         leaves, structure = flatten(args)
         actual = [as_operand(asarray(leaf)) for leaf in leaves]
@@ -248,7 +249,7 @@ class _Closed:
         self.operands = [*captured, *actual]
         self._is_active = [spec_of(x).dtype.is_inexact for x in self.operands]
 
-    def __call__(self, y: Any, t: Any, operands: Sequence[Any]) -> Any:
+    def __call__(self, y: Tensor, t: Tensor, operands: Sequence[Any]) -> Any:
         """Return its value, where `operands` stand for those of this object."""
         consts, leaves = operands[: self.count], operands[self.count :]
         builder = current_builder() or next(
@@ -310,11 +311,13 @@ class _Options:
         return cls(float(rtol), float(atol), float(mxstep), float(hmax), method)
 
 
-def _norm(x: Any) -> Any:
+def _norm(x: Tensor) -> Any:
     return sqrt(mean(x * x))
 
 
-def _first_step(f: RightHandSide, y: Any, slope: Any, t: Any, room: Any, options: _Options) -> Any:
+def _first_step(
+    f: RightHandSide, y: Tensor, slope: Tensor, t: Tensor, room: Tensor, options: _Options
+) -> Any:
     """Return the size of the first step.
 
     Source: Hairer, Norsett and Wanner I, section II.4.
@@ -339,7 +342,9 @@ def _first_step(f: RightHandSide, y: Any, slope: Any, t: Any, room: Any, options
     return stop_gradient(minimum(minimum(h, options.hmax), room))
 
 
-def _start(f: RightHandSide, y: Any, t: Any, end: Any, options: _Options) -> tuple[Any, ...]:
+def _start(
+    f: RightHandSide, y: Tensor, t: Tensor, end: Tensor, options: _Options
+) -> tuple[Any, ...]:
     """Return the loop's state before the first step."""
     slope = f(y, t)
     h = _first_step(f, y, slope, t, end - t, options)
@@ -348,14 +353,14 @@ def _start(f: RightHandSide, y: Any, t: Any, end: Any, options: _Options) -> tup
     return (y, slope, t, h, past, y, t, h, interpolant)
 
 
-def _continues(state: tuple[Any, ...], count: Any, target: Any, options: _Options) -> Any:
+def _continues(state: tuple[Any, ...], count: Tensor, target: Tensor, options: _Options) -> Any:
     """Return whether the target is ahead, and a step towards it possible and allowed."""
     t, h = state[2], state[3]
     continues = (t < target) & (t + h > t)
     return continues if options.mxstep == math.inf else continues & (count < options.mxstep)
 
 
-def _ratio(y: Any, after: Any, error: Any, options: _Options) -> Any:
+def _ratio(y: Tensor, after: Tensor, error: Tensor, options: _Options) -> Any:
     """Return the error relative to the tolerances: at most 1 in accepted steps."""
     scale = options.atol + options.rtol * maximum(abs(y), abs(after))
     ratio = stop_gradient(_norm(error / scale))
@@ -376,12 +381,12 @@ def _guarded(closed: _Closed, options: _Options) -> Step:
     """
     active, others = closed.split(closed.operands)
 
-    def plain(y: Any, slope: Any, t: Any, h: Any, active: Any) -> Any:
+    def plain(y: Tensor, slope: Tensor, t: Tensor, h: Tensor, active: Sequence[Any]) -> Any:
         return _plain(closed.bound(closed.joined(active, others)), options)(y, slope, t, h)
 
     guarded = custom_jvp(plain)
 
-    def rule(primals: Any, tangents: Any) -> Any:
+    def rule(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
         results = guarded(*primals)
         after, _, error, _ = results
         pushed = cond(
@@ -397,7 +402,9 @@ def _guarded(closed: _Closed, options: _Options) -> Step:
     return lambda y, slope, t, h: guarded(y, slope, t, h, active)
 
 
-def _advanced(step: Step, state: tuple[Any, ...], end: Any, options: _Options) -> tuple[Any, ...]:
+def _advanced(
+    step: Step, state: tuple[Any, ...], end: Tensor, options: _Options
+) -> tuple[Any, ...]:
     """Return the state after one step, or with a smaller step size where the error is too large."""
     y, slope, t, h, past, *_ = state
     is_last = t + h >= end
@@ -426,11 +433,11 @@ def _advanced(step: Step, state: tuple[Any, ...], end: Any, options: _Options) -
     return tuple([where(accepted, a, b) for a, b in zip(new, old, strict=True)])
 
 
-def _solution(f: RightHandSide, step: Step, y0: Any, ts: Any, options: _Options) -> Any:
+def _solution(f: RightHandSide, step: Step, y0: Tensor, ts: Tensor, options: _Options) -> Any:
     """Return the states at all times, as rows; NaN where a time was not reached."""
     end = ts[-1]
 
-    def until(state: Any, target: Any) -> Any:
+    def until(state: Sequence[Any], target: Tensor) -> Any:
         _, state = while_loop(
             lambda carry: _continues(carry[1], carry[0], target, options),
             lambda carry: (carry[0] + 1, _advanced(step, carry[1], end, options)),
@@ -458,26 +465,26 @@ def _adjoint(closed: _Closed, options: _Options) -> Any:
     Source: Chen et al., "Neural ordinary differential equations", 2018, appendix C; jax.experimental.ode.
     """
 
-    def solve(y0: Any, ts: Any, active: Any, others: Any) -> Any:
+    def solve(y0: Tensor, ts: Tensor, active: Sequence[Any], others: Sequence[Any]) -> Any:
         f = closed.bound(closed.joined(active, others))
         return _solution(f, _plain(f, options), y0, ts, options)
 
-    def forward(y0: Any, ts: Any, active: Any, others: Any) -> Any:
+    def forward(y0: Tensor, ts: Tensor, active: Sequence[Any], others: Sequence[Any]) -> Any:
         ys = solution(y0, ts, active, others)
         return ys, (ys, ts, active, others)
 
-    def backward(residuals: Any, bars: Any) -> Any:
+    def backward(residuals: Sequence[Any], bars: Sequence[Any]) -> Any:
         ys, ts, active, others = residuals
 
-        def value(y: Any, t: Any, active: Any) -> Any:
+        def value(y: Tensor, t: Tensor, active: Sequence[Any]) -> Any:
             return closed(y, t, closed.joined(active, others))
 
-        def reversed_slope(state: Any, minus_t: Any, active: Any) -> Any:
+        def reversed_slope(state: Sequence[Any], minus_t: Tensor, active: Sequence[Any]) -> Any:
             y, y_bar, _, _ = state
             slope, pull = vjp(value, y, -minus_t, active)
             return (-slope, *pull(y_bar))
 
-        def interval(carry: Any, row: Any) -> Any:
+        def interval(carry: Sequence[Any], row: Sequence[Any]) -> Any:
             y_bar, t0_bar, active_bar = carry
             y, slope_bar, t, before, bar_before = row
             t_bar = astype(sum_over(value(y, t, active) * slope_bar), spec_of(t).dtype, copy=False)
@@ -500,7 +507,7 @@ def _adjoint(closed: _Closed, options: _Options) -> Any:
     return solution
 
 
-def _zeros_like(x: Any) -> Any:
+def _zeros_like(x: Tensor) -> Any:
     spec = spec_of(x)
     return zeros(spec.shape, dtype=spec.dtype)
 
@@ -571,7 +578,7 @@ def odeint(
         raise InvalidConfigError(f"odeint: expected a function, got {func!r:.60}")
     state, times = _State("odeint", "y0", y0), _times(t)
 
-    def slope(y: Any, time: Any, *args: Any) -> Any:
+    def slope(y: Tensor, time: Tensor, *args: Any) -> Any:
         return state.vector(func(state.tree_of(y), time, *args))
 
     closed = _Closed(slope, state, times, args)
@@ -630,7 +637,9 @@ def _times(t: ArrayLike) -> Any:
     return times
 
 
-def _event(event: Callable[..., Any], state: _State, times: Any, args: tuple[Any, ...]) -> _Closed:
+def _event(
+    event: Callable[..., Any], state: _State, times: Tensor, args: tuple[Any, ...]
+) -> _Closed:
     """Return the event as a function of a vector.
 
     Raises:
@@ -654,7 +663,7 @@ def _event(event: Callable[..., Any], state: _State, times: Any, args: tuple[Any
 
 
 def _until_event(
-    closed: _Closed, event: _Closed, state: _State, times: Any, options: _Options
+    closed: _Closed, event: _Closed, state: _State, times: Tensor, options: _Options
 ) -> tuple[Any, Any]:
     """Return the time of the event and the state there.
 
@@ -663,7 +672,7 @@ def _until_event(
     f, g = closed.bound(closed.operands), event.bound(event.operands)
     y0, t0, guarded = state.start, times[0], _guarded(closed, options)
 
-    def at(time: Any) -> Any:
+    def at(time: Tensor) -> Any:
         return _solution(f, guarded, y0, stack([t0, time]), options)[1]
 
     time = custom_root(
@@ -676,18 +685,18 @@ def _until_event(
 
 
 def _first_crossing(
-    f: RightHandSide, g: RightHandSide, y0: Any, t0: Any, end: Any, options: _Options
+    f: RightHandSide, g: RightHandSide, y0: Tensor, t0: Tensor, end: Tensor, options: _Options
 ) -> Any:
     """Return the first time at which g changes its sign between two steps, by bisection in between; NaN for none."""
 
     def has_crossed(before: Any, after: Any) -> Any:
         return (sign(before) * sign(after) < 0) | ((after == 0) & (before != 0))
 
-    def goes_on(carry: Any) -> Any:
+    def goes_on(carry: Sequence[Any]) -> Any:
         count, state, before, after = carry
         return _continues(state, count, end, options) & logical_not(has_crossed(before, after))
 
-    def step(carry: Any) -> Any:
+    def step(carry: Sequence[Any]) -> Any:
         count, state, before, after = carry
         new = _advanced(_plain(f, options), state, end, options)
         moved = new[2] > state[2]
@@ -699,7 +708,7 @@ def _first_crossing(
     )
     start, last_t, last_h, interpolant = state[5:]
 
-    def halved(_: Any, ends: Any) -> Any:
+    def halved(_: Any, ends: Sequence[Any]) -> Any:
         low, high = ends
         middle = 0.5 * (low + high)
         value = g(_between(start, interpolant, middle), last_t + middle * last_h)
