@@ -389,7 +389,7 @@ def triangular_solve(
     matrix, right = same_dtype("linalg.triangular_solve", a, b)
     matrix = conj(matrix) if conjugate_a else matrix
     # X op(a) = b is op(a)^T X^T = b^T.
-    trans = "T" if transpose_a is left_side else "N"
+    trans = "T" if bool(transpose_a) == bool(left_side) else "N"
     right = right if left_side else matrix_transpose(right)
     solution = surface.solve_triangular(
         matrix, right, lower=lower, unit_diagonal=unit_diagonal, trans=trans
