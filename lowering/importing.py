@@ -146,7 +146,7 @@ def import_stablehlo(
     is_refined = has_mlir and is_refined and are_static and not has_bounds(entry.body.types)
 
     def refine() -> None:
-        """Hand numbers for extents through calls, so that what they are called with is known."""
+        """Substitute numbers for extents in called functions, so that their arguments are known."""
         nonlocal contents, tree, entry
         types = [tensor_type(_known(entry, spec)) for spec in inputs]
         contents = perform("refined", contents, types, trusted=trusted)
@@ -349,18 +349,18 @@ _LOCATION = re.compile(
 
 
 def _without_locations(text: str) -> str:
-    """The text without the locations that are written in it, on the same lines."""
+    """Remove the locations that are written in a text, and keep its lines."""
     return _LOCATION.sub("", text)
 
 
 def _place(operation: Operation) -> tuple[int, int]:
-    """Line and column of an operation in a text without locations."""
+    """Return line and column of an operation in a text without locations."""
     line, column = operation.location.rsplit(":", 2)[1:]
     return int(line), int(column)
 
 
 def _written_names(operation: Operation, lines: Sequence[str]) -> list[str]:
-    """The names of an operation's results, as they stand before it."""
+    """Return the names of an operation's results, as written before it."""
     line, column = _place(operation)
     before = lines[line - 1][: column - 1].rstrip()
     match = re.search(r"((?:%[\w$.-]+(?::\d+)?\s*,\s*)*%[\w$.-]+(?::\d+)?)\s*=$", before)
@@ -374,7 +374,7 @@ def _written_names(operation: Operation, lines: Sequence[str]) -> list[str]:
 
 
 def _largest(tree: ModuleTree) -> int:
-    """The largest number of operations for a well-formed module with its calls inlined."""
+    """Return the largest number of operations for a well-formed module with its calls inlined."""
     written = sum(1 for _ in tree.operations())
     return min(MOST_OPS, max(20_000, 300 * written))
 
@@ -412,7 +412,7 @@ def _is_path(text: str) -> bool:
 
 
 def _decoded(data: bytes, trusted: bool, has_mlir: bool) -> str | bytes:
-    """Text or bytecode; `jax.export` serialises bytecode after its length."""
+    """Read text or bytecode; `jax.export` serialises bytecode after its length."""
     if data.startswith(mlir_bindings.MAGIC):
         return perform("text", data, trusted=trusted) if has_mlir else data
     offset = data.find(mlir_bindings.MAGIC, 4)
@@ -462,7 +462,7 @@ class Reading:
     def of_block(
         cls, reader: Reader, block: Block, inputs: Sequence[TensorSpec | ExtentArgument]
     ) -> Reading:
-        """The reading of a block on arguments of these types."""
+        """Read a block on arguments of these types."""
         arguments: list[int] = []
         values: list[int] = []
         for spec in inputs:
@@ -484,7 +484,7 @@ class Reading:
         inputs: Sequence[TensorSpec | ExtentArgument],
         devices: Devices,
     ) -> Reading:
-        """The reading of a function that several devices run, with a leading axis of devices."""
+        """Read a function that several devices run, with a leading axis of devices."""
         specs = [_known(entry, spec) for spec in inputs]
         arguments = [
             reader.builder.input(TensorSpec.of((devices.total, *spec.shape), spec.dtype))
@@ -505,7 +505,7 @@ def _with_extents(
     inputs: Sequence[TensorSpec | ExtentArgument],
     entry: Function,
 ) -> Reading:
-    """The reading in which integer arguments that decide extents are extents, and no others."""
+    """Read with integer arguments that decide extents as extents, and no others."""
     try:
         return read(inputs)
     except UndecidedExtentError:
@@ -561,7 +561,7 @@ def _argument_names(function: Function) -> tuple[str, ...]:
 def _input_types(
     function: Function, specs: Sequence[Any] | None
 ) -> list[TensorSpec | ExtentArgument]:
-    """The types of the arguments, with the extents that the caller specifies."""
+    """Return the types of the arguments, with the extents that the caller specifies."""
     declared = [_known(function, spec) for spec in function.body.types]
     names = _argument_names(function)
     if specs is None:
@@ -583,7 +583,7 @@ def _known(function: Function, spec: TensorSpec | ForeignType | ExtentArgument) 
 
 
 def _named(spec: TensorSpec, name: str) -> TensorSpec:
-    """The type with a symbol for each open extent."""
+    """Return the type with a symbol for each open extent."""
     word = _word(name)
     return TensorSpec.of(
         tuple([
@@ -601,7 +601,7 @@ def _word(name: str) -> str:
 
 
 def _given(declared: TensorSpec, said: Any, name: str) -> TensorSpec | ExtentArgument:
-    """The caller's type for an argument, where the module leaves extents open; an extent for an integer.
+    """Return the caller's type for an argument, where the module leaves extents open; an extent for an integer.
 
     Raises:
         ShapeError, DTypeError: it differs from the module's type.

@@ -73,7 +73,7 @@ def options(
         ),
     ] = None,
 ) -> None:
-    """Programs of tensors: run them on NumPy or through PJRT, export them, and see whether both agree."""
+    """Run programs of tensors on NumPy or through PJRT, export them, and see whether both agree."""
     UNPACKED.set(limit)
 
 
@@ -115,7 +115,7 @@ Platform = Annotated[str, typer.Option(help="cpu, cuda, rocm, tpu, or the path o
 
 
 NEGATIVE = {"ignore_unknown_options": True}
-"""So that -1.0 is a number; a misspelt option is then refused as no input."""
+"""Command that takes -1.0 as a number; a misspelt option is then refused as no input."""
 
 
 class DisagreementError(Exception):
@@ -124,7 +124,7 @@ class DisagreementError(Exception):
 
 @contextmanager
 def reporting(json: bool) -> Generator[Output]:
-    """The context of every command: errors become messages and an exit status."""
+    """Run a command in a context in which errors become messages and an exit status."""
     output = Output(json)
     try:
         with silenced(json):
@@ -148,7 +148,7 @@ def reporting(json: bool) -> Generator[Output]:
 
 
 def _named(results: Any) -> list[tuple[str, Any]]:
-    """Leaves of a result by name."""
+    """Return the leaves of a result by name."""
     leaves, _ = flatten(results)
     return [(f"result{path}", leaf) for path, leaf in zip(leaf_paths(results), leaves, strict=True)]
 
@@ -166,7 +166,7 @@ def _write(path: str, content: bytes) -> None:
 
 
 def _write_arrays(path: str, named: list[tuple[str, Any]]) -> None:
-    """One array to .npy, several by name to .npz."""
+    """Write one array to .npy, several by name to .npz."""
     buffer = io.BytesIO()
     if path.endswith(".npy") and len(named) == 1:
         np.save(buffer, stored(np.asarray(named[0][1])))
@@ -186,14 +186,14 @@ def _opened(target: str, inputs: list[str] | None, seed: int) -> tuple[Target, l
 
 
 def _executor(platform: str, check_finite: bool = False) -> Any:
-    """The native executor, or PJRT's of a platform."""
+    """Return the native executor, or PJRT's of a platform."""
     if platform == "native":
         return tnf.GraphExecutor(check_finite=check_finite)
     return xla_peer.XlaExecutor(platform)
 
 
 def _peer(platform: str, in_process: bool, timeout: float, memory: int | None) -> Any:
-    """The executor of a check."""
+    """Return the executor of a check."""
     if in_process or not isolated_by_default():
         return xla_peer.XlaExecutor(platform)
     return xla_peer.IsolatedExecutor(platform, timeout=timeout, memory_limit=memory)
@@ -363,7 +363,7 @@ def _drawn(
 
 
 def _destination(output: str, words: list[str], form: str) -> tuple[str, list[str], str]:
-    """The path that is written, the inputs, and the format: what the suffix says unless it is given.
+    """Return the path that is written, the inputs, and the format: by the suffix unless it is given.
 
     Raises:
         InvalidConfigError: an unknown format, or a path whose suffix is that of another.
@@ -574,7 +574,7 @@ def digits(
 
 
 def _contender(target: str, arguments: list[Any]) -> Any:
-    """The contender of `--against`: the path of a module, or a program."""
+    """Return the contender of `--against`: the path of a module, or a program."""
     if target.endswith((".mlir", ".mlirbc")):
         return Path(target)
     return find_target(target).compiled(arguments)
@@ -603,7 +603,7 @@ def judge(
     memory: Memory = None,
     json: Json = False,
 ) -> None:
-    """Say which of two files of results of a StableHLO module is right. Files are .npz without pickles."""
+    """Compare two files of results of a StableHLO module and say which is right. Files are .npz without pickles."""
     with reporting(json) as out:
         program = lowering.import_stablehlo(Path(module))
         named_inputs = read_inputs([inputs] if inputs else [], program.input_names)
@@ -800,7 +800,7 @@ def triage(
 
 
 def _ssa(name: str) -> str:
-    """The name of a value, also where the percent sign is left out."""
+    """Return the name of a value, also if the percent sign is left out."""
     return name if name.startswith("%") else f"%{name}"
 
 
@@ -840,7 +840,7 @@ def grad(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Value and gradient of a function that gives one real number."""
+    """Compute value and gradient of a function that gives one real number."""
     with reporting(json) as out:
         opened, arguments = _opened(target, inputs, seed)
         function = opened.differentiable(arguments)
@@ -1045,7 +1045,7 @@ def _require(good: bool) -> None:
 
 
 def main() -> None:
-    """The entry point."""
+    """Run the command line."""
     # XLA tells of every client it makes; warnings and errors still come through.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     app()

@@ -20,17 +20,17 @@ __all__ = ["CUSTOM_CALLS", "unknown_targets"]
 
 
 def same(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Annotations: the operands as they are."""
+    """Return the operands of an annotation unchanged."""
     return list(operands)
 
 
 def checked(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Checks of the reference interpreter's tests, without results."""
+    """Read a check of the reference interpreter's tests, which has no results."""
     return []
 
 
 def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """No results; a false assertion is an error, and one on extents of the arguments becomes a guard.
+    """Read an assertion: a false one is an error, and one on extents of the arguments becomes a guard.
 
     Raises:
         ShapeError: the assertion is false, with the module's message.
@@ -63,12 +63,12 @@ def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) ->
 
 
 def _reason(message: str) -> str:
-    """The first sentences of a message: jax's go on with where to read more."""
+    """Return the first sentences of a message: jax's go on with where to read more."""
     return f"shape_assertion: {message.partition(' Obtained')[0].partition(' Using')[0]}"
 
 
 def _filled(message: str, values: Sequence[Any]) -> str:
-    """The message with known values for {0}, {1}, .."""
+    """Fill known values into a message for {0}, {1}, .."""
     for i, value in enumerate(values):
         if value is not None:
             message = message.replace(f"{{{i}}}", str(np.asarray(value)))
@@ -76,7 +76,7 @@ def _filled(message: str, values: Sequence[Any]) -> str:
 
 
 def approx_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Exactly the first k in the order of the comparator: pairs of operands, then their initial values."""
+    """Return exactly the first k in the order of the comparator, of pairs of operands and initial values."""
     options = operation.attributes.get("mhlo.backend_config") or {}
     k, axis = int(options["top_k"]), int(options["reduction_dim"])
     comparator = r.tree.functions[operation.attributes["called_computations"][0]]
@@ -105,7 +105,7 @@ CUSTOM_CALLS: ReadRows = {
 
 
 def unknown_targets(tree: ModuleTree) -> str:
-    """The message for a module's calls without a reader: all targets, with their source locations."""
+    """Return the message for a module's calls without a reader: all targets, with their source locations."""
     places: dict[str, list[str]] = {}
     for operation in tree.operations():
         if operation.name == "stablehlo.custom_call":

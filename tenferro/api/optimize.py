@@ -233,7 +233,7 @@ class _Parameters:
         self.vector = np.array(vector, np.float64)
 
     def tree(self, vector: ArrayLike) -> Any:
-        """The parameters of a vector in float64."""
+        """Return the parameters of a vector in float64."""
         parts = self.unravel(astype(vector, self.dtype, copy=False))
         whole = [
             _from_parts(part, spec.dtype) for part, spec in zip(parts, self.specs, strict=True)
@@ -246,7 +246,7 @@ class _Parameters:
         return result
 
     def bounds(self, bounds: Any) -> tuple[Any, Any]:
-        """The lower and the upper bound of each element."""
+        """Return the lower and the upper bound of each element."""
         if not isinstance(bounds, tuple | list) or len(bounds) != 2:
             raise InvalidConfigError(
                 f"{self.name}: bounds are two trees (lower, upper), got {bounds!r:.60}"
@@ -303,7 +303,7 @@ def _method(caller: str, method: Any, bounds: PyTree) -> str:
 
 
 def _callback(callback: Callable[..., Any], start: _Parameters) -> Callable[..., Any]:
-    """The user's callback on trees as a callback on vectors."""
+    """Wrap the user's callback on trees as a callback on vectors."""
     if {*inspect.signature(callback).parameters} == {"intermediate_result"}:
 
         def with_result(*, intermediate_result: Any) -> Any:

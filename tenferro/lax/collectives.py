@@ -251,7 +251,7 @@ def pbroadcast(x: PyTree, axis_name: Hashable, source: int) -> Any:
 
 
 def axis_index(axis_name: Hashable) -> Any:
-    """The number of the slice along the named axis, an int32 of rank 0.
+    """Return the number of the slice along the named axis, an int32 of rank 0.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x * axis_index("i"), axis_name="i")(np.ones(3))
@@ -274,7 +274,7 @@ def axis_index(axis_name: Hashable) -> Any:
 
 
 def axis_size(axis_name: Hashable) -> Any:
-    """The number of slices along the named axis.
+    """Return the number of slices along the named axis.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x / axis_size("i"), axis_name="i")(np.ones(2))

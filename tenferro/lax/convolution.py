@@ -47,7 +47,7 @@ class ConvDimensionNumbers(NamedTuple):
 def conv_dimension_numbers(
     lhs_shape: Sequence[Any], rhs_shape: Sequence[Any], dimension_numbers: Any
 ) -> ConvDimensionNumbers:
-    """The axes named by `dimension_numbers`.
+    """Return the axes named by `dimension_numbers`.
 
     Args:
         dimension_numbers: three strings, with N and C for batch and feature in the first and the third, O and
@@ -99,7 +99,7 @@ def padtype_to_pads(
     window_strides: Sequence[int],
     padding: str,
 ) -> list[tuple[int, int]]:
-    """The padding before and after each axis, for a padding by name.
+    """Return the padding before and after each axis, for a padding by name.
 
     Args:
         in_shape: extents of the windowed axes.
@@ -139,7 +139,7 @@ def padtype_to_pads(
 
 
 def _factors(name: str, what: str, factors: Any, count: int) -> tuple[int, ...]:
-    """Strides or dilations, one for each spatial axis."""
+    """Return strides or dilations, one for each spatial axis."""
     numbers = (1,) * count if factors is None else factors
     if not isinstance(numbers, tuple | list) or len(numbers) != count:
         raise InvalidConfigError(
@@ -149,7 +149,7 @@ def _factors(name: str, what: str, factors: Any, count: int) -> tuple[int, ...]:
 
 
 def dilated(extent: Any, dilation: int) -> Any:
-    """The extent with dilation - 1 holes between elements."""
+    """Return the extent with dilation - 1 holes between elements."""
     return 0 if is_static(extent) and extent == 0 else (extent - 1) * dilation + 1
 
 
@@ -166,7 +166,7 @@ def conv_general_dilated(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The convolution, or rather correlation, of lhs with the kernel rhs: y[p] = sum over k of x[p s + k] w[k].
+    """Correlate lhs with the kernel rhs, which is called convolution: y[p] = sum over k of x[p s + k] w[k].
 
     Args:
         lhs: a batch of n-dimensional inputs with features, of rank n + 2.
@@ -391,7 +391,7 @@ def conv_transpose(
     preferred_element_type: DTypeLike | None = None,
     use_consistent_padding: bool = False,
 ) -> Any:
-    """The transposed convolution: lhs dilated by the strides, so that it enlarges the axes that `conv` shrinks.
+    """Convolve lhs dilated by the strides, the transposed convolution, which enlarges the axes that `conv` shrinks.
 
     Args:
         strides: the factor by which each spatial axis grows.
@@ -442,7 +442,7 @@ def conv_transpose(
 
 
 def transposed_padding(size: int, stride: int, padding: Any) -> tuple[int, int]:
-    """The padding of a transposed convolution, from that of the convolution in the opposite direction."""
+    """Compute the padding of a transposed convolution from that of the convolution."""
     if not isinstance(padding, str):
         low, high = padding
         return size - 1 - low, size - 1 - high

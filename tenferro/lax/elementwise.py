@@ -203,7 +203,7 @@ digamma = _unary("digamma", analytic.Digamma(), "The derivative of log Gamma at 
 
 
 def is_finite(x: ArrayLike) -> Any:
-    """True where x, of a float dtype, is neither infinite nor NaN.
+    """Test whether elements of x, of a float dtype, are neither infinite nor NaN.
 
     Raises:
         DTypeError: another dtype.
@@ -212,7 +212,7 @@ def is_finite(x: ArrayLike) -> Any:
 
 
 def conj(x: ArrayLike) -> Any:
-    """The complex conjugate; of real x a complex number, as in jax.lax.
+    """Compute the complex conjugate; a complex number also for real x, as in jax.lax.
 
     Raises:
         DTypeError: x is neither float nor complex.
@@ -225,7 +225,7 @@ def conj(x: ArrayLike) -> Any:
 
 
 def real(x: ArrayLike) -> Any:
-    """The real part of complex x.
+    """Return the real part of complex x.
 
     Raises:
         DTypeError: x is not complex.
@@ -234,7 +234,7 @@ def real(x: ArrayLike) -> Any:
 
 
 def imag(x: ArrayLike) -> Any:
-    """The imaginary part of complex x.
+    """Return the imaginary part of complex x.
 
     Raises:
         DTypeError: x is not complex.
@@ -342,7 +342,7 @@ def integer_pow(x: Any, y: int) -> Any:
 
 
 def polygamma(m: Any, x: ArrayLike) -> Any:
-    """The m-th derivative of digamma, for a Python integer m.
+    """Compute the m-th derivative of digamma, for a Python integer m.
 
     Raises:
         InvalidConfigError: m is not a Python integer of at least 0.
@@ -352,7 +352,7 @@ def polygamma(m: Any, x: ArrayLike) -> Any:
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
-    """The next number after x1 towards x2; x2 where they are equal, NaN where either is.
+    """Return the next number after x1 towards x2; x2 where they are equal, NaN where either is.
 
     Raises:
         DTypeError, ShapeError: operands that are not floats, or of different dtypes or shapes.
@@ -392,7 +392,7 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:
-    """The operand in another dtype: floats truncate to integers, complex numbers to their real parts.
+    """Convert the operand to another dtype: floats truncate to integers, complex numbers to their real parts.
 
     Raises:
         DTypeError: not a dtype.
@@ -404,7 +404,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:
-    """The operand's bits as numbers of another dtype; a narrower one adds a last axis, a wider one removes it.
+    """Read the operand's bits as another dtype; a narrower one adds a last axis, a wider one removes it.
 
     Raises:
         DTypeError: bool, or a complex and a real dtype.
@@ -418,7 +418,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any
 
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Any:
-    """The operand, of a float dtype, rounded to a format with fewer bits.
+    """Round the operand, of a float dtype, to a format with fewer bits.
 
     Raises:
         DTypeError: not a float.
@@ -464,7 +464,7 @@ def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
 
 
 def select_n(which: Any, *cases: Any) -> Any:
-    """The case with index `which`, element by element: bool for two cases, int32 for any number.
+    """Select the case with index `which`, element by element: bool for two cases, int32 for any number.
 
     Args:
         which: of rank 0, or of the cases' shape; below 0 it is the first case, above all the last.

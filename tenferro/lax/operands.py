@@ -18,7 +18,7 @@ __all__ = ["axis_list", "same_dtype", "same_types"]
 
 
 def same_dtype(name: str, *operands: ArrayLike) -> list[Any]:
-    """The operands as tensors of one dtype; Python numbers take the dtype of the tensors.
+    """Convert operands to tensors of one dtype; Python numbers take the dtype of the tensors.
 
     Raises:
         DTypeError: tensors of different dtypes, or a number that their dtype cannot hold.
@@ -45,7 +45,7 @@ def _in_dtype(name: str, x: ArrayLike, dtype: DType) -> Any:
 
 
 def same_types(name: str, *operands: ArrayLike) -> list[Any]:
-    """The operands as tensors of one dtype and one shape; those of rank 0 are repeated.
+    """Convert operands to tensors of one dtype and one shape; scalars are repeated.
 
     Raises:
         DTypeError, ShapeError: different dtypes or shapes.

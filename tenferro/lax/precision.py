@@ -19,7 +19,7 @@ class Precision(enum.Enum):
 
 
 def precision_name(name: str, precision: Any) -> str | None:
-    """The precision as a name for ops; None leaves it to the lowering.
+    """Return the precision as a name for ops; None leaves it to the lowering.
 
     Raises:
         InvalidConfigError: another name, or two different ones.

@@ -48,7 +48,7 @@ def dot_general(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The sum of products over contracting axes, with batch axes in common.
+    """Sum products over contracting axes, with batch axes in common.
 
     The result's axes: batch, the free ones of lhs, the free ones of rhs.
 
@@ -88,7 +88,7 @@ def dot(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """The product of vectors and matrices: the last axis of lhs with the first of rhs.
+    """Multiply vectors and matrices: the last axis of lhs with the first of rhs.
 
     Args:
         dimension_numbers: as in `dot_general`, instead of these axes.
@@ -113,7 +113,7 @@ def dot(
 
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Any:
-    """The matrix products of two batches of matrices with equal leading axes.
+    """Multiply two batches of matrices with equal leading axes.
 
     Raises:
         ShapeError, DTypeError: ranks or extents that differ; operands of different dtypes.
@@ -215,7 +215,7 @@ def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_ke
 def sort_key_val(
     keys: Any, values: ArrayLike, dimension: int = -1, is_stable: bool = True
 ) -> tuple[Any, Any]:
-    """The keys sorted ascending along an axis, and the values moved with them.
+    """Sort the keys along an axis, ascending, and move the values with them.
 
     Raises:
         ShapeError, AxisError: values of another shape; an axis outside the rank.
@@ -228,7 +228,7 @@ def sort_key_val(
 
 
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True) -> tuple[Any, Any]:
-    """The k largest elements along an axis, in descending order, and their indices, which are int64.
+    """Return the k largest elements along an axis, in descending order, and their int64 indices.
 
     NaN counts as largest; of equal elements the one with the lower index comes first.
 

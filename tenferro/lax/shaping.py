@@ -82,7 +82,7 @@ def iota(dtype: DTypeLike | None, size: Any) -> Any:
 
 
 def broadcasted_iota(dtype: DTypeLike | None, shape: Any, dimension: int) -> Any:
-    """Indices along one axis of a shape.
+    """Return the indices along one axis of a shape.
 
     Raises:
         AxisError: a dimension outside the shape.
@@ -96,7 +96,7 @@ def broadcasted_iota(dtype: DTypeLike | None, shape: Any, dimension: int) -> Any
 
 
 def broadcast(operand: ArrayLike, sizes: Sequence[Any]) -> Any:
-    """The operand repeated along new leading axes of these extents.
+    """Repeat the operand along new leading axes of these extents.
 
     >>> broadcast(1.0, (2, 1))
     array([[1.],
@@ -108,7 +108,7 @@ def broadcast(operand: ArrayLike, sizes: Sequence[Any]) -> Any:
 
 
 def broadcast_in_dim(operand: ArrayLike, shape: Any, broadcast_dimensions: Sequence[int]) -> Any:
-    """The operand repeated to a shape; its axis i is axis broadcast_dimensions[i] of the result.
+    """Repeat the operand to a shape; its axis i is axis broadcast_dimensions[i] of the result.
 
     Raises:
         ShapeError, AxisError: an extent that is neither 1 nor that of the result's axis.
@@ -124,7 +124,7 @@ def broadcast_in_dim(operand: ArrayLike, shape: Any, broadcast_dimensions: Seque
 
 
 def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None = None) -> Any:
-    """The operand's elements, in row-major order, with another shape.
+    """Give the operand's elements, in row-major order, another shape.
 
     Args:
         dimensions: the order in which its axes are read; None for their own order.
@@ -144,7 +144,7 @@ def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None
 
 
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Any:
-    """The operand with axis permutation[i] as axis i.
+    """Transpose the operand: axis i of the result is its axis permutation[i].
 
     Raises:
         AxisError: unless each axis is named once.
@@ -158,7 +158,7 @@ def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Any:
 
 
 def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Any:
-    """The operand with the order along these axes reversed.
+    """Reverse the order of elements along these axes.
 
     >>> import numpy as np
     >>> rev(np.arange(3), (0,))
@@ -168,7 +168,7 @@ def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Any:
 
 
 def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Any:
-    """The array with new axes of extent 1 at `dimensions` of the result.
+    """Insert axes of extent 1 at `dimensions` of the result.
 
     >>> import numpy as np
     >>> expand_dims(np.ones(2), (0, -1)).shape
@@ -178,7 +178,7 @@ def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Any:
 
 
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Any:
-    """The array without these axes, which must have extent 1.
+    """Remove these axes, which must have extent 1.
 
     Raises:
         ShapeError: another extent.
@@ -191,7 +191,7 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Any:
 
 
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Any:
-    """The operand with the axes from start up to stop merged into one.
+    """Merge the axes from start up to stop into one.
 
     Raises:
         ShapeError: a stop before the start.
@@ -213,7 +213,7 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
 
 
 def concatenate(operands: Sequence[Any], dimension: int) -> Any:
-    """The operands, of one dtype, joined along an axis.
+    """Join operands of one dtype along an axis.
 
     Raises:
         DTypeError, ShapeError: different dtypes; other axes that differ.
@@ -226,7 +226,7 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
 
 
 def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Any]:
-    """The operand split along an axis into pieces of these sizes.
+    """Split the operand along an axis into pieces of these sizes.
 
     Raises:
         ShapeError: sizes that do not add up to the extent.
@@ -248,7 +248,7 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Any]:
 def pad(
     operand: ArrayLike, padding_value: Any, padding_config: Sequence[tuple[int, int, int]]
 ) -> Any:
-    """The operand with a value around and between its elements; negative edges crop.
+    """Pad the operand with a value around and between its elements; negative edges crop.
 
     Args:
         padding_config: for each axis the numbers of values before it, after it, and between neighbours.

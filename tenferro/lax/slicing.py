@@ -142,7 +142,7 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
 def _starts(
     name: str, x: Tensor, start_indices: ArrayLike, allow_negative_indices: Any
 ) -> list[Any]:
-    """One int64 scalar per axis of x, with negative ones counted from the end where that is allowed."""
+    """Return one int64 scalar per axis of x; negative ones count from the end where that is allowed."""
     rank = len(x.shape)
     if isinstance(start_indices, tuple | list):
         entries = [as_operand(entry) for entry in start_indices]
@@ -189,7 +189,7 @@ def dynamic_slice(
     *,
     allow_negative_indices: Any = True,
 ) -> Any:
-    """The window of static sizes that begins at `start_indices`, clamped into the operand.
+    """Slice the window of static sizes that begins at `start_indices`, clamped into the operand.
 
     Args:
         start_indices: integer scalars, one per axis, or a vector of them.
@@ -233,7 +233,7 @@ def dynamic_slice_in_dim(
 
 
 def _only(name: str, x: Tensor, axis: int, index: Any) -> list[Any]:
-    """Starts of zero except along one axis, where index is a scalar or a vector of one element."""
+    """Return starts of zero except along one axis, where index is a scalar or a vector of one element."""
     start = as_operand(index)
     if len(start.shape) and tuple(start.shape) != (1,):
         raise ShapeError(f"lax.{name}: the index must be a scalar, got {spec_of(start)}")
@@ -272,7 +272,7 @@ def dynamic_update_slice(
     *,
     allow_negative_indices: Any = True,
 ) -> Any:
-    """The operand with `update` as its window from `start_indices` on, clamped into the operand.
+    """Replace the window from `start_indices` on, clamped into the operand, by `update`.
 
     Raises:
         ShapeError, DTypeError: an update of another dtype, or beyond the operand; starts that are not integer
@@ -318,7 +318,7 @@ def dynamic_update_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Any:
-    """The operand with `update` at one index along an axis; the update has that axis with extent 1, or lacks it.
+    """Replace the slice at one index along an axis by `update`, which has that axis with extent 1, or lacks it.
 
     Raises:
         ShapeError, DTypeError, AxisError: as for `dynamic_update_slice_in_dim`.
@@ -389,7 +389,7 @@ class GatherScatterMode(enum.Enum):
 
 
 def _last_starts(x: Tensor, axes: Sequence[int], sizes: Sequence[Any]) -> list[Any]:
-    """The last start of a window within the operand, by axis: an int64 number or scalar."""
+    """Return the last start of a window within the operand, by axis: an int64 number or scalar."""
     return [
         x.shape[axis] - size
         if is_static(x.shape[axis]) and is_static(size)
@@ -399,7 +399,7 @@ def _last_starts(x: Tensor, axes: Sequence[int], sizes: Sequence[Any]) -> list[A
 
 
 def _bounds(indices: Tensor, last: Sequence[Any]) -> Any:
-    """The last starts as a vector of the indices' dtype, clamped to its largest number."""
+    """Return the last starts as a vector of the indices' dtype, clamped to its largest number."""
     dtype = spec_of(indices).dtype
     if all(map(is_static, last)):
         _, most = dtype.extremes
@@ -428,7 +428,7 @@ def gather(
     mode: Any = None,
     fill_value: ArrayLike | None = None,
 ) -> Any:
-    """Windows of the operand at the positions in `start_indices`.
+    """Gather windows of the operand at the positions in `start_indices`.
 
     Args:
         slice_sizes: the window's extent along every axis of the operand.

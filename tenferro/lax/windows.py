@@ -67,7 +67,7 @@ _REDUCTIONS: dict[type[StdTensorOp], type[ops.Reduction]] = {
 
 
 def _combiner(name: str, computation: Callable[[Any, Any], Any], dtype: DType) -> StdTensorOp:
-    """The op on two scalars that the function is equal to.
+    """Return the op on two scalars that the function is equal to.
 
     Raises:
         UnsupportedError: another function.
@@ -98,7 +98,7 @@ def _identity(op: StdTensorOp, dtype: DType) -> Any:
 
 
 def _with_initial_value(op: StdTensorOp, start: Tensor, result: Any) -> Any:
-    """The result combined with the reduction's initial value, unless that is the identity."""
+    """Combine the result with the reduction's initial value, unless that is the identity."""
     identity = _identity(op, spec_of(result).dtype)
     if not is_traced(start) and start == identity:
         return result
@@ -106,7 +106,7 @@ def _with_initial_value(op: StdTensorOp, start: Tensor, result: Any) -> Any:
 
 
 def _one_pair(name: str, operand: ArrayLike, init_value: ArrayLike) -> tuple[Any, Any]:
-    """An operand and its initial value of rank 0, of one dtype.
+    """Convert an operand and its initial value of rank 0 to one dtype.
 
     Raises:
         UnsupportedError: several operands.
@@ -126,7 +126,7 @@ def reduce(
     computation: Callable[[Any, Any], Any],
     dimensions: Sequence[int],
 ) -> Any:
-    """All elements along axes combined, beginning with `init_values`.
+    """Combine all elements along axes, beginning with `init_values`.
 
     Args:
         operands: one tensor.
@@ -158,7 +158,7 @@ def reduce_window(
     base_dilation: Sequence[int] | None = None,
     window_dilation: Sequence[int] | None = None,
 ) -> Any:
-    """The elements of each window combined with `init_value`, which also pads around and between the elements.
+    """Combine the elements of each window with `init_value`, which also pads around and between the elements.
 
     float16 and bfloat16 are added and multiplied in float32. A maximum's derivative is shared equally among
     the ties of a window.
@@ -351,7 +351,7 @@ def _xor_along(x: Any) -> Any:
 
 
 def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
-    """The index of the first largest element along `axis`, in `index_dtype`; of the first NaN if there is one.
+    """Return the index of the first largest element along `axis`, or of the first NaN, in `index_dtype`.
 
     Raises:
         ShapeError, AxisError, DTypeError: an empty axis, or one outside the rank; complex numbers.
@@ -360,7 +360,7 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
 
 
 def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
-    """The index of the first smallest element along `axis`, in `index_dtype`; of the first NaN if there is one.
+    """Return the index of the first smallest element along `axis`, or of the first NaN, in `index_dtype`.
 
     Raises:
         ShapeError, AxisError, DTypeError: an empty axis, or one outside the rank; complex numbers.
@@ -401,7 +401,7 @@ cummin = _running("cummin", ops.CumMin, "Minima", "real")
 
 
 def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> Any:
-    """Inclusive logarithms of sums of e^x along `axis`, without overflow.
+    """Compute inclusive logarithms of sums of e^x along `axis`, without overflow.
 
     Args:
         reverse: sum from each element to the end.

@@ -41,7 +41,7 @@ class Environments:
         self.interpreter = python or sys.executable
 
     def path(self, packages: Sequence[str]) -> Path:
-        """The folder of the environment with these packages; it need not exist."""
+        """Return the folder of the environment with these packages; it need not exist."""
         version = f"{sys.version_info[0]}.{sys.version_info[1]}"
         if self.interpreter != sys.executable:
             version = _output(
@@ -51,7 +51,7 @@ class Environments:
         return self.folder / name.replace("==", "-")
 
     def python(self, packages: Sequence[str]) -> str:
-        """The interpreter of an environment with these packages, which is made where it is missing.
+        """Return the interpreter of an environment with these packages, and make a missing environment.
 
         Args:
             packages: requirements such as `jaxlib==0.9.2`.
@@ -79,7 +79,7 @@ class Environments:
         return str(python)
 
     def _commands(self, path: Path, python: Path, packages: Sequence[str]) -> list[list[str]]:
-        """Commands that make an environment, and install the packages into it."""
+        """Return the commands that make an environment and install the packages into it."""
         uv = shutil.which("uv")
         if uv is not None:
             return [
@@ -90,7 +90,7 @@ class Environments:
         return [[self.interpreter, "-m", "venv", str(path)], [*install, *packages]]
 
     def versions(self, package: str) -> list[str]:
-        """Releases of a package for this interpreter, the oldest first, as pip knows them.
+        """List the releases of a package for this interpreter, the oldest first, as pip knows them.
 
         Raises:
             PlatformUnavailableError: pip cannot tell.
@@ -110,7 +110,7 @@ class Environments:
 
 
 def _output(command: list[str]) -> str:
-    """The output of a command.
+    """Return the output of a command.
 
     Raises:
         PlatformUnavailableError: it fails, takes too long, or does not start.

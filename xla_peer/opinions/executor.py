@@ -91,7 +91,7 @@ class AdapterExecutor:
         return self._version
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
-        """The tree the program's function returns, from the module that it is lowered to.
+        """Run the module that a program is lowered to, and return the tree of its function.
 
         Raises:
             PeerEndedError: the compiler ended its process, or took too long.
@@ -105,13 +105,13 @@ class AdapterExecutor:
         return program.pack(checked_outputs(self.adapter.name, static, outputs, "its results"))
 
     def compile_module(self, module: StableHloModule) -> _Module:
-        """The module, compiled each time that it is run."""
+        """Return the module; it is compiled each time that it is run."""
         return _Module(self, module)
 
     def outputs(
         self, module: str | bytes, arrays: Sequence[Any], options: Options | None = None
     ) -> list[Any]:
-        """The results of `main`.
+        """Return the results of `main`.
 
         Raises:
             PeerEndedError, BackendFailureError: see `run`.
@@ -125,7 +125,7 @@ class AdapterExecutor:
             return [_read(directory, *place) for place in answer["arrays"]]
 
     def text(self, function: str, module: str) -> str:
-        """The text that another function of the adapter's file makes of a module."""
+        """Return the text that another function of the adapter's file makes of a module."""
         with tempfile.TemporaryDirectory(prefix="tenferro-opinion-") as folder:
             request = {"function": function, "arrays": [], "options": {}, "is_text": True}
             return str(self._ask(Path(folder), module, request)["text"])
@@ -177,7 +177,7 @@ class AdapterExecutor:
         return PeerEndedError(ending, "running", said, module, self.adapter.name)
 
     def _started(self) -> subprocess.Popen[str]:
-        """The process, which has imported the adapter.
+        """Return the process, which has imported the adapter.
 
         Raises:
             PlatformUnavailableError: it cannot.
@@ -227,7 +227,7 @@ class AdapterExecutor:
         return self._process
 
     def _reply(self, seconds: float) -> Mapping[str, Any]:
-        """The next line of the process.
+        """Read the next line of the process.
 
         Raises:
             EOFError, TimeoutError, ValueError: there is none, none in time, or nonsense.
@@ -265,7 +265,7 @@ class _Module:
         self.executor, self.module = executor, module
 
     def run_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """Fresh arrays from arrays.
+        """Copy arrays.
 
         Raises:
             PeerEndedError, BackendFailureError: see `AdapterExecutor.run`.
@@ -291,7 +291,7 @@ def _write(folder: Path, stem: str, x: Any) -> list[Any]:
 
 
 def _read(folder: Path, stem: str, dtype: str, shape: Sequence[int]) -> Any:
-    """An array of its bytes."""
+    """Read an array from its bytes."""
     data = bytearray((folder / Path(stem).name).read_bytes())
     try:
         kind: Any = np.dtype(dtype)

@@ -41,7 +41,7 @@ class Adapter:
 
     @classmethod
     def of(cls, name: str, adapter: Callable[..., Any] | str, python: str = "") -> Adapter:
-        """An adapter from a function, or from a text `file.py:function`.
+        """Make an adapter of a function, or of a text `file.py:function`.
 
         Raises:
             RegistrationError: a function that another process cannot import; a text of another form.
@@ -74,7 +74,7 @@ class Adapter:
 
 
 def jaxlib_adapter(python: str = "", name: str = "jaxlib") -> Adapter:
-    """The CPU compiler of the jaxlib that an interpreter has; this one by default."""
+    """Make the opinion of the CPU compiler of the jaxlib that an interpreter has; this one by default."""
     file = ADAPTERS / "jaxlib_cpu.py"
     return Adapter(name, str(file), file.stem, python=python or sys.executable, has_passes=True)
 

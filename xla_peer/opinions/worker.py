@@ -23,7 +23,7 @@ LONGEST_MESSAGE = 4000
 
 
 def load_adapter(module: str, file: str) -> Any:
-    """The module with the adapter: a file by its path, or an importable one by its name."""
+    """Import the module with the adapter: a file by its path, or an importable one by its name."""
     if not file:
         return importlib.import_module(module)
     spec = importlib.util.spec_from_file_location(module, file)
@@ -36,7 +36,7 @@ def load_adapter(module: str, file: str) -> Any:
 
 
 def named(adapter: Any, function: str) -> Any:
-    """An attribute by its dotted name."""
+    """Return an attribute by its dotted name."""
     for name in function.split("."):
         adapter = getattr(adapter, name)
     return adapter
@@ -53,7 +53,7 @@ def dtype_of(name: str) -> Any:
 
 
 def read_array(folder: Path, stem: str, dtype: str, shape: list[int]) -> Any:
-    """An array of its bytes."""
+    """Read an array from its bytes."""
     data = bytearray((folder / stem).read_bytes())
     return np.frombuffer(data, dtype_of(dtype)).reshape(shape)
 

@@ -48,7 +48,7 @@ def run(
 
 
 def stablehlo_of(module: str) -> str:
-    """Text of StableHLO for a module in the text of HLO."""
+    """Convert a module in the text of HLO to the text of StableHLO."""
     _jax = import_module("jaxlib._jax")
     try:
         hlo = import_module("jaxlib._hlo")
@@ -73,7 +73,7 @@ def stablehlo_of(module: str) -> str:
 
 
 def _buffer(x: Any, device: Any) -> Any:
-    """An array on the device."""
+    """Put an array on the device."""
     _jax = import_module("jaxlib._jax")
     if hasattr(device.client, "buffer_from_pyval"):  # before 0.10
         return device.client.buffer_from_pyval(x, device)
