@@ -30,9 +30,9 @@ FAMILIES: list[type[Any]] = [
 ]
 """Families that people call.
 
-Other tests have forms that only LAPACK's calls have (tests/ext/test_lapack.py), functions of numbers (tests/special),
-calls of Python (tests/api/test_printing.py and tests/test_host_calls.py), and demands on accuracy
-(tests/lowering/test_import_accuracy.py).
+Forms that only LAPACK's calls have are tested in tests/ext/test_lapack.py, and functions of numbers in tests/special.
+Calls of Python are tested in tests/api/test_printing.py and tests/test_host_calls.py, and demands on accuracy in
+tests/lowering/test_import_accuracy.py.
 """
 WIDE = (DType.F64, DType.C64)
 EXACT_ENOUGH = 100
