@@ -56,12 +56,13 @@ def test_the_package_loads_neither_jax_nor_what_few_calls_need() -> None:
     assert loaded("", (*packages, *modules)) == []
 
 
-@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
-def test_tracing_and_compiling_load_no_executor(program: str) -> None:
-    code = (
-        f"{TRACED}\nprogram = {program}\nstr(program), program.lowering_view(), program.input_specs"
-    )
-    assert loaded(code, ["tenferro.exec"]) == []
+def test_tracing_and_compiling_load_no_executor() -> None:
+    """Check all programs in one process: none of them loads it."""
+    code = [TRACED]
+    for program in PROGRAMS.values():
+        code.append(f"program = {program}")
+        code.append("str(program), program.lowering_view(), program.input_specs")
+    assert loaded("\n".join(code), ["tenferro.exec"]) == []
 
 
 INTERPRETED = {
@@ -82,9 +83,9 @@ COMPILED = {
 }
 
 
-@pytest.mark.parametrize("code", INTERPRETED.values(), ids=INTERPRETED)
-def test_what_is_interpreted_loads_the_executor_and_no_compiler(code: str) -> None:
-    modules = loaded(f"import numpy as np\n{code}", ["tenferro.exec", "llvmlite.binding"])
+def test_what_is_interpreted_loads_the_executor_and_no_compiler() -> None:
+    code = "\n".join(["import numpy as np", *INTERPRETED.values()])
+    modules = loaded(code, ["tenferro.exec", "llvmlite.binding"])
     assert "tenferro.exec.executor" in modules
     assert [name for name in modules if "llvm" in name] == ["tenferro.exec.llvm"]
 

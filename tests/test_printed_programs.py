@@ -232,18 +232,18 @@ def tiny_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
 
 
-@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.usefixtures("tiny_tiles")
 def test_groups_give_what_the_loop_gives(threads: int) -> None:
     groups = 0
-    for number in range(300):
+    for number in range(150):
         case = random_case(6, number, most_ops=20)
         executor = tnf.GraphExecutor(threads=threads, compiled="loops")
         executor.run(case.program, *case.leaves)
         found = executor.run(case.program, *case.leaves)
         same(found, run_unplanned(case.program, *case.leaves))
         groups += executor.source(case.program).count("def fused_")
-    assert groups > 100
+    assert groups > 50
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex128", "bfloat16"])

@@ -12,6 +12,7 @@ import argparse
 import ast
 import contextlib
 from collections.abc import Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -95,6 +96,12 @@ def empty_aliases(modules: Sequence[ast.Module]) -> frozenset[str]:
         names = more
 
 
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(path.read_text())
+
+
 def functions(module: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     """Yield every function and method, inner ones too."""
     for node in ast.walk(module):
@@ -105,7 +112,7 @@ def functions(module: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctio
 def parameters(package: Path, aliases: frozenset[str]) -> Iterator[Parameter]:
     """Yield the parameters of every function of the package, in the order of the files."""
     for path in sorted(package.rglob("*.py")):
-        for function in functions(ast.parse(path.read_text())):
+        for function in functions(parsed(path)):
             arguments = function.args
             named = [*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs]
             starred = [argument for argument in (arguments.vararg, arguments.kwarg) if argument]
@@ -118,7 +125,7 @@ def parameters(package: Path, aliases: frozenset[str]) -> Iterator[Parameter]:
 def share(package: str) -> tuple[list[Parameter], float]:
     """Return the parameters of a package, and the share of those that say nothing."""
     modules = [
-        ast.parse(path.read_text())
+        parsed(path)
         for top in ("tenferro", "lowering", "xla_peer")
         for path in (ROOT / top).rglob("*.py")
     ]

@@ -27,13 +27,20 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 ]  # fmt: skip
 
 
+LOOPS = {"double_sided_maxwell", "gamma", "loggamma", "beta", "chisquare", "dirichlet", "f", "generalized_normal", "ball", "t", "poisson"}  # fmt: skip
+"""Samplers that reject."""
+
+
 @pytest.mark.parametrize("number", range(len(CALLS)), ids=[f"{c[0]}-{i}" for i, c in enumerate(CALLS)])  # fmt: skip
 def test_samples_are_jaxs(number: int) -> None:
     name, args, kwargs = CALLS[number]
     key = random.fold_in(random.key(7), number)
     ours, theirs = getattr(random, name), getattr(jax.random, name)
     is_discrete = name in ("rademacher", "geometric", "poisson")
-    for dtype in ("int64", "int32") if is_discrete else ("float64", "float32"):
+    dtypes = ("int64", "int32") if is_discrete else ("float64", "float32")
+    # JAX compiles a loop for each dtype of these, which takes most of the time.
+    is_slow = name in LOOPS
+    for dtype in dtypes[number % 2 :][:1] if is_slow else dtypes:
         with jax.enable_x64(True):
             in_dtype = [
                 x.astype(dtype) if isinstance(x, np.ndarray) and not is_discrete else x

@@ -126,7 +126,7 @@ def test_views(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", REAL, ids=str)
-@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 2), (1, 2), (0, 1, 2)], ids=str)
+@pytest.mark.parametrize("axes", [(0,), (2,), (0, 2), (0, 1, 2)], ids=str)
 def test_reductions_without_rounding(axes: Any, dtype: DType) -> None:
     x = values(dtype, 3, 5, 4, 6)
 

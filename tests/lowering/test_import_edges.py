@@ -336,7 +336,7 @@ def test_loops_that_data_end_or_that_wrap_around_are_while_loops() -> None:
 def test_random_bits_are_those_of_jax(dtype: str, algorithm: RandomAlgorithm) -> None:
     """JAX compiles its own text; bits, and the state after them."""
     states = [[0, 0], [2**40 + 5, 7], [2**63 + 3, 2**64 - 2], [1, 2**32 - 1]]
-    for shape in [(), (3,), (4,), (2, 5), (3, 5), (4, 1, 3), (5, 7, 3)]:
+    for shape in [(), (3,), (2, 5), (5, 7, 3)]:
 
         def bits(state: Any, shape: tuple[int, ...] = shape) -> Any:
             return jax.lax.rng_bit_generator(state, shape, dtype, algorithm)

@@ -319,7 +319,6 @@ def test_derivatives_of_inverses_and_of_functions_without_a_definition_in_mpmath
         (special.betaincinv, (SHAPE[:2], OTHER[:2], FRACTION[:2])),
         (lambda x: special.expn(np.array([0.0, 3.0]), x), (x,)),
         (lambda x: special.sici(x), (x,)),
-        (lambda x: special.fresnel(x), (x,)),
         (lambda x: special.jv(0.5, x) + special.yv(0.5, x), (x,)),
         (lambda x: special.iv(0.5, x) + special.ive(1.5, x), (x,)),
         (lambda x: special.bessel_jn(x, v=3), (x,)),

@@ -184,7 +184,11 @@ def file_in_its_place(tmp_path: Path) -> Path:
     return tmp_path / "file"
 
 
-UNUSABLE = {**UNSAFE, "File exists": file_in_its_place, "/proc/none": lambda _: Path("/proc/none")}
+UNUSABLE = {
+    "is a link": linked,
+    "File exists": file_in_its_place,
+    "/proc/none": lambda _: Path("/proc/none"),
+}
 
 
 @pytest.mark.parametrize("match", UNUSABLE)

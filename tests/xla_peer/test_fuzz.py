@@ -183,6 +183,7 @@ def windows(x: Any, i: Any, j: Any, column: Any) -> Any:
     return apply_one(gather, apply_one(ix.DynamicSlice((4, 3)), x, i, j), column)
 
 
+@pytest.mark.sweep
 def test_each_reason_has_an_example() -> None:
     big = 1e308
     examples = {
