@@ -195,10 +195,14 @@ def import_stablehlo(
 
 
 _OWN_READER = re.compile(
-    r'!quant\.|(?<![@"\w.])(?:check\.expect_|interpreter\.probe)|"(?:check\.expect_\w+|interpreter\.probe)"\s*\('
+    r'!quant\.|(?<![@"\w.])(?:check\.expect_|interpreter\.probe|chlo\.mulhi)|#stablehlo\.replica_group_mesh_axes'
+    r'|"(?:check\.expect_\w+|interpreter\.\w+|chlo\.mulhi|stablehlo\.collective_reduce)"\s*\('
 )
-"""Text that is read without MLIR: it prints quantisation scales with seven digits, and jaxlib lacks the dialects of the
-reference interpreter."""
+"""Text that is read without MLIR.
+
+It prints quantisation scales with seven digits, jaxlib lacks the dialects of the reference interpreter, and older
+releases of it lack operations.
+"""
 
 
 @dataclass(frozen=True)

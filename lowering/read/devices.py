@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -122,24 +123,20 @@ def groups_of(r: Reader, operation: Operation, by_channel: str) -> list[list[int
 
     Args:
         by_channel: what groups are across if there is a channel.
-
-    Raises:
-        UnsupportedError: groups of different sizes, or that leave a device out.
     """
     replicas, partitions = _among(r)
-    groups = np.asarray(operation.attributes["replica_groups"], np.int64)
+    groups = _groups_attribute(operation)
     has_channel = channel_of(operation) > 0
     is_flat = has_channel and "use_global_device_ids" in operation.attributes
     across = "ids" if is_flat else by_channel if has_channel else "replicas"
     if not groups.size:
         counts = {"ids": replicas * partitions, "partitions": partitions}
         groups = np.arange(counts.get(across, replicas))[None]
-    if (groups < 0).any():
-        raise UnsupportedError(
-            f"{operation.name}: groups of different sizes, {groups.tolist()}; give groups of one size"
-        )
     rows: list[list[int]] = []
-    for group in groups.reshape(-1, groups.shape[-1]).tolist():
+    for members in groups.reshape(-1, groups.shape[-1]).tolist():
+        group = [
+            number for number in members if number >= 0
+        ]  # because smaller groups are filled with -1
         if across == "ids":
             rows.append(group)
         elif across == "partitions":
@@ -149,6 +146,51 @@ def groups_of(r: Reader, operation: Operation, by_channel: str) -> list[list[int
         else:
             rows += [[r_ * partitions + p for r_ in group] for p in range(partitions)]
     return rows
+
+
+def _groups_attribute(operation: Operation) -> Any:
+    """Return the numbers of the members of each group; groups along axes of a mesh are computed."""
+    groups = operation.attributes["replica_groups"]
+    if isinstance(groups, str):
+        return _groups_along_axes(groups)
+    return np.asarray(groups, np.int64)
+
+
+def _groups_along_axes(text: str) -> Any:
+    """Return groups of the devices of a mesh that differ along some axes alone, or along parts of them.
+
+    An axis of size n has the parts (m)k, where the number along it is (i k + j) n / (m k) + .. with j below k.
+
+    >>> _groups_along_axes('<mesh<axes=[mesh_axis<name="x",size=2>,mesh_axis<name="y",size=2>]>,axes=[axis_ref<name="x">]>')
+    array([[0, 2],
+           [1, 3]])
+    """
+    text = re.sub(r"\s", "", text)
+    sizes = {name: int(n) for name, n in re.findall(r'mesh_axis<name="([^"]*)",size=(\d+)>', text)}
+    parts: dict[str, list[int]] = {name: [1, n] for name, n in sizes.items()}
+    chosen: list[tuple[str, int]] = []
+    refs = re.findall(r'axis_ref<name="([^"]*)"(?:,sub_axis_info=\((\d+)\)(\d+))?>', text)
+    for name, before, size in refs:
+        if name not in sizes:
+            raise InvalidConfigError(f"replica_groups: the mesh has no axis {name!r}")
+        first = int(before or 1)
+        parts[name] += [first, first * int(size or sizes[name])]
+        chosen.append((name, first))
+    extents: list[int] = []
+    starts: dict[tuple[str, int], int] = {}
+    for name, cuts in parts.items():
+        ends = sorted(set(cuts))
+        for start, stop in pairwise(ends):
+            if stop % start:
+                raise InvalidConfigError(
+                    f"replica_groups: axis {name!r} has no parts of {start} and {stop}"
+                )
+            starts[name, start] = len(extents)
+            extents.append(stop // start)
+    inside = [starts[each] for each in chosen if each in starts]
+    outside = [axis for axis in range(len(extents)) if axis not in inside]
+    ids = np.arange(math.prod(extents)).reshape(extents).transpose(outside + inside)
+    return ids.reshape(-1, math.prod([extents[axis] for axis in inside]))
 
 
 def _among(r: Reader) -> Devices:
@@ -180,22 +222,27 @@ def exchanged(r: Reader, x: int, sources: Sequence[Sequence[int]]) -> int:
 def gathered(r: Reader, operation: Operation, x: int, by_channel: str) -> tuple[int, int]:
     """Gather the values of x in this device's group along a new leading axis, and find this device's position."""
     table = table_of(r, operation, groups_of(r, operation, by_channel))
+    if len({len(group) for group in table.values()}) > 1:
+        groups = sorted(set(table.values()))
+        raise UnsupportedError(
+            f"{operation.name}: groups of different sizes, {groups}; give groups of one size"
+        )
     sources = [table[device] for device in range(len(table))]
-    places = r.constant(np.array([table[d].index(d) for d in range(len(table))], np.int64))
-    first = r.apply_one(
-        Gather(
-            offset_dims=(),
-            collapsed_slice_dims=(0,),
-            operand_batching_dims=(),
-            start_indices_batching_dims=(),
-            start_index_map=(0,),
-            index_vector_dim=0,
-            slice_sizes=(1,),
-        ),
-        places,
-        r.reshape(r.device(), (1,)),
+    return exchanged(r, x, sources), of_device(r, [table[d].index(d) for d in range(len(table))])
+
+
+def of_device(r: Reader, numbers: Sequence[int]) -> int:
+    """Return this device's number in a list."""
+    gather = Gather(
+        offset_dims=(),
+        collapsed_slice_dims=(0,),
+        operand_batching_dims=(),
+        start_indices_batching_dims=(),
+        start_index_map=(0,),
+        index_vector_dim=0,
+        slice_sizes=(1,),
     )
-    return exchanged(r, x, sources), first
+    return r.apply_one(gather, r.constant(np.array(numbers, np.int64)), r.reshape(r.device(), (1,)))
 
 
 def is_alone(r: Reader, operation: Operation) -> bool:
@@ -206,7 +253,7 @@ def is_alone(r: Reader, operation: Operation) -> bool:
     """
     if r.devices is not None:
         return False
-    groups = np.asarray(operation.attributes["replica_groups"])
+    groups = _groups_attribute(operation)
     _require_one(operation, groups.shape[-1] if groups.size else 1)
     return True
 
@@ -237,7 +284,23 @@ def combined(r: Reader, operation: Operation, x: int) -> int:
 def all_reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     if is_alone(r, operation):
         return list(operands)
-    return [combined(r, operation, gathered(r, operation, x, "both")[0]) for x in operands]
+    table = table_of(r, operation, groups_of(r, operation, "both"))
+    groups = [table[device] for device in range(len(table))]
+    return [reduced(r, operation, x, groups) for x in operands]
+
+
+def reduced(r: Reader, operation: Operation, x: int, groups: Sequence[Sequence[int]]) -> int:
+    """Combine the values of x in the group of each device; groups may differ in size."""
+    sizes = [len(group) for group in groups]
+    largest = max(sizes)
+    values = exchanged(r, x, [[*group, *[-1] * (largest - len(group))] for group in groups])
+    total = combined(r, operation, values)
+    for size in sorted({*sizes} - {largest}):
+        is_size = r.apply_one(el.Compare("EQ"), of_device(r, sizes), r.constant(size, DType.I64))
+        smaller = combined(r, operation, r.slice(values, 0, 0, size))
+        is_size = r.spread(is_size, r.spec(total).shape)
+        total = r.apply_one(el.Select(), is_size, smaller, total)
+    return total
 
 
 def all_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -374,10 +437,56 @@ def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def rooted(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Return the operands of a group that is one device, without the number of the root, which is that device."""
+    """Read `collective_reduce`: the first device of a group gets the combined values, and the others zeros."""
     if is_alone(r, operation):
         return operands[: len(operation.results)]
-    raise UnsupportedError(f"{operation.name}: its root has no meaning among simulated devices yet")
+    if "has_dynamic_root" in operation.attributes:
+        raise UnsupportedError(f"{operation.name}: give a root that does not depend on data")
+    results: list[int] = []
+    table = table_of(r, operation, groups_of(r, operation, "both"))
+    groups = [table[device] for device in range(len(table))]
+    place = of_device(r, [group.index(device) for device, group in enumerate(groups)])
+    is_root = r.apply_one(el.Compare("EQ"), place, r.constant(0, DType.I64))
+    for x in operands:
+        total = reduced(r, operation, x, groups)
+        spec = r.spec(total)
+        results.append(
+            r.apply_one(el.Select(), r.spread(is_root, spec.shape), total, r.full(0, spec))
+        )
+    return results
+
+
+def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """Read the run of a function by all processes: of each its arguments and results, in the order of processes.
+
+    Raises:
+        UnsupportedError: processes run different functions, or read from an infeed.
+    """
+    programs = operation.attributes["programs"]
+    names = {name for row in programs for name in row}
+    if len(names) != 1 or "infeed" in operation.attributes:
+        raise UnsupportedError(
+            f"{operation.name}: {sorted(names)}; all processes must run one function"
+        )
+    (name,) = names
+    devices = Devices(len(programs), len(programs[0]))
+    count = len(operands) // devices.total
+    columns = [list(operands[i::count]) for i in range(count)]
+    specs = [r.spec(column[0]) for column in columns]
+    values = [
+        r.apply_one(
+            st.Concatenate(0, len(column)),
+            *[r.reshape(x, (1, *spec.shape)) for x in column],
+        )
+        for column, spec in zip(columns, specs, strict=True)
+    ]
+    together = on_devices(r, lambda arguments: r.call(name, arguments), specs, values, devices)
+    results: list[int] = []
+    for device in range(devices.total):
+        results += [
+            r.reshape(r.slice(y, 0, device, device + 1), r.spec(y).shape[1:]) for y in together
+        ]
+    return results
 
 
 def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -471,6 +580,7 @@ def _rows(r: Reader, x: int, rows: np.ndarray) -> int:
 
 
 ROWS: ReadRows = {
+    "interpreter.run_parallel": run_parallel,
     "sdy.manual_computation": manual_computation,
     "sdy.sharding_constraint": unchanged,
     "stablehlo.all_gather": all_gather,

@@ -194,6 +194,38 @@ def expanded(name: str) -> Read:
     return read
 
 
+def mulhi(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """Return the upper half of the bits of a product of integers.
+
+    Where no wider integers are, a = a' 2^32 + a'' is multiplied by halves:
+    ab / 2^64 = a'b' + (a'b'' + (a''b'' >> 32)) >> 32 + .., with the carries of the halves in the middle.
+    """
+    (spec,) = {r.spec(x) for x in operands}
+    bits, is_unsigned = 8 * spec.dtype.itemsize, spec.dtype.dtype.kind == "u"
+    shift = el.ShiftRightLogical() if is_unsigned else el.ShiftRightArithmetic()
+    if bits < 64:
+        wide = DType.U64 if is_unsigned else DType.I64
+        a, b = (r.convert(x, wide) for x in operands)
+        product = r.apply_one(el.Multiply(), a, b)
+        high = r.apply_one(shift, product, r.full(bits, r.spec(product)))
+        return r.convert(high, spec.dtype)
+
+    def times(a: int, b: int) -> int:
+        return r.apply_one(el.Multiply(), a, b)
+
+    def plus(a: int, b: int) -> int:
+        return r.apply_one(el.Add(), a, b)
+
+    half, mask = r.full(32, spec), r.full((1 << 32) - 1, spec)
+    (a, c), (b, d) = (
+        (r.apply_one(shift, x, half), r.apply_one(el.And(), x, mask)) for x in operands
+    )
+    carry = plus(times(a, d), r.apply_one(el.ShiftRightLogical(), times(c, d), half))
+    middle = plus(times(c, b), r.apply_one(el.And(), carry, mask))
+    upper = plus(r.apply_one(shift, carry, half), r.apply_one(shift, middle, half))
+    return plus(times(a, b), upper)
+
+
 def next_after(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Count bits from zero in either direction; see `tenferro.nextafter`."""
     x, y = operands
@@ -316,6 +348,7 @@ _CHLO: dict[str, Any] = {
     "is_neg_inf": infinite("is_neg_inf"),
     "is_pos_inf": infinite("is_pos_inf"),
     "lgamma": plain(analytic.Lgamma()),
+    "mulhi": mulhi,
     "next_after": next_after,
     "polygamma": polygamma,
     "sinh": plain(analytic.Sinh()),

@@ -39,7 +39,7 @@ chlo 2:1:0 broadcast_add broadcast_and broadcast_atan2 broadcast_complex broadca
     broadcast_remainder broadcast_shift_left broadcast_shift_right_arithmetic broadcast_shift_right_logical
     broadcast_subtract broadcast_xor broadcast_zeta ; broadcast_dimensions?
 chlo 2:1:0 broadcast_compare ; broadcast_dimensions? compare_type? comparison_direction
-chlo 2:1:0 next_after polygamma zeta
+chlo 2:1:0 mulhi next_after polygamma zeta
 chlo 3:1:0 broadcast_select
 chlo 3:1:0 ragged_dot ; precision_config? ragged_dot_dimension_numbers
 stablehlo *:*:* composite ; composite_attributes? decomposition name version?
@@ -49,6 +49,7 @@ stablehlo *:*:0 custom_call ; api_version? backend_config? call_target_name call
     has_side_effect? operand_layouts? output_operand_aliases? result_layouts?
 stablehlo *:*:0 optimization_barrier
 stablehlo *:*:1 all_reduce ; channel_handle? replica_groups use_global_device_ids?
+stablehlo *:*:1 collective_reduce ; channel_handle? has_dynamic_root? replica_groups use_global_device_ids?
 stablehlo *:*:1 reduce ; dimensions
 stablehlo *:*:1 reduce_window ; base_dilations? padding? window_dilations? window_dimensions window_strides?
 stablehlo *:*:1 scatter ; indices_are_sorted? scatter_dimension_numbers unique_indices?
@@ -134,6 +135,7 @@ check 2:0:0 expect_almost_eq ; tolerance?
 check 2:0:0 expect_close ; max_ulp_difference? min_ulp_difference?
 check 1:0:0 expect_serialized_eq ; iter? probe_id
 interpreter 1:1:0 probe ; probe_id
+interpreter *:*:0 run_parallel ; infeed? programs
 sdy 0:0:0 mesh ; mesh sym_name
 sdy 1:1:0 sharding_constraint ; sharding
 sdy *:*:1 manual_computation ; in_shardings manual_axes out_shardings

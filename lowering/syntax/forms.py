@@ -92,7 +92,7 @@ _CHLO_UNARY = [
     "square",
     "tan",
 ]
-_CHLO_BINARY = ["next_after", "polygamma", "zeta"]
+_CHLO_BINARY = ["mulhi", "next_after", "polygamma", "zeta"]
 _CHLO_BROADCAST = [*_BINARY, *_CHLO_BINARY, "compare", "complex"]
 
 FORMS: Mapping[str, str] = {

@@ -97,6 +97,7 @@ def _verify_regions(operation: Operation, types: Mapping[int, Type]) -> None:
 
 _ARGUMENTS: Mapping[str, Callable[[int], int]] = {
     "all_reduce": lambda count: 2,
+    "collective_reduce": lambda count: 2,
     "map": lambda count: count,
     "reduce": lambda count: count,
     "reduce_scatter": lambda count: 2,

@@ -286,7 +286,6 @@ def test_the_peer_runs_what_is_read(read: Any) -> None:
     [
         ("[[0, 1]]", None, errors.UnsupportedError, "among 2 devices: a program here is one device's; give devices="),
         ("[[0]]", {"replicas": 2}, errors.InvalidConfigError, "each of 2 devices once"),
-        ("[[0, 1], [2, -1]]", {"replicas": 3}, errors.UnsupportedError, "groups of different sizes"),
         ("[[0, 1]]", 0, errors.InvalidConfigError, "devices are at least 1"),
         ("[[0, 1]]", {}, errors.InvalidConfigError, "devices are at least 1"),
     ],
@@ -429,3 +428,96 @@ def test_jax_on_eight_devices(read: Any, partitioned: Path, name: str) -> None:
         with np.load(partitioned / "gradient.npz") as saved:
             slope, (w, x) = saved["y0"], (saved["x0"], saved["x1"])
         np.testing.assert_allclose(tnf.grad(program)(w, x), slope, rtol=1e-4, atol=1e-6)
+
+
+# ---- groups, roots and processes that the reference interpreter's modules have --------------------
+
+
+def test_groups_may_differ_in_size(read: Any) -> None:
+    """Negative numbers, of which a missing member, as zero, would be the maximum."""
+    x = -1 - X[:3]
+    operation = (
+        f'%y = "stablehlo.all_reduce"(%x) <{{{groups_attribute("[[0, 2], [1, -1]]")}}}> {region("maximum")} '
+        ": (tensor<4x3xf32>) -> tensor<4x3xf32>"
+    )
+    y = program_of(read, operation, devices={"replicas": 3}).run(x)
+    np.testing.assert_array_equal(y, [x[[0, 2]].max(0), x[1], x[[0, 2]].max(0)])
+    gathered = operation.replace("all_reduce", "all_gather").replace(region("maximum"), "")
+    gathered = gathered.replace("<{", "<{all_gather_dim = 0 : i64, ")
+    # MLIR's verifier has another word for it.
+    with pytest.raises(errors.TenferroError, match=r"groups of different sizes|Invalid replica id"):
+        program_of(read, gathered, devices={"replicas": 3})
+
+
+def test_the_first_of_a_group_has_the_reduction() -> None:
+    operation = (
+        f'%y = "stablehlo.collective_reduce"(%x) <{{{groups_attribute("[[3, 0], [1, 2]]")}}}> {region("add")} '
+        ": (tensor<4x3xf32>) -> tensor<4x3xf32>"
+    )
+    y = program_of(lowering.import_stablehlo, operation, devices={"replicas": 4}).run(X)
+    zeros = np.zeros_like(X[0])
+    np.testing.assert_array_equal(y, [zeros, X[1] + X[2], zeros, X[0] + X[3]])
+
+
+@pytest.mark.parametrize(
+    ("axes", "groups"),
+    [
+        ('axis_ref<name = "x">', [[0, 4], [1, 5], [2, 6], [3, 7]]),
+        ('axis_ref<name = "y", sub_axis_info = (1)2>', [[0, 2], [1, 3], [4, 6], [5, 7]]),
+        ('axis_ref<name = "y", sub_axis_info = (2)2>', [[0, 1], [2, 3], [4, 5], [6, 7]]),
+        ('axis_ref<name = "y">, #stablehlo.axis_ref<name = "x">', [[0, 4, 1, 5, 2, 6, 3, 7]]),
+    ],
+)
+def test_groups_along_axes_of_a_mesh(axes: str, groups: list[list[int]]) -> None:
+    mesh = ", ".join(
+        f'#stablehlo.mesh_axis<name = "{name}", size = {n}>' for name, n in (("x", 2), ("y", 4))
+    )
+    operation = (
+        '%y = "stablehlo.all_gather"(%x) <{all_gather_dim = 0 : i64, replica_groups = '
+        f"#stablehlo.replica_group_mesh_axes<mesh = #stablehlo.mesh<axes = [{mesh}]>, axes = [#stablehlo.{axes}]>}}> "
+        f": (tensor<4x3xf32>) -> tensor<{4 * len(groups[0])}x3xf32>"
+    )
+    x = np.concatenate([X, X + 0.5])
+    result = f"tensor<{4 * len(groups[0])}x3xf32>"
+    y = program_of(lowering.import_stablehlo, operation, result, devices={"replicas": 8}).run(x)
+    for group in groups:
+        for device in group:
+            np.testing.assert_array_equal(y[device], np.concatenate(x[group]))
+
+
+@pytest.mark.parametrize("is_right", [True, False])
+def test_processes_of_the_reference_interpreter(is_right: bool) -> None:
+    """Two replicas of two partitions, two arguments and results of each."""
+    results = [(3, 1), (2, 0), (1, 3), (0, 2 if is_right else 7)]
+    checks = "\n".join(
+        f"check.expect_eq_const %r#{2 * process + number}, dense<{value}> : tensor<1xi64>"
+        for process, pair in enumerate(results)
+        for number, value in enumerate(pair)
+    )
+    operands = "\n".join(
+        f"%{name}{process} = stablehlo.constant dense<{process}> : tensor<1xi64>"
+        for process in range(4)
+        for name in "ab"
+    )
+    names = ", ".join(f"%{name}{process}" for process in range(4) for name in "ab")
+    kinds = ", ".join(["tensor<1xi64>"] * 8)
+    text = f"""
+      func.func @one(%x: tensor<1xi64>, %y: tensor<1xi64>) -> (tensor<1xi64>, tensor<1xi64>) {{
+        %p = "stablehlo.collective_permute"(%x) <{{source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>}}> : (tensor<1xi64>) -> tensor<1xi64>
+        %q = "stablehlo.collective_permute"(%p) <{{source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}}> : (tensor<1xi64>) -> tensor<1xi64>
+        %s = "stablehlo.collective_permute"(%y) <{{source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>, channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>}}> : (tensor<1xi64>) -> tensor<1xi64>
+        return %q, %s : tensor<1xi64>, tensor<1xi64>
+      }}
+      func.func @main() {{
+        {operands}
+        %r:8 = "interpreter.run_parallel"({names}) <{{programs = [[@one, @one], [@one, @one]]}}> : ({kinds}) -> ({kinds})
+        {checks}
+        return
+      }}"""
+    if is_right:
+        lowering.import_stablehlo(text)
+    else:
+        with pytest.raises(errors.InvalidConfigError, match="does not hold"):
+            lowering.import_stablehlo(text)
+    with pytest.raises(errors.UnsupportedError, match="all processes must run one function"):
+        lowering.import_stablehlo(text.replace("[[@one, @one]", "[[@one, @main]"))

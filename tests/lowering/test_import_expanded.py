@@ -104,3 +104,20 @@ def test_group_sizes_of_batches_are_refused() -> None:
     )  # fmt: skip
     with pytest.raises(errors.UnsupportedError, match=r"ragged_dot: group sizes of i32\[2,3\]"):
         import_stablehlo(text)
+
+
+@pytest.mark.parametrize("kind", ["i8", "ui8", "i32", "i64", "ui64"])
+def test_upper_halves_of_products(kind: str) -> None:
+    """Check all pairs of 8 bits; of more, the ends and random numbers, by Python's integers."""
+    dtype = np.dtype(("u" if kind[0] == "u" else "i") + str(int(kind.lstrip("ui")) // 8))
+    info, bits = np.iinfo(dtype), 8 * dtype.itemsize
+    if bits == 8:
+        x, y = (z.ravel() for z in np.indices((256, 256)).astype(np.uint8).view(dtype))
+    else:
+        ends = [info.min, info.min + 1, 0, 1, 3, 1 << bits // 2, info.max - 1, info.max]
+        numbers = np.random.default_rng(4).integers(info.min, info.max, 40, dtype, endpoint=True)
+        values = np.array([*ends, *numbers.tolist()], dtype)
+        x, y = (z.ravel() for z in np.meshgrid(values, values))
+    found = import_stablehlo(function("mulhi", kind, 2, str(x.size))).run(x, y)
+    wanted = [(a * b) >> bits for a, b in zip(x.tolist(), y.tolist(), strict=True)]
+    np.testing.assert_array_equal(found, np.array(wanted, dtype), strict=True)

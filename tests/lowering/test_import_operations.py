@@ -22,7 +22,6 @@ from lowering.module_tree import Block
 from lowering.read import READERS
 from lowering.read.expansions import OPS, expanded_op, same_body
 from tenferro import errors
-from tests.levels import version_of
 from xla_peer import XlaExecutor
 
 RNG = np.random.default_rng(0)
@@ -197,9 +196,6 @@ def module(arguments: Any, result: str, body: str) -> str:
 
 @pytest.mark.parametrize("name", CASES)
 def test_what_it_means(name: str) -> None:
-    since = {"collective_reduce": (0, 11), "mulhi": (0, 10, 2)}.get(name, ())
-    if version_of("jaxlib") < since:
-        pytest.skip(f"StableHLO has it since jaxlib {'.'.join(map(str, since))}")
     arguments, result, body, definition = CASES[name]
     text = module(arguments, result, body)
     found, wanted = import_stablehlo(text).run(*arguments), definition(*arguments)
