@@ -195,7 +195,7 @@ def import_stablehlo(
 
 
 _OWN_READER = re.compile(
-    r'!quant\.|(?<![@"\w.])(?:check\.expect_|interpreter\.probe|chlo\.mulhi)|#stablehlo\.replica_group_mesh_axes'
+    r'!quant\.|has_dynamic_root|(?<![@"\w.])(?:check\.expect_|interpreter\.probe|chlo\.mulhi)|#stablehlo\.replica_group_mesh_axes'
     r'|"(?:check\.expect_\w+|interpreter\.\w+|chlo\.mulhi|stablehlo\.collective_reduce)"\s*\('
 )
 """Text that is read without MLIR.

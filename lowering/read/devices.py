@@ -425,34 +425,56 @@ def receive(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
     return [*[_moved(r, operation, x, pairs) for x in values], operands[-1]]
 
 
-def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Copy the value of the first device of each group; zeros on devices in no group."""
+def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """Copy the value of the root of each group; zeros on devices in no group."""
+    count = len(operation.results)
     if is_alone(r, operation):
-        return operands[0]
-    sources = [(-1,)] * _among(r).total
-    for group in groups_of(r, operation, "partitions"):
+        return operands[:count]
+    groups = groups_of(r, operation, "partitions")
+    members: list[Sequence[int]] = [()] * _among(r).total
+    for group in groups:
         for device in group:
-            sources[device] = (group[0],)
-    return r.reshape(exchanged(r, operands[0], sources), r.spec(operands[0]).shape)
+            if device >= len(members):
+                raise InvalidConfigError(
+                    f"{operation.name}: group {group}, of {len(members)} devices"
+                )
+            members[device] = group
+    size = max(map(len, groups), default=0)
+    sources = [[*group, *[-1] * (size - len(group))] for group in members]
+    roots = roots_of(r, operation, operands)
+    return [
+        r.reshape(part_of(r, exchanged(r, x, sources), 0, size, root), r.spec(x).shape)
+        for x, root in zip(operands[:count], roots, strict=True)
+    ]
+
+
+def roots_of(r: Reader, operation: Operation, operands: Sequence[int]) -> list[int]:
+    """Return the position of the root of a group for each result: 0, or an element of the last operand."""
+    count = len(operation.results)
+    if operation.attributes.get("has_dynamic_root", False) is False:
+        return [r.constant(0, DType.I64)] * count
+    positions = r.convert(operands[-1], DType.I64)
+    if r.spec(positions).shape != (count,):
+        raise InvalidConfigError(
+            f"{operation.name}: {count} results have as many roots, got {r.spec(positions)}"
+        )
+    return [r.reshape(r.slice(positions, 0, i, i + 1), ()) for i in range(count)]
 
 
 def rooted(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read `collective_reduce`: the first device of a group gets the combined values, and the others zeros."""
+    """Read `collective_reduce`: the root of a group gets the combined values, and the others zeros."""
+    count = len(operation.results)
     if is_alone(r, operation):
-        return operands[: len(operation.results)]
-    if "has_dynamic_root" in operation.attributes:
-        raise UnsupportedError(f"{operation.name}: give a root that does not depend on data")
+        return operands[:count]
     results: list[int] = []
     table = table_of(r, operation, groups_of(r, operation, "both"))
     groups = [table[device] for device in range(len(table))]
     place = of_device(r, [group.index(device) for device, group in enumerate(groups)])
-    is_root = r.apply_one(el.Compare("EQ"), place, r.constant(0, DType.I64))
-    for x in operands:
+    for x, root in zip(operands[:count], roots_of(r, operation, operands), strict=True):
         total = reduced(r, operation, x, groups)
         spec = r.spec(total)
-        results.append(
-            r.apply_one(el.Select(), r.spread(is_root, spec.shape), total, r.full(0, spec))
-        )
+        is_root = r.spread(r.apply_one(el.Compare("EQ"), place, root), spec.shape)
+        results.append(r.apply_one(el.Select(), is_root, total, r.full(0, spec)))
     return results
 
 

@@ -14,7 +14,7 @@ from lowering.mlir_bindings import MAGIC, MlirDiagnosticError
 from lowering.module_tree import Block, ModuleTree, Operation
 from lowering.syntax.attributes import AttributeParser, FunctionType
 from lowering.syntax.cursor import Cursor
-from lowering.syntax.definitions import DEFINITIONS
+from lowering.syntax.definitions import DEFINITIONS, Definition
 from lowering.syntax.encodings import ATTRIBUTES, TYPES
 from lowering.syntax.function import function_of
 from lowering.syntax.tokens import Tokens
@@ -23,6 +23,8 @@ from tenferro.errors import UnsupportedError
 
 __all__ = ["bytecode_tree"]
 
+NEWER = {"stablehlo.collective_broadcast": "has_dynamic_root"}
+"""Property of an operation that older releases do not write."""
 NEWEST = 6
 """The newest version of MLIR's bytecode that is read."""
 
@@ -475,8 +477,22 @@ class _BytecodeReader:
         definition = DEFINITIONS.get(name)
         if definition is None:
             raise cursor.error(f"{name}: an operation whose properties are not known")
+        newer = NEWER.get(name)
+        try:
+            return self._registered(name, definition, cursor)
+        except MlirDiagnosticError:
+            if newer is None:
+                raise
+        return self._registered(name, definition, Cursor(self.data, place.at, place.end), newer)
+
+    def _registered(
+        self, name: str, definition: Definition, cursor: Cursor, newer: str = ""
+    ) -> dict[str, Any]:
+        """Read the properties of an operation; those of older releases are without the newer one."""
         found = {}
         for item, is_required in definition.attributes:
+            if item == newer:
+                continue
             if is_required:
                 found[item] = self.attribute(cursor)
                 continue

@@ -45,6 +45,7 @@ chlo 3:1:0 ragged_dot ; precision_config? ragged_dot_dimension_numbers
 stablehlo *:*:* composite ; composite_attributes? decomposition name version?
 stablehlo *:*:0 all_gather ; all_gather_dim channel_handle? replica_groups use_global_device_ids?
 stablehlo *:*:0 all_to_all ; channel_handle? concat_dimension replica_groups split_count split_dimension
+stablehlo *:*:0 collective_broadcast ; channel_handle? has_dynamic_root? replica_groups
 stablehlo *:*:0 custom_call ; api_version? backend_config? call_target_name called_computations?
     has_side_effect? operand_layouts? output_operand_aliases? result_layouts?
 stablehlo *:*:0 optimization_barrier
@@ -78,7 +79,6 @@ stablehlo 1:1:0 broadcast_in_dim ; broadcast_dimensions
 stablehlo 1:1:0 cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan
     tanh ; result_accuracy?
 stablehlo 1:1:0 cholesky ; lower?
-stablehlo 1:1:0 collective_broadcast ; channel_handle? replica_groups
 stablehlo 1:1:0 collective_permute ; channel_handle? source_target_pairs
 stablehlo 1:1:0 cross-replica-sum ; replica_groups
 stablehlo 1:1:0 dynamic_iota ; iota_dimension

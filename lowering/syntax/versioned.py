@@ -42,9 +42,13 @@ _PRINTED = {"scattered_dims_to_operand_dims": "scatter_dims_to_operand_dims"}
 _SECOND = frozenset({
     "operand_batching_dims", "start_indices_batching_dims", "input_batching_dims",
     "scatter_indices_batching_dims", "result_accuracy", "source_target_pairs",
+    "has_dynamic_root",
 })  # fmt: skip
 """Attributes that came with an operation's second version."""
-_FIRST = {"collective_permute": frozenset({"source_target_pairs"})}
+_FIRST = {
+    "collective_permute": frozenset({"source_target_pairs"}),
+    "collective_reduce": frozenset({"has_dynamic_root"}),
+}
 """Exceptions from these: attributes that the first version has."""
 _RENAMED = {"func": "func.func", "call": "func.call"}
 
@@ -66,6 +70,7 @@ _OFTEN_ABSENT: dict[str, tuple[Any, ...]] = {
     "called_computations": ((),),
     "compare_type": ("NOTYPE",),
     "composite_attributes": ({},),
+    "has_dynamic_root": (False,),
     "has_side_effect": (False,),
     "indices_are_sorted": (False,),
     "is_host_transfer": (False,),

@@ -459,6 +459,31 @@ def test_the_first_of_a_group_has_the_reduction() -> None:
     np.testing.assert_array_equal(y, [zeros, X[1] + X[2], zeros, X[0] + X[3]])
 
 
+def test_roots_are_data() -> None:
+    """Of two results each has a root of its own, and device 4 is in no group."""
+    x, roots = np.concatenate([X, X[:1] + 9]), np.array([[1, 0]] * 2 + [[0, 1]] * 3, "i4")
+    kinds = (
+        "(tensor<4x3xf32>, tensor<4x3xf32>, tensor<2xi32>) -> (tensor<4x3xf32>, tensor<4x3xf32>)"
+    )
+    operation = (
+        f'%t = stablehlo.negate %x : tensor<4x3xf32> %y:2 = "stablehlo.OP"(%x, %t, %n) <{{has_dynamic_root, '
+        f"{groups_attribute('[[0, 1], [2, 3]]')}}}> REGION : {kinds}"
+    )
+    text = (
+        "func.func @main(%x: tensor<4x3xf32>, %n: tensor<2xi32>) -> (tensor<4x3xf32>, tensor<4x3xf32>) { "
+        f"{operation} return %y#0, %y#1 : tensor<4x3xf32>, tensor<4x3xf32> }}"
+    )
+    copied = text.replace("OP", "collective_broadcast").replace("REGION", "")
+    y, z = lowering.import_stablehlo(copied, devices={"replicas": 5}).run(x, roots)
+    zeros = np.zeros_like(X[0])
+    np.testing.assert_array_equal(y, [X[1], X[1], X[2], X[2], zeros])
+    np.testing.assert_array_equal(z, [-X[0], -X[0], -X[3], -X[3], zeros])
+    total = text.replace("OP", "collective_reduce").replace("REGION", region("add"))
+    y, z = lowering.import_stablehlo(total, devices={"replicas": 4}).run(X, roots[:4])
+    np.testing.assert_array_equal(y, [zeros, X[0] + X[1], X[2] + X[3], zeros])
+    np.testing.assert_array_equal(z, [-X[0] - X[1], zeros, zeros, -X[2] - X[3]])
+
+
 @pytest.mark.parametrize(
     ("axes", "groups"),
     [
