@@ -62,6 +62,7 @@ CASES = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.parametrize("name", CASES)
 def test_the_exception_of_a_handler_ends_a_loop(name: str) -> None:
     program = tnf.compile(CASES[name], X)
