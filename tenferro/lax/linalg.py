@@ -12,6 +12,7 @@ from typing import Any
 
 from tenferro.api import linalg as surface
 from tenferro.api.creation import tril, triu, zeros_like
+from tenferro.api.determinant import adjoint
 from tenferro.api.elementwise import add, conj, multiply, subtract, where
 from tenferro.api.linalg.matrices import hermitian_of, square
 from tenferro.api.manipulation import concat, diagonal, expand_dims, matrix_transpose
@@ -42,10 +43,6 @@ __all__ = [
     "tridiagonal",
     "tridiagonal_solve",
 ]
-
-
-def _adjoint(x: Any) -> Any:
-    return conj(matrix_transpose(x))
 
 
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Any:
@@ -230,7 +227,7 @@ def ormqr(
     reflectors, factors, matrix = same_dtype("linalg.ormqr", a, taus, c)
     rows = reflectors.shape[-2]
     q = householder_product(_with_columns(reflectors, rows), factors)
-    q = _adjoint(q) if transpose else q
+    q = adjoint(q) if transpose else q
     return surface.matmul(q, matrix) if left else surface.matmul(matrix, q)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.api.determinant import adjoint
 from tenferro.api.elementwise import conj, subtract
 from tenferro.api.indexing import take
 from tenferro.api.linalg.functions import eigh_tridiagonal, one_matrix, solve_sylvester
@@ -22,7 +23,7 @@ from tenferro.api.linalg.matrices import (
 )
 from tenferro.api.linalg.structured import circulant, toeplitz
 from tenferro.api.linear import matmul
-from tenferro.api.manipulation import concat, matrix_transpose, reshape
+from tenferro.api.manipulation import concat, reshape
 from tenferro.api.products import kron
 from tenferro.api.promotion import as_inexact
 from tenferro.door import as_operand, spec_of
@@ -38,10 +39,6 @@ LARGEST_KRONECKER = 9
 """Maximum order of discrete Lyapunov equations that are solved as one linear system."""
 
 
-def _adjoint(x: Any) -> Any:
-    return conj(matrix_transpose(x))
-
-
 def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
     """Return x with a x + x a^H = q.
 
@@ -54,7 +51,7 @@ def solve_continuous_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
     Source: scipy.linalg.solve_continuous_lyapunov.
     """
     x = one_matrix("solve_continuous_lyapunov", a)
-    return solve_sylvester(x, _adjoint(x), q)
+    return solve_sylvester(x, adjoint(x), q)
 
 
 def solve_lyapunov(a: ArrayLike, q: ArrayLike) -> Any:
@@ -95,11 +92,11 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
         system = subtract(np.eye(n * n), kron(x, conj(x)))
         return reshape(solve(system, reshape(right, (n * n,))), (n, n))
     one = np.eye(n)
-    adjoint = _adjoint(x)
-    inverse = inv(adjoint + one)
-    b = matmul(adjoint - one, inverse)
+    x_adjoint = adjoint(x)
+    inverse = inv(x_adjoint + one)
+    b = matmul(x_adjoint - one, inverse)
     c = 2 * matmul(matmul(inv(x + one), right), inverse)
-    return solve_continuous_lyapunov(_adjoint(b), -c)
+    return solve_continuous_lyapunov(adjoint(b), -c)
 
 
 def _toeplitz_of(c_or_cr: ArrayLike | tuple[ArrayLike, ArrayLike]) -> Any:

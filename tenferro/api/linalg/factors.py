@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.api.creation import triu
+from tenferro.api.determinant import adjoint
 from tenferro.api.elementwise import (
     abs,
     acos,
@@ -43,10 +44,6 @@ from tenferro.types import ArrayLike, DType
 __all__ = [
     "hessenberg", "ishermitian", "issymmetric", "orthogonal_procrustes", "pinvh", "qr_multiply", "rq", "rsf2csf", "subspace_angles",
 ]  # fmt: skip
-
-
-def _adjoint(x: Any) -> Any:
-    return conj(matrix_transpose(x))
 
 
 def hessenberg(
@@ -126,9 +123,9 @@ def rq(
         raise InvalidConfigError(f'rq: mode is "full", "economic" or "r", got {mode!r}')
     x = matrices.matrix("rq", a)
     # With E the exchange of rows, E a^H = Q' R' gives a = (E R'^H E) (E Q'^H) of its rows and columns.
-    q, r = matrices.qr(_adjoint(flip(x, axis=-2)), "reduced" if mode == "economic" else "complete")
-    right = flip(_adjoint(q), axis=-2)
-    left = flip(_adjoint(r), axis=(-2, -1))
+    q, r = matrices.qr(adjoint(flip(x, axis=-2)), "reduced" if mode == "economic" else "complete")
+    right = flip(adjoint(q), axis=-2)
+    left = flip(adjoint(r), axis=(-2, -1))
     return left if mode == "r" else (left, right)
 
 
@@ -174,7 +171,7 @@ def orthogonal_procrustes(
         raise ShapeError(
             f"orthogonal_procrustes: takes two matrices of one shape, got {spec_of(x)} and {spec_of(y)}"
         )
-    u, s, vh = matrices.svd(matmul(_adjoint(x), y))
+    u, s, vh = matrices.svd(matmul(adjoint(x), y))
     return matmul(u, vh), sum_(s)
 
 
@@ -207,7 +204,7 @@ def pinvh(
     is_large = greater(abs(values), cutoff)
     inverse = where(is_large, divide(1.0, where(is_large, values, 1.0)), 0.0)
     scaled = vectors * convert(expand_dims(inverse, axis=0), spec_of(vectors).dtype)
-    result = matmul(scaled, _adjoint(vectors))
+    result = matmul(scaled, adjoint(vectors))
     return (result, sum_(convert(is_large, DType.I64))) if return_rank else result
 
 
@@ -230,7 +227,7 @@ def subspace_angles(A: ArrayLike, B: ArrayLike) -> Any:  # noqa: N803  # because
     q, p = matrices.qr(x)[0], matrices.qr(y)[0]
     if q.shape[1] < p.shape[1]:
         q, p = p, q
-    products = matmul(_adjoint(q), p)
+    products = matmul(adjoint(q), p)
     cosines = flip(matrices.svdvals(products))
     sines = matrices.svdvals(subtract(p, matmul(q, products)))
     is_small = greater_equal(square(cosines), 0.5)
@@ -272,4 +269,4 @@ def ishermitian(a: ArrayLike, atol: float | None = None, rtol: float | None = No
     x = as_operand(a)
     if len(x.shape) != 2 or x.shape[0] != x.shape[1]:
         raise ShapeError(f"ishermitian: takes a square matrix, got {spec_of(x)}")
-    return _is_equal(x, _adjoint(x), atol, rtol)
+    return _is_equal(x, adjoint(x), atol, rtol)

@@ -15,10 +15,10 @@ import numpy as np
 
 from tenferro.api.control import fori_loop
 from tenferro.api.custom import custom_jvp
+from tenferro.api.determinant import adjoint
 from tenferro.api.elementwise import abs as abs_
 from tenferro.api.elementwise import (
     add,
-    conj,
     divide,
     equal,
     imag,
@@ -64,10 +64,6 @@ from tenferro.types import ArrayLike, DType, Tensor
 __all__ = [
     "cho_factor", "cho_solve", "eigh_tridiagonal", "expm_frechet", "funm", "polar", "schur", "solve_sylvester", "sqrtm",
 ]  # fmt: skip
-
-
-def _adjoint(x: Tensor) -> Any:
-    return conj(matrix_transpose(x))
 
 
 def one_matrix(name: str, a: ArrayLike) -> Any:
@@ -143,7 +139,7 @@ def eigh_tridiagonal(
     n = diagonal_.shape[0]
     dtype = result_type(diagonal_, beside)
     above = concat([concat([np.zeros((n - 1, 1)), embed_diag(convert(beside, dtype))], axis=1), np.zeros((1, n))])  # fmt: skip
-    matrix = add(embed_diag(convert(diagonal_, dtype)), add(above, _adjoint(above)))
+    matrix = add(embed_diag(convert(diagonal_, dtype)), add(above, adjoint(above)))
     values, vectors = eigh(matrix)
     if select == "i":
         first, last = select_range or (0, 0)
@@ -167,9 +163,9 @@ def polar(a: ArrayLike, side: str = "right") -> tuple[Any, Any]:
     w, s, vh = svd(a, full_matrices=False)
     scale = expand_dims(s, axis=-2)
     if side == "right":
-        v = _adjoint(vh)
+        v = adjoint(vh)
         return matmul(w, vh), matmul(multiply(v, convert(scale, spec_of(v).dtype)), vh)
-    return matmul(w, vh), matmul(multiply(w, convert(scale, spec_of(w).dtype)), _adjoint(w))
+    return matmul(w, vh), matmul(multiply(w, convert(scale, spec_of(w).dtype)), adjoint(w))
 
 
 def schur(a: ArrayLike, output: str = "real") -> tuple[Any, Any]:
@@ -243,7 +239,7 @@ def _sylvester(a: Tensor, b: Tensor, q: Tensor) -> Any:
 def _by_schur_forms(a: Tensor, b: Tensor, q: Tensor) -> Any:
     r, u = schur(a, "complex")
     s, v = schur(b, "complex")
-    f = matmul(matmul(_adjoint(u), in_complex(q)), v)
+    f = matmul(matmul(adjoint(u), in_complex(q)), v)
     # Column j of y solves (r + s_jj 1) y_j = f_j - sum_{k<j} y_k s_kj.
     eye = np.eye(a.shape[0], dtype=spec_of(r).dtype.dtype)
     columns: list[Any] = []
@@ -253,7 +249,7 @@ def _by_schur_forms(a: Tensor, b: Tensor, q: Tensor) -> Any:
             rest = subtract(rest, matmul(stack(columns, axis=1), s[:j, j]))
         columns.append(solve_triangular(add(r, multiply(s[j, j], eye)), rest))
     y = stack(columns, axis=1) if columns else f
-    return as_in(matmul(matmul(u, y), _adjoint(v)), q)
+    return as_in(matmul(matmul(u, y), adjoint(v)), q)
 
 
 def sqrtm(a: ArrayLike) -> Any:
@@ -288,7 +284,7 @@ def _sqrtm(a: Tensor) -> Any:
         return where(equal(rows, j), expand_dims(own, axis=1), u)
 
     u = fori_loop(0, n, column, embed_diag(roots)) if n else t
-    return matmul(matmul(z, u), _adjoint(z))
+    return matmul(matmul(z, u), adjoint(z))
 
 
 def _above_cut(values: Any) -> Any:
@@ -369,4 +365,4 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
         commutator = subtract(matmul(f, t), matmul(t, f))
         is_here = np.eye(n, k=p, dtype=bool)
         f = where(is_here, divide(negative(commutator), where(is_here, gaps, 1)), f)
-    return as_in(matmul(matmul(z, f), _adjoint(z)), x)
+    return as_in(matmul(matmul(z, f), adjoint(z)), x)
