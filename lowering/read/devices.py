@@ -15,13 +15,12 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from lowering.module_tree import Operation
-from lowering.read.meshes import Cut, cuts_of, names_of
+from lowering.read.meshes import Cut, cuts_of, groups_along, names_of
 from lowering.read.reader import Reader, ReadRows, Write
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ext.collectives import Exchange, on_all_devices
@@ -152,45 +151,8 @@ def _groups_attribute(operation: Operation) -> Any:
     """Return the numbers of the members of each group; groups along axes of a mesh are computed."""
     groups = operation.attributes["replica_groups"]
     if isinstance(groups, str):
-        return _groups_along_axes(groups)
+        return groups_along(groups)
     return np.asarray(groups, np.int64)
-
-
-def _groups_along_axes(text: str) -> Any:
-    """Return groups of the devices of a mesh that differ along some axes alone, or along parts of them.
-
-    An axis of size n has the parts (m)k, where the number along it is (i k + j) n / (m k) + .. with j below k.
-
-    >>> _groups_along_axes('<mesh<axes=[mesh_axis<name="x",size=2>,mesh_axis<name="y",size=2>]>,axes=[axis_ref<name="x">]>')
-    array([[0, 2],
-           [1, 3]])
-    """
-    text = re.sub(r"\s", "", text)
-    sizes = {name: int(n) for name, n in re.findall(r'mesh_axis<name="([^"]*)",size=(\d+)>', text)}
-    parts: dict[str, list[int]] = {name: [1, n] for name, n in sizes.items()}
-    chosen: list[tuple[str, int]] = []
-    refs = re.findall(r'axis_ref<name="([^"]*)"(?:,sub_axis_info=\((\d+)\)(\d+))?>', text)
-    for name, before, size in refs:
-        if name not in sizes:
-            raise InvalidConfigError(f"replica_groups: the mesh has no axis {name!r}")
-        first = int(before or 1)
-        parts[name] += [first, first * int(size or sizes[name])]
-        chosen.append((name, first))
-    extents: list[int] = []
-    starts: dict[tuple[str, int], int] = {}
-    for name, cuts in parts.items():
-        ends = sorted(set(cuts))
-        for start, stop in pairwise(ends):
-            if stop % start:
-                raise InvalidConfigError(
-                    f"replica_groups: axis {name!r} has no parts of {start} and {stop}"
-                )
-            starts[name, start] = len(extents)
-            extents.append(stop // start)
-    inside = [starts[each] for each in chosen if each in starts]
-    outside = [axis for axis in range(len(extents)) if axis not in inside]
-    ids = np.arange(math.prod(extents)).reshape(extents).transpose(outside + inside)
-    return ids.reshape(-1, math.prod([extents[axis] for axis in inside]))
 
 
 def _among(r: Reader) -> Devices:
@@ -198,19 +160,20 @@ def _among(r: Reader) -> Devices:
     return r.devices
 
 
-def table_of(r: Reader, operation: Operation, groups: Sequence[Sequence[int]]) -> Any:
-    """Return the members of each device's group.
+def members_of(r: Reader, operation: Operation, by_channel: str) -> list[tuple[int, ...]]:
+    """Return the members of each device's group, device after device; see `groups_of`.
 
     Raises:
         InvalidConfigError: a device that is in no group or in two, or does not exist.
     """
-    count = _among(r).total
+    count, groups = _among(r).total, groups_of(r, operation, by_channel)
     members = [device for group in groups for device in group]
     if sorted(members) != list(range(count)):
         raise InvalidConfigError(
-            f"{operation.name}: the groups must have each of {count} devices once, got {list(groups)}"
+            f"{operation.name}: the groups must have each of {count} devices once, got {groups}"
         )
-    return {device: tuple(group) for group in groups for device in group}
+    of_devices = {device: tuple(group) for group in groups for device in group}
+    return [of_devices[device] for device in range(count)]
 
 
 def exchanged(r: Reader, x: int, sources: Sequence[Sequence[int]]) -> int:
@@ -221,14 +184,17 @@ def exchanged(r: Reader, x: int, sources: Sequence[Sequence[int]]) -> int:
 
 def gathered(r: Reader, operation: Operation, x: int, by_channel: str) -> tuple[int, int]:
     """Gather the values of x in this device's group along a new leading axis, and find this device's position."""
-    table = table_of(r, operation, groups_of(r, operation, by_channel))
-    if len({len(group) for group in table.values()}) > 1:
-        groups = sorted(set(table.values()))
+    groups = members_of(r, operation, by_channel)
+    if len({*map(len, groups)}) > 1:
         raise UnsupportedError(
-            f"{operation.name}: groups of different sizes, {groups}; give groups of one size"
+            f"{operation.name}: groups of different sizes, {sorted({*groups})}; give groups of one size"
         )
-    sources = [table[device] for device in range(len(table))]
-    return exchanged(r, x, sources), of_device(r, [table[d].index(d) for d in range(len(table))])
+    return exchanged(r, x, groups), position_of(r, groups)
+
+
+def position_of(r: Reader, groups: Sequence[Sequence[int]]) -> int:
+    """Return this device's position in its group."""
+    return of_device(r, [group.index(device) for device, group in enumerate(groups)])
 
 
 def of_device(r: Reader, numbers: Sequence[int]) -> int:
@@ -284,8 +250,7 @@ def combined(r: Reader, operation: Operation, x: int) -> int:
 def all_reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     if is_alone(r, operation):
         return list(operands)
-    table = table_of(r, operation, groups_of(r, operation, "both"))
-    groups = [table[device] for device in range(len(table))]
+    groups = members_of(r, operation, "both")
     return [reduced(r, operation, x, groups) for x in operands]
 
 
@@ -467,9 +432,8 @@ def rooted(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
     if is_alone(r, operation):
         return operands[:count]
     results: list[int] = []
-    table = table_of(r, operation, groups_of(r, operation, "both"))
-    groups = [table[device] for device in range(len(table))]
-    place = of_device(r, [group.index(device) for device, group in enumerate(groups)])
+    groups = members_of(r, operation, "both")
+    place = position_of(r, groups)
     for x, root in zip(operands[:count], roots_of(r, operation, operands), strict=True):
         total = reduced(r, operation, x, groups)
         spec = r.spec(total)

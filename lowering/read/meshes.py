@@ -1,6 +1,7 @@
 """Meshes and shardings of Shardy's text: how a tensor is cut into the parts of devices.
 
-Source: Shardy's documentation of `sdy.mesh`, `sdy.sharding` and `sdy.manual_computation`.
+Source: Shardy's documentation of `sdy.mesh`, `sdy.sharding` and `sdy.manual_computation`; StableHLO's attribute
+`replica_group_mesh_axes`.
 """
 
 from __future__ import annotations
@@ -8,12 +9,13 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
 from tenferro.errors import InvalidConfigError, UnsupportedError
 
-__all__ = ["Cut", "Mesh", "cuts_of", "names_of"]
+__all__ = ["Cut", "Mesh", "cuts_of", "groups_along", "names_of"]
 
 _AXIS = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
 _DEVICES = re.compile(r"device_ids\s*=\s*\[([^\]]*)\]")
@@ -22,6 +24,8 @@ _SHARDING = re.compile(
 )
 _DIMENSION = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r'"([^"]+)"(:\(\d+\)\d+)?')
+_MESH_AXIS = re.compile(r'mesh_axis<name="([^"]*)",size=(\d+)>')
+_AXIS_REF = re.compile(r'axis_ref<name="([^"]*)"(?:,sub_axis_info=\((\d+)\)(\d+))?>')
 
 
 @dataclass(frozen=True)
@@ -116,3 +120,41 @@ def cuts_of(text: str, meshes: dict[str, str], manual: tuple[str, ...]) -> list[
     if text.count("<@") + text.count("<mesh<") != len(cuts):
         raise UnsupportedError(f"sdy: the shardings {text} are of a form without a reader")
     return cuts
+
+
+def groups_along(text: str) -> np.ndarray:
+    """Return groups of devices, a row each, that differ along the axes of a mesh alone that an attribute lists.
+
+    It may list a part of an axis, `(m)k`: after its first factor m, the factor k.
+
+    Raises:
+        InvalidConfigError: an axis that the mesh does not have, or parts that do not divide it.
+
+    >>> axes = '[mesh_axis<name="x", size=2>, mesh_axis<name="y", size=2>]'
+    >>> groups_along(f'<mesh<axes={axes}>, axes=[axis_ref<name="x">]>')
+    array([[0, 2],
+           [1, 3]])
+    """
+    text = re.sub(r"\s", "", text)
+    sizes = {name: int(size) for name, size in _MESH_AXIS.findall(text)}
+    ends = {name: {1, size} for name, size in sizes.items()}
+    inside: list[str] = []
+    for name, before, steps in _AXIS_REF.findall(text):
+        if name not in sizes:
+            raise InvalidConfigError(f"replica_groups: the mesh has no axis {name!r}")
+        start = int(before or 1)
+        ends[name] |= {start, start * int(steps or sizes[name])}
+        inside.append(f"{name}({start})")
+    parts: dict[str, int] = {}
+    for name, places in ends.items():
+        for start, stop in pairwise(sorted(places)):
+            if stop % start:
+                raise InvalidConfigError(
+                    f"replica_groups: axis {name!r} has no parts of {start} and {stop}"
+                )
+            parts[f"{name}({start})"] = stop // start
+    mesh = Mesh(parts, tuple(range(math.prod(parts.values()))))
+    varying = tuple([part for part in inside if part in parts])  # an axis of one device has none
+    fixed = tuple([part for part in parts if part not in varying])
+    order = np.lexsort((mesh.parts(varying), mesh.parts(fixed)))
+    return order.reshape(-1, math.prod([parts[part] for part in varying]))
