@@ -1,6 +1,6 @@
 """Calls of Python functions in StableHLO: the handler of jaxlib on the CPU, which finds the function by its number.
 
-The text alone does not hold the function: whoever compiles it passes the functions in the order of their numbers.
+The text alone does not hold the function: the compiler is given the functions in the order of their numbers.
 """
 
 from __future__ import annotations

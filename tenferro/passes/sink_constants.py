@@ -41,7 +41,7 @@ def _sunk(
 
 
 def _with_scalars(part: Subprogram, scalars: Mapping[int, Constant]) -> Subprogram:
-    """Return a part of a loop with constants for these inputs, and the same of the loops in it."""
+    """Return a part of a loop with constants for these inputs, and with those of loops inside it sunk, too."""
     if scalars:
         graph = Graph(part.trusted)
         values = [

@@ -19,7 +19,12 @@ from tenferro import costs
 from tenferro.blas import NUMPYS
 from tenferro.exec.kernels.kernel import Array, Kernel, Specs
 from tenferro.exec.kernels.matrix_product import workers_for
-from tenferro.exec.kernels.sums_of_products import DirectSums, SumCompiler
+from tenferro.exec.kernels.sums_of_products import (
+    IMAGE_ORDERS,
+    DirectSums,
+    SumCompiler,
+    in_order,
+)
 from tenferro.exec.kernels.window_products import multiply_windows, scatter_products
 from tenferro.exec.kernels.windows import (
     Window,
@@ -171,8 +176,8 @@ def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Arr
             window.lhs_dilation, out.shape[2:], window.padding, strict=True
         )
     ]
-    if convolution.direct is not None and x.ndim == 4:
-        x = x.transpose(0, 2, 3, 1).copy("C").transpose(0, 3, 1, 2)  # once, not once per phase
+    if convolution.direct is not None and x.ndim == 4 and not is_channels_last(x):
+        x = in_order(x, IMAGE_ORDERS[0])  # once, not once per phase
     ones, every = (1,) * len(axes), (slice(None), slice(None))
     for phase in product(*axes):
         # Elements first, first + d, .. of the kernel.

@@ -20,7 +20,7 @@ from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers, even_ranges
 from tenferro.types import DType
 
-__all__ = ["CompiledSum", "DirectSums", "SumCompiler", "SumOfProducts"]
+__all__ = ["IMAGE_ORDERS", "CompiledSum", "DirectSums", "SumCompiler", "SumOfProducts", "in_order"]
 
 MIN_TASKS = 6
 """Minimum number of calls per result."""
@@ -36,6 +36,8 @@ MAX_COTANGENT_BYTES = 1 << 22
 """Maximum bytes of cotangents, which are read again for every few elements of a kernel."""
 OUTPUTS_LAST = 2, 3, 1, 0
 """Permutation of kernels [o, c, k..] that makes outputs contiguous for vectors."""
+UNCOPIED = None, None
+"""Orders of arrays that are read as they are."""
 IMAGE_ORDERS = (0, 2, 3, 1), None
 """Order of axes [n, c, s..] of images with contiguous channels; kernels are copied by the plan."""
 GRADIENT_ORDERS = (1, 2, 3, 0), (1, 2, 3, 0)
@@ -100,23 +102,32 @@ class DirectSums:
         if compiled is None:
             return False
         workers = workers_for(self.resources, plan.multiplications)
+        if (
+            orders == UNCOPIED
+        ):  # without the memory of copies, because small convolutions take microseconds
+            plan.run(compiled, self.resources, workers, x, w, out)
+            return True
         sizes = [0 if order is None else a.nbytes for order, a in zip(orders, (x, w), strict=True)]
         with scratch(self.resources, sizes) as memory:
-            x, w = map(_in_order, (x, w), orders, memory)
+            x, w = map(in_order, (x, w), orders, memory)
             plan.run(compiled, self.resources, workers, x, w, out)
         return True
 
 
-def _in_order(x: Array, order: Sequence[int] | None, into: Any) -> Array:
-    """Return x in these bytes, with the axes in this order in memory; x itself without an order."""
+def in_order(x: Array, order: Sequence[int] | None, into: Any = None) -> Array:
+    """Return a copy with the axes in this order in memory, the slowest first; x itself without an order.
+
+    Args:
+        into: bytes for the copy; None for new memory.
+    """
     if order is None:
         return x
-    copy = _view_in_order(x, order, into)
+    copy = _empty_in_order(x, order, into)
     copy[...] = x
     return copy
 
 
-def _view_in_order(x: Array, order: Sequence[int], into: Any = None) -> Array:
+def _empty_in_order(x: Array, order: Sequence[int], into: Any = None) -> Array:
     copy = np.ndarray([x.shape[axis] for axis in order], x.dtype, into)
     return copy.transpose(sorted(range(x.ndim), key=order.__getitem__))
 
@@ -125,7 +136,7 @@ def _direct(window: Window, x: Array, w: Array, out: Array) -> _Direct | None:
     """Return the plan for arrays as they are, or else for copies with contiguous channels; None if there is none."""
     plan = _plan(window, x, w, out)
     if plan is not None:
-        return plan, (None, None)
+        return plan, UNCOPIED
     if out.ndim != 4 or _is_product(w, out):
         return None
     is_gradient = _has_few_places(w, out)
@@ -133,7 +144,7 @@ def _direct(window: Window, x: Array, w: Array, out: Array) -> _Direct | None:
         return None
     orders = GRADIENT_ORDERS if is_gradient else IMAGE_ORDERS
     x, w = (
-        a if order is None else _view_in_order(a, order)
+        a if order is None else _empty_in_order(a, order)
         for order, a in zip(orders, (x, w), strict=True)
     )
     plan = _plan(window, x, w, out)
