@@ -538,16 +538,16 @@ def plan(
         sizes = read_mesh(mesh)
         arguments = _drawn(opened, program, types, words, seed) if check else ()
         leaves = flatten(arguments)[0] if check else None
-        found = planning.plan(program, sizes, read_cuts(cut or ()), read_links(link or ()), leaves)
-        out.say(found)
+        costs = planning.plan(program, sizes, read_cuts(cut or ()), read_links(link or ()), leaves)
+        out.say(costs)
         if not check:
-            out.document(found.to_dict())
+            out.document(costs.to_dict())
             return
         report = xla_peer.check_parity(
-            program, *arguments, against=lambda *_: found.outputs, interpreter=False
+            program, *arguments, against=lambda *_: costs.outputs, interpreter=False
         )
         out.verdict(report.ok, report.verdict)
-        out.document({**found.to_dict(), "check": report.to_dict()})
+        out.document({**costs.to_dict(), "check": report.to_dict()})
         _require(report.ok)
 
 

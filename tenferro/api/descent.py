@@ -179,7 +179,7 @@ def _descent(value: Callable[[Any], Any], x: Tensor, gtol: float, maxiter: int, 
         size, new, new_height, new_slope = _line_search(
             value_and_slope, x, height, slope, direction
         )
-        found = size > 0
+        is_accepted = size > 0
         moved, change = new - x, new_slope - slope
         curvature = sum_over(moved * change)
         weight = where(curvature > 0, 1 / where(curvature > 0, curvature, 1), 0)
@@ -190,11 +190,11 @@ def _descent(value: Callable[[Any], Any], x: Tensor, gtol: float, maxiter: int, 
                 for old, row in zip(pairs, latest, strict=True)
             ]
         )
-        kept = [
-            where(found, a, b)
+        following = [
+            where(is_accepted, a, b)
             for a, b in zip((new, new_height, new_slope), (x, height, slope), strict=True)
         ]
-        return (*kept, pairs, count + 1, logical_not(found))
+        return (*following, pairs, count + 1, logical_not(is_accepted))
 
     height, slope = value_and_slope(x)
     pairs = (
@@ -266,8 +266,8 @@ def _line_search(
 
     def goes_on(state: Sequence[Any]) -> Any:
         size, _, _, (_, value, new_slope), count = state
-        found = is_low(size, value, new_slope) & is_far(new_slope)
-        return logical_not(found) & (count < TRIALS)
+        is_accepted = is_low(size, value, new_slope) & is_far(new_slope)
+        return logical_not(is_accepted) & (count < TRIALS)
 
     def step(state: Sequence[Any]) -> Any:
         size, low, high, (_, value, new_slope), count = state
@@ -281,8 +281,8 @@ def _line_search(
         goes_on, step, (one, 0 * one, np.inf * one, tried(one), 0)
     )
     has_moved = largest(abs(point - x)) > 0
-    found = is_low(size, value, new_slope) & isfinite(value) & (descent < 0) & has_moved
-    return where(found, size, 0), point, value, new_slope
+    is_accepted = is_low(size, value, new_slope) & isfinite(value) & (descent < 0) & has_moved
+    return where(is_accepted, size, 0), point, value, new_slope
 
 
 def _conjugate_gradients(product: Callable[[Any], Any], b: Tensor) -> Any:

@@ -49,7 +49,7 @@ MAX_BOUNDS = 8
 MAX_EXAMINED = 64
 """Maximum number of times that each step is examined, on average."""
 
-View = (Slice, Reshape, BroadcastInDim)
+VIEWS = (Slice, Reshape, BroadcastInDim)
 """Ops that are written before the loops where they read inputs and constants alone."""
 
 
@@ -86,7 +86,7 @@ class _Code:
         tokens: list[int] = []
         types = program.types
         for step in program.instructions:
-            is_view = not step.inputs or isinstance(step.op, View)
+            is_view = not step.inputs or isinstance(step.op, VIEWS)
             if is_view and not step.op.has_effects and self._is_before(step):
                 self.first.append(step)
                 continue
@@ -324,9 +324,9 @@ def _stretch(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
     shifts = sorted(range(period), key=lambda shift: (crossing[shift], shift > slack, shift))
     for shift in dict.fromkeys([shifts[0], 0]):
         repetitions = (stop - start - shift) // period
-        found = _checked(code, period, start + shift, repetitions)
-        if found is not None:
-            return found
+        stretch = _checked(code, period, start + shift, repetitions)
+        if stretch is not None:
+            return stretch
     return None
 
 
@@ -614,9 +614,9 @@ class _Body:
             operand = self._from_outside([m.inputs[0] for m in makers if m])
             return self.graph.add(maker.op, (operand,), maker.source)[0]
         rows = [_row_of(m, types) for m in makers] if are_views else []
-        found = [row for row in rows if row is not None]
-        if maker and rows and len(found) == len(rows):
-            row = self._x(writer.stack_of_slices(found))
+        slices = [row for row in rows if row is not None]
+        if maker and rows and len(slices) == len(rows):
+            row = self._x(writer.stack_of_slices(slices))
             return self.graph.add(Reshape(types[slots[0]].shape), (row,), maker.source)[0]
         return self._x(writer.stack(slots))
 

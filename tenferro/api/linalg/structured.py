@@ -298,10 +298,10 @@ def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
     lower = np.array(
         [[(-1) ** (i - j) * math.comb(i, j) for j in range(order)] for i in range(order)], object
     ).reshape(order, order)
-    found = {"lower": lower, "upper": lower.T}.get(kind, lower.T @ lower)
-    if exact and order and max(abs(v) for v in found.flat) > np.iinfo(np.int64).max:
+    matrix = {"lower": lower, "upper": lower.T}.get(kind, lower.T @ lower)
+    if exact and order and max(abs(v) for v in matrix.flat) > np.iinfo(np.int64).max:
         raise InvalidConfigError(f"invpascal: order {order} does not fit int64; use exact=False")
-    return found.astype(np.int64 if exact else np.float64)
+    return matrix.astype(np.int64 if exact else np.float64)
 
 
 def _order(name: str, n: float, least: int = 0) -> int:
