@@ -240,15 +240,17 @@ class PeerProcess:
                 if begun:
                     raise self._worker_ended(message["ended"], stage)
                 # Else something ended the worker before it had the request.
-            raise self._worker_ended(message["ended"], "starting")
+            error = self._worker_ended(message["ended"], "starting")
+            self._end()  # because the last request may still be in its pipe
+            raise error
         except TimeoutError:
             if self.worker:
                 os.kill(self.worker, signal.SIGKILL)
             self.worker = 0  # because the next request waits for another
             raise PeerEndedError("timeout", stage, f"{timeout:g} s") from None
-        except (EOFError, BrokenPipeError, ValueError) as error:
-            if isinstance(error, TenferroError):
-                raise
+        except TenferroError:
+            raise
+        except (EOFError, BrokenPipeError, ValueError):
             raise self._lost(stage) from None
 
     def _worker_ended(self, status: int, stage: str) -> PeerEndedError:

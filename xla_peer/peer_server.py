@@ -41,16 +41,10 @@ def serve(requests: int, answers: int, memory: int, parent: int) -> None:
     except TenferroError as error:
         _say(answers, _error(type(error).__name__, error.text(), None))
         return
-    os.set_blocking(requests, False)
     warnings.simplefilter("ignore")  # because JAX warns of forks, and has no threads yet
     while True:
-        with contextlib.suppress(BlockingIOError):
-            os.read(
-                requests, 1 << 16
-            )  # because what the last worker has not read is no longer asked
         worker = os.fork()
         if worker == 0:
-            os.set_blocking(requests, True)
             _work(requests, answers, memory)
             os._exit(0)
         _say(answers, {"worker": worker})
@@ -59,7 +53,11 @@ def serve(requests: int, answers: int, memory: int, parent: int) -> None:
             os.kill(worker, signal.SIGKILL)
         if not status:
             return
+        # What the worker has not read is dropped before its end is told, because the parent then asks again.
         os.set_blocking(requests, False)
+        with contextlib.suppress(BlockingIOError):
+            os.read(requests, 1 << 16)
+        os.set_blocking(requests, True)
         _say(answers, {"ended": status})
 
 

@@ -59,6 +59,18 @@ server.Server._compile, server.Server._run = compile_, run_
     + SERVE
 )
 """Python of a child that aborts over tanh, crashes over sine, hangs over cosine and needs 2 GiB for a cube root."""
+SERVE_SLOWLY = """
+import sys, time
+sys.path[:] = {path!r}
+import xla_peer.peer_server as server
+say = server._say
+def say_(answers, message):
+    time.sleep(0.5 * ("ended" in message))
+    say(answers, message)
+    time.sleep(0.5 * ("ended" in message))
+server._say = say_
+"""
+"""Python of a child that tells of a worker's end late, and goes on late."""
 OVERFLOWING = """func.func @main(%x: tensor<3xf32>) -> tensor<5xf32> {
   %c = stablehlo.constant dense<0.0> : tensor<f32>
   %0 = stablehlo.pad %x, %c, low = [-9223372036854775807], high = [-9223372036854775807], interior = [0]
@@ -305,6 +317,22 @@ def test_a_child_that_is_killed_in_the_middle(process: PeerProcess) -> None:
     os.kill(process._process.pid, signal.SIGKILL)
     process._process.wait()
     np.testing.assert_array_equal(executor.run(tnf.compile(lambda x: x - 2, X), X), X - 2)
+
+
+def test_a_request_that_is_repeated_before_the_next_worker_is_not_lost() -> None:
+    # The worker's end is told late, so that the request is in its pipe by then, and what follows comes late too.
+    process = PeerProcess(SERVE_SLOWLY + SERVE)
+    executor = IsolatedExecutor(process=process, timeout=30)
+    try:
+        executor.run(tnf.compile(lambda x: x + x, X), X)
+        worker = process.worker
+        os.kill(worker, signal.SIGKILL)
+        while _is_alive(worker):
+            time.sleep(0.01)
+        np.testing.assert_array_equal(executor.run(tnf.compile(lambda x: x - 1, X), X), X - 1)
+        assert process.starts == 2
+    finally:
+        process.close()
 
 
 def test_many_threads_share_a_child() -> None:
