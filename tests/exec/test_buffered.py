@@ -92,3 +92,15 @@ def test_one_negative_zero_is_told_apart_among_many_elements(size: int, dtype: D
                 for found in results:
                     assert found[-1] == 0
                     assert np.signbit(found[-1]) == is_negative
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F32, DType.F64], ids=str)
+@pytest.mark.parametrize("x", [0.0, -0.0])
+@pytest.mark.parametrize("y", [0.0, -0.0])
+def test_zeros_of_no_axes_have_the_sign_of_the_extreme(x: float, y: float, dtype: DType) -> None:
+    """Of which NumPy makes numbers, in whose memory nothing is written."""
+    first, second = (np.array(value, dtype.dtype) for value in (x, y))
+    largest, smallest = maximum(first, second), minimum(first, second)
+    assert largest == smallest == 0
+    assert np.signbit(largest) == (np.signbit(x) and np.signbit(y))
+    assert np.signbit(smallest) == (np.signbit(x) or np.signbit(y))

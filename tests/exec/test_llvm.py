@@ -1009,3 +1009,16 @@ def test_overlapping_windows_are_combined_in_order(combiner: str) -> None:
     assert "# compiled" in str(executor.compile(program))
     for y, wanted in zip(executor.run(program, x, starts, updates), expected, strict=True):
         assert y.tobytes() == wanted.tobytes()
+
+
+def test_only_one_result_of_a_barrier_is_used() -> None:
+    def step(_: Any, x: Any) -> Any:
+        return tnf.lax.optimization_barrier((tnf.sin(x), tnf.cos(x)))[1]
+
+    executor = tnf.GraphExecutor("K", compiled=True)
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 50, step, x), X)
+    assert "# compiled" in str(executor.compile(program))
+    x = X
+    for _ in range(50):
+        x = np.cos(x)
+    np.testing.assert_allclose(executor.run(program, X), x, rtol=1e-12)

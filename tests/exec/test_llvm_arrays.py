@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 from typing import Any
 
@@ -14,7 +15,7 @@ from tenferro.ops.elementwise import Add
 from tenferro.ops.extension import Extension
 
 pytest.importorskip("llvmlite.binding")
-from tenferro.exec.llvm import array_function  # because of what it needs
+from tenferro.exec.llvm import array_function, python_calls  # because of what they need
 from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.host import MAX_VIEWS, CallSite, HostCalls
 from tenferro.exec.llvm.link import ArrayConvention, Linker
@@ -184,3 +185,12 @@ def test_errors_of_kernels_name_the_op_and_the_line() -> None:
     assert "None" not in str(
         CallSite(add, None, len, (SPEC,), (SPEC,)).named(ValueError("no room"))
     )
+
+
+@pytest.mark.parametrize("module", [array_function, python_calls])
+def test_functions_of_python_are_given_their_addresses(module: Any) -> None:
+    """Otherwise LLVM searches the process, and a Python may hide its symbols there."""
+    declared = re.findall(r"^declare .*@(\w+)\(", module.SHARED, re.MULTILINE)
+    for name in declared:
+        address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value
+        assert module.addresses().get(name) == address, name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -96,3 +97,21 @@ def test_linkers_share_the_code_generator(monkeypatch: pytest.MonkeyPatch) -> No
         f = link.Linker().function("test", code.module(), link.PointerConvention(0))
         assert f() == number
     assert processors == [link.processor().name]
+
+
+@pytest.mark.parametrize(
+    ("codes", "chosen"),
+    [
+        ([b"one", b"two", b"three"], b"one"),
+        ([b"call __truncdfhf2", b"two", b"three"], b"two"),
+        ([b"__truncsfhf2 __extendhfsf2", b"call __extendhfsf2", b"three"], b"three"),
+    ],
+)
+def test_the_first_module_that_calls_no_missing_function_is_used(
+    codes: list[bytes], chosen: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are in the order of how much they are optimised."""
+    monkeypatch.setattr(link, "_modules", lambda *_: iter(codes))
+    context: Any = SimpleNamespace(machine=SimpleNamespace(emit_object=lambda module: module))
+    module: Any = None
+    assert link._emitted(module, context, is_optimised=True) == chosen

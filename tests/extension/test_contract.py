@@ -396,6 +396,32 @@ def test_runtimes_get_dense_arrays_and_bounded_caches() -> None:
     assert len(caches) == 0
 
 
+@pytest.mark.parametrize("compiles", [False, True])
+def test_a_compiled_loop_runs_the_expansion_where_the_runtime_says_so(compiles: bool) -> None:
+    pytest.importorskip("llvmlite.binding")
+    calls = []
+
+    class Runtime(HostReferenceRuntime):
+        def execute(self, op: Any, inputs: Any, caches: Any) -> Any:
+            calls.append(op)
+            return super().execute(op, inputs, caches)
+
+        def compiles_expansion(self, op: Any) -> bool:
+            return compiles
+
+    def step(_: Any, x: Any) -> Any:
+        return tnf.sin(apply(Scale(0.5), tnf.cos(x) + 1.0))
+
+    executor = tnf.GraphExecutor(compiled=True, runtimes=[Runtime(ID)])
+    y = executor.run(tnf.compile(lambda x: tnf.fori_loop(0, 50, step, x), X), X)
+    x = X
+    for _ in range(50):
+        x = np.sin(0.5 * (np.cos(x) + 1.0))
+    np.testing.assert_allclose(y, x, rtol=1e-12)
+    assert len(calls) == (0 if compiles else 50)
+    assert executor.compile_stats().compiled.get("loop") == 1
+
+
 def test_composites_keep_identity_and_payload() -> None:
     @extension_family("tenferro-tests", "wrapped", version=4)
     @dataclass(frozen=True)

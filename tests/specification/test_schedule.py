@@ -164,6 +164,8 @@ def test_printing() -> None:
     text = str(schedule_of(lambda x: (tnf.exp(x) + 1.0).T @ x, WIDE))
     for part in ("Fused", "DotGeneral", "into", "%0"):
         assert part in text
+    text = str(schedule_of(tnf.linalg.qr, np.ones((3, 2))))
+    assert "\n%1: f64[3,2], %2: f64[2,2] = Extension(Qr(" in f"\n{text}"
 
 
 @chapter.works(14, "A program cannot be changed.")
