@@ -236,19 +236,37 @@ class Refusing(ExtensionOp):
 
 
 class Runtime(HostReferenceRuntime):
-    """A runtime with a fault of its user's."""
+    """A runtime with a fault of its user's, in one of the calls."""
+
+    def __init__(self, fault: int | None = None) -> None:
+        super().__init__(Refusing.family_id)
+        self.fault = fault
+        self.count = 0
 
     def compiled_routine(self, op: Any) -> Any:
-        raise ZeroDivisionError("the user's own")
+        self.count += 1
+        if self.count == self.fault:
+            raise ZeroDivisionError("the user's own")
+        return None
 
 
 @pytest.mark.usefixtures("counting")
 def test_exceptions_of_user_code_pass() -> None:
-    executor = tnf.GraphExecutor("K", compiled=True, runtimes=[Runtime(Refusing().family_id)])
-    program = tnf.compile(lambda x: tnf.fori_loop(0, 50, lambda i, c: apply(Refusing(), c), x), X)
-    with pytest.raises(ZeroDivisionError, match="the user's own"):
-        executor.run(program, X)
-    assert executor.compile_stats().failures == ()
+    """Wherever they are raised, also within an attempt, whose failure they are not."""
+
+    def step(_: Any, x: Any) -> Any:
+        return tnf.sin(tnf.cos(apply(Refusing(), tnf.sin(x))))
+
+    program = tnf.compile(lambda x: tnf.fori_loop(0, 50, step, x), X)
+    unbroken = Runtime()
+    executor = tnf.GraphExecutor("K", compiled=True, runtimes=[unbroken])
+    executor.run(program, X)
+    assert executor.compile_stats().compiled["loop"] == 1
+    for number in range(1, unbroken.count + 1):
+        executor = tnf.GraphExecutor("K", compiled=True, runtimes=[Runtime(number)])
+        with pytest.raises(ZeroDivisionError, match="the user's own"):
+            executor.run(program, X)
+        assert executor.compile_stats().failures == ()
 
 
 @pytest.mark.usefixtures("counting")

@@ -48,7 +48,7 @@ def _written(
     results = [f"%y{number}" for number in range(len(strips.outputs))]
     operands = list(zip(names, inputs, strips.inputs, strict=True))
 
-    def begin(name: str, spec: TensorSpec, axis: int | None, lead: int = 0) -> Memory:
+    def begin(name: str, spec: TensorSpec, axis: int | None, lead: int) -> Memory:
         """Return the memory of a value from the first element of the strip on.
 
         `lead` is 1 for values that are stacked along the iterations.
