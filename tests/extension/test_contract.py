@@ -419,7 +419,18 @@ def test_a_compiled_loop_runs_the_expansion_where_the_runtime_says_so(compiles: 
         x = np.sin(0.5 * (np.cos(x) + 1.0))
     np.testing.assert_allclose(y, x, rtol=1e-12)
     assert len(calls) == (0 if compiles else 50)
-    assert executor.compile_stats().compiled.get("loop") == 1
+    assert executor.compile_stats().compiled["loop"] == 1
+
+    def alone(_: Any, x: Any) -> Any:
+        for factor in (0.5, 4.0, 0.5, 1.0):
+            x = apply(Scale(factor), x)
+        return x
+
+    # A loop that mostly calls kernels does not pay.
+    executor = tnf.GraphExecutor(runtimes=[Runtime(ID)])
+    y = executor.run(tnf.compile(lambda x: tnf.fori_loop(0, 500, alone, x), X), X)
+    np.testing.assert_array_equal(y, X)
+    assert executor.compile_stats().compiled.get("loop", 0) == int(compiles)
 
 
 def test_composites_keep_identity_and_payload() -> None:
