@@ -9,7 +9,8 @@ import pytest
 
 import tenferro as tnf
 from tenferro.ops.control import Scan
-from tenferro.passes.roll import roll
+from tenferro.ops.source import Constant
+from tenferro.passes.roll import MAX_EMBEDDED, _periods, roll
 from tenferro.types import TensorSpec, flatten
 from tests.counting import calls
 
@@ -205,3 +206,23 @@ def _chained(x: Any, count: int) -> Any:
     for _ in range(count):
         x = tnf.tanh(x * 1.5 + 0.25) - x
     return x
+
+
+@pytest.mark.parametrize("size", [MAX_EMBEDDED, MAX_EMBEDDED + 1])
+def test_small_constants_are_written_into_the_body(size: int) -> None:
+    array = RNG.normal(size=size)
+
+    def shifted(x: Any) -> Any:
+        for _ in range(T):
+            x = tnf.sin(tnf.cos(tnf.exp(-x) * array) + array)
+        return x
+
+    (scan,) = [i.op for i in roll(tnf.compile(shifted, array)).instructions if type(i.op) is Scan]
+    inside = [i.op for i in scan.body.program.instructions if isinstance(i.op, Constant)]
+    assert [each.array.size for each in inside].count(size) == (size == MAX_EMBEDDED)
+
+
+def test_a_long_period_of_two_kinds_is_found() -> None:
+    """The next step of the same kind is never a period away: only longer sequences tell."""
+    period = np.random.default_rng(0).integers(0, 2, 30)
+    assert 30 in _periods(np.tile(period, 5))
