@@ -22,6 +22,7 @@ from lowering.numpy_source.library import NAMES, text_of
 from tenferro.errors import ConcretizationError, InvalidConfigError, UnsupportedError
 from tenferro.exec.llvm import coefficients
 from tenferro.graph import Graph
+from tenferro.ops.elementwise import Convert
 from tenferro.program import GraphProgram
 from tenferro.types import DType, TensorSpec
 from tests.samples import SAMPLES
@@ -31,6 +32,7 @@ from tests.samples.sample import OpSample
 
 RNG = np.random.default_rng(7)
 F64 = "float64"
+COMPLEX = [DType.C32, DType.C64]
 
 
 def alone(sample: OpSample) -> GraphProgram:
@@ -359,3 +361,18 @@ def test_refusals_name_what_is_refused(tmp_path: Path) -> None:
     ):
         xla_peer.export(lambda x: x, 1.0, format="torch")  # pyright: ignore[reportCallIssue, reportArgumentType]
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("to", [*COMPLEX, DType.F32, DType.F64, DType.of("bool")], ids=str)
+@pytest.mark.parametrize("dtype", COMPLEX, ids=str)
+def test_complex_numbers_are_converted(dtype: DType, to: DType) -> None:
+    """To the real part, or to whether they are not zero."""
+    x = np.array([0.0, 1.5 - 2.0j, 3.0j, -0.25]).astype(dtype.dtype)
+    graph = Graph()
+    program = GraphProgram.from_graph(
+        graph, graph.add(Convert(to), (graph.add_input(TensorSpec(x.shape, dtype)),))
+    )
+    (y,) = function_of(to_numpy(program))(x)
+    wanted = x != 0 if to.is_bool else x if to.is_complex else x.real
+    assert y.dtype == to.dtype
+    np.testing.assert_array_equal(y, wanted)
