@@ -87,6 +87,13 @@ def show(table: str, page: Path, mark: str) -> None:
 
 
 def put_into(page: Path, mark: str, table: str) -> None:
-    """Replace what stands between `<!-- mark -->` and `<!-- end -->`."""
+    """Replace the lines between `<!-- mark -->` and `<!-- end -->`.
+
+    Raises:
+        ValueError: the page has no such marks.
+    """
     between = re.compile(rf"(<!-- {re.escape(mark)} -->\n).*?(<!-- end -->)", re.DOTALL)
-    page.write_text(between.sub(lambda m: f"{m[1]}{table}\n{m[2]}", page.read_text()))
+    text, count = between.subn(lambda m: f"{m[1]}{table}\n{m[2]}", page.read_text())
+    if not count:
+        raise ValueError(f"{page} has no marks <!-- {mark} --> and <!-- end -->")
+    page.write_text(text)
