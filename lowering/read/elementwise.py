@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.chlo import chlo_function
-from lowering.emit.analytic import STABLEHLO
+from lowering.emit.analytic import ACCURATE
 from lowering.module_tree import Block, Operation
 from lowering.read import total_order
 from lowering.read.accuracy import with_accuracy
@@ -357,10 +357,10 @@ _CHLO: dict[str, Any] = {
     "zeta": expanded("zeta"),
 }
 
-ACCURATE = frozenset(STABLEHLO.values())
+_WITH_ACCURACY = {row.name for row in ACCURATE.values()}
 ROWS: ReadRows = {
     **{
-        f"stablehlo.{name}": with_accuracy(read) if name in ACCURATE else read
+        f"stablehlo.{name}": with_accuracy(read) if name in _WITH_ACCURACY else read
         for name, read in _STABLEHLO.items()
     },
     **{f"chlo.{name}": read for name, read in _CHLO.items()},
