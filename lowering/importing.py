@@ -186,8 +186,8 @@ def import_stablehlo(
         program = note_bits(program)
     if entry.name != "main" or len(contents) > LARGEST_ORIGIN or isinstance(contents, bytes):
         return program
-    if program.takes_extents or among is not None:
-        return program  # because the module has numbers in place of extents
+    if reading.takes_extents or among is not None:
+        return program  # because the module has other arguments
     types = tuple(program.input_specs), tuple(program.output_specs)
     names = tuple(program.input_names), tuple(program.output_names)
     origin = StableHloModule(contents, contents, "cpu", *types, *names, trusted=trusted)
@@ -456,11 +456,16 @@ class ExtentArgument:
 
 @dataclass(frozen=True)
 class Reading:
-    """A reader that has read a function, with the values of its arguments and results."""
+    """A reader that has read a function, with the values of its arguments and results.
+
+    Attributes:
+        takes_extents: some argument is extents of the program, where the module has integers.
+    """
 
     reader: Reader
     arguments: list[int]
     outputs: list[int]
+    takes_extents: bool = False
 
     @classmethod
     def of_block(
@@ -478,7 +483,8 @@ class Reading:
             values.append(extents_value(reader, arguments[-1], spec.spec, spec.extents))
         for value, declared in zip(values, block.types, strict=True):
             reader.require_bounds(value, declared)
-        return cls(reader, arguments, reader.block(block, values, {}))
+        takes_extents = any([isinstance(spec, ExtentArgument) for spec in inputs])
+        return cls(reader, arguments, reader.block(block, values, {}), takes_extents)
 
     @classmethod
     def on_devices(
