@@ -66,6 +66,7 @@ def import_stablehlo(
     function: str = "main",
     trusted: bool = False,
     rules: Mapping[str, Any] | None = None,
+    callbacks: Sequence[Callable[..., Any]] = (),
     devices: int | Mapping[str, int] | None = None,
 ) -> GraphProgram:
     """A StableHLO module as a program: it runs natively, is differentiated, compared and lowered again.
@@ -83,7 +84,7 @@ def import_stablehlo(
         rules: for private functions by name, what marks the results of a call for differentiation, as a function of
             the numbers of operands and results, and of the positions of those that get new names. Without them,
             differentiation warns of floats that are made of the bits of floats.
-
+        callbacks: the functions that the module calls by their numbers, as JAX's callbacks.
         devices: how many devices run a module that is one device's among several, whose collectives are computed
             among them: a number, `{"replicas": r, "partitions": p}`, or the sizes of a mesh's axes, by name. Every
             argument and result has a leading axis of devices then, in the order of replica * p + partition. The body
@@ -160,7 +161,7 @@ def import_stablehlo(
     among = None if devices is None else Devices.of(devices, tree.attributes)
 
     def read(inputs: Sequence[TensorSpec | ExtentArgument]) -> Reading:
-        reader = Reader(tree, READERS, note_extents, largest, trusted, rules)
+        reader = Reader(tree, READERS, note_extents, largest, trusted, rules, callbacks)
         if among is not None:
             return Reading.on_devices(reader, entry, inputs, among)
         return Reading.of_block(reader, entry.body, inputs)
@@ -186,8 +187,8 @@ def import_stablehlo(
         program = note_bits(program)
     if entry.name != "main" or len(contents) > LARGEST_ORIGIN or isinstance(contents, bytes):
         return program
-    if reading.takes_extents or among is not None:
-        return program  # because the module has other arguments
+    if reading.takes_extents or among is not None or callbacks:
+        return program  # because the module has other arguments, or does not run alone
     types = tuple(program.input_specs), tuple(program.output_specs)
     names = tuple(program.input_names), tuple(program.output_names)
     origin = StableHloModule(contents, contents, "cpu", *types, *names, trusted=trusted)
@@ -434,11 +435,43 @@ def _decoded(data: bytes, trusted: bool, has_mlir: bool) -> str | bytes:
 
 def _entry(tree: ModuleTree, name: str) -> Function:
     if name in tree.functions:
-        return tree.functions[name]
+        return _without_tokens(tree.functions[name])
     if len(tree.functions) == 1 and name == "main":
-        return next(iter(tree.functions.values()))
+        return _without_tokens(next(iter(tree.functions.values())))
     names = ", ".join(f"@{function_name}" for function_name in tree.functions) or "none"
     raise InvalidConfigError(f"import_stablehlo: no function @{name}; the module has {names}")
+
+
+def _without_tokens(function: Function) -> Function:
+    """Return the function without tokens among its arguments and results, as JAX has them for ordered effects."""
+    body = function.body
+    tokens = [_is_token(spec) for spec in body.types]
+    if not any(tokens):
+        return function
+    kept = [number for number, is_token in enumerate(tokens) if not is_token]
+    created = [
+        Operation("stablehlo.create_token", (), (body.arguments[i],), (body.types[i],), {}, (), "")
+        for i, is_token in enumerate(tokens)
+        if is_token
+    ]
+    last = body.operations[-1]
+    results = [i for i, spec in enumerate(function.result_types) if not _is_token(spec)]
+    returned = replace(last, operands=tuple([last.operands[i] for i in results]))
+    return Function(
+        function.name,
+        Block(
+            tuple([body.arguments[i] for i in kept]),
+            tuple([body.types[i] for i in kept]),
+            [*created, *body.operations[:-1], returned],
+        ),
+        tuple([function.result_types[i] for i in results]),
+        tuple([function.argument_names[i] for i in kept]) if function.argument_names else (),
+        tuple([function.result_names[i] for i in results]) if function.result_names else (),
+    )
+
+
+def _is_token(spec: Type) -> bool:
+    return isinstance(spec, ForeignType) and "token" in spec.text
 
 
 @dataclass(frozen=True)

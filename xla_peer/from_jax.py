@@ -72,8 +72,8 @@ def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) 
     types = [TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
     with in_dtypes_of(types):
         arguments = unflatten(in_tree, _shapes(types, leaves))
-        out_tree, text, rules = _lowered(jitted, arguments)
-    program = import_stablehlo(text, types, trusted=True, rules=rules)
+        out_tree, text, rules, callbacks = _lowered(jitted, arguments)
+    program = import_stablehlo(text, types, trusted=True, rules=rules, callbacks=callbacks)
     return replace(
         program,
         name=getattr(jitted, "__name__", "main"),
@@ -128,8 +128,8 @@ def _shapes(types: list[TensorSpec], leaves: list[Any]) -> list[Any]:
     ]
 
 
-def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any]]:
-    """Lower the function, and return the tree of the results, the module, and the rules of its functions.
+def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any], Sequence[Any]]:
+    """Lower the function, and return the tree of the results, the module, the rules of its functions, and callbacks.
 
     Raises:
         NonStaticShapeError: JAX cannot trace it with symbolic extents.
@@ -144,18 +144,29 @@ def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any]]:
         jaxpr, rules = with_rules(traced.jaxpr, from_jax)
         out_tree = flatten(traced.out_info)[1]
         if is_static and not rules:
-            return out_tree, traced.lower().as_text(), rules
+            return _module(out_tree, traced.lower(), rules)
         flat: Any = core.jaxpr_as_fun(jaxpr)
         flat.__name__ = getattr(jitted, "__name__", "main")
         with_calls = jax.jit(flat, keep_unused=True)
         if is_static:
-            return out_tree, with_calls.lower(*leaves).as_text(), rules
+            return _module(out_tree, with_calls.lower(*leaves), rules)
         exported = jax.export.export(with_calls, platforms=["cpu"])(*leaves)
-        return out_tree, exported.mlir_module(), rules
+        return out_tree, exported.mlir_module(), rules, ()
     except _inconclusive() as error:
         raise NonStaticShapeError(
             f"from_jax: jax does not export this for symbolic extents, give numbers instead: {error}"
         ) from error
+
+
+def _module(
+    out_tree: Any, lowered: Any, rules: dict[str, Any]
+) -> tuple[Any, str, dict[str, Any], Sequence[Any]]:
+    """Return the text of a lowered function, and the functions that it calls back.
+
+    JAX has no public name for these: without the private one, such calls are refused by name.
+    """
+    arguments = getattr(getattr(lowered, "_lowering", None), "compile_args", {})
+    return out_tree, lowered.as_text(), rules, tuple(arguments.get("host_callbacks", ()))
 
 
 def _inconclusive() -> Any:

@@ -72,8 +72,10 @@ class Reader:
         largest: int = MOST_OPS,
         trusted: bool = True,
         rules: Mapping[str, Rule] | None = None,
+        callbacks: Sequence[Callable[..., Any]] = (),
     ) -> None:
         self.tree = tree
+        self.callbacks = callbacks
         self.rules = {} if rules is None else rules
         self.note = note
         self.readers = readers
@@ -267,6 +269,11 @@ class Reader:
         reader = Reader(self.tree, self.readers, self.note, self.largest)
         reader._values = Constants(self, reader, self._values)
         return reader
+
+    @property
+    def source(self) -> SourceLine | None:
+        """The user's line of the operation under way."""
+        return self._source
 
     @property
     def surroundings(self) -> Mapping[int, int]:

@@ -70,6 +70,8 @@ class CallbackRule(ExtensionAdRule):
     family_id = Callback.family_id
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        if op.effects and len(op.results) == 1:
+            return None  # because nothing comes out of it
         raise ADRuleUnsupportedError(
             "pure_callback: the derivative of a Python function is not known; give it one by custom_jvp or custom_vjp "
             "around the call"
