@@ -78,8 +78,8 @@ def function_elements() -> float:
     """Return the geometric mean over the analytic functions of one operand."""
     x = LARGE[: 1 << 15]
     cards = [card for card in analytic.CARDS if card.input_count == 1]
-    found = [elements(run_of(lambda x, op=op: apply_one(op, x), x), x) for op in map(an_op, cards)]
-    return float(np.exp(np.mean(np.log(found))))
+    counts = [elements(run_of(lambda x, op=op: apply_one(op, x), x), x) for op in map(an_op, cards)]
+    return float(np.exp(np.mean(np.log(counts))))
 
 
 def an_op(card: Any) -> Any:

@@ -138,9 +138,9 @@ def table() -> str:
         runs["hand"] = lambda fn=fn, x=x: fn(np, x)
         for run in [*runs.values()] * 3:  # because the second run prints, and runs LLVM's passes
             run()
-        found = medians(runs, SECONDS)
-        hand = found["hand"]
-        ratios = [f"{found[name] / hand:.2f}" for name in executors]
+        times = medians(runs, SECONDS)
+        hand = times["hand"]
+        ratios = [f"{times[name] / hand:.2f}" for name in executors]
         lines.append(
             f"| {title} | {hand * 1e6:.0f} us | {first * 1e3:.1f} ms | {' | '.join(ratios)} |"
         )

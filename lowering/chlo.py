@@ -23,7 +23,7 @@ def _template(file: str) -> str:
 
 
 def chlo_function(name: str, element: str, shape: Sequence[Any], symbol: str) -> str:
-    """`func.func private @symbol` that computes chlo.`name` on tensors of that type.
+    """Write `func.func private @symbol`, which computes chlo.`name` on tensors of that type.
 
     Where an extent is symbolic, the first arguments are the extents, which constants are repeated to.
 

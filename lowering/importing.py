@@ -68,7 +68,7 @@ def import_stablehlo(
     rules: Mapping[str, Any] | None = None,
     devices: int | Mapping[str, int] | None = None,
 ) -> GraphProgram:
-    """A StableHLO module as a program: it runs natively, is differentiated, compared and lowered again.
+    """Import a StableHLO module as a program, which can be run, differentiated, compared and lowered.
 
     Args:
         module: text; bytecode or a portable artifact; a serialised `jax.export`; a `StableHloModule`; or
@@ -225,7 +225,7 @@ class NamedValue:
 def import_values(
     module: Any, specs: Sequence[Any] | None = None, *, trusted: bool = False
 ) -> tuple[GraphProgram, tuple[NamedValue, ...]]:
-    """A module's `main` as a program whose outputs are all values that its operations make, in order, with names.
+    """Import a module's `main` with the result of every operation as an output, in order, with names.
 
     Values of regions, and of functions that it calls, have no names of their own here.
 
@@ -393,7 +393,7 @@ def _tree(contents: str | bytes, trusted: bool, has_mlir: bool) -> ModuleTree:
 
 
 def _contents(module: Any, trusted: bool, has_mlir: bool) -> str | bytes:
-    """Text; without MLIR, which would print it, bytecode stays as it is."""
+    """Return the module as text; without MLIR, which would print it, bytecode is returned unchanged."""
     text = getattr(module, "text", None)
     if isinstance(text, str):
         return text
@@ -548,7 +548,7 @@ def _may_be_extents(spec: Type) -> bool:
 
 
 def _as_extents(spec: TensorSpec | ExtentArgument, name: str) -> TensorSpec | ExtentArgument:
-    """A symbol for each element of an integer argument of rank 0 or 1."""
+    """Return a symbol for each element of an integer argument of rank 0 or 1."""
     if isinstance(spec, ExtentArgument):
         return spec
     word = _word(name)
@@ -599,7 +599,7 @@ def _named(spec: TensorSpec, name: str) -> TensorSpec:
 
 
 def _word(name: str) -> str:
-    """A name as an identifier."""
+    """Convert a name to an identifier."""
     word = re.sub(r"\W+", "_", name).strip("_")
     return word if word.isidentifier() else f"x{word}"
 

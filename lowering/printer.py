@@ -202,7 +202,7 @@ def _region(operation: Operation, region: Block, names: _Names) -> str:
 
 
 def _short(op: Operation, names: _Names) -> str:
-    """`stablehlo.add %a, %b, key = value : types`; a type that all share is written once."""
+    """Print `stablehlo.add %a, %b, key = value : types`; a type that all share is written once."""
     shown = "".join([f", {key} = {_bare(value)}" for key, value in op.attributes.items()])
     (result,) = op.results
     is_shared = not op.attributes and all(x.spec == result.spec for x in op.operands)
@@ -211,13 +211,13 @@ def _short(op: Operation, names: _Names) -> str:
 
 
 def _by_result_types(op: Operation, names: _Names) -> str:
-    """`stablehlo.reverse %a, key = value : types`, of operations whose operands have the results' types."""
+    """Print `stablehlo.reverse %a, key = value : types`, for operands that have the results' types."""
     shown = "".join([f", {key} = {_bare(value)}" for key, value in op.attributes.items()])
     return f"{op.name} {names.joined(op.operands)}{shown} : {_types(op.results)}"
 
 
 def _generic(op: Operation, names: _Names) -> str:
-    """`"stablehlo.name"(%a) <{key = value}> ({region}) : (types) -> types`."""
+    """Print `"stablehlo.name"(%a) <{key = value}> ({region}) : (types) -> types`."""
     properties = f" <{{{_entries(op.attributes)}}}>" if op.attributes else ""
     regions = ", ".join([_region(op, region, names) for region in op.regions])
     bodies = f" ({regions})" if regions else ""
@@ -242,7 +242,7 @@ def _select(op: Operation, names: _Names) -> str:
 
 
 def _slice(op: Operation, names: _Names) -> str:
-    """`stablehlo.slice %a [start:limit:stride, ..] : types`; a stride of 1 is omitted."""
+    """Print `stablehlo.slice %a [start:limit:stride, ..] : types`; a stride of 1 is omitted."""
     bounds = [op.attributes[name] for name in ("start_indices", "limit_indices", "strides")]
     ranges = [
         f"{start}:{limit}" + (f":{stride}" if stride != 1 else "")
@@ -252,7 +252,7 @@ def _slice(op: Operation, names: _Names) -> str:
 
 
 def _reduce(op: Operation, names: _Names) -> str:
-    """`stablehlo.reduce(%a init: %b) applies stablehlo.add ..` where one operation combines."""
+    """Print `stablehlo.reduce(%a init: %b) applies stablehlo.add ..` if one operation combines."""
     (body,) = op.regions
     (*others, last) = body.operations
     if others or [*last.operands] != [*body.arguments]:
@@ -341,7 +341,7 @@ def _types(values: Sequence[Value]) -> str:
 
 
 def _signature(op: Operation) -> str:
-    """`(types) -> types`."""
+    """Print `(types) -> types`."""
     results = _types(op.results)
     return f"({_types(op.operands)}) -> {results if len(op.results) == 1 else f'({results})'}"
 

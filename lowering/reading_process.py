@@ -48,7 +48,7 @@ def serve() -> None:
 
 
 def _read(size: int) -> bytearray:
-    """`size` bytes of standard input; fewer where it ends."""
+    """Read `size` bytes of standard input, or fewer at its end."""
     data = bytearray(size)
     view, filled = memoryview(data), 0
     while filled < size:

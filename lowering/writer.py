@@ -327,7 +327,7 @@ class Writer:
         strides: Sequence[int],
         result: TensorSpec,
     ) -> Value:
-        """`stablehlo.slice %x [start:limit:stride, ..]`; with symbols, `real_dynamic_slice`."""
+        """Write `stablehlo.slice %x [start:limit:stride, ..]`, or `real_dynamic_slice` with symbols."""
         if not all(map(is_static, (*starts, *limits))):
             bounds = [self.shape(starts), self.shape(limits), self.shape(strides)]
             return self.op("real_dynamic_slice", x, *bounds, result=result)
@@ -360,7 +360,7 @@ class Writer:
         return self.op("iota", result=spec, dim=axis)
 
     def reduce(self, name: str, x: Value, initial: Value, axes: Sequence[int]) -> Value:
-        """`stablehlo.reduce` by one op; over no axes it is x itself."""
+        """Write `stablehlo.reduce` by one op; without axes, return x."""
         if not axes:
             return x
         dropped = set(axes)

@@ -73,7 +73,7 @@ NEEDS_JAXLIB = "parity needs jaxlib: pip install '.[xla]' in tenferro's checkout
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--tenferro-platform`, `--tenferro-cache` and `--tenferro-watch`."""
+    """Add `--tenferro-platform`, `--tenferro-cache` and `--tenferro-watch`."""
     group = parser.getgroup("tenferro")
     group.addoption(
         "--tenferro-cache",

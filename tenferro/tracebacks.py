@@ -180,7 +180,7 @@ def _ends_inside(traceback: TracebackType | None) -> bool:
 
 
 def public(function: Function, name: str = "") -> Function:
-    """`function`, with tracebacks of exceptions that end at the line of the call.
+    """Wrap `function` so that tracebacks of exceptions end at the line of the call.
 
     Args:
         name: that users know it by, in messages about axes; without it they stay as they are
@@ -204,7 +204,7 @@ def public(function: Function, name: str = "") -> Function:
 
 
 def _public_operator(function: Function) -> Function:
-    """`public` for methods with one argument, in half the time: operators are called by the thousand."""
+    """Wrap a method with one argument like `public`, in half the time: operators are called often."""
     end = end_at_the_caller
 
     def call(self: Any, operand: Any) -> Any:
@@ -218,7 +218,7 @@ def _public_operator(function: Function) -> Function:
 
 
 def _in_place_of(function: Function, call: FunctionType) -> Function:
-    """`call` with the name and the module of `function`, so that tools find where it was written."""
+    """Give `call` the name and the module of `function`, so that tools find its definition."""
     names = getattr(function, "__globals__", globals())
     wrapped = FunctionType(call.__code__, names, call.__name__, None, call.__closure__)
     return cast(Function, functools.update_wrapper(wrapped, function))

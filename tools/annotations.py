@@ -86,7 +86,7 @@ def alias(statement: ast.stmt) -> tuple[str, ast.expr] | None:
 
 
 def empty_aliases(modules: Sequence[ast.Module]) -> frozenset[str]:
-    """`Any`, `object`, and every name of a module that stands for one of them."""
+    """Return `Any`, `object`, and every name of a module that is an alias of one of them."""
     pairs = [pair for module in modules for pair in map(alias, module.body) if pair is not None]
     names = EMPTY
     while True:

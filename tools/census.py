@@ -142,12 +142,12 @@ def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
 
 def _walk_outside(node: ast.AST, kind: type[ast.AST]) -> list[ast.AST]:
     """Return the node and its descendants, without the descendants of nodes of a kind."""
-    found, left = list[ast.AST](), [node]
+    visited, left = list[ast.AST](), [node]
     while left:
-        found.append(left.pop())
-        if not isinstance(found[-1], kind):
-            left += ast.iter_child_nodes(found[-1])
-    return found
+        visited.append(left.pop())
+        if not isinstance(visited[-1], kind):
+            left += ast.iter_child_nodes(visited[-1])
+    return visited
 
 
 def _checks(root: Path) -> Iterator[str]:
@@ -188,16 +188,16 @@ def _checks(root: Path) -> Iterator[str]:
 
 def _classes(trees: Iterable[ast.Module], bases: set[str]) -> Iterator[str]:
     """Yield the classes that derive from these, and these."""
-    found, count = set(bases), 0
+    names, count = set(bases), 0
     derived = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
-    while len(found) > count:
-        count = len(found)
-        found |= {
+    while len(names) > count:
+        count = len(names)
+        names |= {
             node.name
             for node in derived
-            if {name for base in node.bases for name in _named(base)} & found
+            if {name for base in node.bases for name in _named(base)} & names
         }
-    yield from found
+    yield from names
 
 
 def _named(node: ast.AST) -> set[str]:

@@ -87,8 +87,8 @@ def complaints(ledger: Ledger) -> list[str]:
 
 if __name__ == "__main__":
     ledger = Ledger.load()
-    if found := complaints(ledger):
-        raise SystemExit(f"the ledger of coverage: {'; '.join(found)}: run `make coverage`")
+    if problems := complaints(ledger):
+        raise SystemExit(f"the ledger of coverage: {'; '.join(problems)}: run `make coverage`")
     if "--check" not in sys.argv:
         TARGET.write_text(page(ledger))
         print(

@@ -23,14 +23,14 @@ def main() -> int:
     imports = {
         module: graph.find_modules_directly_imported_by(module) for module in sorted(graph.modules)
     }
-    found = list(cycles(imports))
-    for cycle in found:
+    import_cycles = list(cycles(imports))
+    for cycle in import_cycles:
         lines = [
             f"{a}:{graph.get_import_details(importer=a, imported=b)[0]['line_number']}"
             for a, b in itertools.pairwise(cycle)
         ]
         print(" -> ".join([*lines, cycle[-1]]))
-    return 1 if found else 0
+    return 1 if import_cycles else 0
 
 
 def cycles(imports: Mapping[str, Collection[str]]) -> Iterator[tuple[str, ...]]:

@@ -214,7 +214,7 @@ def without_effect(
 
 
 def main() -> int:
-    """0 where the tests pass in every setting, and every setting had an effect."""
+    """Return 0 if the tests pass in every setting, and every setting had an effect."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", default="1/1", metavar="I/N", help="one of N parts of the tests")
     parser.add_argument("--only", action="append", choices=[each.blas for each in SETTINGS])

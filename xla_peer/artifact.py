@@ -132,7 +132,7 @@ class Artifact:
         )
 
     def run(self, *arrays: Any, executor: XlaExecutor | None = None) -> Any:
-        """NumPy in, NumPy out: the tree that the exported function returned.
+        """Run on NumPy arrays, and return NumPy arrays in the tree of the exported function's result.
 
         Raises:
             ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.

@@ -180,7 +180,7 @@ def _write_arrays(path: str, named: list[tuple[str, Any]]) -> None:
 
 
 def _opened(target: str, inputs: list[str] | None, seed: int) -> tuple[Target, list[Any]]:
-    """A target, and the arguments for it."""
+    """Open a target, and return it with its arguments."""
     opened = find_target(target)
     return opened, opened.arguments(inputs or (), seed)
 

@@ -202,7 +202,7 @@ class Executable:
         return self.module.text
 
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate: "flops", "transcendentals", "bytes accessed", and more."""
+        """Return XLA's estimates: "flops", "transcendentals", "bytes accessed", and more."""
         costs = self._loaded.cost_analysis()
         costs = costs[0] if isinstance(costs, list | tuple) else costs
         return {name: float(value) for name, value in costs.items()}

@@ -174,7 +174,7 @@ class XlaExecutor:
     # ---- running -----------------------------------------------------------------------------
 
     def run(self, program: GraphProgram | PartitionedProgram, *arrays: Any) -> Any:
-        """NumPy in, NumPy out: the tree the program's function returns, of fresh arrays.
+        """Run on NumPy arrays, and return new arrays in the tree of the program's function.
 
         A partitioned program runs on all devices of its mesh.
 
@@ -464,7 +464,7 @@ class XlaExecutor:
 
 
 def _order(array: Any) -> str:
-    """F for an array that is dense column-major and not also row-major, else C."""
+    """Return F for a dense column-major array that is not also row-major, else C."""
     flags = array.flags
     return "F" if flags.f_contiguous and not flags.c_contiguous else "C"
 

@@ -106,7 +106,7 @@ class NativeOwner:
         return pjrt.emit_callback(context, run, operands)
 
     def tangents(self, function: FlatFunction, active: tuple[bool, ...]) -> FlatFunction:
-        """(xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
+        """Map (xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
         jax, _ = pjrt.modules()
 
         def fn(*operands: Any) -> list[Any]:
@@ -138,7 +138,7 @@ class NativeOwner:
     def transposed(
         self, function: FlatFunction, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
     ) -> FlatFunction:
-        """(Operands that are not linear, cotangents of the `nonzero` outputs) to cotangents of the linear ones."""
+        """Map (nonlinear operands, cotangents of the `nonzero` outputs) to cotangents of the linear operands."""
         jax, _ = pjrt.modules()
         unknown = _chosen(function.avals, linear)
 

@@ -318,7 +318,7 @@ def compare_golden(
     precision: str | None = None,
     inside: bool = False,
 ) -> GoldenComparison:
-    """Somebody's values of a module against the native ones: the first that rounding does not explain.
+    """Compare another executor's values of a module with native's, and return the first divergence.
 
     Values inside of loops, branches and functions are judged one operation at a time, on the dump's own operands where it
     has them. So the first that is wrong was made wrongly.
@@ -404,7 +404,7 @@ def _compared_inside(
     Raises:
         InvalidConfigError: no value of the dump is one of the run's.
     """
-    found: list[tuple[NamedValue, OutputParity]] = []
+    compared: list[tuple[NamedValue, OutputParity]] = []
     missing: list[str] = []
     with contextlib.ExitStack() as stack:
         if isinstance(dump, Mapping):
@@ -424,7 +424,7 @@ def _compared_inside(
         def visit(step: Step) -> None:
             name = step.value.name
             if name in outer:
-                found.append(outer[name])
+                compared.append(outer[name])
                 return
             y = value_of(name, step.array)
             if y is None:
@@ -432,15 +432,17 @@ def _compared_inside(
             elif step.program is not None:
                 given = [(value_of(key, x) if key else None, x) for key, x in step.operands]
                 operands = [x if own is None else own for own, x in given]
-                found.append((step.value, _locally(step, y, operands, granted)))
+                compared.append((step.value, _locally(step, y, operands, granted)))
 
         steps(module, leaves, visit)
-    if not found:
+    if not compared:
         raise InvalidConfigError(
             f"compare_golden: none of the dump's names is a value of the run: {', '.join(sorted(names)[:10])}"
         )
     return GoldenComparison(
-        tuple([output for _, output in found]), tuple([value for value, _ in found]), tuple(missing)
+        tuple([output for _, output in compared]),
+        tuple([value for value, _ in compared]),
+        tuple(missing),
     )
 
 

@@ -149,7 +149,7 @@ class IsolatedExecutor:
             self.process.close()
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
-        """NumPy in, NumPy out: the tree the program's function returns, of fresh arrays.
+        """Run on NumPy arrays, and return new arrays in the tree of the program's function.
 
         Raises:
             ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.

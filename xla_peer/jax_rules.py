@@ -193,7 +193,7 @@ class JaxRule:
     def tangents(
         self, specs: Sequence[TensorSpec], active: tuple[bool, ...], outputs: tuple[int, ...]
     ) -> Subprogram:
-        """(xs, x_dots of the active ones) to the y_dots of these outputs."""
+        """Map (xs, x_dots of the active ones) to the y_dots of these outputs."""
         count = len(active)
 
         def fn(*operands: Any) -> Any:
@@ -208,7 +208,7 @@ class JaxRule:
     def pullback(
         self, specs: Sequence[TensorSpec], active: tuple[bool, ...], outputs: tuple[int, ...]
     ) -> tuple[Subprogram, Subprogram]:
-        """xs to residuals; and (residuals, y_bars of these outputs) to the x_bars of the active arguments."""
+        """Map xs to residuals, and (residuals, y_bars of these outputs) to the x_bars of the active arguments."""
 
         def make() -> tuple[Subprogram, Subprogram]:
             tree_util, seen = self._jax.tree_util, dict[str, Any]()
@@ -240,7 +240,7 @@ class JaxRule:
         outputs: tuple[int, ...],
         bars: Sequence[TensorSpec],
     ) -> Subprogram:
-        """(The other arguments, y_bars of these outputs) to the x_bars of the linear arguments."""
+        """Map (other arguments, y_bars of these outputs) to the x_bars of the linear arguments."""
         fixed = [spec for spec, here in zip(specs, linear, strict=True) if not here]
 
         def fn(*operands: Any) -> Any:
@@ -434,7 +434,7 @@ class LostRule(KeptMark):
         return tuple(range(self.operand_count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Refuse.
+        """Refuse to linearize.
 
         Raises:
             ADRuleUnsupportedError: an operand is differentiated.

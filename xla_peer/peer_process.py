@@ -134,8 +134,8 @@ class PeerProcess:
                 memory.write(size, content)
                 answer = self._answer(memory.size, size, len(content), limits.timeout, stage)
                 _raise_error(answer.get("error"), stage)
-                found = zip(offsets[len(leaves) :], results, strict=True)
-                return answer, [memory.view(n, spec).copy() for n, spec in found]
+                outputs = zip(offsets[len(leaves) :], results, strict=True)
+                return answer, [memory.view(n, spec).copy() for n, spec in outputs]
             except TenferroError:
                 raise
             except BaseException:  # because the answer would be taken for that of the next request
@@ -373,8 +373,8 @@ def _raise_error(error: Any, stage: str) -> None:
         message += (
             "\n  a custom call that this process registered is known to it alone: isolated=False"
         )
-    found = getattr(tenferro.errors, kind, None) if kind in tenferro.errors.__all__ else None
+    named = getattr(tenferro.errors, kind, None) if kind in tenferro.errors.__all__ else None
     error_class: type[TenferroError] = BackendFailureError
-    if isinstance(found, type) and issubclass(found, TenferroError) and found is not PeerEndedError:
-        error_class = found
+    if isinstance(named, type) and issubclass(named, TenferroError) and named is not PeerEndedError:
+        error_class = named
     raise error_class(message).at(error.get("source"))

@@ -93,7 +93,7 @@ def modules() -> Any:
 
 
 def client(name: str) -> Any:
-    """Jax's own PJRT client of that platform, so that arrays can be shared with jax; or a plugin's.
+    """Return JAX's own PJRT client of that platform, so that arrays can be shared with JAX, or a plugin's.
 
     Relies on jax.extend.backend.get_backend.
 
@@ -592,7 +592,7 @@ def _has_replicas(array: Any) -> bool:
 
 
 def _digest(array: np.ndarray[Any, Any]) -> Any:
-    """SHA-256 of dtype, shape and elements."""
+    """Return the SHA-256 of dtype, shape and elements."""
     hashed = hashlib.sha256(f"{array.dtype} {array.shape}".encode())
     hashed.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
     return np.frombuffer(hashed.digest(), np.uint32)

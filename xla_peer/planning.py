@@ -94,7 +94,7 @@ class Plan:
         return None if None in times else sum(time for time in times if time is not None)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """A row for each collective, below the names of columns."""
+        """Return a row for each collective, below the names of columns."""
         header = ("collective", "axes", "devices", "array", "sent by each", "times", "least time")
         rows = [
             (
@@ -260,7 +260,7 @@ def collectives(
     all-gather ('data',) 64 32 1 3.2e-08
     """
     counts = _counts(hlo)
-    found: list[Collective] = []
+    rows: list[Collective] = []
     computation = ""
     for line in hlo.splitlines():
         if header := HEADER.match(line):
@@ -280,8 +280,8 @@ def collectives(
         count = counts.get(computation, 1)
         speed = _speed(axes, links)
         seconds = None if speed is None else moved * (1 if count is None else count) / speed
-        found.append(Collective(kind, axes, n, size, moved, count, seconds))
-    return found
+        rows.append(Collective(kind, axes, n, size, moved, count, seconds))
+    return rows
 
 
 def _counts(hlo: str) -> dict[str, int | None]:

@@ -34,7 +34,7 @@ SUFFIXES = (".mlir", ".mlirbc")
 
 
 def suffix_of(path: Any) -> str:
-    """`.mlir` or `.mlirbc`.
+    """Return `.mlir` or `.mlirbc`.
 
     Raises:
         InvalidConfigError: another one.
@@ -104,7 +104,7 @@ def installed_versions() -> dict[str, str]:
 
 
 def digest_of(array: Any) -> str:
-    """SHA-256 of the elements, row-major."""
+    """Return the SHA-256 of the elements in row-major order."""
     return hashlib.sha256(np.asarray(array, order="C").ravel().view(np.uint8).data).hexdigest()
 
 

@@ -71,11 +71,11 @@ class Row:
     is_right: bool
 
     def ratio(self, name: str) -> float | None:
-        """Native's later time over another's."""
+        """Return native's later time divided by that of `other`."""
         return self.later["native"] / self.later[name] if name in self.later else None
 
     def first_ratio(self) -> float:
-        """Native's first result over that of `jax.jit`."""
+        """Return native's first time divided by that of `jax.jit`."""
         return self.first["native"] / self.first["jax.jit"]
 
 

@@ -202,7 +202,7 @@ def clusters_inputs(rng, points, features, clusters):
 
 
 def clusters(n, xs, centres):
-    """Newton's step of centres for the sum of squares to the nearest, and this sum."""
+    """Take Newton's step of the centres for the sum of squared distances, and return this sum."""
 
     def cost(centres):
         squares = n.sum(xs * xs, axis=1)[:, None] + n.sum(centres * centres, axis=1)

@@ -145,7 +145,7 @@ def chain(n: Any, *matrices: Any) -> Any:
 
 
 def overlap(n: Any, *tensors: Any) -> Any:
-    """<a|b> of two matrix product states, site by site."""
+    """Contract <a|b> of two matrix product states, site by site."""
     bras, kets = tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
     e = n.einsum("apb,apc->bc", bras[0], kets[0])
     for a, b in zip(bras[1:], kets[1:], strict=True):

@@ -77,7 +77,7 @@ def numpy(case: Case, args: tuple[Any, ...]) -> Run | None:
 
 
 def jitted(case: Case, args: tuple[Any, ...]) -> Run:
-    """jax.jit, arrays in and out of NumPy."""
+    """Compile by `jax.jit`; arguments and results are NumPy arrays."""
     import jax
     import jax.numpy as jnp
 
@@ -89,7 +89,7 @@ def jitted(case: Case, args: tuple[Any, ...]) -> Run:
 
 
 def torch(case: Case, args: tuple[Any, ...]) -> Run | None:
-    """PyTorch, eager."""
+    """Run PyTorch in eager mode."""
     if importlib.util.find_spec("torch") is None:
         return None
     import torch as lib
@@ -127,7 +127,7 @@ def _torch_names(lib: Any) -> Names:
 
 
 def pytensor(case: Case, args: tuple[Any, ...]) -> Run | None:
-    """PyTensor with its default linker; elementwise chains only."""
+    """Compile by PyTensor with its default linker; elementwise chains only."""
     if case.group != "chains" or importlib.util.find_spec("pytensor") is None:
         return None
     import pytensor as lib

@@ -19,7 +19,7 @@ __all__ = ["ROWS", "STABLEHLO"]
 
 
 def widened(emit: Emitter) -> Emitter:
-    """`emit` with float16 and bfloat16 computed in float32 and rounded once."""
+    """Wrap `emit` so that float16 and bfloat16 are computed in float32 and rounded once."""
 
     def computed(op: Any, w: Writer, *operands: Value) -> Value:
         dtype = operands[0].dtype

@@ -27,7 +27,7 @@ def on_bool(name: str, otherwise: Emitter) -> Emitter:
 
 
 def on_unsigned(unsigned: Emitter, otherwise: Emitter) -> Emitter:
-    """`unsigned` on unsigned integers, which some StableHLO ops do not take."""
+    """Return an emitter that uses `unsigned` for unsigned integers, which some StableHLO ops reject."""
 
     def emit(op: Any, w: Writer, *operands: Value) -> Value:
         return (unsigned if operands[0].dtype.kind == "u" else otherwise)(op, w, *operands)
@@ -136,9 +136,9 @@ def conj(op: ops.Conj, w: Writer, x: Value) -> Value:
 
 
 def reduce_precision(op: ops.ReducePrecision, w: Writer, x: Value) -> Value:
-    """stablehlo.reduce_precision.
+    """Emit `stablehlo.reduce_precision`.
 
-    Without mantissa bits XLA turns NaN into infinity; NaN is selected again afterwards.
+    Without mantissa bits XLA converts NaN to infinity; a select restores NaN.
     """
     format_ = f"e{op.exponent_bits}m{op.mantissa_bits}"
     value = w.op("reduce_precision", x, result=x.spec, format=format_)

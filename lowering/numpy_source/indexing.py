@@ -37,7 +37,7 @@ def take_axis(op: Any, x: Expression, indices: Expression) -> int | None:
 
 
 def gather(op: Any, w: Writer, x: Expression, indices: Expression) -> Code:
-    """`np.take`, or windows of any shape by a plain function."""
+    """Write `np.take`, or a call of a plain function for windows of any shape."""
     axis = take_axis(op, x, indices)
     if axis is not None and indices.spec.dtype is not DType.U64:
         text, vector = str(indices), op.index_vector_dim

@@ -94,7 +94,7 @@ def cumulative(name: str) -> Any:
 
 
 def sort(op: ops.Sort, w: Writer, *operands: Expression) -> Any:
-    """`np.sort`; of several operands, all in the order of the first."""
+    """Write `np.sort`; several operands are ordered by the first."""
     if op.count == 1:
         return call("np.sort", *operands, axis=op.axis, kind='"stable"')
     w.functions.add("sorted_by_first")

@@ -226,7 +226,7 @@ def _in_total_order(low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable: bool) -> list[int]:
-    """Batcher's merge exchange, each round of which compares disjoint pairs.
+    """Sort by Batcher's merge exchange, each round of which compares disjoint pairs.
 
     Source: Knuth, The Art of Computer Programming 3, section 5.2.2, algorithm M.
     """

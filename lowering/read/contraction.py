@@ -143,8 +143,10 @@ def _ragged_numbers(operation: Operation) -> list[list[int]]:
         "lhs_contracting_dimensions", "rhs_contracting_dimensions", "lhs_batching_dimensions",
         "rhs_batching_dimensions", "lhs_ragged_dimensions", "rhs_group_dimensions",
     )  # fmt: skip
-    found = [re.search(rf"{name} = \[([\d, ]*)\]", text) for name in names]
-    return [[int(n) for n in match[1].split(",") if n.strip()] if match else [] for match in found]
+    matches = [re.search(rf"{name} = \[([\d, ]*)\]", text) for name in names]
+    return [
+        [int(n) for n in match[1].split(",") if n.strip()] if match else [] for match in matches
+    ]
 
 
 def _members(r: Reader, like: TensorSpec, axis: int, ends: int, group: int) -> int:

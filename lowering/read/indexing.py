@@ -53,7 +53,7 @@ def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> in
 
 
 def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """`Scatter` where the region is one of its combiners for each operand; else windows one after the other."""
+    """Read as `Scatter` if the region combines each operand by a supported op, else window by window."""
     a = operation.attributes
     numbers = Numbers(**a["scatter_dimension_numbers"])
     count = len(operands) // 2

@@ -277,7 +277,7 @@ class _Rewriter:
     # ---- the two conversions ---------------------------------------------------------------------
 
     def dequantized(self, number: int, tensor: _Tensor) -> int:
-        """(q - zero_point) scale."""
+        """Dequantize: (q - zero_point) scale."""
         element, expressed = tensor.element, tensor.expressed
         wide = TensorSpec.of(tensor.shape, DType.I64)
         x = self.append("convert", [number], wide)

@@ -159,7 +159,7 @@ class _Rewriting:
         spec: TensorSpec,
         **attributes: int,
     ) -> Operation:
-        """A new operation, at the place of another one."""
+        """Build an operation at the location of another one."""
         self.free += 1
         results = (self.free - 1,)
         name = f"stablehlo.{name}"

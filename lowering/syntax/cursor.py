@@ -86,9 +86,9 @@ class Cursor:
         end = self.data.find(b"\0", self.at, self.end)
         if end < 0:
             raise self.error("malformed null-terminated string, no null character found")
-        found = self.data[self.at : end]
+        string = self.data[self.at : end]
         self.at = end + 1
-        return found
+        return string
 
     def align(self, alignment: int) -> None:
         """Step over padding."""

@@ -265,16 +265,16 @@ def _channel_handle(r: References, c: Cursor) -> Any:
 
 
 def _convolution(r: References, c: Cursor) -> Any:
-    found: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
     for part, first, second in (
         ("input", "batch", "feature"),
         ("kernel", "input_feature", "output_feature"),
         ("output", "batch", "feature"),
     ):
-        found[f"{part}_{first}_dimension"] = c.signed()
-        found[f"{part}_{second}_dimension"] = c.signed()
-        found[f"{part}_spatial_dimensions"] = c.signed_list()
-    return found
+        numbers[f"{part}_{first}_dimension"] = c.signed()
+        numbers[f"{part}_{second}_dimension"] = c.signed()
+        numbers[f"{part}_spatial_dimensions"] = c.signed_list()
+    return numbers
 
 
 def _contraction(r: References, c: Cursor) -> Any:
@@ -302,9 +302,9 @@ def _scatter(r: References, c: Cursor) -> Any:
 
 
 def _numbered(c: Cursor, lists: tuple[str, ...]) -> Any:
-    found: dict[str, Any] = {name: c.signed_list() for name in lists}
-    found["index_vector_dim"] = c.signed()
-    return found
+    numbers: dict[str, Any] = {name: c.signed_list() for name in lists}
+    numbers["index_vector_dim"] = c.signed()
+    return numbers
 
 
 def _bounds(r: References, c: Cursor) -> Any:

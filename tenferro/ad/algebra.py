@@ -160,18 +160,18 @@ def is_zero(x: Value) -> Value:
 
 
 def select(pred: Value, on_true: Any, on_false: Any) -> Value:
-    """`on_true` where pred, else `on_false`; a number for one of them."""
+    """Return `on_true` where pred, else `on_false`; one of them may be a number."""
     like = on_true if isinstance(on_true, Value) else on_false
     return apply_one(el.Select(), pred, beside(on_true, like), beside(on_false, like))
 
 
 def logical_and(x: Value, y: Value) -> Value:
-    """Both."""
+    """Return x and y, element by element."""
     return apply_one(el.And(), x, y)
 
 
 def logical_or(x: Value, y: Value) -> Value:
-    """Either."""
+    """Return x or y, element by element."""
     return apply_one(el.Or(), x, y)
 
 
@@ -211,7 +211,7 @@ def clamp(x: Value, lower: float, upper: float) -> Value:
 
 
 def power(x: Value, y: Value) -> Value:
-    """x to the power y."""
+    """Return x^y."""
     return apply_one(el.Power(), x, y)
 
 
@@ -226,7 +226,7 @@ def sign(x: Value) -> Value:
 
 
 def exp(x: Value) -> Value:
-    """e to the power x."""
+    """Return e^x."""
     return apply_one(an.Exp(), x)
 
 

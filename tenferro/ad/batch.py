@@ -164,7 +164,7 @@ class _Slices:
     def of(
         self, values: Sequence[Value | None], mask: Sequence[bool], primals: Sequence[Any] = ()
     ) -> list[Any]:
-        """Stand-ins for the slices of batched values; `primals` are those of tangents."""
+        """Return stand-ins for the slices of batched values; `primals` are those of tangents."""
         emitter = self._emitter
         slices: list[Value | None] = []
         for x, has in zip(values, mask, strict=True):

@@ -266,7 +266,7 @@ def jvp(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """(y, y_dot) at `primals` in the direction `tangents`: y_dot = J x_dot.
+    """Return (y, y_dot) at `primals` in the direction `tangents`: y_dot = J x_dot.
 
     Args:
         primals, tangents: one tree per argument, in a tuple or list; tangents like their primals.

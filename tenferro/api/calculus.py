@@ -386,7 +386,7 @@ def logspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0, dtype: DTypeLike | None = None, axis: int = 0,
     *, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """num numbers from base^start to base^stop, each the same multiple of the one before; see `linspace`.
+    """Return `num` numbers from base^start to base^stop with a constant ratio; see `linspace`.
 
     >>> logspace(0, 2, 3)
     array([  1.,  10., 100.])
@@ -400,7 +400,7 @@ def logspace(
 def geomspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None, axis: int = 0, *, like: Tensor | None = None
 ) -> Any:  # fmt: skip
-    """num numbers from start to stop, each the same multiple of the one before; see `linspace`.
+    """Return `num` numbers from start to stop with a constant ratio; see `linspace`.
 
     Between bounds of different signs they are NaN, because the multiple is complex.
 

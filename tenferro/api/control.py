@@ -176,7 +176,7 @@ def cond(
     operand: ArrayLike = _NONE,
     executor: Executor | None = None,
 ) -> Any:
-    """true_fun(*operands) if pred else false_fun(*operands): one of them runs.
+    """Return true_fun(*operands) if pred else false_fun(*operands): one of them runs.
 
     Args:
         pred: a scalar; a real number is true unless it is zero.
@@ -420,7 +420,7 @@ def scan(
     parallel: bool = False,
     executor: Executor | None = None,
 ) -> tuple[Any, Any]:
-    """(carry, ys) of carry, ys[t] = f(carry, xs[t]) for t = 0, 1, .., or from the end if `reverse`.
+    """Return (carry, ys) of carry, ys[t] = f(carry, xs[t]) for t = 0, 1, .., or from the end if `reverse`.
 
     Args:
         f: a function from (carry, x) to (carry, y), trees of tensors; the carry keeps its types.
@@ -583,7 +583,7 @@ def while_loop(
     max_steps: int | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """val = body_fun(val) while cond_fun(val), from init_val.
+    """Repeat val = body_fun(val) while cond_fun(val), from init_val.
 
     Args:
         max_steps: a bound on the number of iterations, so that reverse mode can store the residuals of each.
@@ -702,7 +702,7 @@ def fori_loop(
     max_steps: int | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """val = body_fun(i, val) for i = lower .. upper - 1, from init_val.
+    """Repeat val = body_fun(i, val) for i = lower .. upper - 1, from init_val.
 
     With numbers (or symbolic extents) for bounds it is a `scan`, differentiable in both modes; with tensors
     a `while_loop`.

@@ -63,7 +63,7 @@ def checkpoint(
     static_argnums: int | Sequence[int] = (),
     levels: int = 0,
 ) -> Any:
-    """`fn`, with intermediate values recomputed in the backward pass instead of stored.
+    """Wrap `fn` so that the backward pass recomputes its intermediate values instead of storing them.
 
     A chain of n layers in groups of sqrt(n), each group a checkpoint, needs the memory of 2 sqrt(n)
     layers instead of n, for one more evaluation.

@@ -367,7 +367,7 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
 
 
 def pow(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """x1 to the power x2; a small integral Python exponent is expanded into products.
+    """Return x1^x2; a small integral Python exponent is expanded into products.
 
     Integers to negative integer powers are 0, or 1 / x1 where that is an integer.
     """
@@ -396,7 +396,7 @@ def negative(x: ArrayLike, /) -> Any:
 
 
 def positive(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """x itself, of a numeric dtype."""
+    """Return x unchanged; x has a numeric dtype."""
     refuse_options("positive", options, out)
     x = as_operand(x)
     if spec_of(x).dtype.is_bool:
@@ -406,7 +406,7 @@ def positive(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions])
 
 @elementwise
 def square(x: ArrayLike, /) -> Any:
-    """x squared."""
+    """Return x^2."""
     x = as_operand(x)
     return apply_one(ops.Multiply(), x, x)
 
@@ -673,7 +673,7 @@ ceil = _rounding("ceil", ops.Ceil(), "The smallest integer not below x.")
 
 @planned
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
-    """a rounded to `decimals` decimals, halves to even; complex numbers by parts.
+    """Round a to `decimals` decimals, halves to even; complex numbers by parts.
 
     Bools give float16, as in NumPy.
 
@@ -729,7 +729,7 @@ def rint(x: ArrayLike, /) -> Any:
 
 @elementwise
 def trunc(x: ArrayLike, /) -> Any:
-    """x rounded towards zero."""
+    """Round x towards zero."""
     x = as_operand(x)
     if not spec_of(x).dtype.is_inexact:
         return copied(x)
@@ -778,7 +778,7 @@ bitwise_left_shift = _bitwise("bitwise_left_shift", ops.ShiftLeft(), "x1 shifted
 
 @elementwise
 def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """x1 shifted right by x2 bits; the sign is kept, zeros enter unsigned numbers."""
+    """Shift x1 right by x2 bits; the sign is kept, and unsigned numbers are filled with zeros."""
     lhs, rhs = promote(x1, x2)
     signed = spec_of(lhs).dtype.kind == "i"
     return apply_one(ops.ShiftRightArithmetic() if signed else ops.ShiftRightLogical(), lhs, rhs)

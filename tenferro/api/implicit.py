@@ -182,7 +182,7 @@ class _LinearMap:
 def _leaves_of(
     builder: GraphBuilder, space: _Space, what: str, fn: Callable[..., PyTree]
 ) -> Callable[..., list[int]]:
-    """`fn` with a result in the space, returned as graph values."""
+    """Wrap `fn`, whose result is in the space, so that it returns graph values."""
 
     def values(*arguments: PyTree) -> list[int]:
         return [value_in(builder, leaf) for leaf in space.leaves(what, fn(*arguments))]
@@ -758,7 +758,7 @@ def _settled(
     atol: float,
     max_steps: int,
 ) -> Any:
-    """x <- f(x) until no leaf moves; NaN for leaves that move after the last step."""
+    """Repeat x <- f(x) until no leaf moves; leaves that move after the last step are NaN."""
 
     def moves(x: Any, y: Any) -> Any:
         # A comparison with NaN is false, and NaN has not converged.

@@ -453,7 +453,7 @@ def take(
 
 
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Any:
-    """y[.., i, ..] = arr[.., indices[.., i, ..], ..] along `axis`, other axes broadcast together.
+    """Take y[.., i, ..] = arr[.., indices[.., i, ..], ..] along `axis`; other axes are broadcast.
 
     An axis of None flattens arr.
 

@@ -268,10 +268,10 @@ def compress(
     result = take(x, index, axis=axis)
     if size is None:
         return result
-    found = np.arange(size) < count_nonzero(mask)
+    is_filled = np.arange(size) < count_nonzero(mask)
     shape = [1] * len(x.shape)
     shape[axis] = size
-    return where(reshape(found, tuple(shape)), result, convert(fill_value, spec_of(x).dtype))
+    return where(reshape(is_filled, tuple(shape)), result, convert(fill_value, spec_of(x).dtype))
 
 
 def extract(

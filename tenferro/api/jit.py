@@ -64,7 +64,7 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     cache_size: int = 256,
 ) -> Any:
-    """`fn`, traced once per structure, shapes and dtypes of its arguments, and run as a program.
+    """Compile `fn`: trace it once per structure, shapes and dtypes of its arguments, and run the program.
 
     Args:
         executor: native by default; anything with `.run(program, *arrays)`, such as an
@@ -180,7 +180,7 @@ class StaticParameters(NamedTuple):
 
 
 def _further_parameters(fn: Callable[..., Any]) -> tuple[set[str], bool, bool]:
-    """Keyword-only parameters; whether there are *args, and **kwargs."""
+    """Return the keyword-only parameters, and whether *args and **kwargs are accepted."""
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):

@@ -38,7 +38,7 @@ def _numpy_dtype(operand: Any) -> Any:
 
 
 def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    """NumPy's table of casts, instead of promotion."""
+    """Look up NumPy's table of casts, without promotion."""
     return np.can_cast(_numpy_dtype(from_), _numpy_dtype(to), casting)
 
 
@@ -276,7 +276,7 @@ def _is_foreign(kind: type, protocol: str) -> bool:
 def _on_elements(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], reason: str
 ) -> Any:
-    """NumPy's function on the elements of eager tensors.
+    """Apply NumPy's function to the elements of eager tensors.
 
     Raises:
         UnsupportedError: a tensor of a trace, which has no elements, or a tracked one: its gradient would be lost.

@@ -364,7 +364,7 @@ class Operators:
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: ArrayLike, **options: Unpack[UfuncOptions]
     ) -> Any:
-        """`np.exp(tensor)` is `tenferro.exp(tensor)`.
+        """Evaluate `np.exp(tensor)` as `tenferro.exp(tensor)`.
 
         Raises:
             UnsupportedError: a function without a counterpart, of a traced or tracked tensor.
@@ -378,7 +378,7 @@ class Operators:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        """`np.sum(tensor)` is `tenferro.sum(tensor)`.
+        """Evaluate `np.sum(tensor)` as `tenferro.sum(tensor)`.
 
         Raises:
             UnsupportedError: a function without a counterpart, of a traced or tracked tensor.

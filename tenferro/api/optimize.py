@@ -241,7 +241,7 @@ class _Parameters:
         return tree.unflatten(self.treedef, whole)
 
     def restored(self, result: Any) -> Any:
-        """SciPy's result with the parameters as a tree."""
+        """Return SciPy's result with the parameters as a tree."""
         result.x = tree.map(np.asarray, self.tree(result.x))
         return result
 
@@ -281,7 +281,7 @@ def _parts(array: Any) -> Any:
 
 
 def _from_parts(part: Tensor, dtype: DType) -> Any:
-    """A parameter from its real parts."""
+    """Return a parameter from its real parts."""
     if not dtype.is_complex:
         return part
     real, imaginary = part
@@ -289,7 +289,7 @@ def _from_parts(part: Tensor, dtype: DType) -> Any:
 
 
 def _method(caller: str, method: Any, bounds: PyTree) -> str:
-    """SciPy's method name in lower case.
+    """Return SciPy's method name in lower case.
 
     Raises:
         InvalidConfigError: SciPy has no such method.

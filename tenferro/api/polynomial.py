@@ -218,8 +218,12 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Any:
         x = x[int(places[0]) : int(places[-1]) + 1]
     if x.shape[0] < 2:
         return np.zeros(zeros, complex)
-    found = linalg.eigvals(linalg.companion(x))
-    return concat([found, np.zeros(zeros, spec_of(found).dtype.dtype)]) if zeros else found
+    nonzero_roots = linalg.eigvals(linalg.companion(x))
+    return (
+        concat([nonzero_roots, np.zeros(zeros, spec_of(nonzero_roots).dtype.dtype)])
+        if zeros
+        else nonzero_roots
+    )
 
 
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803  # because NumPy calls it so

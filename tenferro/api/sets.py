@@ -174,8 +174,8 @@ def _distinct(
 ) -> tuple[Any, Any, Any, Any]:
     """Find the distinct elements of a vector, or rows for an axis of 0, with first indices, inverse and counts."""
     array = elements(rows, "unique", advice)
-    _, *found = np.unique(array, True, True, True, axis=axis, equal_nan=equal_nan)
-    first, inverse, counts = (beside(rows, np.asarray(part).astype(np.int64)) for part in found)
+    _, *parts = np.unique(array, True, True, True, axis=axis, equal_nan=equal_nan)
+    first, inverse, counts = (beside(rows, np.asarray(part).astype(np.int64)) for part in parts)
     return take(rows, first, axis=0), first, inverse, counts
 
 

@@ -213,7 +213,7 @@ def leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[KeyPath
 def map_with_path(
     f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None
 ) -> Any:
-    """`map` with the path as the first argument of f.
+    """Apply `map` with the path as the first argument of f.
 
     Raises:
         ArityError: as for `map`.

@@ -248,7 +248,7 @@ def _default_fill(dtype: DType) -> Any:
 
 
 def at(x: ArrayLike, /) -> At:
-    """`x.at` of an array or a tensor, to be indexed: `at(x)[index].set(values)`.
+    """Return `x.at` for an array or a tensor, to be indexed: `at(x)[index].set(values)`.
 
     NumPy arrays, the results of `zeros` and the like, have no attribute `at`. The array does not change.
 

@@ -56,7 +56,7 @@ def vmap(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[P, R]:
-    """`fn` over a batch: result i is `fn` of slice i, computed for all at once.
+    """Map `fn` over a batch: result i is `fn` of slice i, computed for all at once.
 
     Args:
         in_axes: the axis of the batch in each argument; None for an argument shared by all slices.

@@ -66,13 +66,13 @@ class MissingExtension(ExtensionOp):
         return list(self.types)
 
     def eager_execute(self, inputs: Any) -> Any:
-        """Refused."""
+        """Refuse to run."""
         raise UnsupportedError(f"extension: {self.family_id}: not registered")
 
     def lower_to_standard_ops(
         self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
     ) -> Any:
-        """Refused."""
+        """Refuse to lower."""
         raise UnsupportedError(f"extension: {self.family_id}: not registered")
 
 

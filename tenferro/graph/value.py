@@ -279,13 +279,13 @@ def beside(operand: Any, like: Value) -> Value:
 
 
 def scalar(like: Value, number: Any, dtype: DType | None = None) -> Value:
-    """`number` with rank 0, in the graph of `like`, and with its dtype unless one is passed."""
+    """Return `number` with rank 0, in the graph of `like`, and with its dtype unless one is passed."""
     emitter = like.emitter
     return Value(emitter, emitter.scalar(number, like.dtype if dtype is None else dtype))
 
 
 def full(like: Value, number: Any, dtype: DType | None = None) -> Value:
-    """`number` in every element, with the shape of `like`, and with its dtype unless one is passed."""
+    """Return `number` in every element, with the shape of `like`, and its dtype unless one is passed."""
     one = scalar(like, number, dtype)
     return broadcast(one, like, ()) if like.rank else one
 
@@ -311,7 +311,7 @@ def broadcast(x: Value, like: Value, dims: Sequence[int]) -> Value:
 
 
 def truncated(x: Value, axis: int, like: Value, axis_of_like: int) -> Value:
-    """x cut along an axis to the extent that `like` has along one of its own when the program runs."""
+    """Cut x along an axis to the extent that `like` has along one of its axes when the program runs."""
     measured = Value(like.emitter, like.emitter.witness(like.handle))
     return _one(DynamicTruncate(axis), x, _one(ShapeOf(axis_of_like), measured))
 

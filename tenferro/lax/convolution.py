@@ -334,7 +334,7 @@ def conv(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """`conv_general_dilated` of lhs [batch, feature, space..] and rhs [output, input, space..].
+    """Apply `conv_general_dilated` to lhs [batch, feature, space..] and rhs [output, input, space..].
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
@@ -359,7 +359,7 @@ def conv_with_general_padding(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """`conv` with pairs of numbers for padding, and dilations.
+    """Apply `conv` with pairs of numbers for padding, and dilations.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.

@@ -181,7 +181,7 @@ def ragged_dot(
 
 
 def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
-    """A tensor sorted ascending along an axis, or several sorted together by the first `num_keys` of them.
+    """Sort a tensor along an axis, or several together by the first `num_keys` of them, ascending.
 
     NaN comes last; complex numbers are ordered by real part, then imaginary part.
 

@@ -81,7 +81,7 @@ def standardize(
 def layer_norm(
     x: ArrayLike, scale: Any = None, bias: Any = None, *, axis: Axis = -1, epsilon: float = 1e-5
 ) -> Any:
-    """x minus its mean over `axis`, divided by its standard deviation; times `scale`, plus `bias`.
+    """Subtract the mean over `axis`, divide by the standard deviation, times `scale`, plus `bias`.
 
     Args:
         scale, bias: of the extents of `axis`, or broadcasting with x.
@@ -108,7 +108,7 @@ def batch_norm(
     axis: int = -1,
     epsilon: float = 1e-5,
 ) -> Any:
-    """x minus the mean of each feature, divided by its standard deviation; times `scale`, plus `bias`.
+    """Subtract the mean of each feature, divide by its standard deviation, times `scale`, plus `bias`.
 
     Args:
         scale, bias: one number for each feature.

@@ -28,14 +28,14 @@ class Elements(np.ndarray[Any, Any]):
 
 
 def digest_of(data: Any) -> bytes:
-    """SHA-256 of contiguous bytes."""
+    """Return the SHA-256 of contiguous bytes."""
     import hashlib  # because importing it takes long, and few constants are large
 
     return hashlib.sha256(data).digest()
 
 
 def shared_elements(data: Any) -> tuple[memoryview, bytes]:
-    """Read-only memory with these bytes, the same for the same bytes, and its digest.
+    """Return read-only memory with these bytes, the same for the same bytes, and its digest.
 
     Args:
         data: contiguous bytes, which are copied unless they are known.

@@ -79,13 +79,13 @@ def _sources(
 ) -> dict[int, tuple[int, ...]]:
     """Return, for each instruction that makes a float of bits, the floats whose bits it uses, if any."""
     bits_of: dict[int, frozenset[int]] = {}
-    found: dict[int, tuple[int, ...]] = {}
+    sources: dict[int, tuple[int, ...]] = {}
     for index, (op, inputs, outputs, _, _) in enumerate(instructions):
         own = frozenset().union(*[bits_of.get(slot, frozenset()) for slot in inputs])
         if isinstance(op, BitcastConvert):
             is_read, is_made = (types[slot].dtype.is_inexact for slot in (inputs[0], outputs[0]))
             if is_made and own:
-                found[index] = tuple(sorted(own))
+                sources[index] = tuple(sorted(own))
             elif is_read and not is_made:
                 own = frozenset(inputs)
         if own:
@@ -93,7 +93,7 @@ def _sources(
                 dtype = types[slot].dtype
                 if not dtype.is_inexact and not dtype.is_bool:
                     bits_of[slot] = own
-    return found
+    return sources
 
 
 class _Bits(KeptMark):

@@ -156,7 +156,7 @@ kv = function(
 
 
 def _kve_kernel(special: Any) -> Any:
-    """SciPy's function, which is NaN at infinity."""
+    """Call SciPy's function, which is NaN at infinity."""
     return lambda v, x: np.where((x == np.inf) & np.isfinite(v), 0.0, special.kve(v, x))
 
 

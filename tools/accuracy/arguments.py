@@ -20,7 +20,7 @@ NEIGHBOURS = 3
 
 
 def dtype_of(name: str) -> Any:
-    """NumPy's dtype, bfloat16 among them."""
+    """Return NumPy's dtype, bfloat16 among them."""
     return np.dtype(getattr(ml_dtypes, name, name))
 
 

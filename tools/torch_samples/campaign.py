@@ -74,7 +74,7 @@ def through_pjrt(trial: Trial, checks: tuple[str, ...], executor: Any) -> Iterat
 
 
 def judgement(trial: Trial, check: str, outputs: Any) -> str:
-    """`agree`, `undecided`, `not mapped: ..`, how an output is off, or the error."""
+    """Return `agree`, `undecided`, `not mapped: ..`, how an output is off, or the error."""
     if isinstance(outputs, Exception):
         return refusal(outputs)
     try:

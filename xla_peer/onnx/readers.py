@@ -84,7 +84,7 @@ def folded(function: Callable[..., Any]) -> Any:
 
 
 def divide(a: Any, x: Any, y: Any) -> Any:
-    """Division; of integers truncated."""
+    """Read Div; integers are truncated."""
     return functions.integer_quotient(x, y) if numpy_dtype(x).kind in "iu" else x / y
 
 
@@ -319,7 +319,7 @@ def top_k(a: Any, x: Any, k: Any = None) -> Any:
 
 
 def softmax(a: Any, x: Any, log: bool = False) -> Any:
-    """e^x over its sum along an axis."""
+    """Divide e^x by its sum along an axis."""
     axis = a.get("axis", -1)
     y = x - np.max(x, axis=axis, keepdims=True)
     total = np.sum(np.exp(y), axis=axis, keepdims=True)
@@ -568,7 +568,7 @@ def gelu(a: Any, x: Any) -> Any:
 
 
 def lp_norm(a: Any, x: Any) -> Any:
-    """x over its norm; 0 where that is 0."""
+    """Divide x by its norm; 0 where the norm is 0."""
     axis = a.get("axis", -1)
     norm = (
         np.sum(np.abs(x), axis=axis, keepdims=True)
@@ -595,7 +595,7 @@ def bit_shift(a: Any, x: Any, y: Any) -> Any:
 
 
 def hardmax(a: Any, x: Any) -> Any:
-    """1 at the first largest element along an axis."""
+    """Return 1 at the first largest element along an axis, 0 elsewhere."""
     axis = a.get("axis", -1) % np.ndim(x)
     counted = np.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(np.ndim(x))])
     return (np.expand_dims(np.argmax(x, axis=axis), axis) == counted).astype(numpy_dtype(x))
@@ -617,7 +617,7 @@ def constant(a: Any) -> Any:
 
 
 def elu(a: Any, x: Any) -> Any:
-    """x above 0, alpha (e^x - 1) below."""
+    """Return x above 0, and alpha (e^x - 1) below."""
     return np.where(x > 0, x, a.get("alpha", 1.0) * (np.exp(np.minimum(x, 0)) - 1))
 
 

@@ -80,7 +80,7 @@ def jaxlib_adapter(python: str = "", name: str = "jaxlib") -> Adapter:
 
 
 def iree_adapter(python: str = "", name: str = "IREE") -> Adapter:
-    """IREE's CPU compiler in the environment of an interpreter; this one by default."""
+    """Return the adapter of IREE's CPU compiler, run by an interpreter; by default this one."""
     file = ADAPTERS / "iree_cpu.py"
     return Adapter(name, str(file), file.stem, python=python or sys.executable)
 

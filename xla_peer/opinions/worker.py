@@ -43,7 +43,7 @@ def named(adapter: Any, function: str) -> Any:
 
 
 def dtype_of(name: str) -> Any:
-    """A dtype of NumPy's, or of ml_dtypes."""
+    """Return a dtype of NumPy or of ml_dtypes."""
     try:
         return np.dtype(name)
     except TypeError:

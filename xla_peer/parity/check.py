@@ -227,10 +227,10 @@ class Check:
         """Add the precision to the outputs whose products have fewer bits as the module grants."""
         granted = granted_precision(self.program, self.paths.peer)
         lower = LowerPrecision(self.program, self.leaves, granted, self.paths.platform)
-        found = list(map(lower.explains, range(len(outputs)), native, peer, allowed))
+        explanations = list(map(lower.explains, range(len(outputs)), native, peer, allowed))
         return tuple([
             replace(output, outside=0, lower=how) if how and output.outside else output
-            for output, how in zip(outputs, found, strict=True)
+            for output, how in zip(outputs, explanations, strict=True)
         ])  # fmt: skip
 
     def _ended(

@@ -272,7 +272,7 @@ def _reached(native: Any, xla: Any, limit: Any, alternatives: Alternatives) -> A
 
 
 def _distance(a: Any, b: Any) -> Any:
-    """|a - b| of floats and complex numbers; of others, 0 where they are equal and infinity elsewhere."""
+    """Return |a - b| for floats and complex numbers; for others 0 where equal, else infinity."""
     if DType.of(a.dtype).kind in "biu":
         return np.where(a == b, 0.0, np.inf)
     return modulus(_wide(b) - _wide(a))
@@ -313,7 +313,7 @@ def explained(
 
 
 def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
-    """|native|, and where that is not finite, the largest finite |x| of the runs, or 0."""
+    """Return |native|, or where that is not finite, the largest finite |x| of the runs, or 0."""
     size = modulus(native)
     is_finite = np.isfinite(size)
     size = np.where(is_finite, size, 0.0)

@@ -117,7 +117,7 @@ class Contender:
 def checked_outputs(
     caller: str, program: GraphProgram, outputs: Sequence[Any], side: str
 ) -> list[Any]:
-    """Somebody's outputs of a program, as arrays of the types that the program's have.
+    """Return another executor's outputs of a program, as arrays of the declared types.
 
     Raises:
         ArityError, DTypeError, ShapeError: outputs of other types; in words of the caller and the side.

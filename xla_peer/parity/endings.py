@@ -104,7 +104,7 @@ def first_ending(
 
     A timeout is not looked for, because each attempt would take as long.
     """
-    part, arguments, found, op, line = program, tuple(leaves), error, "", ""
+    part, arguments, earliest, op, line = program, tuple(leaves), error, "", ""
     if locate and error.ending != "timeout":
         numbers = maker_numbers(program)
         wrong = [numbers[slot] for slot in program.output_slots if slot in numbers]
@@ -121,12 +121,12 @@ def first_ending(
             for candidate, values in (alone(program, index, leaves), (cone, leaves)):
                 again = _ended(candidate, values, peer)
                 if again is not None:
-                    part, arguments, found = candidate, tuple(values), again
+                    part, arguments, earliest = candidate, tuple(values), again
                     break
     return Ending(
-        how=found.ending,
-        stage=found.stage,
-        said=found.said or error.said,
+        how=earliest.ending,
+        stage=earliest.stage,
+        said=earliest.said or error.said,
         op=op,
         line=line,
         module=text_of(part, platform) or error.module,

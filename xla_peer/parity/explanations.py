@@ -101,7 +101,7 @@ class Parting:
         return NativeAndPeer(peer).agree(before, divergence.leaves)
 
     def is_an_update(self) -> bool:
-        """PJRT's worst element is among the updates."""
+        """Tell whether PJRT's worst element is among the updates."""
         divergence, (_, peer) = self.divergence, self.results
         (updates,) = values_of(divergence.program, self.step.inputs[2:], divergence.leaves)
         return bool(np.any((updates == peer) | ((updates != updates) & (peer != peer))))
@@ -441,7 +441,7 @@ def explain(divergence: Divergence) -> Explanation | None:
     """Return the first reason that applies; None if none does, or if the check ends the peer."""
     parting = Parting(divergence)
     try:
-        found = (explanation for explanation in EXPLANATIONS if explanation.applies(parting))
-        return next(found, None)
+        matching = (explanation for explanation in EXPLANATIONS if explanation.applies(parting))
+        return next(matching, None)
     except PeerEndedError:
         return None

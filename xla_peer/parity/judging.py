@@ -99,9 +99,9 @@ def judge(
     )
     for number, name in enumerate(static.output_names):
         sides = (one[number], other[number])
-        found = _computed_lower(name, number, sides, native[number], allowed[number], lower)
-        if is_granted and found is not None:
-            outputs.append(found)
+        regraded = _computed_lower(name, number, sides, native[number], allowed[number], lower)
+        if is_granted and regraded is not None:
+            outputs.append(regraded)
             continue
         output, words = _judged(
             name, number, one[number], other[number], native[number], allowed[number], witnesses
@@ -139,10 +139,12 @@ def _computed_lower(
     lower: LowerPrecision,
 ) -> OutputParity | None:
     """Judge an output with at least one side that has fewer bits, as the module grants; None for any other."""
-    found = [lower.explains(number, native, y, allowance) for y in sides]
-    if None in found or not any(found):
+    explanations = [lower.explains(number, native, y, allowance) for y in sides]
+    if None in explanations or not any(explanations):
         return None
-    words = "; ".join([f"{side} {how}" for side, how in zip("ab", found, strict=True) if how])
+    words = "; ".join(
+        [f"{side} {how}" for side, how in zip("ab", explanations, strict=True) if how]
+    )
     return replace(compare(name, *sides, *allowance), outside=0, lower=words)
 
 

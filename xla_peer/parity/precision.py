@@ -154,14 +154,14 @@ def _bits(op: StdTensorOp, dtype: DType, granted: str) -> int:
 
 def _inside(step: Any, program: GraphProgram) -> list[tuple[StdTensorOp, DType]]:
     """Return an instruction's op with the dtype of its first operand, and those of its bodies."""
-    found = [(step.op, program.types[step.inputs[0]].dtype)] if step.inputs else []
+    uses = [(step.op, program.types[step.inputs[0]].dtype)] if step.inputs else []
     if hasattr(step.op, "parts"):
-        found += [
+        uses += [
             (inner.op, part.types[inner.inputs[0]].dtype)
             for inner, part in nested_instructions(step.op)
             if inner.inputs
         ]
-    return found
+    return uses
 
 
 def _apart(y: Any, z: Any) -> Any:

@@ -92,7 +92,7 @@ class ParityReport:
         }
 
     def to_json(self) -> str:
-        """`to_dict` as JSON: numbers as numbers, and "nan", "inf", "-inf" where JSON has none."""
+        """Return `to_dict` as JSON: numbers as numbers, and "nan", "inf", "-inf" where JSON has none."""
         return json.dumps(json_value(self.to_dict()), indent=2, allow_nan=False)
 
     @property

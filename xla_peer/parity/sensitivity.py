@@ -345,7 +345,7 @@ class Moved(Plain):
         return np.where(error > 0, y.astype(wide) + away, y.astype(wide)).astype(y.dtype)
 
     def _moved(self, x: Any, share: float) -> Any:
-        """x up or down by that share of it."""
+        """Move x up or down by that share of it."""
         if not share or DType.of(x.dtype).kind in "biu" or not x.size:
             return x
         if x.dtype.kind == "c":

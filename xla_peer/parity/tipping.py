@@ -167,7 +167,7 @@ def tipping(
 
 @np.errstate(all="ignore")
 def _farther(x: Any, y: Any, times: float) -> Any:
-    """x, moved by a multiple of the way to y."""
+    """Move x by a multiple of the distance to y."""
     if x.dtype.kind in "biu":
         return y
     wide = np.complex128 if x.dtype.kind == "c" else np.float64

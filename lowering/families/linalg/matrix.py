@@ -144,7 +144,7 @@ TRANSPOSE = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 def triangular(
     w: Writer, a: Value, b: Value, lower: bool, unit_diagonal: bool, transpose: str = "N"
 ) -> Value:
-    """`stablehlo.triangular_solve`."""
+    """Emit `stablehlo.triangular_solve`."""
     return w.op(
         "triangular_solve",
         a,
@@ -158,7 +158,7 @@ def triangular(
 
 
 def qr_by(reflectors: Callable[..., Any], product: Callable[..., Value]) -> Callable[..., Any]:
-    """QR by packed Householder reflectors, and their product on as many columns as Q has."""
+    """Compute QR by packed Householder reflectors, and their product on as many columns as Q has."""
 
     def qr(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
         batch, m, n = parts(a)

@@ -173,12 +173,12 @@ def are_disjoint(op: ops.Scatter, indices: Value) -> bool:
 
 
 def add_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """y = x + updates."""
+    """Linearize y = x + updates."""
     return (lambda x_dot: x_dot), (lambda updates_dot: updates_dot)
 
 
 def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """y is x where nothing was written, and otherwise the update that stayed.
+    """Linearize "set": y is x where nothing was written, and elsewhere the update that was kept.
 
     Each update writes its own number by the same op; who reads the number back has stayed.
     """
@@ -195,7 +195,7 @@ def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 
 
 def multiply_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """y = x times the updates of that element; each update's derivative is the product of the others.
+    """Linearize products: each update's derivative is the product of x and the other updates.
 
     The others' product is found by counting zeros: the product without them, if no other is zero.
     """
@@ -237,7 +237,7 @@ COMBINER_RULES = {
 def scatter_transpose(
     op: ops.Scatter, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """x gets the cotangent, with zeros where "set" has written; each update its window of it.
+    """Give x the cotangent, with zeros where "set" has written, and each update its window of it.
 
     Only "add", and "set" of windows that are disjoint, are in a linear region.
     """
@@ -371,7 +371,7 @@ def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[boo
 def update_slice_transpose(
     op: ops.DynamicUpdateSlice, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """x gets the cotangent outside of the window, the update the part inside."""
+    """Give x the cotangent outside of the window, and the update the part inside."""
     (_, update, *starts), (y_bar,) = inputs, y_bars
     assert y_bar is not None
     x_bar = apply_one(op, y_bar, zeros(update), *starts) if linear[0] else None

@@ -124,7 +124,7 @@ def slice_batch(op: ops.Slice, inputs: Values, batched: tuple[bool, ...]) -> Val
 
 
 def pad_jvp(op: ops.Pad, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """x_dot at the elements of x, the padding value's tangent elsewhere."""
+    """Return x_dot at the elements of x, and the padding value's tangent elsewhere."""
     (x, _), (x_dot, fill_dot) = inputs, tangents
     total = None if x_dot is None else apply_one(op, x_dot, scalar(x_dot, 0))
     if fill_dot is not None:

@@ -467,7 +467,7 @@ STIRLING_TAILS = tuple(
 
 
 def _stirling_tail(k: Tensor) -> Any:
-    """`STIRLING_TAILS`, and its series from k = 10 on."""
+    """Return `STIRLING_TAILS`, or from k = 10 on its series."""
     is_small = less_equal(k, 9.0)
     small, large = where(is_small, k, 0.0), where(is_small, 9.0, k)
     known = np.array(STIRLING_TAILS, spec_of(k).dtype.dtype)

@@ -167,12 +167,12 @@ def distinct(builder: RuleBuilder, op: Any, values: Value) -> Value:
 
 
 def along_rows(values: Value, like: Value) -> Value:
-    """values[j] at [i, j]."""
+    """Broadcast along rows: values[j] at [i, j]."""
     return broadcast(values, like_real(values, like), (*range(like.rank - 2), like.rank - 1))
 
 
 def along_columns(values: Value, like: Value) -> Value:
-    """values[i] at [i, j]."""
+    """Broadcast along columns: values[i] at [i, j]."""
     return broadcast(values, like_real(values, like), range(like.rank - 1))
 
 

@@ -15,7 +15,7 @@ COUNT, FLAG = TensorSpec.of((), DType.I64), TensorSpec.of((), DType.Bool)
 
 
 def cond(op: ops.Cond, w: Writer, index: Value, *operands: Value) -> list[Value]:
-    """If; one inside another for more than two branches."""
+    """Emit If, or nested ones for more than two branches."""
     specs = w.specs
     if index.dtype.is_bool:
         return _chosen(w, index, op.branches[1], op.branches[0], operands, specs)

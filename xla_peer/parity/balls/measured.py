@@ -29,7 +29,7 @@ BITS = np.finfo(np.float64).nmant + 1
 
 
 def error_of_sum(values: Sequence[Any], result: Any) -> Any:
-    """|x + y - result| for real numbers in float64; NaN where that overflows."""
+    """Return |x + y - result| for real numbers in float64; NaN where that overflows."""
     x, y = values
     total = x + y
     rest = total - x
@@ -38,14 +38,14 @@ def error_of_sum(values: Sequence[Any], result: Any) -> Any:
 
 
 def error_of_product(values: Sequence[Any], result: Any) -> Any:
-    """|x y - result| for real numbers in float64; NaN where a part of it might overflow or underflow."""
+    """Return |x y - result| for real numbers in float64; NaN where a part might overflow or underflow."""
     x, y = values
     product, left = _product(x, y)
     return np.where((x == 0) | (y == 0), 0.0, np.abs((product - result) + left))
 
 
 def error_of_quotient(values: Sequence[Any], result: Any) -> Any:
-    """|x / y - result|, by the remainder x - result y."""
+    """Return |x / y - result|, by the remainder x - result y."""
     x, y = values
     product, left = _product(result, y)
     return np.where((x == 0) & (y != 0), 0.0, np.abs((x - product) - left) / np.abs(y))

@@ -134,7 +134,7 @@ Rule: TypeAlias = Callable[[Operands], Sequence[Any]]
 
 
 def sign_of(x: Any) -> int:
-    """1 without negative elements, -1 without positive ones, 0 else."""
+    """Return 1 if no element is negative, -1 if none is positive, else 0."""
     if x.dtype.kind == "c":
         return 0
     return 1 if bool((x >= 0).all()) else -1 if bool((x <= 0).all()) else 0
