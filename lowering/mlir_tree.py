@@ -46,7 +46,7 @@ def module_tree(text: str) -> ModuleTree:
 
 
 class _Numbering:
-    """Numbers for the values of one function, by MLIR's identity of them."""
+    """Numbers for the values of one function, by their identity in MLIR."""
 
     def __init__(self, ir: Any, blobs: Mapping[str, str]) -> None:
         self.ir = ir
@@ -167,7 +167,7 @@ def _attributes(ir: Any, attributes: Any) -> dict[str, Any]:
 
 
 def _attribute(ir: Any, attribute: Any) -> Any:
-    """Convert an attribute to Python data, or to MLIR's print of it."""
+    """Convert an attribute to Python data, or to its text in MLIR."""
     kind = type(attribute).__name__
     reader = _READERS.get(kind)
     if reader is not None:

@@ -70,10 +70,10 @@ def _escaped(path: str) -> str:
 
 
 class _Names:
-    """The names of values in a block: given ones made unique, and numbers for all others.
+    """The names of values in a block: given names made unique, and numbers for all other values.
 
     Args:
-        outer: those of the surroundings of a region, which it sees.
+        outer: names of the surroundings of a region, which are visible in it.
     """
 
     def __init__(self, outer: _Names | None = None) -> None:
@@ -94,7 +94,7 @@ class _Names:
             self._own[argument] = self._unique(argument.name or f"arg{index}")
 
     def name_results(self, results: Sequence[Value]) -> str:
-        """Name the results of an operation; returns what stands before it: `%0 = ` or `%0:2 = `."""
+        """Name the results of an operation; returns the text before it: `%0 = ` or `%0:2 = `."""
         if not results:
             return ""
         if results[0].name:
@@ -330,7 +330,7 @@ _FORMS: Mapping[str, Callable[[Operation, _Names], str]] = {
     "stablehlo.composite": _composite,
     "func.call": _call,
 }
-"""Forms of operations by name; all others are written in the short one."""
+"""Forms of operations by name; all other operations are written in the short form."""
 
 
 # ---- types and attributes ------------------------------------------------------------------------

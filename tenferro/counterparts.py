@@ -407,7 +407,7 @@ def _said(counterpart: str) -> str:
 
 
 def _package() -> Any:
-    """Return the package, which is above this module, and is imported when a name is looked up in it."""
+    """Return the package, which contains this module and is imported at the first lookup."""
     return importlib.import_module("tenferro")
 
 

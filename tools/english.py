@@ -229,7 +229,7 @@ def begins_with_formula(line: str) -> bool:
     formula = clause[: word.start()] if word else clause
     return (
         "`" not in formula
-        and re.search(r"[-+*/^=<>|(]|\b(?:log|prod|sum)\b", formula) is not None
+        and re.search(r"[-+*/^=<>|]|\w\(|\b(?:log|prod|sum)\b", formula) is not None
         and (word.group() if word else "") in _AFTER_A_FORMULA
     )
 

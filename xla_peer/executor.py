@@ -66,7 +66,7 @@ class XlaExecutor:
         platform: "cpu", "cuda", "rocm", "tpu", the name of a PJRT plugin, or the path of one; "gpu" is "cuda" or
             "rocm", as jax finds it.
         device: number of the device on that platform.
-        precision: of dots without a precision of their own; "highest" keeps float32 in float32.
+        precision: of dots without an explicit precision; "highest" keeps float32 in float32.
         linalg: "library" for the platform's own routines, or "inline" for plain StableHLO.
         extensions: "expand" or "composite"; see `lowering.lower_to_stablehlo`.
         order: memory order of the results of `run`: "C", "F", or "A", which is F where all arguments
@@ -79,8 +79,8 @@ class XlaExecutor:
             variable TENFERRO_CACHE_DIR, and "" none. It holds native code: see `CompileCache`.
         cache_bytes: the largest size of the folder.
         effects: "refuse" programs that print, see `tenferro.debug_print`, or "drop" the prints.
-        notices: report on the error stream compilations of more than two seconds, and once a jaxlib that is known to
-            compute wrong values; False, or TENFERRO_NOTICES=off in the environment, turns the notices off.
+        notices: report on the error stream compilations of more than two seconds, and once a jaxlib with known
+            wrong values; False, or TENFERRO_NOTICES=off in the environment, turns the notices off.
 
     Intermediate results keep the precision of their dtype (XLA's excess precision is off), so that
     results can be compared with the native ones.
@@ -334,7 +334,7 @@ class XlaExecutor:
         """Copy a device array to a fresh NumPy array; waits until it is computed.
 
         `numpy.asarray(array)` is a read-only view instead, without a copy on the CPU; call the array's
-        `block_until_ready` before, because NumPy ends the process where the program has failed.
+        `block_until_ready` before, because NumPy aborts the process if the program has failed.
 
         Raises:
             BackendFailureError: the program that computes it failed, for example for lack of memory.
@@ -430,7 +430,7 @@ class XlaExecutor:
                 raise error.at(_blamed_line(module.text, str(error))) from error.__cause__
 
     def _try_compilation(self, text: str, devices: Sequence[Any], options: Any) -> None:
-        """Compile foreign text in another process first, because XLA ends the process over some that is valid.
+        """Compile foreign text in another process first, because XLA aborts on some valid text.
 
         Raises:
             BackendFailureError: that process ended, or took more than the limits.
@@ -470,7 +470,7 @@ def _order(array: Any) -> str:
 
 
 def _blamed_line(text: str, message: str) -> str:
-    """Find the user's line that a message of XLA's is about; empty if none is named.
+    """Find the user's line to which a message of XLA refers; empty if none is named.
 
     XLA names a location, a custom call's target, or an instruction such as `%fft.3`.
     """

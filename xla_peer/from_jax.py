@@ -30,8 +30,8 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     Args:
         fn: traced and lowered by jax, for the CPU.
         specs: for each argument a tree of arrays, `TensorSpec`s, `jax.ShapeDtypeStruct`s, or Python numbers,
-            which are weakly typed. Extents are numbers, or symbols, of which jax assumes that they are at least
-            1: the program checks it.
+            which are weakly typed. Extents are numbers, or symbols, which jax assumes to be at least 1: the program
+            checks it.
 
     Raises:
         NonStaticShapeError: jax cannot trace it for symbolic extents, with jax's message.

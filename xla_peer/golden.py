@@ -56,17 +56,18 @@ def golden(
         inputs: the arguments of `main`, in order.
         path: an .npz file, to which each value is written once it is computed, and not kept; it is readable by
             `numpy.load`, and its member `lines.json` has the line of each value. An interruption leaves no file.
-        only: names of the values that are wanted.
+        only: names of the requested values.
         until: the name of the last value that is computed.
-        inside: give the values inside of loops, branches and called functions too, each with the way to it:
+        inside: include the values inside of loops, branches and called functions, each with its path:
             `%4/2/%w` is `%w` in iteration 2 of the loop `%4`, `%4/2/cond/%t` a value of its condition. `%5/true/%a`
-            is in a branch, `%1/@f/%0` in the function that `%1` calls. With `only`, the name of a loop means all in it.
+            is in a branch, `%1/@f/%0` in the function that `%1` calls. With `only`, the name of a loop selects all
+            values in it.
 
     Returns:
-        Values by name, in the order of the text; empty where they go to a file.
+        Values by name, in the order of the text; empty if they are written to a file.
 
     Raises:
-        InvalidConfigError: names that the module does not have; a path that does not end in .npz.
+        InvalidConfigError: names that the module does not have; a path without the suffix .npz.
         MlirDiagnosticError, UnsupportedError: no module, or one whose values have no names.
         ArityError, ShapeError, DTypeError: inputs that do not fit.
 
@@ -151,7 +152,7 @@ def _archive(file: BinaryIO) -> Generator[tuple[Callable[[str, Any], None], dict
 
 
 class _Stop(BaseException):
-    """The last value that is wanted has been computed, or cannot be kept."""
+    """The last requested value has been computed, or cannot be kept."""
 
 
 def _run(
@@ -320,8 +321,8 @@ def compare_golden(
 ) -> GoldenComparison:
     """Compare another executor's values of a module with native's, and return the first divergence.
 
-    Values inside of loops, branches and functions are judged one operation at a time, on the dump's own operands where it
-    has them. So the first that is wrong was made wrongly.
+    Values inside of loops, branches and functions are judged one operation at a time, on the dump's own operands if
+    it has them. So the operation of the first wrong value is at fault.
 
     Args:
         module, inputs: as of `golden`.
@@ -399,7 +400,7 @@ def _compared_inside(
     granted: str,
     outer: Mapping[str, tuple[NamedValue, OutputParity]],
 ) -> GoldenComparison:
-    """Compare the values inside, in the order of the run, with those of `main` among them.
+    """Compare the values inside and those of `main`, in the order of the run.
 
     Raises:
         InvalidConfigError: no value of the dump is one of the run's.
@@ -447,7 +448,7 @@ def _compared_inside(
 
 
 def _locally(step: Step, y: Any, operands: Sequence[Any], granted: str) -> OutputParity:
-    """Compare the result of one operation, as it is computed of these operands."""
+    """Compare the result of one operation with the result on these operands."""
     program, name = step.program, step.value.name
     assert program is not None
     native = native_outputs(program, operands)

@@ -61,7 +61,7 @@ def to_jax(
 
 @public_methods
 class JaxFunction:
-    """A program as a function of jax's, and the owner of the programs derived from it."""
+    """A program as a JAX function, and the owner of the programs derived from it."""
 
     def __init__(
         self,

@@ -18,7 +18,7 @@ __all__ = ["Owner", "program_primitive"]
 
 
 class Owner(Protocol):
-    """Owner of the programs, or functions, that the primitive calls, and of those derived from them.
+    """Owner of the programs or functions that the primitive calls, and of their derivatives.
 
     Derived ones are of one kind with the `program` that they are derived from, which has a hash.
     """

@@ -30,10 +30,10 @@ class Mesh:
         axis_names: the names of the axes of an array of devices.
         platform: the platform of the devices, where sizes are given.
 
-    `jax.config.update("jax_num_cpu_devices", 8)` before first use makes eight devices of one CPU.
+    `jax.config.update("jax_num_cpu_devices", 8)` before the first use creates eight devices from one CPU.
 
     Raises:
-        InvalidConfigError: fewer devices than the mesh has places; names that do not fit.
+        InvalidConfigError: fewer devices than the mesh needs; names that do not fit.
         PlatformUnavailableError: names the available platforms.
 
     >>> Mesh({"x": 1, "y": 1})
@@ -235,7 +235,7 @@ def partition(
     Raises:
         ArityError: specs that are no prefix of the trees.
         ShapeError: an extent that cannot be cut evenly.
-        InvalidConfigError: a mesh axis that is not there; jax's Mesh or PartitionSpec in place of ours.
+        InvalidConfigError: a mesh axis that is not there; jax's Mesh or PartitionSpec instead of tenferro's.
 
     >>> import numpy as np, tenferro as tnf
     >>> from xla_peer import XlaExecutor

@@ -218,7 +218,7 @@ class _Last(NamedTuple):
     Attributes:
         types: the part of each leaf that the program depends on.
         context: the settings of JAX.
-        is_direct: whether the leaves are the program's arguments, and its results those of the function.
+        is_direct: whether the program's arguments and results are exactly those of the function.
     """
 
     types: list[Any]

@@ -62,7 +62,7 @@ def save_numpy(source: NumpySource, path: Any) -> None:
     """Write the file, after its arrays in an `.npz` file of the same name.
 
     Raises:
-        InvalidConfigError: another suffix than `.py`; a folder, a pipe or a device in the place of a file.
+        InvalidConfigError: another suffix than `.py`; a folder, a pipe or a device instead of a file.
         OSError: the folder does not exist, or the disk is full.
     """
     require_suffix(path, SUFFIX, "NumPy source")

@@ -50,7 +50,7 @@ def call(name: str, w: Writer, x: Value) -> Value:
         symbol = f"{name}_{spec.dtype.short}_{extents}".rstrip("_")
         operands = (x,)
     else:
-        # One function per call, because refining the shapes of one gives it the shape of its caller.
+        # One function per call, because refinement gives a function the shapes of its caller.
         symbol = f"{name}_{spec.dtype.short}_of_{len(w.functions)}"
         operands = (*map(w.extent, shape), x)
     if symbol not in w.functions:
@@ -59,7 +59,7 @@ def call(name: str, w: Writer, x: Value) -> Value:
 
 
 def polygamma_of(op: ops.Polygamma, w: Writer, x: Value) -> Value:
-    """Order 0 is digamma, in CHLO's expansion; the others are not good in it below zero."""
+    """Order 0 is digamma, in CHLO's expansion; the other formulas are inaccurate in it below zero."""
     return polygamma(w, op.order, x) if op.order else call("digamma", w, x)
 
 

@@ -73,7 +73,7 @@ def count_leading_zeros(op: ops.CountLeadingZeros, w: Writer, x: Value) -> Value
 
 
 def population_count(op: ops.PopulationCount, w: Writer, x: Value) -> Value:
-    """Count the bits of narrow integers in a byte without their sign, because XLA counts those of the byte."""
+    """Count the bits of narrow integers without sign extension, because XLA counts the bits of the byte."""
     if not x.dtype.is_narrow:
         return w.op("popcnt", x)
     unsigned = w.bitcast(x, DType.of(f"uint{x.dtype.bits}"))
@@ -110,7 +110,7 @@ def clamp(op: ops.Clamp, w: Writer, x: Value, lower: Value, upper: Value) -> Val
 def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
     """Convert through the real part from complex, and through float32 to or from bfloat16.
 
-    To complex it is written as the two parts: the TPU compiler ends the process over the conversion.
+    To complex it is written as the two parts: the TPU compiler aborts on the conversion.
     """
     to = op.to
     if x.dtype.is_complex and not to.is_complex:

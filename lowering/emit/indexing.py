@@ -64,7 +64,7 @@ def _numbers(index_vector_dim: int, **lists: Sequence[int]) -> dict[str, Any]:
 def scatter(op: Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> Value:
     """Emit `stablehlo.scatter` with the combiner as its region.
 
-    XLA fails over updates that choose no axis, all of one place; they get an axis of extent 1.
+    XLA fails on updates without indexed axes; they get an axis of extent 1.
     """
     if not op.scatter_dims_to_operand_dims:
         shape = x.shape

@@ -198,7 +198,7 @@ def _nan_class(w: Writer, imag: Value, real: Value, name: str) -> Value:
 
 
 def top_k(op: TopK, w: Writer, x: Value) -> tuple[Value, Value]:
-    """Sort values and places in descending order, stably, and keep the first k."""
+    """Sort values and positions in descending order, stably, and keep the first k."""
     axis = x.rank - 1
     values, places = sort_together(w, (x, w.iota(x.shape, axis)), axis, True, ascending=False)
     return _first(w, values, op.k), _first(w, places, op.k)

@@ -32,7 +32,7 @@ def _assigned(w: Writer, names: Sequence[str], values: Sequence[Expression]) -> 
 
 
 def _names(w: Writer, specs: Sequence[TensorSpec], hint: str) -> tuple[list[str], list[Expression]]:
-    """Return new names, and the values that they stand for."""
+    """Return new names, and their values."""
     names = [w.fresh(hint) for _ in specs]
     return names, [Expression(Code(name), spec) for name, spec in zip(names, specs, strict=True)]
 

@@ -1,4 +1,4 @@
-"""`Expression`: the Python text of a value, with what decides how it may be written inside another."""
+"""`Expression`: the Python text of a value, with its precedence inside other expressions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class Expression:
     """A value of the program: its type, and its text, which is a name once it has been assigned.
 
     Attributes:
-        op, operands: what computes it, while it is not assigned to a name.
+        op, operands: the expression that computes it, until it is assigned to a name.
     """
 
     __slots__ = ("code", "name_hint", "op", "operands", "source", "spec")
@@ -82,7 +82,7 @@ class Expression:
 
 
 Cell = Callable[..., Any]
-"""`cell(op, writer, *operands)` returns a `Code`, a list of them, or a text that gives all results as a tuple."""
+"""`cell(op, writer, *operands)` returns a `Code`, a list of them, or a text of a tuple of all results."""
 Rows = Mapping[type[StdTensorOp], Cell]
 
 

@@ -1,4 +1,4 @@
-"""Extension families that NumPy has functions for; all others are expanded into standard ops."""
+"""Extension families that NumPy has functions for; all other families are expanded into standard ops."""
 
 from __future__ import annotations
 
@@ -145,11 +145,11 @@ FAMILIES: Mapping[str, tuple[Callable[..., Any], Callable[..., bool]]] = {
     "tenferro.einsum.v1": (einsum, plain_einsum),
     "tenferro.threefry2x32.v1": (threefry, lambda op: True),
 }
-"""The cell of each family, and the ops of it that it writes."""
+"""The cell of each family, and the ops that it writes."""
 
 
 def is_written(op: Extension) -> bool:
-    """Return whether an extension op has a cell; others are expanded."""
+    """Return whether an extension op has a cell; other ops are expanded."""
     cell = FAMILIES.get(op.family_id)
     return cell is not None and cell[1](op.op)
 

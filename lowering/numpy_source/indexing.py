@@ -21,7 +21,7 @@ def _tuple(axes: Sequence[int]) -> str | None:
 
 
 def take_axis(op: Any, x: Expression, indices: Expression) -> int | None:
-    """Return the axis if the gather is NumPy's `take`: whole slices, with batch axes in its place."""
+    """Return the axis if the gather is NumPy's `take`: whole slices, with batch axes in place of the indexed axis."""
     if len(op.start_index_map) != 1 or op.operand_batching_dims:
         return None
     if op.collapsed_slice_dims != op.start_index_map:

@@ -15,7 +15,7 @@ __all__ = ["ROWS"]
 
 
 def _axes(op: Any, x: Expression) -> Any:
-    """Return the axes as an argument; None for all of them."""
+    """Return the axes as an argument; None for all axes."""
     if len(op.axes) == x.spec.rank:
         return None
     return op.axes[0] if len(op.axes) == 1 else tuple_of(op.axes)
@@ -77,7 +77,7 @@ def winner(name: str) -> Any:
 
 
 def cumulative(name: str) -> Any:
-    """Return the cell of a cumulative function; a reverse one goes along the reversed axis."""
+    """Return the cell of a cumulative function; a reverse scan runs along the reversed axis."""
 
     def cell(op: Any, w: Writer, x: Expression) -> Code:
         options: dict[str, Any] = {"axis": op.axis}

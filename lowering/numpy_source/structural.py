@@ -47,7 +47,7 @@ def untransposed(x: Expression) -> Expression | None:
 
 
 def reshaped(w: Writer, x: Expression, shape: Sequence[Any]) -> Code:
-    """Return a row-major reshape: an index where it only adds axes of extent 1, or drops those of a slice."""
+    """Return a row-major reshape: an index if it only adds axes of extent 1, or drops the axes of a slice."""
     old = list(x.spec.shape)
     if isinstance(x.op, ops.Slice) and all(map(is_exact, old)):
         dropped = _dropped(old, shape)
@@ -102,7 +102,7 @@ def reshape(op: ops.Reshape, w: Writer, x: Expression) -> Code:
 
 
 def spread(x: Code, axes: Sequence[int], rank: int, first: int | None = None) -> Code:
-    """Return a value with its axes in these places, in order, of an array that it broadcasts to.
+    """Return a value with its axes, in order, at these positions of an array that it broadcasts to.
 
     Args:
         first: the first axis that is written; by default that of the value.

@@ -38,7 +38,7 @@ ERRORS: Mapping[type[StdTensorOp], tuple[float, float]] = {
 }
 """The largest native errors in float32 and float64, interpreted and compiled, in units in the last place.
 
-They are those of docs/accuracy.md, as a test compares. Shorter floats are computed in float32 and rounded once.
+A test compares them with docs/accuracy.md. Shorter floats are computed in float32 and rounded once.
 """
 OF_SHORT = 0.51
 WITHIN_ONE = (analytic.Cos, analytic.Logistic, analytic.Sin, analytic.Tanh)
@@ -77,7 +77,7 @@ def with_accuracy(read: Read) -> Read:
 
 
 def _require_met(name: str, op: ResultAccuracy, dtype: DType) -> None:
-    """Compare the native error with what is allowed, both in units in the last place of a normal number.
+    """Compare the native error with the allowed one, both in units in the last place of a normal number.
 
     Raises:
         UnsupportedError: it may be larger, or is not known.

@@ -1,4 +1,4 @@
-"""Readers of the elementwise and the analytic family, CHLO's functions with them."""
+"""Readers of the elementwise and the analytic family, including CHLO's functions."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def mapped(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read reduce_precision; without mantissa bits StableHLO makes NaN infinite, and the op keeps NaN."""
+    """Read reduce_precision; without mantissa bits StableHLO converts NaN to infinity, and the op keeps NaN."""
     (x,) = operands
     a = operation.attributes
     y = r.apply_one(el.ReducePrecision(a["exponent_bits"], a["mantissa_bits"]), x)

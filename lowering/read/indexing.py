@@ -94,7 +94,7 @@ def dynamic_update_slice(r: Reader, operation: Operation, operands: Sequence[int
 
 
 def inputs_and_updates(count: int) -> Sequence[int]:
-    """Return the positions of the inputs and updates of a scatter, between which its indices stand."""
+    """Return the positions of the inputs and updates of a scatter; the indices are between them."""
     half = count // 2
     return [*range(half), *range(half + 1, count)]
 

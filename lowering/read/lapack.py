@@ -38,7 +38,7 @@ Routine = Callable[[Reader, Operation, Sequence[int], dict[str, Any]], Sequence[
 
 
 def columns_first(kind: str, rank: int) -> tuple[int, ...]:
-    """Return a handler's layout, minor to major: column-major for matrices ("m"), row-major for others ("v")."""
+    """Return a handler's layout, minor to major: column-major for matrices ("m"), row-major for other operands ("v")."""
     order = list(range(rank))[::-1]
     if kind == "m":
         order[:2] = [rank - 2, rank - 1]
@@ -102,7 +102,7 @@ def handler(operand_kinds: str, result_kinds: str, routine: Routine) -> Read:
     return read
 
 
-# ---- what routines share -----------------------------------------------------------------------------
+# ---- shared by routines ------------------------------------------------------------------------------
 
 
 def left_over(r: Reader, declared: Any) -> int:

@@ -34,7 +34,7 @@ class Mesh:
 
     Attributes:
         sizes: the extent of each axis, by name.
-        devices: the number of the device at each place, in row-major order.
+        devices: the number of the device at each position, in row-major order.
     """
 
     sizes: dict[str, int]

@@ -34,7 +34,7 @@ SCALAR_OPERATIONS: Mapping[str, str] = {
     "tensor.dim": "replaced by `stablehlo.get_dimension_size`",
     "tensor.from_elements": "replaced by `stablehlo.concatenate`",
 }
-"""Operations that no reader meets, and what takes their places."""
+"""Operations that are replaced before reading, and their replacements."""
 _INDICES = re.compile(r"tensor<((?:(?:\d+|\?)x)*)index>")
 
 
@@ -54,7 +54,7 @@ def without_scalars(tree: ModuleTree) -> ModuleTree:
 
 
 def _tensor(spec: Type) -> Type:
-    """Return the tensor type of a scalar, or of indices; any other type as it is.
+    """Return the tensor type of a scalar, or of indices; any other type unchanged.
 
     >>> _tensor(ForeignType("index")), _tensor(ForeignType("tensor<2x?xindex>"))
     (i64[], i64[2,?])

@@ -1,7 +1,7 @@
 """Types and attributes of MLIR's text as the tree holds them.
 
 A tensor of our dtypes is a `TensorSpec`, any other type its text. Attributes are numbers, strings, tuples,
-dictionaries and arrays; those of dialects that no reader parses are their text.
+dictionaries and arrays; attributes of unparsed dialects are their text.
 
 Source: MLIR language reference, "Type System" and "Attributes"; StableHLO specification, "Enums".
 """
@@ -174,7 +174,7 @@ NAMED_NUMBERS = {
         "scattered_dims_to_operand_dims", "update_window_dims",
     ),
 }  # fmt: skip
-"""The fields of attributes that number dimensions; lists, but for `index_vector_dim`."""
+"""The fields of attributes that number dimensions; lists, except for `index_vector_dim`."""
 
 _PRINTED = {"scattered_dims_to_operand_dims": "scatter_dims_to_operand_dims"}
 """Fields that the text names otherwise than the bindings do."""
@@ -190,7 +190,7 @@ WORDS = {
 }
 """The values of StableHLO's enumerations, in the order of their numbers.
 
-Source: StableHLO specification; the numbers are those of its bytecode.
+Source: StableHLO specification; the numbers are those of MLIR's bytecode.
 """
 
 

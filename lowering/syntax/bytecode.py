@@ -1,6 +1,6 @@
 """`bytecode_tree`: the tree of a module in MLIR's bytecode, with StableHLO's own operations or versioned ones.
 
-Attributes and types stand in tables and refer to each other by number; they are decoded by a work list, so
+Attributes and types are stored in tables and refer to each other by number; they are decoded by a work list, so
 that chains of them need no recursion.
 
 Source: MLIR bytecode format; MLIR's, StableHLO's and VHLO's encodings of attributes and types.
@@ -35,7 +35,7 @@ STRINGS, DIALECTS, ENTRIES, OFFSETS, OPERATIONS, RESOURCES, RESOURCE_OFFSETS, _,
 
 HAS_ATTRIBUTES, HAS_RESULTS, HAS_OPERANDS, HAS_SUCCESSORS = 1, 2, 4, 8
 HAS_REGIONS, HAS_USE_LISTS, HAS_PROPERTIES = 16, 32, 64
-"""Flags of an operation's mask, which say what follows it."""
+"""Flags of an operation's mask: the parts that follow it."""
 
 
 def bytecode_tree(data: bytes) -> ModuleTree:
@@ -71,7 +71,7 @@ class _Entries:
         self.missing: list[int] = []
 
     def value(self, index: int) -> Any:
-        """Decode an entry, and before it those that it refers to."""
+        """Decode an entry, after the entries that it refers to."""
         entry = self.values[index]
         if entry is not _UNREAD:
             return entry
@@ -488,7 +488,7 @@ class _BytecodeReader:
     def _registered(
         self, name: str, definition: Definition, cursor: Cursor, newer: str = ""
     ) -> dict[str, Any]:
-        """Read the properties of an operation; those of older releases are without the newer one."""
+        """Read the properties of an operation; operations of older releases lack the newer one."""
         attributes = {}
         for item, is_required in definition.attributes:
             if item == newer:

@@ -11,7 +11,7 @@ __all__ = ["Cursor"]
 
 
 class Cursor:
-    """A place in a part of the bytes; what reads beyond its end is an error with its offset."""
+    """A position in a part of the bytes; reading beyond its end is an error with the offset."""
 
     __slots__ = ("at", "data", "end")
 
@@ -21,7 +21,7 @@ class Cursor:
         self.end = len(data) if end is None else end
 
     def error(self, message: str) -> MlirDiagnosticError:
-        """Create an error at this place."""
+        """Create an error at this position."""
         return MlirDiagnosticError([(message, f"byte {self.at}")])
 
     @property

@@ -141,7 +141,7 @@ sdy 1:1:0 sharding_constraint ; sharding
 sdy *:*:1 manual_computation ; in_shardings manual_axes out_shardings
 sdy *:0:0 return
 """
-"""Dialect, operands:results:regions, names; attributes, of which those with a question mark are optional."""
+"""Dialect, operands:results:regions, names; attributes; a question mark means optional."""
 
 
 def _definitions() -> dict[str, Definition]:

@@ -23,7 +23,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ATTRIBUTES", "TYPES", "References"]
 
 LONGEST_TEXT = 1 << 16
-"""Characters of a type or location; those that refer to each other may stand for far more than the bytes hold."""
+"""Characters of a type or location; entries that refer to each other may expand to far more than the size of the bytes."""
 DYNAMIC = -(1 << 63)
 """The extent of an axis whose size is unknown."""
 

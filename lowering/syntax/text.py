@@ -26,7 +26,7 @@ from tenferro.types import TensorSpec
 __all__ = ["text_tree"]
 
 LONGEST_LOCATION = 1 << 16
-"""Characters of a location; aliases that name each other may stand for far more than the text has."""
+"""Characters of a location; aliases that name each other may expand to far more than the size of the text."""
 
 ISOLATED = frozenset({"chlo.scan"})
 """Operations whose regions see no values of their surroundings."""
@@ -555,7 +555,7 @@ class _TextParser(FormParser):
             self.location()
 
     def _located(self, operation: Operation, at: int) -> Operation:
-        """Add the location that follows the operation, or its own place."""
+        """Add the location that follows the operation, or else its position in the text."""
         if self.words[self.at] == "loc" and self.words[self.at + 1] == "(":
             self.at += 2
             location = self.location()

@@ -91,7 +91,7 @@ def iota(like: Value, axis: int, dtype: DType = DType.I64) -> Value:
 
 
 def iota_along(like: Value, shape: Sequence[Any], axis: int, dtype: DType = DType.I64) -> Value:
-    """Return the index along `axis`, in a shape of its own."""
+    """Return the index along `axis`, with the shape of the indexed tensor."""
     return apply_one(Iota(tuple(shape), axis, dtype), like=like)
 
 
@@ -104,7 +104,7 @@ def lead(x: Value, size: Any) -> Value:
 
 
 def lead_all(inputs: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
-    """Return the inputs that all have the leading axis that some of them have."""
+    """Return the inputs with the leading axis on all of them, if some have one."""
     size = inputs[batched.index(True)].shape[0]
     return [x if has else lead(x, size) for x, has in zip(inputs, batched, strict=True)]
 

@@ -134,7 +134,7 @@ def check_grads(
         The report, when everything is right.
 
     Raises:
-        GradientMismatchError: something is not; the message is the report, and names the input, the
+        GradientMismatchError: two derivatives differ; the message is the report, and names the input, the
             direction and the first op whose rule disagrees, or says that the function depends on the phases
             of singular vectors or eigenvectors and has no derivative. It is an AssertionError too.
         InvalidConfigError: an order below 1, another mode, or no float argument.

@@ -66,7 +66,7 @@ class _Body:
     """A function traced on new inputs, for a sub-program.
 
     Args:
-        weak: by position, inputs that stand for Python numbers, with their uses in outer bodies.
+        weak: positions of inputs that stand for Python numbers, with their uses in outer bodies.
 
     Attributes:
         result: the returned tree of tensors and numbers.
@@ -183,7 +183,7 @@ def cond(
         operands: trees of tensors, passed to both functions.
         executor: the executor that runs it on arrays, the native one by default; in a trace, the outer program's.
 
-    Both must return the same structure, shapes and dtypes; a Python number takes the other's dtype.
+    Both must return the same structure, shapes and dtypes; a Python number takes the dtype of the other result.
 
     Raises:
         ShapeError: a predicate that is not a scalar; results of different shapes.
@@ -380,7 +380,7 @@ class _Carry:
         """Emit the carry of the next iteration.
 
         Raises:
-            ArityError, ShapeError, DTypeError: a carry of another structure or of other types than the one before.
+            ArityError, ShapeError, DTypeError: a carry whose structure or types change.
         """
         tree = flatten(result)[1]
         if not agree(tree, self.tree):
@@ -430,7 +430,7 @@ def scan(
         unroll: accepted as a hint, and ignored: results are the same.
         parallel: run 2 log2(n) steps over many iterations at once where no loop is compiled, and through XLA. Each
             tensor of the carry must be a linear recurrence, `a * carry + b` element by element, where a and b
-            depend on x, on what f closes over, and on tensors of the carry that are recurrences without it.
+            depend on x, on what f closes over, and on tensors of the carry whose recurrences do not depend on it.
         executor: as for `cond`.
 
     Differentiable in both modes. Reverse mode stacks the residuals of each iteration; with `checkpoint(f)` it stores

@@ -377,8 +377,9 @@ class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a deco
     """A function with a user-defined tangent rule.
 
     `fn.defjvp(rule)` sets it: `rule(primals, tangents)` returns (y, y_dot), with y_dot linear in the
-    tangents, and y of the types of the function's result. The value is always the function's own, where
-    JAX takes y for it when it differentiates. With `nondiff_argnums` the rule is called as `rule(*nondiff, primals, tangents)`.
+    tangents, and y of the types of the function's result. The value is always the function's own. JAX takes y as
+    the value when it differentiates. With `nondiff_argnums` the rule is called as `rule(*nondiff, primals,
+    tangents)`.
 
     >>> import tenferro as tnf
     >>> @custom_jvp

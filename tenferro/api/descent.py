@@ -255,7 +255,7 @@ def _line_search(
         return point, *value_and_slope(point)
 
     def is_low(size: Tensor, value: Tensor, new_slope: Tensor) -> Any:
-        # Near a minimum values are equal but for rounding, and slopes tell more.
+        # Near a minimum the values differ only by rounding, so slopes decide.
         is_shallow = sum_over(new_slope * direction) <= (2 * SHALLOW - 1) * descent
         return (value <= height + ARMIJO * size * descent) | (
             (value <= height + noise) & is_shallow
@@ -324,8 +324,8 @@ def levenberg_marquardt(
 ) -> Minimum:
     """Minimise the sum of the squares of residuals by the method of Levenberg and Marquardt, in the program.
 
-    As `lbfgs` it may be called anywhere in a program; `least_squares` calls SciPy's methods outside of programs. Each
-    step solves a dense system of as many unknowns as there are parameters.
+    As `lbfgs` it may be called anywhere in a program; `least_squares` calls SciPy's methods outside of programs.
+    Each step solves a dense system with one unknown per parameter.
 
     The derivative in args and in what fun captures is that of the root of J^T r, with the residuals' second
     derivatives. The derivative is NaN where `success` is false; x0 has none.

@@ -222,7 +222,7 @@ def of_both_signs(x1: ArrayLike, x2: ArrayLike) -> bool:
 
 
 def bits64(x: ArrayLike) -> Any:
-    """Return the 64 bits of integers, as int64: those of uint64 from 2^63 are negative."""
+    """Return the 64 bits of integers, as int64: counts of uint64 from 2^63 are negative."""
     x = as_operand(x)
     if spec_of(x).dtype is DType.U64:
         return apply_one(ops.BitcastConvert(DType.I64), x)
@@ -360,7 +360,7 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     adjusted = where(logical_and(not_equal(left_over, 0), opposite), add(left_over, rhs), left_over)
     if dtype.is_integer:
         return where(equal(rhs, 0), 0, adjusted)
-    # 0 - x is 0.0 for zeros of both signs and has a derivative there, which |x| has not.
+    # 0 - x is 0.0 for zeros of both signs and has a derivative there; |x| has none.
     negated = apply_one(ops.Subtract(), *promote(0, left_over, dtype=dtype))
     signed = where(signbit(rhs), negative(negated), subtract(0, negated))
     return where(equal(left_over, 0), signed, adjusted)
@@ -578,7 +578,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     step = where(less(here, there), *np.array([1, -1], spec_of(here).dtype.dtype))
     successor = add(here, step)
     is_negative = logical_or(less(successor, 0), logical_and(equal(successor, 0), less(start, 0)))
-    # Bits are chosen, and not floats, of which a compiler may flush subnormal ones.
+    # The select is on bits, because a compiler may flush subnormal floats.
     bits = where(is_negative, subtract(lowest, successor), successor)
     bits = where(equal(here, there), end, bits)
     bits = where(logical_or(isnan(lhs), isnan(rhs)), _bits(add(lhs, rhs)), bits)

@@ -1,4 +1,4 @@
-"""Arrays of indices, and conversions between indices and places in row-major order.
+"""Arrays of indices, and conversions between indices and positions in row-major order.
 
 Indices of a shape are known when a program is traced: they are NumPy arrays, and constants of the trace.
 
@@ -217,7 +217,7 @@ def within(name: str, index: Any, extent: int, mode: str) -> Any:
 def ravel_multi_index(
     multi_index: Sequence[Any], dims: Sequence[int], mode: str | Sequence[str] = "raise", order: str = "C"
 ) -> Any:  # fmt: skip
-    """Return the place in row-major order (column-major for "F") of the elements at given indices, as int64.
+    """Return the row-major position ("F": column-major) of the elements at given indices, as int64.
 
     Args:
         multi_index: an array of indices for each axis.
@@ -246,13 +246,13 @@ def ravel_multi_index(
 
 
 def unravel_index(indices: ArrayLike, shape: Sequence[int], order: str = "C") -> tuple[Any, ...]:
-    """Return the indices along each axis of the elements at given places in row-major order, as int64.
+    """Return the indices along each axis of the elements at given row-major positions, as int64.
 
-    Known places outside are errors. Traced ones are clamped to the first and last element, and negative ones count
-    from the end, as in `jax.numpy`.
+    Known positions outside are errors. Traced ones are clamped to the first and last element, and negative ones
+    count from the end, as in `jax.numpy`.
 
     Raises:
-        DTypeError: places that are not integers. OutOfBoundsError: a known place outside.
+        DTypeError: positions that are not integers. OutOfBoundsError: a known position outside.
         InvalidConfigError: an order that is neither "C" nor "F".
 
     >>> unravel_index([2, 3], (2, 3))

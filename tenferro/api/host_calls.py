@@ -28,7 +28,7 @@ def check(condition: ArrayLike, message: str, *args: Any, **kwargs: Any) -> None
     """Raise message.format(*args, **kwargs) unless all elements of the condition are true, when the program gets here.
 
     In jitted functions and programs, in loops and branches; at once outside of traces. Under `vmap` the message has the
-    example that fails first. A derivative checks what its function does.
+    example that fails first. A derivative runs the checks of its function.
 
     An `XlaExecutor` computes the conditions as further results and raises after the run; in loops and branches it
     refuses them.
@@ -81,7 +81,7 @@ def check(condition: ArrayLike, message: str, *args: Any, **kwargs: Any) -> None
 
 @dataclass(frozen=True)
 class _FlatFunction:
-    """A function of trees as one of lists of arrays."""
+    """Wrapper of a function of trees that takes and returns lists of arrays."""
 
     function: Callable[..., Any]
     tree: TreeDef

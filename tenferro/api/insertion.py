@@ -1,6 +1,7 @@
 """Elements inserted, removed, chosen by masks, and written at indices, as new tensors.
 
-NumPy writes into its argument where `jax.numpy` and these functions return a new tensor: `inplace=False` says so.
+NumPy writes into its argument where `jax.numpy` and these functions return a new tensor: `inplace=False` makes this
+explicit.
 
 Source: NumPy 2.4, reference, sections "Array manipulation routines" and "Indexing routines"; `jax.numpy`.
 """
@@ -57,7 +58,7 @@ def block(arrays: Any) -> Any:
         if not level:
             raise ShapeError("block: an empty list has no blocks")
         depth, level = depth + 1, level[0]
-    # Blocks, and the depth that each lies at, outermost lists first.
+    # Blocks with their depths, outermost lists first.
     levels: list[list[Any]] = [[arrays]]
     for _ in range(depth):
         if not all(isinstance(part, list) and part for part in levels[-1]):

@@ -256,7 +256,7 @@ class Jitted(Generic[P, R]):
         static: StaticParameters,
         cache_size: int,
     ) -> None:
-        # Attributes of other callables may have the names of the ones here.
+        # Attributes of other callables may have the same names as these.
         updated = functools.WRAPPER_UPDATES if isinstance(fn, FunctionType) else ()
         functools.update_wrapper(self, cast("Any", fn), updated=updated)
         self._fn: Any = fn
@@ -273,7 +273,7 @@ class Jitted(Generic[P, R]):
 
     @functools.cached_property
     def _executor(self) -> Executor:
-        """The executor of the programs: a native one, made for the first that runs, where none was passed."""
+        """The executor of the programs: by default a native one, which the first run creates."""
         return new_native_executor("jit")
 
     def __reduce__(self) -> Any:

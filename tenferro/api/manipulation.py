@@ -506,7 +506,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
 
 
 def _shift(value: Any) -> int:
-    """Return the number of places to shift by; bools count, as in NumPy."""
+    """Return the number of positions to shift by; bools count, as in NumPy."""
     try:
         return operator.index(value)
     except ConcretizationError:

@@ -39,7 +39,7 @@ __all__ = [
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Any:  # fmt: skip
-    """Return func1d of each vector of arr along `axis`; the axes of its result take that axis's place.
+    """Return func1d of each vector of arr along `axis`; the axes of its result replace that axis.
 
     Raises:
         AxisError: an axis outside the rank.

@@ -2,7 +2,7 @@
 
 A NumPy function calls the function of the same name here, with the same arguments. The tables in this file hold the
 few with another meaning in NumPy. Functions without a counterpart, and arguments without a meaning for tensors, run
-on the elements of eager tensors that are not tracked, and return NumPy arrays; for others they are errors.
+on the elements of eager tensors that are not tracked, and return NumPy arrays; for other functions they are errors.
 
 Source: NumPy 2.4, reference; NEP 13 and NEP 18, the protocols.
 """

@@ -250,7 +250,7 @@ class _Closed:
         self._is_active = [spec_of(x).dtype.is_inexact for x in self.operands]
 
     def __call__(self, y: Tensor, t: Tensor, operands: Sequence[Any]) -> Any:
-        """Return its value, where `operands` stand for those of this object."""
+        """Return its value, with `operands` in place of this object's operands."""
         consts, leaves = operands[: self.count], operands[self.count :]
         builder = current_builder() or next(
             (x.builder for x in (y, t, *operands) if isinstance(x, TracedTensor)), None
@@ -265,7 +265,7 @@ class _Closed:
         return lambda y, t: self(y, t, operands)
 
     def split(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the operands with derivatives, and the others."""
+        """Return the operands with derivatives, and the operands without."""
         pairs = list(zip(operands, self._is_active, strict=True))
         return [x for x, active in pairs if active], [x for x, active in pairs if not active]
 
@@ -544,8 +544,8 @@ def odeint(
         method: "dopri5", explicit, of order 5; "rodas4", of order 4, for stiff equations, with a dense Jacobian.
         derivative: "adjoint" integrates the adjoint equation backward, in reverse mode only, and keeps no steps;
             "discrete" differentiates the accepted steps, in all modes. By default it is "adjoint" for dopri5 without an event, else "discrete".
-        event: a real function event(y, t, *args). The first time at which it changes its sign from one step
-            to the next ends the integration from t[0] to t[1]. A zero at t[0] is no event.
+        event: a real function event(y, t, *args). Integration from t[0] to t[1] stops at the first sign change from
+            one step to the next. A zero at t[0] is no event.
 
     Returns:
         The states; with an event the pair of its time and the state there, with derivatives.

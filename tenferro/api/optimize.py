@@ -1,9 +1,8 @@
 """`tenferro.optimize`: SciPy's minimisers on trees, with automatic derivatives, and minimisers inside of programs.
 
-Parameters are a tree of floating-point or complex arrays, of any shapes and dtypes; a complex one counts as
-its real and its imaginary part. SciPy sees them as one float64 vector, in the order of `tree.ravel`, with
-the real parts of a complex leaf before its imaginary parts. Functions are traced once; they run with the
-dtypes of the tree.
+Parameters are a tree of floating-point or complex arrays, of any shapes and dtypes; a complex leaf counts as its
+real and its imaginary part. SciPy sees them as one float64 vector, in the order of `tree.ravel`, with the real
+parts of a complex leaf before its imaginary parts. Functions are traced once; they run with the dtypes of the tree.
 
 Source: scipy.optimize.
 """

@@ -164,7 +164,7 @@ def float_power(
 def ldexp(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """x1 2^x2, for integers x2, rounded once; also where 2^x2 overflows and the product does not.
+    """x1 2^x2, for integers x2, rounded once; also if 2^x2 overflows but the product does not.
 
     Raises:
         DTypeError: complex x1, or x2 that are not integers.
@@ -275,7 +275,7 @@ def _is_negative(x: ArrayLike) -> Any:
 
 
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Any:
-    """Return whether one broadcasts to the other's shape and all elements are equal: a bool of rank 0.
+    """Return whether one operand broadcasts to the other's shape and all elements are equal: a bool of rank 0.
 
     >>> array_equiv([1, 2], [[1, 2], [1, 2]]), array_equiv([1, 2], [1, 2, 3])
     (array(True), array(False))

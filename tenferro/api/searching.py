@@ -202,7 +202,7 @@ def partition(
 def argpartition(
     a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect", order: None = None
 ) -> Any:  # fmt: skip
-    """Find the indices that partition a along `axis`, as int64: those that sort it.
+    """Find the indices that partition a along `axis`, as int64: the indices that sort it.
 
     Arguments and errors are those of `partition`.
 

@@ -1,6 +1,6 @@
-"""Set functions, and others with data-dependent result shapes: they need the elements.
+"""Set functions, and other functions with data-dependent result shapes: they need the elements.
 
-Arrays and eager tensors have elements; traced tensors do not, and these functions are errors for them. Values are
+Arrays and eager tensors have elements; traced tensors do not, and raise errors here. Values are
 gathered by indices, so that derivatives of eager tensors pass.
 
 Source: Array API standard 2024.12, sections "Set functions" and "Searching functions".
@@ -282,7 +282,7 @@ def _as_sets(name: str, ar1: ArrayLike, ar2: ArrayLike) -> tuple[Any, Any]:
 def union1d(
     ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
 ) -> Any:
-    """Return the distinct elements of both arrays in ascending order; `size` and `fill_value` are those of `unique`.
+    """Return the distinct elements of both arrays in ascending order; see `unique` for `size` and `fill_value`.
 
     Raises:
         DataDependentShapeError: an operand of a trace, without `size`.

@@ -131,7 +131,7 @@ def median(
 ) -> Any:  # fmt: skip
     """Compute the middle element over `axis` in ascending order, or the mean of the middle two; NaN where there is one.
 
-    The derivative goes to the elements in the middle; of equal ones, to the first.
+    The derivative is that of the middle elements; of equal ones, to the first.
 
     Args:
         overwrite_input: has no effect; tensors are values.
@@ -256,7 +256,8 @@ def nanquantile(
     a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: None = None,
 ) -> Any:  # fmt: skip
-    """Return `quantile` of the elements that are not NaN; NaN where all are. Arguments and errors are its own.
+    """Return `quantile` of the elements that are not NaN; NaN where all are. Arguments and errors are those of
+    `quantile`.
 
     Args:
         weights: must be None.
@@ -355,7 +356,7 @@ def _weighted_quantile(
     weights: ArrayLike,
     keepdims_shape: tuple[Any, ...] | None,
 ) -> Any:
-    """Find the first elements in ascending order with a share of at least q of all weights up to them."""
+    """Find the first elements, in ascending order, whose cumulative weight is at least q of the total."""
     x, w = as_operand(a), as_operand(weights)
     x = x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
     axes = normalize_axes(name, axis, len(x.shape))
@@ -886,7 +887,7 @@ def histogramdd(
 
     Args:
         sample: points as rows of a matrix, or a sequence of vectors, one for each coordinate.
-        bins: the number of bins, or the edges, for all coordinates or a sequence with those of each.
+        bins: the number of bins or the edges, for all coordinates or as a sequence with one entry for each.
         range: the first and the last edge of each coordinate; None for the smallest and largest of the points.
         density: return probability densities: shares of the total, divided by the volumes of the cells.
         weights: the weight of each point; the counts are then sums of weights, and differentiable.

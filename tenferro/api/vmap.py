@@ -262,7 +262,7 @@ class _Mapped:
                     f"vmap: result {path or 'of the function'} differs from slice to slice, and out_axes has None "
                     "for it"
                 )
-        # Prints of one slice are replaced by those of the batch.
+        # Prints of one slice are replaced by prints of the batch.
         rest = [value for value in graph.effects if value not in effects]
         graph.effects = list(dict.fromkeys([*rest, *batched_outputs[len(outputs) :]]))
         batched_outputs = batched_outputs[: len(outputs)]

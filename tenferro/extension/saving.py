@@ -50,7 +50,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class MissingExtension(ExtensionOp):
-    """The op that `skip_missing_extensions=True` puts in place of one with an unregistered family.
+    """Op that replaces an op of an unregistered family with `skip_missing_extensions=True`.
 
     It keeps the declared types, and is an error wherever it would be executed, expanded or lowered.
     """
@@ -165,14 +165,13 @@ def load(
 ) -> GraphProgram:
     """Load the program in a file that `save` wrote.
 
-    It takes named tuples of any class with the name and the fields of the one that was saved, and returns some of
-    classes of its own.
+    It takes named tuples of any class with the saved name and fields, and returns named tuples of new classes.
 
     Args:
         path: the file.
         skip_missing_extensions: replace ops of unregistered families by an op that is an error when it is
             reached.
-        limit: bytes that the file may unpack to. By default 32 times its own, and at least 64 MiB; files
+        limit: bytes that the file may unpack to. By default 32 times the file's size, and at least 64 MiB; files
             of `save` are not compressed, and pass at any size.
         trusted: XLA compiles it in this process at once, which it may end; else a separate process compiles it
             first, within limits of time and memory.

@@ -69,8 +69,8 @@ NEGATE = el.Negate()
 class Value:
     """One tensor in a rule or an expansion: `+`, `-`, `*`, `/` and comparisons work element by element.
 
-    Tenferro's functions take it as they take a tensor of a trace, with promotion and broadcasting.
-    The operators do neither, except that a Python number takes the shape and dtype of the other operand.
+    Tenferro's functions promote and broadcast it like a tensor of a trace. Its operators do neither, but give a
+    Python number the shape and dtype of the other operand.
 
     >>> from tenferro.graph import GraphBuilder
     >>> builder = GraphBuilder()
@@ -171,7 +171,7 @@ class Value:
             "use its operators and tenferro's functions, such as tenferro.exp"
         )
 
-    # ---- what tenferro's functions ask of a tensor -----------------------------------------------
+    # ---- attributes that tenferro's functions need -----------------------------------------------
 
     @staticmethod
     def __tenferro_apply__(
@@ -335,7 +335,7 @@ def compare(x: Value, direction: str, y: Any) -> Value:
 
 
 def number_in(number: Any, dtype: DType) -> Any:
-    """Return a number in a dtype; a float is rounded to a narrower one, and nothing else is changed."""
+    """Return a number in a dtype; a float is rounded to a narrower dtype; other conversions are exact."""
     array: Any = np.asarray(number)
     if array.ndim or array.dtype.kind in "OSUM":
         raise DTypeError(

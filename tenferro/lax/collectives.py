@@ -130,11 +130,12 @@ def all_to_all(
 
     Args:
         split_axis: the axis of x whose elements go to the slices; of the extent of the named axis.
-        concat_axis: the place in y of an axis over the slices that the elements came from.
+        concat_axis: the axis of y over the slices that the elements came from.
         tiled: `split_axis` is cut into equal parts instead, which are joined along `concat_axis`.
 
     Raises:
-        ShapeError: an extent of `split_axis` that is not that of the named axis, or no multiple of it.
+        ShapeError: an extent of `split_axis` that differs from that of the named axis (tiled: is not a multiple of
+            it).
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: all_to_all(x, "i", 0, 0), axis_name="i")(np.array([[1, 2], [3, 4]]))
@@ -179,7 +180,7 @@ def psum_scatter(
         tiled: y is the i-th of equal parts along `scatter_dimension` instead.
 
     Raises:
-        ShapeError: an extent that is not that of the named axis, or no multiple of it.
+        ShapeError: an extent that differs from that of the named axis (tiled: is not a multiple of it).
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: psum_scatter(x, "i"), axis_name="i")(np.array([[1, 2], [3, 4]]))

@@ -104,8 +104,8 @@ def padtype_to_pads(
     Args:
         in_shape: extents of the windowed axes.
         window_shape: extents of the window along them, dilation included.
-        padding: "VALID" pads nothing; "SAME" so that there is one window for each `stride` elements, with the
-            odd element after the axis, "SAME_LOWER" with it before.
+        padding: "VALID" pads nothing; "SAME" pads to one window per `stride` elements, with the odd element at the
+            end; "SAME_LOWER" puts it at the start.
 
     Raises:
         InvalidConfigError: another name.

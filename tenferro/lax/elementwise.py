@@ -408,7 +408,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any
 
     Raises:
         DTypeError: bool, or a complex and a real dtype.
-        ShapeError: a last extent that does not make up one element of the wider dtype.
+        ShapeError: a last extent that does not form one element of the wider dtype.
 
     >>> import numpy as np
     >>> bitcast_convert_type(np.float32(1), "uint16")

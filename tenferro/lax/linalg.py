@@ -161,7 +161,7 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Any:
 
     Args:
         a: matrices (m, n) with v_i in column i below the diagonal, as LAPACK's geqrf packs them.
-        taus: as many factors as there are reflectors, at most n.
+        taus: one factor per reflector, at most n.
 
     Raises:
         ShapeError, DTypeError: shapes or dtypes that do not fit.
@@ -397,7 +397,7 @@ def triangular_solve(
 def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
     """Return a real tridiagonal matrix unitarily similar to a Hermitian one, read from one triangle.
 
-    The results are the packed reflectors, the diagonal, the one beside it, and the reflectors' factors.
+    The results are the packed reflectors, the diagonal, the diagonal beside it, and the reflectors' factors.
 
     Raises:
         ShapeError: a is not square.

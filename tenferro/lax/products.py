@@ -140,7 +140,7 @@ def ragged_dot(
     preferred_element_type: DTypeLike | None = None,
     group_offset: None = None,
 ) -> Any:
-    """Return the product of each group of rows of lhs with a matrix of its own; rows beyond all groups give 0.
+    """Multiply each group of rows of lhs by its own matrix; rows beyond all groups give 0.
 
     Args:
         lhs: a matrix (m, k), the rows of each group one after another.
@@ -259,7 +259,7 @@ def approx_max_k(
     """Return the k largest elements along an axis and their indices, which are int32; exactly, as by `top_k`.
 
     Args:
-        recall_target, reduction_input_size_override: no effect: all are found.
+        recall_target, reduction_input_size_override: no effect: every extreme is exact.
         aggregate_to_topk: True.
 
     Raises:

@@ -433,7 +433,7 @@ def gather(
     Args:
         slice_sizes: the window's extent along every axis of the operand.
         unique_indices: has no effect, because repeated reads are harmless.
-        mode: a `GatherScatterMode` or its name; None asserts that windows are within the operand; others
+        mode: a `GatherScatterMode` or its name; None asserts that windows are within the operand; starts outside
             are moved into it.
         fill_value: the value outside the operand; None is NaN, the least signed or largest unsigned integer, or True.
 

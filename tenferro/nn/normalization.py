@@ -112,7 +112,7 @@ def batch_norm(
 
     Args:
         scale, bias: one number for each feature.
-        mean, variance: of each feature, such as running averages from training; None for those of the batch.
+        mean, variance: of each feature, such as running averages from training; None for the batch's own.
         axis: of the features: -1, or 1 for "NCHW".
 
     Raises:
@@ -156,7 +156,7 @@ def _along(name: str, numbers: Any, x: Tensor, axes: tuple[int, ...]) -> Any:
 
 
 def dropout(key: ArrayLike, x: ArrayLike, rate: float) -> Any:
-    """Set elements of x to 0 with probability `rate`, and divide the others by 1 - rate.
+    """Set elements of x to 0 with probability `rate`, and divide the other elements by 1 - rate.
 
     Args:
         key: of `tnf.random`; another one for each call.

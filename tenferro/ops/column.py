@@ -103,7 +103,7 @@ def _file(path: str, card: type[StdTensorOp]) -> str:
 def require_listed(
     cards: Iterable[type[StdTensorOp]], vocabulary: Iterable[type[StdTensorOp]]
 ) -> None:
-    """Require that every card of these classes is in the vocabulary; a class that others derive from is no card.
+    """Require that every card of these classes is in the vocabulary; a base class is not a card.
 
     Raises:
         MissingCellError: one that is not listed, and would be an op that exists nowhere.

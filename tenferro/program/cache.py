@@ -104,7 +104,7 @@ class BoundedCache(Generic[Value]):
         self._making: dict[Hashable, threading.RLock] = {}
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the entry of `key`, made now if there is none."""
+        """Return the entry of `key`, computed now if it is missing."""
         with self._lock:
             cached = self._entries.get(key, _ABSENT)
             if cached is not _ABSENT:

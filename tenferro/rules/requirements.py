@@ -40,7 +40,7 @@ DECIDED: Mapping[str, Callable[[Any, Any], bool | None]] = {
 
 @contextmanager
 def inferring(op: str, guards: GuardLog) -> Generator[None]:
-    """Write guards that `require` makes for this op to this log, while the body runs."""
+    """Write the guards of `require` for this op to this log, while the body runs."""
     token = _INFERENCE.set((op, guards))
     try:
         yield

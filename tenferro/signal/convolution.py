@@ -177,7 +177,8 @@ def convolve2d(
 
     Args:
         mode: as in `convolve`.
-        boundary: what in1 has outside: "fill" for fillvalue, "wrap" for its period, "symm" for its mirror image.
+        boundary: values of in1 outside of its bounds: "fill" for fillvalue, "wrap" for its period, "symm" for its
+            mirror image.
 
     Raises:
         InvalidConfigError, ShapeError: another mode or boundary; operands that are no matrices.

@@ -196,7 +196,7 @@ class MultivariateNormal:
         """Return the differential entropy, log det(2 pi e cov) / 2.
 
         Args:
-            mean: a number, or vectors [.., n], which only say how many coordinates there are.
+            mean: a number, or vectors [.., n], of which only the number of coordinates counts.
             cov: as in `logpdf`.
 
         Raises:

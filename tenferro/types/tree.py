@@ -346,7 +346,7 @@ class _Fields:
     def __call__(self, node: Any) -> Any:
         children = [getattr(node, name) for name in self.data]
         meta = tuple([getattr(node, name) for name in self.meta])
-        # Programs are cached by it, and a mutable value would stay equal to itself.
+        # It is a cache key of programs, and a mutable value would remain equal to itself.
         try:
             hash(meta)
         except TypeError as error:
@@ -466,7 +466,7 @@ def _is_registered_now(cls: type, leaf: Any) -> bool:
     import optree
 
     with _LOCK:
-        # `is_leaf` makes leaves of objects of registered classes.
+        # `is_leaf` treats objects of registered classes as leaves.
         if optree.register_pytree_node.get(cls, namespace=NAMESPACE) is not None:
             return False
         _register_with_optree(cls, node, node.whole)

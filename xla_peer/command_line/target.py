@@ -38,7 +38,7 @@ class Target:
 
     Attributes:
         name: the target as written on the command line.
-        names: names of parameters, or of leaves where those are known.
+        names: names of parameters, or of leaves if they are known.
         types: types of the arguments of a function, where its file states them.
     """
 

@@ -34,7 +34,7 @@ HERE = "here"
 def chosen_adapters(
     jaxlibs: str, iree: str, opinions: Sequence[str], environments: Environments
 ) -> list[Adapter]:
-    """Return the adapters of the options; environments are made for those that need one.
+    """Return the adapters of the options; environments are created for compilers that need one.
 
     Args:
         jaxlibs: releases, `here`, and paths of interpreters, with commas between.

@@ -29,12 +29,12 @@ def import_onnx(
 
     Args:
         model: a `ModelProto`, or the path of a file.
-        specs: types of the inputs that are not in `constants`, in order; by default those that the model declares, a
-            named dimension being a symbol.
+        specs: types of the inputs that are not in `constants`, in order; by default the model's declared types,
+        with symbols for named dimensions.
         constants: arrays for inputs that decide shapes, by name: ONNX passes shapes, axes and counts as values.
 
     Raises:
-        UnsupportedError: operators that are not read, all of them at once; a shape that depends on inputs; element
+        UnsupportedError: unsupported operators, all in one error; a shape that depends on inputs; element
             types that tenferro lacks.
         InvalidConfigError: a file that is no model, or a constant that names no input.
         ModuleNotFoundError: the package `onnx` is not installed.
@@ -107,7 +107,7 @@ def _missing(graph: Any, functions: set[str]) -> Any:
 
 
 def _evaluated(graph: Any, values: dict[str, Any]) -> list[Any]:
-    """Return the outputs of a graph; values that are known stay arrays."""
+    """Return the outputs of a graph; known values remain arrays."""
     helper, numpy_helper = import_module("onnx.helper"), import_module("onnx.numpy_helper")
     for each in graph.initializer:
         values[each.name] = numpy_helper.to_array(each)

@@ -1,7 +1,7 @@
 """The process of an adapter, in the environment of its compiler: `python worker.py FOLDER.json`.
 
-It imports the adapter once, and forks for each request, so that a request that ends its process ends nothing else.
-A request is a folder with a module and arrays, and so is its answer; pipes carry the names of folders and statuses.
+It imports the adapter once, and forks for each request, so that a crash ends only the process of its request.
+A request and its answer are folders with a module and arrays; pipes carry the names of folders and statuses.
 Nothing is unpickled. This file needs Python and NumPy alone, because tenferro is not installed in these environments.
 """
 

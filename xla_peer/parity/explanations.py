@@ -92,7 +92,7 @@ class Parting:
         return NativeAndPeer(plain).agree(self.divergence.program, self.divergence.leaves)
 
     def agrees_before_the_last(self) -> bool:
-        """Return whether more than one op leads here, and the operands of the last of them agree."""
+        """Return whether more than one op leads here, and the operands of the last op agree."""
         divergence = self.divergence
         if len(divergence.program.instructions) < 2:
             return False
@@ -122,10 +122,10 @@ class Parting:
 
 @dataclass(frozen=True)
 class Explanation:
-    """One reason, and how it is recognised.
+    """Reason for a difference, and the test that recognises it.
 
     Attributes:
-        excuses: a value that StableHLO leaves open, or a departure of XLA's that is known and documented; a rewrite
+        excuses: a value that StableHLO leaves open, or a documented deviation of XLA; a rewrite
             of algebra that changes values is neither, and stays wrong.
     """
 
@@ -154,8 +154,8 @@ def _size(y: Any) -> float:
 def _meets_subnormals(parting: Parting) -> bool:
     """Return whether subnormal numbers explain the difference at the worst element, in one of three ways.
 
-    - An operand, or an argument or constant that leads to it, is subnormal there, and numbers as small in its place
-      reach the result of the other path. Complex numbers may be larger, because their parts are halved and squared.
+    - An operand, or an argument or constant that leads to it, is subnormal there, and other numbers of this size
+    give the result of the other path. Complex numbers may be larger, because their parts are halved and squared.
     - The sides differ by no more than a subnormal number, as by one term of a product.
     - One side is zero, and the other within a few powers of two of the smallest normal number, or a complex power,
       whose factors may be subnormal.
@@ -308,7 +308,7 @@ def _leaves_zeros_out(parting: Parting) -> bool:
         return _lies_among(peer, others[worst].reshape(1))
     if parting.is_complex:
         return False
-    # Infinite products of one sign are that infinity, all others NaN.
+    # Infinite products of one sign are that infinity, all other sums NaN.
     signs = np.where(np.isinf(kernel), np.sign(kernel), 0).astype(kernel.dtype)
     (of_signs,) = native_outputs(program, [np.sign(x), signs])
     is_infinite = np.abs(of_signs[worst]) == meetings[worst]
@@ -316,7 +316,7 @@ def _leaves_zeros_out(parting: Parting) -> bool:
 
 
 def _is_folded_nan(parting: Parting) -> bool:
-    """Return whether exp of a NaN, which a constant makes for any arguments, is a number in PJRT; with the operand as
+    """Return whether exp of a NaN that comes from a constant is a number in PJRT; with the operand as
     an argument, PJRT's exp is NaN, too.
     """
     native, peer = parting.results
@@ -438,7 +438,7 @@ EXPLANATIONS = (
 
 
 def explain(divergence: Divergence) -> Explanation | None:
-    """Return the first reason that applies; None if none does, or if the check ends the peer."""
+    """Return the first reason that applies; None if no reason applies, or if the check ends the peer."""
     parting = Parting(divergence)
     try:
         matching = (explanation for explanation in EXPLANATIONS if explanation.applies(parting))

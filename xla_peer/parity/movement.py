@@ -118,7 +118,7 @@ class RecordedValues(Plain):
 
 
 class RecordedMoves(Moved):
-    """A run with roundings of its own, recorded."""
+    """Record of a run with its own roundings."""
 
     def __init__(self, generator: np.random.Generator, record: Record) -> None:
         super().__init__(generator)

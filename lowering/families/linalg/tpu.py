@@ -1,6 +1,6 @@
 """Matrix functions on TPU: its own calls where their precision is the dtype's, else plain StableHLO.
 
-complex128 is refused here, because the TPU compiler ends the process over it.
+complex128 is refused here, because the TPU compiler aborts on it.
 
 Source: the calls that JAX writes for TPU.
 """

@@ -93,7 +93,7 @@ def extremum(wins: str) -> AdRule:
     """Return the tangent of the operand that wins; the mean of both at a tie."""
 
     def one(x: Value, operand: Value, x_dot: Value) -> Value:
-        """Return the share of one operand's tangent: all of it, half of it, or nothing."""
+        """Return the share of one operand's tangent: all, half or none of it."""
         share = 1 - 0.5 * convert(compare(x, "EQ", operand), x_dot.dtype)
         return select(compare(x, REACHES[wins], operand), x_dot * share, 0)
 

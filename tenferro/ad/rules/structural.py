@@ -144,7 +144,7 @@ def pad_transpose(op: ops.Pad, x: Value, fill: Value, y_bar: Value) -> Value:
 
 
 def pad_batch(op: ops.Pad, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Leave the leading axis without padding; select where each slice has a padding value of its own."""
+    """Leave the leading axis without padding; select if the padding value differs from slice to slice."""
     moved = ops.Pad((0, *op.low), (0, *op.high), (0, *op.interior))
     x, value = inputs
     if not batched[1]:
@@ -194,7 +194,7 @@ def same(op: StdTensorOp, x: Value, y_bar: Value) -> Value:
 
 
 def barrier_jvp(op: Any, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Pass the tangents on; they need no barrier of their own."""
+    """Pass the tangents on; they need no barrier."""
     return tuple(tangents)
 
 

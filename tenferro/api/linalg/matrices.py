@@ -186,7 +186,7 @@ def matrix(name: str, x: ArrayLike) -> Any:
 
 
 def _output(op: ExtensionOp, index: int, x: Any) -> Any:
-    """Compute one output: of an array by itself; of a traced value beside the others, for its derivative."""
+    """Compute one output: of an array by itself; of a traced value beside the other results, for its derivative."""
     used = [i == index for i in range(op.output_count)]
     alone = op.prune_outputs(used) if isinstance(x, np.ndarray) else None
     return apply(op, x)[index] if alone is None else apply(alone, x)

@@ -211,7 +211,7 @@ def diagsvd(s: ArrayLike, M: int, N: int) -> Any:  # noqa: N803  # because SciPy
     """Return the M x N matrix with singular values s on its diagonal.
 
     Raises:
-        ShapeError: s has as many elements as neither side.
+        ShapeError: the length of s matches neither side.
 
     >>> diagsvd([2.0], 1, 2)
     array([[2., 0.]])
@@ -412,7 +412,7 @@ def solve_banded(
 ) -> Any:  # fmt: skip
     """Return x with a x = b, for a matrix of l diagonals below its main one, and u above.
 
-    Tridiagonal systems take time and memory proportional to their size; others are solved as full matrices.
+    Tridiagonal systems take time and memory proportional to their size; other matrices are solved as full ones.
 
     Args:
         l_and_u: l and u.

@@ -138,7 +138,7 @@ def _overflows(x: Any) -> Any:
 def select_into(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:
     """Write np.where by bits, as on_false ^ ((on_true ^ on_false) & mask), without branches.
 
-    If one of the two is the number zero, the bits of the other are masked.
+    If one branch is the number zero, the bits of the other are masked.
     """
     kind = INTEGER_DTYPES.get(out.itemsize)
     if kind is None:

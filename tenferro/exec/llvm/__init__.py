@@ -1,6 +1,6 @@
 """Loops as machine code: a column of ops on scalars in LLVM's IR, and the linker.
 
-Nothing here is imported before something is to be compiled, but this file, which says whether llvmlite is there.
+Only this file, which tells whether llvmlite is installed, is imported before the first compilation.
 """
 
 from __future__ import annotations

@@ -84,7 +84,7 @@ def splat(x: Value, lanes: int) -> Value:
 
 
 def result_type(opcode: str, operands: Sequence[Value], type_: str) -> str:
-    """Return the type of a result: by the operands, or the one that is told."""
+    """Return the type of a result: by the operands, or an explicit one."""
     if opcode in ARITHMETIC:
         return operands[0].type
     if opcode in COMPARISONS:

@@ -121,9 +121,9 @@ class VectorBlock:
 
     Attributes:
         instructions: the rewritten instructions.
-        scalars: values that stay scalar, by those of the scalar loop.
+        scalars: values that remain scalar, by their values in the scalar loop.
         steps: increment of such a value between iterations, if it is not 0.
-        vectors: values that are vectors, by those of the scalar loop.
+        vectors: vector values, by their values in the scalar loop.
         accesses: addresses of memory accesses, and whether they are stores.
 
     Args:

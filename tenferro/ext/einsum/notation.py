@@ -94,7 +94,7 @@ def _ellipsis_width(part: str, rank: int) -> int:
 
 
 def interleaved(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Read subscripts and operands of the other form: operand, labels, operand, labels, .., output labels.
+    """Read subscripts and operands in the alternating form: operand, labels, operand, labels, .., output labels.
 
     Labels are sequences of integers and Ellipsis; without output labels the result has the labels that occur once.
 

@@ -1,4 +1,4 @@
-"""The rules of checks and callbacks: no derivatives; a batch is one check, and as many calls as its method says."""
+"""The rules of checks and callbacks: no derivatives; a batch is one check; the method decides the number of calls."""
 
 from __future__ import annotations
 

@@ -103,8 +103,8 @@ class Geqp3(ExtensionOp):
 @extension_family("tenferro", "householder_product", version=1)
 @dataclass(frozen=True)
 class HouseholderProduct(ExtensionOp):
-    """The leading columns of H_1 H_2 .., as many as x0 has, from reflectors packed as in `Geqrf` and their
-    factors: orgqr and ungqr.
+    """The leading columns of H_1 H_2 .. (the number of columns of x0), from reflectors packed as in `Geqrf` and
+    their factors: orgqr and ungqr.
     """
 
     input_count = 2
@@ -150,8 +150,7 @@ class Geev(ExtensionOp):
 class Gtsv(ExtensionOp):
     """X with T X = B for T of three diagonals, and `info`, which is not 0 where T is singular.
 
-    Below, on and above the diagonal have n entries each, of which the first below and the last above
-    are not read.
+    The diagonal and the two beside it have n entries each; the first entry below and the last above are not read.
     """
 
     input_count = 4

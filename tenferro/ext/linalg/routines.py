@@ -33,7 +33,7 @@ LARGEST_ALONE = 768
 
 
 def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
-    """Limit BLAS to one thread for a matrix that it factorises faster so; small ones wake no others.
+    """Limit BLAS to one thread for a matrix that it factorises faster so; small batches wake no threads.
 
     Args:
         by_scipy: whether SciPy's BLAS is called. It is loaded first, because one that is loaded inside of the context

@@ -1,4 +1,4 @@
-"""ONNX nodes of the analytic family, and formulas of those that ONNX lacks."""
+"""ONNX nodes of the analytic family, and formulas for the functions that ONNX lacks."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Matrix functions in plain StableHLO: loops of Householder reflections, eliminations and rotations.
 
-For compilers that know none of the library calls. Written in the algebra that derivative rules are
-written in, and lowered through the same emitters as everything else.
+For compilers without the library calls. Written in the algebra of derivative rules, and lowered through the same
+emitters as all ops.
 """
 
 from __future__ import annotations

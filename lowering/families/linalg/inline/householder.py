@@ -103,7 +103,7 @@ def from_right(q: Value, tau: Value, v: Value) -> Value:
     return q - broadcast(tau, q, lead) * broadcast(product, q, rows) * conj(wide)
 
 
-# ---- what other algorithms use, too ----------------------------------------------------------------------
+# ---- shared with other algorithms ------------------------------------------------------------------------
 
 
 def identity(like: Value, n: int) -> Value:

@@ -104,7 +104,7 @@ def rotated(x: Value, axis: int, c: Value, s: Value, phase: Value) -> Value:
 
 
 def dealt(first: Value, second: Value, axis: int) -> Value:
-    """Arrange a tournament's next round: the first player stays, all others move on by one chair."""
+    """Arrange a tournament's next round: the first player stays, and all other players move by one chair."""
     n = first.shape[axis]
     if n == 1:
         return apply_one(Concatenate(axis, 2), first, second)
