@@ -25,7 +25,7 @@ def resident_kilobytes() -> int:
 
 
 def compile_and_drop(number: int) -> None:
-    """Compile a loop with a constant of its own, run it twice, and drop it with its executor."""
+    """Compile a loop with a distinct constant, run it twice, and drop it with its executor."""
     x = np.ones(7)
     program = tnf.compile(
         lambda x: tnf.fori_loop(0, 3000, lambda i, c: tnf.sin(c) * (number + 0.5), x), x

@@ -190,7 +190,7 @@ OPS: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
     "Convolution": (lambda x, w: tnf.lax.conv(x, w, (1, 1), "VALID"), [IMAGE, WINDOW]),
     "Extension": (tnf.linalg.cholesky, [SQUARE @ SQUARE.T + np.eye(4)]),
 }
-"""A program for each op, which has at most one instruction of it."""
+"""A program for each op, with at most one instruction of that op."""
 
 
 def calls(name: str) -> float:

@@ -1,4 +1,4 @@
-"""Writes what the site reads off the code: the op catalogue and the reference of every public name."""
+"""Writes the site's pages about the code: the op catalogue and the reference of every public name."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def module_page(name: str) -> str:
 
 
 def names_page() -> str:
-    """Return the names of the namespaces, and those of NumPy, SciPy and JAX that have none there, with what to write."""
+    """Return the names of the namespaces, and names of NumPy, SciPy and JAX without a counterpart, with replacements."""
     from tenferro.counterparts import ABSENT, COUNTERPARTS
 
     lines = ["# Names", ""]
@@ -205,10 +205,10 @@ def family_page(family: str, title: str) -> str:
 
 
 def card_text(card: Any) -> str:
-    """Return a card's docstring, with what its base classes and the emitters say in its place.
+    """Return a card's docstring, completed by its base classes and the emitters.
 
     Raises:
-        ValueError: the card does not say how it lowers, and the text has several operations.
+        ValueError: the card does not state its lowering, and the text has several operations.
     """
     text = inspect.getdoc(card) or ""
     stated = facts_in(text)
@@ -230,7 +230,7 @@ def facts_in(text: str) -> dict[str, str]:
 
 
 def lowered(card: Any, dtype: str = "f64") -> str:
-    """Return what the text of a sample, of this dtype if there is one, has in the place of the op."""
+    """Return the lowered text of a sample of the op, of this dtype if there is one."""
     from lowering import lower_to_stablehlo  # because a page without cards needs no samples
     from tenferro.graph import GraphBuilder
     from tenferro.program import GraphProgram

@@ -30,7 +30,7 @@ from pathlib import Path
 PACKAGES = ("tenferro", "lowering", "xla_peer")
 LISTS = {"nodes", "instructions", "steps", "_steps", "region", "code", "calls", "_instructions"}
 LOOPED = LISTS | {"numbers", "reads"}
-"""Other lists that a loop may go over: the numbers of instructions, and the values that each reads."""
+"""Other lists of ops in loops: the numbers of instructions, and the values that each reads."""
 WRITERS = {"add", "add_mark", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside",
            "add_op", "Instruction", "Step", "Node", "_step", "rule"}  # fmt: skip
 DOORS = {"add", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside", "_applied"}
@@ -42,7 +42,7 @@ WRITES = {"outputs", "writes", "results", "made", "out"}
 
 
 def main() -> int:
-    """Print the table, each place on a line of its own."""
+    """Print the table, each place on a separate line."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
     places: dict[str, list[str]] = {
         kind: [] for kind in ("record", "container", "copy", "sweep", "execution", "door", "table")
@@ -151,7 +151,7 @@ def _walk_outside(node: ast.AST, kind: type[ast.AST]) -> list[ast.AST]:
 
 
 def _checks(root: Path) -> Iterator[str]:
-    """Yield each place where the executor asks for the class of an op, by itself or in a table of classes."""
+    """Yield each place where the executor tests the class of an op, directly or by a table of classes."""
     trees = {
         path: ast.parse(path.read_text()) for path in sorted((root / "tenferro/exec").rglob("*.py"))
     }
@@ -220,7 +220,7 @@ def _with_functions(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _fields(node: ast.ClassDef) -> dict[str, str]:
-    """Return annotated names and assigned attributes, with their annotations or those of their values."""
+    """Return annotated names and assigned attributes, with their annotations or the annotations of their values."""
     fields = {
         item.target.id: ast.unparse(item.annotation)
         for item in node.body

@@ -41,7 +41,8 @@ def cycles(imports: Mapping[str, Collection[str]]) -> Iterator[tuple[str, ...]]:
     """
     left = {module: set(imported) for module, imported in imports.items()}
     while left:
-        # A module on a cycle imports one that is left; so do those above it, which the shortest way back excludes.
+        # A module on a cycle imports one that is left; the same holds for modules above it, which the shortest path
+        # back excludes.
         ends = [module for module, imported in left.items() if not imported & left.keys()]
         for module in ends:
             del left[module]

@@ -58,8 +58,8 @@ class Row:
     """A program, or its value and gradient, as measured.
 
     Attributes:
-        first: seconds to the first result, tracing and compiling included, of those who trace.
-        later: least seconds of later runs, because others use the machine, too.
+        first: seconds to the first result, including tracing and compiling, for contestants that trace.
+        later: minimum seconds of later runs, because the machine is shared.
         distance: the largest difference from `jax.jit`, relative to the largest element.
     """
 

@@ -1,6 +1,6 @@
-"""Who is measured. Each gets a kernel and its arguments, and gives a call that runs it once.
+"""Who is measured. Each takes a kernel and its arguments, and returns a call that runs it once.
 
-Each cell compiles again: nothing of an earlier cell is used.
+Each cell compiles again: no state of an earlier cell is used.
 """
 
 from __future__ import annotations

@@ -37,7 +37,7 @@ from tenferro.program.profile import shown_seconds
 SECONDS = 3.0
 """Seconds of interleaved runs for one case."""
 PAUSE = 0.005
-"""Seconds before each run, in which the threads of the one before it stop spinning."""
+"""Pause in seconds before each run, in which the threads of the preceding run stop spinning."""
 SHORTEST = 2e-3
 """Seconds of a measurement; a short run is repeated until it takes as long."""
 FEWEST = 5
@@ -47,13 +47,13 @@ WARM = 0.5
 prepared by running.
 """
 LIMIT = 60.0
-"""Seconds after which a checkout gives a case up."""
+"""Seconds after which a checkout gives up a case."""
 
 
 def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str, float]]:
     """Return the first result, median and spread (interquartile range) of each contestant, in seconds.
 
-    And what the machine allows, where bytes and matrix products are all there is to count.
+    Also measure the machine's limit, for cases that consist of memory traffic and matrix products.
     """
     args = case.args()
     runs: dict[str, Any] = {}

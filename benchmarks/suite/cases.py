@@ -22,9 +22,9 @@ class Case:
     """One row of the table.
 
     Attributes:
-        fn: `fn(n, *args)`; one that is differentiated gives a scalar.
-        args: makes the arguments, once in each run of the suite.
-        gradient: whether the gradient in every argument is wanted as well.
+        fn: `fn(n, *args)`; a differentiated one returns a scalar.
+        args: creates the arguments, once in each run of the suite.
+        gradient: whether the gradient in every argument is computed as well.
         without: contestants that have no way to do it.
     """
 
@@ -267,7 +267,7 @@ al. 2018, Tan and Le 2019, Liu et al. 2022, Chollet 2017."""
 
 
 def convolved(stride: int, groups: int) -> Callable[..., Any]:
-    """Return a layer, padded so that its extents stay but for the stride."""
+    """Return a layer, padded so that only the stride changes its extents."""
 
     def layer(n: Any, x: Any, w: Any) -> Any:
         lax = n.lax if hasattr(n, "lax") else import_module("jax.lax")

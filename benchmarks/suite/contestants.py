@@ -1,4 +1,4 @@
-"""Who is measured. Each gets a case ready and gives a call that runs it once, results as NumPy arrays."""
+"""Who is measured. Each prepares a case and returns a call that runs it once, with NumPy arrays as results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Run = Callable[[], Any]
 
 
 class Names:
-    """A namespace with some names of its own."""
+    """A namespace with some names replaced."""
 
     def __init__(self, base: Any, **own: Any) -> None:
         self.__dict__.update(own)
@@ -38,7 +38,7 @@ def native(case: Case, args: tuple[Any, ...]) -> Run:
 
 
 def native_as_made(case: Case, args: tuple[Any, ...]) -> Run:
-    """Run this library on NumPy, with results in the layout of the last step, as the others return them."""
+    """Run this library on NumPy, with results in the layout of the last step, like other contestants."""
     program, executor = program_of(case, args), tnf.GraphExecutor(order="K")
     return lambda: executor.run(program, *args)
 
@@ -50,7 +50,7 @@ def peer(case: Case, args: tuple[Any, ...]) -> Run:
 
 
 def program_of(case: Case, args: tuple[Any, ...]) -> Any:
-    """Return the case as a program; with its gradient, where that is wanted."""
+    """Return the case as a program; with its gradient, if requested."""
     fn = lambda *xs: case.fn(tnf, *xs)
     every = tuple(range(len(args)))
     return tnf.compile(tnf.value_and_grad(fn, every) if case.gradient else fn, *args)
@@ -148,4 +148,4 @@ CONTESTANTS: dict[str, Callable[[Case, tuple[Any, ...]], Run | None]] = {
     "torch": torch,
     "PyTensor": pytensor,
 }
-"""Contestants, in the order of the table's columns. "NumPy" is autograd where a gradient is wanted."""
+"""Contestants, in the order of the table's columns. "NumPy" is autograd for gradients."""

@@ -77,7 +77,7 @@ def table(results: list[Result], names: list[str]) -> str:
 
 
 def plot(results: list[Result], names: list[str], path: Path) -> None:
-    """Write, for each case, the others' time as a multiple of native's."""
+    """Plot, for each case, the other contestants' times as multiples of native's."""
     import matplotlib as mpl
 
     mpl.use("Agg")

@@ -15,7 +15,7 @@ from tools.accuracy.function import Function
 __all__ = ["DIGITS", "error_of", "estimates", "exact_values", "unit"]
 
 DIGITS = 60
-"""Decimal digits of the definition, beyond those that large and small arguments need."""
+"""Decimal digits of the definition, in addition to those for large and small arguments."""
 EXPONENT = np.uint64(0x7FF << 52)
 """The bits of float64 that are its power of two."""
 
@@ -32,7 +32,8 @@ def unit(exact: Any, dtype: Any) -> float:
 def exact_values(reference: Callable[..., Any], xs: Sequence[np.ndarray]) -> np.ndarray:
     """Return the values of a reference: in float64 of smaller floats, in long doubles of float64 where it has them.
 
-    Where it has none, float64 may be no better than the measured function, and share its code: then the result tells little.
+    Where it has none, float64 may be no better than the measured function, and share its code: then the result is
+    not meaningful.
     """
     types = "".join(getattr(reference, "types", "d"))
     kind = np.longdouble if xs[0].dtype == np.float64 and "g" in types else np.float64

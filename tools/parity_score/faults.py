@@ -145,7 +145,7 @@ def _other_constant(line: str) -> Iterator[str]:
 
 
 def _dropped_op(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
-    """Yield the operand in the place of the result: a missing conjugate, a sign that is lost."""
+    """Yield the operand as a replacement of the result: a missing conjugate, a sign that is lost."""
     match = UNARY.match(line)
     if match:
         yield lambda lines, number: _replaced(lines, number, match[1], match[2])
