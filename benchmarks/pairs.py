@@ -94,7 +94,7 @@ def _confirm(server: subprocess.Popen[str], checkout: Path) -> None:
     """Check that the child imports the checkout's tenferro, not an installed one."""
     place = Path(_answer(server))
     if checkout.resolve() not in place.parents:
-        raise SystemExit(f"--other {checkout} is no checkout: tenferro came from {place}")
+        raise SystemExit(f"--other {checkout} is not a checkout: tenferro came from {place}")
 
 
 def _ask(server: subprocess.Popen[str], name: str) -> Any:

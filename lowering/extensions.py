@@ -49,7 +49,7 @@ def register_extension_lowering(
 
     Raises:
         DuplicateFamilyError: there is a rule for that family and platform, and `replace` is not set.
-        InvalidConfigError: the rule is no function, or the platform none that is lowered for.
+        InvalidConfigError: the rule is not a function, or the platform none that is lowered for.
         MalformedFamilyIdError: the id is not `<package>.<name>.v<major>`.
     """
     check_family_id(family_id)

@@ -9,7 +9,7 @@ So only text, bytes and plain data of such a module are used here:
   on the same input does the same here.
 - Trees come as JSON, which Python reads.
 
-The fork is no sandbox: it has the user's rights.
+The fork is not a sandbox: it has the user's rights.
 """
 
 from __future__ import annotations
@@ -284,7 +284,7 @@ class ReadingProcess:
         process, self._process = self._process, None
         if process is not None:
             process.returncode = (
-                0  # because it is no child of this process, which cannot wait for it
+                0  # because it is not a child of this process, which cannot wait for it
             )
             self._close(process)
 

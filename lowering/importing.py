@@ -91,15 +91,15 @@ def import_stablehlo(
 
     Without jaxlib the readers of `lowering.syntax` take the place of MLIR's parser. They are Python alone, and so
     need no other process. What MLIR's passes rewrite (`chlo` operations without a reader, shapes as operands that
-    are no constants) is refused there by name. They always read modules with quantised types; values of these types
+    are not constants) is refused there by name. They always read modules with quantised types; values of these types
     are their stored integers.
 
     The program's `origin` is the original module, for comparison in `xla_peer.check_parity`; it is None
     for bytecode that was read without jaxlib.
 
     Raises:
-        MlirDiagnosticError: the input is no module, with MLIR's messages and locations; reading it ends the process
-        or exceeds the limits.
+        MlirDiagnosticError: the input is not a module, with MLIR's messages and locations; reading it ends the process
+            or exceeds the limits.
         UnsupportedError: operations or types that have no counterpart, with their locations.
         ArityError, ShapeError, DTypeError: specs that differ from the module's.
         NonStaticShapeError: extents that only the elements of an argument decide.

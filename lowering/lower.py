@@ -63,7 +63,7 @@ def lower_to_stablehlo(
             do. It is for tools that refine shapes before they compile; see `StableHloModule.refined`.
         annotate: write the names of inputs and outputs, as `jax.arg_info` and `jax.result_info`.
         partitioning: a mesh, and how inputs and outputs are cut over it, written in Shardy; XLA's partitioner
-        derives one program per device.
+            derives one program per device.
         callbacks: a list, to which the Python functions are appended that the module calls by their numbers; None
             refuses `tenferro.pure_callback`. Such a module runs in this process alone, on the CPU.
 

@@ -224,7 +224,7 @@ def deserialize_portable_artifact(artifact: bytes) -> str:
     """
     ir, stablehlo = jaxlib_modules()[0], jaxlib_modules()[5]
     if not artifact.startswith(MAGIC):  # because MLIR would read other bytes as text
-        raise MlirDiagnosticError([("the bytes are no MLIR bytecode", "artifact")])
+        raise MlirDiagnosticError([("the bytes are not MLIR bytecode", "artifact")])
     diagnostics: list[tuple[str, str]] = []
 
     def note(diagnostic: Any) -> bool:

@@ -68,7 +68,7 @@ class Operation:
 
     Attributes:
         attributes: Python values (bool, int for i64, float for f64, str, list and dict), NumPy arrays for
-        constants, and the classes below for all other attributes.
+            constants, and the classes below for all other attributes.
         regions: blocks that the operation runs, which may use values of their surroundings.
         source: the user's line.
     """

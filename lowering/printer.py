@@ -390,7 +390,7 @@ def _attribute(value: Any) -> str:
             return text
         case _:
             raise TypeError(
-                f"{value!r:.60} is no attribute; lowering.operations has the classes of attributes"
+                f"{value!r:.60} is not an attribute; lowering.operations has the classes of attributes"
             )
 
 

@@ -169,7 +169,7 @@ def reply_of(request: dict[str, Any], module: bytes) -> bytes:
         error = {"kind": "MemoryError", "message": ""}
     except (
         Exception
-    ) as failure:  # because MLIR's bindings raise anything over names that are no UTF-8
+    ) as failure:  # because MLIR's bindings raise anything over names that are not UTF-8
         error = {"kind": "", "message": f"{type(failure).__name__}: {failure}"}
         # Where they find no memory they may end without an exception, for which Python raises this one.
         if isinstance(failure, SystemError) and _freed() > request["memory"] // 4:

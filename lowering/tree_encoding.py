@@ -53,7 +53,7 @@ def decoded_tree(data: bytes) -> ModuleTree:
         tree.meshes = {str(mesh): str(text) for mesh, text in meshes.items()}
         return tree
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise InvalidConfigError(f"the bytes are no module's tree: {error!r}") from None
+        raise InvalidConfigError(f"the bytes are not a module's tree: {error!r}") from None
 
 
 def _encoded_type(kind: Any) -> Any:

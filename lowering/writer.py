@@ -216,7 +216,7 @@ class Writer:
         private = [function for name, function in self.functions.items() if name in wanted]
         return Module("main", main, private, mesh)
 
-    # ---- extents that are no numbers ---------------------------------------------------------
+    # ---- extents that are not numbers ---------------------------------------------------------
 
     def shape(self, shape: Sequence[Any]) -> Value:
         """Write a shape as a vector of int64.

@@ -41,7 +41,7 @@ def make_private_folder(path: str | os.PathLike[str]) -> Path:
 
 def _require_private(folder: Path, about: os.stat_result) -> None:
     if not stat.S_ISDIR(about.st_mode):
-        raise InvalidConfigError(f"cache_dir: {folder} is no folder")
+        raise InvalidConfigError(f"cache_dir: {folder} is not a folder")
     if about.st_uid != os.geteuid():
         raise InvalidConfigError(
             f"cache_dir: {folder} belongs to user {about.st_uid}, and holds native code that user "
@@ -88,7 +88,7 @@ def read_private_file(folder: Path, name: str, largest: int) -> bytes:
     with open(handle, "rb") as file:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
-            raise InvalidConfigError(f"cache_dir: {name} is no file")
+            raise InvalidConfigError(f"cache_dir: {name} is not a file")
         if about.st_uid != os.geteuid() or about.st_mode & 0o022:
             raise InvalidConfigError(f"cache_dir: {name} can have been written by another user")
         if about.st_size > largest:

@@ -11,7 +11,7 @@ copy        a loop over such a list that writes each op down again
 sweep       a loop backward over such a list
 execution   a loop over such a list that calls each op's kernel
 door        a function or method that takes any op first and puts it on values
-table       a value of a module that names three or more ops, and is no column or part of one; the reader's column has the
+table       a value of a module that names three or more ops, and is not a column or part of one; the reader's column has the
             names of StableHLO's operations for rows
 check       an `isinstance`, `issubclass` or comparison of a `type` with classes of ops, in `tenferro/exec`
 size        lines of `tenferro/exec` without kernels and compiled forms, at 100 columns each, and its longest files

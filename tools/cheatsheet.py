@@ -1,7 +1,7 @@
 """Write docs/cheatsheet.md and llms.txt from tools/idioms.txt, whose code is run.
 
     python tools/cheatsheet.py             run the idioms, and write both files
-    python tools/cheatsheet.py --check     run them, and end with an error where a file has another text
+    python tools/cheatsheet.py --check     run them, and fail if a file differs
 
 tools/idioms.txt has a section for each line `= Title`, and an idiom for each line `- Title`, with the code below it.
 Results, prints and errors come from this run, so that the page shows real output.

@@ -66,7 +66,7 @@ class PlatformReport:
 
     Attributes:
         status: "works", "wrong" if it runs with known wrong values, "fails" if its plugin is installed but does not
-        run, or "missing".
+            run, or "missing".
         devices: their names in PJRT.
         version: the platform's version.
         packages: the packages that install it, with versions.

@@ -106,7 +106,7 @@ class Executable:
 
         Raises:
             ArityError, ShapeError, DTypeError: arguments that do not fit, by name.
-            InvalidConfigError: an argument that is no device array, is on another device, or was
+            InvalidConfigError: an argument that is not a device array, is on another device, or was
                 donated before.
             BackendFailureError: PJRT refused to run it.
         """

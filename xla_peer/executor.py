@@ -319,7 +319,7 @@ class XlaExecutor:
                 A device array that is here already is never copied, because it is immutable.
 
         Raises:
-            DTypeError: an object that is no array, or a dtype that tenferro does not have.
+            DTypeError: an object that is not an array, or a dtype that tenferro does not have.
             BackendFailureError: a DLPack producer with memory that PJRT does not accept; an array of
                 another library on a device.
         """

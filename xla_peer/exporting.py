@@ -129,7 +129,7 @@ def export(
 
     Raises:
         InvalidConfigError: weights in another folder; an unknown platform, target or suffix; platforms that need
-        separate texts; a gradient of a program without float inputs or outputs.
+            separate texts; a gradient of a program without float inputs or outputs.
         UnsupportedError, NonStaticShapeError: a program that StableHLO cannot express.
 
     >>> import numpy as np, tenferro as tnf
@@ -390,7 +390,7 @@ def _from_bytecode(path: Any, content: bytes, trusted: bool) -> tuple[str, bytes
                 f"reads {oldest} to {newest}; upgrade jaxlib, or export with a lower target"
             )
     if not content.startswith(mlir_bindings.MAGIC):  # because MLIR would read other bytes as text
-        raise mlir_bindings.MlirDiagnosticError([("the bytes are no MLIR bytecode", "artifact")])
+        raise mlir_bindings.MlirDiagnosticError([("the bytes are not MLIR bytecode", "artifact")])
     return perform("text", content, trusted=trusted), content
 
 

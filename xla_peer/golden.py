@@ -189,7 +189,7 @@ def _run(
                 for name in names.get(slot, ()):
                     keep(name, np.asarray(y))
                 left.discard(slot)
-        except Exception as error:  # because it is no failure of the step
+        except Exception as error:  # because it is not a failure of the step
             errors.append(error)
         if errors or not left:
             raise _Stop

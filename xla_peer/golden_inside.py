@@ -127,7 +127,7 @@ class _Run:
     def computed(
         self, operation: Operation, scope: Mapping[int, _Known]
     ) -> tuple[GraphProgram | None, list[_Known], list[_Known]]:
-        """Return an operation as a program, its operands that are no constants, and its results."""
+        """Return an operation as a program, its operands that are not constants, and its results."""
         used = _used(operation)
         given = {number: scope[number] for number in used}
         key = (id(operation), *[

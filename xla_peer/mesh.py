@@ -233,7 +233,7 @@ def partition(
         out_specs: likewise for the result.
 
     Raises:
-        ArityError: specs that are no prefix of the trees.
+        ArityError: specs that are not a prefix of the trees.
         ShapeError: an extent that cannot be cut evenly.
         InvalidConfigError: a mesh axis that is not there; jax's Mesh or PartitionSpec instead of tenferro's.
 
@@ -273,7 +273,7 @@ def _specs(name: str, prefix: Any, tree: Any) -> tuple[PartitionSpec, ...]:
     try:
         entries = prefix_leaves(prefix, tree)
     except ValueError as error:
-        raise ArityError(f"partition: {name} is no prefix of the tree: {error}") from None
+        raise ArityError(f"partition: {name} is not a prefix of the tree: {error}") from None
     for entry in entries:
         if entry is not None and not isinstance(entry, PartitionSpec):
             raise InvalidConfigError(

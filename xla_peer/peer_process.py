@@ -46,7 +46,7 @@ serve({requests}, {answers}, {memory}, {parent})
 REQUEST = struct.Struct("<4Q")
 """A request in the pipe: its number, the size of the memory, and the offset and size of its document there."""
 LONGEST_ANSWER = 1 << 20
-"""Bytes; a longer one is no answer."""
+"""Bytes; a longer one is not an answer."""
 EXHAUSTED = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "bad_alloc", "Cannot allocate")
 """Words by which XLA, LLVM and the C++ runtime report exhausted memory."""
 ATTEMPTS = 3
@@ -153,7 +153,7 @@ class PeerProcess:
         if self._finalizer is not None:
             self._finalizer.detach()
         if process is not None:
-            process.returncode = 0  # because it is no child of this process
+            process.returncode = 0  # because it is not a child of this process
         for stream in streams:
             stream.close()
         self._forget()
@@ -278,7 +278,7 @@ class PeerProcess:
         Raises:
             EOFError: there is no child.
             TimeoutError: no message in time.
-            ValueError: a message that is no document.
+            ValueError: a message that is not a document.
         """
         size = int.from_bytes(self._bytes(8, deadline), "little")
         if size > LONGEST_ANSWER:

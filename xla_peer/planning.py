@@ -152,7 +152,7 @@ def plan(
     Args:
         mesh: the sizes of axes by name.
         cuts: entries of a `PartitionSpec` for inputs and outputs by name, or by the name of a whole argument; other
-        arguments are whole on every device.
+            arguments are whole on every device.
         links: bytes per second of each device's link, of each axis where they differ.
         leaves: inputs on which the virtual devices run it.
 

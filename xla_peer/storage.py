@@ -72,8 +72,8 @@ def archived(path: Any, largest: int, what: str) -> Generator[Arrays]:
     """Open the arrays of an archive of at most `largest` unpacked bytes; nothing is unpickled.
 
     Raises:
-        InvalidConfigError: it would unpack to more, or is no regular file.
-        zipfile.BadZipFile, or another error of zipfile: the file is no archive.
+        InvalidConfigError: it would unpack to more, or is not a regular file.
+        zipfile.BadZipFile, or another error of zipfile: the file is not an archive.
     """
     with reading(path) as file, opened_archive(file, what, largest) as archive:
         yield Arrays(archive)

@@ -18,7 +18,7 @@ class Kernel:
     Attributes:
         source: the public definition that it is written from.
         inputs: `inputs(rng, *size)` returns the arguments. Python integers among them are iteration counts, known
-        when the kernel is traced.
+            when the kernel is traced.
         traced: `traced(n, *arguments)`, where `n` is tenferro or `jax.numpy` with JAX's loops: names
             and signatures are the same.
         numpy: the same by hand: calls on arrays if the definition allows them, else Python loops.
@@ -26,7 +26,7 @@ class Kernel:
         small: of the inputs on which results are compared.
         calls: also by hand, with the calls of `traced`, for kernels that `numpy` computes by another algorithm: by
             triangles, by matrix products, or by a function of NumPy's own.
-        numba: a loop to be compiled by `numba.njit`; None if the definition is no loop over numbers.
+        numba: a loop to be compiled by `numba.njit`; None if the definition is not a loop over numbers.
         gradient: the argument in which the sum of squares of the first result is differentiated.
         tolerance: relative to the largest element, for other orders of summation.
     """

@@ -23,7 +23,7 @@ __all__ = ["write"]
 
 Result = dict[str, Any]
 BOUNDS = ("limit", "loops")
-"""Columns that are no contestants."""
+"""Columns that are not contestants."""
 
 
 def write(results: list[Result], limits: Limits) -> None:

@@ -30,14 +30,14 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class Code:
-    """An expression as a cell returns it.
+    """The expression that a cell returns.
 
     Attributes:
         text: Python.
         level: the precedence of its outermost operator.
         aligned: the text of a value that broadcasts to the result, where a broadcast is written in full.
         number: the Python number of a constant with one element.
-        free: it costs nothing to evaluate again, as a view.
+        free: evaluating it again costs nothing, such as a view.
     """
 
     text: str

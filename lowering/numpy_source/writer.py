@@ -227,7 +227,7 @@ class Writer:
         """
         if dtype is DType.BF16:
             raise UnsupportedError(
-                "to_numpy: bfloat16 is no dtype of NumPy, which the file needs alone; convert to float32"
+                "to_numpy: bfloat16 is not a dtype of NumPy, which the file needs alone; convert to float32"
             )
         return "np.bool_" if dtype.is_bool else f"np.{dtype.value}"
 

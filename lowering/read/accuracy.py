@@ -66,7 +66,9 @@ def with_accuracy(read: Read) -> Read:
             return y
         made = r.builder.made_by(y)
         if made is None or type(made[0]) not in ERRORS:
-            return y  # because the read of a complex cube root, or of a constant, is no single op
+            return (
+                y  # because the read of a complex cube root, or of a constant, is not a single op
+            )
         tolerances = {name: float(fields.get(name, 0)) for name in ("atol", "rtol")}
         op = ResultAccuracy(made[0], mode, ulps=int(fields.get("ulps", 0)), **tolerances)
         if mode == "TOLERANCE":

@@ -40,12 +40,12 @@ def register_composite_reader(name: str, reader: CompositeReader, *, replace: bo
     Args:
         name: the composite's name in the text, such as "odml.rms_norm", or a family id.
         reader: gets the composite's attributes, and the types of its operands and results; returns a standard or
-        extension op, or None for the decomposition.
+            extension op, or None for the decomposition.
         replace: replace the registered reader.
 
     Raises:
         DuplicateFamilyError: there is a reader of that name, and `replace` is not set.
-        InvalidConfigError: the reader is no function.
+        InvalidConfigError: the reader is not a function.
 
     >>> from tenferro.ops.analytic import Tanh
     >>> register_composite_reader("example.squash", lambda attributes, given, made: Tanh())

@@ -288,7 +288,7 @@ def part_of(r: Reader, x: int, axis: int, count: int, index: int) -> int:
     """Slice one of the equal parts of an axis.
 
     Raises:
-        InvalidConfigError: the extent is no multiple of the count.
+        InvalidConfigError: the extent is not a multiple of the count.
     """
     shape = r.spec(x).shape
     if shape[axis] % count:
@@ -349,7 +349,7 @@ def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
         for sender, receiver in moves:
             if not 0 <= min(sender, receiver) <= max(sender, receiver) < len(sources):
                 raise InvalidConfigError(
-                    f"{operation.name}: {source} to {target}, of {len(sources)} devices"
+                    f"{operation.name}: a pair sends from {source} to {target}, but there are {len(sources)} devices"
                 )
             sources[receiver] = sender
     y = exchanged(r, x, sources[:, None].tolist())

@@ -186,7 +186,7 @@ def _shape(r: Reader, operation: Operation, value: int) -> tuple[Any, ...]:
     """Return the elements of a vector of extents.
 
     Raises:
-        UnsupportedError: an element is no extent.
+        UnsupportedError: an element is not an extent.
     """
     extents = extents_of(r, value)
     if extents is None:

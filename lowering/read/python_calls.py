@@ -48,8 +48,8 @@ def register_custom_call(
 
     Raises:
         DuplicateFamilyError: the target has a function, and `replace` is not set; or a target with a built-in
-        reader.
-        InvalidConfigError: the function is no function.
+            reader.
+        InvalidConfigError: the function is not a function.
 
     A program that reaches the call raises BackendFailureError if the function fails, or if its results do not match
     the declared types. The error's cause tells which.

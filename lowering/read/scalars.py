@@ -42,7 +42,7 @@ def without_scalars(tree: ModuleTree) -> ModuleTree:
     """Return the module with a tensor without axes for each scalar, and int64 for each index.
 
     Raises:
-        UnsupportedError: the axis of a `tensor.dim` is no constant.
+        UnsupportedError: the axis of a `tensor.dim` is not a constant.
     """
     types = [spec for operation in tree.operations() for spec in operation.types]
     types += [spec for function in tree.functions.values() for spec in function.body.types]

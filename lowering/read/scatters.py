@@ -77,7 +77,7 @@ def scattered(
     """Combine every window of the inputs with its updates.
 
     Raises:
-        UnsupportedError: a region that is no computation of elements.
+        UnsupportedError: a region that is not a computation of elements.
     """
     index_axes, update_axes = _turning_axes(r, numbers, indices, updates[0])
     extents = [r.spec(indices).shape[axis] for axis in index_axes]

@@ -165,7 +165,7 @@ class _BytecodeReader:
 
     def module(self) -> ModuleTree:
         if not self.data.startswith(MAGIC):
-            raise MlirDiagnosticError([("the bytes are no MLIR bytecode", "byte 0")])
+            raise MlirDiagnosticError([("the bytes are not MLIR bytecode", "byte 0")])
         cursor = Cursor(self.data, len(MAGIC))
         self.version = cursor.number()
         if self.version > NEWEST:

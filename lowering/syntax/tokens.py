@@ -53,7 +53,7 @@ class Tokens:
         try:
             require_shallow(text)
         except UnicodeEncodeError as error:
-            raise MlirDiagnosticError([(f"the text is no UTF-8: {error}", "text")]) from None
+            raise MlirDiagnosticError([(f"the text is not UTF-8: {error}", "text")]) from None
         self.text = text
         self.words: list[str] = _TOKEN.findall(text)
         if not self.words or self.words[-1] != END:  # because the last may have been empty already

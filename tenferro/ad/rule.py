@@ -5,7 +5,7 @@
     batch(op, inputs, batched) -> outputs               in a linear region, with a leading axis
 
 Every first derivative, forward and reverse, and every higher one is made of the first two; the third
-computes the matrix of a linear function. An op that is no part of a linear region has no transpose.
+computes the matrix of a linear function. An op that is not part of a linear region has no transpose.
 
 Complex convention: the inner product is <a, b> = Re(conj(a) b). A JVP rule never conjugates; transposing
 multiplication by c multiplies by conj(c).

@@ -441,8 +441,8 @@ def scan(
         ArityError: f does not return a pair, or returns a carry of another structure.
         DTypeError: a carry that changes its dtype.
         InvalidConfigError: no length, or a negative one.
-        UnsupportedError: parallel=True of a carry that is no linear recurrence; the error names the op.
-        NonStaticShapeError: parallel=True of a length that is no number.
+        UnsupportedError: parallel=True of a carry that is not a linear recurrence; the error names the op.
+        NonStaticShapeError: parallel=True of a length that is not a number.
 
     >>> import tenferro as tnf
     >>> last, sums = scan(lambda c, x: (c + x, c + x), 0.0, np.array([1.0, 2.0, 3.0]))
@@ -487,7 +487,7 @@ def _in_levels(
     """Return the outputs of a scan whose iterations are in nested groups, each a checkpoint of its derivative.
 
     Raises:
-        NonStaticShapeError: levels, and a length that is no number.
+        NonStaticShapeError: levels, and a length that is not a number.
     """
     if not levels or not any([is_traced(x) for x in operands]):
         return _applied(op, operands, executor)

@@ -78,7 +78,7 @@ def checkpoint(
             iteration is computed levels + 2 times. With 0 the n states are kept.
 
     Raises:
-        InvalidConfigError: static_argnums or levels that are no integers from 0; a policy of another name, or one
+        InvalidConfigError: static_argnums or levels that are not integers from 0; a policy of another name, or one
             with levels; in a call of the result, levels
             outside of a loop.
 

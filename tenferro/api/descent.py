@@ -74,7 +74,7 @@ def _tolerance(name: str, given: float | None, vector: RealVector) -> float:
     """Return a tolerance, or the square root of the dtype's epsilon.
 
     Raises:
-        InvalidConfigError: it is no number, or negative.
+        InvalidConfigError: it is not a number, or negative.
     """
     if given is None:
         return float(finfo(vector.dtype).eps) ** 0.5
@@ -121,7 +121,7 @@ def lbfgs(
     Raises:
         DTypeError, ShapeError: fun returns no real scalar; integers among the parameters.
         ArityError: x0 has no elements.
-        InvalidConfigError: options that are no numbers, or out of their range.
+        InvalidConfigError: options that are not numbers, or out of their range.
 
     >>> import tenferro as tnf
     >>> def rosenbrock(p, a):
@@ -345,7 +345,7 @@ def levenberg_marquardt(
     Raises:
         DTypeError: residuals that are not real; integers among the parameters.
         ArityError: x0 has no elements.
-        InvalidConfigError: options that are no numbers, or out of their range.
+        InvalidConfigError: options that are not numbers, or out of their range.
 
     >>> import tenferro as tnf
     >>> t = np.array([0.0, 1.0, 2.0, 3.0])

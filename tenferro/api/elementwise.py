@@ -437,7 +437,7 @@ def clip(
     a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None, out: None = None, *, min: Any = None, max: Any = None,
     **options: Any,
 ) -> Any:  # fmt: skip
-    """min(max(a, `min`), `max`); None is no bound; in a's dtype. NaN where a or a bound is.
+    """min(max(a, `min`), `max`); None is not a bound; in a's dtype. NaN where a or a bound is.
 
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it. That with respect to a
     bound is 1 where a is strictly beyond it.
@@ -456,7 +456,7 @@ def clip(
     if out is not None or options:
         refuse_options("clip", {"out": out, **options})
     if (a_min is not None and min is not None) or (a_max is not None and max is not None):
-        raise InvalidConfigError("clip: a_min and min are one bound, and so are a_max and max")
+        raise InvalidConfigError("clip: a_min and min name one bound, and so do a_max and max")
     x, min, max = a, a_min if min is None else min, a_max if max is None else max
     return _clipped(x, promote_number(x, min)[1], promote_number(x, max)[1])
 

@@ -74,7 +74,7 @@ def ix_(*args: ArrayLike) -> tuple[Any, ...]:
     """Return vectors of indices with axes of 1, so that `x[ix_(rows, columns)]` takes all pairs; bools count as masks.
 
     Raises:
-        ShapeError: an argument that is no vector.
+        ShapeError: an argument that is not a vector.
         DataDependentShapeError: a mask of a trace.
 
     >>> ix_([0, 2], [1])
@@ -152,7 +152,7 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
     """Return `tril_indices` of a matrix's shape.
 
     Raises:
-        ShapeError: arr is no matrix. NonStaticShapeError: unknown extents.
+        ShapeError: arr is not a matrix. NonStaticShapeError: unknown extents.
 
     >>> tril_indices_from(np.zeros((2, 2)), -1)
     (array([1]), array([0]))
@@ -164,7 +164,7 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
     """Return `triu_indices` of a matrix's shape.
 
     Raises:
-        ShapeError: arr is no matrix. NonStaticShapeError: unknown extents.
+        ShapeError: arr is not a matrix. NonStaticShapeError: unknown extents.
 
     >>> triu_indices_from(np.zeros((2, 2)), 1)
     (array([0]), array([1]))

@@ -87,7 +87,7 @@ def falling_rate(falling: Any, bending: Any) -> Any:
 
 
 def _gamma_tail(a: Tensor, x: Tensor) -> tuple[Any, Any]:
-    """Return whether x < max(a, 1), and P there, Q elsewhere; for positive a and x.
+    """Return the mask x < max(a, 1), and P(a, x) where it is true, Q(a, x) elsewhere; for positive a and x.
 
     For a < 1 there is a step at w = a, and P(a, x) is x^a e^-x / Gamma(a + 1) + P(a + 1, x).
     """

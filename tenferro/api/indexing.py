@@ -78,7 +78,7 @@ def getitem(x: Any, index: Index) -> Any:
     if len(kept_axes) == len(x.shape) and not all(map(is_exact, x.shape)):
         return expand_dims(
             x, tuple(new_axes)
-        )  # because the data decide extents, which are no shape
+        )  # because the data decide extents, which do not form a shape
     shape = tuple(extent for axis, extent in enumerate(x.shape) if axis in kept_axes)
     for axis in new_axes:
         shape = (*shape[:axis], 1, *shape[axis:])

@@ -201,7 +201,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Any = None) -> Any:
         axis: None or the vector's axis.
 
     Raises:
-        ShapeError: filt is no vector. InvalidConfigError: another letter.
+        ShapeError: filt is not a vector. InvalidConfigError: another letter.
         DataDependentShapeError: filt belongs to a trace.
 
     >>> trim_zeros([0, 1, 0, 2, 0])
@@ -252,7 +252,7 @@ def compress(
         size: the number of slices: the first ones, or padded by fill_value; needed where condition is traced.
 
     Raises:
-        ShapeError: condition is no vector, or longer than the axis. DataDependentShapeError: a traced condition.
+        ShapeError: condition is not a vector, or longer than the axis. DataDependentShapeError: a traced condition.
 
     >>> compress([True, False, True], [1, 2, 3])
     array([1, 3])

@@ -402,7 +402,7 @@ class Jitted(Generic[P, R]):
         name = call.names(self._parameters)[index]
         base = name.split("[")[0].split(".")[0]
         return DTypeError(
-            f"{self.kind}: {name} of {_name_of(self._fn)} is {leaf!r:.60}, which is no array; an argument that is "
+            f"{self.kind}: {name} of {_name_of(self._fn)} is {leaf!r:.60}, which is not an array; an argument that is "
             f"known when the function is traced is named in {self.kind}(.., static_argnames={base!r})"
         )
 
@@ -415,7 +415,7 @@ class Jitted(Generic[P, R]):
         name = where if isinstance(where, str) else self._parameter(where)
         if is_traced(value) or isinstance(value, np.ndarray):
             raise InvalidConfigError(
-                f"{self.kind}: the static argument {name} of {_name_of(self._fn)} is a tensor; its elements are no "
+                f"{self.kind}: the static argument {name} of {_name_of(self._fn)} is a tensor; its elements are not "
                 "part of a program: leave it out of static_argnums and static_argnames"
             )
         try:

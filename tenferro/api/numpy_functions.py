@@ -98,7 +98,7 @@ def _pinv(
 ) -> Any:
     """Compute the pseudoinverse with NumPy's default cutoff; rtol=None is the default of `tenferro.linalg.pinv`."""
     if rcond is not None and rtol is not _NOT_GIVEN:
-        raise InvalidConfigError("np.linalg.pinv: rcond and rtol are one thing; give one of them")
+        raise InvalidConfigError("np.linalg.pinv: rcond and rtol name one option; give one of them")
     cutoff = (1e-15 if rcond is None else rcond) if rtol is _NOT_GIVEN else rtol
     return linalg.pinv(a, hermitian=hermitian, rtol=cutoff)
 

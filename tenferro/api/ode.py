@@ -293,7 +293,7 @@ class _Options:
         """Return the options of a call.
 
         Raises:
-            InvalidConfigError: an option that is no number, or out of its range.
+            InvalidConfigError: an option that is not a number, or out of its range.
         """
         numbers = {"rtol": rtol, "atol": atol, "mxstep": mxstep, "hmax": hmax}
         for name, value in numbers.items():
@@ -545,7 +545,7 @@ def odeint(
         derivative: "adjoint" integrates the adjoint equation backward, in reverse mode only, and keeps no steps;
             "discrete" differentiates the accepted steps, in all modes. By default it is "adjoint" for dopri5 without an event, else "discrete".
         event: a real function event(y, t, *args). Integration from t[0] to t[1] stops at the first sign change from
-            one step to the next. A zero at t[0] is no event.
+            one step to the next. A zero at t[0] is not an event.
 
     Returns:
         The states; with an event the pair of its time and the state there, with derivatives.
@@ -555,7 +555,7 @@ def odeint(
 
     Raises:
         DTypeError: an integer in y0 or t; complex t, or complex slopes of real states.
-        ArityError, ShapeError: func or event return another structure or shape; t is no vector; y0 is empty.
+        ArityError, ShapeError: func or event return another structure or shape; t is not a vector; y0 is empty.
         InvalidConfigError: times that decrease, tolerances below 0, another method or derivative; "adjoint" with
             rodas4, whose backward integration is unstable, or with an event.
 
@@ -621,7 +621,7 @@ def _times(t: ArrayLike) -> Any:
     """Return the times as a tensor.
 
     Raises:
-        DTypeError, ShapeError, InvalidConfigError: they are no increasing real vector.
+        DTypeError, ShapeError, InvalidConfigError: they do not form an increasing real vector.
     """
     times = as_operand(asarray(t))
     spec = spec_of(times)
@@ -644,7 +644,7 @@ def _event(
 
     Raises:
         ShapeError: the times are not two.
-        ShapeError, DTypeError: the event is no real scalar.
+        ShapeError, DTypeError: the event is not a real scalar.
     """
     if times.shape != (2,):
         raise ShapeError(

@@ -34,7 +34,7 @@ from tenferro.types import ArrayLike, DType, DTypeLike, Index, Tensor, UfuncOpti
 __all__ = ["REFUSED", "Operators"]
 
 _CHANGES = "it changes the array, and tensors are values; x.at[index].set(values) gives a new one"
-_LAYOUT = "how elements lie in memory is no part of a tensor"
+_LAYOUT = "the memory layout is not part of a tensor"
 _BYTES = "take the bytes of x.numpy(), of a tensor that has elements"
 
 REFUSED = {

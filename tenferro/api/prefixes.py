@@ -34,8 +34,8 @@ def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> li
         paths: of the tensors of the carry, for errors.
 
     Raises:
-        UnsupportedError: a tensor of the carry that is no linear recurrence; the error names the op.
-        NonStaticShapeError: a length that is no number.
+        UnsupportedError: a tensor of the carry that is not a linear recurrence; the error names the op.
+        NonStaticShapeError: a length that is not a number.
     """
     if not isinstance(op.length, int):
         raise NonStaticShapeError(

@@ -339,7 +339,7 @@ def _variance(
     """Compute the variance before it is rounded, and its dtype."""
     refuse(name, "out", out)
     if ddof != 0 and correction != 0:
-        raise InvalidConfigError(f"{name}: ddof and correction are one thing; give one of them")
+        raise InvalidConfigError(f"{name}: ddof and correction name one option; give one of them")
     correction = correction if ddof == 0 else ddof
     x = as_operand(a)
     dtype = _inexact(name, x, dtype)

@@ -893,7 +893,7 @@ def histogramdd(
         weights: the weight of each point; the counts are then sums of weights, and differentiable.
 
     Raises:
-        ShapeError: points that are no matrix, or weights of another shape. InvalidConfigError: other bins or ranges.
+        ShapeError: points that do not form a matrix, or weights of another shape. InvalidConfigError: other bins or ranges.
 
     >>> histogramdd(np.array([[0.0, 0.0], [1.0, 1.0]]), 2)[0]
     array([[1., 0.],

@@ -113,7 +113,7 @@ def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bo
     unknown = sorted(arrays.keys() - {*names})
     if missing or unknown:
         raise ArityError(
-            f"tree.load: {path} is no file of this tree: it lacks {_listed(missing)}, and has besides "
+            f"tree.load: {path} is not a file of this tree: it lacks {_listed(missing)}, and has besides "
             f"{_listed(unknown)}"
         )
     for name, leaf in zip(names, leaves, strict=True):
@@ -193,7 +193,9 @@ def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str,
             library.safe_open(os.fsdecode(path), framework="np")  # reads the header alone
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         except (library.SafetensorError, ValueError) as error:
-            raise InvalidConfigError(f"tree.load: {path} is no safetensors file: {error}") from None
+            raise InvalidConfigError(
+                f"tree.load: {path} is not a safetensors file: {error}"
+            ) from None
         yield file, header
 
 

@@ -296,7 +296,7 @@ def _prefix(name: str, prefix: PyTree, full: PyTree) -> list[Any]:
     try:
         axes = prefix_leaves(prefix, full)
     except ValueError as error:
-        raise ArityError(f"vmap: {name} {prefix!r} is no prefix of the tree: {error}") from None
+        raise ArityError(f"vmap: {name} {prefix!r} is not a prefix of the tree: {error}") from None
     for axis in axes:
         if axis is not None and (isinstance(axis, bool) or not isinstance(axis, int)):
             raise InvalidConfigError(f"vmap: {name} are numbers and None, got {axis!r}")

@@ -288,7 +288,7 @@ class Polynomial:
 
     def __bool__(self) -> bool:
         raise ConcretizationError(
-            f"the truth of extent {self} is not known until the program runs; "
+            f"the truth value of extent {self} is unknown until the program runs; "
             "compare it with == or give a number"
         )
 

@@ -246,7 +246,7 @@ def outputs_of(family: str, result: Any, count: int) -> list[Any]:
     """Return the outputs of a runtime as a list of arrays.
 
     Raises:
-        InvalidConfigError: another number of results, or one that is no array.
+        InvalidConfigError: another number of results, or one that is not an array.
     """
     if isinstance(result, np.ndarray | np.generic):
         outputs: list[Any] = [result]

@@ -99,7 +99,7 @@ class Printed:
         while traceback is not None:
             start, first = self._first.get(traceback.tb_frame.f_code.co_filename, (0, 0))
             line = line_number(traceback) - first
-            # A handler of signals may raise where a function begins, which is no step's line.
+            # A handler of signals may raise where a function begins, which is not a step's line.
             if first and 0 <= line < len(self.program.instructions) - start:
                 number = start + line
             traceback = traceback.tb_next

@@ -304,7 +304,7 @@ class ExecProgram:
 
     @cached_property
     def may_call_back(self) -> bool:
-        """Whether a kernel may call tenferro, as a runtime of an extension may that is no library routine."""
+        """Whether a kernel may call tenferro, as a runtime of an extension may that is not a library routine."""
         return any([
             any([body.may_call_back for body in step.bodies])
             or (step.planned is None and getattr(step.kernel, "may_call_back", False))

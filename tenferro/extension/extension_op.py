@@ -111,7 +111,7 @@ class ExtensionOp:
         takes and that are compared; override it for a class that is none.
 
         Raises:
-            UnsupportedError: the op has attributes that are no fields of a dataclass.
+            UnsupportedError: the op has attributes that are not fields of a dataclass.
 
         >>> class Shift(ExtensionOp):
         ...     family_id = "example.shift.v1"
@@ -125,7 +125,7 @@ class ExtensionOp:
         if attributes := _undeclared(self):
             raise UnsupportedError(
                 f"extension: family_id={self.family_id}: whether {', '.join(attributes)} of "
-                f"{type(self).__name__} tell two ops apart is not known, because they are no fields of a "
+                f"{type(self).__name__} tell two ops apart is not known, because they are not fields of a "
                 "dataclass; declare a frozen dataclass, or define payload_fields()"
             )
         names = [f.name for f in fields(self) if f.compare and f.init] if is_dataclass(self) else []

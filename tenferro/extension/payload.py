@@ -165,7 +165,7 @@ def _saved_record(
             f"file could not bring it back; annotate the field, or list it: payload_classes = ({cls.__name__},)"
         )
     if isinstance(value, Enum):
-        # Combined flags are no members, and have a number alone.
+        # Combined flags are not members, and have a number alone.
         content = value.name if value.name in cls.__members__ else value.value
         if not isinstance(content, str | int):
             raise UnsupportedError(f"save: {op} has a payload without a name: {value!r:.60}")

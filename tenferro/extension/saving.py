@@ -84,7 +84,7 @@ def save(program: GraphProgram, path: Any) -> None:
 
     Raises:
         UnsupportedError: a payload or a tree that JSON cannot hold, by op.
-        InvalidConfigError: an object that is no program; a path that names a folder, a pipe or a device.
+        InvalidConfigError: an object that is not a program; a path that names a folder, a pipe or a device.
         OSError: a missing folder, a full disk, or no permission to write.
 
     >>> import numpy as np, os, tempfile, tenferro as tnf
@@ -285,7 +285,7 @@ def _loaded_op(
         return Extension(_loaded_extension(entry, skip))
     card = CARDS.get(entry["op"])
     if card is None:
-        raise InvalidConfigError(f"load: {entry['op']!r:.60} is no op")
+        raise InvalidConfigError(f"load: {entry['op']!r:.60} is not an op")
     payload = {str(key): loaded_value(value, inside) for key, value in entry["payload"].items()}
     names = {field.name for field in fields(card)}
     if payload.keys() - names:
@@ -316,7 +316,7 @@ def _loaded_extension(entry: Mapping[str, Any], skip: bool) -> Any:
         op = factory.instantiate(payload)
         if getattr(op, "family_id", None) != family_id:
             raise UnsupportedError(
-                f"extension: {family_id}: the registered factory gives {op!r:.60}, which is no op of "
+                f"extension: {family_id}: the registered factory gives {op!r:.60}, which is not an op of "
                 "that family"
             )
         return op

@@ -97,7 +97,7 @@ class GraphBuilder:
         """Return a rank-0 constant.
 
         Raises:
-            DTypeError: the argument is no number, or one that the dtype does not hold.
+            DTypeError: the argument is not a number, or one that the dtype does not hold.
         """
         return self.apply_one(Constant.of(number_in(number, dtype)))
 

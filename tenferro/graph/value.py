@@ -154,7 +154,7 @@ class Value:
         return self._compared("GE", rhs)
 
     def _compared(self, direction: str, rhs: Any) -> Any:
-        # None stands for a zero tangent, which is no Value.
+        # None stands for a zero tangent, which is not a Value.
         return NotImplemented if rhs is None else compare(self, direction, rhs)
 
     __hash__ = None  # type: ignore[assignment]  # because == gives a tensor
@@ -167,7 +167,7 @@ class Value:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise DTypeError(
-            f"{self!r} has no elements while a rule is applied, and is no NumPy array; "
+            f"{self!r} has no elements while a rule is applied, and is not a NumPy array; "
             "use its operators and tenferro's functions, such as tenferro.exp"
         )
 
@@ -185,7 +185,7 @@ class Value:
     @staticmethod
     def __tenferro_sequence__(entries: Any) -> NoReturn:
         """Refuse nested sequences, which are no tensors here."""
-        raise DTypeError("a sequence of Values is no tensor; join them by tenferro.stack")
+        raise DTypeError("a sequence of Values is not a tensor; join them by tenferro.stack")
 
     def __tenferro_number__(self, value: Any) -> Value:
         """Return a Python number in this shape and dtype."""

@@ -225,7 +225,7 @@ def pshuffle(x: PyTree, axis_name: Hashable, perm: Sequence[int]) -> Any:
     """Permute slices: y of slice i = x of slice perm[i].
 
     Raises:
-        InvalidConfigError: perm is no permutation of the slices.
+        InvalidConfigError: perm is not a permutation of the slices.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: pshuffle(x, "i", [1, 0]), axis_name="i")(np.array([1.0, 3.0]))

@@ -110,7 +110,7 @@ class BoundedCache(Generic[Value]):
             if cached is not _ABSENT:
                 self._hits += 1
                 self._entries.move_to_end(key)
-                return cached  # pyright: ignore[reportReturnType]  # because it is no absent one
+                return cached  # pyright: ignore[reportReturnType]  # because it is not an absent one
             making = self._making.setdefault(key, threading.RLock())
         with making:
             with self._lock:

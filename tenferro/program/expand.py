@@ -127,6 +127,6 @@ def _expanded(
         if isinstance(written.op, Extension):
             raise ExtensionLoweringError(
                 f"extension: {op.family_id}: lower_to_standard_ops wrote {written.op.family_id}, which "
-                "is no standard op"
+                "is not a standard op"
             ).at(location)
     return outputs

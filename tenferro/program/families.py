@@ -133,12 +133,14 @@ class OpFactory:
     >>> OpFactory(int)
     Traceback (most recent call last):
         ...
-    tenferro.errors.RegistrationError: OpFactory: int is no dataclass with a family_id
+    tenferro.errors.RegistrationError: OpFactory: int is not a dataclass with a family_id
     """
 
     def __init__(self, cls: type[Any]) -> None:
         if not (is_dataclass(cls) and isinstance(getattr(cls, "family_id", None), str)):
-            raise RegistrationError(f"OpFactory: {cls.__name__} is no dataclass with a family_id")
+            raise RegistrationError(
+                f"OpFactory: {cls.__name__} is not a dataclass with a family_id"
+            )
         self.cls: Callable[..., Any] = cls
         self.family_id: str = cls.family_id
         self.version = major_version(check_family_id(self.family_id))
@@ -243,7 +245,7 @@ def family_of(op: Any) -> Family | None:
     None if there is none.
 
     Raises:
-        RegistrationError: an entry point of a package is no family.
+        RegistrationError: an entry point of a package is not a family.
     """
     carried = _carried(type(op))
     if carried is not None:
@@ -281,7 +283,7 @@ def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
     """Return the factory of a family, or None; for an unknown id, installed packages are searched.
 
     Raises:
-        RegistrationError: an entry point of a package is no family.
+        RegistrationError: an entry point of a package is not a family.
     """
     with _LOCK:
         _ASKED.discard(family_id)

@@ -269,5 +269,5 @@ def instructions_between(
         value = error.args[0]
         reader = next((i.op.name for i in part if value in i.inputs), "an output")
         raise InvalidConfigError(
-            f"{reader} needs a value of type {types[value]} which is no input of the program"
+            f"{reader} needs a value of type {types[value]} which is not an input of the program"
         ) from None

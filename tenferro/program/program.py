@@ -51,7 +51,7 @@ class GraphProgram:
         origin: the unchanged `StableHloModule` that it was imported from; None for any other. It is no
             part of the saved or compared state.
         marked: the computation with its marks, if one of them defines the derivative of a call in a trace; see
-            `Mark.is_kept`. It is no part of what is saved or compared.
+            `Mark.is_kept`. It is not part of what is saved or compared.
 
     Source: docs/specification/schedule.md.
     """

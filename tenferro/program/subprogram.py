@@ -78,7 +78,7 @@ class Subprogram(GraphProgram):
         """Return the part of a graph between these values, with its marks.
 
         Raises:
-            InvalidConfigError: it needs a value that is no input.
+            InvalidConfigError: it needs a value that is not an input.
         """
         part = needed(graph.instructions, outputs, available=inputs)
         try:

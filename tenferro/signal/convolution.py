@@ -181,7 +181,7 @@ def convolve2d(
             mirror image.
 
     Raises:
-        InvalidConfigError, ShapeError: another mode or boundary; operands that are no matrices.
+        InvalidConfigError, ShapeError: another mode or boundary; operands that are not matrices.
 
     >>> convolve2d([[1.0, 2.0]], [[1.0, 1.0]], boundary="wrap")
     array([[3., 3., 3.]])

@@ -48,7 +48,7 @@ def dependencies(
         known: for each input, its array where it is the same in every run; None for data.
 
     Raises:
-        NonStaticShapeError: an extent that is no number.
+        NonStaticShapeError: an extent that is not a number.
         UnsupportedError: a pattern with too many nonzeros, or an extent that depends on the data.
     """
     columns = next((p.shape[1] for p in patterns if p is not None), 0)

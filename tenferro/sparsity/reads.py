@@ -75,7 +75,7 @@ def _numbers(shape: Sequence[int]) -> np.ndarray[Any, Any]:
 def moved(op: StdTensorOp, x: Operands, position: int) -> Relations:
     """Return which operand elements the result's elements are, or zeros, by applying the op to the elements' numbers.
 
-    Operands that are no numbers are read unchanged, or as zeros if they are unknown.
+    Operands that are not numbers are read unchanged, or as zeros if they are unknown.
     """
     arrays: list[Any] = []
     for other, (spec, value) in enumerate(zip(x.types, x.known, strict=True)):

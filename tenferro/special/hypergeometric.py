@@ -217,7 +217,7 @@ def bernoulli(n: int) -> Any:
     """Return the Bernoulli numbers B_0, .. B_n, with B_1 = -1/2, as float64.
 
     Raises:
-        InvalidConfigError: n is no int of at least 0.
+        InvalidConfigError: n is not an int of at least 0.
 
     >>> bernoulli(2)
     array([ 1.        , -0.5       ,  0.16666667])

@@ -68,7 +68,7 @@ class Dirichlet:
             alpha: a vector of positive numbers.
 
         Raises:
-            ShapeError: alpha is no vector, or x has another extent.
+            ShapeError: alpha is not a vector, or x has another extent.
 
         >>> from tenferro import stats
         >>> stats.dirichlet.logpdf([0.25, 0.75], [1.0, 1.0])

@@ -42,7 +42,7 @@ def exact_values(reference: Callable[..., Any], xs: Sequence[np.ndarray]) -> np.
 
 
 def estimates(exact: np.ndarray, y: np.ndarray, is_strict: bool = False) -> np.ndarray:
-    """Return the errors in units of y's dtype; infinite where one of both is no number, and zero where neither is one; if
+    """Return the errors in units of y's dtype; infinite where one of both is not a number, and zero where neither is one; if
     strict, where both are NaN or the same infinity.
 
     Few passes, because there are 10^8 of them. The unit is that of the smaller one of both, so that it is not too
@@ -79,7 +79,7 @@ def _judge_infinities(error: np.ndarray, exact: np.ndarray, y: np.ndarray, is_st
 
 
 def error_of(function: Function, xs: Sequence[float], y: float, dtype: Any) -> float:
-    """Return the error of one value in many digits; infinite where one of both is no number.
+    """Return the error of one value in many digits; infinite where one of both is not a number.
 
     Where terms cancel it is relative to their size, if that is larger.
     """

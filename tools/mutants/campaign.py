@@ -83,13 +83,13 @@ def equivalents(file: Path) -> dict[tuple[str, str, str], str]:
 
 
 class Campaign:
-    """Outcomes of mutants, a line each in `seed_N.jsonl`; an interrupted campaign is resumed.
+    """Outcomes of mutants, one line each in `seed_N.jsonl`; an interrupted campaign is resumed.
 
     Args:
         tree:      a copy of the tree, which is edited and put back
-        recorded:  which tests run which lines of it
-        log:       where outcomes are kept
-        proofs:    what `equivalents` gives
+        recorded:  the tests that run each line
+        log:       the file of outcomes
+        proofs:    the result of `equivalents`
     """
 
     def __init__(

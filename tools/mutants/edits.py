@@ -296,7 +296,7 @@ def _is_a_measure(value: ast.expr) -> bool:
 def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
     """Return whether a statement names a number that was chosen by measurement, with a docstring below it.
 
-    One more or less would be as good, and a test that noticed would only test the number.
+    A slightly different number would serve as well, and a test that detects the change would test only the number.
     """
     return (
         isinstance(statement, ast.Assign)

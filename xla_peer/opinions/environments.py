@@ -57,7 +57,7 @@ class Environments:
             packages: requirements such as `jaxlib==0.9.2`.
 
         Raises:
-            InvalidConfigError: a requirement that is no name with a version.
+            InvalidConfigError: a requirement that is not a name with a version.
             PlatformUnavailableError: the environment cannot be created; with the last words of the installer.
         """
         for package in packages:

@@ -28,7 +28,7 @@ def load_adapter(module: str, file: str) -> Any:
         return importlib.import_module(module)
     spec = importlib.util.spec_from_file_location(module, file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is no Python file")
+        raise ImportError(f"{file} is not a Python file")
     loaded = importlib.util.module_from_spec(spec)
     sys.modules[module] = loaded
     spec.loader.exec_module(loaded)

@@ -34,7 +34,7 @@ class Alignment(NamedTuple):
 
     Attributes:
         places: slots whose instructions differ on the same operands, with the other program's slots; None if the
-        other program omits the op.
+            other program omits the op.
         open: differing slots whose makers cannot be compared operand by operand.
     """
 

@@ -67,7 +67,7 @@ def check_parity(
 
     Args:
         fn_or_program: a function is traced on the arrays' shapes and dtypes. For an imported program, the original
-        text runs beside it, which reveals faults of the import.
+            text runs beside it, which reveals faults of the import.
         against: the side to compare with, instead of the same program through PJRT: another program, a StableHLO
             module (text, bytes, a path), an artifact, or a function of JAX, PyTorch or NumPy. The program itself
             runs natively. PJRT and the interpreter decide which side is wrong.
@@ -261,8 +261,8 @@ class Check:
         """Find the first op that diverges, or note that the search ended the peer."""
         if agree or not locate:
             return None, ()
-        searching = f"looking for the first op of {self.program.name} that parts"
-        with noticed(searching, "looked for it", getattr(self.paths.peer, "notices", True)):
+        searching = f"searching for the first op of {self.program.name} that diverges"
+        with noticed(searching, "searched for it", getattr(self.paths.peer, "notices", True)):
             try:
                 return first_divergence(self.program, self.leaves, self.paths), ()
             except PeerEndedError as error:

@@ -79,7 +79,7 @@ class OutputParity:
 
     Attributes:
         max_ulps, median_ulps: distance in units in the last place; infinite if one value is NaN or infinite and the
-        other differs.
+            other differs.
         max_abs, max_rel: absolute and relative distance of finite elements.
         of_norm: the distance of all finite elements, relative to the norm of the native ones (Frobenius).
         share: the largest distance relative to the allowed one at that element; 0 where all are equal,
@@ -91,7 +91,7 @@ class OutputParity:
             any value is allowed there, so they are not judged.
         reached: the number of elements of the other path that equal an alternative instead of being close.
         outside: number of elements that differ by more than is allowed.
-        nan, inf, zero_sign: how many elements are so on one path only; a zero's sign is no disagreement.
+        nan, inf, zero_sign: how many elements are so on one path only; a zero's sign is not a disagreement.
         flushed: the number that is subnormal on one path and zero on the other, which also is not close.
         unstable: how many have alternatives, such as the index of a maximum that is nearly shared.
         alone: the wrong side, if it is known.

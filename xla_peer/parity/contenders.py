@@ -120,7 +120,7 @@ def checked_outputs(
     """Return another executor's outputs of a program, as arrays of the declared types.
 
     Raises:
-        ArityError, DTypeError, ShapeError: outputs of other types; in words of the caller and the side.
+        ArityError, DTypeError, ShapeError: outputs of other types; the message names the caller and the side.
     """
     arrays = list(map(np.asarray, outputs))
     specs = program.output_specs
@@ -156,7 +156,7 @@ def program_of_module(module: Any, arguments: Sequence[Any] = ()) -> GraphProgra
         arguments: the contenders of a function.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: text that is no module, or has operations without a counterpart.
+        MlirDiagnosticError, UnsupportedError: text that is not a module, or has operations without a counterpart.
     """
     if isinstance(module, GraphProgram):
         return module

@@ -109,7 +109,7 @@ class Divergence:
         worst = list(self.output.worst or ())
         one, other = self.sides
         return (
-            f"they part at {self.op}{line}\n"
+            f"first divergence: {self.op}{line}\n"
             f"  element {worst}: {one} {self.output.native!s}, {other} {self.output.xla!s}, "
             f"{self.output.ulps:.3g} ulps apart, {self.output.allowed:.3g} allowed\n"
             f"  {self.verdict}"

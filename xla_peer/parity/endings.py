@@ -37,7 +37,7 @@ class Ending:
         op: the first op with which it ends, as printed in the program; empty where it was not looked for or is none.
         line: the user's, where it is known.
         module: StableHLO text that ends the process: of that op alone if this suffices, else of the steps before
-        it, or of the whole program.
+            it, or of the whole program.
         program: the same as a program; `leaves` are its arguments.
         platform: of the peer.
     """
@@ -159,7 +159,7 @@ def _ended(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> PeerEnded
     except PeerEndedError as error:
         return error
     except TenferroError:
-        return None  # because a refusal is no end
+        return None  # because a refusal is not an end
     return None
 
 

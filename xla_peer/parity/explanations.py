@@ -387,19 +387,20 @@ EXPLANATIONS = (
     Explanation(
         "zeros that convolutions leave out",
         "By the definition, padding and the holes of a dilated operand are zeros. An infinity or NaN of the kernel "
-        "times one of them is NaN; where XLA writes the loops itself it leaves these products out.",
+        "times one of them is NaN; if XLA writes the loops itself, it omits these products.",
         _leaves_zeros_out,
     ),
     Explanation(
         "exp of a NaN that is known before",
-        "Up to jaxlib 0.11.1 XLA's exp in float32 uses the integer next to its operand. Where LLVM sees that a constant "
-        "makes that a NaN, whose integer is undefined, it takes any: the result is a number, and another when compiled again.",
+        "Up to jaxlib 0.11.1 XLA's exp in float32 uses the integer next to its operand. If LLVM can prove that a "
+        "constant gives NaN, whose integer is undefined, it chooses any integer: the result is a number, which differs "
+        "between compilations.",
         _is_folded_nan,
     ),
     Explanation(
         "partial results that overflow",
-        "A sum or product in another order may overflow on the way where this one does not, and then "
-        "meet the opposite infinity or a zero.",
+        "A sum or product in another order may overflow in an intermediate result, which is then combined with "
+        "the opposite infinity or a zero.",
         _may_overflow,
     ),
     Explanation(
@@ -416,8 +417,8 @@ EXPLANATIONS = (
     ),
     Explanation(
         "windows that XLA moves once",
-        "A window that does not fit is moved to where it does, and one within it likewise. Up to jaxlib 0.11 XLA's algebraic "
-        "simplifier adds up where both begin and moves the sum; with it switched off both paths agree.",
+        "A window that does not fit is moved into the operand, and so is a window inside it. Up to jaxlib 0.11 XLA's "
+        "algebraic simplifier adds both starts and moves the sum; with the simplifier disabled both paths agree.",
         lambda p: (
             isinstance(p.op, ix.Gather | ix.DynamicSlice)
             and any(
@@ -430,7 +431,7 @@ EXPLANATIONS = (
     Explanation(
         "algebra rewritten by XLA",
         "XLA's algebraic simplifier rewrites exp(a) exp(b) as exp(a + b), log(x^y) as y log x and the "
-        "like. The forms differ where one overflows; with the simplifier switched off both paths agree.",
+        "like. The forms differ where one overflows; with the simplifier disabled both paths agree.",
         lambda p: _leaves_a_range(p) and p.agrees_without_rewrites(),
         excuses=False,
     ),

@@ -63,7 +63,7 @@ def judge(
         isolated: see `check_parity`; if the module ends the process, PJRT has no opinion.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: text that is no module, or has operations without a counterpart.
+        MlirDiagnosticError, UnsupportedError: text that is not a module, or has operations without a counterpart.
         ArityError, ShapeError, DTypeError: inputs or outputs that do not match the module.
         InvalidConfigError: another precision.
 

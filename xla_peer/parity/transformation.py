@@ -24,7 +24,7 @@ class TransformationReport:
 
     Attributes:
         parity: the comparison of both modules' outputs; its sides are `native`, the module before, and `module`,
-        the module after.
+            the module after.
         before: the first value of the module before whose operands occur in both modules, and whose result does
             not; None where the outputs agree, or the values have no names.
         after: the corresponding value of the module after; None if it has none.
@@ -86,7 +86,7 @@ def check_transformation(
         ulps, rtol, atol, executor, isolated, interpreter: see `check_parity`.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: text that is no module, or has operations without a counterpart.
+        MlirDiagnosticError, UnsupportedError: text that is not a module, or has operations without a counterpart.
         ArityError, ShapeError, DTypeError: inputs that do not fit, or a module after with other results.
 
     >>> import numpy as np

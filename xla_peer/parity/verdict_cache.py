@@ -80,7 +80,7 @@ class VerdictCache:
     ) -> str | None:
         """Return the digest that names a check; None if it cannot be cached.
 
-        A program without a text cannot, nor can options that are no numbers, words or bools.
+        A program without a text cannot, nor can options that are not numbers, words or bools.
         """
         if not all(isinstance(x, str | int | float | bool | None) for x in options.values()):
             return None

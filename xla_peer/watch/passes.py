@@ -50,7 +50,7 @@ class PassFault:
     """The pass at fault.
 
     Attributes:
-        name: of the pass, or the option of code generation without which the result is right.
+        name: the pass, or the option of code generation without which the result is right.
         by_meaning: the modules before and after it are not equivalent.
         by_disabling: the result is right without it.
     """

@@ -77,7 +77,7 @@ def judged(
         executor: of the compiler.
         names_passes: look for the pass at fault.
         similar: entries by the bytes of the results; they are reused for equal results of other compilers, and
-        extended.
+            extended.
         likely: see `fault_of`.
     """
     try:

@@ -73,7 +73,7 @@ def broadcast_transpose(op: ops.BroadcastInDim, x: Value, y_bar: Value) -> Value
         return x_bar
     if all(map(is_exact, x.shape)):
         return reshape(x_bar, x.shape)
-    # Extents that the data decide are no shape, and x_bar has them.
+    # Extents that the data decide do not form a shape, and x_bar has them.
     own = [axis for axis in range(x.rank) if axis not in stretched]
     extents = [
         1 if axis in stretched else DimExpr.input_axis(0, own.index(axis)) for axis in range(x.rank)

@@ -347,7 +347,7 @@ class EagerRuntime:
         if seed is None:
             if spec.rank or not spec.dtype.is_float:
                 kind = ShapeError if spec.rank else DTypeError
-                raise kind(f"backward: {spec} is no real scalar; give its cotangent as seed")
+                raise kind(f"backward: {spec} is not a real scalar; give its cotangent as seed")
             return np.ones((), spec.dtype.dtype)
         array = self._copied(seed)
         if type(seed) is not EagerTensor and not hasattr(seed, "dtype"):

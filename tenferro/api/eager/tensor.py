@@ -141,7 +141,7 @@ class EagerTensor(Operators):
         """
         if not self.is_variable:
             raise InvalidConfigError(
-                "assign: this tensor is no variable; x[...] = value changes it"
+                "assign: this tensor is not a variable; x[...] = value changes it"
             )
         if getattr(value, "is_tracked", False):
             raise InvalidConfigError(

@@ -675,7 +675,7 @@ def pinv(
     """
     refuse("pinv", "hermitian", hermitian)
     if rcond is not None and rtol is not None:
-        raise InvalidConfigError("pinv: rcond and rtol are one thing; give one of them")
+        raise InvalidConfigError("pinv: rcond and rtol name one option; give one of them")
     return _pinv(matrix("pinv", a), rcond if rtol is None else rtol)
 
 
@@ -746,7 +746,7 @@ def lstsq(
     (array([2.]), array([2.]))
     """
     if rcond is not None and rtol is not None:
-        raise InvalidConfigError("lstsq: rcond and rtol are one thing; give one of them")
+        raise InvalidConfigError("lstsq: rcond and rtol name one option; give one of them")
     rtol = rcond if rtol is None else rtol
     a, b = matrix("lstsq", a), as_operand(b)
     vector = len(b.shape) == 1

@@ -1,4 +1,4 @@
-"""Functions that are no ufuncs, each with a variant that writes the same result into a buffer.
+"""Functions that are not ufuncs, each with a variant that writes the same result into a buffer.
 
 The variants write before they have read all operands, so that the buffer must not overlap them.
 """

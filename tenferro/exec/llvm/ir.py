@@ -201,7 +201,7 @@ class Loop(Structure):
         label, end: labels of the body and of the block after the loop.
         index, following: number of the iteration, and the next one.
         more: condition of the latch.
-        guard: condition of entering the loop, if the count is no constant.
+        guard: condition of entering the loop, if the count is not a constant.
         metadata: LLVM's hints.
     """
 

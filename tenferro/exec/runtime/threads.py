@@ -133,7 +133,7 @@ class Workers:
 class Future(Generic[T]):
     """Result of a function that runs in a separate thread, or in the caller if no thread can be started.
 
-    Forking waits for it, because the child could not release a lock that it holds, such as LLVM's. It is no task of
+    Forking waits for it, because the child could not release a lock that it holds, such as LLVM's. It is not a task of
     `Workers`, whose threads wait for ranges of the caller's work.
 
     >>> Future(lambda: 6 * 7).result()

@@ -18,7 +18,7 @@ from tenferro.extension import ExtensionCacheKey
 __all__ = ["NOTATIONS", "Notation", "interleaved", "read", "spare_labels"]
 
 RESERVED = frozenset(",->.")
-"""Characters that are no labels; the space is ignored."""
+"""Characters that are not labels; the space is ignored."""
 MOST_LABELS = 1_000_000
 
 NOTATIONS = ExtensionCacheKey("tenferro.einsum.v1", "notations")

@@ -84,7 +84,7 @@ class CallbackRule(ExtensionAdRule):
             )
         if not isinstance(size, int):
             raise NonStaticShapeError(
-                f"pure_callback: the size of the batch is {size}, which is no number"
+                f"pure_callback: the size of the batch is {size}, which is not a number"
             )
         results = tuple([TensorSpec.of((size, *spec.shape), spec.dtype) for spec in op.results])
         function = op.function

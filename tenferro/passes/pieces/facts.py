@@ -91,7 +91,7 @@ def repeated(producers: Producers, scalar: int, shape: Shape, source: SourceLine
 
 
 def scalar_of(producers: Producers, value: int) -> int | None:
-    """Return the scalar that `value` broadcasts; None if it is no broadcast of one."""
+    """Return the scalar that `value` broadcasts; None if it is not a broadcast of one."""
     node = producers.of(value, BroadcastInDim)
     if node is None or producers.types[node.inputs[0]].rank:
         return None

@@ -53,7 +53,7 @@ def _arithmetic(
         spread: movement of the exact result, given the operands and their radii.
         native_error: distance of the native result from the exact one, or NaN, given real operands and the result.
         roundings: rounding error of the least accurate implementation, in half units in the last place of the
-        result.
+            result.
         underflows: a result may be 0 although the exact one is not.
     """
 

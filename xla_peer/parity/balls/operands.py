@@ -3,7 +3,7 @@
 A ball is an array of values, the centres, and an array of radii of the same shape in float64. Element by element it
 contains the exact result on the exact arguments, the centre, and the result of every other right implementation.
 Around complex numbers it is a disc. If a centre is infinite or NaN and its radius is 0, every implementation gives
-this value; an infinite radius is no bound.
+this value; an infinite radius is not a bound.
 """
 
 from __future__ import annotations
