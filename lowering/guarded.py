@@ -5,8 +5,8 @@ So only text, bytes and plain data of such a module are used here:
 
 - Bytecode becomes text in one fork of the reading process, and that text is foreign again, because the fork's
   memory may be damaged: the next operation runs in another fork.
-- Text that a fork has parsed, verified and compiled without harm is passed to PJRT in this process: the same code
-  on the same input does the same here.
+- Text that a fork has parsed, verified and compiled safely is passed to PJRT in this process, where the same code
+behaves in the same way.
 - Trees come as JSON, which Python reads.
 
 The fork is not a sandbox: it has the user's rights.

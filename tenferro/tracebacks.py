@@ -127,7 +127,7 @@ def is_refusal_of_jax(error: BaseException) -> bool:
 
 
 def _name_the_called(error: AxisError, called: str) -> None:
-    """Begin the message with the function that the user called, where it is another one inside that has the axis.
+    """Begin the message with the function that the user called, if an inner function has the axis.
 
     A user's function in between, such as one that is traced, has called the inner function itself. Ops keep their
     names, which are in the graph.

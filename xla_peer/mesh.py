@@ -118,7 +118,7 @@ class Mesh:
 
         Raises:
             ShapeError: a part that does not fit.
-            InvalidConfigError: a mesh axis that is not there; processes that hold the same part gave
+            InvalidConfigError: an unknown mesh axis; processes that hold the same part gave
                 different elements.
         """
         whole = self.part_of(as_operand(array), spec, shape)
@@ -235,7 +235,7 @@ def partition(
     Raises:
         ArityError: specs that are not a prefix of the trees.
         ShapeError: an extent that cannot be cut evenly.
-        InvalidConfigError: a mesh axis that is not there; jax's Mesh or PartitionSpec instead of tenferro's.
+        InvalidConfigError: an unknown mesh axis; jax's Mesh or PartitionSpec instead of tenferro's.
 
     >>> import numpy as np, tenferro as tnf
     >>> from xla_peer import XlaExecutor

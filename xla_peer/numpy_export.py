@@ -23,7 +23,7 @@ def require_suffix(path: Any, suffix: str, what: str) -> None:
     """Check the suffix of a path, which may be None.
 
     Raises:
-        InvalidConfigError: it is another one.
+        InvalidConfigError: another value.
     """
     if path is not None and Path(path).suffix != suffix:
         raise InvalidConfigError(f"export: {what} is a {suffix} file, got {str(path)!r}")

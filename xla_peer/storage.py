@@ -37,7 +37,7 @@ def suffix_of(path: Any) -> str:
     """Return `.mlir` or `.mlirbc`.
 
     Raises:
-        InvalidConfigError: another one.
+        InvalidConfigError: another suffix.
     """
     suffix = next((s for s in SUFFIXES if str(path).endswith(s)), None)
     if suffix is None:

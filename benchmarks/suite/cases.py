@@ -25,7 +25,7 @@ class Case:
         fn: `fn(n, *args)`; a differentiated one returns a scalar.
         args: creates the arguments, once in each run of the suite.
         gradient: whether the gradient in every argument is computed as well.
-        without: contestants that have no way to do it.
+        without: contestants that do not support it.
     """
 
     group: str

@@ -102,7 +102,7 @@ class Writer:
     # ---- statements ------------------------------------------------------------------------------
 
     def say(self, text: str, source: Any = None) -> None:
-        """Write a statement, with the user's line as a comment where it is another one than before."""
+        """Write a statement, with the user's line as a comment if the line changes."""
         line = INDENT * self._depth + text
         comment = ""
         if source is not None and source != self._told:

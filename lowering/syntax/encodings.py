@@ -199,7 +199,7 @@ def _dense_array(r: References, c: Cursor) -> Any:
     count, data = c.number(), c.bytes(c.number())
     dtype = ELEMENTS.get(getattr(kind, "text", ""))
     if dtype is None:
-        raise ValueError(f"an array of {type_text(kind)}")
+        raise ValueError(f"an array of unsupported type {type_text(kind)}")
     elements = np.frombuffer(data, dtype.dtype.newbyteorder("<"))
     if len(elements) != count:
         raise ValueError(f"{len(data)} bytes for an array of {count}")
@@ -215,7 +215,7 @@ def elements_of(kind: Any, data: bytes) -> Any:
     """Decode bytes to the array of elements, or to the text of a foreign type."""
     if isinstance(kind, TensorSpec):
         if UNKNOWN in kind.shape:
-            raise ValueError(f"elements of type {kind}")
+            raise ValueError(f"elements of type {kind}, whose shape is open")
         if kind.dtype is DType.Bool:
             return _packed_truths(data, kind)
         return raw_elements(data, kind)

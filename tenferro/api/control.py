@@ -425,7 +425,7 @@ def scan(
     Args:
         f: a function from (carry, x) to (carry, y), trees of tensors; the carry keeps its types.
         init: the first carry.
-        xs: a tree of tensors with one leading extent, of which f gets one slice per iteration; None for none.
+        xs: a tree of tensors with one leading extent, of which f gets one slice per iteration, or None.
         length: the number of iterations; needed if xs has no leaves.
         unroll: accepted as a hint, and ignored: results are the same.
         parallel: run 2 log2(n) steps over many iterations at once where no loop is compiled, and through XLA. Each
@@ -433,8 +433,8 @@ def scan(
             depend on x, on what f closes over, and on tensors of the carry whose recurrences do not depend on it.
         executor: as for `cond`.
 
-    Differentiable in both modes. Reverse mode stacks the residuals of each iteration; with `checkpoint(f)` it stores
-    the carry alone, and with `checkpoint(f, levels=k)` that of few iterations at once.
+    Differentiable in both modes. Reverse mode stacks the residuals of each iteration; with `checkpoint(f)` it
+    stores only the carry, and with `checkpoint(f, levels=k)` only the carries of few iterations at once.
 
     Raises:
         ShapeError: xs of different leading extents; a carry that changes its shape.

@@ -106,7 +106,7 @@ _KINDS = {
 
 
 def isdtype(dtype: DTypeLike | None, kind: DTypeLike | tuple[Any, ...]) -> bool:
-    """Return whether a dtype equals another one, or is of a kind, or of any of a tuple of these.
+    """Return whether a dtype equals another dtype, belongs to a kind, or matches any of a tuple of these.
 
     Args:
         kind: a dtype, "bool", "signed integer", "unsigned integer", "integral", "real floating",

@@ -126,7 +126,7 @@ def pure_callback(
 
     The callback has to be a function of its arguments alone: equal calls may be one, and calls whose results are not
     needed are omitted. It must not write to its arguments. The native executor calls it, and an `XlaExecutor` on the
-    CPU in this process; lowering to text refuses it, by name. It has no derivative but one that `custom_jvp` or
+    CPU in this process; lowering to text refuses it, by name. It has no derivative, except one that `custom_jvp` or
     `custom_vjp` gives.
 
     Args:

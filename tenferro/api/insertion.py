@@ -76,7 +76,7 @@ def block(arrays: Any) -> Any:
 
 
 def _positions(name: str, obj: Any, extent: int) -> Any:
-    """Return the integers that obj, a slice, an integer, a mask or integers, means on an axis.
+    """Convert obj, a slice, an integer, a mask or integers, to integers on an axis.
 
     Raises:
         DTypeError: another kind of elements. DataDependentShapeError: indices of a trace.

@@ -597,7 +597,7 @@ def _derivative(derivative: str | None, method: str, has_event: bool) -> str:
     """Return the kind of derivative.
 
     Raises:
-        InvalidConfigError: another one, or the adjoint where it is unstable or not defined.
+        InvalidConfigError: an unknown method, or the adjoint if it is unstable or not defined.
     """
     if derivative is None:
         return "adjoint" if method == "dopri5" and not has_event else "discrete"

@@ -146,7 +146,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
     """Return the coefficients of the m-th antiderivative of p.
 
     Args:
-        k: the constants of integration, the first integral's first; one for all, None for zeros.
+        k: the constants of integration, in the order of the integrations; one number for all, None for zeros.
 
     Raises:
         InvalidConfigError: a negative m. ShapeError: another number of constants than m.

@@ -50,7 +50,7 @@ def promote_dtypes(first: DType, second: DType) -> DType:
     (DType.F64, DType.F32)
 
     Raises:
-        DTypeError: a narrow dtype and another one.
+        DTypeError: a narrow dtype and a different dtype.
     """
     if first is second:
         return first

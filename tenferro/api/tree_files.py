@@ -239,7 +239,7 @@ def _nested(arrays: dict[str, Any]) -> Any:
                 break
         if not isinstance(inner, dict) or last in inner:
             raise InvalidConfigError(
-                f"tree.load: {name!r} goes on where another name ends; read the names with nested=False"
+                f"tree.load: {name!r} extends another name; read the names with nested=False"
             )
         inner[last] = array
     return result

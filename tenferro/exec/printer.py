@@ -23,8 +23,7 @@ __all__ = ["Printed", "source_of"]
 LONGEST = 1000
 """Steps of one function; Python compiles several of this size faster than a long one."""
 STEP = 250
-"""Steps of one function where the program repeats itself: short ones are compiled sooner, and the same code is
-run again and again.
+"""Steps of one function in a repetitive program: short functions compile sooner, and the same code is reused.
 """
 
 

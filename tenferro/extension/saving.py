@@ -239,7 +239,7 @@ def _loaded_steps(
             raise InvalidConfigError(f"load: instruction {entry['outputs']} is out of order")
         if not all(type(i) is int and 0 <= i < len(values) for i in entry["inputs"]):
             raise InvalidConfigError(
-                f"load: instruction {entry['outputs']} reads what is not there"
+                f"load: instruction {entry['outputs']} reads an undefined value"
             )
         outputs = graph.add(op, tuple(values[slot] for slot in entry["inputs"]), location)
         if isinstance(op, Extension):

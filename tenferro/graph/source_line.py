@@ -16,7 +16,7 @@ class SourceLine(NamedTuple):
     """A line of a file.
 
     Attributes:
-        function: the name of the function; empty where there is none, as in a text.
+        function: the name of the function; empty outside of functions, as in a text.
         derivative_of: the name of the op whose derivative created the node; empty for the user's own.
 
     >>> print(SourceLine("model.py", 12, "loss"))

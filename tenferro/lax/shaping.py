@@ -144,7 +144,7 @@ def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None
 
 
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Any:
-    """Transpose the operand: axis i of the result is its axis permutation[i].
+    """Transpose the operand: axis i of the result is axis permutation[i] of the operand.
 
     Raises:
         AxisError: unless each axis is named once.

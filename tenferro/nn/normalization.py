@@ -159,7 +159,7 @@ def dropout(key: ArrayLike, x: ArrayLike, rate: float) -> Any:
     """Set elements of x to 0 with probability `rate`, and divide the other elements by 1 - rate.
 
     Args:
-        key: of `tnf.random`; another one for each call.
+        key: a key of `tnf.random`; use a new one for each call.
         rate: a number from 0 to 1; in evaluation omit the call, or pass 0 for x itself.
 
     Raises:

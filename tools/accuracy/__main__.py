@@ -1,6 +1,6 @@
 """Measure the accuracy of functions and write docs/accuracy.md.
 
-python -m tools.accuracy                     goes on where it was ended; records are in build/accuracy
+python -m tools.accuracy                     resumes an interrupted run; records are in build/accuracy
 python -m tools.accuracy --only exp pow      some functions
 python -m tools.accuracy --part compiled     only compiled functions against their bounds; `functions` the other part
 python -m tools.accuracy --singles 1000000   number of arguments in float32; --doubles in float64; --proofs of compiled

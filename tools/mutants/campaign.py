@@ -86,7 +86,7 @@ class Campaign:
     """Outcomes of mutants, one line each in `seed_N.jsonl`; an interrupted campaign is resumed.
 
     Args:
-        tree:      a copy of the tree, which is edited and put back
+        tree:      a copy of the tree, which is edited and restored
         recorded:  the tests that run each line
         log:       the file of outcomes
         proofs:    the result of `equivalents`

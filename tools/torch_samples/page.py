@@ -72,7 +72,7 @@ def rows_of(records: list[dict[str, Any]]) -> str:
 
 
 def differences_of(records: list[dict[str, Any]]) -> str:
-    """Return the table of reasons; one that no sample needs is an error, and so is a function in vain."""
+    """Return the table of reasons; an unused reason is an error, and so is an unused function."""
     counts: Counter[str] = Counter()
     functions: dict[str, dict[str, None]] = {name: {} for name in DIFFERENCES}
     for record in records:

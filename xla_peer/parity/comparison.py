@@ -53,7 +53,7 @@ class Allowance(NamedTuple):
 
     Attributes:
         is_granted: the user asserts it: then no limit is too wide to decide anything.
-        unbounded: elements without a bound, which may have any value; None for none.
+        unbounded: elements without a bound, which may have any value, or None.
         are_bits: they are copies of bit patterns, which are never flushed to zero.
     """
 

@@ -54,7 +54,7 @@ class Case:
         return tuple(unflatten(self.program.in_tree, list(self.arrays)))
 
     def is_right(self, outputs: Sequence[Any]) -> bool:
-        """Return whether results are the right ones by their definition, or where there is none, the bits of the native run."""
+        """Return whether results are right by their definition or, without a definition, have the native run's bits."""
         if self.expected is None:
             native = native_outputs(self.program, self.arrays)
             return all(

@@ -164,7 +164,7 @@ def power_by_base(x: Value, y: Value, z: Value) -> Value:
 
 def power_by_exponent(x: Value, y: Value, z: Value) -> Value:
     """d x^y / dy = x^y log x; at x = 0 it is 0 for exponents with a nonnegative real part, and infinite for
-    one whose real part is.
+    exponents with a negative one.
     """
     at_zero = logical_and(is_zero(x), compare(real(y), "GE", 0))
     at_infinity = logical_and(compare(abs_(x), "EQ", math.inf), compare(real(y), "LT", 0))

@@ -15,7 +15,7 @@ OLDEST = 0, 45
 
 @cache
 def installed_version() -> tuple[int, int]:
-    """Return the version of llvmlite; zeros where it is not there."""
+    """Return the version of llvmlite; zeros if it is not installed."""
     try:
         import llvmlite  # because it is an extra; what loads LLVM is its `binding`
     except ImportError:

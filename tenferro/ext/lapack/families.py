@@ -39,7 +39,7 @@ class Getrf(ExtensionOp):
     """L below the diagonal and U on and above it, the row swaps, and `info`.
 
     Row i is swapped with row pivots[i] - 1, for i = 0, 1, ..; `info` is the index of the first zero
-    on U's diagonal, counted from one, and 0 where there is none.
+    on U's diagonal, counted from one, and 0 if there is none.
     """
 
     output_count = 3

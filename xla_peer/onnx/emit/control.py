@@ -30,7 +30,7 @@ def _switched(
     operands: Sequence[Value],
     specs: Sequence[TensorSpec],
 ) -> list[Value]:
-    """Return the outputs of the branch with the index, counted from `number`; of the last where there is none."""
+    """Return the outputs of branch `index` - `number`, or of the last branch for a larger index."""
     first, *rest = branches
     if not rest:
         return w.program(first.program, operands)  # pyright: ignore[reportAttributeAccessIssue]  # because branches are sub-programs

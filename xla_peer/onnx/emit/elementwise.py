@@ -32,7 +32,7 @@ def missing(reason: str) -> Any:
 
 
 def by_kind(kinds: str, here: Any, elsewhere: Any) -> Any:
-    """Return the cell that is another one on some kinds of dtypes."""
+    """Return the cell with a different cell for some kinds of dtypes."""
     return lambda op, w, *xs: (here if xs[-1].dtype.kind in kinds else elsewhere)(op, w, *xs)
 
 
