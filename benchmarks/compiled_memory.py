@@ -1,4 +1,4 @@
-"""Memory that stays after compiled programs and their executors are dropped: 10,000 loops by default.
+"""Memory that remains after compiled programs and their executors are dropped: 10,000 loops by default.
 
 python benchmarks/compiled_memory.py            kilobytes for each, and the growth of the process
 python benchmarks/compiled_memory.py --count 500

@@ -46,8 +46,8 @@ class Variant(NamedTuple):
 class Plan(NamedTuple):
     """The arguments and the executable of a program's last run.
 
-    `program` is kept alive, so that its `id` is not reused; `seen` is whether the arguments were arrays and no
-    trees, and (shape, dtype, strides) of each leaf; `orders` is None if they are passed unchanged.
+    `program` is kept alive, so that its `id` is not reused; `seen` has whether all arguments were plain arrays, and
+    (shape, dtype, strides) of each leaf; `orders` is None if they are passed unchanged.
     """
 
     program: GraphProgram

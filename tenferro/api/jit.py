@@ -353,7 +353,7 @@ class Jitted(Generic[P, R]):
         eager = [leaf for leaf in leaves if is_traced(leaf)]
         if any([leaf.is_tracked for leaf in eager]):
             raise UnsupportedError(
-                f"jit: {_name_of(self._fn)} runs on the executor given, which notes nothing for backward; "
+                f"jit: {_name_of(self._fn)} runs on an explicit executor, which records nothing for backward; "
                 "give it x.detach(), or leave the executor out, or differentiate by tenferro.grad on arrays"
             )
         arrays = [leaf.array if is_traced(leaf) else leaf for leaf in leaves]

@@ -176,7 +176,8 @@ def _is_worth_it(
 ) -> bool:
     """Return whether a scan of iterations that do not read each other saves instructions.
 
-    Its xs are put together of values and its ys are taken apart, by an instruction for each that no other stretch stacks.
+    Unless another stretch stacks it, each of its xs needs an instruction per value to be stacked, and each of its
+    ys to be unstacked.
     """
     outside: set[int] = set()
     outputs = set(code.program.output_slots)
