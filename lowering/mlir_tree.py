@@ -81,7 +81,9 @@ class _Numbering:
 
     def block(self, region: Any) -> Block:
         if len(region.blocks) != 1:
-            raise UnsupportedError(f"a region of {len(region.blocks)} blocks; StableHLO's regions have one")
+            raise UnsupportedError(
+                f"a region of {len(region.blocks)} blocks; StableHLO's regions have one"
+            )
         block = region.blocks[0]
         arguments = tuple([self.number(item) for item in block.arguments])
         types = tuple([_type(self.ir, item.type) for item in block.arguments])

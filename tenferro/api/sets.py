@@ -93,7 +93,7 @@ def nonzero(
     Raises:
         ShapeError: a has rank 0.
         DataDependentShapeError: a belongs to a trace, without `size`.
-        InvalidConfigError: a negative size, or fill values of another number than axes.
+        InvalidConfigError: a negative size, or fill values that do not match the axes.
 
     >>> nonzero(np.array([[0, 3], [5, 0]]))
     (array([0, 1]), array([1, 0]))

@@ -307,7 +307,7 @@ class GraphProgram:
     @cached_property
     def identity(self) -> tuple[Any, ...]:
         """The key of a compiled program in this process: the fingerprint; names and lines, which errors
-        print; and the classes of extension ops, because another class may have an old one's name.
+        print; and the classes of extension ops, because a new class may have the name of an old one.
         """
         import hashlib  # as above
 
