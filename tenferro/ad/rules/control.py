@@ -366,7 +366,8 @@ def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) ->
 
 
 class Chosen(Mark):
-    """The operands of a conditional, then its results, which the mark gives: their derivative is the conditional's.
+    """The operands of a conditional, then its results, which the mark returns; their derivative is the
+    conditional's.
 
     Differentiated op by op, a batch of all branches would send a cotangent of zero through branches that a slice
     does not take. There it may meet infinite slopes, and give NaN.
