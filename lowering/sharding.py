@@ -93,7 +93,7 @@ class Partitioning:
 
 
 def mesh_declaration(mesh: Sequence[tuple[str, int]]) -> str:
-    """`sdy.mesh`.
+    """Write `sdy.mesh`.
 
     >>> mesh_declaration((("x", 4), ("y", 2)))
     'sdy.mesh @mesh = <["x"=4, "y"=2]>'

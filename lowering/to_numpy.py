@@ -67,7 +67,7 @@ class Recorded(NamedTuple):
     Attributes:
         inputs, outputs: leaves.
         limits: the largest difference of each element of each output.
-        others: for each output, places and the values that the elements there may have too; None for none.
+        others: for each output, indices of elements, and alternative values that these may have, or None.
     """
 
     inputs: Sequence[Any]

@@ -67,7 +67,7 @@ def dtype_of_element(element: str) -> DType | None:
 
 
 def tensor_type(spec: TensorSpec) -> str:
-    """Write the tensor type; an extent that is no number is a question mark.
+    """Write the tensor type; an extent that is not a number is a question mark.
 
     >>> tensor_type(TensorSpec((2, "n"), "float64")), tensor_type(TensorSpec((), "bool"))
     ('tensor<2x?xf64>', 'tensor<i1>')

@@ -95,7 +95,7 @@ def opened_archive(file: BinaryIO, what: str, limit: int | None = None) -> Gener
     Raises:
         InvalidConfigError: beyond the limit; members that overlap, are encrypted, or are compressed
             differently than NumPy does.
-        zipfile.BadZipFile: the file is no zip file.
+        zipfile.BadZipFile: the file is not a zip file.
     """
     size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
@@ -144,11 +144,11 @@ def _header(file: Any, size: int, what: str) -> Header:
             raise ValueError(f"its format is {version[0]}.{version[1]}, expected 1.0")
         shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
     except _NO_HEADER as error:
-        raise InvalidConfigError(f"{what} is no array: {error}") from None
+        raise InvalidConfigError(f"{what} is not an array: {error}") from None
     if dtype.hasobject:
         raise InvalidConfigError(f"{what} holds Python objects, by pickle; they are never read")
     if len(shape) > MOST_AXES or any([extent < 0 for extent in shape]) or not dtype.itemsize:
-        raise InvalidConfigError(f"{what} is no array: {dtype} of shape {str(shape)[:80]}")
+        raise InvalidConfigError(f"{what} is not an array: {dtype} of shape {str(shape)[:80]}")
     header = Header(dtype, tuple(map(int, shape)), bool(is_fortran))
     if header.nbytes != size - file.tell():
         raise InvalidConfigError(

@@ -31,7 +31,7 @@ class Artifact:
 
     Attributes:
         manifest: names, types, structure, platforms and versions.
-        module: the StableHLO, constants as its last arguments.
+        module: the StableHLO, with constants as its last arguments.
         bytecode: the module as a portable artifact, the content of a `.mlirbc` file.
         constants: arrays by name.
         gradient: an artifact that takes the inputs and cotangents of the float outputs, and returns
@@ -132,7 +132,7 @@ class Artifact:
         )
 
     def run(self, *arrays: Any, executor: XlaExecutor | None = None) -> Any:
-        """NumPy in, NumPy out: the tree that the exported function returned.
+        """Run on NumPy arrays, and return NumPy arrays in the tree of the exported function's result.
 
         Raises:
             ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.
@@ -158,7 +158,7 @@ class Artifact:
         files in the same folder first.
 
         Raises:
-            InvalidConfigError: another suffix; a folder, a pipe or a device in the place of a file.
+            InvalidConfigError: another suffix; a folder, a pipe or a device instead of a file.
             OSError: the folder does not exist, or the disk is full.
         """
         suffix = suffix_of(path)

@@ -180,7 +180,7 @@ def _write_arrays(path: str, named: list[tuple[str, Any]]) -> None:
 
 
 def _opened(target: str, inputs: list[str] | None, seed: int) -> tuple[Target, list[Any]]:
-    """A target, and the arguments for it."""
+    """Open a target, and return it with its arguments."""
     opened = find_target(target)
     return opened, opened.arguments(inputs or (), seed)
 
@@ -356,7 +356,7 @@ LARGEST_BESIDE_WEIGHTS = 128
 def _drawn(
     opened: Target, program: Any, types: list[Any], words: list[str], seed: int
 ) -> tuple[Any, ...]:
-    """Return arguments for a comparison: those of the command line where all are arrays, and else random ones."""
+    """Return arguments for a comparison: the arrays of the command line if it has all, else random ones."""
     if words and all(not isinstance(leaf, tnf.TensorSpec) for leaf in flatten(types)[0]):
         return tuple(opened.arguments(words, seed))
     return unflatten(program.in_tree, random_arrays(program, np.random.default_rng(seed)))
@@ -603,7 +603,7 @@ def judge(
     memory: Memory = None,
     json: Json = False,
 ) -> None:
-    """Compare two files of results of a StableHLO module and say which is right. Files are .npz without pickles."""
+    """Compare two files of results of a StableHLO module, and tell which one is right. Files are .npz without pickles."""
     with reporting(json) as out:
         program = lowering.import_stablehlo(Path(module))
         named_inputs = read_inputs([inputs] if inputs else [], program.input_names)
@@ -792,7 +792,7 @@ def triage(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print the text of an issue about a failing case, with what each JAX gives, and public reports that are like it."""
+    """Print the text of an issue about a failing case, with the results of each JAX and similar public reports."""
     with reporting(json) as out:
         text = reproduction.triage(folder, python or ())
         out.say(text)
@@ -1031,7 +1031,7 @@ def doctor(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Report the platforms that work here, and how to install or repair the others."""
+    """Report the platforms that work here, and how to install or repair the other platforms."""
     with reporting(json) as out:
         report = xla_peer.doctor(platforms or ())
         out.say(report)
@@ -1046,7 +1046,7 @@ def _require(good: bool) -> None:
 
 def main() -> None:
     """Run the command line."""
-    # XLA tells of every client it makes; warnings and errors still come through.
+    # XLA logs every client that it creates; warnings and errors still come through.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     app()
 

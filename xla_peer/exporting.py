@@ -121,15 +121,15 @@ def export(
         largest_constant: bytes; larger constants become arguments that the artifact brings along.
         vectors: test vectors that the artifact carries, so that `xla_peer.verify` can prove it anywhere:
             the number of vectors, of random arguments; or the arguments, a tuple for each.
-        gradient: export the derivative, too, and carry vectors of it.
+        gradient: export the derivative, too, with test vectors.
         seed: the seed of random arguments and cotangents.
         context: the context with the rules for `gradient`.
         weights: the name of a `.safetensors` file in the artifact's folder for the constants that are not written in
             the text; by default they are in an `.npz` file.
 
     Raises:
-        InvalidConfigError: weights in another folder; an unknown platform, target or suffix; platforms that need texts of their
-            own; a gradient of a program without float inputs or outputs.
+        InvalidConfigError: weights in another folder; an unknown platform, target or suffix; platforms that need
+            separate texts; a gradient of a program without float inputs or outputs.
         UnsupportedError, NonStaticShapeError: a program that StableHLO cannot express.
 
     >>> import numpy as np, tenferro as tnf
@@ -390,7 +390,7 @@ def _from_bytecode(path: Any, content: bytes, trusted: bool) -> tuple[str, bytes
                 f"reads {oldest} to {newest}; upgrade jaxlib, or export with a lower target"
             )
     if not content.startswith(mlir_bindings.MAGIC):  # because MLIR would read other bytes as text
-        raise mlir_bindings.MlirDiagnosticError([("the bytes are no MLIR bytecode", "artifact")])
+        raise mlir_bindings.MlirDiagnosticError([("the bytes are not MLIR bytecode", "artifact")])
     return perform("text", content, trusted=trusted), content
 
 

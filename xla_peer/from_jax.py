@@ -30,8 +30,8 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     Args:
         fn: traced and lowered by jax, for the CPU.
         specs: for each argument a tree of arrays, `TensorSpec`s, `jax.ShapeDtypeStruct`s, or Python numbers,
-            which are weakly typed. Extents are numbers, or symbols, of which jax assumes that they are at least
-            1: the program checks it.
+            which are weakly typed. Extents are numbers, or symbols, which jax assumes to be at least 1: the program
+            checks it.
 
     Raises:
         NonStaticShapeError: jax cannot trace it for symbolic extents, with jax's message.
@@ -56,7 +56,7 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
 
 
 def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) -> GraphProgram:
-    """`from_jax` of a function that `jax.jit(.., keep_unused=True)` has wrapped.
+    """Apply `from_jax` to a function that `jax.jit(.., keep_unused=True)` has wrapped.
 
     Args:
         names: of the leaves of the arguments.
@@ -84,7 +84,7 @@ def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) 
 
 
 def in_dtypes_of(types: Sequence[Any]) -> Any:
-    """JAX with 64-bit dtypes if one of these types is one; else as the user has set it."""
+    """Enable 64-bit dtypes in JAX if one of these types is one; else leave the user's setting."""
     is_wide = any([DType.of(spec.dtype).real.itemsize == 8 for spec in types])
     return pjrt.wide_dtypes() if is_wide else nullcontext()
 

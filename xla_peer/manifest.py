@@ -23,7 +23,7 @@ VERSION = 1
 
 
 def weights_name(name: str) -> str:
-    """Return the name of a file of weights, which lies in the artifact's own folder.
+    """Return the name of a file of weights in the artifact's own folder.
 
     Raises:
         InvalidConfigError: another suffix than `.safetensors`, or a path out of that folder.
@@ -50,7 +50,7 @@ class Manifest:
 
     Attributes:
         name: the function's name.
-        platforms: those that it was lowered for.
+        platforms: the platforms that it was lowered for.
         linalg: "library" where it calls routines of its platform, else "inline".
         inputs, outputs: (name, type) of each leaf, constants not among them.
         in_tree, out_tree: the structures of arguments and result.

@@ -30,10 +30,10 @@ class Mesh:
         axis_names: the names of the axes of an array of devices.
         platform: the platform of the devices, where sizes are given.
 
-    `jax.config.update("jax_num_cpu_devices", 8)` before first use makes eight devices of one CPU.
+    `jax.config.update("jax_num_cpu_devices", 8)` before the first use creates eight devices from one CPU.
 
     Raises:
-        InvalidConfigError: fewer devices than the mesh has places; names that do not fit.
+        InvalidConfigError: fewer devices than the mesh needs; names that do not fit.
         PlatformUnavailableError: names the available platforms.
 
     >>> Mesh({"x": 1, "y": 1})
@@ -118,7 +118,7 @@ class Mesh:
 
         Raises:
             ShapeError: a part that does not fit.
-            InvalidConfigError: a mesh axis that is not there; processes that hold the same part gave
+            InvalidConfigError: an unknown mesh axis; processes that hold the same part gave
                 different elements.
         """
         whole = self.part_of(as_operand(array), spec, shape)
@@ -233,9 +233,9 @@ def partition(
         out_specs: likewise for the result.
 
     Raises:
-        ArityError: specs that are no prefix of the trees.
+        ArityError: specs that are not a prefix of the trees.
         ShapeError: an extent that cannot be cut evenly.
-        InvalidConfigError: a mesh axis that is not there; jax's Mesh or PartitionSpec in place of ours.
+        InvalidConfigError: an unknown mesh axis; jax's Mesh or PartitionSpec instead of tenferro's.
 
     >>> import numpy as np, tenferro as tnf
     >>> from xla_peer import XlaExecutor
@@ -273,7 +273,7 @@ def _specs(name: str, prefix: Any, tree: Any) -> tuple[PartitionSpec, ...]:
     try:
         entries = prefix_leaves(prefix, tree)
     except ValueError as error:
-        raise ArityError(f"partition: {name} is no prefix of the tree: {error}") from None
+        raise ArityError(f"partition: {name} is not a prefix of the tree: {error}") from None
     for entry in entries:
         if entry is not None and not isinstance(entry, PartitionSpec):
             raise InvalidConfigError(

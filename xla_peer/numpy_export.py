@@ -23,7 +23,7 @@ def require_suffix(path: Any, suffix: str, what: str) -> None:
     """Check the suffix of a path, which may be None.
 
     Raises:
-        InvalidConfigError: it is another one.
+        InvalidConfigError: another value.
     """
     if path is not None and Path(path).suffix != suffix:
         raise InvalidConfigError(f"export: {what} is a {suffix} file, got {str(path)!r}")
@@ -62,7 +62,7 @@ def save_numpy(source: NumpySource, path: Any) -> None:
     """Write the file, after its arrays in an `.npz` file of the same name.
 
     Raises:
-        InvalidConfigError: another suffix than `.py`; a folder, a pipe or a device in the place of a file.
+        InvalidConfigError: another suffix than `.py`; a folder, a pipe or a device instead of a file.
         OSError: the folder does not exist, or the disk is full.
     """
     require_suffix(path, SUFFIX, "NumPy source")

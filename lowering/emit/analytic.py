@@ -20,7 +20,7 @@ __all__ = ["ACCURATE", "ROWS", "AccurateFunction"]
 
 
 def widened(emit: Emitter) -> Emitter:
-    """`emit` with float16 and bfloat16 computed in float32 and rounded once."""
+    """Wrap `emit` so that float16 and bfloat16 are computed in float32 and rounded once."""
 
     def computed(op: Any, w: Writer, *operands: Value) -> Value:
         dtype = operands[0].dtype
@@ -79,7 +79,7 @@ def call(name: str, w: Writer, x: Value) -> Value:
         symbol = f"{name}_{spec.dtype.short}_{extents}".rstrip("_")
         operands = (x,)
     else:
-        # One function per call, because refining the shapes of one gives it the shape of its caller.
+        # One function per call, because refinement gives a function the shapes of its caller.
         symbol = f"{name}_{spec.dtype.short}_of_{len(w.functions)}"
         operands = (*map(w.extent, shape), x)
     if symbol not in w.functions:
@@ -88,7 +88,7 @@ def call(name: str, w: Writer, x: Value) -> Value:
 
 
 def polygamma_of(op: ops.Polygamma, w: Writer, x: Value) -> Value:
-    """Order 0 is digamma, in CHLO's expansion; the others are not good in it below zero."""
+    """Order 0 is digamma, in CHLO's expansion; the other formulas are inaccurate in it below zero."""
     return polygamma(w, op.order, x) if op.order else call("digamma", w, x)
 
 

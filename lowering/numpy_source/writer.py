@@ -37,13 +37,13 @@ class Writer:
 
     Args:
         table: cells by card.
-        reserved: names that the file uses for something else.
+        reserved: names that the file uses for other purposes.
 
     Attributes:
         lines: the statements so far.
         functions: names of functions of `functions.py` that they call.
         constants: arrays that are stored beside the file, by name.
-        extents, used: the names of symbols, and those of them that are read.
+        extents, used: the names of symbols, and the names that are read.
     """
 
     def __init__(self, table: Any, reserved: Sequence[str] = ()) -> None:
@@ -102,7 +102,7 @@ class Writer:
     # ---- statements ------------------------------------------------------------------------------
 
     def say(self, text: str, source: Any = None) -> None:
-        """Write a statement, with the user's line as a comment where it is another one than before."""
+        """Write a statement, with the user's line as a comment if the line changes."""
         line = INDENT * self._depth + text
         comment = ""
         if source is not None and source != self._told:
@@ -125,7 +125,7 @@ class Writer:
         self._depth -= 1
 
     def program(self, program: Any, operands: Sequence[Expression]) -> list[Expression]:
-        """Write the instructions of a program on these values; return its outputs, not all of them assigned.
+        """Write the instructions of a program on these values; return its outputs, some of them not assigned.
 
         Raises:
             NonStaticShapeError, UnsupportedError: an op that is not written, with the user's line.
@@ -227,7 +227,7 @@ class Writer:
         """
         if dtype is DType.BF16:
             raise UnsupportedError(
-                "to_numpy: bfloat16 is no dtype of NumPy, which the file needs alone; convert to float32"
+                "to_numpy: bfloat16 is not a dtype of NumPy, which the file needs alone; convert to float32"
             )
         return "np.bool_" if dtype.is_bool else f"np.{dtype.value}"
 
@@ -277,7 +277,7 @@ def listed(array: Any) -> str:
 
 
 def number_text(x: Any) -> Code:
-    """Return a NumPy scalar as a Python number, of the fewest digits that give it back.
+    """Return a NumPy scalar as a Python number with the fewest digits that restore it.
 
     >>> [number_text(x).text for x in (np.float32(0.1), np.int8(-3), np.bool_(True), np.complex64(1 - 2j))]
     ['0.1', '-3', 'True', 'complex(1.0, -2.0)']
@@ -369,7 +369,7 @@ class StatementFinder:
         return targets
 
     def comment(self, source: Any) -> str:
-        """Return the user's line, or the place where it cannot be read."""
+        """Return the user's line, or its location if it cannot be read."""
         text = linecache.getline(source.file, source.line).strip()
         place = f"line {source.line}"
         if source.derivative_of:

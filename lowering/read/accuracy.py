@@ -45,7 +45,7 @@ def with_accuracy(read: Read) -> Read:
             return y
         made = r.builder.made_by(y)
         if made is None or type(made[0]) not in ACCURATE:
-            return y  # because the read of a complex cube root, or of a constant, is no single op
+            return y  # because a complex cube root or a constant is read as several ops, or none
         tolerances = {name: float(fields.get(name, 0)) for name in ("atol", "rtol")}
         op = ResultAccuracy(made[0], mode, ulps=int(fields.get("ulps", 0)), **tolerances)
         if mode == "TOLERANCE":
@@ -56,7 +56,7 @@ def with_accuracy(read: Read) -> Read:
 
 
 def _require_met(name: str, op: ResultAccuracy, dtype: DType) -> None:
-    """Compare the native error with what is allowed, both in units in the last place of a normal number.
+    """Compare the native error with the allowed one, both in units in the last place of a normal number.
 
     Raises:
         UnsupportedError: it may be larger, or is not known.

@@ -1,6 +1,6 @@
 """Readers of the checks and probes of StableHLO's reference interpreter.
 
-Checks are made when the module is read, of values that depend on no argument: programs contain no checks.
+Values that depend on no argument are checked when the module is read: programs contain no checks.
 
 Source: StableHLO's reference documentation, dialects `check` and `interpreter`.
 """
@@ -20,9 +20,9 @@ from tenferro.types import DType
 __all__ = ["ROWS"]
 
 TOLERANCE = 1e-3
-"""Largest difference of `expect_almost_eq` without a number of its own."""
+"""Largest difference of `expect_almost_eq` without an explicit one."""
 ULPS = 3
-"""Largest difference of `expect_close`, in units in the last place, without a number of its own."""
+"""Largest difference of `expect_close` without an explicit one, in units in the last place."""
 
 
 def equal(operation: Operation, x: Any, y: Any) -> Any:

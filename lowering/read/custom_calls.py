@@ -63,7 +63,7 @@ def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) ->
 
 
 def _reason(message: str) -> str:
-    """Return the first sentences of a message: jax's go on with where to read more."""
+    """Return the first sentences of a message: jax's messages end with a link."""
     return f"shape_assertion: {message.partition(' Obtained')[0].partition(' Using')[0]}"
 
 

@@ -1,8 +1,8 @@
 """Readers of operations among devices.
 
-A program here is one device's, and a group of one device returns its own operand. Among several devices, which are
-those of a mesh or of `import_stablehlo(devices=..)`, a collective is an `Exchange` of values, followed by what each
-device does with them; all devices are then computed at once, along a leading axis.
+A program here is one device's, and a group of one device returns its own operand. Among several devices, given by a
+mesh or by `import_stablehlo(devices=..)`, a collective is an `Exchange` of values, followed by each device's
+computation; all devices are then computed at once, along a leading axis.
 
 A process is a replica and a partition, and its number is replica * partitions + partition.
 
@@ -54,7 +54,7 @@ class Devices(NamedTuple):
                 partitions.
 
         Raises:
-            InvalidConfigError: numbers below 1, or others than the module's.
+            InvalidConfigError: numbers below 1, or different from the module's.
 
         >>> Devices.of({"x": 4, "y": 2}, {}), Devices.of({"replicas": 2}, {})
         (Devices(replicas=1, partitions=8), Devices(replicas=2, partitions=1))
@@ -121,7 +121,7 @@ def groups_of(r: Reader, operation: Operation, by_channel: str) -> list[list[int
     """Return the groups of devices, each in the order of the operation's members.
 
     Args:
-        by_channel: what groups are across if there is a channel.
+        by_channel: the dimension of groups if there is a channel.
     """
     replicas, partitions = _among(r)
     groups = _groups_attribute(operation)
@@ -288,7 +288,7 @@ def part_of(r: Reader, x: int, axis: int, count: int, index: int) -> int:
     """Slice one of the equal parts of an axis.
 
     Raises:
-        InvalidConfigError: the extent is no multiple of the count.
+        InvalidConfigError: the extent is not a multiple of the count.
     """
     shape = r.spec(x).shape
     if shape[axis] % count:
@@ -349,7 +349,7 @@ def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
         for sender, receiver in moves:
             if not 0 <= min(sender, receiver) <= max(sender, receiver) < len(sources):
                 raise InvalidConfigError(
-                    f"{operation.name}: {source} to {target}, of {len(sources)} devices"
+                    f"{operation.name}: a pair sends from {source} to {target}, but there are {len(sources)} devices"
                 )
             sources[receiver] = sender
     y = exchanged(r, x, sources[:, None].tolist())
@@ -427,7 +427,7 @@ def roots_of(r: Reader, operation: Operation, operands: Sequence[int]) -> list[i
 
 
 def rooted(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read `collective_reduce`: the root of a group gets the combined values, and the others zeros."""
+    """Read `collective_reduce`: the root of a group gets the combined values, and the other devices zeros."""
     count = len(operation.results)
     if is_alone(r, operation):
         return operands[:count]
@@ -490,7 +490,7 @@ def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def unchanged(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return the value unchanged: a layout annotation says nothing about elements."""
+    """Return the value unchanged: a layout annotation does not affect elements."""
     return operands[0]
 
 

@@ -1,4 +1,4 @@
-"""Readers of the elementwise and the analytic family, CHLO's functions with them."""
+"""Readers of the elementwise and the analytic family, including CHLO's functions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def plain(op: StdTensorOp) -> Read:
 
 
 def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Conversion; of complex numbers the real part alone, also to bool."""
+    """Read a conversion; complex numbers are converted by their real part, also to bool."""
     (x,) = operands
     to = operation.spec.dtype
     if r.spec(x).dtype.is_complex and to.is_bool:
@@ -127,7 +127,7 @@ def mapped(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """ReducePrecision; without mantissa bits NaN is infinity in StableHLO, and stays NaN in ours."""
+    """Read reduce_precision; without mantissa bits StableHLO converts NaN to infinity, and the op keeps NaN."""
     (x,) = operands
     a = operation.attributes
     y = r.apply_one(el.ReducePrecision(a["exponent_bits"], a["mantissa_bits"]), x)
@@ -261,7 +261,7 @@ def next_after(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def infinite(kind: str) -> Read:
-    """chlo.is_inf and its relations."""
+    """Return a reader of chlo.is_inf or a related operation."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         (x,) = operands

@@ -31,7 +31,7 @@ def promoted(read: Read, reduced: Callable[[int], Sequence[int]]) -> Read:
     """Return a reader of operands in the dtypes of the region's arguments.
 
     Args:
-        reduced: the places of the operands that the region's arguments are elements of, by the number of operands.
+        reduced: the position of the operand of each region argument, as a function of the number of operands.
     """
 
     def read_promoted(

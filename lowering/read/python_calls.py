@@ -1,4 +1,4 @@
-"""Custom calls whose meaning is a Python function that somebody registered for their target."""
+"""Custom calls implemented by a Python function that is registered for their target."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def register_custom_call(
     """Read calls of a target as calls of a Python function.
 
     The function takes the operands as NumPy arrays, and the entries of the call's `backend_config` as keywords. A
-    `backend_config` that is a string is one keyword of that name. It returns an array, or a sequence of as many arrays
-    as the call has results. It has to be a function of its arguments alone, and must not write to them.
+    `backend_config` that is a string is one keyword of that name. It returns an array, or a sequence with one array
+    per result. Its results must depend on its arguments alone, and it must not write to them.
 
     A program with such a call runs natively. It is differentiated and batched as `tenferro.pure_callback` is, and
     lowering refuses it.
@@ -48,11 +48,12 @@ def register_custom_call(
         replace: replace the registered function.
 
     Raises:
-        DuplicateFamilyError: the target has a function, and `replace` is not set; or its meaning is known.
-        InvalidConfigError: the function is no function.
+        DuplicateFamilyError: the target has a function, and `replace` is not set; or a target with a built-in
+            reader.
+        InvalidConfigError: the function is not a function.
 
-    A program that reaches the call raises BackendFailureError where the function fails, or where its results are not
-    those that the module declares. The error's cause says which.
+    A program that reaches the call raises BackendFailureError if the function fails, or if its results do not match
+    the declared types. The error's cause tells which.
 
     >>> import numpy as np
     >>> from lowering import import_stablehlo

@@ -1,7 +1,8 @@
 """Quantised types, replaced by their storage types and the arithmetic of the specification before anything is read.
 
 A value of `!quant.uniform<storage:expressed, scale:zero_point>` is a tensor of its storage type here. An operation on such
-values computes on expressed ones: dequantise, compute, quantise. Operations that move elements move those that are stored.
+values computes on expressed ones: dequantise, compute, quantise. Operations that move elements move the stored
+    integers.
 
     dequantize(q) = (q - zero_point) scale
     quantize(x)   = round_nearest_even(clamp(storage_min, x / scale + zero_point, storage_max))
@@ -58,7 +59,7 @@ class QuantizedType:
     """A uniform quantised element type.
 
     Attributes:
-        storage, expressed: dtypes of the stored integer, and of the float that it stands for.
+        storage, expressed: dtypes of the stored integer, and of the represented float.
         low, high: the least and the largest number that is stored.
         scales, zero_points: one, or one for each index along `axis`.
         axis: None where all elements have one scale.
@@ -80,7 +81,7 @@ def quantized_type(text: str) -> QuantizedType:
     """Return a type from its text in MLIR.
 
     Raises:
-        UnsupportedError: a quantised type of another kind, such as one with scales for blocks.
+        UnsupportedError: an unsupported quantised type, such as one with scales for blocks.
         InvalidConfigError: scales that are not positive and finite, or bounds that the storage type lacks.
     """
     match = _UNIFORM.fullmatch("".join(text.split()))
@@ -277,7 +278,7 @@ class _Rewriter:
     # ---- the two conversions ---------------------------------------------------------------------
 
     def dequantized(self, number: int, tensor: _Tensor) -> int:
-        """(q - zero_point) scale."""
+        """Dequantize: (q - zero_point) scale."""
         element, expressed = tensor.element, tensor.expressed
         wide = TensorSpec.of(tensor.shape, DType.I64)
         x = self.append("convert", [number], wide)
@@ -362,7 +363,7 @@ def _type_of(operation: Operation, results: Sequence[_Tensor | None]) -> Type:
 
 
 def _constant(operation: Operation, results: Sequence[_Tensor | None]) -> dict[str, Any]:
-    """Return attributes, with the elements of a quantised constant, which are those that are stored."""
+    """Return attributes, with the stored elements of a quantised constant."""
     value = operation.attributes.get("value")
     (tensor,) = results if len(results) == 1 else (None,)
     if operation.name != "stablehlo.constant" or tensor is None or not isinstance(value, str):

@@ -26,12 +26,12 @@ Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
 ReadRows = Mapping[str, Read]
 Note = Callable[["Reader", Operation, Sequence[int], Sequence[int]], None]
 Rule = Callable[[int, int, tuple[int, ...]], Any]
-"""Function that makes the mark of a call, from the numbers of operands and results, and the named positions."""
+"""Function that returns the mark of a call, given the numbers of operands and results, and the named positions."""
 Write = Callable[[Sequence[int]], Sequence[int]]
 """A function that writes a region on its arguments, and returns the results."""
 
 MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, StopIteration)
-"""Exceptions of readers over attributes and operands that no parser checks, such as those of custom calls."""
+"""Exceptions of readers on attributes and operands that no parser checks, such as those of custom calls."""
 DEEPEST_CALL = 128
 SMALL = 1024
 """Elements of a constant that are kept though they are all one, and that a region holds itself."""
@@ -53,14 +53,13 @@ class Reader:
             of operands and results, for differentiation.
 
     Attributes:
-        extents: for a value that is made of extents of the arguments, which they are, an array of numbers
-            and `SymDim`s.
-        claims: for a comparison of two of them that only a run decides, its sides and relation.
+        extents: for a value that is computed from extents of the arguments, an array of numbers and `SymDim`s.
+        claims: for a comparison of extents that only a run decides, its sides and relation.
         lowest: the least that assertions of the module allow a symbol to be.
         quotients: for an extent that is a quotient rounded towards zero, its sides.
         needed: the symbols in extents of shapes that operands decide.
         devices: the devices that run the program, where it is one of several.
-        device: gives the number of the device that runs it, a scalar int64.
+        device: returns the number of the device that runs it, a scalar int64.
         sent: by builder and channel, the values that were sent and not yet received, and the pairs of devices.
     """
 
@@ -231,7 +230,7 @@ class Reader:
     ) -> tuple[list[Subprogram], list[int]]:
         """Read regions on arguments of these types as sub-programs; also return the outer values that they use.
 
-        Each takes the values that any of them uses, then its own arguments. Small constants are written inside.
+        Each takes the values that any region uses, then its own arguments. Small constants are written inside.
         A region is a block of the module, or a function that writes one.
         """
         outside, outer, source, device = self.builder, self._values, self._source, self.device
@@ -317,7 +316,7 @@ class Reader:
         return self.spread(scalar, like.shape)
 
     def spread(self, value: int, shape: Sequence[int]) -> int:
-        """Broadcast a scalar to a shape; a tensor of that rank is unchanged: its symbols may be equal to others."""
+        """Broadcast a scalar to a shape; a tensor of that rank is unchanged: its symbols may be equal to other symbols."""
         shape = tuple(shape)
         if self.spec(value).rank:
             return value

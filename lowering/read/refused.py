@@ -41,7 +41,7 @@ REWRITTEN: Mapping[str, str] = {
         "replaced by the specification's arithmetic on stored integers",
     ),
 }
-"""Operations that no reader meets, because they hold the others, or are replaced before these are read."""
+"""Operations without a reader, because they contain other operations or are replaced before reading."""
 
 
 def refused(instead: str) -> Read:

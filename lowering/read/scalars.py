@@ -34,7 +34,7 @@ SCALAR_OPERATIONS: Mapping[str, str] = {
     "tensor.dim": "replaced by `stablehlo.get_dimension_size`",
     "tensor.from_elements": "replaced by `stablehlo.concatenate`",
 }
-"""Operations that no reader meets, and what takes their places."""
+"""Operations that are replaced before reading, and their replacements."""
 _INDICES = re.compile(r"tensor<((?:(?:\d+|\?)x)*)index>")
 
 
@@ -42,7 +42,7 @@ def without_scalars(tree: ModuleTree) -> ModuleTree:
     """Return the module with a tensor without axes for each scalar, and int64 for each index.
 
     Raises:
-        UnsupportedError: the axis of a `tensor.dim` is no constant.
+        UnsupportedError: the axis of a `tensor.dim` is not a constant.
     """
     types = [spec for operation in tree.operations() for spec in operation.types]
     types += [spec for function in tree.functions.values() for spec in function.body.types]
@@ -54,7 +54,7 @@ def without_scalars(tree: ModuleTree) -> ModuleTree:
 
 
 def _tensor(spec: Type) -> Type:
-    """Return the tensor type of a scalar, or of indices; any other type as it is.
+    """Return the tensor type of a scalar, or of indices; any other type unchanged.
 
     >>> _tensor(ForeignType("index")), _tensor(ForeignType("tensor<2x?xindex>"))
     (i64[], i64[2,?])
@@ -159,7 +159,7 @@ class _Rewriting:
         spec: TensorSpec,
         **attributes: int,
     ) -> Operation:
-        """A new operation, at the place of another one."""
+        """Build an operation at the location of another one."""
         self.free += 1
         results = (self.free - 1,)
         name = f"stablehlo.{name}"

@@ -141,11 +141,11 @@ sdy 1:1:0 sharding_constraint ; sharding
 sdy *:*:1 manual_computation ; in_shardings manual_axes out_shardings
 sdy *:0:0 return
 """
-"""Dialect, operands:results:regions, names; attributes, of which those with a question mark are optional."""
+"""Dialect, operands:results:regions, names; attributes; a question mark means optional."""
 
 
 def _definitions() -> dict[str, Definition]:
-    found: dict[str, Definition] = {}
+    definitions: dict[str, Definition] = {}
     rows = _ROWS.replace("\n    ", " ").strip().split("\n")
     for row in rows:
         head, _, attributes = row.partition(";")
@@ -153,8 +153,8 @@ def _definitions() -> dict[str, Definition]:
         counts = [None if item == "*" else int(item) for item in signature.split(":")]
         known = tuple([(item.rstrip("?"), not item.endswith("?")) for item in attributes.split()])
         for name in names:
-            found[f"{dialect}.{name}"] = Definition(counts[0], counts[1], counts[2], known)
-    return found
+            definitions[f"{dialect}.{name}"] = Definition(counts[0], counts[1], counts[2], known)
+    return definitions
 
 
 DEFINITIONS: Mapping[str, Definition] = _definitions()

@@ -6,8 +6,8 @@ A pattern is words, separated by spaces:
     %*           operands, up to the first word that is none
     {}           a dictionary of attributes, which may be absent
     name:kind    an attribute; kinds are `integer`, `i64`, `integers`, `bool`, `string`, `keyword`, `symbol`,
-                 `attribute`, and those of special forms
-    ?( .. )      a part that may be absent; its first word decides
+                 `attribute`, and kinds of special forms ?( .. )      a part that may be absent; its first word
+    decides
     types:kind   the types, after which the operation ends; see `TYPES`
     other        a token of the text
 

@@ -48,12 +48,12 @@ class FormParser(AttributeParser):
         return numbers[int(index)]
 
     def operands(self) -> list[int]:
-        found: list[int] = []
+        numbers: list[int] = []
         while self.words[self.at][:1] == "%":
-            found.append(self.operand())
+            numbers.append(self.operand())
             if not self.accept(","):
                 break
-        return found
+        return numbers
 
     def check_operands(self, operands: Sequence[int], types: Sequence[Any], at: int) -> None:
         if len(operands) != len(types):
@@ -98,10 +98,10 @@ class FormParser(AttributeParser):
         return self.words[self.at] == steps[0][1]
 
     def type_list(self) -> tuple[Any, ...]:
-        found = [self.type()]
+        types = [self.type()]
         while self.accept(","):
-            found.append(self.type())
-        return tuple(found)
+            types.append(self.type())
+        return tuple(types)
 
     # ---- attributes of pretty forms ----------------------------------------------------------
 
@@ -185,12 +185,12 @@ class FormParser(AttributeParser):
 
     def read_precisions(self, name: str, attributes: dict[str, Any]) -> None:
         self.expect("[")
-        found: list[str] = []
+        precisions: list[str] = []
         while not self.accept("]"):
-            if found:
+            if precisions:
                 self.expect(",")
-            found.append(self.one_of("precision"))
-        attributes[name] = tuple(found)
+            precisions.append(self.one_of("precision"))
+        attributes[name] = tuple(precisions)
 
     def one_of(self, kind: str) -> str:
         word = self.keyword()
@@ -272,17 +272,17 @@ class FormParser(AttributeParser):
         return np.array(pairs, np.int64).reshape(-1, 2)
 
     def _truths(self) -> tuple[bool, ...]:
-        found: list[bool] = []
+        truths: list[bool] = []
         self.expect("[")
         while not self.accept("]"):
-            if found:
+            if truths:
                 self.expect(",")
             word = self.words[self.at]
             if word not in ("true", "false", "0", "1"):
                 raise self.error("expected true or false")
             self.at += 1
-            found.append(word in ("true", "1"))
-        return tuple(found)
+            truths.append(word in ("true", "1"))
+        return tuple(truths)
 
     def read_precision_format(self, name: str, attributes: dict[str, Any]) -> None:
         word = self.keyword()
@@ -326,7 +326,7 @@ class FormParser(AttributeParser):
         return (kind,)
 
     def types_arrow(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """`operand, operand -> result`."""
+        """Parse `operand, operand -> result`."""
         at = self.at
         self.check_operands(operands, self.type_list(), at)
         self.expect("->")

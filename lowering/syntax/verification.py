@@ -20,7 +20,7 @@ def verify(tree: ModuleTree) -> ModuleTree:
     """Check that operations have the operands, results, regions and attributes of their definitions; return the tree.
 
     Raises:
-        MlirDiagnosticError: an operation that has not, or that is unknown; a function that a call lacks.
+        MlirDiagnosticError: an operation without it, or an unknown one; a function that a call lacks.
     """
     for name in tree.attributes:
         if "." not in name and name != "sym_visibility":
@@ -75,7 +75,7 @@ def _verify_custom_call(operation: Operation) -> None:
 
 
 def _verify_regions(operation: Operation, types: Mapping[int, Type]) -> None:
-    """Raise for regions whose arguments are not those that the operation gives."""
+    """Raise for regions whose arguments do not match the operation."""
     given = tuple([types[number] for number in operation.operands])
     short = operation.name.removeprefix("stablehlo.")
     expected: list[tuple[Type, ...]] = []

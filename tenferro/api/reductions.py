@@ -177,7 +177,7 @@ def max(
 
     Args:
         initial: a number compared with the elements.
-        where: the elements to include; `initial` replaces the others.
+        where: the elements to include; `initial` replaces the elements outside of the mask.
 
     Raises:
         ShapeError: an empty axis, without `initial`; a GuardError, where the program runs, if it is symbolic.
@@ -218,7 +218,7 @@ def all(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """Return whether every element over `axis` is nonzero, of those that `where` includes.
+    """Return whether every element over `axis` that `where` includes is nonzero.
 
     >>> all([[True, False], [True, True]], 1)
     array([False,  True])
@@ -238,7 +238,7 @@ def any(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """Return whether some element over `axis` is nonzero, of those that `where` includes.
+    """Return whether some element over `axis` that `where` includes is nonzero.
 
     >>> any([[False, False], [True, False]], 1)
     array([False,  True])
@@ -339,7 +339,7 @@ def _variance(
     """Compute the variance before it is rounded, and its dtype."""
     refuse(name, "out", out)
     if ddof != 0 and correction != 0:
-        raise InvalidConfigError(f"{name}: ddof and correction are one thing; give one of them")
+        raise InvalidConfigError(f"{name}: ddof and correction name one option; give one of them")
     correction = correction if ddof == 0 else ddof
     x = as_operand(a)
     dtype = _inexact(name, x, dtype)

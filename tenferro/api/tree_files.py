@@ -80,7 +80,7 @@ def save(
     texts = dict(metadata or {})
     if not all(isinstance(text, str) for text in (*texts, *texts.values())):
         raise InvalidConfigError(f"tree.save: metadata are texts by name, got {texts!r:.80}")
-    # In the library's order: the widest elements first, so that all of them are aligned.
+    # In the library's order: the widest elements first, so that all arrays are aligned.
     arrays = dict(sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])))
     with replacing(path) as file:
         file.write(_header(arrays, texts))
@@ -113,7 +113,7 @@ def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bo
     unknown = sorted(arrays.keys() - {*names})
     if missing or unknown:
         raise ArityError(
-            f"tree.load: {path} is no file of this tree: it lacks {_listed(missing)}, and has besides "
+            f"tree.load: {path} is not a file of this tree: it lacks {_listed(missing)}, and has besides "
             f"{_listed(unknown)}"
         )
     for name, leaf in zip(names, leaves, strict=True):
@@ -193,7 +193,9 @@ def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str,
             library.safe_open(os.fsdecode(path), framework="np")  # reads the header alone
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         except (library.SafetensorError, ValueError) as error:
-            raise InvalidConfigError(f"tree.load: {path} is no safetensors file: {error}") from None
+            raise InvalidConfigError(
+                f"tree.load: {path} is not a safetensors file: {error}"
+            ) from None
         yield file, header
 
 
@@ -237,7 +239,7 @@ def _nested(arrays: dict[str, Any]) -> Any:
                 break
         if not isinstance(inner, dict) or last in inner:
             raise InvalidConfigError(
-                f"tree.load: {name!r} goes on where another name ends; read the names with nested=False"
+                f"tree.load: {name!r} extends another name; read the names with nested=False"
             )
         inner[last] = array
     return result

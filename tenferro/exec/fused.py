@@ -52,8 +52,7 @@ class FusedFunction:
         """Return the results, then the totals.
 
         Args:
-            into: for each result the bytes that it is written to, the operand that it is written over, or None for
-                memory of its own.
+            into: for each result the destination bytes, the operand that it overwrites, or None for new memory.
         """
         return self.run(arrays, into or (None,) * len(self.op.results), None)
 
@@ -89,7 +88,7 @@ class FusedFunction:
         tiling, elements = self.tiling, self._row_elements
 
         def run(start: int, stop: int) -> None:
-            # The caller has set NumPy's state but for buffers of this length, on its own thread.
+            # The caller has set NumPy's state on its own thread, except for buffers of this length.
             is_set = self.workers is SERIAL and elements == BUFFER_ELEMENTS
             with nullcontext() if is_set else numpy_state(elements):
                 self._run_tiles(views, totals, start, stop)
@@ -121,6 +120,6 @@ class FusedFunction:
         return arranged(x, layout)
 
     def empty_result(self, number: int, memory: Any, code: Any) -> Any:
-        """Return the array that a result is written to, in these bytes or in memory of its own."""
+        """Return the destination array of a result, in these bytes or in new memory."""
         spec = self.op.results[number]
         return empty(spec.shape, self.tiling.axes(spec.rank), spec.dtype.dtype, memory)

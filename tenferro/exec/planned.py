@@ -64,7 +64,7 @@ class PlannedOp:
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The schedules inside of it."""
+        """The schedules inside of the op."""
         return ()
 
     @property
@@ -399,7 +399,8 @@ class Copies(PlannedOp):
 
     Attributes:
         order: "F", "C", or "K" for the order that they have.
-        count: the number of results, which are the first operands; the others are arrays that they may share memory with.
+        count: the number of results, which are the first operands; the other slots are arrays that they may share
+            memory with.
         makers: the steps that made the results, which errors name.
     """
 

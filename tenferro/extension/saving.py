@@ -50,7 +50,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class MissingExtension(ExtensionOp):
-    """The op that `skip_missing_extensions=True` puts in place of one with an unregistered family.
+    """Op that replaces an op of an unregistered family with `skip_missing_extensions=True`.
 
     It keeps the declared types, and is an error wherever it would be executed, expanded or lowered.
     """
@@ -66,13 +66,13 @@ class MissingExtension(ExtensionOp):
         return list(self.types)
 
     def eager_execute(self, inputs: Any) -> Any:
-        """Refused."""
+        """Refuse to run."""
         raise UnsupportedError(f"extension: {self.family_id}: not registered")
 
     def lower_to_standard_ops(
         self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
     ) -> Any:
-        """Refused."""
+        """Refuse to lower."""
         raise UnsupportedError(f"extension: {self.family_id}: not registered")
 
 
@@ -84,7 +84,7 @@ def save(program: GraphProgram, path: Any) -> None:
 
     Raises:
         UnsupportedError: a payload or a tree that JSON cannot hold, by op.
-        InvalidConfigError: an object that is no program; a path that names a folder, a pipe or a device.
+        InvalidConfigError: an object that is not a program; a path that names a folder, a pipe or a device.
         OSError: a missing folder, a full disk, or no permission to write.
 
     >>> import numpy as np, os, tempfile, tenferro as tnf
@@ -165,14 +165,13 @@ def load(
 ) -> GraphProgram:
     """Load the program in a file that `save` wrote.
 
-    It takes named tuples of any class with the name and the fields of the one that was saved, and returns some of
-    classes of its own.
+    It takes named tuples of any class with the saved name and fields, and returns named tuples of new classes.
 
     Args:
         path: the file.
         skip_missing_extensions: replace ops of unregistered families by an op that is an error when it is
             reached.
-        limit: bytes that the file may unpack to. By default 32 times its own, and at least 64 MiB; files
+        limit: bytes that the file may unpack to. By default 32 times the file's size, and at least 64 MiB; files
             of `save` are not compressed, and pass at any size.
         trusted: XLA compiles it in this process at once, which it may end; else a separate process compiles it
             first, within limits of time and memory.
@@ -240,7 +239,7 @@ def _loaded_steps(
             raise InvalidConfigError(f"load: instruction {entry['outputs']} is out of order")
         if not all(type(i) is int and 0 <= i < len(values) for i in entry["inputs"]):
             raise InvalidConfigError(
-                f"load: instruction {entry['outputs']} reads what is not there"
+                f"load: instruction {entry['outputs']} reads an undefined value"
             )
         outputs = graph.add(op, tuple(values[slot] for slot in entry["inputs"]), location)
         if isinstance(op, Extension):
@@ -286,7 +285,7 @@ def _loaded_op(
         return Extension(_loaded_extension(entry, skip))
     card = CARDS.get(entry["op"])
     if card is None:
-        raise InvalidConfigError(f"load: {entry['op']!r:.60} is no op")
+        raise InvalidConfigError(f"load: {entry['op']!r:.60} is not an op")
     payload = {str(key): loaded_value(value, inside) for key, value in entry["payload"].items()}
     names = {field.name for field in fields(card)}
     if payload.keys() - names:
@@ -317,7 +316,7 @@ def _loaded_extension(entry: Mapping[str, Any], skip: bool) -> Any:
         op = factory.instantiate(payload)
         if getattr(op, "family_id", None) != family_id:
             raise UnsupportedError(
-                f"extension: {family_id}: the registered factory gives {op!r:.60}, which is no op of "
+                f"extension: {family_id}: the registered factory gives {op!r:.60}, which is not an op of "
                 "that family"
             )
         return op

@@ -22,23 +22,23 @@ _SHARED: weakref.WeakValueDictionary[bytes, memoryview] = weakref.WeakValueDicti
 
 
 class Elements(np.ndarray[Any, Any]):
-    """Read-only bytes with their digest, which each memoryview of them leads to."""
+    """Read-only bytes with their digest, reachable from each memoryview of these bytes."""
 
     digest: bytes
 
 
 def digest_of(data: Any) -> bytes:
-    """SHA-256 of contiguous bytes."""
+    """Return the SHA-256 of contiguous bytes."""
     import hashlib  # because importing it takes long, and few constants are large
 
     return hashlib.sha256(data).digest()
 
 
 def shared_elements(data: Any) -> tuple[memoryview, bytes]:
-    """Read-only memory with these bytes, the same for the same bytes, and its digest.
+    """Return read-only memory with these bytes, the same for the same bytes, and its digest.
 
     Args:
-        data: contiguous bytes, which are copied unless they are known.
+        data: contiguous bytes, which are copied unless they are shared already.
 
     >>> first, digest = shared_elements(bytes(100_000))
     >>> again, _ = shared_elements(bytearray(100_000))

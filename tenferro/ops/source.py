@@ -1,4 +1,4 @@
-"""Ops that make tensors from nothing, or from a shape."""
+"""Ops that create tensors, from constants or from a shape."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class Constant(StdTensorOp):
         return getattr(self, "_digest", None) or digest_of(self.data)
 
     def __hash__(self) -> int:
-        # The digest of a large constant is known; hashing its elements would read them again.
+        # The digest of a large constant is cached; hashing its elements would read them again.
         return hash((Constant, self.dtype, self.shape, getattr(self, "_digest", self.data)))
 
     def __eq__(self, other: object) -> bool:

@@ -1,8 +1,9 @@
 """Roll repeated sequences of ops into scans.
 
 Law: the result is the same bit for bit. A loop that Python ran while tracing leaves the same ops again and again. A scan
-of one repetition computes the same values by the same ops in the same order. What an iteration reads of the one
-before is a carry, what differs from iteration to iteration is stacked as xs, and what is read later is stacked as ys.
+of one repetition computes the same values by the same ops in the same order. Values of the preceding iteration are
+the carry, operands that differ between iterations are stacked as xs, and values that are read later are stacked as
+ys.
 
 Source: maximal repetitions by k-gram fingerprints, as in Karp, Miller, Rosenberg, "Rapid identification of repeated
 patterns in strings, trees and arrays" (STOC 1972).
@@ -45,7 +46,7 @@ MAX_EMBEDDED = 16
 PERIODS_PER_LENGTH = 8
 """Number of candidate periods that are taken from the fingerprints of each length."""
 MAX_BOUNDS = 8
-"""Maximum number of times that a run is made shorter, until its operands from outside are computed before it."""
+"""Maximum number of times that a run is shortened, until its operands from outside are computed before it."""
 MAX_EXAMINED = 64
 """Maximum number of times that each step is examined, on average."""
 
@@ -66,7 +67,7 @@ def roll(program: GraphProgram) -> GraphProgram:
 
 
 class _Code:
-    """Instructions in order, without those that only read inputs and constants.
+    """Instructions in order, except for instructions that read only inputs and constants.
 
     Attributes:
         steps: the instructions.
@@ -113,7 +114,7 @@ class _Stretch:
     Attributes:
         lags: for each operand that the iterations compute, by its step in the period and its position: how many steps
             behind it is computed. Other operands are computed before the stretch.
-        is_carried: whether an iteration reads what an earlier one computes.
+        is_carried: whether an iteration reads a value of an earlier one.
     """
 
     start: int
@@ -159,7 +160,7 @@ def _stretches(code: _Code) -> list[_Stretch]:
             continue
         is_shorter = (stretch.start, stretch.stop) != (start, stop)
         if is_shorter and queue and stretch.saved < -queue[0][0] - period:
-            # Another run may save more; this one comes again as what it is.
+            # Another run may save more; this value is repeated unchanged.
             heapq.heappush(queue, (-stretch.saved, period, stretch.start, stretch.stop))
             continue
         taken.append(stretch)
@@ -175,7 +176,8 @@ def _is_worth_it(
 ) -> bool:
     """Return whether a scan of iterations that do not read each other saves instructions.
 
-    Its xs are put together of values and its ys are taken apart, by an instruction for each that no other stretch stacks.
+    Unless another stretch stacks it, each of its xs needs an instruction per value to be stacked, and each of its
+    ys to be unstacked.
     """
     outside: set[int] = set()
     outputs = set(code.program.output_slots)
@@ -252,7 +254,7 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
     for a, b in sorted(parts, key=lambda part: part[0] - part[1]):
         if b - a - period < max(MIN_SAVED, 0 if best is None else best.saved + 1):
             break
-        # In the second iteration an operand of the stretch may stand for one from before it, if it is carried.
+        # In the second iteration, an operand inside the stretch may replace an earlier one, if it is carried.
         for carried in (period, 0):
             bounds = _bounded(operands, start, a, b, period, carried)
             stretch = None if bounds is None else _stretch(code, period, *bounds)
@@ -268,9 +270,9 @@ def _bounded(
     """Return the longer part of the steps from a to b whose operands from outside are computed before it.
 
     Args:
-        operands: the last steps, from `start` on, that must come before a stretch with a step, and with the one a period
-            before.
-        carried: how many steps of the second iteration may read what the first one computes.
+        operands: the last steps, from `start` on, that must precede a stretch with a step, and with the step one
+            period before.
+        carried: the number of steps of the second iteration that may read values of the first.
     """
     for _ in range(MAX_BOUNDS):
         late = [

@@ -1,4 +1,4 @@
-"""`ProgramBuilder`: programs written op by op, by who does not trace."""
+"""`ProgramBuilder`: programs written op by op, without tracing."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class ProgramBuilder:
             return self._constants[value]
         graph = Graph()
         values: dict[int, int] = {}
-        # Values are numbered in the order they are made.
+        # Values are numbered in the order of creation.
         code = [part[one] for one in sorted(part) if part[one].outputs[0] == one]
         for one in {one for maker in code for one in maker.inputs} - part.keys():
             (values[one],) = graph.add(Constant.of(self._constants[one]), ())

@@ -156,7 +156,7 @@ kv = function(
 
 
 def _kve_kernel(special: Any) -> Any:
-    """SciPy's function, which is NaN at infinity."""
+    """Call SciPy's function, which is NaN at infinity."""
     return lambda v, x: np.where((x == np.inf) & np.isfinite(v), 0.0, special.kve(v, x))
 
 
@@ -212,7 +212,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Any:
         n_iter: has no effect; JAX starts its recurrence there.
 
     Raises:
-        InvalidConfigError: v is no int of at least 0.
+        InvalidConfigError: v is not an int of at least 0.
         DTypeError: complex z.
 
     >>> bessel_jn(1.0, v=1)

@@ -53,7 +53,7 @@ FAR_TERMS, FAR_END, SHIFT = 60, 1e-12, 32
 
 
 def _series(count: int, x: Tensor, upper: tuple[Tensor, ...], lower: Tensor) -> Any:
-    """Sum count + 1 terms, of which the quotients are x (a + k) .. / ((c + k) (k + 1))."""
+    """Sum count + 1 terms, whose quotients are x (a + k) .. / ((c + k) (k + 1))."""
     k = np.arange(count, dtype=spec_of(x).dtype.dtype)
     x, lower, *raised = along_nodes(x, lower, *upper)
     ratios = divide(x, multiply(add(lower, k), k + 1))
@@ -74,7 +74,7 @@ def _reciprocal_gamma(a: Tensor) -> tuple[Any, Any]:
 
 
 def _tail(first: Tensor, second: Tensor, x: Tensor) -> tuple[Any, Any]:
-    """Return the asymptotic series of which the quotients are (first + k) (second + k) x / (k + 1), and its last term."""
+    """Return the asymptotic series whose quotients are (first + k) (second + k) x / (k + 1), and its last term."""
     k = np.arange(FAR_TERMS, dtype=spec_of(x).dtype.dtype)
     x, first, second = along_nodes(x, first, second)
     ratios = divide(multiply(multiply(add(first, k), add(second, k)), x), k + 1)
@@ -113,7 +113,7 @@ def _size(x: Tensor) -> Any:
 
 
 def _defined(values: Tensor, is_inside: Tensor) -> Any:
-    """Return the values, and NaN outside; derivatives are NaN there too, where those of `where` are zero."""
+    """Return the values, and NaN outside; derivatives are NaN there too; those of `where` would be zero."""
     one = np.asarray(1, spec_of(values).dtype.dtype)
     return multiply(values, where(is_inside, one, math.nan))
 
@@ -217,7 +217,7 @@ def bernoulli(n: int) -> Any:
     """Return the Bernoulli numbers B_0, .. B_n, with B_1 = -1/2, as float64.
 
     Raises:
-        InvalidConfigError: n is no int of at least 0.
+        InvalidConfigError: n is not an int of at least 0.
 
     >>> bernoulli(2)
     array([ 1.        , -0.5       ,  0.16666667])

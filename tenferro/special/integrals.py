@@ -38,7 +38,7 @@ ROOT = 2 / math.sqrt(math.pi)
 
 
 def _erfcx(x: Tensor) -> Any:
-    """2 / sqrt(pi) times the integral of exp(-s^2 - 2 x s) over s > 0, and 2 e^(x^2) less that of -x for negative x."""
+    """Integrate 2 / sqrt(pi) exp(-s^2 - 2 x s) over s > 0; use 2 e^(x^2) - erfcx(-x) for negative x."""
     is_below = less(x, 0.0)
     size = where(is_below, negative(x), x)
 
@@ -136,7 +136,7 @@ def sici(x: ArrayLike) -> tuple[Any, Any]:
 
 
 def fresnel(x: ArrayLike) -> tuple[Any, Any]:
-    """Fresnel's integrals S(x) and C(x), of sin(pi t^2 / 2) and cos(pi t^2 / 2) from 0 to x.
+    """Return Fresnel's S(x) and C(x), the integrals of sin(pi t^2 / 2) and cos(pi t^2 / 2) from 0 to x.
 
     Natively they are within 64 ulps of the larger of 1 and the value. They have no expansion for other peers.
 

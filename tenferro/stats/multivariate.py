@@ -68,7 +68,7 @@ class Dirichlet:
             alpha: a vector of positive numbers.
 
         Raises:
-            ShapeError: alpha is no vector, or x has another extent.
+            ShapeError: alpha is not a vector, or x has another extent.
 
         >>> from tenferro import stats
         >>> stats.dirichlet.logpdf([0.25, 0.75], [1.0, 1.0])
@@ -196,7 +196,7 @@ class MultivariateNormal:
         """Return the differential entropy, log det(2 pi e cov) / 2.
 
         Args:
-            mean: a number, or vectors [.., n], which only say how many coordinates there are.
+            mean: a number, or vectors [.., n], of which only the number of coordinates counts.
             cov: as in `logpdf`.
 
         Raises:

@@ -30,7 +30,7 @@ def some(dtype: DType, shape: tuple[int, ...]) -> Any:
 @pytest.mark.parametrize("to", DTYPES, ids=str)
 def test_casts_give_the_same_bits(dtype: DType, to: DType) -> None:
     if dtype.is_inexact and to.is_integer:
-        pytest.skip("saturates, and is no cast of NumPy's")
+        pytest.skip("saturates, and is not a cast of NumPy's")
     x = some(dtype, (7, 11))
     for operand in (x, x.T, x[:, ::2], np.broadcast_to(x[:1], (5, 11))):
         out = np.empty(operand.shape, to.dtype)

@@ -40,7 +40,7 @@ from tests.samples.each import each_card
 from xla_peer.fuzz.program import random_case
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "loops"))
-from kernels import KERNELS  # because the folder is no package
+from kernels import KERNELS  # because the folder is not a package
 
 pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 X = np.random.default_rng(0).standard_normal((5, 6))
@@ -799,7 +799,7 @@ def test_sums(dtype: str, shape: tuple[int, ...], axes: Any) -> None:
 
 
 def test_fused_group_of_a_record_field() -> None:
-    """Its stride of twelve bytes is no multiple of the item size."""
+    """Its stride of twelve bytes is not a multiple of the item size."""
     records = np.zeros(100_000, [("a", "f8"), ("b", "i4")])
     records["a"] = np.linspace(0.0, 1.0, records.size)
     x = records["a"]

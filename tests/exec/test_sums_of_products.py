@@ -259,7 +259,7 @@ def test_tiles(
     ],
 )
 def test_outputs_that_do_not_fill_vectors(how: Processor, outputs: int) -> None:
-    with pytest.raises(NotCompiledError, match=f"^{outputs} outputs are no whole vectors of multiply-adds$"):  # fmt: skip
+    with pytest.raises(NotCompiledError, match=f"^{outputs} outputs are not whole vectors of multiply-adds$"):  # fmt: skip
         tile_of(sums(10, outputs), how)
 
 

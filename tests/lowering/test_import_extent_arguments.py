@@ -70,7 +70,7 @@ def test_an_extent_that_is_an_argument(read: Any) -> None:
 
 
 def test_arrays_of_one_shape_and_different_extents(read: Any) -> None:
-    """Programs are kept by the shapes of their arguments, and an array's number is no shape."""
+    """Programs are kept by the shapes of their arguments, and an array's number is not a shape."""
     body = (
         N32
         + vector("s", "%n")

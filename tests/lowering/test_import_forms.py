@@ -116,7 +116,7 @@ def test_files_under_any_name(tmp_path: Path, name: str) -> None:
         path.write_bytes(content)
         np.testing.assert_array_equal(import_stablehlo(str(path)).run(x), x)
         assert find_target(str(path)).program is not None
-    with pytest.raises(errors.InvalidConfigError, match="is no target"):
+    with pytest.raises(errors.InvalidConfigError, match="is not a target"):
         find_target(str(tmp_path / "nothing.bytecode"))
 
 

@@ -56,7 +56,7 @@ REASONS = {
         OWN,
     ),
 }  # fmt: skip
-"""Reasons of failures that are no missing names."""
+"""Reasons of failures that are not missing names."""
 
 
 class Outcomes:
@@ -115,7 +115,7 @@ def _told(failed: dict[str, str]) -> dict[str, str]:
     """The reason of each failure.
 
     Raises:
-        SystemExit: one that is no missing name and has no reason.
+        SystemExit: one that is not a missing name and has no reason.
     """
     reasons = {name: REASONS.get(name, message) for name, message in failed.items()}
     unknown = [n for n, reason in reasons.items() if n not in REASONS and MISSING not in reason]

@@ -63,7 +63,7 @@ def test_continuous_distributions_are_scipys(name: str) -> None:
                 wanted = getattr(getattr(scipy.stats, name), method)(points, *shapes, loc, scale)
             actual = np.asarray(getattr(distribution, method)(points, *shapes, loc, scale))
             if method in ("pdf", "logpdf") and scale > 0:
-                # SciPy's formulas are NaN there, where the limit is no density.
+                # SciPy's formulas are NaN there, where the limit is not a density.
                 limit = 0.0 if method == "pdf" else -np.inf
                 np.testing.assert_array_equal(actual[np.isinf(X)], limit)
                 actual, wanted = actual[np.isfinite(X)], wanted[np.isfinite(X)]

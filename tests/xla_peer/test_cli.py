@@ -154,7 +154,7 @@ def test_a_conversion_with_other_results_has_exit_status_1(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "plain.py").write_text("raise SystemExit('executed')")
-    assert "is no target" in call("convert", "plain.py", "a.tnf", status=2)
+    assert "is not a target" in call("convert", "plain.py", "a.tnf", status=2)
     words = ("convert", "model.py:loss", "a.tnf", "3x4xf64", "2x3xf64", "--verify")
     call(*words)
     monkeypatch.setattr("xla_peer.cli.read_back", lambda path: lambda w, x: np.sum(x @ w))
@@ -221,16 +221,16 @@ def test_bench_and_doctor() -> None:
         (["run", "model.py:nothing"], "it has loss"),
         (["run", "nowhere.py:loss"], "not there"),
         (["run", "nowhere.mlir"], "not there"),
-        (["run", "model"], "no target"),
+        (["run", "model"], "not a target"),
         (["run", "model.py:loss", "3x4xf64", "y=2x3xf64"], "no input 'y'"),
         (["run", "model.py:loss", "w=3x4xf64", "w=3x4xf64"], "given twice"),
         (["run", "model.py:loss", "3x4xf64", "nx3xf64"], "give numbers"),
-        (["run", "model.py:loss", "3x4xf64", "__import__('os')"], "is no input"),
+        (["run", "model.py:loss", "3x4xf64", "__import__('os')"], "is not an input"),
         (["run", "model.py:loss", "3x4xf64", "none.npy"], "none.npy"),
         (["run", "model.py:loss", "3x4xf64", "model.npz"], "no arrays"),
         (["run", "model.py:loss", "3x4xf64", "2x4xf64"], "must agree"),
         (["run", "model.py:bad", "3xf64"], "nothing"),
-        (["run", "model.py:log", "-1.0xf64"], "is no input"),
+        (["run", "model.py:log", "-1.0xf64"], "is not an input"),
         (["run", "model.py:log", "0.0", "--check-finite"], "made -inf"),
         (["run", "model.py:log", "1.0", "--platform", "abacus"], "abacus"),
         (["run", "model.py:log", "1.0", "-o", "x.txt"], ".npz"),

@@ -246,7 +246,7 @@ def test_operators_that_are_not_read_are_told_at_once(tmp_path: Path) -> None:
         import_onnx(onnx.helper.make_model(graph))
     path = tmp_path / "broken.onnx"
     path.write_bytes(b"no model")
-    with pytest.raises(InvalidConfigError, match="is no ONNX model"):
+    with pytest.raises(InvalidConfigError, match="is not an ONNX model"):
         import_onnx(path)
     shape = onnx.helper.make_graph(
         [onnx.helper.make_node("Reshape", ["x", "s"], ["y"])],
@@ -260,7 +260,7 @@ def test_operators_that_are_not_read_are_told_at_once(tmp_path: Path) -> None:
         import_onnx(onnx.helper.make_model(shape))
     program = import_onnx(onnx.helper.make_model(shape), constants={"s": np.array([2, 3])})
     assert program.run(np.arange(6, dtype=np.float32))[0].shape == (2, 3)
-    with pytest.raises(InvalidConfigError, match="z in constants is no input"):
+    with pytest.raises(InvalidConfigError, match="z in constants is not an input"):
         import_onnx(onnx.helper.make_model(shape), constants={"z": 1})
 
 

@@ -38,7 +38,7 @@ class Target:
 
     Attributes:
         name: the target as written on the command line.
-        names: names of parameters, or of leaves where those are known.
+        names: names of parameters, or of leaves if they are known.
         types: types of the arguments of a function, where its file states them.
     """
 
@@ -126,7 +126,7 @@ def find_target(text: str) -> Target:
     """Find the target that a command line names.
 
     Raises:
-        InvalidConfigError: the text is no target, or the file has no such function.
+        InvalidConfigError: the text is not a target, or the file has no such function.
         FileNotFoundError: the file does not exist.
     """
     path, colon, name = text.rpartition(":")
@@ -138,7 +138,7 @@ def find_target(text: str) -> Target:
         return replace(_function(f"{text}:{name}", Path(text), name), name=text, types=types)
     if text.endswith(".py") or not (is_named or Path(text).is_file()):
         raise InvalidConfigError(
-            f"{text!r} is no target: expected file.py:function, a program in a .tnf file, an ONNX model, or "
+            f"{text!r} is not a target: expected file.py:function, a program in a .tnf file, an ONNX model, or "
             "StableHLO in a file, such as .mlir or .mlirbc"
         )
     if not Path(text).exists():

@@ -33,7 +33,7 @@ class Written:
     Attributes:
         files: their paths.
         summary: a line for people.
-        document: what JSON says of it.
+        document: its value in JSON.
     """
 
     files: tuple[str, ...]

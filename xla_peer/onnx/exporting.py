@@ -36,7 +36,7 @@ def to_onnx(program: GraphProgram, opset: int | None = None) -> Any:
         opset: the version of the operators; by default the newest that the installed `onnx` has, up to 28.
 
     Raises:
-        UnsupportedError: ops without a counterpart, all of them at once, each with its types and line; bfloat16 and
+        UnsupportedError: ops without a counterpart, all in one error, each with its types and line; bfloat16 and
             complex numbers.
         InvalidConfigError: an opset that is not written.
         ModuleNotFoundError: the package `onnx` is not installed.
@@ -93,7 +93,7 @@ def export_onnx(program: GraphProgram, path: Any = None) -> Any:
     """Return a program as an ONNX model, written to a `.onnx` file if there is a path.
 
     Raises:
-        InvalidConfigError: another suffix; a folder, a pipe or a device in the place of a file.
+        InvalidConfigError: another suffix; a folder, a pipe or a device instead of a file.
         UnsupportedError: as `to_onnx`.
     """
     if path is not None:

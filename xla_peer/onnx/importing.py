@@ -29,14 +29,14 @@ def import_onnx(
 
     Args:
         model: a `ModelProto`, or the path of a file.
-        specs: types of the inputs that are not in `constants`, in order; by default those that the model declares, a
-            named dimension being a symbol.
+        specs: types of the inputs that are not in `constants`, in order; by default the model's declared types,
+            with symbols for named dimensions.
         constants: arrays for inputs that decide shapes, by name: ONNX passes shapes, axes and counts as values.
 
     Raises:
-        UnsupportedError: operators that are not read, all of them at once; a shape that depends on inputs; element
+        UnsupportedError: unsupported operators, all in one error; a shape that depends on inputs; element
             types that tenferro lacks.
-        InvalidConfigError: a file that is no model, or a constant that names no input.
+        InvalidConfigError: a file that is not a model, or a constant that names no input.
         ModuleNotFoundError: the package `onnx` is not installed.
     """
     onnx = require_onnx()
@@ -44,11 +44,15 @@ def import_onnx(
         try:
             model = onnx.load(model)
         except (onnx.checker.ValidationError, ValueError) as error:
-            raise InvalidConfigError(f"import_onnx: {model} is no ONNX model: {error}") from error
+            raise InvalidConfigError(
+                f"import_onnx: {model} is not an ONNX model: {error}"
+            ) from error
         except Exception as error:
             if isinstance(error, OSError):
                 raise
-            raise InvalidConfigError(f"import_onnx: {model} is no ONNX model: {error}") from error
+            raise InvalidConfigError(
+                f"import_onnx: {model} is not an ONNX model: {error}"
+            ) from error
     missing = sorted(set(_missing(model.graph, {f.name for f in model.functions})))
     if missing:
         raise UnsupportedError(f"import_onnx: operators that are not read: {', '.join(missing)}")
@@ -57,7 +61,7 @@ def import_onnx(
     names = [value.name for value in model.graph.input]
     if strange := known.keys() - set(names):
         raise InvalidConfigError(
-            f"import_onnx: {', '.join(sorted(strange))} in constants is no input of the model"
+            f"import_onnx: {', '.join(sorted(strange))} in constants is not an input of the model"
         )
     inputs = [
         value
@@ -84,7 +88,7 @@ def import_onnx(
 
 def _declared(value: Any) -> TensorSpec:
     if value.type.WhichOneof("value") != "tensor_type":
-        raise UnsupportedError(f"import_onnx: input {value.name} is no tensor")
+        raise UnsupportedError(f"import_onnx: input {value.name} is not a tensor")
     kind = value.type.tensor_type
     shape = [
         dim.dim_value
@@ -107,7 +111,7 @@ def _missing(graph: Any, functions: set[str]) -> Any:
 
 
 def _evaluated(graph: Any, values: dict[str, Any]) -> list[Any]:
-    """Return the outputs of a graph; values that are known stay arrays."""
+    """Return the outputs of a graph; known values remain arrays."""
     helper, numpy_helper = import_module("onnx.helper"), import_module("onnx.numpy_helper")
     for each in graph.initializer:
         values[each.name] = numpy_helper.to_array(each)

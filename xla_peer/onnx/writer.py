@@ -201,7 +201,7 @@ class Writer:
         return self._moved(x, self.op("Expand", x, self.shape(shape, operands), spec=spec))
 
     def _moved(self, x: Value, y: Value) -> Value:
-        """Record that the elements of y are those of x."""
+        """Record that y has the same elements as x."""
         if x.name in self.numbers:
             self.numbers[y.name] = self.numbers[x.name]
         return y

@@ -1,4 +1,4 @@
-"""Functions that are no ufuncs, each with a variant that writes the same result into a buffer.
+"""Functions that are not ufuncs, each with a variant that writes the same result into a buffer.
 
 The variants write before they have read all operands, so that the buffer must not overlap them.
 """
@@ -138,7 +138,7 @@ def _overflows(x: Any) -> Any:
 def select_into(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:
     """Write np.where by bits, as on_false ^ ((on_true ^ on_false) & mask), without branches.
 
-    If one of the two is the number zero, the bits of the other are masked.
+    If one branch is the number zero, the bits of the other are masked.
     """
     kind = INTEGER_DTYPES.get(out.itemsize)
     if kind is None:

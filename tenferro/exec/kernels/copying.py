@@ -39,13 +39,13 @@ ALIASING_STRIDE = 1 << 11
 MIN_TILED_BYTES = costs.CACHE // 4
 """Minimum number of bytes of a copy that is compiled, or goes through a scratch tile if strides alias.
 
-Compiling takes as long as some fifty copies by NumPy, as it does for a fused group that is worth it."""
+Compiling takes as long as about fifty copies by NumPy, the break-even of fused groups."""
 TILE_ELEMENTS = 128
 """Number of elements along each side of a tile."""
 MAX_ITEM_BYTES = 64
 """Maximum number of bytes of a run, contiguous in both arrays, that is copied as one element."""
 MIN_RUN_ELEMENTS = 16
-"""Minimum extent of an axis that is a run of its own."""
+"""Minimum extent of an axis that counts as a run."""
 MIN_CALL_ELEMENTS = 1024
 """Minimum number of elements of a strip."""
 Order: TypeAlias = Literal["C", "F"]
@@ -138,7 +138,7 @@ class Copy:
     def _views(self, x: Any) -> Any:
         """Return the array with axes in the order of the result, slowest first, and merged where both arrays allow.
 
-        A short run that is contiguous in both is viewed as one element.
+        A short run that is contiguous in both arrays is viewed as one element.
         """
         x = x.transpose(self.perm).reshape(self.shape, copy=False)
         return x.view(f"V{self.run}")[..., 0] if self.run else x
@@ -205,7 +205,7 @@ def _merge_axes(x: Any, out: Any) -> tuple[list[int], list[int]]:
 
 
 def _plan_strips(source: Any, fast: int, slow: int) -> Walk:
-    """Return a copy that swaps two long axes in strips of the result's fastest, for each index of all others."""
+    """Return a copy that swaps two long axes in strips of the result's fastest axis, for each index of the other axes."""
     others = [axis for axis in range(source.ndim) if axis not in (slow, fast)]
     order = (*others, slow, fast)
     shape = [source.shape[axis] for axis in order]
@@ -260,7 +260,7 @@ def _plan_tiles(target: Any, source: Any, tile: Tile) -> Walk:
 
 
 def choose_tile(target: Any, source: Any) -> Tile | None:
-    """Return a tile of the fastest axes of the result and the fastest others of the source.
+    """Return a tile of the fastest axes of the result and of the source's other fastest axes.
 
     None if the two share axes, so that one side of the tile would be short.
     """

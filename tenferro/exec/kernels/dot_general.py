@@ -116,7 +116,7 @@ class Contraction:
         batch, rows, columns, terms: pairs or groups of axes: of both operands, of lhs, of rhs, of both.
         sizes: the number of rows, columns and terms.
         order: of the result, if it costs less than a copy.
-        wakes_threads: BLAS would share the product among threads of its own.
+        wakes_threads: BLAS would share the product among its own threads.
     """
 
     accepts_buffers = True

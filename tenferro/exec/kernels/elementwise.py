@@ -112,7 +112,7 @@ def shift_right_arithmetic(x: Array, y: Array) -> Array:
 
 
 def population_count(x: Array) -> Array:
-    """Return the number of set bits of x; NumPy counts those of |x|."""
+    """Return the number of set bits of x; NumPy counts the bits of |x|."""
     return np.bitwise_count(_unsigned(x)).astype(x.dtype)
 
 

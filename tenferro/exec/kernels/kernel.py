@@ -34,7 +34,7 @@ class Kernel:
             scalar may replace an operand whose elements are equal.
         view: a result may be a view of an operand, or read-only memory; a function of the op where its payload
             decides. All other results own their memory.
-        into: maps a function that `bind` returns, and that is no ufunc, to one that writes the same result to
+        into: maps a function that `bind` returns, and that is not a ufunc, to one that writes the same result to
             `out`, which overlaps no operand.
         layout: maps an op and the layouts of its operands to that of its result, if this is neither row-major nor
             that of all operands of an elementwise op.

@@ -30,7 +30,7 @@ __all__ = ["AxisGroups", "BlockedProduct", "ColumnMajorProduct", "SingleProduct"
 MIN_BLOCK_EXTENT = 128
 """Minimum number of rows, columns or terms of a block; each block packs the other operand once more."""
 MIN_PARALLEL_WORK = 1 << 24
-"""Minimum number of multiplications for two blocks; there are twice as many for each four times the work.
+"""Minimum number of multiplications for two blocks; four times the work doubles their number.
 
 Threads wait for each other between calls, so that blocks have to grow as well."""
 MAX_BLOCKS = min(16, os.cpu_count() or 1)
@@ -235,7 +235,7 @@ class BlockedProduct:
         ]
         (extent,) = {x.shape[a] for a, x in zip(first, (lhs, rhs), strict=True) if a is not None}
         self.cuts = [*pairwise(_block_ends(extent, min(count, extent)))]
-        # By the extent of a block: views of the blocks of a split operand, or of all of it.
+        # By the extent of a block: views of the blocks of a split operand, or of the whole operand.
         self.lefts = {j - i: groups.left(_part(lhs, first[0], i, j)) for i, j in self.cuts}
         self.rights = {j - i: groups.right(_part(rhs, first[1], i, j)) for i, j in self.cuts}
         # The split axis of the result; None where each block is a partial sum.

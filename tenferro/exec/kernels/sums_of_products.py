@@ -37,7 +37,7 @@ MAX_COTANGENT_BYTES = 1 << 22
 OUTPUTS_LAST = 2, 3, 1, 0
 """Permutation of kernels [o, c, k..] that makes outputs contiguous for vectors."""
 UNCOPIED = None, None
-"""Orders of arrays that are read as they are."""
+"""Orders of arrays that are read without a copy."""
 IMAGE_ORDERS = (0, 2, 3, 1), None
 """Order of axes [n, c, s..] of images with contiguous channels; kernels are copied by the plan."""
 GRADIENT_ORDERS = (1, 2, 3, 0), (1, 2, 3, 0)
@@ -133,7 +133,7 @@ def _empty_in_order(x: Array, order: Sequence[int], into: Any = None) -> Array:
 
 
 def _direct(window: Window, x: Array, w: Array, out: Array) -> _Direct | None:
-    """Return the plan for arrays as they are, or else for copies with contiguous channels; None if there is none."""
+    """Return the plan for uncopied arrays, or else for copies with contiguous channels; None if there is none."""
     plan = _plan(window, x, w, out)
     if plan is not None:
         return plan, UNCOPIED
@@ -184,7 +184,7 @@ def _has_few_places(w: Array, out: Array) -> bool:
 
 
 class _ImagePlan:
-    """Sum over channels and kernel elements; rows and places are those of the result, in its order.
+    """Sum over channels and kernel elements; rows and positions of the result, in its order.
 
     Kernels that exceed the cache are read in blocks of outputs, which a thread copies first: strided rows are on as many
     pages. 1x1 kernels have few rows, and are not copied.

@@ -48,8 +48,8 @@ def addresses() -> dict[str, int]:
             for letter in letters
             for stem in stems
         ]
-        found = capsules.addresses(f"scipy.linalg.{module}", names)
-        functions |= {PREFIX + name: address for name, address in zip(names, found, strict=True)}
+        pointers = capsules.addresses(f"scipy.linalg.{module}", names)
+        functions |= {PREFIX + name: address for name, address in zip(names, pointers, strict=True)}
     return functions
 
 

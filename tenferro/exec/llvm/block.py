@@ -1,4 +1,4 @@
-"""Compiled blocks: consecutive steps on small values as one function, written as the body of a loop is."""
+"""Compiled blocks: consecutive steps on small values as one function, written like the body of a loop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ __all__ = ["CompiledBlock"]
 KIND = "compiled block"
 """The name of attempts."""
 SLOW = 2e7
-"""Estimated nanoseconds of LLVM's passes from which calls do not wait for them, where the executor has several threads:
+"""Minimum estimated nanoseconds of LLVM's passes for which calls do not wait, if the executor has several threads:
 blocks are called often, and without passes take a few times as long.
 """
 MAX_WITH_LOCK = 30_000
@@ -40,7 +40,7 @@ class CompiledBlock(CompiledFunction):
     Args:
         program: the computation of the block.
 
-    Operands and results are row-major with their axes in the order that the block says. Other operands are copied.
+    Operands and results are row-major with their axes in the order of the block. Other operands are copied.
 
     Raises:
         NotCompiledError: an op that is not compiled.

@@ -134,8 +134,8 @@ class SharedFunction:
 class Code:
     """Builder of one function and its module.
 
-    Index arithmetic is shared within a block and the blocks nested in it. An operand that is no `Value` is a constant or
-    a name, whose type is that of the other operands or the one that is told.
+    Index arithmetic is shared within a block and the blocks nested in it. An operand that is not a `Value` is a
+    constant or a name.  Its type is the type of the other operands, or an explicit one.
 
     Attributes:
         region: instructions of the current region.
@@ -150,7 +150,7 @@ class Code:
         shared_lines: number of lines of shared functions.
         largest_call: estimated instructions of the largest call of BLAS or LAPACK.
         frequency: executions of the current block in one call of the function.
-        ranges: first value and end of indices that are known to be in a range.
+        ranges: first value and end of indices with known ranges.
 
     Args:
         contracts: whether the processor has fused multiply-adds.
@@ -390,7 +390,7 @@ class Code:
         return self.value("extractelement", vector, Value(lane, "i64"))
 
     def shuffle(self, x: Value, y: str, lanes: Sequence[int]) -> Value:
-        """Return lanes of two vectors, numbered from those of the first one on."""
+        """Return lanes of two vectors; the numbers of the second follow those of the first."""
         numbers = ", ".join([f"i32 {lane}" for lane in lanes])
         mask = f"<{numbers}>" if any(lanes) else "zeroinitializer"
         return self.value("shufflevector", x, y, Value(mask, VectorType(len(lanes), "i32")))
@@ -530,7 +530,7 @@ class Code:
             self._vector_work[lanes] += work * (vectors + rest) / iterations
 
     def mark_call(self) -> None:
-        """Mark the enclosing loop as one with a call, which LLVM does not vectorise."""
+        """Mark the enclosing loop as containing a call, so that LLVM does not vectorise it."""
         self._is_innermost = False
 
     def loops(self, shape: Sequence[int], body: Callable[[tuple[Index, ...]], None]) -> None:
@@ -716,7 +716,8 @@ class Code:
         bits = cast("bitcast", number, "i32")
         sign = op("and", bits, -0x80000000)
         magnitude = op("xor", bits, sign)
-        # In [0.5, 1), a unit in the last place of float32 is one of a subnormal float16: the addition rounds to it.
+        # In [0.5, 1), one unit in the last place of float32 equals one of a subnormal float16, so the addition
+        # rounds to float16.
         beside = op("fadd", cast("bitcast", magnitude, "float"), "0.5")
         small = op("sub", cast("bitcast", beside, "i32"), 0x3F000000)
         # Normal numbers: change the exponent bias, add half a unit and round ties to even.
@@ -731,7 +732,7 @@ class Code:
 
 
 def typed(operands: Sequence[int | str], type_: str) -> tuple[Value, ...]:
-    """Return operands as values: constants and names without a type have that of the others, or the one given."""
+    """Return operands as values: constants and names without a type have the type of the other operands, or the given one."""
     values = [x for x in operands if isinstance(x, Value)]
     if len(values) == len(operands):
         return tuple(values)

@@ -212,7 +212,7 @@ class Emitter:
         """Store the next carry after the last read of the current one, and the stacked outputs of the iteration.
 
         Args:
-            stacked: outputs that are no carry, with the writers of their elements.
+            stacked: outputs that are not part of the carry, with the writers of their elements.
             is_dense: whether these writers accept linear indices.
         """
         body = self.body

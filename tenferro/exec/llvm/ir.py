@@ -84,7 +84,7 @@ def splat(x: Value, lanes: int) -> Value:
 
 
 def result_type(opcode: str, operands: Sequence[Value], type_: str) -> str:
-    """Return the type of a result: by the operands, or the one that is told."""
+    """Return the type of a result: by the operands, or an explicit one."""
     if opcode in ARITHMETIC:
         return operands[0].type
     if opcode in COMPARISONS:
@@ -201,7 +201,7 @@ class Loop(Structure):
         label, end: labels of the body and of the block after the loop.
         index, following: number of the iteration, and the next one.
         more: condition of the latch.
-        guard: condition of entering the loop, if the count is no constant.
+        guard: condition of entering the loop, if the count is not a constant.
         metadata: LLVM's hints.
     """
 

@@ -243,7 +243,7 @@ class Linker:
 
     @cached_property
     def processor(self) -> Processor:
-        """Processor of the texts.
+        """Target processor of LLVM's text.
 
         Raises:
             NotCompiledError: llvmlite cannot be loaded.

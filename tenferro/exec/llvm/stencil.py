@@ -25,7 +25,7 @@ from tenferro.types import TensorSpec
 __all__ = ["CUTS", "strip_height", "written_stencil"]
 
 MAX_REGIONS = 64
-"""Maximum number of regions, each of which is written as a loop nest of its own."""
+"""Maximum number of regions, each of which is a separate loop nest."""
 STRIP_ELEMENTS = 1 << 16
 """Number of elements of a strip of the result, after which a thread looks for an interruption."""
 Cuts: TypeAlias = "tuple[frozenset[int], ...]"
@@ -52,7 +52,7 @@ CUTS: Mapping[type, Callable[[Any, Cuts, TensorSpec, TensorSpec], Cuts]] = {
     Slice: _cuts_of_slice,
     Pad: _cuts_of_pad,
 }
-"""Cuts of the result of an op that moves elements, from those of its operand; other ops keep them."""
+"""Cuts of the result of an op that moves elements, from the cuts of its operand; other ops keep them."""
 
 
 def regions(program: GraphProgram) -> list[tuple[tuple[int, int], ...]]:

@@ -91,14 +91,14 @@ def tile_of(sums: SumOfProducts, processor: Processor) -> tuple[int, int, int]:
     all_lanes = [size * 8 // sums.dtype.itemsize for size in (widest, widest // 2, 2) if size > 1]
     lanes = next((each for each in all_lanes if outputs % each == 0), 0)
     if not processor.has_fma or not lanes:
-        raise NotCompiledError(f"{outputs} outputs are no whole vectors of multiply-adds")
+        raise NotCompiledError(f"{outputs} outputs are not whole vectors of multiply-adds")
     is_narrow, vectors = widest < 8, outputs // lanes
     columns = next(n for n in range(MAX_TILE_COLUMNS[is_narrow], 0, -1) if vectors % n == 0)
     positions = sums.places[0]
     most = min(positions, (REGISTERS[is_narrow] - columns) // columns)
 
     def loads(height: int) -> tuple[int, int]:
-        # The last tile overlaps the one before if the positions are no multiple of the height.
+        # The last tile overlaps the one before if the positions are not a multiple of the height.
         return -(-positions // height) * (height + columns), -height
 
     return min(range(max(1, most // 2), most + 1), key=loads), columns, lanes

@@ -243,7 +243,7 @@ class Body:
         return Memory(name, TensorSpec.of(array.shape, DType.of(array.dtype)))
 
     def reuse_or_copy(self, x: Tensor) -> Memory:
-        """Return writable memory that holds a value: its own if it may be updated in place, else a copy."""
+        """Return writable memory that holds a value: its own memory if it may be updated in place, else a copy."""
         memory, self.reusable = self.reusable, None
         if memory is not None and x.memory is memory:
             return memory

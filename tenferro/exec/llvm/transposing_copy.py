@@ -27,7 +27,7 @@ __all__ = ["TransposingCopies", "module_of"]
 KIND = "transposing copy"
 """Name of the attempt in the compile log."""
 MAX_LANES = 16
-"""Maximum number of elements per vector; a block is transposed in as many registers."""
+"""Maximum number of elements per vector; a block is transposed in this number of registers."""
 TILE_ROWS = 256
 """Number of rows that are read column by column, bounded by the entries of the TLB."""
 MIN_TASKS = 64

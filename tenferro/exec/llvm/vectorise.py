@@ -4,7 +4,7 @@ A loop of one basic block is rewritten with the same instructions on vectors, so
 variables and uniform values stay scalar. Contiguous elements are loaded and stored as vectors, and uniform operands are
 broadcast to all lanes.
 
-If the trip count is no multiple of the vector length, the last vector overlaps the one before and recomputes some
+If the trip count is not a multiple of the vector length, the last vector overlaps the one before and recomputes some
 elements. A loop that reads memory it writes gets a scalar remainder loop instead.
 """
 
@@ -79,7 +79,7 @@ class VectorVariants:
         """Return the name of the vector variant of a function, and add it and its callees to `own`.
 
         Raises:
-            NotVectorisedError: the function has no vector variant and is no basic block of arithmetic.
+            NotVectorisedError: the function has no vector variant and is not a basic block of arithmetic.
         """
         variant = f"{name}_{lanes}"
         if isinstance(self.functions.get(variant), Function):
@@ -121,9 +121,9 @@ class VectorBlock:
 
     Attributes:
         instructions: the rewritten instructions.
-        scalars: values that stay scalar, by those of the scalar loop.
+        scalars: values that remain scalar, by their values in the scalar loop.
         steps: increment of such a value between iterations, if it is not 0.
-        vectors: values that are vectors, by those of the scalar loop.
+        vectors: vector values, by their values in the scalar loop.
         accesses: addresses of memory accesses, and whether they are stores.
 
     Args:

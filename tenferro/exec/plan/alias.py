@@ -1,4 +1,4 @@
-"""Alias analysis: the memory that each value may share. Places and copies follow from it."""
+"""Alias analysis: the memory that each value may share. Places and copies follow from the aliases."""
 
 from __future__ import annotations
 

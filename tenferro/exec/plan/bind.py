@@ -182,7 +182,7 @@ class Binder:
         """Return the compiled form of an extension's op, if its runtime has one."""
         if Fact.EXTERNAL not in facts_of(op) or self.backend is not NUMPY:
             return None
-        # because only what compiles a loop asks
+        # because only the compiler of loops needs it
         from tenferro.exec.llvm.control import row_of_program
         from tenferro.exec.llvm.routines import row_of
 

@@ -1,4 +1,4 @@
-"""Finish: results as the caller wants them, in an order and each in memory of its own."""
+"""Finish: results for the caller, in a given order and each in separate memory."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ __all__ = ["copied", "finish"]
 def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     """Return the schedule with copies of results that may have another order, or share memory.
 
-    Results never share memory with an input, a constant, or each other. One in memory of its own is copied as soon
-    as nothing else reads it: caches hold it then, and its memory is reused. A kernel that can write its result
-    in the order does so, if nothing else reads it.
+    Results never share memory with an input, a constant, or each other. A result in separate memory is copied as
+    soon as no other step reads it: caches hold it then, and its memory is reused. A kernel writes its result in the
+    order if it can, unless another step reads the result.
     """
     memory = aliases(program)
     roots = [memory.roots[slot] for slot in program.output_slots]
@@ -129,7 +129,7 @@ def _ending(program: ExecProgram, slots: Container[int]) -> list[list[int]]:
 
 
 def copied(op: Copies, dense: Dense | None, *arrays: Any) -> Any:
-    """Return the first arrays, in memory of their own; a single one by itself.
+    """Return the first arrays, in separate memory; a single one by itself.
 
     Args:
         dense: copies into the order; None leaves arrays in theirs.

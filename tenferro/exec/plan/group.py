@@ -203,7 +203,7 @@ class _Run:
         return x.nbytes >= least * MIN_REDUCED_BYTES
 
     def finish(self) -> Iterator[ExecInstruction]:
-        """Give the group, views again for steps outside of it, and the steps that were postponed."""
+        """Return the group, repeated views for steps outside of it, and the postponed steps."""
         steps = self.program.instructions
         mine, needed = set(self.numbers), set[int]()
         leaving: set[int] = set()

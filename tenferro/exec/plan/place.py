@@ -35,7 +35,7 @@ MIN_PLACED_BYTES = costs.FRESH
 
 
 def free(program: ExecProgram) -> ExecProgram:
-    """Return the schedule with each slot freed by the last step that reads it, or by the one that writes it in vain."""
+    """Return the schedule with each slot freed by the last step that reads it; the writer frees an unread slot."""
     touched = [(*slots_read(step), *step.output_slots) for step in program.instructions]
     last = last_uses(touched, (*program.output_slots, *program.constants))
     steps: list[ExecInstruction] = []
@@ -53,7 +53,7 @@ def slots_read(step: ExecInstruction) -> Sequence[int]:
 
 
 def place(program: ExecProgram) -> ExecProgram:
-    """Return the schedule with places of results: in place, in the arena or in the pool, where new memory would cost more."""
+    """Return the schedule with places of results: in place, in the arena or in the pool, if new memory would cost more."""
     program, aliasing = free(program), aliases(program)
     spans, leaving, over = _spans(program, aliasing)
     memory = plan_memory([
@@ -108,7 +108,7 @@ _Spans: TypeAlias = tuple[dict[int, tuple[int, int]], set[int], dict[int, _Overw
 
 
 def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
-    """Return the live ranges of large values, those that leave the program, and the in-place results of groups."""
+    """Return the live ranges of large values, the values that leave the program, and the in-place results of groups."""
     spans: dict[int, tuple[int, int]] = {}
     leaving: set[int] = set()
     over: dict[int, _Overwritten] = {}
@@ -200,7 +200,7 @@ class _LiveAliases:
         return None
 
     def is_alone(self, slot: int) -> bool:
-        """Return whether nothing but the value refers to its memory."""
+        """Return whether only the value refers to its memory."""
         return self.aliasing.roots[slot] == (slot,) and self.aliases.get(slot) == 1
 
     def step(self, step: ExecInstruction) -> None:

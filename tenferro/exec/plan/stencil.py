@@ -1,7 +1,7 @@
 """Stencil: sums of padded arrays become one compiled step with the padded expressions.
 
-The gradient of differences along several axes is such a sum. Each term has a shape of its own, so that no fused group
-holds two of them.
+The gradient of differences along several axes is such a sum. The terms have different shapes, so that no fused
+group holds two of them.
 """
 
 from __future__ import annotations

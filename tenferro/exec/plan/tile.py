@@ -142,7 +142,7 @@ class _Body:
         self._plan()
 
     def schedule(self) -> ExecProgram:
-        """Return the schedule of rows, scratch, operands, results and partial totals, without results of its own."""
+        """Return the schedule of rows, scratch, operands, results and partial totals, without results."""
         return free(
             ExecProgram(
                 instructions=tuple(self.steps),

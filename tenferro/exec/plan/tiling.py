@@ -29,7 +29,7 @@ REDUCED_TILE_BYTES = 16 * costs.CACHE
 SERIAL_TILE_BYTES = costs.CACHE
 """Maximum number of bytes of a tile if one thread runs all of them."""
 MIN_SHARED_ELEMENTS = 2 * costs.SMALL
-"""Number of elements from which tiles are those of values that threads share."""
+"""Minimum number of elements of a value that threads share."""
 
 
 def tile_groups(program: ExecProgram, is_compiled: Any = lambda op: False) -> ExecProgram:
@@ -123,7 +123,7 @@ def tiled(op: Fused, operands: Sequence[Layout], is_compiled: bool) -> Fused:
 
 
 def read_in_order(op: Fused) -> Fused:
-    """Return a group with dense layouts for operands of which NumPy would load a cache line for each element."""
+    """Return a group with dense layouts for operands whose strides load a cache line for each element."""
     tiling = op.require_tiling()
     if tiling.order == "F":
         return op

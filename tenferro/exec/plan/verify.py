@@ -196,7 +196,7 @@ def _require_last_use(
 ) -> None:
     """Require that a result may be written over an operand."""
     if operand not in step.input_slots:
-        raise InvalidScheduleError(f"%{slot} is written over %{operand}, which is no operand")
+        raise InvalidScheduleError(f"%{slot} is written over %{operand}, which is not an operand")
     if program.types[slot] != program.types[operand]:
         raise InvalidScheduleError(f"%{slot} is written over %{operand}, of another type")
     if operand not in step.frees or roots[operand] != (operand,) or last[operand] > number:

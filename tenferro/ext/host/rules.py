@@ -1,4 +1,4 @@
-"""The rules of checks and callbacks: no derivatives; a batch is one check, and as many calls as its method says."""
+"""The rules of checks and callbacks: no derivatives; a batch is one check; the method decides the number of calls."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class CallbackRule(ExtensionAdRule):
             )
         if not isinstance(size, int):
             raise NonStaticShapeError(
-                f"pure_callback: the size of the batch is {size}, which is no number"
+                f"pure_callback: the size of the batch is {size}, which is not a number"
             )
         results = tuple([TensorSpec.of((size, *spec.shape), spec.dtype) for spec in op.results])
         function = op.function

@@ -7,7 +7,7 @@ step by step in reverse.
 
 A value that is computed once has one rounding error, whatever reads it: functions beyond arithmetic, reductions,
 contractions, and loop carries. A compiler may compute arithmetic again for each use, and round a product here that it
-contracts there. Each use then has an error of its own, and the magnitudes of their adjoints are added up.
+contracts there. Each use then has a separate error, and the magnitudes of the adjoints are added.
 
 Sources: S. M. Rump, Verification methods, Acta Numerica 19, 2010, section 11 (mean value forms); S. Linnainmaa, Taylor
 expansion of the accumulated rounding error, BIT 16, 1976.
