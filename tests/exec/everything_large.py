@@ -14,9 +14,8 @@ from tenferro.exec.plan import group, place, tiling
 def pytest_configure() -> None:
     """Lower the thresholds before anything runs."""
     group.MIN_GROUPED_ELEMENTS = 1
-    tiling.MIN_SHARED_ELEMENTS = 0
     costs.MIN_PARALLEL_COST = 0.0
-    tiling.TILE_BYTES = tiling.ROW_TILE_BYTES = 256
+    tiling.TILE_BYTES = 256
     place.MIN_PLACED_BYTES = 1
     matrix_product.MIN_PARALLEL_WORK = 1
     matrix_product.MIN_BLOCK_EXTENT = 2

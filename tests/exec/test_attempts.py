@@ -25,7 +25,7 @@ from tenferro.exec.llvm import (
     transposing_copy,
 )
 from tenferro.exec.plan import block as plan_block
-from tenferro.exec.plan import compile as plan_compile
+from tenferro.exec.plan import group as plan_group
 from tenferro.extension import (
     ExtensionOp,
     HostReferenceRuntime,
@@ -98,7 +98,7 @@ PLACES = [
     Place(loop, "estimated_cost", looped, X, (("compiled", "auto"),)),
     Place(loop, "strip_mine", in_strips, LARGE[0]),
     Place(strip_loop, "_written", in_strips, LARGE[0]),
-    Place(plan_compile, "_pays", fused, LARGE, (("compiled", "auto"),)),
+    Place(plan_group, "_cost", fused, LARGE, (("compiled", "auto"),)),
     Place(group, "_row_program", fused, LARGE),
     Place(plan_block, "_cost", stepwise, A),
     Place(plan_block, "_fits", stepwise, A),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.kernels.buffered import extreme_zeros, has_zeros
+from tenferro.exec.kernels.composed import extreme_zeros, has_zeros
 from tenferro.exec.kernels.kernel import (
     Array,
     Function,

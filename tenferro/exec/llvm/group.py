@@ -12,8 +12,8 @@ import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.fused import FusedFunction
-from tenferro.exec.kernels.copying import MIN_STREAMED_BYTES
-from tenferro.exec.layout import Layout, dense
+from tenferro.exec.kernels.copying import MIN_STREAMED_BYTES, Dense
+from tenferro.exec.layout import Layout, arranged, dense, row_major
 from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.code import (
     Code,
@@ -28,6 +28,7 @@ from tenferro.exec.llvm.ir import Function, Module, Value
 from tenferro.exec.llvm.link import Linker, PointerConvention
 from tenferro.exec.llvm.reduction import identity
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
+from tenferro.exec.runtime.threads import SERIAL
 from tenferro.exec.runtime.transposition import TransposedRows, transposed_rows
 from tenferro.exec.schedule import ExecInstruction, InPlace
 from tenferro.facts import Fact
@@ -77,6 +78,9 @@ class LinkedCode(NamedTuple):
 class CompiledGroup(FusedFunction):
     """Fused group as a compiled function of whole arrays.
 
+    Threads run different tiles. A row's value depends neither on tiles nor on threads. A reduction over rows combines
+    those of the tiles, in order; the shapes alone decide the tiles.
+
     Attributes:
         module: function of pointers to operands, results, partial totals and scratch, and a range of rows.
 
@@ -98,6 +102,17 @@ class CompiledGroup(FusedFunction):
         with linker.log.attempt(KIND):
             self.module, self.scratch_bytes, self._work = self._written()
         self._code: LinkedCode | None = None
+        self._strides = [
+            tuple([step * spec.dtype.itemsize for step in layout.strides])
+            for layout, spec in zip(self.tiling.operands, self.operands, strict=True)
+        ]
+        self._rows = Dense("C", self.resources)
+        self.workers = self.resources.workers if self.tiling.is_parallel else SERIAL
+
+    @property
+    def operands(self) -> tuple[TensorSpec, ...]:
+        """The type of each operand."""
+        return self.op.body.input_types
 
     def with_order(self, order: Literal["F", "C"], numbers: Sequence[int]) -> CompiledGroup:
         """Return the group with these results in an order, if that costs less than a copy."""
@@ -114,12 +129,47 @@ class CompiledGroup(FusedFunction):
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """Return the results, then the totals; see `FusedFunction`."""
         code = self._code or self._linked()
-        return self.run(arrays, into or (None,) * len(self.op.results), code)
+        if code.function is None:
+            return super().__call__(*arrays, into=into)
+        op, tiling = self.op, self.tiling
+        operands = [
+            x if x.strides == strides else self._arranged(x, number)
+            for number, (x, strides) in enumerate(zip(arrays, self._strides, strict=True))
+        ]
+        results: list[Any] = []
+        for number, target in enumerate(into or (None,) * len(op.results)):
+            # A result in place of an operand that was copied is written over the copy.
+            in_place = [y for x, y in zip(arrays, operands, strict=True) if x is target]
+            is_column_major = code.transposing is not None and number in self.column_results
+            if in_place:
+                results.append(in_place[0])
+            elif is_column_major:
+                results.append(self._empty_columns(number, target))
+            else:
+                results.append(self.empty_result(number, target))
+        count = -(-tiling.rows // tiling.height)
+        totals = [np.empty((count, *spec.shape), spec.dtype.dtype) for spec in op.totals]
+        self._compute([x.ctypes.data for x in (*operands, *results)], totals, code)
+        combined = [fold(total) for fold, total in zip(op.folds, totals, strict=True)]
+        outputs = [*results, *combined]
+        return outputs[0] if len(outputs) == 1 else outputs
+
+    @property
+    def column_results(self) -> tuple[int, ...]:
+        """Indices of the results whose rows are transposed."""
+        return () if self.columns is None else self.columns.numbers
+
+    def _arranged(self, x: Any, number: int) -> Any:
+        """Return an operand in the layout that the code reads."""
+        layout = self.tiling.operands[number]
+        if layout == row_major(layout.shape) and not x.flags.c_contiguous:
+            return self._rows(x)
+        return arranged(x, layout)
 
     def _linked(self) -> LinkedCode:
         """Return the code for a call: baseline code for the first one, if LLVM's passes take long."""
         convention = PointerConvention(
-            len(self.op.operands) + len(self.op.results) + len(self.op.totals) + 1, 2
+            len(self.operands) + len(self.op.results) + len(self.op.totals) + 1, 2
         )
         try:
             baseline = self.linker.baseline_function(KIND, self.module, self._work, convention)
@@ -136,26 +186,21 @@ class CompiledGroup(FusedFunction):
         op, columns, transposer = self.op, self.columns, self.resources.transposer
         if columns is None or transposer is None:
             return LinkedCode(function, None)
-        counts = len(op.operands), len(op.results)
+        counts = len(self.operands), len(op.results)
         return LinkedCode(function, transposer().row_function(columns, function, *counts))
 
-    def empty_result(self, number: int, memory: Any, code: LinkedCode) -> Any:
-        """Return the array that a result is written to, column-major if its rows are transposed."""
-        if code.transposing is None or self.columns is None or number not in self.columns.numbers:
-            return super().empty_result(number, memory, code)
+    def _empty_columns(self, number: int, memory: Any) -> Any:
+        """Return a column-major array that a result is written to, in these bytes or in memory of its own."""
         spec = self.op.results[number]
         if memory is None:
             memory = self.resources.memory.allocate(spec.nbytes)
         return np.ndarray(spec.shape, spec.dtype.dtype, memory, order="F")
 
-    def compute(self, views: Sequence[Any], totals: Sequence[Any], code: LinkedCode) -> None:
-        """Write the results and partial totals."""
+    def _compute(self, pointers: Sequence[int], totals: Sequence[Any], code: LinkedCode) -> None:
+        """Write the results and the partial totals of each tile."""
         function, transposing, columns = code.function, code.transposing, self.columns
-        if function is None:
-            super().compute(views, totals, code)
-            return
+        assert function is not None
         scratch, height = self.resources.memory.scratch, self.tiling.height
-        pointers = [x.ctypes.data for x in views]
         sizes = [max(1, self.scratch_bytes)]
 
         def run(start: int, stop: int) -> None:
@@ -236,7 +281,7 @@ def _row_program(step: ExecInstruction) -> RowProgram:
         if spec.rank < lead:
             raise NotCompiledError("an operand without the rows of its group")
         values[slot] = graph.add_input(TensorSpec(spec.shape[lead:], spec.dtype))
-    for member in op.members:
+    for member in op.body.instructions:
         (slot,) = member.output_slots
         inner = _row_op(member, lead)
         operands = tuple([values[operand] for operand in member.input_slots])
@@ -286,7 +331,7 @@ class _Writer:
         for number, place in enumerate(step.places):
             if isinstance(place, InPlace):
                 operand = step.input_slots.index(place.slot)
-                self.pointers[len(op.operands) + number] = self.pointers[operand]
+                self.pointers[len(op.body.input_slots) + number] = self.pointers[operand]
         self.partials = [f"%s{number}" for number in range(len(op.totals))]
         self.emitter = Emitter(body, lambda program: program)
 
@@ -385,7 +430,9 @@ class _Writer:
         views = [self._view(number, index) for number in range(len(self.layouts))]
         inputs = [self._read(view, number) for number, view in enumerate(views[:count])]
         specs = rows.program.input_specs[count:]
-        numbers = [body.filled(spec, x.item()) for spec, x in zip(specs, constants, strict=True)]
+        numbers = [
+            body.filled(spec, x.flat[0].item()) for spec, x in zip(specs, constants, strict=True)
+        ]
         outputs = self.emitter.emit(rows.program, [*inputs, *numbers])
         stores = [
             self._storing(view, pointer, y.spec.dtype)
