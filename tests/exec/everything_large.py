@@ -6,7 +6,7 @@ python -m pytest -p tests.exec.everything_large tests/ad tests/ops
 import pytest
 
 from tenferro import costs
-from tenferro.exec.kernels import dot_general, matrix_product, row_sums
+from tenferro.exec.kernels import dot_general, matrix_product
 from tenferro.exec.plan import group, place, tiling
 
 
@@ -21,5 +21,4 @@ def pytest_configure() -> None:
     matrix_product.MIN_BLOCK_EXTENT = 2
     matrix_product.MIN_POOLED_BYTES = 1
     dot_general.MIN_BUFFERED_ELEMENTS = 1
-    row_sums.BLOCK_ELEMENTS = 4
     dot_general.MIN_POOLED_BYTES = 1
