@@ -10,7 +10,6 @@ import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.matrix_view import Axes
-from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.compiled import CompiledFunction, WrittenFunction, written_function
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.fallback import Interpreted
@@ -151,7 +150,7 @@ def _written(
         raise NotCompiledError(f"{lines} lines of text, more than {MAX_TEXT_LINES}")
     pointers = [*names, *[target.pointer for target in targets]]
     releases = code.work > MAX_WITH_LOCK or bool(code.while_loops)
-    work = None if code.while_loops else Work.from_code(code)
+    work = None if code.while_loops else code.work
     return written_function(body, "block", pointers, "%parts", work, releases)
 
 

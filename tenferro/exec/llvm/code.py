@@ -97,7 +97,7 @@ CALL_WORK = 16
 """Estimated cost of a call, in instructions."""
 
 
-FUNCTION_STATE = ("region", "entry", "areas", "block", "_scopes", "work", "frequency", "while_loops", "innermost",
+FUNCTION_STATE = ("region", "entry", "areas", "block", "_scopes", "work", "frequency", "while_loops",
                   "_is_innermost", "_vector_work")  # fmt: skip
 """Attributes of `Code` that belong to the current function, and not to its module."""
 
@@ -120,14 +120,13 @@ class SharedFunction:
     Attributes:
         pointers: parameters, before the areas of scratch memory.
         areas: byte offsets of its scratch areas, by name.
-        work, innermost, while_loops: cost of a call, as in `Code`.
+        work, while_loops: cost of a call, as in `Code`.
     """
 
     name: str
     pointers: tuple[str, ...] = ()
     areas: Mapping[str, int] = field(default_factory=dict)
     work: int = 0
-    innermost: Mapping[str, int] = field(default_factory=dict)
     while_loops: int = 0
 
 
@@ -144,7 +143,6 @@ class Code:
         late_functions: scalar functions that are inlined after vectorisation.
         late_vector_functions: vector functions that are inlined after vectorisation, with their declarations.
         work: estimated number of executed instructions, with one iteration of each while loop.
-        innermost: `work` of each innermost loop, by the label of its block.
         while_loops: number of while loops.
         areas: byte offset in scratch memory of each intermediate value. Each one is a `noalias` argument of the function.
         shared_lines: number of lines of shared functions.
@@ -183,7 +181,6 @@ class Code:
         self._scopes: list[dict[Any, Any]] = [{}]
         self.work, self.frequency, self.while_loops = 0, 1, 0
         self.is_repeated = False
-        self.innermost: dict[str, int] = {}
         self._is_innermost = True
         self._vector_work = dict.fromkeys(self.lanes, 0.0)
 
@@ -243,7 +240,7 @@ class Code:
             yield function
             self.ret(0)
             function.areas, function.work = self.areas, self.work
-            function.innermost, function.while_loops = self.innermost, self.while_loops
+            function.while_loops = self.while_loops
             self.define(name, function.pointers, is_internal=True)
             self.shared_lines += self.length
         finally:
@@ -259,8 +256,6 @@ class Code:
         areas = [self.gep("i8", scratch, offset) for offset in function.areas.values()]
         self.mark_call()
         self.while_loops += function.while_loops
-        for label, work in function.innermost.items():
-            self.innermost[label] = self.innermost.get(label, 0) + self.frequency * work
         operands = typed_arguments((*pointers, *areas), ())
         return self.call_defined(function.name, "i64", operands, work=function.work + CALL_WORK)
 
@@ -497,7 +492,6 @@ class Code:
             body(index)
         if self._is_innermost:
             self._count_vector_work(count, self.work - work)
-            self.innermost[label] = self.work - work
         self._is_innermost = False
         loop.following = self.name("v", "i64")
         self.work += 2 * self.frequency  # for the next index and the branch

@@ -14,7 +14,6 @@ from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels.copying import MIN_STREAMED_BYTES, Dense
 from tenferro.exec.layout import Layout, arranged, dense, row_major
-from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.code import (
     Code,
     Element,
@@ -227,7 +226,7 @@ class CompiledGroup(FusedFunction):
         """LLVM text."""
         return self.module.text
 
-    def _written(self) -> tuple[Module, int, Work | None]:
+    def _written(self) -> tuple[Module, int, int | None]:
         """Return the module, its scratch memory in bytes, and the estimated work of all rows.
 
         The work is None if LLVM's passes determine the order of a sum.
@@ -242,7 +241,7 @@ class CompiledGroup(FusedFunction):
         _define_entry(code, names, ("%start", "%stop"))
         totals = zip(rows.totals, self.op.totals, strict=True)
         is_ordered = not any([_is_reassociated(op, spec) for op, spec in totals])
-        return code.module(), body.scratch_bytes, Work.from_code(code) if is_ordered else None
+        return code.module(), body.scratch_bytes, code.work if is_ordered else None
 
 
 def _define_entry(code: Code, pointers: Sequence[str], numbers: Sequence[str]) -> None:

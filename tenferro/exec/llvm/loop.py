@@ -11,7 +11,6 @@ from tenferro.dims import GuardLog
 from tenferro.errors import TenferroError
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
-from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.compiled import CompiledFunction, WrittenFunction, written_function
 from tenferro.exec.llvm.control import COMPILED, Emitter, Prepare
 from tenferro.exec.llvm.fallback import Interpreted
@@ -31,8 +30,6 @@ __all__ = ["compiled_loop", "require_gain"]
 
 LOOP, LOOP_OF_STRIPS = "loop", "loop of strips"
 """Names of attempts in the log."""
-BASELINE_ITERATIONS = 100
-"""Assumed number of iterations of a while loop in baseline code: more, because vectorisation is cheap there."""
 MIN_COMPILED_PER_CALL = 4
 """Minimum number of compiled instructions for each call of an interpreter's kernel."""
 MIN_BASELINE_LINES = 1000
@@ -177,9 +174,8 @@ def written_loop(
     write_back()
     code.ret(status)
     lines = code.length + code.shared_lines
-    work: Work | None = None
-    if code.while_loops <= (op.length is None) or lines >= MIN_BASELINE_LINES:
-        work = Work.from_code(code, BASELINE_ITERATIONS if code.while_loops else 1)
+    is_known = code.while_loops <= (op.length is None)
+    work = code.work if is_known or lines >= MIN_BASELINE_LINES else None
     if lines > MAX_TEXT_LINES:
         raise NotCompiledError(
             f"{op.name}: {lines} lines of text, more than {MAX_TEXT_LINES}, would take long to compile"

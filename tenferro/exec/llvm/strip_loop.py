@@ -12,7 +12,6 @@ from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
-from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.code import Index
 from tenferro.exec.llvm.compiled import WrittenFunction, written_function
 from tenferro.exec.llvm.control import Emitter, Prepare
@@ -89,7 +88,7 @@ def _written(
     for own, end in zip(local, ends, strict=False):
         body.write_all([(body.stored(own), body.storing(end))], is_dense)
     code.ret(0)
-    work = Work.from_code(code).times(strips.count)
+    work = strips.count * code.work
     return written_function(body, "loop", [*names, *results], "%start", work)
 
 

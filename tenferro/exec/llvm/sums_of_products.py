@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.sums_of_products import SumOfProducts
-from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.code import Index, llvm_type
 from tenferro.exec.llvm.ir import Module, Value, VectorType
 from tenferro.exec.llvm.link import Linker, PointerConvention, Processor
@@ -56,7 +55,7 @@ class CompiledSums:
             code = self._codes.get(sums, lambda: self._written(sums))
             if code is None or (code.is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS):
                 return None
-            work = Work(multiplications // code.lanes * UNOPTIMISED_WORK)
+            work = multiplications // code.lanes * UNOPTIMISED_WORK
             convention = PointerConvention(3, 2)
             function = linker.baseline_function(KIND, code.module, work, convention)
             return function or linker.function(KIND, code.module, convention), code.tasks
