@@ -106,8 +106,8 @@ PLACES = [
     Place(block, "_written", stepwise, A),
     *[Place(sums_of_products, "module_of", convolved, LARGE) for _ in range(ADDS_PRODUCTS)],
     *[
-        Place(transposing_copy, name, softmax, WIDE, (("order", "F"),))
-        for name in ("module_of", "rows_module")
+        Place(transposing_copy, "module_of", softmax, WIDE, (("order", "F"),))
+        for _ in range(1)
         if link.is_installed() and max(link.processor().lanes) >= transposing_copy.MIN_LANES
     ],
     *[
@@ -137,7 +137,6 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> None:
 def small_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small results are transposed by compiled code, too."""
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
-    monkeypatch.setattr("tenferro.exec.llvm.group.MIN_STREAMED_BYTES", 0)
 
 
 def broken(*_: Any, **__: Any) -> Any:

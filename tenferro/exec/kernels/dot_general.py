@@ -143,7 +143,7 @@ class Contraction:
         self.wakes_threads = prod(self.sizes) > costs.SERIAL_BLAS[1 in self.sizes[:2]]
         self._plans: dict[tuple[Axes, Axes, bool], Product] = {}
 
-    def with_order(self, order: Literal["F", "C"], numbers: Sequence[int] = (0,)) -> Contraction:
+    def with_order(self, order: Literal["F", "C"]) -> Contraction:
         """Return the contraction with its result in this order, if that costs less than a copy."""
         return Contraction(self.op, self.lhs_shape, self.rhs_shape, self.resources, order)
 

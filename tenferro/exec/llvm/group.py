@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.fused import FusedFunction
-from tenferro.exec.kernels.copying import MIN_STREAMED_BYTES, Dense
+from tenferro.exec.kernels.copying import Dense
 from tenferro.exec.layout import Layout, arranged, dense, row_major
 from tenferro.exec.llvm.code import (
     Code,
@@ -28,7 +28,6 @@ from tenferro.exec.llvm.link import Linker, PointerConvention
 from tenferro.exec.llvm.reduction import identity
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
 from tenferro.exec.runtime.threads import SERIAL
-from tenferro.exec.runtime.transposition import TransposedRows, transposed_rows
 from tenferro.exec.schedule import ExecInstruction, InPlace
 from tenferro.facts import Fact
 from tenferro.graph import Graph
@@ -62,18 +61,6 @@ class RowProgram:
     totals: tuple[Any, ...]
 
 
-class LinkedCode(NamedTuple):
-    """Machine code of a group.
-
-    Attributes:
-        function: a function of pointers and a range of rows; None if LLVM failed.
-        transposing: the same with transposed results, if there are any.
-    """
-
-    function: Callable[..., Any] | None
-    transposing: Callable[..., Any] | None
-
-
 class CompiledGroup(FusedFunction):
     """Fused group as a compiled function of whole arrays.
 
@@ -92,15 +79,14 @@ class CompiledGroup(FusedFunction):
         step: ExecInstruction,
         body: Callable[..., Any],
         linker: Linker,
-        columns: TransposedRows | None = None,
     ) -> None:
         assert step.fused is not None
         super().__init__(step.fused, body, step.kernels.resources)
-        self.step, self.linker, self.columns = step, linker, columns
+        self.step, self.linker = step, linker
         self.remark = "compiled"
         with linker.log.attempt(KIND):
             self.module, self.scratch_bytes, self._work = self._written()
-        self._code: LinkedCode | None = None
+        self._function: Callable[..., Any] | None = None
         self._strides = [
             tuple([step * spec.dtype.itemsize for step in layout.strides])
             for layout, spec in zip(self.tiling.operands, self.operands, strict=True)
@@ -113,22 +99,10 @@ class CompiledGroup(FusedFunction):
         """The type of each operand."""
         return self.op.body.input_types
 
-    def with_order(self, order: Literal["F", "C"], numbers: Sequence[int]) -> CompiledGroup:
-        """Return the group with these results in an order, if that costs less than a copy."""
-        op, tiling, transposer = self.op, self.tiling, self.resources.transposer
-        has_rows = tiling.merged == 1 and not tiling.perm and not op.totals
-        if order != "F" or transposer is None or not has_rows:
-            return self
-        columns = transposed_rows(op.results, numbers)
-        if columns is None or columns.nbytes < MIN_STREAMED_BYTES:
-            return self
-        # The last rows are computed together with some before them, so that no operand may be overwritten.
-        return CompiledGroup(self.step.replaced(places=()), self.body, self.linker, columns)
-
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """Return the results, then the totals; see `FusedFunction`."""
-        code = self._code or self._linked()
-        if code.function is None:
+        function = self._function or self._linked()
+        if function is None:
             return super().__call__(*arrays, into=into)
         op, tiling = self.op, self.tiling
         operands = [
@@ -139,24 +113,13 @@ class CompiledGroup(FusedFunction):
         for number, target in enumerate(into or (None,) * len(op.results)):
             # A result in place of an operand that was copied is written over the copy.
             in_place = [y for x, y in zip(arrays, operands, strict=True) if x is target]
-            is_column_major = code.transposing is not None and number in self.column_results
-            if in_place:
-                results.append(in_place[0])
-            elif is_column_major:
-                results.append(self._empty_columns(number, target))
-            else:
-                results.append(self.empty_result(number, target))
+            results.append(in_place[0] if in_place else self.empty_result(number, target))
         count = -(-tiling.rows // tiling.height)
         totals = [np.empty((count, *spec.shape), spec.dtype.dtype) for spec in op.totals]
-        self._compute([x.ctypes.data for x in (*operands, *results)], totals, code)
+        self._compute(function, [x.ctypes.data for x in (*operands, *results)], totals)
         combined = [fold(total) for fold, total in zip(op.folds, totals, strict=True)]
         outputs = [*results, *combined]
         return outputs[0] if len(outputs) == 1 else outputs
-
-    @property
-    def column_results(self) -> tuple[int, ...]:
-        """Indices of the results whose rows are transposed."""
-        return () if self.columns is None else self.columns.numbers
 
     def _arranged(self, x: Any, number: int) -> Any:
         """Return an operand in the layout that the code reads."""
@@ -165,61 +128,35 @@ class CompiledGroup(FusedFunction):
             return self._rows(x)
         return arranged(x, layout)
 
-    def _linked(self) -> LinkedCode:
-        """Return the code for a call: baseline code for the first one, if LLVM's passes take long."""
+    def _linked(self) -> Callable[..., Any] | None:
+        """Return the code for a call: baseline code for the first one, if LLVM's passes take long; None if LLVM failed."""
         convention = PointerConvention(
             len(self.operands) + len(self.op.results) + len(self.op.totals) + 1, 2
         )
         try:
             baseline = self.linker.baseline_function(KIND, self.module, self._work, convention)
             if baseline is not None:
-                return self._with_columns(baseline)
-            self._code = self._with_columns(self.linker.function(KIND, self.module, convention))
+                return baseline
+            self._function = self.linker.function(KIND, self.module, convention)
             self.module = self.module.printed()
         except NotCompiledError as error:
             self.remark = f"interpreted: {error.text()}"
-            self._code = LinkedCode(None, None)
-        return self._code
+        return self._function
 
-    def _with_columns(self, function: Any) -> LinkedCode:
-        op, columns, transposer = self.op, self.columns, self.resources.transposer
-        if columns is None or transposer is None:
-            return LinkedCode(function, None)
-        counts = len(self.operands), len(op.results)
-        return LinkedCode(function, transposer().row_function(columns, function, *counts))
-
-    def _empty_columns(self, number: int, memory: Any) -> Any:
-        """Return a column-major array that a result is written to, in these bytes or in memory of its own."""
-        spec = self.op.results[number]
-        if memory is None:
-            memory = self.resources.memory.allocate(spec.nbytes)
-        return np.ndarray(spec.shape, spec.dtype.dtype, memory, order="F")
-
-    def _compute(self, pointers: Sequence[int], totals: Sequence[Any], code: LinkedCode) -> None:
+    def _compute(
+        self, function: Callable[..., Any], pointers: Sequence[int], totals: Sequence[Any]
+    ) -> None:
         """Write the results and the partial totals of each tile."""
-        function, transposing, columns = code.function, code.transposing, self.columns
-        assert function is not None
         scratch, height = self.resources.memory.scratch, self.tiling.height
-        sizes = [max(1, self.scratch_bytes)]
 
         def run(start: int, stop: int) -> None:
-            with scratch(sizes) as (piece,):
+            with scratch([max(1, self.scratch_bytes)]) as (piece,):
                 step = height if totals else stop - start
                 for i in range(start, stop, step):
                     partials = [total[i // height :].ctypes.data for total in totals]
                     function(*pointers, *partials, piece.ctypes.data, i, min(i + step, stop))
 
-        def run_transposing(start: int, stop: int) -> None:
-            assert columns is not None
-            assert transposing is not None
-            with scratch([*sizes, *columns.sizes]) as pieces:
-                transposing(*pointers, *[piece.ctypes.data for piece in pieces], start, stop)
-
-        rows = self.tiling.rows
-        if columns is not None and transposing is not None:
-            self.workers.parallel_for(run_transposing, rows, columns.height)
-        else:
-            self.workers.parallel_for(run, rows, height)
+        self.workers.parallel_for(run, self.tiling.rows, height)
 
     @property
     def text(self) -> str:

@@ -209,15 +209,10 @@ class ArrayConvention:
 
 
 class LinkedFunction:
-    """Callable `@f` of a text, which keeps its code alive.
-
-    Attributes:
-        address: address of the code.
-    """
+    """Callable `@f` of a text, which keeps its code alive."""
 
     def __init__(self, function: Callable[..., int], engine: Any) -> None:
         self._function, self._engine = function, engine
-        self.address: int = engine.get_function_address("f")
 
     def __call__(self, *arguments: Any) -> int:
         """Call `@f` and return its status."""

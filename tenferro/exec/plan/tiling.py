@@ -11,7 +11,7 @@ from math import prod
 
 from tenferro import costs
 from tenferro.exec.kernels import Kernel
-from tenferro.exec.kernels.copying import has_planned_order
+from tenferro.exec.kernels.copying import is_transposing
 from tenferro.exec.layout import Layout, common_axes, dense, layout_of, row_major
 from tenferro.exec.planned import Block, Fused, Tiling
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
@@ -111,6 +111,6 @@ def tiled(op: Fused, operands: Sequence[Layout]) -> Fused:
 def _read_in_order(tiling: Tiling, layout: Layout, itemsize: int) -> Layout:
     """Return a dense layout for an operand of which each element would load a cache line, else its own."""
     view = tiling.view_layout(layout)
-    if len(view.shape) < 2 or view.repeats or not has_planned_order(view.outline(itemsize)):
+    if len(view.shape) < 2 or view.repeats or not is_transposing(view.outline(itemsize)):
         return layout
     return dense(layout.shape, tiling.axes(len(layout.shape)))
