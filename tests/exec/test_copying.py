@@ -283,15 +283,12 @@ def test_transpositions_have_whole_cache_lines_and_short_tables(
     assert transposition_of(np.empty(x.shape), x) == transposition
 
 
-def test_results_are_streamed_by_their_size_or_on_request() -> None:
+def test_results_are_streamed_by_their_size() -> None:
     for rows in (256, 512):
         x = np.empty((rows, 512)).T
-        for told in (None, False, True):
-            transposition = Copy(np.empty(x.shape), x, told).transposition
-            assert transposition is not None
-            assert transposition.is_streamed == (
-                x.nbytes >= copying.MIN_STREAMED_BYTES if told is None else told
-            )
+        transposition = Copy(np.empty(x.shape), x).transposition
+        assert transposition is not None
+        assert transposition.is_streamed == (x.nbytes >= copying.MIN_STREAMED_BYTES)
 
 
 @pytest.mark.parametrize(

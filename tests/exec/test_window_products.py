@@ -10,7 +10,6 @@ import pytest
 
 from tenferro.exec.kernels import window_products
 from tenferro.exec.kernels.window_products import (
-    MIN_BLOCK_EXTENT,
     _blocks,
     _copies_positions_first,
     _multiply,
@@ -59,27 +58,6 @@ def test_blocks_of_the_slowest_axes(
 
 def test_no_axes_are_one_block() -> None:
     assert _blocks((), 1) == [()]
-
-
-@pytest.mark.parametrize(
-    ("rows", "outputs", "terms", "expected"),
-    [
-        (4, 4, MIN_BLOCK_EXTENT, "rows"), (4, 4, MIN_BLOCK_EXTENT + 1, "terms"),
-        (200, 8, 200, "rows"), (200, 8, 201, "terms"),
-        (8, 200, 200, "rows"), (8, 200, 201, "terms"),
-        (256, 256, 300, "terms"), (256, 257, 300, "rows"), (257, 256, 300, "rows"),
-        (2 * MIN_BLOCK_EXTENT - 1, 300, 400, "terms"), (2 * MIN_BLOCK_EXTENT, 300, 400, "rows"),
-    ],
-)  # fmt: skip
-def test_few_places_of_many_terms_are_summed_over_blocks_of_terms(
-    rows: int, outputs: int, terms: int, expected: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    ways: list[str] = []
-    monkeypatch.setattr(window_products, "_multiply_by_terms", lambda *_: ways.append("terms"))
-    monkeypatch.setattr(window_products, "_multiply_by_rows", lambda *_: ways.append("rows"))
-    x, w, out = np.ones((1, terms, rows)), np.ones((outputs, terms, 1)), np.ones((1, outputs, rows))
-    multiply_windows(plain(1), x, w, out, SERIAL_RESOURCES)
-    assert ways == [expected]
 
 
 def test_without_elements_nothing_is_multiplied() -> None:

@@ -74,12 +74,8 @@ def is_transposing(x: Any) -> bool:
 class Copy:
     """Copy between arrays of given shapes, strides and dtype."""
 
-    def __init__(self, out: Any, x: Any, is_streamed: bool | None = None) -> None:
-        """Plan the copy from the strides.
-
-        Args:
-            is_streamed: stores to `out` bypass the caches where possible; None decides by its size.
-        """
+    def __init__(self, out: Any, x: Any) -> None:
+        """Plan the copy from the strides."""
         self.perm, self.shape = _merge_axes(x, out)
         self.run = 0
         source, target = self._views(x), self._views(out)
@@ -87,7 +83,7 @@ class Copy:
         if run <= MAX_ITEM_BYTES and source.strides[-1] == target.strides[-1] == x.itemsize:
             self.run = run
             source, target = self._views(x), self._views(out)
-        streams = x.nbytes >= MIN_STREAMED_BYTES if is_streamed is None else is_streamed
+        streams = x.nbytes >= MIN_STREAMED_BYTES
         self.transposition = (
             transposition_of(target, source, streams) if x.nbytes >= MIN_TILED_BYTES else None
         )

@@ -28,10 +28,6 @@ BLOCK_BYTES = 2 * costs.CACHE
 """Bytes of windows that are copied at once."""
 BLOCK_MULTIPLE = 4
 """Multiple of the number of blocks, if there are several, which balances the load of threads."""
-MAX_SPLIT_ELEMENTS = costs.SMALL
-"""Maximum number of elements of a result that is summed over blocks of terms."""
-MAX_PARTIAL_SUMS = 16
-"""Maximum number of partial sums over blocks of terms."""
 MIN_TRANSPOSABLE_WORK = 1 << 20
 """Minimum number of multiplications for which the bits of a product do not depend on other rows or on transposition.
 
@@ -58,13 +54,7 @@ def multiply_windows(
         return
     if direct is not None and direct.write(window, x, w, out):
         return
-    operands = _Operands(window, x, w, out.shape[2:], resources)
-    rows, outputs = operands.rows, out.shape[1]
-    is_small = rows * outputs <= MAX_SPLIT_ELEMENTS or rows < 2 * MIN_BLOCK_EXTENT
-    if is_small and operands.terms > max(rows, outputs, MIN_BLOCK_EXTENT):
-        _multiply_by_terms(operands, out)
-    else:
-        _multiply_by_rows(operands, out)
+    _multiply_by_rows(_Operands(window, x, w, out.shape[2:], resources), out)
 
 
 class _Operands:
@@ -236,36 +226,6 @@ def _is_transposable(left: Array, right: Array) -> bool:
     """Return whether the product has the same bits as its transpose."""
     columns = right.shape[1]
     return min(len(left), columns) > 1 and left.size * columns >= MIN_TRANSPOSABLE_WORK
-
-
-def _multiply_by_terms(operands: _Operands, out: Array) -> None:
-    """Multiply blocks of terms, and sum the products."""
-    rows, outputs, size = operands.rows, out.shape[1], out.itemsize
-    blocks = operands.split(operands.taps, rows + outputs)
-    scratch_sizes = operands.scratch_sizes(operands.taps, blocks, rows)
-    scratch_sizes = *scratch_sizes, scratch_sizes[1] // rows * outputs, rows * outputs * size
-    count = min(len(blocks), MAX_PARTIAL_SUMS)
-    runs = [blocks[i:j] for i, j in even_ranges(len(blocks), count)]
-    with scratch(operands.resources, (count * rows * outputs * size,)) as (memory,):
-        sums = np.ndarray((count, rows, outputs), out.dtype, memory)
-
-        def work(first: int, last: int) -> None:
-            with scratch(operands.resources, scratch_sizes) as parts:
-                for total, run in zip(sums[first:last], runs[first:last], strict=True):
-                    for number, block in enumerate(run):
-                        left = operands.left(operands.taps, block, operands.positions, parts)
-                        part = _slice(operands.w, operands.kernel_axes, block)
-                        right = operands.right(part, parts[2])
-                        if number:
-                            y = np.ndarray(total.shape, total.dtype, parts[3])
-                            np.add(total, np.matmul(left, right, out=y), out=total)
-                        else:
-                            np.matmul(left, right, out=total)
-
-        operands.workers.parallel_for(work, count)
-        target = out.transpose(*operands.positions, 1)
-        sums = sums.reshape(count, *target.shape)
-        target[...] = sums[0] if count == 1 else np.add.reduce(sums, axis=0, dtype=out.dtype)
 
 
 def scatter_products(window: Window, x: Array, w: Array, out: Array, resources: Resources) -> None:
