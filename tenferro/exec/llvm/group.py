@@ -41,10 +41,6 @@ __all__ = ["CompiledGroup"]
 
 KIND = "fused group"
 """Name of attempts in the log."""
-STRIP_WIDTH = 8
-"""Width of strips of the last axis if an array is strided along it, in elements. That many cache lines stay in the
-first-level cache, also if the stride is a power of two.
-"""
 
 
 @dataclass(frozen=True)
@@ -317,46 +313,18 @@ class _Writer:
         has_scalars = any([not total.spec.shape for total in partials])
         interleave = INTERLEAVE if is_long and has_scalars else 1
 
-        # Strips would change the order of totals.
-        strip_axis = None if partials or not extents else self._strip_axis()
-
-        def loop(index: tuple[Index, ...], first: Index, width: int) -> None:
+        def loop(index: tuple[Index, ...]) -> None:
             axis = len(index)
             if axis == len(extents) + 1:
                 self._row(index, partials)
-            elif axis == strip_axis and width > STRIP_WIDTH:
-                strips, rest = divmod(width, STRIP_WIDTH)
-                code.loop(strips, lambda k: loop(index, code.scaled(k, STRIP_WIDTH), STRIP_WIDTH))
-                if rest:
-                    loop(index, width - rest, rest)
-            elif axis == 0:
-                code.loop(
-                    count,
-                    lambda i: loop((code.add(i, start),), first, width),
-                    interleave=1 if extents else interleave,
-                )
-            elif axis < len(extents):
-                code.loop(extents[axis - 1], lambda i: loop((*index, i), first, width))
-            else:
-                code.loop(
-                    width,
-                    lambda i: loop((*index, code.add(i, first)), first, width),
-                    interleave=interleave,
-                )
+                return
+            code.loop(
+                extents[axis - 1] if axis else count,
+                lambda i: loop((*index, i if axis else code.add(i, start))),
+                interleave=interleave if axis == len(extents) else 1,
+            )
 
-        loop((), 0, extents[-1] if extents else 0)
-
-    def _strip_axis(self) -> int | None:
-        """Return the axis whose loop runs inside the loop over strips of the last axis, or None without strips.
-
-        It is contiguous in an array that is strided along the last axis.
-        """
-        axes: list[int] = []
-        for layout in self.layouts:
-            strides = [abs(stride) for stride in layout.strides[: self.lead]]
-            if len(strides) == self.lead and strides[-1] >= STRIP_WIDTH and 1 in strides:
-                axes.append(strides.index(1))
-        return min(axes, default=None)
+        loop(())
 
     def _row(self, index: tuple[Index, ...], partials: Sequence[Memory]) -> None:
         """Write all results of one row."""

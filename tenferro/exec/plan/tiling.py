@@ -94,13 +94,11 @@ def tiled(op: Fused, operands: Sequence[Layout]) -> Fused:
         is_parallel=False,
     )
     extents = tiling.view_shape(op.shape)
-    # Code reads strided operands in strips, unless the order of elements is that of sums, or rows are columns.
-    if op.totals or (lead < rank and axes == rows[::-1]):
-        arrays = zip(operands, op.body.input_types, strict=True)
-        operands = [_read_in_order(tiling, x, spec.dtype.itemsize) for x, spec in arrays]
+    arrays = zip(operands, op.body.input_types, strict=True)
+    in_order = [_read_in_order(tiling, x, spec.dtype.itemsize) for x, spec in arrays]
     tiling = replace(
         tiling,
-        operands=tuple(operands),
+        operands=tuple(in_order),
         rows=extents[0],
         height=max(1, TILE_BYTES // (op.widest * max(prod(extents[1:]), 1))),
         is_parallel=op.cost * op.widest / 8 * costs.COMPILED >= costs.MIN_PARALLEL_COST,
