@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tenferro.errors import InvalidScheduleError
 from tenferro.exec.layout import Axes, Layout
@@ -35,13 +35,7 @@ Function: TypeAlias = Callable[..., Any]
 
 
 class PlannedOp:
-    """An op that planning introduces.
-
-    Attributes:
-        is_view: whether a result may be a view of an operand.
-    """
-
-    is_view: ClassVar[bool] = False
+    """An op that planning introduces."""
 
     @property
     def name(self) -> str:

@@ -104,7 +104,6 @@ def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
         op, x, w = any_case(random)
         monkeypatch.setattr(window_products, "BLOCK_BYTES", random.choice([1, 400, 1 << 19]))
         monkeypatch.setattr(window_products, "MIN_BLOCK_EXTENT", random.choice([1, 128]))
-        monkeypatch.setattr(window_products, "MIN_TRANSPOSABLE_WORK", random.choice([0, 1 << 20]))
         monkeypatch.setattr(kernels, "MIN_CHANNELS_PER_OUTPUT", random.choice([0, 4]))
         monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", random.choice([1, 1 << 24]))
         expected = defined(op, x, w)

@@ -15,7 +15,7 @@ import numpy as np
 
 from tenferro import costs
 from tenferro.exec.kernels.kernel import Array
-from tenferro.exec.kernels.matrix_product import MIN_BLOCK_EXTENT, matmul, scratch, workers_for
+from tenferro.exec.kernels.matrix_product import MIN_BLOCK_EXTENT, scratch, workers_for
 from tenferro.exec.kernels.matrix_view import Axes, is_blas_layout, merged_stride, merged_strides
 from tenferro.exec.kernels.sums_of_products import DirectSums
 from tenferro.exec.kernels.windows import Window, padded, window_view
@@ -28,12 +28,6 @@ BLOCK_BYTES = 2 * costs.CACHE
 """Bytes of windows that are copied at once."""
 BLOCK_MULTIPLE = 4
 """Multiple of the number of blocks, if there are several, which balances the load of threads."""
-MIN_TRANSPOSABLE_WORK = 1 << 20
-"""Minimum number of multiplications for which the bits of a product do not depend on other rows or on transposition.
-
-BLAS has other kernels for smaller products, and for vectors."""
-MAX_TERMS_PER_COLUMN = 4
-"""Maximum terms per column of a product that is computed as column-major and not transposed afterwards."""
 Block = tuple[slice, ...]
 """Slices of the slowest of some axes."""
 
@@ -183,16 +177,11 @@ def _slice(x: Array, axes: Axes, block: Block) -> Array:
 
 
 def _multiply_by_rows(operands: _Operands, out: Array) -> None:
-    """Multiply blocks of positions by the kernels, in the order of the result if it is reproducible."""
-    outputs = out.shape[1]
-    positions = tuple(sorted(operands.positions, key=lambda axis: -out.strides[axis]))
+    """Multiply blocks of positions by the kernels."""
+    positions = operands.positions
     blocks = operands.split(positions, operands.terms)
-    smallest = operands.rows // len(blocks) // 2 * operands.terms * outputs
-    if operands.copies_positions_first or smallest < MIN_TRANSPOSABLE_WORK:
-        positions = operands.positions
-        blocks = operands.split(positions, operands.terms)
     scratch_sizes = operands.scratch_sizes(positions, blocks, operands.terms)
-    scratch_sizes = *scratch_sizes, scratch_sizes[1] // operands.terms * outputs
+    scratch_sizes = *scratch_sizes, scratch_sizes[1] // operands.terms * out.shape[1]
     with scratch(operands.resources, (operands.w.nbytes,)) as (memory,):
         kernels = operands.right(operands.w, memory)
 
@@ -208,24 +197,12 @@ def _multiply_by_rows(operands: _Operands, out: Array) -> None:
 def _multiply(left: Array, right: Array, out: Array, positions: Axes, memory: Any) -> None:
     """Write left [positions, terms] times right [terms, outputs] to out [n, o, p..]."""
     down, across = merged_stride(out, positions), out.strides[1]
-    shape = left.shape[0], right.shape[1]
-    if down is not None and is_blas_layout((down, across), shape, out.itemsize):
-        is_column_major = down < across
-        is_row_major = left.strides[0] > left.strides[1]
-        is_slow = is_row_major and left.shape[1] > MAX_TERMS_PER_COLUMN * shape[1]
-        if not is_column_major or (not is_slow and _is_transposable(left, right)):
-            target = out.transpose(*positions, 1).reshape(shape, copy=False)
-            matmul(left, right, target, is_column_major)
-            return
+    shape, target = (left.shape[0], right.shape[1]), out.transpose(*positions, 1)
+    if down is not None and across <= down and is_blas_layout((down, across), shape, out.itemsize):
+        np.matmul(left, right, out=target.reshape(shape, copy=False))
+        return
     y = np.matmul(left, right, out=np.ndarray(shape, out.dtype, memory))
-    target = out.transpose(*positions, 1)
     target[...] = y.reshape(target.shape)
-
-
-def _is_transposable(left: Array, right: Array) -> bool:
-    """Return whether the product has the same bits as its transpose."""
-    columns = right.shape[1]
-    return min(len(left), columns) > 1 and left.size * columns >= MIN_TRANSPOSABLE_WORK
 
 
 def scatter_products(window: Window, x: Array, w: Array, out: Array, resources: Resources) -> None:
