@@ -145,7 +145,7 @@ def _written(
     code.ret(0)
     if host.sites:
         raise NotCompiledError(f"{host.sites[0].op.name}: calls of kernels are not compiled")
-    lines = code.length + code.shared_lines
+    lines = code.length
     if lines > MAX_TEXT_LINES:
         raise NotCompiledError(f"{lines} lines of text, more than {MAX_TEXT_LINES}")
     pointers = [*names, *[target.pointer for target in targets]]

@@ -17,7 +17,6 @@ from tenferro.exec.llvm.fallback import Interpreted
 from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.link import Linker, Processor
-from tenferro.exec.llvm.shared_functions import repeated_loops
 from tenferro.exec.llvm.strip_loop import StripFunction, strip_loop
 from tenferro.exec.llvm.strip_mining import strip_mine
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
@@ -146,7 +145,7 @@ def written_loop(
         raise NotCompiledError(f"{op.name}: dynamic extents are not compiled")
     code = processor.code()
     body = Body(code, host)
-    emitter = Emitter(body, prepare, repeated_loops(op))
+    emitter = Emitter(body, prepare)
     names = [f"%a{number}" for number in range(len(inputs))]
     memories = [Memory(name, spec) for name, spec in zip(names, inputs, strict=True)]
     n = op.num_consts
@@ -173,7 +172,7 @@ def written_loop(
         )
     write_back()
     code.ret(status)
-    lines = code.length + code.shared_lines
+    lines = code.length
     is_known = code.while_loops <= (op.length is None)
     work = code.work if is_known or lines >= MIN_BASELINE_LINES else None
     if lines > MAX_TEXT_LINES:
