@@ -645,7 +645,7 @@ def test_groups_that_take_long_are_shared(dtype: str, monkeypatch: pytest.Monkey
         resources = replace(executor.binder.resources, workers=workers)
         executor.binder = replace(executor.binder, resources=resources)
         y, total = executor.run(program, x)
-        assert workers.parts == ([(1200, 256 // x.itemsize)] if is_shared else [])
+        assert workers.parts == ([(1200, 8 * 256 // x.itemsize)] if is_shared else [])
         np.testing.assert_allclose(y, np.exp(x) * x, rtol=1e-14)
         np.testing.assert_allclose(total, np.sum(x * x + x), rtol=1e-13)
 

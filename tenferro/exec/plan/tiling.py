@@ -19,7 +19,9 @@ from tenferro.exec.schedule import ExecInstruction, ExecProgram
 __all__ = ["tile_groups", "tiled"]
 
 TILE_BYTES = costs.CACHE
-"""Maximum number of bytes of a tile of the largest values. Threads share tiles, and a total is summed tile by tile."""
+"""Maximum number of bytes of a tile of the largest values, which threads share."""
+TOTAL_TILES = 8
+"""Factor by which tiles are larger where totals are summed tile by tile, by a call each."""
 
 
 def tile_groups(program: ExecProgram) -> ExecProgram:
@@ -96,11 +98,12 @@ def tiled(op: Fused, operands: Sequence[Layout]) -> Fused:
     extents = tiling.view_shape(op.shape)
     arrays = zip(operands, op.body.input_types, strict=True)
     in_order = [_read_in_order(tiling, x, spec.dtype.itemsize) for x, spec in arrays]
+    size = TILE_BYTES * (TOTAL_TILES if op.totals else 1)
     tiling = replace(
         tiling,
         operands=tuple(in_order),
         rows=extents[0],
-        height=max(1, TILE_BYTES // (op.widest * max(prod(extents[1:]), 1))),
+        height=max(1, size // (op.widest * max(prod(extents[1:]), 1))),
         is_parallel=op.cost * op.widest / 8 * costs.COMPILED >= costs.MIN_PARALLEL_COST,
     )
     return replace(op, tiling=tiling)
