@@ -161,7 +161,6 @@ MEASURED: dict[str, Callable[[], float]] = {
     "BLOCK_COMPILATION": lambda: compilation(chain, SMALL),
     "GROUP_COMPILATION": lambda: compilation(chain, LARGE),
     "COMPILED": lambda: ratio(chain(1.5), LARGE),
-    "COMPILED_REDUCTION": lambda: ratio(tnf.max, np.ones(1 << 23)),
 }
 
 OPS: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {

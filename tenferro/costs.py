@@ -54,8 +54,6 @@ GROUP_COMPILATION = 40_000.0
 """Time to compile a fused group. `python benchmarks/costs.py GROUP_COMPILATION`."""
 COMPILED = 0.25
 """Time of a compiled fused group, relative to NumPy's. `python benchmarks/costs.py COMPILED`."""
-COMPILED_REDUCTION = 0.98
-"""Time of a compiled reduction, relative to NumPy's; both are bound by memory. `python benchmarks/costs.py COMPILED_REDUCTION`."""
 
 # ---- memory ---------------------------------------------------------------------------------------
 
@@ -84,8 +82,6 @@ MIN_PARALLEL_COST = 4 * WAKE
 """Minimum serial time that threads share, in calls: two threads save half of it, twice the time to wake one."""
 MIN_COMPILED_COST = GROUP_COMPILATION / (RUNS * (1 - COMPILED))
 """Minimum time of a fused group that is compiled, in calls."""
-MIN_COMPILED_REDUCTION_COST = GROUP_COMPILATION / (RUNS * (1 - COMPILED_REDUCTION))
-"""Minimum time of a single reduction that is compiled, in calls."""
 MIN_COMPILED_LOOP_COST = LOOP_COMPILATION / RUNS
 """Minimum time of a loop that is compiled, in calls; compiled iterations take hardly any."""
 MIN_BLOCK_GAIN, MIN_JIT_BLOCK_GAIN = BLOCK_COMPILATION / RUNS, BLOCK_COMPILATION / JIT_RUNS

@@ -21,7 +21,6 @@ from tenferro.exec.planned import (
     Control,
     Copies,
     Fused,
-    OnTile,
     PlannedOp,
     function_of,
 )
@@ -106,7 +105,7 @@ class KernelTable(Protocol):
         ...
 
     def fused(self, op: Fused, /) -> Callable[..., Any]:
-        """Return a fused group as a function of arrays, by NumPy's functions tile by tile."""
+        """Return a fused group as a function of arrays, by its steps one after the other."""
         ...
 
     def copies(self, op: Copies, /) -> Callable[..., Any]:
@@ -218,7 +217,7 @@ class ExecInstruction:
     @property
     def is_ufunc(self) -> bool:
         """Whether the kernel is a ufunc of elements, which takes numbers and a buffer; np.matmul is one of matrices."""
-        if self.planned is not None and not isinstance(self.op, OnTile):
+        if self.planned is not None:
             return False
         return isinstance(self.function, np.ufunc) and self.function.signature is None
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.kernels.buffered import extreme_zeros, maximum, minimum
+from tenferro.exec.kernels.composed import extreme_zeros, maximum, minimum
 from tenferro.exec.kernels.kernel import Array, Function, KernelRows, OpKernel
 from tenferro.exec.layout import strided
 from tenferro.ops import indexing as ops

@@ -10,7 +10,6 @@ import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.matrix_view import Axes
-from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.compiled import CompiledFunction, WrittenFunction, written_function
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.fallback import Interpreted
@@ -146,12 +145,12 @@ def _written(
     code.ret(0)
     if host.sites:
         raise NotCompiledError(f"{host.sites[0].op.name}: calls of kernels are not compiled")
-    lines = code.length + code.shared_lines
+    lines = code.length
     if lines > MAX_TEXT_LINES:
         raise NotCompiledError(f"{lines} lines of text, more than {MAX_TEXT_LINES}")
     pointers = [*names, *[target.pointer for target in targets]]
     releases = code.work > MAX_WITH_LOCK or bool(code.while_loops)
-    work = None if code.while_loops else Work.from_code(code)
+    work = None if code.while_loops else code.work
     return written_function(body, "block", pointers, "%parts", work, releases)
 
 

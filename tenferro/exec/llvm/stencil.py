@@ -12,7 +12,6 @@ from math import prod
 from typing import Any, TypeAlias
 
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.compiled import WrittenFunction, written_function
 from tenferro.exec.llvm.control import COMPILED, MAX_CHAIN
@@ -125,9 +124,7 @@ def written_stencil(program: GraphProgram, processor: Processor) -> WrittenFunct
         _write_region(body, region, stop, values[result], Memory("%y0", spec))
     code.ret(0)
     strips = -(-spec.shape[0] // strip_height(spec))
-    return written_function(
-        body, "stencil", [*names, "%y0"], "%start", Work.from_code(code).times(strips)
-    )
+    return written_function(body, "stencil", [*names, "%y0"], "%start", strips * code.work)
 
 
 def _padded(body: Body, op: Pad, operands: Sequence[Tensor], y: TensorSpec) -> Tensor:

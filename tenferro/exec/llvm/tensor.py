@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import prod
@@ -167,16 +166,6 @@ class Body:
         self.writable: set[Memory] = set()
         self.reusable: Memory | None = None
         self.target: Memory | None = None
-
-    @contextmanager
-    def new_function(self) -> Generator[None]:
-        """Write another function inside the context, with its own scratch memory."""
-        saved = self.scratch_bytes, self.writable, self.reusable, self.target
-        self.scratch_bytes, self.writable, self.reusable, self.target = 0, set[Memory](), None, None
-        try:
-            yield
-        finally:
-            self.scratch_bytes, self.writable, self.reusable, self.target = saved
 
     # ---- values ----------------------------------------------------------------------------------
 

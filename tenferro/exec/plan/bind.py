@@ -171,7 +171,7 @@ class Binder:
         return Runner(body, self.prints)
 
     def fused(self, op: Fused) -> FusedFunction:
-        """Return a fused group as a function of arrays, by NumPy's functions tile by tile."""
+        """Return a fused group as a function of arrays, by its steps one after the other."""
         return FusedFunction(op, self.runner(op.body), self.resources)
 
     def copies(self, op: Copies) -> Callable[..., Any]:

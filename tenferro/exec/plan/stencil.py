@@ -17,8 +17,8 @@ from tenferro import costs
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.plan.block import compiled_step
+from tenferro.exec.plan.group import VIEWS
 from tenferro.exec.plan.place import free
-from tenferro.exec.plan.tile import VIEWS
 from tenferro.exec.planned import Block
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.structural import Pad
