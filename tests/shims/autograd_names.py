@@ -110,7 +110,7 @@ def _holomorphic_grad(function: Any, x: Any) -> Any:
 
 def _where(condition: Any, *branches: Any, **named: Any) -> Any:
     """Call `where` with autograd's names of the branches; without arrays the result is a number or a list."""
-    operands = (condition, *branches, *named.values())
+    operands: Any = (condition, *branches, *named.values())
     result = tnf.where(*operands)
     arrays = (np.ndarray, np.generic, tnf.TracedTensor)
     if len(operands) == 1 or any(isinstance(leaf, arrays) for leaf in optree.tree_leaves(operands)):
