@@ -680,11 +680,11 @@ def pinv(
 
 
 def _pinv(x: Tensor, rtol: ArrayLike | None) -> Any:
-    return _pinv_and_bases(x, rtol)[0]
+    return pinv_and_bases(x, rtol)[0]
 
 
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
-def _pinv_and_bases(x: Tensor, rtol: ArrayLike | None) -> Any:
+def pinv_and_bases(x: Tensor, rtol: ArrayLike | None) -> Any:
     """Return the pseudoinverse, and the singular vectors U and V with zeros for columns that do not count.
 
     Derivatives of U and V are those of a basis that moves orthogonally to itself; only U U^H and V V^H have a meaning.
@@ -698,14 +698,14 @@ def _pinv_and_bases(x: Tensor, rtol: ArrayLike | None) -> Any:
     return matmul(_scaled_columns(v, inverse), adjoint(u)), u, v
 
 
-@_pinv_and_bases.defjvp
+@pinv_and_bases.defjvp
 def _pinv_jvp(rtol: ArrayLike | None, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """-P A_dot P + P P^H A_dot^H (1 - A P) + (1 - P A) A_dot^H P^H P, by Golub and Pereyra (1973),
     doi:10.1137/0710036. The projections are 1 - U U^H and 1 - V V^H, without the rounding of products of A and P,
     which is the square of A's condition number times larger.
     """
     (a,), (a_dot,) = primals, tangents
-    p, u, v = _pinv_and_bases(a, rtol)
+    p, u, v = pinv_and_bases(a, rtol)
     ph = adjoint(p)
     left, right = matmul(a_dot, p), matmul(adjoint(a_dot), ph)
     rows, columns = _outside(u, matmul(left, ph)), _outside(v, matmul(right, p))
