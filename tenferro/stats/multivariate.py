@@ -160,8 +160,8 @@ def _form_and_determinant(away: Tensor, covariance: Tensor) -> tuple[Any, Any]:
 def _on_range(away: Tensor, covariance: Tensor) -> Any:
     """Return the logarithm of the density on the range of a positive semidefinite covariance, -inf beside it.
 
-    With U U^T the projection on the range, N = 1 - U U^T and any c > 0, cov + c N is positive definite, its inverse is
-    cov^+ + N / c, and its determinant c^(n - rank) times the pseudo-determinant.
+    With U U^T the projection on the range, N = 1 - U U^T and any c > 0, cov + c N is positive definite.
+    Its inverse is cov^+ + N / c, and its determinant c^(n - rank) times the pseudo-determinant.
     """
     dtype = spec_of(covariance).dtype
     cutoff = (1e6 if dtype.itemsize == 8 else 1e3) * float(np.finfo(dtype.dtype).eps)
