@@ -1,6 +1,6 @@
 """The error function of complex numbers, by the scaled complementary one, e^(z^2) erfc(z), in the right half-plane.
 
-Source: J. A. C. Weideman, SIAM J. Numer. Anal. 31 (1994), 1497, for the rational expansion; NIST's DLMF, 7.9.2, for the
+Source: J. A. C. Weideman, SIAM Journal on Numerical Analysis 31 (1994), 1497, for the rational expansion; NIST's DLMF, 7.9.2, for the
 continued fraction far from zero, and 7.6.1 for the series near it.
 """
 
