@@ -132,7 +132,10 @@ class SpecialRuntime(ExtensionRuntime):
             named = op.row.kernel
             kernel = getattr(special, named) if isinstance(named, str) else named(special)
             self._kernels[op.name] = kernel
-        return np.asarray(kernel(*inputs), inputs[0].dtype)
+        wide = [
+            np.asarray(x, np.float64) for x in inputs
+        ]  # because some of SciPy compute in float32
+        return np.asarray(kernel(*wide), inputs[0].dtype)
 
 
 class SpecialRule(ExtensionAdRule):

@@ -679,27 +679,44 @@ def pinv(
     return _pinv(matrix("pinv", a), rcond if rtol is None else rtol)
 
 
+def _pinv(x: Tensor, rtol: ArrayLike | None) -> Any:
+    return pinv_and_bases(x, rtol)[0]
+
+
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
-def _pinv(x: Tensor, rtol: Tensor) -> Any:
+def pinv_and_bases(x: Tensor, rtol: ArrayLike | None) -> Any:
+    """Return the pseudoinverse, and the singular vectors U and V with zeros for columns that do not count.
+
+    Derivatives of U and V are those of a basis that moves orthogonally to itself; only U U^H and V V^H have a meaning.
+    """
     u, s, vh = svd(x, full_matrices=False)
     keep = greater(s, _cutoff(x, s, rtol))
-    inverse = where(keep, divide(1.0, where(keep, s, 1.0)), 0.0)
-    return matmul(_scaled_columns(adjoint(vh), convert(inverse, spec_of(x).dtype)), adjoint(u))
+    dtype = spec_of(x).dtype
+    inverse = convert(where(keep, divide(1.0, where(keep, s, 1.0)), 0.0), dtype)
+    kept = convert(keep, dtype)
+    u, v = _scaled_columns(u, kept), _scaled_columns(adjoint(vh), kept)
+    return matmul(_scaled_columns(v, inverse), adjoint(u)), u, v
 
 
-@_pinv.defjvp
+@pinv_and_bases.defjvp
 def _pinv_jvp(rtol: ArrayLike | None, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """-P A_dot P + P P^H A_dot^H (1 - A P) + (1 - P A) A_dot^H P^H P, by Golub and Pereyra (1973),
-    doi:10.1137/0710036.
+    doi:10.1137/0710036. The projections are 1 - U U^H and 1 - V V^H, without the rounding of products of A and P,
+    which is the square of A's condition number times larger.
     """
     (a,), (a_dot,) = primals, tangents
-    p = _pinv(a, rtol)
-    ph, ah_dot = adjoint(p), adjoint(a_dot)
-    inside = matmul(p, matmul(a_dot, p))
-    rows, columns = matmul(p, matmul(ph, ah_dot)), matmul(matmul(ah_dot, ph), p)
-    row_part = subtract(rows, matmul(matmul(rows, a), p))
-    column_part = subtract(columns, matmul(p, matmul(a, columns)))
-    return p, add(subtract(row_part, inside), column_part)
+    p, u, v = pinv_and_bases(a, rtol)
+    ph = adjoint(p)
+    left, right = matmul(a_dot, p), matmul(adjoint(a_dot), ph)
+    rows, columns = _outside(u, matmul(left, ph)), _outside(v, matmul(right, p))
+    p_dot = add(subtract(adjoint(rows), matmul(p, left)), columns)
+    u_dot, v_dot = _outside(u, matmul(left, u)), _outside(v, matmul(right, v))
+    return (p, u, v), (p_dot, u_dot, v_dot)
+
+
+def _outside(basis: Tensor, x: Tensor) -> Any:
+    """Project the columns of x on the complement of the space of orthonormal columns."""
+    return subtract(x, matmul(basis, matmul(adjoint(basis), x)))
 
 
 def _first(s: Tensor) -> Any:
