@@ -21,10 +21,11 @@ from tenferro.api import tree_files
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.files import content_of
 from tenferro.interruption import is_interruption
+from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram, hoist_constants
 from tenferro.types import DType, TensorSpec, flatten, unflatten
 from xla_peer.artifact import Artifact
-from xla_peer.manifest import ATTRIBUTE, Constant, Manifest, weights_name
+from xla_peer.manifest import ATTRIBUTE, Manifest, StoredConstant, weights_name
 from xla_peer.numpy_export import export_numpy
 from xla_peer.onnx import export_onnx
 from xla_peer.pullback import active, float_vjp
@@ -74,6 +75,7 @@ def export(
     path: Any = None,
     vectors: int | Sequence[Sequence[Any]] = 0,
     seed: int = 0,
+    weights: str = "",
 ) -> NumpySource: ...
 
 
@@ -83,6 +85,7 @@ def export(
     *specs: Any,
     format: Literal["onnx"],
     path: Any = None,
+    weights: str = "",
 ) -> Any: ...
 
 
@@ -124,8 +127,8 @@ def export(
         gradient: export the derivative, too, and carry vectors of it.
         seed: the seed of random arguments and cotangents.
         context: the context with the rules for `gradient`.
-        weights: the name of a `.safetensors` file in the artifact's folder for the constants that are not written in
-            the text; by default they are in an `.npz` file.
+        weights: the name of a `.safetensors` file in the folder of `path` for the constants that are not written in
+            the text. By default they are in an `.npz` file, and those of a model in the model, up to 64 MiB.
 
     Raises:
         InvalidConfigError: weights in another folder; an unknown platform, target or suffix; platforms that need texts of their
@@ -140,17 +143,16 @@ def export(
     Source: StableHLO spec, "Portable artifacts"; docs/specification/files.md.
     """
     if format in ("numpy", "onnx"):
-        _require_defaults(
-            format, platforms, target, precision, linalg, largest_constant, gradient, weights
-        )
+        _require_defaults(format, platforms, target, precision, linalg, largest_constant, gradient)
         program = as_program(fn_or_program, specs)
         if format == "onnx":
             if vectors:
                 raise InvalidConfigError(
                     "export: an ONNX model carries no vectors; compare by xla_peer.onnx.run"
                 )
-            return export_onnx(program, path)
-        return export_numpy(program, _cases(program, vectors, np.random.default_rng(seed)), path)
+            return export_onnx(program, path, weights)
+        cases = _cases(program, vectors, np.random.default_rng(seed))
+        return export_numpy(program, cases, path, weights)
     if format != "stablehlo":
         raise InvalidConfigError(
             f'export: format is "stablehlo", "numpy" or "onnx", got {format!r}'
@@ -196,7 +198,9 @@ def export(
         in_tree=program.in_tree,
         out_tree=program.out_tree,
         constants=tuple(
-            Constant(name, TensorSpec.of(array.shape, DType.of(array.dtype)), digest_of(array))
+            StoredConstant(
+                name, TensorSpec.of(array.shape, DType.of(array.dtype)), digest_of(array)
+            )
             for name, array in constants.items()
         ),
         guards=program.guards,
@@ -221,7 +225,6 @@ def _require_defaults(
     linalg: Any,
     largest_constant: Any,
     gradient: Any,
-    weights: Any,
 ) -> None:
     options = {
         "platforms": tuple(platforms) == ("cpu",),
@@ -230,7 +233,6 @@ def _require_defaults(
         "linalg": linalg == "auto",
         "largest_constant": largest_constant == LARGEST_CONSTANT,
         "gradient": not gradient,
-        "weights": not weights,
     }
     for name, is_default in options.items():
         if not is_default:
@@ -437,11 +439,13 @@ def _bytes(spec: TensorSpec) -> int:
     return int(np.prod(spec.shape, dtype=object)) * spec.dtype.itemsize
 
 
-def _constant(array: Any, item: Constant) -> Any:
+def _constant(array: Any, item: StoredConstant) -> Any:
     wanted = item.spec
     value = restored(array, wanted.dtype)
     if value.dtype != wanted.dtype.dtype or value.shape != wanted.shape:
         raise DTypeError(f"load: {item.name} is {array.dtype}{list(array.shape)}, not {wanted}")
-    if digest_of(value) != item.digest:
+    # The memory becomes that of the constant, so that a program which is made of the artifact copies nothing.
+    constant = Constant.adopting(np.asarray(value, order="C"))
+    if constant.digest.hex() != item.digest:
         raise InvalidConfigError(f"load: {item.name} is not the one this was exported with")
-    return value
+    return constant.array

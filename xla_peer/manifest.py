@@ -14,7 +14,7 @@ from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.interruption import is_interruption
 from tenferro.types import TensorSpec, TreeDef, load_tree, save_tree
 
-__all__ = ["ATTRIBUTE", "Constant", "Manifest", "weights_name"]
+__all__ = ["ATTRIBUTE", "Manifest", "StoredConstant", "weights_name"]
 
 ATTRIBUTE = "tenferro.manifest"
 """The attribute of the module that holds it."""
@@ -36,7 +36,7 @@ def weights_name(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Constant:
+class StoredConstant:
     """An argument that the artifact brings along: its name, type, and the SHA-256 of its bytes."""
 
     name: str
@@ -70,7 +70,7 @@ class Manifest:
     outputs: tuple[tuple[str, TensorSpec], ...]
     in_tree: TreeDef
     out_tree: TreeDef
-    constants: tuple[Constant, ...]
+    constants: tuple[StoredConstant, ...]
     guards: tuple[Guard, ...]
     versions: Mapping[str, str]
     vectors: str = ""
@@ -149,7 +149,7 @@ class Manifest:
             in_tree=load_tree(document["in_tree"], len(inputs)),
             out_tree=load_tree(document["out_tree"], len(outputs)),
             constants=tuple(
-                Constant(str(name), TensorSpec.parse(spec), str(digest))
+                StoredConstant(str(name), TensorSpec.parse(spec), str(digest))
                 for name, spec, digest in document["constants"]
             ),
             guards=load_guards(document["guards"]),
