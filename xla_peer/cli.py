@@ -309,6 +309,16 @@ def convert(
             help="Write arrays of more than 16 elements to this file beside the output; a .tnf holds its own.",
         ),
     ] = "",
+    mesh: Annotated[
+        str,
+        typer.Option(
+            metavar="AXIS=N,..", help="Cut it over axes of devices, such as data=64; or none."
+        ),
+    ] = "",
+    cut: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=AXES", help="As for `plan`: x=data or w=-,model; repeatable."),
+    ] = None,
     verify: Annotated[
         bool,
         typer.Option(
@@ -324,7 +334,14 @@ def convert(
         words = inputs or []
         types = opened.arguments(words, seed, keep_types=True)
         program = opened.compiled(types)
-        written = write_program(program, (), output, weights=weights)
+        partitioning = opened.partitioning
+        if mesh == "none":
+            partitioning = None
+        elif mesh or cut:
+            from xla_peer.planning import named_partitioning
+
+            partitioning = named_partitioning(program, read_mesh(mesh), read_cuts(cut or ()))
+        written = write_program(program, (), output, weights=weights, partitioning=partitioning)
         if not verify:
             _say_written(out, written)
             return

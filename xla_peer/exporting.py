@@ -12,7 +12,14 @@ from typing import Any, Literal, overload
 import numpy as np
 
 import tenferro
-from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo, mlir_bindings
+from lowering import (
+    PLATFORMS,
+    Partitioning,
+    PartitionSpec,
+    StableHloModule,
+    lower_to_stablehlo,
+    mlir_bindings,
+)
 from lowering.extensions import GPUS
 from lowering.guarded import perform
 from lowering.to_numpy import NumpySource
@@ -26,6 +33,7 @@ from tenferro.program import GraphProgram, hoist_constants
 from tenferro.types import DType, TensorSpec, flatten, unflatten
 from xla_peer.artifact import Artifact
 from xla_peer.manifest import ATTRIBUTE, Manifest, StoredConstant, weights_name
+from xla_peer.mesh import PartitionedProgram
 from xla_peer.numpy_export import export_numpy
 from xla_peer.onnx import export_onnx
 from xla_peer.pullback import active, float_vjp
@@ -50,7 +58,7 @@ LARGEST_CONSTANT = 1 << 16
 
 @overload
 def export(
-    fn_or_program: GraphProgram | Callable[..., Any],
+    fn_or_program: GraphProgram | PartitionedProgram | Callable[..., Any],
     *specs: Any,
     format: Literal["stablehlo"] = "stablehlo",
     platforms: Sequence[str] = ("cpu",),
@@ -64,6 +72,7 @@ def export(
     seed: int = 0,
     context: AdContext | None = None,
     weights: str = "",
+    partitioning: Partitioning | None = None,
 ) -> Artifact: ...
 
 
@@ -90,7 +99,7 @@ def export(
 
 
 def export(
-    fn_or_program: GraphProgram | Callable[..., Any],
+    fn_or_program: GraphProgram | PartitionedProgram | Callable[..., Any],
     *specs: Any,
     format: str = "stablehlo",
     platforms: Sequence[str] = ("cpu",),
@@ -104,11 +113,12 @@ def export(
     seed: int = 0,
     context: AdContext | None = None,
     weights: str = "",
+    partitioning: Partitioning | None = None,
 ) -> Any:
     """Export a program as a portable StableHLO artifact, with its names, structure and versions inside.
 
     Args:
-        fn_or_program: a program, or a function to trace on `specs`.
+        fn_or_program: a program, which may be partitioned, or a function to trace on `specs`.
         specs: of a function, one tree of specs per argument; of a program with symbols, concrete
             specs, one per input, or none: symbolic extents are exported as such, with assertions.
         format: "stablehlo" for an artifact; "numpy" for the source of a Python file that needs NumPy alone, and
@@ -129,6 +139,8 @@ def export(
         context: the context with the rules for `gradient`.
         weights: the name of a `.safetensors` file in the folder of `path` for the constants that are not written in
             the text. By default they are in an `.npz` file, and those of a model in the model, up to 64 MiB.
+        partitioning: how to cut inputs and outputs over a mesh, which needs no devices here; that of a program that
+            is partitioned. It is written in Shardy.
 
     Raises:
         InvalidConfigError: weights in another folder; an unknown platform, target or suffix; platforms that need texts of their
@@ -142,6 +154,13 @@ def export(
 
     Source: StableHLO spec, "Portable artifacts"; docs/specification/files.md.
     """
+    if isinstance(fn_or_program, PartitionedProgram):
+        fn_or_program, partitioning = fn_or_program.program, fn_or_program.partitioning
+    if partitioning is not None and (format != "stablehlo" or gradient):
+        what = "a gradient beside it" if gradient else f'format="{format}"'
+        raise InvalidConfigError(
+            f"export: {what} is not partitioned; export the program of one device"
+        )
     if format in ("numpy", "onnx"):
         _require_defaults(format, platforms, target, precision, linalg, largest_constant, gradient)
         program = as_program(fn_or_program, specs)
@@ -186,15 +205,20 @@ def export(
             weights=f"{Path(weights).stem}.gradient.safetensors" if weights else "",
         )
     hoisted, constants = hoist_constants(program, largest_constant)
-    module, chosen = module_for(hoisted, platforms, precision, linalg)
-    inputs = zip(program.input_names, program.input_specs, strict=True)
-    outputs = zip(program.output_names, program.output_specs, strict=True)
+    inputs = tuple(zip(program.input_names, program.input_specs, strict=True))
+    outputs = tuple(zip(program.output_names, program.output_specs, strict=True))
+    cut = None
+    if partitioning is not None:
+        partitioning.require_fits(inputs, outputs)
+        whole = (PartitionSpec(),) * len(constants)
+        cut = replace(partitioning, inputs=(*partitioning.inputs, *whole))
+    module, chosen = module_for(hoisted, platforms, precision, linalg, cut)
     manifest = Manifest(
         name=program.name,
         platforms=tuple(platforms),
         linalg=chosen,
-        inputs=tuple(inputs),
-        outputs=tuple(outputs),
+        inputs=inputs,
+        outputs=outputs,
         in_tree=program.in_tree,
         out_tree=program.out_tree,
         constants=tuple(
@@ -208,6 +232,7 @@ def export(
         vectors=hashlib.sha256(vectors_file).hexdigest() if cases else "",
         has_gradient=gradient,
         weights=weights,
+        partitioning=partitioning,
     )
     described = module.with_attributes({ATTRIBUTE: manifest.to_json()})
     bytecode = described.portable_artifact(target)
@@ -295,7 +320,11 @@ def as_program(fn_or_program: Any, specs: Sequence[Any]) -> GraphProgram:
 
 
 def module_for(
-    program: GraphProgram, platforms: Sequence[str], precision: str, linalg: str
+    program: GraphProgram,
+    platforms: Sequence[str],
+    precision: str,
+    linalg: str,
+    partitioning: Partitioning | None = None,
 ) -> tuple[StableHloModule, str]:
     """Lower to one module for all platforms, and return whether its linear algebra is "library" or "inline".
 
@@ -313,6 +342,7 @@ def module_for(
                 linalg=choice,
                 symbolic=not program.is_static,
                 annotate=True,
+                partitioning=partitioning,
             )
             for platform in platforms
         ]

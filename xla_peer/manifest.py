@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowering import PLATFORMS
+from lowering import PLATFORMS, Partitioning
 from tenferro.dims import Guard, load_guards, save_guards
 from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.interruption import is_interruption
@@ -61,6 +61,7 @@ class Manifest:
         has_gradient: whether there is an artifact of the derivative.
         weights: the name of the safetensors file with the constants, in the artifact's folder; "" where they are in
             the artifact's own archive.
+        partitioning: the mesh that it is cut over, and how; None for a program of one device.
     """
 
     name: str
@@ -76,6 +77,7 @@ class Manifest:
     vectors: str = ""
     has_gradient: bool = False
     weights: str = ""
+    partitioning: Partitioning | None = None
 
     def to_json(self) -> str:
         """Write the document.
@@ -99,6 +101,7 @@ class Manifest:
             "vectors": self.vectors,
             "has_gradient": self.has_gradient,
             **({"weights": self.weights} if self.weights else {}),
+            **({"partitioning": self.partitioning.to_document()} if self.partitioning else {}),
         }
         return json.dumps(document, separators=(",", ":"))
 
@@ -157,4 +160,7 @@ class Manifest:
             vectors=str(document.get("vectors", "")),
             has_gradient=bool(document.get("has_gradient", False)),
             weights=weights_name(str(document.get("weights", ""))),
+            partitioning=Partitioning.of_document(document["partitioning"])
+            if "partitioning" in document
+            else None,
         )

@@ -42,7 +42,7 @@ from tenferro.program import (
 from tenferro.rules.family_id import by_version
 from tenferro.types import DType, TensorSpec, load_tree, save_tree
 
-__all__ = ["MissingExtension", "load", "save"]
+__all__ = ["MissingExtension", "load", "load_attributes", "save"]
 
 FORMAT = "tenferro-program"
 VERSION = 1
@@ -79,8 +79,11 @@ class MissingExtension(ExtensionOp):
 # ---- writing ---------------------------------------------------------------------------------------
 
 
-def save(program: GraphProgram, path: Any) -> None:
+def save(program: GraphProgram, path: Any, *, attributes: Mapping[str, Any] | None = None) -> None:
     """Write a program to a file; `load` reads it with the same fingerprint.
+
+    Args:
+        attributes: values for JSON by name, which are stored beside the program; see `load_attributes`.
 
     Raises:
         UnsupportedError: a payload or a tree that JSON cannot hold, by op.
@@ -108,6 +111,7 @@ def save(program: GraphProgram, path: Any) -> None:
         "in_tree": save_tree(program.in_tree),
         "out_tree": save_tree(program.out_tree),
         **_saved_steps(program, constants),
+        **({"attributes": dict(attributes)} if attributes else {}),
     }
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         text = json.dumps(document, separators=(",", ":"))
@@ -196,7 +200,27 @@ def load(
         ) from error
 
 
-def _load(archive: Archive, skip: bool, trusted: bool) -> GraphProgram:
+def load_attributes(path: Any, *, limit: int | None = None) -> dict[str, Any]:
+    """Return the values that were stored beside a program, by name.
+
+    Raises:
+        FileNotFoundError, PermissionError, InvalidConfigError: as `load`.
+    """
+    try:
+        with reading(path) as file, opened_archive(file, "load: the file", limit) as archive:
+            attributes = _document(archive).get("attributes", {})
+            return {str(name): value for name, value in attributes.items()}
+    except (TenferroError, FileNotFoundError, PermissionError):
+        raise
+    except Exception as error:
+        if is_interruption(error):
+            raise
+        raise InvalidConfigError(
+            f"load: {path} is no {FORMAT} file: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _document(archive: Archive) -> dict[str, Any]:
     document = json.loads(archive.document("program.json"))
     if document.get("format") != FORMAT:
         raise InvalidConfigError(f"load: format is {document.get('format')!r}, expected {FORMAT!r}")
@@ -204,6 +228,11 @@ def _load(archive: Archive, skip: bool, trusted: bool) -> GraphProgram:
         raise InvalidConfigError(
             f"load: the file is of version {document.get('version')!r}, this reads {VERSION}"
         )
+    return document
+
+
+def _load(archive: Archive, skip: bool, trusted: bool) -> GraphProgram:
+    document = _document(archive)
     graph, outputs, guards = _loaded_steps(document, archive, skip, trusted)
     in_tree = load_tree(document["in_tree"], len(document["inputs"]))
     out_tree = load_tree(document["out_tree"], len(outputs))

@@ -19,8 +19,10 @@ import pytest
 from typer.testing import CliRunner
 
 import tenferro as tnf
+import xla_peer
 from tenferro.types import flatten, unflatten
 from xla_peer.cli import app
+from xla_peer.mesh import saved_partitioning
 from xla_peer.onnx import import_onnx
 from xla_peer.onnx import run as run_onnx
 
@@ -181,6 +183,25 @@ def test_weights_are_beside_each_format_that_has_none_of_its_own(folder: Path) -
     expected = flatten(model.run(*point))[0]
     for y, z in zip(run_onnx("c.onnx", point), expected, strict=True):
         np.testing.assert_allclose(y, z, rtol=1e-14)
+
+
+def test_a_partition_travels_with_the_program(folder: Path) -> None:
+    call("convert", "model.py:loss", "a.tnf", "4x2xf64", "8x4xf64")
+    call("convert", "a.tnf", "b.mlir", "--mesh", "data=2", "--cut", "x=data", "--cut", "w=-,data")
+    assert 'sdy.mesh @mesh = <["data"=2]>' in Path("b.mlir").read_text()
+    call("convert", "b.mlir", "c.tnf", "--verify")
+    cut = saved_partitioning("c.tnf")
+    assert cut == xla_peer.load("b.mlir").manifest.partitioning
+    assert cut is not None
+    assert [spec.entries for spec in cut.inputs] == [((), ("data",)), (("data",),)]
+    assert "--mesh none" in call("convert", "c.tnf", "d.py", status=2)
+    call("convert", "c.tnf", "d.py", "--mesh", "none", "--verify")
+    assert "no input or output z" in call(
+        "convert", "a.tnf", "e.tnf", "--mesh", "data=2", "--cut", "z=data", status=2
+    )
+    assert "cut into 3 equal parts" in call(
+        "convert", "a.tnf", "e.tnf", "--mesh", "data=3", "--cut", "x=data", status=2
+    )
 
 
 def test_a_conversion_with_other_results_has_exit_status_1(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 import tenferro as tnf
-from lowering import import_stablehlo
+from lowering import Partitioning, import_stablehlo
 from lowering.to_numpy import READ_CONSTANTS
 from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.files import content_of
@@ -26,6 +26,7 @@ from xla_peer.artifact import Artifact
 from xla_peer.command_line.inputs import UNPACKED, Given, filled, matched, read_inputs
 from xla_peer.exporting import load
 from xla_peer.manifest import ATTRIBUTE
+from xla_peer.mesh import saved_partitioning
 from xla_peer.onnx import import_onnx
 from xla_peer.sampling import random_arrays
 from xla_peer.storage import SUFFIXES, archived
@@ -42,6 +43,7 @@ class Target:
         name: the target as written on the command line.
         names: names of parameters, or of leaves where those are known.
         types: types of the arguments of a function, where its file states them.
+        partitioning: how the program in the file is cut over a mesh.
     """
 
     name: str
@@ -50,6 +52,7 @@ class Target:
     program: GraphProgram | None = None
     artifact: Artifact | None = None
     types: tuple[Any, ...] | None = None
+    partitioning: Partitioning | None = None
 
     def arguments(self, tokens: Sequence[str], seed: int, keep_types: bool = False) -> list[Any]:
         """Read arguments from a command line; random ones if a program declares types and none are passed.
@@ -96,23 +99,8 @@ class Target:
             return self.program
         if self.function is not None:
             return traced(self.function, *arguments)
-        manifest = self._manifest
         assert self.artifact is not None
-        specs = [spec for _, spec in manifest.inputs]
-        types = [*specs, *(constant.spec for constant in manifest.constants)]
-        is_static = all(spec.is_static for spec in specs)
-        program = import_stablehlo(self.artifact.module, None if is_static else types)
-        if manifest.constants:
-            opened, constants = program, tuple(self.artifact.constants.values())
-            program = tnf.compile(lambda *leaves: opened.run(*leaves, *constants), *specs)
-        return replace(
-            program,
-            name=manifest.name,
-            in_tree=manifest.in_tree,
-            out_tree=manifest.out_tree,
-            input_names=tuple([name for name, _ in manifest.inputs]),
-            output_names=tuple([name for name, _ in manifest.outputs]),
-        )
+        return self.artifact.program()
 
     def callable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
         """Return a function of the arguments, for a tracer."""
@@ -148,7 +136,8 @@ def find_target(text: str) -> Target:
         raise FileNotFoundError(f"{text} is not there")
     if text.endswith(".tnf"):
         program = tnf.load(text, limit=UNPACKED.get())
-        return Target(text, program.input_names, program=program)
+        partitioning = saved_partitioning(text)
+        return Target(text, program.input_names, program=program, partitioning=partitioning)
     if text.endswith(".onnx"):
         program = import_onnx(text)
         return Target(text, program.input_names, program=program)
@@ -157,7 +146,8 @@ def find_target(text: str) -> Target:
         return Target(text, program.input_names, program=program)
     artifact = load(text)
     names = tuple([name for name, _ in artifact.manifest.inputs])
-    return Target(text, names, artifact=artifact)
+    partitioning = artifact.manifest.partitioning
+    return Target(text, names, artifact=artifact, partitioning=partitioning)
 
 
 HEADER = re.compile(r"(\w+): \((.*)\) -> \(.*\)")

@@ -9,9 +9,11 @@ from typing import Any
 
 import tenferro as tnf
 import xla_peer
+from lowering import Partitioning
 from tenferro.errors import InvalidConfigError
 from tenferro.program import GraphProgram
 from xla_peer.command_line.target import find_target
+from xla_peer.mesh import PARTITIONING
 from xla_peer.onnx import files_beside
 from xla_peer.tracing import traced
 
@@ -52,13 +54,14 @@ def write_program(
     vectors: int = 0,
     seed: int = 0,
     weights: str = "",
+    partitioning: Partitioning | None = None,
     **options: Any,
 ) -> Written:
     """Write a program to the file that `output` names, in the format of its suffix.
 
     Args:
         function: a program, or a function that is traced on `types`.
-        vectors, seed, weights: as for `xla_peer.export`.
+        vectors, seed, weights, partitioning: as for `xla_peer.export`.
         options: further ones of StableHLO artifacts.
 
     Raises:
@@ -68,11 +71,22 @@ def write_program(
     form = FORMS.get(Path(output).suffix)
     if form is None:
         raise InvalidConfigError(f"{output}: a path ends in one of {', '.join(FORMS)}")
+    if partitioning is not None and form in ("numpy", "onnx"):
+        raise InvalidConfigError(
+            f"{output}: a file of one device, and the program is cut over {dict(partitioning.mesh)}; "
+            "--mesh none writes the program of one device"
+        )
     if form == "program":
         if weights:
             raise InvalidConfigError(f"--weights {weights}: {output} holds its own arrays")
         program = traced(function, *types)
-        tnf.save(program, output)
+        attributes: dict[str, Any] = {}
+        if partitioning is not None:
+            inputs = list(zip(program.input_names, program.input_specs, strict=True))
+            outputs = list(zip(program.output_names, program.output_specs, strict=True))
+            partitioning.require_fits(inputs, outputs)
+            attributes = {PARTITIONING: partitioning.to_document()}
+        tnf.save(program, output, attributes=attributes)
         return Written((output,), repr(program), {"name": program.name, "files": [output]})
     if form == "numpy":
         source = xla_peer.export(
@@ -94,9 +108,8 @@ def write_program(
         return Written(files, f"{name}: {nodes} nodes", {"name": name, "files": [*files]})
     if weights:
         options = {"largest_constant": LARGEST_BESIDE_WEIGHTS, **options}
-    artifact = xla_peer.export(
-        function, *types, path=output, vectors=vectors, seed=seed, weights=weights, **options
-    )
+    options = {**options, "weights": weights, "partitioning": partitioning}
+    artifact = xla_peer.export(function, *types, path=output, vectors=vectors, seed=seed, **options)
     manifest = artifact.manifest
     paths = artifact.paths(output)
     document = {
