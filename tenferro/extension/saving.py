@@ -30,6 +30,7 @@ from tenferro.files import reading, replacing
 from tenferro.graph import Graph, SourceLine
 from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
+from tenferro.ops.elements import LARGE
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
 from tenferro.program import (
@@ -166,6 +167,7 @@ def load(
     *,
     limit: int | None = None,
     trusted: bool = False,
+    mapped: bool = False,
 ) -> GraphProgram:
     """Load the program in a file that `save` wrote.
 
@@ -180,6 +182,8 @@ def load(
             of `save` are not compressed, and pass at any size.
         trusted: XLA compiles it in this process at once, which it may end; else a separate process compiles it
             first, within limits of time and memory.
+        mapped: leave constants of 64 KiB or more in the file, and map them, so that all processes which load it share
+            their memory. The file may be replaced, as `save` does, and must not be overwritten.
 
     Raises:
         FileNotFoundError, PermissionError: the file does not exist, or may not be read.
@@ -189,7 +193,8 @@ def load(
     """
     try:
         with reading(path) as file, opened_archive(file, "load: the file", limit) as archive:
-            return note_bits(_load(archive, skip_missing_extensions, trusted))
+            constants = _Constants(archive, mapped)
+            return note_bits(_load(archive, constants, skip_missing_extensions, trusted))
     except (TenferroError, FileNotFoundError, PermissionError):
         raise
     except Exception as error:
@@ -231,9 +236,22 @@ def _document(archive: Archive) -> dict[str, Any]:
     return document
 
 
-def _load(archive: Archive, skip: bool, trusted: bool) -> GraphProgram:
+@dataclass(frozen=True)
+class _Constants:
+    """The arrays of an archive, which are read, or mapped where they are large."""
+
+    archive: Archive
+    are_mapped: bool
+
+    def array(self, number: int) -> np.ndarray[Any, Any]:
+        name = f"constants/{number}"
+        mapped = self.archive.mapped_array(name) if self.are_mapped else None
+        return self.archive.array(name) if mapped is None or mapped.nbytes < LARGE else mapped
+
+
+def _load(archive: Archive, constants: _Constants, skip: bool, trusted: bool) -> GraphProgram:
     document = _document(archive)
-    graph, outputs, guards = _loaded_steps(document, archive, skip, trusted)
+    graph, outputs, guards = _loaded_steps(document, constants, skip, trusted)
     in_tree = load_tree(document["in_tree"], len(document["inputs"]))
     out_tree = load_tree(document["out_tree"], len(outputs))
     return GraphProgram.from_graph(
@@ -255,14 +273,14 @@ def _loaded_names(what: str, names: Sequence[Any], count: int) -> list[str]:
 
 
 def _loaded_steps(
-    document: Mapping[str, Any], archive: Archive, skip: bool, trusted: bool
+    document: Mapping[str, Any], constants: _Constants, skip: bool, trusted: bool
 ) -> tuple[Graph, list[int], tuple[Guard, ...]]:
     """Load the graph, the outputs and the guards of a program or a sub-program."""
     graph = Graph()
     graph.trusted = trusted
     values = [graph.add_input(TensorSpec.parse(text)) for text in document["inputs"]]
     for entry in document["instructions"]:
-        op = _loaded_op(entry, archive, skip, trusted)
+        op = _loaded_op(entry, constants, skip, trusted)
         source = entry.get("source")
         location = None if source is None else _loaded_place(source)
         if entry["outputs"] != list(range(len(values), len(values) + len(entry["outputs"]))):
@@ -300,13 +318,13 @@ def _loaded_place(source: Sequence[Any]) -> SourceLine:
 
 
 def _loaded_op(
-    entry: Mapping[str, Any], archive: Archive, skip: bool, trusted: bool
+    entry: Mapping[str, Any], constants: _Constants, skip: bool, trusted: bool
 ) -> StdTensorOp:
     if "constant" in entry:
-        return _loaded_constant(entry, archive)
+        return _loaded_constant(entry, constants)
 
     def inside(document: Mapping[str, Any]) -> Subprogram:
-        graph, outputs, guards = _loaded_steps(document, archive, skip, trusted)
+        graph, outputs, guards = _loaded_steps(document, constants, skip, trusted)
         return Subprogram.of_program(
             GraphProgram.from_graph(graph, outputs, name="body", guards=guards)
         )
@@ -323,9 +341,9 @@ def _loaded_op(
     return card(**payload)
 
 
-def _loaded_constant(entry: Mapping[str, Any], archive: Archive) -> Constant:
+def _loaded_constant(entry: Mapping[str, Any], constants: _Constants) -> Constant:
     number, dtype = int(entry["constant"]), DType.of(entry["dtype"])
-    stored = archive.array(f"constants/{number}")
+    stored = constants.array(number)
     if stored.dtype != (dtype.dtype if dtype.stored is None else dtype.stored):
         raise InvalidConfigError(f"load: constant {number} is {stored.dtype}, expected {dtype}")
     if dtype is DType.Bool and stored.view(np.uint8).max(initial=0) > 1:
