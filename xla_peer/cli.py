@@ -306,9 +306,19 @@ def convert(
         str,
         typer.Option(
             metavar="NAME.safetensors",
-            help="Write arrays of more than 16 elements to this file beside a .mlir or .mlirbc.",
+            help="Write arrays of more than 16 elements to this file beside the output; a .tnf holds its own.",
         ),
     ] = "",
+    mesh: Annotated[
+        str,
+        typer.Option(
+            metavar="AXIS=N,..", help="Cut it over axes of devices, such as data=64; or none."
+        ),
+    ] = "",
+    cut: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=AXES", help="As for `plan`: x=data or w=-,model; repeatable."),
+    ] = None,
     verify: Annotated[
         bool,
         typer.Option(
@@ -324,14 +334,14 @@ def convert(
         words = inputs or []
         types = opened.arguments(words, seed, keep_types=True)
         program = opened.compiled(types)
-        options: dict[str, Any] = {}
-        if weights:
-            if FORMS.get(Path(output).suffix) != "stablehlo":
-                raise InvalidConfigError(
-                    f"--weights {weights}: {output} keeps its own; a .mlir or .mlirbc file has them beside it"
-                )
-            options = {"weights": weights, "largest_constant": LARGEST_BESIDE_WEIGHTS}
-        written = write_program(program, (), output, **options)
+        partitioning = opened.partitioning
+        if mesh == "none":
+            partitioning = None
+        elif mesh or cut:
+            from xla_peer.planning import named_partitioning
+
+            partitioning = named_partitioning(program, read_mesh(mesh), read_cuts(cut or ()))
+        written = write_program(program, (), output, weights=weights, partitioning=partitioning)
         if not verify:
             _say_written(out, written)
             return
@@ -347,10 +357,6 @@ def convert(
         out.verdict(report.ok, report.verdict)
         out.document({**written.document, "verification": report.to_dict()})
         _require(report.ok)
-
-
-LARGEST_BESIDE_WEIGHTS = 128
-"""Bytes of the largest array that stays in the text where the weights are in a file: 16 elements of float64."""
 
 
 def _drawn(

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering import Partitioning, PartitionSpec
 from tenferro.errors import BackendFailureError, InvalidConfigError
 from tenferro.extension.saving import load, save
 from tenferro.program import GraphProgram
@@ -27,7 +28,7 @@ from tenferro.table import aligned
 from tenferro.types import flatten, unflatten
 from xla_peer.storage import restored, stored
 
-__all__ = ["Collective", "Plan", "collectives", "plan"]
+__all__ = ["Collective", "Plan", "collectives", "named_partitioning", "plan"]
 
 SECONDS = 600
 """Time that the process may take."""
@@ -188,16 +189,11 @@ def _asked(
 ) -> tuple[dict[str, Any], list[Any]]:
     """Return the answer of the process, and the outputs for `leaves`."""
     _require_mesh(mesh)
+    _require_known(program, cuts or {})
     entries = {
         "in": _entries(program.input_names, cuts or {}),
         "out": _entries(program.output_names, cuts or {}),
     }
-    known = {name for names in (program.input_names, program.output_names) for name in names}
-    roots = {re.split(r"[\[.]", name)[0] for name in known}
-    if unknown := sorted((cuts or {}).keys() - known - roots):
-        raise InvalidConfigError(
-            f"plan: there is no input or output {', '.join(unknown)}; there are {', '.join(sorted(known))}"
-        )
     with tempfile.TemporaryDirectory() as folder:
         save(program, Path(folder, "program.tnf"))
         request = {"mesh": dict(mesh), **entries, "runs": leaves is not None}
@@ -229,6 +225,35 @@ def _asked(
             outputs = [file[f"arr_{i}"] for i in range(len(program.output_specs))]
         specs = program.output_specs
         return answer, [restored(y, spec.dtype) for y, spec in zip(outputs, specs, strict=True)]
+
+
+def named_partitioning(
+    program: GraphProgram, mesh: Mapping[str, int], cuts: Mapping[str, Sequence[Any]]
+) -> Partitioning:
+    """Return the partition of a program by the names of its inputs and outputs; see `plan`.
+
+    Raises:
+        InvalidConfigError, ShapeError: as `plan`.
+    """
+    _require_mesh(mesh)
+    _require_known(program, cuts)
+    inputs, outputs = (
+        tuple([
+            PartitionSpec(*[tuple(entry) if isinstance(entry, list) else entry for entry in each])
+            for each in _entries(names, cuts)
+        ])
+        for names in (program.input_names, program.output_names)
+    )  # fmt: skip
+    return Partitioning(tuple(mesh.items()), inputs, outputs)
+
+
+def _require_known(program: GraphProgram, cuts: Mapping[str, Sequence[Any]]) -> None:
+    known = {*program.input_names, *program.output_names}
+    roots = {re.split(r"[\[.]", name)[0] for name in known}
+    if unknown := sorted(cuts.keys() - known - roots):
+        raise InvalidConfigError(
+            f"plan: there is no input or output {', '.join(unknown)}; there are {', '.join(sorted(known))}"
+        )
 
 
 def _require_mesh(mesh: Mapping[str, int]) -> None:

@@ -68,8 +68,11 @@ def restored(array: Any, dtype: DType) -> Any:
 
 
 @contextmanager
-def archived(path: Any, largest: int, what: str) -> Generator[Arrays]:
-    """Open the arrays of an archive of at most `largest` unpacked bytes; nothing is unpickled.
+def archived(path: Any, largest: int | None, what: str) -> Generator[Arrays]:
+    """Open the arrays of an archive; nothing is unpickled.
+
+    Args:
+        largest: unpacked bytes that it may have; None is a multiple of its own.
 
     Raises:
         InvalidConfigError: it would unpack to more, or is not a regular file.

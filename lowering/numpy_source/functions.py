@@ -770,6 +770,23 @@ def threefry(key: Any, x0: Any, x1: Any) -> Any:
 # ---- the check of a file -----------------------------------------------------------------------------
 
 
+def mapped_arrays(path: Any) -> Any:
+    """Return the arrays of a safetensors file by name, each mapped from the file and not copied."""
+    import json
+
+    content = np.memmap(path, np.uint8, "r")
+    first = 8 + int.from_bytes(content[:8].tobytes(), "little")
+    arrays = {}
+    for name, entry in json.loads(content[8:first].tobytes()).items():
+        if name != "__metadata__":
+            kind = entry["dtype"]
+            dtype = "?" if kind == "BOOL" else f"<{kind[0].lower()}{int(kind[1:]) // 8}"
+            begin, end = entry["data_offsets"]
+            elements = np.asarray(content[first + begin : first + end])
+            arrays[name] = elements.view(dtype).reshape(entry["shape"])
+    return arrays
+
+
 def disagreement(actual: Any, expected: Any, limit: Any, other: Any = None) -> str:
     """Return the indices at which two arrays differ by more than `limit`.
 

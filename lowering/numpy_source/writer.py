@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from lowering.literal import is_splat
 from lowering.numpy_source.expression import Code, Expression, Level, call, tuple_of
 from tenferro.dims import SymDim, is_exact
 from tenferro.dims.polynomial import Operation, Polynomial
 from tenferro.errors import NonStaticShapeError, UnsupportedError
 from tenferro.ops import StdTensorOp
+from tenferro.ops.elements import digest_of
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["Writer"]
@@ -251,13 +253,13 @@ class Writer:
             return Code(f"{kind}({number.text})", number=number, free=True)
         if not array.size:
             return call("np.zeros", tuple_of(array.shape), kind)
-        elements = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8)
-        if array.size > 1 and (elements == elements[:1]).all():
-            number = number_text(array.ravel()[0])
+        if array.size > 1 and is_splat(array):
+            number = number_text(array[(0,) * array.ndim])
             return Code(self.full(tuple_of(array.shape), number, dtype), number=number)
         if array.size <= self.max_listed:
             return call("np.array", listed(array), kind)
-        key = (array.dtype.str, array.shape, array.tobytes())
+        elements = np.asarray(array, order="C").reshape(-1).view(np.uint8)
+        key = (array.dtype.str, array.shape, digest_of(elements))
         name = self._digests.get(key)
         if name is None:
             name = self._digests[key] = f"c{len(self.constants)}"

@@ -27,7 +27,7 @@ from tenferro.types.tree import key_paths, keystr
 if TYPE_CHECKING:
     import io
 
-__all__ = ["load", "load_metadata", "save"]
+__all__ = ["load", "load_metadata", "save", "save_located"]
 
 DTYPES = {
     "BOOL": DType.Bool,
@@ -71,6 +71,13 @@ def save(
     >>> load(path)
     {'layers': {'0': {'weight': array([1., 1.])}}, 'scale': array(0.)}
     """
+    save_located(tree, path, metadata=metadata)
+
+
+def save_located(
+    tree: PyTree, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None
+) -> dict[str, tuple[int, int]]:
+    """Write as `save`; return the offset in the file and the number of bytes of each leaf, by name."""
     leaves, treedef = flatten(tree)
     names = _names(treedef)
     if len({*names}) < len(names):
@@ -82,10 +89,13 @@ def save(
         raise InvalidConfigError(f"tree.save: metadata are texts by name, got {texts!r:.80}")
     # In the library's order: the widest elements first, so that all arrays are aligned.
     arrays = dict(sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])))
+    located: dict[str, tuple[int, int]] = {}
     with replacing(path) as file:
         file.write(_header(arrays, texts))
-        for array in arrays.values():
+        for name, array in arrays.items():
+            located[name] = file.tell(), array.nbytes
             file.write(memoryview(array.ravel().view(np.uint8)))
+    return located
 
 
 def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bool = True) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 
 from tenferro.aligned import aligned_bytes
 
-__all__ = ["LARGE", "adopted_elements", "digest_of", "shared_elements"]
+__all__ = ["LARGE", "adopted_elements", "digest_of", "held_elements", "shared_elements"]
 
 LARGE = 1 << 16
 """Bytes from which elements are shared."""
@@ -32,6 +32,24 @@ def digest_of(data: Any) -> bytes:
     import hashlib  # because importing it takes long, and few constants are large
 
     return hashlib.sha256(data).digest()
+
+
+def held_elements(array: np.ndarray[Any, Any]) -> memoryview | None:
+    """Return the shared memory that an array shows all of, as arrays of constants do; None for any other array.
+
+    >>> memory, _ = shared_elements(bytes(100_000))
+    >>> held_elements(np.frombuffer(memory, np.float32).reshape(2, -1)) == memory
+    True
+    >>> held_elements(np.frombuffer(memory, np.uint8)[:70_000]) is None
+    True
+    """
+    holder: Any = array
+    while holder is not None and not isinstance(holder, Elements):
+        holder = holder.obj if isinstance(holder, memoryview) else getattr(holder, "base", None)
+    if holder is None or not array.flags.c_contiguous:
+        return None
+    is_all = holder.nbytes == array.nbytes and holder.ctypes.data == array.ctypes.data
+    return holder.data if is_all else None
 
 
 def shared_elements(data: Any) -> tuple[memoryview, bytes]:

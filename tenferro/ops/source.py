@@ -10,7 +10,7 @@ import numpy as np
 
 from tenferro.dims import GuardLog, product
 from tenferro.errors import InvalidConfigError
-from tenferro.ops.elements import LARGE, adopted_elements, digest_of, shared_elements
+from tenferro.ops.elements import LARGE, adopted_elements, digest_of, held_elements, shared_elements
 from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import ANY, NUMERIC, require_dtype
 from tenferro.rules.payload import as_dims, as_int, as_ints, distinct_axes
@@ -83,6 +83,9 @@ class Constant(StdTensorOp):
     def of(cls, array: Any) -> Constant:
         """Create the constant with the elements of a NumPy array in any memory order."""
         array = host_array(array, "Constant")
+        held = held_elements(array)
+        if held is not None:
+            return cls(DType.of(array.dtype), array.shape, held)
         dense = np.ascontiguousarray(array)
         data = dense.view(np.uint8).ravel().data if dense.nbytes >= LARGE else array.tobytes()
         return cls(DType.of(array.dtype), array.shape, data)

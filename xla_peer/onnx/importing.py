@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 
 import tenferro as tnf
-from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 from xla_peer.onnx.exporting import require_onnx
+from xla_peer.onnx.files import Place, initializers, read_model
 from xla_peer.onnx.readers import READERS, dtype_of
 
 __all__ = ["import_onnx"]
 
 CONTROL = ("If", "Loop", "Scan")
+TEXTS = (".json", ".onnxjson", ".textproto", ".prototxt", ".pbtxt", ".onnxtxt", ".onnxtext")
+"""Suffixes of models as text."""
 
 
 def import_onnx(
@@ -40,15 +43,15 @@ def import_onnx(
         ModuleNotFoundError: the package `onnx` is not installed.
     """
     onnx = require_onnx()
+    places: dict[str, Place] = {}
     if isinstance(model, str | Path):
         try:
-            model = onnx.load(model)
-        except (onnx.checker.ValidationError, ValueError) as error:
-            raise InvalidConfigError(
-                f"import_onnx: {model} is not an ONNX model: {error}"
-            ) from error
+            if Path(model).suffix in TEXTS:
+                model = onnx.load(model)
+            else:
+                model, places = read_model(Path(model))
         except Exception as error:
-            if isinstance(error, OSError):
+            if isinstance(error, OSError | TenferroError):
                 raise
             raise InvalidConfigError(
                 f"import_onnx: {model} is not an ONNX model: {error}"
@@ -56,7 +59,7 @@ def import_onnx(
     missing = sorted(set(_missing(model.graph, {f.name for f in model.functions})))
     if missing:
         raise UnsupportedError(f"import_onnx: operators that are not read: {', '.join(missing)}")
-    initial = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    initial = initializers(model.graph, places)
     known = dict(constants or {})
     names = [value.name for value in model.graph.input]
     if strange := known.keys() - set(names):
@@ -74,7 +77,7 @@ def import_onnx(
         values: dict[str, Any] = {"": None, **initial}
         values.update({name: np.asarray(x) for name, x in known.items()})
         values.update({value.name: x for value, x in zip(inputs, xs, strict=True)})
-        return tuple(_evaluated(model.graph, values))
+        return tuple(_results(model.graph, values))
 
     function.__name__ = model.graph.name or "main"
     with np.errstate(all="ignore"):
@@ -111,10 +114,14 @@ def _missing(graph: Any, functions: set[str]) -> Any:
 
 
 def _evaluated(graph: Any, values: dict[str, Any]) -> list[Any]:
-    """Return the outputs of a graph; known values remain arrays."""
+    """Return the outputs of a graph inside of another, which has initializers of its own."""
+    values.update(initializers(graph, {}))
+    return _results(graph, values)
+
+
+def _results(graph: Any, values: dict[str, Any]) -> list[Any]:
+    """Return the outputs of a graph; values that are known stay arrays."""
     helper, numpy_helper = import_module("onnx.helper"), import_module("onnx.numpy_helper")
-    for each in graph.initializer:
-        values[each.name] = numpy_helper.to_array(each)
     for node in graph.node:
         attributes = {
             each.name: numpy_helper.to_array(each.t)
