@@ -87,8 +87,34 @@ def expected(holds: Callable[[Operation, Any, Any], Any]) -> Read:
 
 
 def probe(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return the operand, which the interpreter would write to a file."""
+    """Return the operand, which the interpreter would write to a file; its elements are kept if they are known."""
+    r.probed.setdefault(operation.attributes["probe_id"], []).append(r.evaluated(operands[0]))
     return operands[0]
+
+
+def serialized(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """Compare with what a probe has seen, the first or `iter`-th time.
+
+    Raises:
+        InvalidConfigError: the values differ, or no probe of the id came before.
+        UnsupportedError: either depends on arguments, or the probe stands in a loop.
+    """
+    name, place = operation.attributes["probe_id"], int(operation.attributes.get("iter", 0))
+    seen = r.probed.get(name, [])
+    if not 0 <= place < max(len(seen), 1):
+        raise UnsupportedError(
+            f"{operation.name}: probe {name!r} stands in a loop, or runs {len(seen)} times"
+        )
+    if not seen:
+        raise InvalidConfigError(f"{operation.name}: there is no probe {name!r} before it")
+    x, y = r.evaluated(operands[0]), seen[place]
+    if x is None or y is None:
+        raise UnsupportedError(
+            f"{operation.name}: probe {name!r} sees values that depend on arguments or on a loop"
+        )
+    if x.shape != y.shape or x.dtype != y.dtype or not equal(operation, x, y).all():
+        raise InvalidConfigError(f"{operation.name} does not hold: {x} and {y}")
+    return []
 
 
 ROWS: ReadRows = {
@@ -97,5 +123,6 @@ ROWS: ReadRows = {
     "check.expect_close": expected(close),
     "check.expect_eq": expected(equal),
     "check.expect_eq_const": expected(equal),
+    "check.expect_serialized_eq": serialized,
     "interpreter.probe": probe,
 }

@@ -62,6 +62,8 @@ class Reader:
         devices: the devices that run the program, where it is one of several.
         device: gives the number of the device that runs it, a scalar int64.
         sent: by builder and channel, the values that were sent and not yet received, and the pairs of devices.
+        feeds: the functions that give what infeeds read, where processes run one by one; None elsewhere.
+        probed: by id, the elements that probes outside of regions have seen; None for computed ones.
     """
 
     def __init__(
@@ -90,7 +92,9 @@ class Reader:
         self.quotients: dict[Any, tuple[Any, Any]] = {}
         self.needed: set[Any] = set()
         self.devices: Any = None
-        self.sent: dict[tuple[int, int], tuple[Any, Any]] = {}
+        self.sent: dict[tuple[int, int], list[tuple[Any, Any]]] = {}
+        self.feeds: list[str] | None = None
+        self.probed: dict[str, list[Any]] = {}
         self.device: Callable[[], int] = _no_device
         self._source: SourceLine | None = None
 

@@ -45,6 +45,7 @@ _UNARY = [
     "sign",
     "sine",
     "sqrt",
+    "square",
     "tan",
     "tanh",
     "reshape",
@@ -110,9 +111,11 @@ FORMS: Mapping[str, str] = {
     **{f"arith.{name}": "% , % {} : types:function" for name in ("addi", "maxsi", "minsi", "muli", "subi")},
     "arith.index_cast": "% {} : types:cast",
     "tensor.dim": "% , % {} : types:dimension",
+    "shape.shape_of": "% {} : types:arrow",
+    "tensor.extract": "% [ %* ] {} : types:element",
     "tensor.from_elements": "%* {} : types:elements",
     "check.expect_almost_eq": "% , % ?( , tolerance = tolerance:number ) {} : types:checked",
-    "check.expect_almost_eq_const": "% , value:elements {} types:constant",
+    "check.expect_almost_eq_const": "% , value:elements ?( , tolerance = tolerance:number ) {} types:constant",
     "check.expect_close": (
         "% , % ?( , max_ulp_difference = max_ulp_difference:i64 ) ?( , min_ulp_difference = min_ulp_difference:i64 ) "
         "{} : types:checked"
@@ -145,6 +148,9 @@ FORMS: Mapping[str, str] = {
         "% , % dot_dimension_numbers:contraction precision_config:contraction_options {} : types:function"
     ),
     "stablehlo.dynamic_broadcast_in_dim": "% , % , dims = broadcast_dimensions:integers {} : types:function",
+    "stablehlo.dynamic_conv": (
+        "( % , % , % ) dim_numbers = dimension_numbers:convolution , window = { window:window } {} : types:function"
+    ),
     "stablehlo.dynamic_iota": "% , dim = iota_dimension:i64 {} : types:function",
     "stablehlo.dynamic_pad": "% , % , % , % , % {} : types:function",
     "stablehlo.dynamic_slice": "%* sizes = slice_sizes:integers {} : types:function",

@@ -408,6 +408,17 @@ class FormParser(AttributeParser):
     def types_elements(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
         return (self.type(),)
 
+    def types_element(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
+        """Read the tensor's type; the places are indices, and the result is an element."""
+        at = self.at
+        kind = self.type()
+        index = ForeignType("index")
+        self.check_operands(operands, [kind, *[index] * (len(operands) - 1)], at)
+        element = re.fullmatch(r"tensor<(?:(?:\d+|\?)x)*([^,*]+)>", type_text(kind))
+        if element is None:
+            raise self.error("expected a tensor", at)
+        return (ForeignType(element[1]),)
+
     def types_cast(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
         """Read the operand's type, and after a word the result's."""
         self.check_operands(operands, [self.type()], self.at)

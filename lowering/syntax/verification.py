@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from lowering.mlir_bindings import MlirDiagnosticError
 from lowering.module_tree import ModuleTree, Operation, Type
+from lowering.syntax.constraints import broken
 from lowering.syntax.definitions import DEFINITIONS
 from lowering.syntax.function import TERMINATORS
 from tenferro.types import TensorSpec
@@ -43,6 +44,9 @@ def verify(tree: ModuleTree) -> ModuleTree:
                     _verify_custom_call(operation)
                 if operation.regions:
                     _verify_regions(operation, types)
+                wrong = broken(operation, types)
+                if wrong is not None:
+                    raise _error(operation, wrong)
                 types.update(zip(operation.results, operation.types, strict=True))
                 waiting += [(region, operation.name) for region in operation.regions]
             if parent.startswith("stablehlo.") and (

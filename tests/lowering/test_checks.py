@@ -30,6 +30,7 @@ def read(body: str, arguments: str = "") -> object:
         "check.expect_almost_eq %a, %b : tensor<3xf32>",
         "check.expect_almost_eq %a, %b, tolerance = 0.1 : tensor<3xf32>",
         "check.expect_almost_eq_const %a, dense<[1.0, 2.05, 0x7FC00000]> : tensor<3xf32> {tolerance = 0.1 : f64}",
+        "check.expect_almost_eq_const %a, dense<[1.0, 2.05, 0x7FC00000]> : tensor<3xf32>, tolerance = 0.1",
         "check.expect_close %a, %b, max_ulp_difference = 9 : tensor<3xf32>, tensor<3xf32>",
         '"check.expect_eq_const"(%i) <{value = dense<[3, 4]> : tensor<2xi4>}> : (tensor<2xi4>) -> ()',
     ],
@@ -139,3 +140,58 @@ def test_operations_that_broadcast(
     difference, less = lowering.import_stablehlo(text).run(x, y)
     np.testing.assert_array_equal(difference, expected)
     np.testing.assert_array_equal(less, a < b)
+
+
+def test_what_probes_have_seen() -> None:
+    text = """
+      func.func @main() {
+        %a = stablehlo.constant dense<[2, 5]> : tensor<2xi32>
+        %b = stablehlo.negate %a : tensor<2xi32>
+        %0 = interpreter.probe %a, probe_id = "p" : tensor<2xi32>
+        %1 = interpreter.probe %b, probe_id = "p" : tensor<2xi32>
+        check.expect_serialized_eq %0, probe_id = "p" : tensor<2xi32>
+        check.expect_serialized_eq %b, probe_id = "p", iter = 1 : tensor<2xi32>
+        return
+      }"""
+    lowering.import_stablehlo(text)
+    with pytest.raises(InvalidConfigError, match=r"does not hold: \[-2 -5\] and \[2 5\]"):
+        lowering.import_stablehlo(text.replace("iter = 1", "iter = 0"))
+    with pytest.raises(InvalidConfigError, match="there is no probe 'q'"):
+        lowering.import_stablehlo(text.replace('eq %0, probe_id = "p"', 'eq %0, probe_id = "q"'))
+    with pytest.raises(UnsupportedError, match="stands in a loop"):
+        lowering.import_stablehlo(text.replace("iter = 1", "iter = 2"))
+
+
+WEAK = ([np.nan, -0.0, 1.0, np.inf, np.inf, 3.0], [-np.nan, 0.0, 2.0, np.inf, np.nan, -3.0])
+
+
+@pytest.mark.parametrize("direction", ["EQ", "NE", "LT", "LE", "GT", "GE"])
+def test_the_weak_order_has_one_nan_above_all_numbers_and_one_zero(direction: str) -> None:
+    places = [[2e308 if np.isnan(x) else min(x, 1e308) for x in side] for side in WEAK]
+    compared = {"EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal,
+                "GT": np.greater, "GE": np.greater_equal}[direction]  # fmt: skip
+    kind = "tensor<6xf64>"
+    text = f"func.func @main(%x: {kind}, %y: {kind}) -> tensor<6xi1> {{\n%0 = stablehlo.compare {direction}, %x, %y, WEAKORDER : ({kind}, {kind}) -> tensor<6xi1>\nreturn %0 : tensor<6xi1>\n}}"
+    found = lowering.import_stablehlo(text).run(*map(np.array, WEAK))
+    np.testing.assert_array_equal(found, compared(*map(np.array, places)))
+
+
+@pytest.mark.parametrize("dialect", ["stablehlo", "chlo"])
+def test_squares_of_complex_numbers_beyond_the_range_of_their_parts(dialect: str) -> None:
+    kind = "tensor<3xcomplex<f64>>"
+    types = kind if dialect == "stablehlo" else f"{kind} -> {kind}"
+    text = f"func.func @main(%x: {kind}) -> {kind} {{\n%0 = {dialect}.square %x : {types}\nreturn %0 : {kind}\n}}"
+    x = np.array([3 + 4j, complex(1e200, 1e200), complex(1e200, 2e200)])
+    wanted = [-7 + 24j, complex(0, np.inf), complex(-np.inf, np.inf)]
+    np.testing.assert_array_equal(lowering.import_stablehlo(text).run(x), wanted)
+
+
+def test_a_convolution_whose_padding_is_an_operand() -> None:
+    kinds = "tensor<1x5x1xi32>, tensor<3x1x1xi32>"
+    labels = "dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f]"
+    counts = "{batch_group_count = 1 : i64, feature_group_count = 1 : i64}"
+    head = "func.func @main(%x: tensor<1x5x1xi32>, %w: tensor<3x1x1xi32>) -> tensor<1x3x1xi32> {\n%p = stablehlo.constant dense<[[1, 1]]> : tensor<1x2xi64>\n"
+    tail = "-> tensor<1x3x1xi32>\nreturn %y : tensor<1x3x1xi32>\n}"
+    dynamic = f"{head}%y = stablehlo.dynamic_conv(%x, %w, %p) {labels}, window = {{stride = [2]}} {counts} : ({kinds}, tensor<1x2xi64>) {tail}"
+    static = f"{head}%y = stablehlo.convolution(%x, %w) {labels}, window = {{stride = [2], pad = [[1, 1]]}} {counts} : ({kinds}) {tail}"
+    assert str(lowering.import_stablehlo(dynamic)) == str(lowering.import_stablehlo(static))
