@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from lowering.module_tree import Block, Operation, Type
-from lowering.types import is_promotable
+from lowering.syntax.definitions import DEFINITIONS
+from lowering.types import is_promotable, tensor_type
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["Types", "broken"]
@@ -32,7 +33,10 @@ def broken(operation: Operation, types: Types) -> str | None:
     operands = [types[number] for number in operation.operands]
     checks = [CHECKS[operation.name]] if operation.name in CHECKS else []
     found = chain(kinds(operation), *[check(operation, operands, types) for check in checks])
-    return next(iter(found), None)
+    try:
+        return next(iter(found), None)
+    except (LookupError, TypeError, ValueError) as error:
+        return f"is malformed: {error}"
 
 
 # ---- attributes --------------------------------------------------------------------------------
@@ -329,24 +333,209 @@ def contraction(operation: Operation, operands: Sequence[Type], types: Types) ->
         yield f"no hardware has the algorithm {chosen}"
 
 
+def same_elements(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """#compare (C2), #triangular_solve (C1): operands of one element type."""
+    elements = {_element(kind) for kind in operands} - {None}
+    if len(elements) > 1:
+        yield f"takes {' and '.join(map(str, operands))}, which differ in element type"
+
+
+def solve(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """#triangular_solve (I1), (I2), (C1)."""
+    yield from _INEXACT(operation, operands, types)
+    yield from same_elements(operation, operands, types)
+
+
+def gives(dtype: DType) -> Check:
+    """Return the check that the result is a scalar of a dtype."""
+
+    def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+        if operation.types[0] != TensorSpec.of((), dtype):
+            yield f"gives {operation.types[0]}, and not a scalar of {dtype}"
+
+    return check
+
+
+def resize(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """#set_dimension_size: the size is a scalar int32."""
+    if operands[1] != TensorSpec.of((), DType.I32):
+        yield f"takes {operands[1]} as a size, and not a scalar int32"
+
+
+def vector(place: int) -> Check:
+    """Return the check that an operand, which is a shape, is a vector of integers of known length."""
+
+    def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+        kind = operands[place]
+        if isinstance(kind, TensorSpec) and (
+            kind.rank != 1 or not kind.is_static or kind.dtype.kind not in "iu"
+        ):
+            yield f"takes {kind} as a shape"
+        yield from _hints(operation, operands[0])
+
+    return check
+
+
+def _hints(operation: Operation, first: Type) -> Iterable[str]:
+    """#dynamic_broadcast_in_dim (C7) to (C9): each axis is named once, as expanding or as not."""
+    named = [
+        int(axis)
+        for kind in ("expanding", "nonexpanding")
+        for axis in operation.attributes.get(f"known_{kind}_dimensions", ())
+    ]
+    rank = first.rank if isinstance(first, TensorSpec) else None
+    if len({*named}) < len(named):
+        yield f"names an axis twice among those that expand or do not: {named}"
+    elif rank is not None and any([not 0 <= axis < rank for axis in named]):
+        yield f"names an axis that {first} has not: {named}"
+
+
+def unchanged(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """#optimization_barrier (C1): the types of results are those of operands."""
+    if tuple(operands) != operation.types:
+        yield "has results of other types than its operands"
+
+
+def tupled(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """#tuple (C1): the elements' types are those of operands."""
+    parts = ", ".join([_text(kind) for kind in operands])
+    if str(operation.types[0]).replace(" ", "") != f"tuple<{parts}>".replace(" ", ""):
+        yield f"gives {operation.types[0]}, and not tuple<{parts}>"
+
+
+def _text(kind: Type) -> str:
+    return tensor_type(kind) if isinstance(kind, TensorSpec) else kind.text
+
+
+def fixed(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """#constant (C1): the result's extents are numbers."""
+    kind = operation.types[0]
+    if isinstance(kind, TensorSpec) and not kind.is_static:
+        yield f"gives {kind}, which has open extents"
+
+
+def stacked(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check `broadcast`, the older one: new leading axes."""
+    sizes, kind, result = operation.attributes["broadcast_sizes"], operands[0], operation.types[0]
+    if min(sizes, default=0) < 0:
+        yield f"broadcast_sizes holds {min(sizes)}"
+    if isinstance(kind, TensorSpec) and isinstance(result, TensorSpec):
+        yield from _fits((*map(int, sizes), *kind.shape), result)
+
+
+def _fits(shape: Sequence[Any], result: TensorSpec) -> Iterable[str]:
+    """Yield if a result has another shape than it must, up to open extents."""
+    if result.rank != len(shape) or any(
+        [
+            isinstance(mine, int) and isinstance(other, int) and mine != other
+            for mine, other in zip(shape, result.shape, strict=False)
+        ]
+    ):
+        yield f"gives {result}, and not one of shape {list(shape)}"
+
+
+def permuted(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """#transpose (C2)."""
+    kind, order = operands[0], np.asarray(operation.attributes["permutation"]).tolist()
+    if isinstance(kind, TensorSpec) and sorted(order) != list(range(kind.rank)):
+        yield f"permutation must name each axis of {kind} once, got {order}"
+
+
+# ---- CHLO --------------------------------------------------------------------------------------
+
+
+def broadcast(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check that the result has the shape that the operands broadcast to."""
+    shapes = [kind.shape for kind in operands if isinstance(kind, TensorSpec)]
+    result = operation.types[0]
+    known = [shape for shape in shapes if all([isinstance(n, int) for n in shape])]
+    if len(known) < len(operands) or not isinstance(result, TensorSpec):
+        return
+    if not operation.attributes.get("broadcast_dimensions"):
+        yield from _fits(np.broadcast_shapes(*known), result)
+
+
+def likened(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """`constant_like`: the value is of the operand's element type."""
+    dtype, value = _element(operands[0]), operation.attributes["value"]
+    if _element(operation.types[0]) is not dtype:
+        yield f"gives {operation.types[0]}, like {operands[0]}"
+    is_float = isinstance(value, float)
+    if dtype is not None and (isinstance(value, bool), is_float) != (dtype.is_bool, dtype.is_float):
+        yield f"has the value {value!r} for elements of {operands[0]}"
+
+
+def largest(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """`top_k`: as many elements of the last axis."""
+    kind, count = operands[0], operation.attributes["k"]
+    if (
+        count < 0
+        or not isinstance(kind, TensorSpec)
+        or not kind.rank
+        or (isinstance(kind.shape[-1], int) and count > kind.shape[-1])
+    ):
+        yield f"takes the {count} largest of {kind}"
+    else:
+        for result in operation.types:
+            if isinstance(result, TensorSpec):
+                yield from _fits((*kind.shape[:-1], count), result)
+
+
+def same_types(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check that operands are floats, all of one type."""
+    yield from _FLOAT(operation, operands, types)
+    yield from same_elements(operation, operands, types)
+    first, second = operands
+    if isinstance(first, TensorSpec) and isinstance(second, TensorSpec):
+        yield from _fits(first.shape, second)
+
+
+_FLOAT = without(lambda dtype: not dtype.is_float)
+_INEXACT = without(lambda dtype: not dtype.is_inexact)
+_UNARY_CHLO = """acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc lgamma sinh square
+    tan"""
+_CHLO: Mapping[str, Check] = {
+    **{f"chlo.{name}": _INEXACT for name in _UNARY_CHLO.split()},
+    **{f"chlo.{name}": _FLOAT for name in ("is_inf", "is_neg_inf", "is_pos_inf")},
+    **{f"chlo.{name}": same_types for name in ("next_after", "polygamma", "zeta")},
+    **{name: broadcast for name in DEFINITIONS if name.startswith("chlo.broadcast_")},
+    "chlo.constant_like": likened,
+    "chlo.top_k": largest,
+}
+
 CHECKS: Mapping[str, Check] = {
-    f"stablehlo.{name}": check
-    for names, check in (
-        ("abs sign", without(lambda dtype: dtype.kind == "u")),
-        ("imag real", without(lambda dtype: not dtype.is_inexact)),
-        ("all_reduce collective_reduce reduce_scatter", collective),
-        ("batch_norm_grad batch_norm_inference batch_norm_training", normalization),
-        ("case if", branches),
-        ("convolution dynamic_conv", convolution),
-        ("dot_general", contraction),
-        ("map", mapped),
-        ("reduce", reduction),
-        ("reduce_window", reduce_window),
-        ("scatter", scatter),
-        ("select_and_scatter", select_and_scatter),
-        ("sort", sort),
-        ("while", loop),
-    )
-    for name in names.split()
+    **_CHLO,
+    **{
+        f"stablehlo.{name}": check
+        for names, check in (
+            ("abs sign", without(lambda dtype: dtype.kind == "u")),
+            ("imag real square", _INEXACT),
+            ("broadcast", stacked),
+            ("compare", same_elements),
+            ("constant", fixed),
+            ("dynamic_broadcast_in_dim dynamic_reshape", vector(1)),
+            ("dynamic_iota", vector(0)),
+            ("get_dimension_size", gives(DType.I32)),
+            ("optimization_barrier", unchanged),
+            ("partition_id replica_id", gives(DType.U32)),
+            ("set_dimension_size", resize),
+            ("transpose", permuted),
+            ("triangular_solve", solve),
+            ("tuple", tupled),
+            ("all_reduce collective_reduce reduce_scatter", collective),
+            ("batch_norm_grad batch_norm_inference batch_norm_training", normalization),
+            ("case if", branches),
+            ("convolution dynamic_conv", convolution),
+            ("dot_general", contraction),
+            ("map", mapped),
+            ("reduce", reduction),
+            ("reduce_window", reduce_window),
+            ("scatter", scatter),
+            ("select_and_scatter", select_and_scatter),
+            ("sort", sort),
+            ("while", loop),
+        )
+        for name in names.split()
+    },
 }
 """Checks by operation."""

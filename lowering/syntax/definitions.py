@@ -130,6 +130,8 @@ arith 2:1:0 maxsi minsi
 tensor 2:1:0 dim
 shape 1:1:0 shape_of
 tensor *:1:0 extract from_elements
+util 0:1:0 unfoldable_constant ; value
+flow.tensor 0:1:0 dynamic_constant ; value
 check 1:0:0 expect_eq_const ; value
 check 1:0:0 expect_almost_eq_const ; tolerance? value
 check 2:0:0 expect_eq

@@ -105,6 +105,7 @@ FORMS: Mapping[str, str] = {
     "chlo.broadcast_select": "% , % , % {} : types:function",
     "chlo.constant": "{} value:elements types:value",
     "chlo.top_k": "( % , k = k:i64 ) {} : types:arrow",
+    "flow.tensor.dynamic_constant": "value:elements -> types:opened",
     "func.call": "callee:symbol ( %* ) {} : types:function",
     "func.return": "{} %* types:operands",
     "arith.constant": "{} value:attribute types:value",
@@ -122,6 +123,10 @@ FORMS: Mapping[str, str] = {
     ),
     "check.expect_eq": "% , % {} : types:checked",
     "check.expect_eq_const": "% , value:elements {} types:constant",
+    "check.expect_almost_eq(": "( % , % ?( , tolerance:number ) ) {} : types:checked",
+    "check.expect_almost_eq_const(": "( % , value:elements ?( , tolerance:number ) ) {} : types:compared",
+    "check.expect_eq(": "( % , % ) {} : types:checked",
+    "check.expect_eq_const(": "( % , value:elements ) {} : types:compared",
     "check.expect_serialized_eq": "% , probe_id = probe_id:string ?( , iter = iter:i64 ) {} : types:checked",
     "interpreter.probe": "% , probe_id = probe_id:string {} : types:function",
     "sdy.sharding_constraint": "% sharding:sharding {} : types:function",
@@ -179,8 +184,9 @@ FORMS: Mapping[str, str] = {
     "stablehlo.transpose": "% , dims = permutation:integers {} : types:function",
     "stablehlo.tuple": "%* {} : types:tuple",
     "stablehlo.unary_einsum": "% , config = einsum_config:string {} : types:function",
+    "util.unfoldable_constant": "{} value:elements types:value",
 }  # fmt: skip
-"""Patterns by operation. A single type after the colon is that of the result and of every operand."""
+"""Patterns by operation; a name that ends with a bracket is that of the form with one, which IREE writes. A single type after the colon is that of the result and of every operand."""
 
 REGION_FORMS = frozenset(
     {"chlo.scan", "sdy.manual_computation", "stablehlo.reduce", "stablehlo.while"}

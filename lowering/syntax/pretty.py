@@ -361,6 +361,18 @@ class FormParser(AttributeParser):
         self.check_operands(operands, [attributes.pop(":")], self.at)
         return ()
 
+    def types_compared(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
+        """Read the operand's type, which is also that of the operation's constant; no result."""
+        at = self.at
+        kind = self.type()
+        self.check_operands([*operands, *operands], [kind, attributes.pop(":")], at)
+        return ()
+
+    def types_opened(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
+        """Read a type that leaves extents of the operation's constant open."""
+        attributes.pop(":")
+        return (self.type(),)
+
     def types_pairwise(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
         """Read the operands' types, which are the results'."""
         if not operands:

@@ -195,3 +195,28 @@ def test_a_convolution_whose_padding_is_an_operand() -> None:
     dynamic = f"{head}%y = stablehlo.dynamic_conv(%x, %w, %p) {labels}, window = {{stride = [2]}} {counts} : ({kinds}, tensor<1x2xi64>) {tail}"
     static = f"{head}%y = stablehlo.convolution(%x, %w) {labels}, window = {{stride = [2], pad = [[1, 1]]}} {counts} : ({kinds}) {tail}"
     assert str(lowering.import_stablehlo(dynamic)) == str(lowering.import_stablehlo(static))
+
+
+def test_checks_and_constants_as_iree_writes_them() -> None:
+    text = """
+      func.func @rows() {
+        %a = util.unfoldable_constant dense<[[01, 02], [08, 09]]> : tensor<2x2xi32>
+        %b = flow.tensor.dynamic_constant dense<[[1, 2], [8, 9]]> : tensor<2x2xi32> -> tensor<?x2xi32>
+        %c = util.unfoldable_constant dense<[0.5, 2.0]> : tensor<2xf32>
+        check.expect_eq(%a, %a) : tensor<2x2xi32>
+        check.expect_eq(%a, %b) : tensor<2x2xi32>, tensor<?x2xi32>
+        check.expect_eq_const(%a, dense<[[1, 2], [8, 9]]> : tensor<2x2xi32>) : tensor<2x2xi32>
+        check.expect_almost_eq(%c, %c) : tensor<2xf32>
+        check.expect_almost_eq_const(%c, dense<[0.5, 2.05]> : tensor<2xf32>, 1.0e-1) : tensor<2xf32>
+        return
+      }"""
+    lowering.import_stablehlo(text, function="rows")
+    for right, wrong in (
+        (
+            "dense<[[1, 2], [8, 9]]> : tensor<2x2xi32>)",
+            "dense<[[1, 2], [8, 7]]> : tensor<2x2xi32>)",
+        ),
+        ("1.0e-1", "1.0e-3"),
+    ):
+        with pytest.raises(InvalidConfigError, match="does not hold"):
+            lowering.import_stablehlo(text.replace(right, wrong), function="rows")

@@ -159,13 +159,23 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "(C2) case: results": (CHOSEN, "{ stablehlo.return %x : tensor<5xf32> })", "{ stablehlo.return %x, %x : tensor<5xf32>, tensor<5xf32> })"),
     "(C1) while: a condition": (LOOPED, "stablehlo.return %b : tensor<i1>", "stablehlo.return %i : tensor<i32>"),
     "(C27) convolution: element types": (CONVOLVED, "tensor<3x1x2xf32>)", "tensor<3x1x2xf64>)"),
+    "(C2) compare: element types": ("stablehlo.compare LT, %x, %x : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xi1>", "%x, %x : (tensor<5xf32>, tensor<5xf32>)", "%x, %n : (tensor<5xf32>, tensor<5xui32>)"),
+    "(C1) get_dimension_size: int32": ("stablehlo.get_dimension_size %x, dim = 0 : (tensor<5xf32>) -> tensor<i32>", "-> tensor<i32>", "-> tensor<f32>"),
+    "(O1) partition_id: unsigned": ("stablehlo.partition_id : tensor<ui32>", "tensor<ui32>", "tensor<i32>"),
+    "(C1) optimization_barrier: types": ('"stablehlo.optimization_barrier"(%x) : (tensor<5xf32>) -> tensor<5xf32>', "-> tensor<5xf32>", "-> tensor<?xf32>"),
+    "broadcast: shape": ('"stablehlo.broadcast"(%x) <{broadcast_sizes = array<i64: 3>}> : (tensor<5xf32>) -> tensor<3x5xf32>', "array<i64: 3>", "array<i64: 4>"),
+    "(C7) dynamic_broadcast_in_dim: hints": ('"stablehlo.dynamic_broadcast_in_dim"(%x, %d) <{broadcast_dimensions = array<i64: 0>, known_expanding_dimensions = array<i64>, known_nonexpanding_dimensions = array<i64: 0>}> : (tensor<5xf32>, tensor<1xi64>) -> tensor<5xf32>', "known_expanding_dimensions = array<i64>", "known_expanding_dimensions = array<i64: 0>"),
+    "chlo.broadcast_add: shape": ("chlo.broadcast_add %x, %m : (tensor<5xf32>, tensor<5x1xf32>) -> tensor<5x5xf32>", "-> tensor<5x5xf32>", "-> tensor<1x5x5xf32>"),
+    "chlo.top_k: at most the axis": ('"chlo.top_k"(%x) <{k = 2 : i64}> : (tensor<5xf32>) -> (tensor<2xf32>, tensor<2xi32>)', "k = 2", "k = 6"),
+    "chlo.is_inf: floats": ("chlo.is_inf %x : tensor<5xf32> -> tensor<5xi1>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
+    "chlo.zeta: one type": ("chlo.zeta %x, %x : tensor<5xf32>, tensor<5xf32> -> tensor<5xf32>", "%x, %x : tensor<5xf32>, tensor<5xf32>", "%x, %c : tensor<5xf32>, tensor<f32>"),
     "(I1) abs: signed": ("stablehlo.abs %x : tensor<5xf32>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
     "(I1) imag: complex or float": ("stablehlo.imag %x : tensor<5xf32>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
 }  # fmt: skip
 ARGUMENTS = (
     "%x: tensor<5xf32>, %w: tensor<1xf32>, %c: tensor<f32>, %k: tensor<3x1xi32>, %u: tensor<3xf32>, "
     "%m: tensor<5x1xf32>, %i: tensor<i32>, %b: tensor<i1>, %n: tensor<5xui32>, %f: tensor<1x5x1xf32>, "
-    "%g: tensor<3x1x2xf32>"
+    "%g: tensor<3x1x2xf32>, %d: tensor<1xi64>"
 )
 
 
@@ -176,7 +186,10 @@ def with_operation(text: str) -> str:
         if "x2xf64" in text
         else ARGUMENTS
     )
-    return f"func.func @main({arguments}) -> {result} {{\n  %y = {text}\n  return %y : {result}\n}}"
+    count = 1 + result.count(", ")
+    names = ", ".join([f"%y#{place}" for place in range(count)]) if count > 1 else "%y"
+    bare = result.strip("()")
+    return f"func.func @main({arguments}) -> {result} {{\n  %y{f':{count}' if count > 1 else ''} = {text}\n  return {names} : {bare}\n}}"
 
 
 @pytest.mark.parametrize("with_mlir", [False, True])
