@@ -407,6 +407,12 @@ def _text(kind: Type) -> str:
     return tensor_type(kind) if isinstance(kind, TensorSpec) else kind.text
 
 
+def expresses(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """#uniform_dequantize (I1): the operand is quantised."""
+    if isinstance(operands[0], TensorSpec):
+        yield f"takes {operands[0]}, which is not quantised"
+
+
 def fixed(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
     """#constant (C1): the result's extents are numbers."""
     kind = operation.types[0]
@@ -522,6 +528,7 @@ CHECKS: Mapping[str, Check] = {
             ("transpose", permuted),
             ("triangular_solve", solve),
             ("tuple", tupled),
+            ("uniform_dequantize", expresses),
             ("all_reduce collective_reduce reduce_scatter", collective),
             ("batch_norm_grad batch_norm_inference batch_norm_training", normalization),
             ("case if", branches),

@@ -5,10 +5,11 @@ Shapes and dtypes of results are checked where operations are read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from lowering.mlir_bindings import MlirDiagnosticError
-from lowering.module_tree import ModuleTree, Operation, Type
+from lowering.module_tree import ForeignType, ModuleTree, Operation, Type
 from lowering.syntax.constraints import broken
 from lowering.syntax.definitions import DEFINITIONS
 from lowering.syntax.function import TERMINATORS
@@ -112,8 +113,13 @@ _ARGUMENTS: Mapping[str, Callable[[int], int]] = {
 """Number of arguments of the regions, as a function of the number of operands."""
 
 
+_EXTENTS = re.compile(r"^tensor<(?:(?:\d+|\?)x)+")
+
+
 def _scalar(kind: Type) -> Type:
-    return TensorSpec.of((), kind.dtype) if isinstance(kind, TensorSpec) else kind
+    if isinstance(kind, TensorSpec):
+        return TensorSpec.of((), kind.dtype)
+    return ForeignType(_EXTENTS.sub("tensor<", kind.text))
 
 
 def _is_scalar(kind: Type) -> bool:
