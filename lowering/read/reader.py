@@ -207,6 +207,8 @@ class Reader:
             if isinstance(wanted, int) and mine != wanted:
                 if isinstance(mine, int):
                     return False
+                if isinstance(mine, UpperBound) and isinstance(mine.dim, int) and mine.dim < wanted:
+                    return False
                 self.builder.guards.require(mine, "==", wanted, "the module declares an extent")
         self.require_bounds(value, declared)
         return True

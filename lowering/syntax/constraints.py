@@ -35,7 +35,7 @@ def broken(operation: Operation, types: Types) -> str | None:
     found = chain(kinds(operation), *[check(operation, operands, types) for check in checks])
     try:
         return next(iter(found), None)
-    except (LookupError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
         return f"is malformed: {error}"
 
 
@@ -170,8 +170,10 @@ def _combines(
 
 
 def reduction(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#reduce (C6), #reduce_window (C13): a region on elements of inputs and initial values."""
+    """#reduce (C6), #reduce_window (C13): a region on elements of inputs and scalar initial values."""
     count = len(operands) // 2
+    if not _scalars(operands[count:]):
+        yield "takes initial values that are no scalars"
     yield from _combines(operation.regions[0], types, operands[:count], operands[count:])
 
 
@@ -217,9 +219,29 @@ def select_and_scatter(
 
 
 def scatter(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#scatter (C23): a region on elements of inputs and updates."""
+    """#scatter (C8), (C9), (C13), (C23): sorted numbers, and a region on elements of inputs and updates."""
+    numbers = operation.attributes["scatter_dimension_numbers"]
+    yield from _sorted(numbers, "update_window_dims", "inserted_window_dims", "input_batching_dims")
+    if numbers.get("index_vector_dim", 0) in numbers.get("scatter_indices_batching_dims", ()):
+        yield "scatter_indices_batching_dims names index_vector_dim"
     count = len(operands) // 2
     yield from _combines(operation.regions[0], types, operands[:count], operands[count + 1 :])
+
+
+def gather(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """#gather (C4), (C6), (C9), (C13): sorted numbers."""
+    numbers = operation.attributes["dimension_numbers"]
+    yield from _sorted(numbers, "offset_dims", "collapsed_slice_dims", "operand_batching_dims")
+    if numbers.get("index_vector_dim", 0) in numbers.get("start_indices_batching_dims", ()):
+        yield "start_indices_batching_dims names index_vector_dim"
+
+
+def _sorted(numbers: Mapping[str, Any], *names: str) -> Iterable[str]:
+    """Yield the names of lists that are not in order, or hold a number twice."""
+    for name in names:
+        found = list(numbers.get(name, ()))
+        if found != sorted({*found}):
+            yield f"{name} is not in order: {found}"
 
 
 def collective(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
@@ -377,7 +399,7 @@ def vector(place: int) -> Check:
 
 
 def _hints(operation: Operation, first: Type) -> Iterable[str]:
-    """#dynamic_broadcast_in_dim (C7) to (C9): each axis is named once, as expanding or as not."""
+    """#dynamic_broadcast_in_dim (C5), (C7) to (C9): axes fit, each is named once, as expanding or as not."""
     named = [
         int(axis)
         for kind in ("expanding", "nonexpanding")
@@ -388,6 +410,12 @@ def _hints(operation: Operation, first: Type) -> Iterable[str]:
         yield f"names an axis twice among those that expand or do not: {named}"
     elif rank is not None and any([not 0 <= axis < rank for axis in named]):
         yield f"names an axis that {first} has not: {named}"
+    result = operation.types[0]
+    if isinstance(first, TensorSpec) and isinstance(result, TensorSpec):
+        for axis, place in enumerate(operation.attributes.get("broadcast_dimensions", ())):
+            extents = first.shape[axis], result.shape[place]
+            if all([isinstance(n, int) for n in extents]) and extents[0] not in (1, extents[1]):
+                yield f"axis {axis} of {first} does not become axis {place} of {result}"
 
 
 def unchanged(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
@@ -521,6 +549,7 @@ CHECKS: Mapping[str, Check] = {
             ("constant", fixed),
             ("dynamic_broadcast_in_dim dynamic_reshape", vector(1)),
             ("dynamic_iota", vector(0)),
+            ("dynamic_gather gather", gather),
             ("get_dimension_size", gives(DType.I32)),
             ("optimization_barrier", unchanged),
             ("partition_id replica_id", gives(DType.U32)),

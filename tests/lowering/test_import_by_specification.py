@@ -169,6 +169,9 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "chlo.top_k: at most the axis": ('"chlo.top_k"(%x) <{k = 2 : i64}> : (tensor<5xf32>) -> (tensor<2xf32>, tensor<2xi32>)', "k = 2", "k = 6"),
     "chlo.is_inf: floats": ("chlo.is_inf %x : tensor<5xf32> -> tensor<5xi1>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
     "chlo.zeta: one type": ("chlo.zeta %x, %x : tensor<5xf32>, tensor<5xf32> -> tensor<5xf32>", "%x, %x : tensor<5xf32>, tensor<5xf32>", "%x, %c : tensor<5xf32>, tensor<f32>"),
+    "(C4) reduce: dimensions": (f'"stablehlo.reduce"(%x, %c) <{{dimensions = array<i64: 0>}}> {SUM} : (tensor<5xf32>, tensor<f32>) -> tensor<f32>', "(%x, %c) <{dimensions = array<i64: 0>}>", "(%x, %c) <{dimensions = array<i64: 1>}>"),
+    "(C5) dynamic_broadcast_in_dim: extents": ('"stablehlo.dynamic_broadcast_in_dim"(%x, %d) <{broadcast_dimensions = array<i64: 0>}> : (tensor<5xf32>, tensor<1xi64>) -> tensor<5xf32>', "-> tensor<5xf32>", "-> tensor<6xf32>"),
+    "(C8) scatter: order": (SCATTERED, "scatter_dims_to_operand_dims = [0]", "input_batching_dims = [0, 0], scatter_dims_to_operand_dims = [0]"),
     "(I1) abs: signed": ("stablehlo.abs %x : tensor<5xf32>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
     "(I1) imag: complex or float": ("stablehlo.imag %x : tensor<5xf32>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
 }  # fmt: skip
