@@ -21,6 +21,8 @@ __all__ = ["ROWS"]
 
 TOLERANCE = 1e-3
 """Largest difference of `expect_almost_eq` without a number of its own."""
+FARTHEST = (1 << 64) - 1
+"""The difference of a number from an infinity or NaN, and of these from each other, in the reference interpreter."""
 ULPS = 3
 """Largest difference of `expect_close`, in units in the last place, without a number of its own."""
 
@@ -38,16 +40,17 @@ def almost_equal(operation: Operation, x: Any, y: Any) -> Any:
 
 
 def close(operation: Operation, x: Any, y: Any) -> Any:
-    """Return whether elements differ by a number of units in the last place within bounds."""
+    """Return whether elements differ by a number of units in the last place within bounds; see `FARTHEST`."""
     least = int(operation.attributes.get("min_ulp_difference", 0))
     most = int(operation.attributes.get("max_ulp_difference", ULPS))
     if x.dtype.kind == "c":
         return close(operation, x.real, y.real) & close(operation, x.imag, y.imag)
     if not DType.of(x.dtype).is_float:
         return equal(operation, x, y)
-    apart = np.abs(_place(x) - _place(y))
     numbers = np.isfinite(x.astype(np.float64)) & np.isfinite(y.astype(np.float64))
-    return np.where(numbers, (least <= apart) & (apart <= most), equal(operation, x, y))
+    same = np.where(equal(operation, x, y), np.array(0, object), np.array(FARTHEST, object))
+    apart = np.where(numbers, np.abs(_place(x) - _place(y)), same)
+    return (least <= apart) & (apart <= most)
 
 
 def _place(x: Any) -> Any:

@@ -490,13 +490,11 @@ def broadcast(operation: Operation, operands: Sequence[Type], types: Types) -> I
 
 
 def likened(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """`constant_like`: the value is of the operand's element type."""
-    dtype, value = _element(operands[0]), operation.attributes["value"]
-    if _element(operation.types[0]) is not dtype:
-        yield f"gives {operation.types[0]}, like {operands[0]}"
-    is_float = isinstance(value, float)
-    if dtype is not None and (isinstance(value, bool), is_float) != (dtype.is_bool, dtype.is_float):
-        yield f"has the value {value!r} for elements of {operands[0]}"
+    """`constant_like`: the value is of the result's element type."""
+    dtype, value = _element(operation.types[0]), operation.attributes["value"]
+    kind = isinstance(value, bool), isinstance(value, float)
+    if dtype is not None and not dtype.is_complex and kind != (dtype.is_bool, dtype.is_float):
+        yield f"has the value {value!r} for elements of {operation.types[0]}"
 
 
 def largest(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:

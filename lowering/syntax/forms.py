@@ -5,7 +5,7 @@ A pattern is words, separated by spaces:
     %            an operand
     %*           operands, up to the first word that is none
     {}           a dictionary of attributes, which may be absent
-    name:kind    an attribute; kinds are `integer`, `i64`, `integers`, `bool`, `string`, `keyword`, `symbol`,
+    name:kind    an attribute; kinds are `integer`, `i64`, `ui64`, `integers`, `bool`, `string`, `keyword`, `symbol`,
                  `attribute`, and those of special forms
     ?( .. )      a part that may be absent; its first word decides
     types:kind   the types, after which the operation ends; see `TYPES`
@@ -118,7 +118,7 @@ FORMS: Mapping[str, str] = {
     "check.expect_almost_eq": "% , % ?( , tolerance = tolerance:number ) {} : types:checked",
     "check.expect_almost_eq_const": "% , value:elements ?( , tolerance = tolerance:number ) {} types:constant",
     "check.expect_close": (
-        "% , % ?( , max_ulp_difference = max_ulp_difference:i64 ) ?( , min_ulp_difference = min_ulp_difference:i64 ) "
+        "% , % ?( , max_ulp_difference = max_ulp_difference:ui64 ) ?( , min_ulp_difference = min_ulp_difference:ui64 ) "
         "{} : types:checked"
     ),
     "check.expect_eq": "% , % {} : types:checked",

@@ -114,6 +114,13 @@ class FormParser(AttributeParser):
     def read_integer(self, name: str, attributes: dict[str, Any]) -> None:
         attributes[name] = self.integer()
 
+    def read_unsigned(self, name: str, attributes: dict[str, Any]) -> None:
+        word = self.words[self.at]
+        if not word.isdecimal() or len(word) > 20 or int(word) >= 1 << 64:
+            raise self.error(f"expected an unsigned integer of 64 bits, got {self.shown()}")
+        self.at += 1
+        attributes[name] = int(word)
+
     def read_number(self, name: str, attributes: dict[str, Any]) -> None:
         word = self.words[self.at]
         self.at += 1
@@ -455,6 +462,7 @@ _ATTRIBUTES: dict[str, Callable[..., None]] = {
     "integers": FormParser.read_integers,
     "i64": FormParser.read_integer,
     "integer": FormParser.read_integer,
+    "ui64": FormParser.read_unsigned,
     "number": FormParser.read_number,
     "bool": FormParser.read_bool,
     "string": FormParser.read_string,

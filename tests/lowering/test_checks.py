@@ -7,7 +7,7 @@ import pytest
 
 import lowering
 from lowering.syntax import read_module
-from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 
 HEAD = """
   %a = stablehlo.constant dense<[1.0, 2.0, 0x7FC00000]> : tensor<3xf32>
@@ -48,7 +48,7 @@ def test_checks_that_hold(check: str) -> None:
         ("check.expect_almost_eq %a, %b, tolerance = 1.0e-9 : tensor<3xf32>", "does not hold"),
         ("check.expect_close %a, %b : tensor<3xf32>, tensor<3xf32>", "does not hold"),
         ("check.expect_close %a, %a, max_ulp_difference = 3, min_ulp_difference = 1 : tensor<3xf32>, tensor<3xf32>",
-         "and at 1 other"),
+         "and at 2 other"),
     ],
 )  # fmt: skip
 def test_checks_that_do_not_hold(check: str, message: str) -> None:
@@ -220,3 +220,35 @@ def test_checks_and_constants_as_iree_writes_them() -> None:
     ):
         with pytest.raises(InvalidConfigError, match="does not hold"):
             lowering.import_stablehlo(text.replace(right, wrong), function="rows")
+
+
+def test_infinities_and_nans_are_the_farthest_from_all_others() -> None:
+    kind, farthest = "tensor<4xf64>", (1 << 64) - 1
+    text = f"""
+      func.func @main() {{
+        %x = stablehlo.constant dense<[0x7FF0000000000000, 0x7FF0000000000000, 1.0, 0x7FF8000000000000]> : {kind}
+        %y = stablehlo.constant dense<[0xFFF0000000000000, 0x7FF8000000000000, 0x7FF0000000000000, 2.0]> : {kind}
+        check.expect_close %x, %y, max_ulp_difference = {farthest}, min_ulp_difference = {farthest} : {kind}, {kind}
+        "check.expect_close"(%x, %x) {{max_ulp_difference = 0 : ui64}} : ({kind}, {kind}) -> ()
+        return
+      }}"""
+    lowering.import_stablehlo(text)
+    with pytest.raises(InvalidConfigError, match="does not hold"):
+        lowering.import_stablehlo(
+            text.replace(
+                f"max_ulp_difference = {farthest}, min_ulp_difference = {farthest}",
+                "max_ulp_difference = 9",
+            )
+        )
+
+
+def test_constants_like_a_tensor_of_another_element_type() -> None:
+    text = """
+      func.func @main(%x: tensor<2x3xi64>) -> tensor<2x3xf32> {
+        %0 = "chlo.constant_like"(%x) {value = 2.5 : f32} : (tensor<2x3xi64>) -> tensor<2x3xf32>
+        return %0 : tensor<2x3xf32>
+      }"""
+    found = lowering.import_stablehlo(text).run(np.zeros((2, 3), "i8"))
+    np.testing.assert_array_equal(found, np.full((2, 3), 2.5, "f4"))
+    with pytest.raises(TenferroError):
+        lowering.import_stablehlo(text.replace("xf32>", "xi32>"))
