@@ -196,8 +196,8 @@ def import_stablehlo(
 
 
 _OWN_READER = re.compile(
-    r'!quant\.|has_dynamic_root|(?<![@"\w.])(?:check\.expect_|interpreter\.probe|chlo\.mulhi)|#stablehlo\.replica_group_mesh_axes'
-    r'|"(?:check\.expect_\w+|interpreter\.\w+|chlo\.mulhi|stablehlo\.collective_reduce)"\s*\('
+    r'!quant\.|has_dynamic_root|(?<![@"\w.])(?:check\.expect_|interpreter\.probe|chlo\.mulhi|stablehlo\.dynamic_conv\()|#stablehlo\.replica_group_mesh_axes'
+    r'|"(?:check\.expect_\w+|interpreter\.\w+|chlo\.mulhi|stablehlo\.collective_reduce)"\s*\(|\bWEAKORDER\b|\bstablehlo\.square\b'
 )
 """Text that is read without MLIR.
 

@@ -15,7 +15,7 @@ import ml_dtypes
 from lowering.emit.analytic import ACCURATE
 from lowering.module_tree import Operation
 from lowering.read.reader import Read, Reader
-from tenferro.errors import UnsupportedError
+from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ext.accuracy.families import ResultAccuracy
 from tenferro.ops.extension import Extension
 from tenferro.types import DType
@@ -40,6 +40,9 @@ def with_accuracy(read: Read) -> Read:
             name: mode or number for name, mode, number in _FIELDS.findall(str(demand))
         }
         mode = fields.pop("mode", "DEFAULT")
+        amounts = [float(fields.get(name, 0)) for name in ("atol", "rtol", "ulps")]
+        if min(amounts) < 0 or (mode != "TOLERANCE" and any(amounts)):
+            raise InvalidConfigError(f"{operation.name}: no such accuracy is demanded: {demand}")
         y = read(r, operation, operands)
         if mode == "DEFAULT" or not isinstance(y, int):
             return y

@@ -55,6 +55,11 @@ def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     direction = operation.attributes["comparison_direction"]
     if operation.attributes.get("compare_type") == "TOTALORDER":
         return compared_in_total_order(r, direction, *operands)
+    if (
+        operation.attributes.get("compare_type") == "WEAKORDER"
+        and r.spec(operands[0]).dtype.is_float
+    ):
+        return compared_in_weak_order(r, direction, *operands)
     return r.apply_one(el.Compare(direction), *operands)
 
 
@@ -62,6 +67,20 @@ def compared_in_total_order(r: Reader, direction: str, lhs: int, rhs: int) -> in
     """Compare in the total order, by integers in the same order."""
     ordered = [total_order.key(r, x) for x in (lhs, rhs)]
     return r.apply_one(el.Compare(direction), *ordered)
+
+
+def compared_in_weak_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
+    """Compare where all NaNs are equal, and above all numbers; zeros are equal too."""
+    if direction in ("NE", "LE", "GE"):
+        opposite = {"NE": "EQ", "LE": "GT", "GE": "LT"}[direction]
+        return r.apply_one(el.Not(), compared_in_weak_order(r, opposite, lhs, rhs))
+    if direction == "GT":
+        lhs, rhs = rhs, lhs
+    left, right = [r.apply_one(el.Compare("NE"), x, x) for x in (lhs, rhs)]
+    left = left if direction == "EQ" else r.apply_one(el.Not(), left)
+    unordered = r.apply_one(el.And(), left, right)
+    numbers = r.apply_one(el.Compare("EQ" if direction == "EQ" else "LT"), lhs, rhs)
+    return r.apply_one(el.Or(), numbers, unordered)
 
 
 def select(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -97,6 +116,24 @@ def extreme(op: StdTensorOp, on_truth: StdTensorOp, direction: str) -> Read:
         return plainly(r, operation, operands)
 
     return read
+
+
+def square(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """x x; of complex numbers (a - b)(a + b) + 2ab i, whose real part is 0 where |a| = |b| are finite.
+
+    Source: CHLO's decomposition of `square`; the naive difference of squares overflows to NaN there.
+    """
+    (x,) = operands
+    if not r.spec(x).dtype.is_complex:
+        return r.apply_one(el.Multiply(), x, x)
+    a, b = r.apply_one(el.Real(), x), r.apply_one(el.Imag(), x)
+    like = r.spec(a)
+    real = r.apply_one(el.Multiply(), r.apply_one(el.Subtract(), a, b), r.apply_one(el.Add(), a, b))
+    same = r.apply_one(el.Compare("EQ"), r.apply_one(el.Abs(), a), r.apply_one(el.Abs(), b))
+    cancels = r.apply_one(el.And(), r.apply_one(el.IsFinite(), a), same)
+    real = r.apply_one(el.Select(), cancels, r.full(0, like), real)
+    product = r.apply_one(el.Multiply(), a, b)
+    return r.apply_one(el.Complex(), real, r.apply_one(el.Add(), product, product))
 
 
 def part(op: StdTensorOp) -> Read:
@@ -325,6 +362,7 @@ _STABLEHLO: dict[str, Any] = {
     "sign": plain(el.Sign()),
     "sine": plain(analytic.Sin()),
     "sqrt": plain(analytic.Sqrt()),
+    "square": square,
     "subtract": plain(el.Subtract()),
     "tan": plain(analytic.Tan()),
     "tanh": plain(analytic.Tanh()),
@@ -352,7 +390,7 @@ _CHLO: dict[str, Any] = {
     "next_after": next_after,
     "polygamma": polygamma,
     "sinh": plain(analytic.Sinh()),
-    "square": lambda r, operation, operands: r.apply_one(el.Multiply(), operands[0], operands[0]),
+    "square": square,
     "tan": plain(analytic.Tan()),
     "zeta": expanded("zeta"),
 }

@@ -61,6 +61,8 @@ class Reader:
         devices: the devices that run the program, where it is one of several.
         device: returns the number of the device that runs it, a scalar int64.
         sent: by builder and channel, the values that were sent and not yet received, and the pairs of devices.
+        feeds: the functions that give what infeeds read, where processes run one by one; None elsewhere.
+        probed: by id, the elements that probes outside of regions have seen; None for computed ones.
     """
 
     def __init__(
@@ -91,7 +93,9 @@ class Reader:
         self.quotients: dict[Any, tuple[Any, Any]] = {}
         self.needed: set[Any] = set()
         self.devices: Any = None
-        self.sent: dict[tuple[int, int], tuple[Any, Any]] = {}
+        self.sent: dict[tuple[int, int], list[tuple[Any, Any]]] = {}
+        self.feeds: list[str] | None = None
+        self.probed: dict[str, list[Any]] = {}
         self.device: Callable[[], int] = _no_device
         self._source: SourceLine | None = None
 
@@ -203,6 +207,8 @@ class Reader:
         for mine, wanted in zip(spec.shape, declared.shape, strict=True):
             if isinstance(wanted, int) and mine != wanted:
                 if isinstance(mine, int):
+                    return False
+                if isinstance(mine, UpperBound) and isinstance(mine.dim, int) and mine.dim < wanted:
                     return False
                 self.builder.guards.require(mine, "==", wanted, "the module declares an extent")
         self.require_bounds(value, declared)

@@ -12,13 +12,9 @@ from tenferro.errors import UnsupportedError
 __all__ = ["MLIR_REWRITES", "REFUSED", "REWRITTEN", "ROWS"]
 
 SYNCHRONOUS = "compile without asynchronous calls"
-ARGUMENT, RESULT = "make what it reads an argument", "make what it writes a result"
 REFUSED: Mapping[str, str] = {
-    "check.expect_serialized_eq": "it compares with a file that the interpreter wrote",
     "stablehlo.async_done": SYNCHRONOUS,
     "stablehlo.async_start": SYNCHRONOUS,
-    "stablehlo.infeed": ARGUMENT,
-    "stablehlo.outfeed": RESULT,
     "stablehlo.rng": "its state is nobody's argument; use rng_bit_generator, whose state is",
 }
 """Operations that no reader can read, with the reason or the alternative."""

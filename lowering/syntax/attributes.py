@@ -181,7 +181,7 @@ _PRINTED = {"scattered_dims_to_operand_dims": "scatter_dims_to_operand_dims"}
 
 WORDS = {
     "comparison_direction": ("EQ", "NE", "GE", "GT", "LE", "LT"),
-    "comparison_type": ("NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
+    "comparison_type": ("NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "WEAKORDER"),
     "fft_type": ("FFT", "IFFT", "RFFT", "IRFFT"),
     "precision": ("DEFAULT", "HIGH", "HIGHEST"),
     "rng_algorithm": ("DEFAULT", "THREE_FRY", "PHILOX"),

@@ -78,6 +78,7 @@ stablehlo 1:1:0 broadcast ; broadcast_sizes
 stablehlo 1:1:0 broadcast_in_dim ; broadcast_dimensions
 stablehlo 1:1:0 cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan
     tanh ; result_accuracy?
+stablehlo 1:1:0 square
 stablehlo 1:1:0 cholesky ; lower?
 stablehlo 1:1:0 collective_permute ; channel_handle? source_target_pairs
 stablehlo 1:1:0 cross-replica-sum ; replica_groups
@@ -127,7 +128,10 @@ arith 1:1:0 index_cast
 arith 2:1:0 addi muli subi ; overflowFlags?
 arith 2:1:0 maxsi minsi
 tensor 2:1:0 dim
-tensor *:1:0 from_elements
+shape 1:1:0 shape_of
+tensor *:1:0 extract from_elements
+util 0:1:0 unfoldable_constant ; value
+flow.tensor 0:1:0 dynamic_constant ; value
 check 1:0:0 expect_eq_const ; value
 check 1:0:0 expect_almost_eq_const ; tolerance? value
 check 2:0:0 expect_eq

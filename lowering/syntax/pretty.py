@@ -114,6 +114,13 @@ class FormParser(AttributeParser):
     def read_integer(self, name: str, attributes: dict[str, Any]) -> None:
         attributes[name] = self.integer()
 
+    def read_unsigned(self, name: str, attributes: dict[str, Any]) -> None:
+        word = self.words[self.at]
+        if not word.isdecimal() or len(word) > 20 or int(word) >= 1 << 64:
+            raise self.error(f"expected an unsigned integer of 64 bits, got {self.shown()}")
+        self.at += 1
+        attributes[name] = int(word)
+
     def read_number(self, name: str, attributes: dict[str, Any]) -> None:
         word = self.words[self.at]
         self.at += 1
@@ -361,6 +368,18 @@ class FormParser(AttributeParser):
         self.check_operands(operands, [attributes.pop(":")], self.at)
         return ()
 
+    def types_compared(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
+        """Read the operand's type, which is also that of the operation's constant; no result."""
+        at = self.at
+        kind = self.type()
+        self.check_operands([*operands, *operands], [kind, attributes.pop(":")], at)
+        return ()
+
+    def types_opened(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
+        """Read a type that leaves extents of the operation's constant open."""
+        attributes.pop(":")
+        return (self.type(),)
+
     def types_pairwise(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
         """Read the operands' types, which are the results'."""
         if not operands:
@@ -408,6 +427,17 @@ class FormParser(AttributeParser):
     def types_elements(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
         return (self.type(),)
 
+    def types_element(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
+        """Read the tensor's type; the places are indices, and the result is an element."""
+        at = self.at
+        kind = self.type()
+        index = ForeignType("index")
+        self.check_operands(operands, [kind, *[index] * (len(operands) - 1)], at)
+        element = re.fullmatch(r"tensor<(?:(?:\d+|\?)x)*([^,*]+)>", type_text(kind))
+        if element is None:
+            raise self.error("expected a tensor", at)
+        return (ForeignType(element[1]),)
+
     def types_cast(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
         """Read the operand's type, and after a word the result's."""
         self.check_operands(operands, [self.type()], self.at)
@@ -432,6 +462,7 @@ _ATTRIBUTES: dict[str, Callable[..., None]] = {
     "integers": FormParser.read_integers,
     "i64": FormParser.read_integer,
     "integer": FormParser.read_integer,
+    "ui64": FormParser.read_unsigned,
     "number": FormParser.read_number,
     "bool": FormParser.read_bool,
     "string": FormParser.read_string,

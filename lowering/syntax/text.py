@@ -487,7 +487,8 @@ class _TextParser(FormParser):
             name = self._full_name(word, at)
             if name in REGION_FORMS:
                 return self._appended(operations, self._region_form(name, results, at))
-            steps = STEPS.get(name)
+            bracketed = STEPS.get(f"{name}(") if self.words[self.at] == "(" else None
+            steps = bracketed or STEPS.get(name)
             if steps is None:
                 raise self.error(f"custom op '{name}' is unknown, or has no pretty form", at)
             operations.append(self._pretty(name, steps, results, at))

@@ -962,7 +962,7 @@ INSTEAD = {
 @pytest.mark.parametrize("name", INSTEAD)
 def test_what_to_do_instead(name: str) -> None:
     operation: Any = SimpleNamespace(name=f"stablehlo.{name}")
-    reader: Any = None
+    reader: Any = SimpleNamespace(feeds=None)
     with pytest.raises(errors.UnsupportedError) as caught:
         READERS[f"stablehlo.{name}"](reader, operation, ())
     assert str(caught.value) == f"stablehlo.{name}: {INSTEAD[name]}"
