@@ -422,7 +422,7 @@ def _wrong_contraction(
     results: Sequence[_Tensor | None],
     elements: Sequence[QuantizedType],
 ) -> str | None:
-    """#dot_general (C14) to (C20), #convolution (C28) to (C33)."""
+    """Check #dot_general (C14) to (C20), #convolution (C28) to (C33)."""
     lhs, rhs = operands[:2]
     if lhs is not None and lhs.element.axis is not None:
         return "its left side has one scale for all elements"
@@ -436,7 +436,7 @@ def _wrong_contraction(
 
 
 def _wrong_shape(operation: Operation, x: _Tensor, y: _Tensor) -> str | None:
-    """#broadcast_in_dim (C1), (C6), #reshape (C1), (C3), #transpose (C1), (C4)."""
+    """Check #broadcast_in_dim (C1), (C6), #reshape (C1), (C3), #transpose (C1), (C4)."""
     one, other = x.element, y.element
     if (one.storage, one.expressed) != (other.storage, other.expressed):
         return "keeps the stored and the expressed type"

@@ -170,7 +170,7 @@ def _combines(
 
 
 def reduction(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#reduce (C6), #reduce_window (C13): a region on elements of inputs and scalar initial values."""
+    """Check #reduce (C6), #reduce_window (C13): a region on elements of inputs and scalar initial values."""
     count = len(operands) // 2
     if not _scalars(operands[count:]):
         yield "takes initial values that are no scalars"
@@ -178,7 +178,7 @@ def reduction(operation: Operation, operands: Sequence[Type], types: Types) -> I
 
 
 def window(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#reduce_window (C4) to (C13), #select_and_scatter (C4) to (C8)."""
+    """Check #reduce_window (C4) to (C13), #select_and_scatter (C4) to (C8)."""
     sizes = operation.attributes.get("window_dimensions")
     first = operands[0]
     rank = first.rank if isinstance(first, TensorSpec) else None
@@ -196,7 +196,7 @@ def window(operation: Operation, operands: Sequence[Type], types: Types) -> Iter
 
 
 def reduce_window(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#reduce_window."""
+    """Check #reduce_window."""
     yield from window(operation, operands, types)
     yield from reduction(operation, operands, types)
 
@@ -204,7 +204,7 @@ def reduce_window(operation: Operation, operands: Sequence[Type], types: Types) 
 def select_and_scatter(
     operation: Operation, operands: Sequence[Type], types: Types
 ) -> Iterable[str]:
-    """#select_and_scatter: windows, and (C9) and (C10) of its two regions."""
+    """Check #select_and_scatter: windows, and (C9) and (C10) of its two regions."""
     yield from window(operation, operands, types)
     select, scatter = operation.regions
     wanted = _element(operands[0])
@@ -219,7 +219,7 @@ def select_and_scatter(
 
 
 def scatter(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#scatter (C8), (C9), (C13), (C23): sorted numbers, and a region on elements of inputs and updates."""
+    """Check #scatter (C8), (C9), (C13), (C23): sorted numbers, and a region on elements of inputs and updates."""
     numbers = operation.attributes["scatter_dimension_numbers"]
     yield from _sorted(numbers, "update_window_dims", "inserted_window_dims", "input_batching_dims")
     if numbers.get("index_vector_dim", 0) in numbers.get("scatter_indices_batching_dims", ()):
@@ -229,7 +229,7 @@ def scatter(operation: Operation, operands: Sequence[Type], types: Types) -> Ite
 
 
 def gather(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#gather (C4), (C6), (C9), (C13): sorted numbers."""
+    """Check #gather (C4), (C6), (C9), (C13): sorted numbers."""
     numbers = operation.attributes["dimension_numbers"]
     yield from _sorted(numbers, "offset_dims", "collapsed_slice_dims", "operand_batching_dims")
     if numbers.get("index_vector_dim", 0) in numbers.get("start_indices_batching_dims", ()):
@@ -245,13 +245,13 @@ def _sorted(numbers: Mapping[str, Any], *names: str) -> Iterable[str]:
 
 
 def collective(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#all_reduce (C5), #reduce_scatter (C7): one region on elements of each operand."""
+    """Check #all_reduce (C5), #reduce_scatter (C7): one region on elements of each operand."""
     for kind in operands[: len(operation.results)]:
         yield from _combines(operation.regions[0], types, [kind], [kind])
 
 
 def mapped(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#map (C3), (C4): all dimensions, and a region from elements of the inputs to a scalar."""
+    """Check #map (C3), (C4): all dimensions, and a region from elements of the inputs to a scalar."""
     first = operands[0] if operands else None
     if isinstance(first, TensorSpec):
         dimensions = np.asarray(operation.attributes["dimensions"]).tolist()
@@ -276,7 +276,7 @@ def _decides(block: Block, types: Types) -> Iterable[str]:
 
 
 def sort(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#sort (C4), (C5)."""
+    """Check #sort (C4), (C5)."""
     if not operands:
         yield "needs an operand"
     first = operands[0] if operands else None
@@ -287,12 +287,12 @@ def sort(operation: Operation, operands: Sequence[Type], types: Types) -> Iterab
 
 
 def loop(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#while (C1): a condition."""
+    """Check #while (C1): a condition."""
     yield from _decides(operation.regions[0], types)
 
 
 def branches(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#case (I1), (C1) to (C3), #if (I1), (C1), (C2): a scalar decides between branches of the same results."""
+    """Check #case (I1), (C1) to (C3), #if (I1), (C1), (C2): a scalar decides between branches of the same results."""
     dtype = DType.Bool if operation.name == "stablehlo.if" else DType.I32
     if operands[0] != TensorSpec.of((), dtype):
         yield f"decides by {operands[0]}, and not by a scalar of {dtype}"
@@ -320,7 +320,7 @@ def without(is_wrong: Callable[[DType], bool]) -> Check:
 
 
 def normalization(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#batch_norm_grad (C1) to (C4): vectors with an element for each feature."""
+    """Check #batch_norm_grad (C1) to (C4): vectors with an element for each feature."""
     image, axis = operands[0], operation.attributes["feature_index"]
     if not isinstance(image, TensorSpec):
         return
@@ -337,14 +337,14 @@ def normalization(operation: Operation, operands: Sequence[Type], types: Types) 
 
 
 def convolution(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#convolution (C27), #dynamic_conv (C27)."""
+    """Check #convolution (C27), #dynamic_conv (C27)."""
     elements = {_element(kind) for kind in operands[:2]} - {None}
     if len(elements) > 1:
         yield f"takes {operands[0]} and {operands[1]}, which differ in element type"
 
 
 def contraction(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#dot_general (I8) to (I14): an algorithm of one component and of 1, 3, 6 or 9 operations."""
+    """Check #dot_general (I8) to (I14): an algorithm of one component and of 1, 3, 6 or 9 operations."""
     chosen = operation.attributes.get("algorithm")
     if chosen is None or chosen is False:
         return
@@ -356,14 +356,14 @@ def contraction(operation: Operation, operands: Sequence[Type], types: Types) ->
 
 
 def same_elements(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#compare (C2), #triangular_solve (C1): operands of one element type."""
+    """Check #compare (C2), #triangular_solve (C1): operands of one element type."""
     elements = {_element(kind) for kind in operands} - {None}
     if len(elements) > 1:
         yield f"takes {' and '.join(map(str, operands))}, which differ in element type"
 
 
 def solve(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#triangular_solve (I1), (I2), (C1)."""
+    """Check #triangular_solve (I1), (I2), (C1)."""
     yield from _INEXACT(operation, operands, types)
     yield from same_elements(operation, operands, types)
 
@@ -379,7 +379,7 @@ def gives(dtype: DType) -> Check:
 
 
 def resize(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#set_dimension_size: the size is a scalar int32."""
+    """Check #set_dimension_size: the size is a scalar int32."""
     if operands[1] != TensorSpec.of((), DType.I32):
         yield f"takes {operands[1]} as a size, and not a scalar int32"
 
@@ -399,7 +399,7 @@ def vector(place: int) -> Check:
 
 
 def _hints(operation: Operation, first: Type) -> Iterable[str]:
-    """#dynamic_broadcast_in_dim (C5), (C7) to (C9): axes fit, each is named once, as expanding or as not."""
+    """Check #dynamic_broadcast_in_dim (C5), (C7) to (C9): axes fit, each is named once, as expanding or as not."""
     named = [
         int(axis)
         for kind in ("expanding", "nonexpanding")
@@ -419,13 +419,13 @@ def _hints(operation: Operation, first: Type) -> Iterable[str]:
 
 
 def unchanged(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#optimization_barrier (C1): the types of results are those of operands."""
+    """Check #optimization_barrier (C1): the types of results are those of operands."""
     if tuple(operands) != operation.types:
         yield "has results of other types than its operands"
 
 
 def tupled(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#tuple (C1): the elements' types are those of operands."""
+    """Check #tuple (C1): the elements' types are those of operands."""
     parts = ", ".join([_text(kind) for kind in operands])
     if str(operation.types[0]).replace(" ", "") != f"tuple<{parts}>".replace(" ", ""):
         yield f"gives {operation.types[0]}, and not tuple<{parts}>"
@@ -436,13 +436,13 @@ def _text(kind: Type) -> str:
 
 
 def expresses(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#uniform_dequantize (I1): the operand is quantised."""
+    """Check #uniform_dequantize (I1): the operand is quantised."""
     if isinstance(operands[0], TensorSpec):
         yield f"takes {operands[0]}, which is not quantised"
 
 
 def fixed(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#constant (C1): the result's extents are numbers."""
+    """Check #constant (C1): the result's extents are numbers."""
     kind = operation.types[0]
     if isinstance(kind, TensorSpec) and not kind.is_static:
         yield f"gives {kind}, which has open extents"
@@ -469,7 +469,7 @@ def _fits(shape: Sequence[Any], result: TensorSpec) -> Iterable[str]:
 
 
 def permuted(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """#transpose (C2)."""
+    """Check #transpose (C2)."""
     kind, order = operands[0], np.asarray(operation.attributes["permutation"]).tolist()
     if isinstance(kind, TensorSpec) and sorted(order) != list(range(kind.rank)):
         yield f"permutation must name each axis of {kind} once, got {order}"
@@ -490,7 +490,7 @@ def broadcast(operation: Operation, operands: Sequence[Type], types: Types) -> I
 
 
 def likened(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """`constant_like`: the value is of the result's element type."""
+    """Check `constant_like`: the value is of the result's element type."""
     dtype, value = _element(operation.types[0]), operation.attributes["value"]
     kind = isinstance(value, bool), isinstance(value, float)
     if dtype is not None and not dtype.is_complex and kind != (dtype.is_bool, dtype.is_float):
@@ -498,7 +498,7 @@ def likened(operation: Operation, operands: Sequence[Type], types: Types) -> Ite
 
 
 def largest(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """`top_k`: as many elements of the last axis."""
+    """Check `top_k`: as many elements of the last axis."""
     kind, count = operands[0], operation.attributes["k"]
     if (
         count < 0
