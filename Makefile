@@ -121,6 +121,7 @@ bench: $(STAMP) ## import, tracing, running, lowering, dispatch, compile caching
 	$(BIN)/python benchmarks/copies.py
 	$(BIN)/python benchmarks/callers.py
 	$(BIN)/python benchmarks/texts.py
+	$(BIN)/python benchmarks/workers.py
 	$(BIN)/python benchmarks/overview.py
 
 suite: $(STAMP) ## every benchmark against NumPy, jax, and where installed torch, autograd and PyTensor

@@ -1,6 +1,6 @@
 """Time that the cache of executables saves a second process: `python benchmarks/compile_cache.py`.
 
-40 distinct fused kernels in one program, compiled by one process and found in the folder by the next.
+40 distinct fused kernels in one program, compiled by one process and loaded from the folder by the next.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ print(time.perf_counter() - start, xla.compile_cache_stats().hits)
 
 
 def main() -> None:
-    """Compile twice, in processes of their own."""
+    """Compile twice, in separate processes."""
     with tempfile.TemporaryDirectory() as folder:
         seconds = []
         for expected in ("0", "1"):

@@ -1,4 +1,4 @@
-"""Memory that stays after compiled programs and their executors are dropped: 10,000 loops by default.
+"""Memory that remains after compiled programs and their executors are dropped: 10,000 loops by default.
 
 python benchmarks/compiled_memory.py            kilobytes for each, and the growth of the process
 python benchmarks/compiled_memory.py --count 500
@@ -25,7 +25,7 @@ def resident_kilobytes() -> int:
 
 
 def compile_and_drop(number: int) -> None:
-    """Compile a loop with a constant of its own, run it twice, and drop it with its executor."""
+    """Compile a loop with a distinct constant, run it twice, and drop it with its executor."""
     x = np.ones(7)
     program = tnf.compile(
         lambda x: tnf.fori_loop(0, 3000, lambda i, c: tnf.sin(c) * (number + 0.5), x), x

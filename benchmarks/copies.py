@@ -36,7 +36,7 @@ def table() -> str:
     for name, (shape, perm, dtype) in CASES.items():
         x = np.random.default_rng(0).standard_normal(shape).astype(dtype)
         view = x.transpose(perm)
-        found = medians(
+        times = medians(
             {
                 "plain": x.copy,
                 "numpy": lambda view=view: np.ascontiguousarray(view),
@@ -44,7 +44,7 @@ def table() -> str:
             },
             SECONDS,
         )
-        cells = [f"{found[who] / found['plain']:.1f}" for who in ("numpy", "here")]
+        cells = [f"{times[who] / times['plain']:.1f}" for who in ("numpy", "here")]
         lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines)
 

@@ -78,8 +78,8 @@ def function_elements() -> float:
     """Return the geometric mean over the analytic functions of one operand."""
     x = LARGE[: 1 << 15]
     cards = [card for card in analytic.CARDS if card.input_count == 1]
-    found = [elements(run_of(lambda x, op=op: apply_one(op, x), x), x) for op in map(an_op, cards)]
-    return float(np.exp(np.mean(np.log(found))))
+    counts = [elements(run_of(lambda x, op=op: apply_one(op, x), x), x) for op in map(an_op, cards)]
+    return float(np.exp(np.mean(np.log(counts))))
 
 
 def an_op(card: Any) -> Any:
@@ -161,7 +161,6 @@ MEASURED: dict[str, Callable[[], float]] = {
     "BLOCK_COMPILATION": lambda: compilation(chain, SMALL),
     "GROUP_COMPILATION": lambda: compilation(chain, LARGE),
     "COMPILED": lambda: ratio(chain(1.5), LARGE),
-    "COMPILED_REDUCTION": lambda: ratio(tnf.max, np.ones(1 << 23)),
 }
 
 OPS: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
@@ -190,7 +189,7 @@ OPS: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
     "Convolution": (lambda x, w: tnf.lax.conv(x, w, (1, 1), "VALID"), [IMAGE, WINDOW]),
     "Extension": (tnf.linalg.cholesky, [SQUARE @ SQUARE.T + np.eye(4)]),
 }
-"""A program for each op, which has at most one instruction of it."""
+"""A program for each op, with at most one instruction of that op."""
 
 
 def calls(name: str) -> float:

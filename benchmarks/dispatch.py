@@ -24,12 +24,12 @@ def microseconds(*calls: Callable[[], Any]) -> list[float]:
     """Return the time of one call of each function, measured in alternating blocks."""
     times: list[list[float]] = [[] for _ in calls]
     for _ in range(BLOCKS):
-        for call, found in zip(calls, times, strict=True):
+        for call, samples in zip(calls, times, strict=True):
             start = time.perf_counter()
             for _ in range(CALLS):
                 call()
-            found.append((time.perf_counter() - start) / CALLS)
-    return [1e6 * statistics.median(found) for found in times]
+            samples.append((time.perf_counter() - start) / CALLS)
+    return [1e6 * statistics.median(samples) for samples in times]
 
 
 def main() -> None:

@@ -70,7 +70,7 @@ def table() -> str:
     ]
     for title, op in OPS.items():
         tracked = torch.ones(8, dtype=torch.float64, requires_grad=True)
-        found = medians(
+        times = medians(
             {
                 "numpy": repeated(op, np, x),
                 "add": repeated(lambda n, x: n.add(x, x), np, x),
@@ -83,9 +83,9 @@ def table() -> str:
             SECONDS,
             time.thread_time,
         )
-        over = {name: (found[name] - found["numpy"]) for name in names}
+        over = {name: (times[name] - times["numpy"]) for name in names}
         cells = [
-            f"{seconds / COUNT * 1e6:.1f} us, {seconds / found['add']:.0f}"
+            f"{seconds / COUNT * 1e6:.1f} us, {seconds / times['add']:.0f}"
             for seconds in over.values()
         ]
         lines.append(f"| `{title}` | " + " | ".join(cells) + " |")

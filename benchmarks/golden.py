@@ -3,7 +3,7 @@
 python benchmarks/golden.py            prints the table
 python benchmarks/golden.py --write    puts it into docs/performance.md
 
-Times are processor seconds of all threads, of interleaved runs in one process. StableHLO's interpreter is the one in
+Times are processor seconds of all threads, of interleaved runs in one process. StableHLO's interpreter comes from
 jaxlib; it runs each function once, on arguments for which it takes seconds.
 """
 

@@ -1,4 +1,4 @@
-"""Times of processes that import tenferro, over those that import NumPy and SciPy's linear algebra.
+"""Ratio of the times of processes that import tenferro, and that import NumPy and SciPy's linear algebra.
 
 `python benchmarks/import_time.py`: processes alternate, and each figure is the median of the ratios of pairs.
 """

@@ -26,9 +26,9 @@ def turns(
 ) -> dict[str, list[float]]:
     """Return the seconds of interleaved runs of each by a clock, for `seconds` and at least `fewest` rounds.
 
-    The order changes from round to round: the state that one leaves in caches and threads affects all
-    the others. A run that is over before `shortest` is repeated until it is not, so that it can be timed;
-    in the pause before a run the threads of the one before it stop spinning.
+    The order changes from round to round: the state that one run leaves in caches and threads affects all other
+    runs. A run shorter than `shortest` is repeated until it is not, so that it can be timed; in the pause before a
+    run, the threads of the preceding run stop spinning.
     """
     times: dict[str, list[float]] = {name: [] for name in contestants}
     order = list(contestants)
@@ -59,13 +59,13 @@ def medians(
 
 
 def geometric_mean(ratios: list[float]) -> float:
-    """Return the mean of ratios, for which twice as fast and twice as slow make one."""
+    """Return the geometric mean of ratios."""
     return math.exp(math.fsum(math.log(ratio) for ratio in ratios) / len(ratios))
 
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in what takes longer, as soon as Python runs again."""
+    """Raise TimeoutError in a body that takes longer, as soon as Python runs again."""
 
     def over(*_: Any) -> None:
         raise TimeoutError(f"more than {seconds:g} s")
@@ -87,6 +87,13 @@ def show(table: str, page: Path, mark: str) -> None:
 
 
 def put_into(page: Path, mark: str, table: str) -> None:
-    """Replace what stands between `<!-- mark -->` and `<!-- end -->`."""
+    """Replace the text between `<!-- mark -->` and `<!-- end -->`.
+
+    Raises:
+        ValueError: the page has no such marks.
+    """
     between = re.compile(rf"(<!-- {re.escape(mark)} -->\n).*?(<!-- end -->)", re.DOTALL)
-    page.write_text(between.sub(lambda m: f"{m[1]}{table}\n{m[2]}", page.read_text()))
+    text, count = between.subn(lambda m: f"{m[1]}{table}\n{m[2]}", page.read_text())
+    if not count:
+        raise ValueError(f"{page} has no marks <!-- {mark} --> and <!-- end -->")
+    page.write_text(text)

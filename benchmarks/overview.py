@@ -106,8 +106,8 @@ def table() -> str:
         "| --- |" + " --- |" * 6,
     ]
     for title, (fn, args) in CASES.items():
-        found = measured(fn, args)
-        cells = [shown_seconds(found[name][part]) for part in (0, 1) for name in names]
+        seconds_of = measured(fn, args)
+        cells = [shown_seconds(seconds_of[name][part]) for part in (0, 1) for name in names]
         lines.append(f"| {title} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 

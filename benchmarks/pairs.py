@@ -22,7 +22,7 @@ HERE = Path(__file__).resolve().parents[1]
 
 
 def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[str, float]:
-    """Print and give, for each name, the median of this checkout's time as a ratio to the other's.
+    """Print and return, for each name, the median ratio of this checkout's time to the other's.
 
     The program is this checkout's; with `--serve` it calls `serve`, once with each checkout's tenferro.
     """
@@ -34,7 +34,7 @@ def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[st
             ratios: list[float] = []
             reason = None
             for turn in range(pairs):
-                # Who goes first changes: the second finds caches as the first left them.
+                # The order alternates: the second finds caches as the first left them.
                 seconds: list[Any] = [None, None]
                 for side in (0, 1) if turn % 2 else (1, 0):
                     seconds[side] = _ask((here, there)[side], name)
@@ -91,10 +91,10 @@ def _server(program: Path, checkout: Path) -> subprocess.Popen[str]:
 
 
 def _confirm(server: subprocess.Popen[str], checkout: Path) -> None:
-    """Check that the child imports the checkout's tenferro, because an installed one could stand in for it."""
+    """Check that the child imports the checkout's tenferro, not an installed one."""
     place = Path(_answer(server))
     if checkout.resolve() not in place.parents:
-        raise SystemExit(f"--other {checkout} is no checkout: tenferro came from {place}")
+        raise SystemExit(f"--other {checkout} is not a checkout: tenferro came from {place}")
 
 
 def _ask(server: subprocess.Popen[str], name: str) -> Any:

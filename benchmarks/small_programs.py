@@ -91,7 +91,7 @@ SEES, NOISE = np.eye(2, 4), 0.3 * np.eye(2)
 
 
 def update(n: Any, x: Any) -> Any:
-    """Return a step of a Kalman filter of four states, of which two are seen: the mean, and the covariance."""
+    """Return a step of a Kalman filter of four states, two of which are observed: the mean, and the covariance."""
     mean, covariance = MOVES @ x[0], MOVES @ x[1:] @ MOVES.T + 0.01 * n.eye(4)
     seen = SEES @ covariance @ SEES.T + NOISE
     gain = n.linalg.solve(seen, SEES @ covariance).T
@@ -138,9 +138,9 @@ def table() -> str:
         runs["hand"] = lambda fn=fn, x=x: fn(np, x)
         for run in [*runs.values()] * 3:  # because the second run prints, and runs LLVM's passes
             run()
-        found = medians(runs, SECONDS)
-        hand = found["hand"]
-        ratios = [f"{found[name] / hand:.2f}" for name in executors]
+        times = medians(runs, SECONDS)
+        hand = times["hand"]
+        ratios = [f"{times[name] / hand:.2f}" for name in executors]
         lines.append(
             f"| {title} | {hand * 1e6:.0f} us | {first * 1e3:.1f} ms | {' | '.join(ratios)} |"
         )

@@ -2,8 +2,8 @@
 
     python benchmarks/texts.py
 
-prints, for each text, the operations that are written in it, the time to compile it, and the time of one run, each the
-least of several. JAX writes functions that it calls, ours are written where they are called.
+prints, for each text, its operations, the time to compile it, and the time of one run, each the minimum of several.
+JAX writes functions that it calls, ours are written where they are called.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Writes what the site reads off the code: the op catalogue and the reference of every public name."""
+"""Writes the site's pages about the code: the op catalogue and the reference of every public name."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ FAMILIES = {
 
 
 def write(folder: Path) -> None:
-    """All pages, anew."""
+    """Write all pages into an empty folder."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir()
     for name in MODULES:
@@ -76,30 +76,30 @@ def write(folder: Path) -> None:
 
 
 def module_named(name: str) -> Any:
-    """The module; some are attributes of a package and lie elsewhere."""
+    """Return the module; some are attributes of a package and defined elsewhere."""
     package, _, attribute = name.rpartition(".")
     parent = importlib.import_module(package) if package else None
     return getattr(parent, attribute, None) or importlib.import_module(name)
 
 
 def module_page(name: str) -> str:
-    """Every public name of a module."""
+    """Return a page of every public name of a module."""
     module = module_named(name)
     lines = [f"# {name}", "", markdown(inspect.getdoc(module) or ""), ""]
     for public in sorted(module.__all__, key=str.lower):
-        found = getattr(module, public)
-        if inspect.ismodule(found):
-            lines += [f"## {public}", "", f"The module `{found.__name__}`.", ""]
+        item = getattr(module, public)
+        if inspect.ismodule(item):
+            lines += [f"## {public}", "", f"The module `{item.__name__}`.", ""]
             continue
-        lines += entry(f"{name}.{public}", found, "##")
-        if inspect.isclass(found):
-            for member, value in sorted(vars(found).items()):
+        lines += entry(f"{name}.{public}", item, "##")
+        if inspect.isclass(item):
+            for member, value in sorted(vars(item).items()):
                 lines += member_entry(member, value)
     return "\n".join(lines)
 
 
 def names_page() -> str:
-    """Return the names of the namespaces, and those of NumPy, SciPy and JAX that have none there, with what to write."""
+    """Return the names of the namespaces, and names of NumPy, SciPy and JAX without a counterpart, with replacements."""
     from tenferro.counterparts import ABSENT, COUNTERPARTS
 
     lines = ["# Names", ""]
@@ -142,24 +142,26 @@ def names_page() -> str:
     return "\n".join(lines)
 
 
-def entry(name: str, found: Any, level: str) -> list[str]:
-    """A heading, the signature, and what the docstring says."""
+def entry(name: str, documented: Any, level: str) -> list[str]:
+    """Return a heading, the signature and the docstring."""
     title = name.rpartition(".")[2]
     lines = [f"{level} {title}", ""]
-    if callable(found):
-        lines += ["```text", signature(name, found), "```", ""]
-    own = found if callable(found) or inspect.isclass(found) else type(found)
-    members = () if inspect.isclass(found) else getattr(found, "__all__", ())
-    calls = [signature(f"{name}.{member}", getattr(found, member)) for member in members]
+    if callable(documented):
+        lines += ["```text", signature(name, documented), "```", ""]
+    own = documented if callable(documented) or inspect.isclass(documented) else type(documented)
+    members = () if inspect.isclass(documented) else getattr(documented, "__all__", ())
+    calls = [signature(f"{name}.{member}", getattr(documented, member)) for member in members]
     lines += ["```text", *calls, "```", ""] if calls else []
     text = (
-        inspect.getdoc(found) if callable(found) or calls else f"A value of type `{own.__name__}`."
+        inspect.getdoc(documented)
+        if callable(documented) or calls
+        else f"A value of type `{own.__name__}`."
     )
     return [*lines, markdown(text or ""), ""]
 
 
 def member_entry(name: str, value: Any) -> list[str]:
-    """A public method or property."""
+    """Return the entry of a public method or property."""
     if isinstance(value, staticmethod | classmethod):
         value = value.__func__
     if isinstance(value, property):
@@ -180,10 +182,10 @@ def member_entry(name: str, value: Any) -> list[str]:
     ]
 
 
-def signature(name: str, found: Any) -> str:
-    """As one writes a call."""
+def signature(name: str, documented: Any) -> str:
+    """Return the signature as a call is written."""
     try:
-        parts = inspect.signature(found)
+        parts = inspect.signature(documented)
     except (TypeError, ValueError):
         return name
     shown = [
@@ -194,7 +196,7 @@ def signature(name: str, found: Any) -> str:
 
 
 def family_page(family: str, title: str) -> str:
-    """The cards of a family, in their order."""
+    """Return a page of the cards of a family, in their order."""
     module = importlib.import_module(f"tenferro.ops.{family}")
     lines = [f"# {title}", "", markdown(inspect.getdoc(module) or ""), ""]
     for card in module.CARDS:
@@ -203,21 +205,21 @@ def family_page(family: str, title: str) -> str:
 
 
 def card_text(card: Any) -> str:
-    """Return a card's docstring, with what its base classes and the emitters say in its place.
+    """Return a card's docstring, completed by its base classes and the emitters.
 
     Raises:
-        ValueError: the card does not say how it lowers, and the text has several operations.
+        ValueError: the card does not state its lowering, and the text has several operations.
     """
     text = inspect.getdoc(card) or ""
     stated = facts_in(text)
     inherited: dict[str, str] = {}
     for base in card.__mro__[1:-2]:  # without the class of all ops
         inherited = facts_in(inspect.getdoc(base) or "") | inherited
-    found = inherited | stated
-    if "Lowers" not in found:
-        found["Lowers"] = lowered(card)
-    found.setdefault("Source", source_of(card, found["Lowers"]))
-    added = [f"{name}:  {found[name]}" for name in found if name not in stated]
+    fields = inherited | stated
+    if "Lowers" not in fields:
+        fields["Lowers"] = lowered(card)
+    fields.setdefault("Source", source_of(card, fields["Lowers"]))
+    added = [f"{name}:  {fields[name]}" for name in fields if name not in stated]
     return "\n".join([text, "", *added])  # because a blank line ends an example
 
 
@@ -228,7 +230,7 @@ def facts_in(text: str) -> dict[str, str]:
 
 
 def lowered(card: Any, dtype: str = "f64") -> str:
-    """Return what the text of a sample, of this dtype if there is one, has in the place of the op."""
+    """Return the lowered text of a sample of the op, of this dtype if there is one."""
     from lowering import lower_to_stablehlo  # because a page without cards needs no samples
     from tenferro.graph import GraphBuilder
     from tenferro.program import GraphProgram
@@ -262,7 +264,7 @@ def source_of(card: Any, lowers: str) -> str:
 
 
 def markdown(docstring: str) -> str:
-    """A docstring as MyST reads it: sections as lists, cards' facts as a table, examples as code."""
+    """Convert a docstring to MyST: sections to lists, facts of cards to a table, examples to code."""
     blocks: list[str] = []
     facts: list[list[str]] = []
     lines = docstring.splitlines()
@@ -304,20 +306,20 @@ def markdown(docstring: str) -> str:
 
 
 def items(lines: list[str]) -> list[str]:
-    """`name: meaning` with lines that go on, as a list; other text as it is."""
-    found: list[str] = []
+    """Convert `name: meaning` and its continuation lines to a list; other text is unchanged."""
+    entries: list[str] = []
     for line in lines:
-        if line.startswith("    ") and found:
-            found[-1] += " " + escaped(line.strip())
+        if line.startswith("    ") and entries:
+            entries[-1] += " " + escaped(line.strip())
         elif line.strip():
             name, colon, meaning = line.partition(":")
             named = colon and len(name) < 60 and not name.startswith(">>>")
-            found.append(f"- `{name}`: {escaped(meaning.strip())}" if named else escaped(line))
-    return found
+            entries.append(f"- `{name}`: {escaped(meaning.strip())}" if named else escaped(line))
+    return entries
 
 
 def escaped(text: str) -> str:
-    """Text whose signs mean themselves, outside of backticks."""
+    """Escape the signs of MyST outside of backticks."""
     parts = text.split("`")
     return "`".join(
         re.sub(r"([*_<>\[\]{}$])", r"\\\1", part) if place % 2 == 0 else part

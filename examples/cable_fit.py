@@ -10,14 +10,10 @@ decorator is all that differs: `native` in place of `jax.jit`.
 
 from __future__ import annotations
 
-import os
 import statistics
 import sys
 import time
 from typing import Any
-
-# Runtime checks of equinox are callbacks into Python, which only jax.jit has.
-os.environ.setdefault("EQX_ON_ERROR", "off")
 
 import jax
 import jax.numpy as jnp

@@ -28,9 +28,9 @@ def load() -> tuple[dict[str, Any], Any, Any]:
         return weights, data["images"][held_out], data["labels"][held_out]
 
 
-def accuracy(found: Any, labels: Any) -> float:
+def accuracy(scores: Any, labels: Any) -> float:
     """Return the share of images whose most probable digit is the label."""
-    return float(np.mean(found.argmax(-1) == labels))
+    return float(np.mean(scores.argmax(-1) == labels))
 
 
 def main() -> None:

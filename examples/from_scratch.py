@@ -293,7 +293,7 @@ class Program:
         return [slots[value] for value in self.outputs]
 
     def lower(self) -> str:
-        """StableHLO, by the column of texts."""
+        """Lower to StableHLO, by the table of texts."""
 
         def kind(value: int) -> str:
             return f"tensor<{''.join(f'{n}x' for n in self.graph.shapes[value])}f64>"
@@ -316,8 +316,8 @@ def compile(fn: Callable[..., Any], *shapes: Shape) -> Program:
     """Trace `fn` once, and keep what its results need: one loop down."""
     graph = Graph()
     inputs = [graph.input(shape) for shape in shapes]
-    found = fn(*inputs)
-    outputs = [y.value for y in (found if isinstance(found, list) else [found])]
+    results = fn(*inputs)
+    outputs = [y.value for y in (results if isinstance(results, list) else [results])]
     wanted = set(outputs)
     for value in range(len(graph.nodes) - 1, -1, -1):
         if value in wanted:

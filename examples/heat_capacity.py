@@ -40,9 +40,9 @@ def main() -> None:
     program = tnf.compile(heat_capacity, tnf.TensorSpec((), "float64"))
     print(f"heat capacity: {len(program.instructions)} instructions, strip of width {WIDTH}")
     for beta in (0.1, 0.2, 0.25):
-        found, exact = float(program.run(beta)), onsager_heat_capacity(beta)
-        print(f"beta {beta}: {found:.8f}, exact {exact:.8f}, apart {abs(found - exact):.1e}")
-        assert abs(found - exact) < 1e-3 * exact
+        computed, exact = float(program.run(beta)), onsager_heat_capacity(beta)
+        print(f"beta {beta}: {computed:.8f}, exact {exact:.8f}, apart {abs(computed - exact):.1e}")
+        assert abs(computed - exact) < 1e-3 * exact
 
 
 if __name__ == "__main__":

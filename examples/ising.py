@@ -21,7 +21,7 @@ STEPS = 30
 
 
 def free_energy(beta: Any, width: int = WIDTH, steps: int = STEPS) -> Any:
-    """log(largest eigenvalue) / width of the periodic strip's transfer matrix at coupling `beta`."""
+    """Return log(largest eigenvalue) / width for the periodic strip's transfer matrix at coupling `beta`."""
     spins = np.array([1.0, -1.0])
     bond = tnf.exp(beta * np.outer(spins, spins))
     letters = "abcdefghijklmnopqrstuvwxyz"[:width]
@@ -54,5 +54,7 @@ def onsager(beta: float) -> float:
 if __name__ == "__main__":
     program = tnf.compile(free_energy, tnf.TensorSpec((), "float64"))
     for beta in (0.2, 0.3, 0.6):
-        found, exact = float(program.run(beta)), onsager(beta)
-        print(f"beta {beta}: {found:.10f}, exact {exact:.10f}, apart {abs(found - exact):.1e}")
+        computed, exact = float(program.run(beta)), onsager(beta)
+        print(
+            f"beta {beta}: {computed:.10f}, exact {exact:.10f}, apart {abs(computed - exact):.1e}"
+        )

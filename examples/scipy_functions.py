@@ -27,10 +27,10 @@ CALLS = {
     "integrate.trapezoid": lambda x: integrate.trapezoid(x, axis=0),
 }
 for name, call in CALLS.items():
-    found, wanted = call(x), call(data)
-    assert isinstance(found, tnf.EagerTensor)
-    np.testing.assert_allclose(np.asarray(found), wanted, rtol=1e-10, atol=1e-12)
-    print(f"{name:20} {found.spec}")
+    result, wanted = call(x), call(data)
+    assert isinstance(result, tnf.EagerTensor)
+    np.testing.assert_allclose(np.asarray(result), wanted, rtol=1e-10, atol=1e-12)
+    print(f"{name:20} {result.spec}")
 
 tnf.sum(special.logsumexp(x, axis=1)).backward()
 np.testing.assert_allclose(x.grad, special.softmax(data, axis=1), rtol=1e-12)

@@ -24,8 +24,8 @@ STEPS = 20
 
 def collectives(executable: Any) -> str:
     """Count the collectives that the partitioner inserted."""
-    found = Counter(re.findall(COLLECTIVES, executable.optimized_hlo()))
-    return ", ".join(f"{count} {name}" for name, count in sorted(found.items())) or "none"
+    counts = Counter(re.findall(COLLECTIVES, executable.optimized_hlo()))
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items())) or "none"
 
 
 def product(xla: XlaExecutor) -> None:

@@ -30,14 +30,14 @@ SITES, BOND = 20, 6
 
 
 def operator() -> Any:
-    """H as a matrix-product operator: w[left, right, out, in]."""
+    """Return H as a matrix-product operator: w[left, right, out, in]."""
     w = np.zeros((3, 3, 2, 2))
     w[0, 0], w[2, 2], w[0, 1], w[1, 2], w[0, 2] = ONE, ONE, -Z, Z, -FIELD * X
     return w
 
 
 def chain_energy(tensors: list[Any]) -> Any:
-    """<psi|H|psi> / <psi|psi> of tensors a[left, site, right]."""
+    """Return <psi|H|psi> / <psi|psi> for tensors a[left, site, right]."""
     w = operator()
     energy = np.zeros((1, 3, 1))
     energy[0, 0, 0] = 1.0
@@ -98,7 +98,7 @@ def network(tensors: dict[str, Any], labels: Any) -> tuple[list[Any], list[int]]
 
 
 def mera_energy(parameters: dict[str, Any]) -> Any:
-    """<psi|H|psi>, bond by bond."""
+    """Contract <psi|H|psi>, bond by bond."""
     tensors: dict[str, Any] = {}
     for name, x in parameters.items():
         if name == "top":
@@ -127,13 +127,13 @@ def mera_energy(parameters: dict[str, Any]) -> Any:
 def mera_start() -> dict[str, Any]:
     """Return near blocks of two sites, even and odd, and disentanglers near the identity."""
     generator = np.random.default_rng(0)
-    found = {"top": np.ones((2, 2)) + 0.1 * generator.normal(size=(2, 2))}
+    tensors = {"top": np.ones((2, 2)) + 0.1 * generator.normal(size=(2, 2))}
     for layer in ("coarse", "fine"):
         blocks = np.stack([np.full((2, 2), 0.5), np.diag([0.7, -0.7])])
-        found[f"{layer} isometry"] = blocks + 0.2 * generator.normal(size=(2, 2, 2))
+        tensors[f"{layer} isometry"] = blocks + 0.2 * generator.normal(size=(2, 2, 2))
         near = np.eye(4) + 0.1 * generator.normal(size=(4, 4))
-        found[f"{layer} disentangler"] = near.reshape(2, 2, 2, 2)
-    return found
+        tensors[f"{layer} disentangler"] = near.reshape(2, 2, 2, 2)
+    return tensors
 
 
 def ring_exact() -> float:
@@ -177,14 +177,14 @@ def minimise(
         theirs = np.concatenate([g.ravel() for g in tnf.types.flatten(gradient)[0]])
         ours = evaluated(flat)
         apart = max(apart, abs(float(value) - ours[0]), float(np.max(np.abs(theirs - ours[1]))))
-    found = evaluated(last)[0]
+    lowest = evaluated(last)[0]
     print(
-        f"{name}: {len(program.instructions)} instructions, energy {found:.6f}, exact {exact:.6f}; "
+        f"{name}: {len(program.instructions)} instructions, energy {lowest:.6f}, exact {exact:.6f}; "
         f"native and PJRT {apart:.0e} apart"
     )
     assert apart < 1e-10
-    assert found > exact - 1e-9, "a variational energy lies above the exact one"
-    return found - exact
+    assert lowest > exact - 1e-9, "a variational energy lies above the exact one"
+    return lowest - exact
 
 
 def main() -> None:

@@ -73,9 +73,9 @@ print(
     f"{len(model.instructions)} operations, {sum(w.size for w in weights)} weights in {len(names)} arrays"
 )
 
-found = model.run(*weights, tokens)
-print(f"NumPy and JAX are {np.max(np.abs(found - said)):.1e} apart")
-np.testing.assert_allclose(found, said, atol=1e-5)
+logits = model.run(*weights, tokens)
+print(f"NumPy and JAX are {np.max(np.abs(logits - said)):.1e} apart")
+np.testing.assert_allclose(logits, said, atol=1e-5)
 
 
 def loss(weights: Any, tokens: Any) -> Any:

@@ -1,4 +1,5 @@
-"""Extensions as `stablehlo.composite`: a reader with the family uses it whole, others its decomposition.
+"""Extensions as `stablehlo.composite`: a reader with the family uses the composite, other readers its
+decomposition.
 
 The composite's name is the family id with `_` for `-`, which its grammar refuses; the id itself and the
 payload are attributes. The decomposition is a private function: the family's expansion, or its

@@ -38,10 +38,10 @@ def register_extension_lowering(
 ) -> None:
     """Write the ops of a family by `rule(op, writer, *operands)`, on one platform or on all.
 
-    The rule for the platform "inline" is the one for `linalg="inline"`: standard statements alone, for
-    compilers that know no custom call.
+    The rule for the platform "inline" is the one for `linalg="inline"`: standard statements alone, for compilers
+    without custom calls.
 
-    The writer is the one the emitters use. `writer.op(name, *operands)` returns the value of an
+    The writer is that of the emitters. `writer.op(name, *operands)` returns the value of an
     elementwise operation, and `writer.op(name, *operands, result=spec, **attributes)` that of any other
     with one result. `writer.operation` adds operations with several results or with regions, which
     `writer.region` makes. The rule returns one value, or a tuple, of the declared types. It comes before
@@ -49,7 +49,7 @@ def register_extension_lowering(
 
     Raises:
         DuplicateFamilyError: there is a rule for that family and platform, and `replace` is not set.
-        InvalidConfigError: the rule is no function, or the platform none that is lowered for.
+        InvalidConfigError: the rule is not a function, or the platform none that is lowered for.
         MalformedFamilyIdError: the id is not `<package>.<name>.v<major>`.
     """
     check_family_id(family_id)
@@ -82,9 +82,9 @@ def has_lowering(family_id: str, platform: str) -> bool:
 
 
 def lowering_of(op: Extension, platform: str, linalg: str = "library") -> Rule | None:
-    """Return the rule for that platform, else the one for all; if `linalg` is "inline", that one first.
+    """Return the rule for that platform, else the rule for all platforms; if `linalg` is "inline", that one first.
 
-    Registered rules take precedence over those of the op's family.
+    Registered rules take precedence over the rules of the op's family.
     """
     targets = [platform, None] if linalg == "library" else [INLINE, platform, None]
     for target in targets:

@@ -1,15 +1,15 @@
 """MLIR on modules of unknown origin, in a separate process with limits.
 
-MLIR ends the process, or writes over its memory, over some bytecode that is damaged and some text that is valid.
+MLIR aborts the process or corrupts its memory on some damaged bytecode and some valid text.
 So only text, bytes and plain data of such a module are used here:
 
 - Bytecode becomes text in one fork of the reading process, and that text is foreign again, because the fork's
   memory may be damaged: the next operation runs in another fork.
-- Text that a fork has parsed, verified and compiled without harm is passed to PJRT in this process: the same code
-  on the same input does the same here.
+- Text that a fork has parsed, verified and compiled safely is passed to PJRT in this process, where the same code
+behaves in the same way.
 - Trees come as JSON, which Python reads.
 
-The fork is no sandbox: it has the user's rights.
+The fork is not a sandbox: it has the user's rights.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["Limits", "last_words", "perform"]
 
 HELP = "a module of your own has no limits with trusted=True"
 
-# Without the packages' own modules, which import everything: 0.2 s in place of 0.7.
+# Without the packages' own modules, which import everything: 0.2 s instead of 0.7 s.
 START = """
 import sys, types
 sys.path[:] = {path!r}
@@ -103,11 +103,10 @@ def perform(
 
     Args:
         trusted: perform it in this process, which a malformed module may end.
-        limits: in place of those for the module's size.
+        limits: instead of the limits for the module's size.
 
     Raises:
-        MlirDiagnosticError: MLIR refused the module, or reading it ended the other process, or took more than
-            the limits.
+        MlirDiagnosticError: MLIR refused the module, or reading it ended the worker process or exceeded the limits.
         UnsupportedError: not trusted, on a system without `os.fork`.
         Exception: the operation's own errors.
     """
@@ -172,7 +171,7 @@ def _raise_error(error: dict[str, Any], limits: Limits) -> None:
 class ReadingProcess:
     """One process for all threads of this one, started at the first request.
 
-    It ends with this process, and a process forked from this one starts its own.
+    It ends with this process; a forked process starts its own worker.
     """
 
     def __init__(self) -> None:
@@ -280,12 +279,12 @@ class ReadingProcess:
             self._end()
 
     def abandon(self) -> None:
-        """Forget the process; called in a fork of this one, where the other threads do not exist."""
+        """Forget the process; called in a forked process, where the other threads do not exist."""
         self._lock = threading.Lock()
         process, self._process = self._process, None
         if process is not None:
             process.returncode = (
-                0  # because it is no child of this process, which cannot wait for it
+                0  # because it is not a child of this process, which cannot wait for it
             )
             self._close(process)
 

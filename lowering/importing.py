@@ -1,4 +1,4 @@
-"""`import_stablehlo`: modules that others wrote, as programs."""
+"""`import_stablehlo`: foreign modules as programs."""
 
 from __future__ import annotations
 
@@ -66,9 +66,10 @@ def import_stablehlo(
     function: str = "main",
     trusted: bool = False,
     rules: Mapping[str, Any] | None = None,
+    callbacks: Sequence[Callable[..., Any]] = (),
     devices: int | Mapping[str, int] | None = None,
 ) -> GraphProgram:
-    """A StableHLO module as a program: it runs natively, is differentiated, compared and lowered again.
+    """Import a StableHLO module as a program, which can be run, differentiated, compared and lowered.
 
     Args:
         module: text; bytecode or a portable artifact; a serialised `jax.export`; a `StableHloModule`; or
@@ -80,10 +81,10 @@ def import_stablehlo(
         function: the function to read; the program has its name, unless it is "main".
         trusted: read it in this process, which a malformed module may end. Modules that this process lowered
             are trusted; any other module is read by a separate process, within limits of time and memory.
-        rules: for private functions by name, what marks the results of a call for differentiation, as a function of
-            the numbers of operands and results, and of the positions of those that get new names. Without them,
-            differentiation warns of floats that are made of the bits of floats.
-
+        rules: for private functions by name, the function that marks the results of a call for differentiation. Its
+            arguments are the numbers of operands and results, and the positions of renamed values. Without them,
+            differentiation warns of floats that are built from the bits of floats.
+        callbacks: the functions that the module calls by their numbers, as JAX's callbacks.
         devices: how many devices run a module that is one device's among several, whose collectives are computed
             among them: a number, `{"replicas": r, "partitions": p}`, or the sizes of a mesh's axes, by name. Every
             argument and result has a leading axis of devices then, in the order of replica * p + partition. The body
@@ -91,17 +92,17 @@ def import_stablehlo(
 
     Without jaxlib the readers of `lowering.syntax` take the place of MLIR's parser. They are Python alone, and so
     need no other process. What MLIR's passes rewrite (`chlo` operations without a reader, shapes as operands that
-    are no constants) is refused there by name. Modules with quantised types are read by them in any case, and values
-    of these types are their stored integers.
+    are not constants) is refused there by name. They always read modules with quantised types; values of these types
+    are their stored integers.
 
-    The program's `origin` is the module as it was written, for comparison in `xla_peer.check_parity`; it is None
+    The program's `origin` is the original module, for comparison in `xla_peer.check_parity`; it is None
     for bytecode that was read without jaxlib.
 
     Raises:
-        MlirDiagnosticError: the input is no module, with MLIR's messages and locations; it ends the process
-            that reads it, or exceeds the limits.
-        UnsupportedError: operations or types that have no counterpart, with their places.
-        ArityError, ShapeError, DTypeError: specs that are not those of the module.
+        MlirDiagnosticError: the input is not a module, with MLIR's messages and locations; reading it ends the process
+            or exceeds the limits.
+        UnsupportedError: operations or types that have no counterpart, with their locations.
+        ArityError, ShapeError, DTypeError: specs that differ from the module's.
         NonStaticShapeError: extents that only the elements of an argument decide.
         FileNotFoundError: a path without a file.
 
@@ -160,7 +161,7 @@ def import_stablehlo(
     among = None if devices is None else Devices.of(devices, tree.attributes)
 
     def read(inputs: Sequence[TensorSpec | ExtentArgument]) -> Reading:
-        reader = Reader(tree, READERS, note_extents, largest, trusted, rules)
+        reader = Reader(tree, READERS, note_extents, largest, trusted, rules, callbacks)
         if among is not None:
             return Reading.on_devices(reader, entry, inputs, among)
         return Reading.of_block(reader, entry.body, inputs)
@@ -186,8 +187,8 @@ def import_stablehlo(
         program = note_bits(program)
     if entry.name != "main" or len(contents) > LARGEST_ORIGIN or isinstance(contents, bytes):
         return program
-    if program.takes_extents or among is not None:
-        return program  # because the module has numbers in place of extents
+    if reading.takes_extents or among is not None or callbacks:
+        return program  # because the module has other arguments, or does not run alone
     types = tuple(program.input_specs), tuple(program.output_specs)
     names = tuple(program.input_names), tuple(program.output_names)
     origin = StableHloModule(contents, contents, "cpu", *types, *names, trusted=trusted)
@@ -195,8 +196,8 @@ def import_stablehlo(
 
 
 _OWN_READER = re.compile(
-    r'!quant\.|has_dynamic_root|(?<![@"\w.])(?:check\.expect_|interpreter\.probe|chlo\.mulhi)|#stablehlo\.replica_group_mesh_axes'
-    r'|"(?:check\.expect_\w+|interpreter\.\w+|chlo\.mulhi|stablehlo\.collective_reduce)"\s*\('
+    r'!quant\.|has_dynamic_root|(?<![@"\w.])(?:check\.expect_|interpreter\.probe|chlo\.mulhi|stablehlo\.dynamic_conv\()|#stablehlo\.replica_group_mesh_axes'
+    r'|"(?:check\.expect_\w+|interpreter\.\w+|chlo\.mulhi|stablehlo\.collective_reduce)"\s*\(|\bWEAKORDER\b|\bstablehlo\.square\b'
 )
 """Text that is read without MLIR.
 
@@ -225,7 +226,7 @@ class NamedValue:
 def import_values(
     module: Any, specs: Sequence[Any] | None = None, *, trusted: bool = False
 ) -> tuple[GraphProgram, tuple[NamedValue, ...]]:
-    """A module's `main` as a program whose outputs are all values that its operations make, in order, with names.
+    """Import a module's `main` with the result of every operation as an output, in order, with names.
 
     Values of regions, and of functions that it calls, have no names of their own here.
 
@@ -292,11 +293,11 @@ def import_values(
 
 @dataclass(frozen=True)
 class TextTree:
-    """A module's text without locations, and its tree, with the places of operations in it.
+    """A module's text without locations, and its tree, with the positions of operations in the text.
 
     Attributes:
         tree: as readers take it.
-        own: numbers of the values that stand in the text, by function.
+        own: numbers of the values in the text, by function.
     """
 
     tree: ModuleTree
@@ -393,7 +394,7 @@ def _tree(contents: str | bytes, trusted: bool, has_mlir: bool) -> ModuleTree:
 
 
 def _contents(module: Any, trusted: bool, has_mlir: bool) -> str | bytes:
-    """Text; without MLIR, which would print it, bytecode stays as it is."""
+    """Return the module as text; without MLIR, which would print it, bytecode is returned unchanged."""
     text = getattr(module, "text", None)
     if isinstance(text, str):
         return text
@@ -434,11 +435,43 @@ def _decoded(data: bytes, trusted: bool, has_mlir: bool) -> str | bytes:
 
 def _entry(tree: ModuleTree, name: str) -> Function:
     if name in tree.functions:
-        return tree.functions[name]
+        return _without_tokens(tree.functions[name])
     if len(tree.functions) == 1 and name == "main":
-        return next(iter(tree.functions.values()))
+        return _without_tokens(next(iter(tree.functions.values())))
     names = ", ".join(f"@{function_name}" for function_name in tree.functions) or "none"
     raise InvalidConfigError(f"import_stablehlo: no function @{name}; the module has {names}")
+
+
+def _without_tokens(function: Function) -> Function:
+    """Return the function without tokens among its arguments and results, as JAX has them for ordered effects."""
+    body = function.body
+    tokens = [_is_token(spec) for spec in body.types]
+    if not any(tokens):
+        return function
+    kept = [number for number, is_token in enumerate(tokens) if not is_token]
+    created = [
+        Operation("stablehlo.create_token", (), (body.arguments[i],), (body.types[i],), {}, (), "")
+        for i, is_token in enumerate(tokens)
+        if is_token
+    ]
+    last = body.operations[-1]
+    results = [i for i, spec in enumerate(function.result_types) if not _is_token(spec)]
+    returned = replace(last, operands=tuple([last.operands[i] for i in results]))
+    return Function(
+        function.name,
+        Block(
+            tuple([body.arguments[i] for i in kept]),
+            tuple([body.types[i] for i in kept]),
+            [*created, *body.operations[:-1], returned],
+        ),
+        tuple([function.result_types[i] for i in results]),
+        tuple([function.argument_names[i] for i in kept]) if function.argument_names else (),
+        tuple([function.result_names[i] for i in results]) if function.result_names else (),
+    )
+
+
+def _is_token(spec: Type) -> bool:
+    return isinstance(spec, ForeignType) and "token" in spec.text
 
 
 @dataclass(frozen=True)
@@ -456,11 +489,16 @@ class ExtentArgument:
 
 @dataclass(frozen=True)
 class Reading:
-    """A reader that has read a function, with the values of its arguments and results."""
+    """A reader that has read a function, with the values of its arguments and results.
+
+    Attributes:
+        takes_extents: some argument is extents of the program, where the module has integers.
+    """
 
     reader: Reader
     arguments: list[int]
     outputs: list[int]
+    takes_extents: bool = False
 
     @classmethod
     def of_block(
@@ -478,7 +516,8 @@ class Reading:
             values.append(extents_value(reader, arguments[-1], spec.spec, spec.extents))
         for value, declared in zip(values, block.types, strict=True):
             reader.require_bounds(value, declared)
-        return cls(reader, arguments, reader.block(block, values, {}))
+        takes_extents = any([isinstance(spec, ExtentArgument) for spec in inputs])
+        return cls(reader, arguments, reader.block(block, values, {}), takes_extents)
 
     @classmethod
     def on_devices(
@@ -509,7 +548,7 @@ def _with_extents(
     inputs: Sequence[TensorSpec | ExtentArgument],
     entry: Function,
 ) -> Reading:
-    """Read with integer arguments that decide extents as extents, and no others."""
+    """Read integer arguments that decide extents as extents, and no other arguments."""
     try:
         return read(inputs)
     except UndecidedExtentError:
@@ -540,7 +579,7 @@ def _leaves(extent: Any) -> set[Any]:
 
 
 def _may_be_extents(spec: Type) -> bool:
-    """Return whether a type that the module declares is of few integers, whose number is known."""
+    """Return whether a declared type is a small integer tensor of known size."""
     if isinstance(spec, ForeignType):
         return False
     is_small = spec.rank <= 1 and spec.is_static and spec.size <= MOST_EXTENTS
@@ -548,7 +587,7 @@ def _may_be_extents(spec: Type) -> bool:
 
 
 def _as_extents(spec: TensorSpec | ExtentArgument, name: str) -> TensorSpec | ExtentArgument:
-    """A symbol for each element of an integer argument of rank 0 or 1."""
+    """Return a symbol for each element of an integer argument of rank 0 or 1."""
     if isinstance(spec, ExtentArgument):
         return spec
     word = _word(name)
@@ -599,7 +638,7 @@ def _named(spec: TensorSpec, name: str) -> TensorSpec:
 
 
 def _word(name: str) -> str:
-    """A name as an identifier."""
+    """Convert a name to an identifier."""
     word = re.sub(r"\W+", "_", name).strip("_")
     return word if word.isidentifier() else f"x{word}"
 

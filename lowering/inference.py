@@ -58,7 +58,7 @@ def result_of(name: str, operands: Sequence[Value], result: TensorSpec | None = 
 
 
 def agree(one: TensorSpec, other: TensorSpec) -> bool:
-    """Return whether two types are the same but for extents that are symbols."""
+    """Return whether two types are the same, except for symbolic extents."""
     return one == other or (
         one.dtype is other.dtype
         and one.rank == other.rank

@@ -13,10 +13,12 @@ import numpy as np
 
 from tenferro.types import DType
 
-__all__ = ["LONGEST_LIST", "dense", "quoted"]
+__all__ = ["LONGEST_LIST", "dense", "is_splat", "quoted"]
 
 LONGEST_LIST = 32
 """Constants of more elements are written as one hexadecimal string."""
+PIECE = 1 << 16
+"""Elements that are compared at once."""
 
 
 def dense(array: Any) -> str:
@@ -33,8 +35,8 @@ def dense(array: Any) -> str:
     array = np.asarray(array)
     if array.size == 0:
         return "dense<>"
-    first = array.ravel()[:1]  # because `flat` ends at 32 axes
-    if array.size == 1 or array.tobytes() == first.tobytes() * array.size:
+    if is_splat(array):
+        first = array[(slice(0, 1),) * array.ndim].ravel()  # because `flat` ends at 32 axes
         return f"dense<{_element(first[0], DType.of(array.dtype))}>"
     if array.size > LONGEST_LIST:
         return f'dense<"0x{_little_endian(array).hex().upper()}">'
@@ -63,8 +65,18 @@ def quoted(text: str) -> str:
 
 
 def is_splat(array: Any) -> bool:
-    """Return whether every element has the bits of the first."""
-    return array.tobytes() == array.ravel()[:1].tobytes() * array.size
+    """Return whether every element has the bits of the first; memory is needed for a piece at a time.
+
+    >>> is_splat(np.zeros(3)), is_splat(np.array([0.0, -0.0])), is_splat(np.ones(()))
+    (True, False, True)
+    """
+    if array.size <= 1 or not any(array.strides):
+        return True
+    elements = np.asarray(array, order="C").reshape(-1, 1).view(np.uint8)
+    return all(
+        (elements[start : start + PIECE] == elements[:1]).all()
+        for start in range(0, len(elements), PIECE)
+    )
 
 
 def _nested(array: Any, dtype: DType) -> str:

@@ -48,12 +48,12 @@ def lower_to_stablehlo(
     Args:
         program: the result of `tenferro.compile`.
         platform: the platform of the text; standard ops are the same on all.
-        precision: of dots without a precision of their own. "highest" keeps float32 products in float32;
+        precision: of dots without an explicit precision. "highest" keeps float32 products in float32;
             "default" lets an accelerator use TF32 or bfloat16.
         specs: concrete specs (or arrays) to specialise a symbolic program to.
         extensions: "expand" writes an op of an extension family by its registered lowering, else by
-            its expansion; "composite" keeps it as a `stablehlo.composite` with family id and payload,
-            the expansion as its decomposition.
+            its expansion; "composite" keeps it as a `stablehlo.composite` with family id and payload; the expansion
+        is its decomposition.
         linalg: "library" calls the platform's routines (LAPACK, cuSOLVER, the TPU's own); "inline"
             writes plain StableHLO, for a compiler without custom calls.
         input_orders, output_orders: "C" or "F" for each leaf; none is all "C". A tensor in F order
@@ -62,15 +62,15 @@ def lower_to_stablehlo(
         symbolic: keep symbolic extents: the module takes all shapes that fit, and asserts that they
             do. It is for tools that refine shapes before they compile; see `StableHloModule.refined`.
         annotate: write the names of inputs and outputs, as `jax.arg_info` and `jax.result_info`.
-        partitioning: a mesh, and how inputs and outputs are cut over it, written in Shardy; XLA's
-            partitioner makes one program per device of it.
+        partitioning: a mesh, and how inputs and outputs are cut over it, written in Shardy; XLA's partitioner
+            derives one program per device.
         callbacks: a list, to which the Python functions are appended that the module calls by their numbers; None
             refuses `tenferro.pure_callback`. Such a module runs in this process alone, on the CPU.
 
     Raises:
         NonStaticShapeError: an extent that is symbolic, or that the data decide.
         InvalidConfigError: an unknown platform, precision, or choice.
-        UnsupportedError: an op that StableHLO cannot express; of extensions, all of them at once.
+        UnsupportedError: an op that StableHLO cannot express; of extensions, all in one error.
         ExtensionLoweringError: an expansion or lowering that disagrees with the declared types.
 
     >>> import tenferro as tnf

@@ -108,9 +108,9 @@ def parsed(text: str | bytes) -> Any:
 
 
 def compile_for_trial(text: str, options: str, devices: int) -> None:
-    """Compile a module as PJRT does before it runs, to learn whether that ends the process.
+    """Compile a module as PJRT would, to test whether compilation ends the process.
 
-    It returns nothing: errors are those of the compilation that follows. Calls into libraries need no
+    It returns nothing: the later compilation reports errors. Calls into libraries need no
     handlers here, because their code is not run.
 
     Args:
@@ -224,7 +224,7 @@ def deserialize_portable_artifact(artifact: bytes) -> str:
     """
     ir, stablehlo = jaxlib_modules()[0], jaxlib_modules()[5]
     if not artifact.startswith(MAGIC):  # because MLIR would read other bytes as text
-        raise MlirDiagnosticError([("the bytes are no MLIR bytecode", "artifact")])
+        raise MlirDiagnosticError([("the bytes are not MLIR bytecode", "artifact")])
     diagnostics: list[tuple[str, str]] = []
 
     def note(diagnostic: Any) -> bool:
@@ -308,7 +308,7 @@ def string_attribute(text: str | bytes, name: str) -> str | None:
 
 
 def evaluate(text: str, inputs: Sequence[Any]) -> list[Any]:
-    """Evaluate `main` by StableHLO's reference interpreter, which may end the process.
+    """Evaluate `main` by StableHLO's reference interpreter, which may abort the process.
 
     Inputs and outputs are arrays of integers and of float32 and float64.
     """
@@ -350,7 +350,7 @@ def version_window() -> tuple[str, str]:
 
 
 def text_of(data: bytes) -> str:
-    """Convert bytecode or a portable artifact to text. Malformed bytes may end the process.
+    """Convert bytecode or a portable artifact to text. Malformed bytes may abort the process.
 
     Raises:
         MlirDiagnosticError: with MLIR's messages and places.

@@ -46,7 +46,7 @@ def module_tree(text: str) -> ModuleTree:
 
 
 class _Numbering:
-    """Numbers for the values of one function, by MLIR's identity of them."""
+    """Numbers for the values of one function, by their identity in MLIR."""
 
     def __init__(self, ir: Any, blobs: Mapping[str, str]) -> None:
         self.ir = ir
@@ -81,7 +81,9 @@ class _Numbering:
 
     def block(self, region: Any) -> Block:
         if len(region.blocks) != 1:
-            raise UnsupportedError(f"a region of {len(region.blocks)} blocks; StableHLO's have one")
+            raise UnsupportedError(
+                f"a region of {len(region.blocks)} blocks; StableHLO's regions have one"
+            )
         block = region.blocks[0]
         arguments = tuple([self.number(item) for item in block.arguments])
         types = tuple([_type(self.ir, item.type) for item in block.arguments])
@@ -167,7 +169,7 @@ def _attributes(ir: Any, attributes: Any) -> dict[str, Any]:
 
 
 def _attribute(ir: Any, attribute: Any) -> Any:
-    """Convert an attribute to Python data, or to MLIR's print of it."""
+    """Convert an attribute to Python data, or to its text in MLIR."""
     kind = type(attribute).__name__
     reader = _READERS.get(kind)
     if reader is not None:

@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ForeignType:
-    """A type that is no tensor of our dtypes: as MLIR prints it."""
+    """A type that is not a tensor of our dtypes: as MLIR prints it."""
 
     text: str
 

@@ -67,8 +67,8 @@ class Operation:
     """An operation, with its dialect in the name: `stablehlo.add`.
 
     Attributes:
-        attributes: Python's values for MLIR's (bool, int for i64, float for f64, str, list and dict), arrays of
-            NumPy for constants, and the classes of attributes below for all others.
+        attributes: Python values (bool, int for i64, float for f64, str, list and dict), NumPy arrays for
+            constants, and the classes below for all other attributes.
         regions: blocks that the operation runs, which may use values of their surroundings.
         source: the user's line.
     """
@@ -116,10 +116,10 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class Function:
-    """A function of a module; those that are called by others are private.
+    """A function of a module; functions that are called by others are private.
 
     Attributes:
-        argument_attributes, result_attributes: those of each argument and result, or none at all.
+        argument_attributes, result_attributes: the attributes of each argument and result, or none at all.
     """
 
     symbol: str

@@ -70,10 +70,10 @@ def _escaped(path: str) -> str:
 
 
 class _Names:
-    """The names of values in a block: given ones made unique, and numbers for all others.
+    """The names of values in a block: given names made unique, and numbers for all other values.
 
     Args:
-        outer: those of the surroundings of a region, which it sees.
+        outer: names of the surroundings of a region, which are visible in it.
     """
 
     def __init__(self, outer: _Names | None = None) -> None:
@@ -94,7 +94,7 @@ class _Names:
             self._own[argument] = self._unique(argument.name or f"arg{index}")
 
     def name_results(self, results: Sequence[Value]) -> str:
-        """Name the results of an operation; returns what stands before it: `%0 = ` or `%0:2 = `."""
+        """Name the results of an operation; returns the text before it: `%0 = ` or `%0:2 = `."""
         if not results:
             return ""
         if results[0].name:
@@ -202,7 +202,7 @@ def _region(operation: Operation, region: Block, names: _Names) -> str:
 
 
 def _short(op: Operation, names: _Names) -> str:
-    """`stablehlo.add %a, %b, key = value : types`; a type that all share is written once."""
+    """Print `stablehlo.add %a, %b, key = value : types`; a type that all share is written once."""
     shown = "".join([f", {key} = {_bare(value)}" for key, value in op.attributes.items()])
     (result,) = op.results
     is_shared = not op.attributes and all(x.spec == result.spec for x in op.operands)
@@ -211,13 +211,13 @@ def _short(op: Operation, names: _Names) -> str:
 
 
 def _by_result_types(op: Operation, names: _Names) -> str:
-    """`stablehlo.reverse %a, key = value : types`, of operations whose operands have the results' types."""
+    """Print `stablehlo.reverse %a, key = value : types`, for operands that have the results' types."""
     shown = "".join([f", {key} = {_bare(value)}" for key, value in op.attributes.items()])
     return f"{op.name} {names.joined(op.operands)}{shown} : {_types(op.results)}"
 
 
 def _generic(op: Operation, names: _Names) -> str:
-    """`"stablehlo.name"(%a) <{key = value}> ({region}) : (types) -> types`."""
+    """Print `"stablehlo.name"(%a) <{key = value}> ({region}) : (types) -> types`."""
     properties = f" <{{{_entries(op.attributes)}}}>" if op.attributes else ""
     regions = ", ".join([_region(op, region, names) for region in op.regions])
     bodies = f" ({regions})" if regions else ""
@@ -242,7 +242,7 @@ def _select(op: Operation, names: _Names) -> str:
 
 
 def _slice(op: Operation, names: _Names) -> str:
-    """`stablehlo.slice %a [start:limit:stride, ..] : types`; a stride of 1 is omitted."""
+    """Print `stablehlo.slice %a [start:limit:stride, ..] : types`; a stride of 1 is omitted."""
     bounds = [op.attributes[name] for name in ("start_indices", "limit_indices", "strides")]
     ranges = [
         f"{start}:{limit}" + (f":{stride}" if stride != 1 else "")
@@ -252,7 +252,7 @@ def _slice(op: Operation, names: _Names) -> str:
 
 
 def _reduce(op: Operation, names: _Names) -> str:
-    """`stablehlo.reduce(%a init: %b) applies stablehlo.add ..` where one operation combines."""
+    """Print `stablehlo.reduce(%a init: %b) applies stablehlo.add ..` if one operation combines."""
     (body,) = op.regions
     (*others, last) = body.operations
     if others or [*last.operands] != [*body.arguments]:
@@ -330,7 +330,7 @@ _FORMS: Mapping[str, Callable[[Operation, _Names], str]] = {
     "stablehlo.composite": _composite,
     "func.call": _call,
 }
-"""Forms of operations by name; all others are written in the short one."""
+"""Forms of operations by name; all other operations are written in the short form."""
 
 
 # ---- types and attributes ------------------------------------------------------------------------
@@ -341,7 +341,7 @@ def _types(values: Sequence[Value]) -> str:
 
 
 def _signature(op: Operation) -> str:
-    """`(types) -> types`."""
+    """Print `(types) -> types`."""
     results = _types(op.results)
     return f"({_types(op.operands)}) -> {results if len(op.results) == 1 else f'({results})'}"
 
@@ -390,7 +390,7 @@ def _attribute(value: Any) -> str:
             return text
         case _:
             raise TypeError(
-                f"{value!r:.60} is no attribute; lowering.operations has the classes of attributes"
+                f"{value!r:.60} is not an attribute; lowering.operations has the classes of attributes"
             )
 
 

@@ -4,8 +4,8 @@ It has one thread and no more than MLIR's bindings, and never reads a module its
 a new interpreter takes 200. Damage of a module to a fork's memory ends with the fork, and does not reach the next.
 
 A request is the lengths of its two parts, eight bytes each, a JSON document and the module. So is the reply, whose
-parts are an error and the result; it comes in pieces with eight bytes of length before each, after which an
-empty one follows, and one that says how the fork ended.
+parts are an error and the result; it is sent in pieces, each after its length in eight bytes; then come an empty
+piece and the exit status of the fork.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def serve() -> None:
 
 
 def _read(size: int) -> bytearray:
-    """`size` bytes of standard input; fewer where it ends."""
+    """Read `size` bytes of standard input, or fewer at its end."""
     data = bytearray(size)
     view, filled = memoryview(data), 0
     while filled < size:
@@ -129,7 +129,7 @@ def _limit(request: dict[str, Any]) -> None:
     for limit, bound in bounds.items():
         hard = resource.getrlimit(limit)[1]
         bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
-        # The hard limit stays, because the processor's would be a SIGKILL that says nothing.
+        # The hard limit is unchanged, because exceeding it sends SIGKILL without a message.
         resource.setrlimit(limit, (bound, hard))
     signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 
@@ -169,7 +169,7 @@ def reply_of(request: dict[str, Any], module: bytes) -> bytes:
         error = {"kind": "MemoryError", "message": ""}
     except (
         Exception
-    ) as failure:  # because MLIR's bindings raise anything over names that are no UTF-8
+    ) as failure:  # because MLIR's bindings raise anything over names that are not UTF-8
         error = {"kind": "", "message": f"{type(failure).__name__}: {failure}"}
         # Where they find no memory they may end without an exception, for which Python raises this one.
         if isinstance(failure, SystemError) and _freed() > request["memory"] // 4:

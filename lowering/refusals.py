@@ -1,6 +1,6 @@
 """Ops that a platform's compiler refuses, or ends its process over: refused before it sees them.
 
-Seen with libtpu 0.0.42; `make platforms` finds those that are missing here.
+Seen with libtpu 0.0.42; `make platforms` reports missing entries.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ REFUSED = (
 
 
 NOT_IN_XLA = (DType.F6E2M3FN, DType.F6E3M2FN)
-"""Dtypes of StableHLO that XLA lacks; over some modules with them it ends the process."""
+"""Dtypes of StableHLO that XLA lacks; it aborts on some modules with them."""
 
 
 def refuse_types(text: str, platform: str) -> None:

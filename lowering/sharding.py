@@ -91,9 +91,59 @@ class Partitioning:
     inputs: tuple[PartitionSpec, ...]
     outputs: tuple[PartitionSpec, ...]
 
+    def require_fits(
+        self, inputs: Sequence[tuple[str, Any]], outputs: Sequence[tuple[str, Any]]
+    ) -> None:
+        """Require a spec for each named type, and extents that are cut evenly.
+
+        Raises:
+            InvalidConfigError, ShapeError: as `PartitionSpec.extents`; another number of specs.
+        """
+        for specs, leaves in ((self.inputs, inputs), (self.outputs, outputs)):
+            if len(specs) != len(leaves):
+                raise InvalidConfigError(
+                    f"partitioning: {len(specs)} specs for {len(leaves)} leaves"
+                )
+            for spec, (name, leaf) in zip(specs, leaves, strict=True):
+                spec.extents(leaf.shape, dict(self.mesh), name)
+
+    def to_document(self) -> dict[str, Any]:
+        """Return it in lists and strings, for JSON.
+
+        >>> cut = Partitioning((("x", 2),), (PartitionSpec(None, "x"),), (PartitionSpec(),))
+        >>> cut.to_document()
+        {'mesh': [['x', 2]], 'inputs': [[[], ['x']]], 'outputs': [[]]}
+        >>> Partitioning.of_document(cut.to_document()) == cut
+        True
+        """
+        inputs, outputs = (
+            [[list(names) for names in spec.entries] for spec in specs]
+            for specs in (self.inputs, self.outputs)
+        )
+        return {"mesh": [list(axis) for axis in self.mesh], "inputs": inputs, "outputs": outputs}
+
+    @classmethod
+    def of_document(cls, document: Any) -> Partitioning:
+        """Read what `to_document` returns.
+
+        Raises:
+            InvalidConfigError: another document.
+        """
+        try:
+            inputs, outputs = (
+                tuple([PartitionSpec(*map(tuple, entries)) for entries in document[part]])
+                for part in ("inputs", "outputs")
+            )
+            mesh = tuple([(str(name), int(size)) for name, size in document["mesh"]])
+        except (KeyError, TypeError, ValueError) as error:
+            raise InvalidConfigError(f"partitioning: malformed: {error!r}") from None
+        if not mesh or any(size < 1 for _, size in mesh):
+            raise InvalidConfigError(f"partitioning: a mesh has devices, got {dict(mesh)}")
+        return cls(mesh, inputs, outputs)
+
 
 def mesh_declaration(mesh: Sequence[tuple[str, int]]) -> str:
-    """`sdy.mesh`.
+    """Write `sdy.mesh`.
 
     >>> mesh_declaration((("x", 4), ("y", 2)))
     'sdy.mesh @mesh = <["x"=4, "y"=2]>'

@@ -7,6 +7,7 @@ import re
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import tenferro
@@ -20,7 +21,7 @@ from tenferro.errors import UnsupportedError
 from tenferro.program import GraphProgram, expand_extensions, prune_outputs
 from tenferro.types import TreeDef, unflatten
 
-__all__ = ["NumpySource", "Recorded", "to_numpy"]
+__all__ = ["READ_CONSTANTS", "NumpySource", "Recorded", "to_numpy"]
 
 TEMPLATE = '''"""{name}: {title}
 
@@ -29,7 +30,7 @@ Written by tenferro {version}; it needs NumPy alone.{proof}
 
 {imports}
 
-{constants}{functions}
+{before}
 
 @np.errstate(all="ignore")
 def {name}({parameters}):
@@ -56,7 +57,8 @@ if __name__ == "__main__":
     raise SystemExit(1 if check() else 0)
 '''
 
-
+READ_CONSTANTS = 'CONSTANTS = dict(np.load(Path(__file__).with_suffix(".npz")))'
+"""The statement of a file that reads its arrays."""
 MAX_LISTED_RESULTS = 48
 """Maximum number of elements of recorded cases that are written as lists; more are stored beside the file."""
 
@@ -67,7 +69,7 @@ class Recorded(NamedTuple):
     Attributes:
         inputs, outputs: leaves.
         limits: the largest difference of each element of each output.
-        others: for each output, places and the values that the elements there may have too; None for none.
+        others: for each output, indices of elements, and alternative values that these may have, or None.
     """
 
     inputs: Sequence[Any]
@@ -85,18 +87,28 @@ class NumpySource:
         text: the file.
         constants: the arrays that the file reads from the `.npz` file of the same name; none, and there is no such file.
         statements: the number of lines of the function's body.
+        weights: the name of the safetensors file that has the arrays in place of the `.npz` file; "" for none.
     """
 
     name: str
     text: str
     constants: dict[str, Any]
     statements: int
+    weights: str = ""
+
+    def beside(self, path: Any) -> Path:
+        """Return the path of the arrays of a file at `path`."""
+        return (
+            Path(path).with_name(self.weights) if self.weights else Path(path).with_suffix(".npz")
+        )
 
     def __str__(self) -> str:
         return self.text
 
 
-def to_numpy(program: GraphProgram, recorded: Sequence[Recorded] = ()) -> NumpySource:
+def to_numpy(
+    program: GraphProgram, recorded: Sequence[Recorded] = (), weights: str = ""
+) -> NumpySource:
     """Return a program as a Python file that needs NumPy alone.
 
     Loops are Python's loops, conditionals Python's. What NumPy lacks is a plain function in the file. Where values
@@ -104,6 +116,8 @@ def to_numpy(program: GraphProgram, recorded: Sequence[Recorded] = ()) -> NumpyS
 
     Args:
         recorded: results that the file compares its own with when it is run.
+        weights: the name of a safetensors file in the file's folder, from which it maps its arrays; by default they are
+            in an `.npz` file.
 
     Raises:
         UnsupportedError: bfloat16, effects, or an extension without an expansion; it names op and line.
@@ -133,8 +147,12 @@ def to_numpy(program: GraphProgram, recorded: Sequence[Recorded] = ()) -> NumpyS
     constants = ""
     if writer.constants:
         imports = ["from pathlib import Path", "", *imports]
-        constants = 'CONSTANTS = dict(np.load(Path(__file__).with_suffix(".npz")))\n'
+        constants = f"{READ_CONSTANTS}\n"
+    if writer.constants and weights:
+        read = writer.function("mapped_arrays")
+        constants = f"\n\nCONSTANTS = {read}(Path(__file__).with_name({quoted(weights)}))\n"
     functions = "".join(f"\n\n{text}\n" for text in text_of(writer.functions))
+    before = functions + constants if weights else constants + functions
     takes, gives = (
         ", ".join(f"{name}: {spec}" for name, spec in zip(names, specs, strict=True))
         for names, specs in (
@@ -150,8 +168,7 @@ def to_numpy(program: GraphProgram, recorded: Sequence[Recorded] = ()) -> NumpyS
         if cases
         else "",
         imports="\n".join(imports),
-        constants=constants,
-        functions=functions,
+        before=before,
         parameters=", ".join(signature.parameters),
         results=", ".join(program.output_names) or "nothing",
         arguments=textwrap.indent(_arguments(program), "    "),
@@ -159,7 +176,7 @@ def to_numpy(program: GraphProgram, recorded: Sequence[Recorded] = ()) -> NumpyS
         check=CHECK.format(cases=cases, count=count, function=name) if cases else "",
     )
     text = re.sub(r"\n{4,}", "\n\n\n", text)
-    return NumpySource(name, text, writer.constants, len(body))
+    return NumpySource(name, text, writer.constants, len(body), weights)
 
 
 def _arguments(program: GraphProgram) -> str:

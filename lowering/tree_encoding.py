@@ -1,7 +1,7 @@
 """`ModuleTree`s as bytes: JSON, then the elements of the arrays.
 
-Decoding creates plain data only, so that the bytes may come from a process that is not trusted. Blocks
-are listed and named by their places, so that regions in regions are no recursion.
+Decoding creates plain data only, so that the bytes may come from a process that is not trusted. Blocks are listed
+and named by their positions, so that nested regions need no recursion.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def decoded_tree(data: bytes) -> ModuleTree:
         tree.meshes = {str(mesh): str(text) for mesh, text in meshes.items()}
         return tree
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-        raise InvalidConfigError(f"the bytes are no module's tree: {error!r}") from None
+        raise InvalidConfigError(f"the bytes are not a module's tree: {error!r}") from None
 
 
 def _encoded_type(kind: Any) -> Any:
@@ -71,7 +71,7 @@ def _decoded_type(encoded: Any) -> Any:
 
 
 class _Encoder:
-    """Blocks in the order of their places, and elements in the order of their offsets."""
+    """Blocks in the order of their positions, and elements in the order of their offsets."""
 
     def __init__(self) -> None:
         self.blocks: list[Any] = []

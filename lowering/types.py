@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["dtype_of_element", "element_type", "integers", "tensor_type"]
+__all__ = ["dtype_of_element", "element_type", "integers", "is_promotable", "tensor_type"]
 
 _ELEMENT: Mapping[DType, str] = {
     DType.Bool: "i1",
@@ -66,8 +66,23 @@ def dtype_of_element(element: str) -> DType | None:
     return _DTYPES.get(element)
 
 
+def is_promotable(dtype: DType, wider: DType) -> bool:
+    """Return whether a dtype's numbers are of the same kind, and no wider.
+
+    Source: StableHLO spec, `is_promotable`.
+
+    >>> is_promotable(DType.I8, DType.I32), is_promotable(DType.F32, DType.BF16), is_promotable(DType.U8, DType.I32)
+    (True, False, False)
+    """
+    kinds = [
+        (item.is_complex, item.is_inexact, item is DType.Bool, item.dtype.kind == "u")
+        for item in (dtype, wider)
+    ]
+    return kinds[0] == kinds[1] and dtype.itemsize <= wider.itemsize
+
+
 def tensor_type(spec: TensorSpec) -> str:
-    """Write the tensor type; an extent that is no number is a question mark.
+    """Write the tensor type; an extent that is not a number is a question mark.
 
     >>> tensor_type(TensorSpec((2, "n"), "float64")), tensor_type(TensorSpec((), "bool"))
     ('tensor<2x?xf64>', 'tensor<i1>')

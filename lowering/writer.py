@@ -1,7 +1,7 @@
 """The writer: a builder of the operations of one function or region.
 
 Emitters ask it for operations and get values. It keeps operations in order, writes equal constants once and
-functions once per module, and drops what nothing depends on; `lowering.printer` makes the text.
+functions once per module, and drops unused operations; `lowering.printer` writes the text.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Writer:
         attributes: Mapping[str, Any] | None = None,
         regions: Sequence[Block] = (),
     ) -> tuple[Value, ...]:
-        """Add an operation of any dialect, `stablehlo.sort` say; returns its results.
+        """Add an operation of any dialect, such as `stablehlo.sort`; returns its results.
 
         Args:
             attributes: values as `lowering.operations.Operation` has them.
@@ -204,7 +204,7 @@ class Writer:
         """Return the module of this function as `main`, with the functions that it calls.
 
         Args:
-            argument_attributes, result_attributes: those of each argument and result, or none at all.
+            argument_attributes, result_attributes: the attributes of each argument and result, or none at all.
         """
         body = self.body(outputs)
         main = Function("main", body, False, argument_attributes, result_attributes)
@@ -216,7 +216,7 @@ class Writer:
         private = [function for name, function in self.functions.items() if name in wanted]
         return Module("main", main, private, mesh)
 
-    # ---- extents that are no numbers ---------------------------------------------------------
+    # ---- extents that are not numbers ---------------------------------------------------------
 
     def shape(self, shape: Sequence[Any]) -> Value:
         """Write a shape as a vector of int64.
@@ -251,7 +251,7 @@ class Writer:
 
     def _write_constant(self, array: Any, spec: TensorSpec) -> Value:
         if spec.dtype.is_bool and array.size > LONGEST_LIST and not is_splat(array):
-            # The hexadecimal form of i1 differs between MLIR versions; that of ui8 does not.
+            # The hexadecimal form of i1 differs between MLIR versions; iota of ui8 does not.
             return self.convert(self.constant(array.astype(np.uint8)), DType.Bool)
         return self.op("constant", result=spec, value=array)
 
@@ -327,7 +327,7 @@ class Writer:
         strides: Sequence[int],
         result: TensorSpec,
     ) -> Value:
-        """`stablehlo.slice %x [start:limit:stride, ..]`; with symbols, `real_dynamic_slice`."""
+        """Write `stablehlo.slice %x [start:limit:stride, ..]`, or `real_dynamic_slice` with symbols."""
         if not all(map(is_static, (*starts, *limits))):
             bounds = [self.shape(starts), self.shape(limits), self.shape(strides)]
             return self.op("real_dynamic_slice", x, *bounds, result=result)
@@ -347,8 +347,8 @@ class Writer:
     def iota(self, shape: Sequence[int], axis: int, dtype: DType = DType.I64) -> Value:
         """Write counts along one axis.
 
-        Complex counts are made of real ones, because XLA takes a complex iota for real, and its absolute value ends the
-        process.
+        Complex iotas are built from real ones, because XLA treats a complex iota as real, and aborts on its
+        absolute value.
         """
         if dtype.is_complex:
             spec = TensorSpec.of(tuple(shape), dtype)
@@ -360,7 +360,7 @@ class Writer:
         return self.op("iota", result=spec, dim=axis)
 
     def reduce(self, name: str, x: Value, initial: Value, axes: Sequence[int]) -> Value:
-        """`stablehlo.reduce` by one op; over no axes it is x itself."""
+        """Write `stablehlo.reduce` by one op; without axes, return x."""
         if not axes:
             return x
         dropped = set(axes)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import mmap
 import os
 import tokenize
 import zipfile
@@ -12,7 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from tenferro.aligned import aligned_bytes
+from tenferro.aligned import ALIGNMENT, aligned_bytes
 from tenferro.errors import InvalidConfigError
 
 __all__ = ["DATE", "SMALL", "Archive", "array_in", "opened_archive", "write_array"]
@@ -23,6 +24,10 @@ SMALL = 64 << 20
 """Bytes that every file may unpack to."""
 SMALL_DOCUMENT = 4 << 20
 """Bytes of text that every member may unpack to: text takes far more memory once it is read."""
+LOCAL_HEADER = 30
+"""Bytes before the name in the header of a member."""
+PADDING = 0xD935
+"""Number of the field of a member's header that Android's zipalign fills with zeros."""
 PIECE = 1 << 20
 """Bytes that are read at once."""
 MOST_MEMBERS = 1_000_000
@@ -58,6 +63,7 @@ class Archive:
     def __init__(self, archive: zipfile.ZipFile, limit: int | None) -> None:
         self._archive = archive
         self._limit = limit
+        self._mapped: mmap.mmap | None = None
         self.names = archive.namelist()
 
     def document(self, name: str) -> bytes:
@@ -71,6 +77,32 @@ class Archive:
         default = max(SMALL_DOCUMENT, RATIO * member.compress_size)
         _require_at_most(name, member.file_size, default if self._limit is None else self._limit)
         return self._archive.read(member)
+
+    def mapped_array(self, name: str) -> np.ndarray[Any, Any] | None:
+        """Map the array of a member `<name>.npy` from the file, read-only; None where it is not stored as memory has it.
+
+        Raises:
+            InvalidConfigError, KeyError: as `array`.
+        """
+        member = self._archive.getinfo(f"{name}.npy")
+        if member.compress_type != zipfile.ZIP_STORED:
+            return None
+        with self._archive.open(member) as file:
+            header = _header(file, member.file_size, name)
+            before = file.tell()
+        source: Any = self._archive.fp
+        source.seek(member.header_offset)
+        local = source.read(LOCAL_HEADER)
+        lengths = [int.from_bytes(local[at : at + 2], "little") for at in (26, 28)]
+        start = member.header_offset + LOCAL_HEADER + sum(lengths) + before
+        if header.is_fortran or start % ALIGNMENT:
+            return None
+        if self._mapped is None:
+            self._mapped = mmap.mmap(source.fileno(), 0, access=mmap.ACCESS_READ)
+        if start + header.nbytes > len(self._mapped):
+            raise InvalidConfigError(f"{name} is cut short")
+        elements = np.frombuffer(self._mapped, np.uint8, header.nbytes, start)
+        return elements.view(header.dtype).reshape(header.shape)
 
     def array(self, name: str) -> np.ndarray[Any, Any]:
         """Read the array of a member `<name>.npy`, a fresh one in aligned memory.
@@ -95,7 +127,7 @@ def opened_archive(file: BinaryIO, what: str, limit: int | None = None) -> Gener
     Raises:
         InvalidConfigError: beyond the limit; members that overlap, are encrypted, or are compressed
             differently than NumPy does.
-        zipfile.BadZipFile: the file is no zip file.
+        zipfile.BadZipFile: the file is not a zip file.
     """
     size = file.seek(0, os.SEEK_END)
     with zipfile.ZipFile(file) as archive:
@@ -130,9 +162,19 @@ def array_in(file: Any, size: int, what: str) -> np.ndarray[Any, Any]:
 
 
 def write_array(archive: zipfile.ZipFile, name: str, array: np.ndarray[Any, Any]) -> None:
-    """Add a member `<name>.npy`, in pieces and not compressed, so that reading is copying."""
+    """Add a member `<name>.npy`, in pieces and not compressed, so that reading is copying.
+
+    Its elements are aligned in the file, so that they can be mapped.
+    """
     member = zipfile.ZipInfo(f"{name}.npy", DATE)
     member.file_size = array.nbytes + (1 << 16)  # because zipfile asks whether 32 bits suffice
+    position = 0 if archive.fp is None else archive.fp.tell()
+    is_long = member.file_size * 1.05 > zipfile.ZIP64_LIMIT
+    position += LOCAL_HEADER + len(member.filename.encode()) + 4 + (20 if is_long else 0)
+    padding = -position % ALIGNMENT
+    member.extra = b"".join([
+        PADDING.to_bytes(2, "little"), padding.to_bytes(2, "little"), bytes(padding)
+    ])  # fmt: skip
     with archive.open(member, "w") as file:
         np.lib.format.write_array(file, array, allow_pickle=False)
 
@@ -144,11 +186,11 @@ def _header(file: Any, size: int, what: str) -> Header:
             raise ValueError(f"its format is {version[0]}.{version[1]}, expected 1.0")
         shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(file)
     except _NO_HEADER as error:
-        raise InvalidConfigError(f"{what} is no array: {error}") from None
+        raise InvalidConfigError(f"{what} is not an array: {error}") from None
     if dtype.hasobject:
         raise InvalidConfigError(f"{what} holds Python objects, by pickle; they are never read")
     if len(shape) > MOST_AXES or any([extent < 0 for extent in shape]) or not dtype.itemsize:
-        raise InvalidConfigError(f"{what} is no array: {dtype} of shape {str(shape)[:80]}")
+        raise InvalidConfigError(f"{what} is not an array: {dtype} of shape {str(shape)[:80]}")
     header = Header(dtype, tuple(map(int, shape)), bool(is_fortran))
     if header.nbytes != size - file.tell():
         raise InvalidConfigError(

@@ -1,8 +1,8 @@
 """The number of BLAS's threads: one where more slow programs down, several where a loop calls it for large matrices.
 
-NumPy and SciPy each bring their own OpenBLAS, with threads that spin until the next call. For matrices of
-some hundred rows they cost more than they gain, and the threads of one library occupy the cores that the
-other's and the executor's need.
+NumPy and SciPy each bring their own OpenBLAS, with threads that spin until the next call. For matrices of some
+hundred rows threads cost more than they save. The threads of one library also occupy cores that the other library
+and the executor need.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ PTHREADS = 1
 
 class BlasThreads:
     """A context in which the BLAS that a module is linked with has one thread; its number of threads is restored
-    afterwards. In `several` it has more, unless somebody is in the first meanwhile.
+    afterwards. Inside `several` it has more threads, unless another thread is inside `single`.
 
     Both are reentrant, from any number of threads. The setting is the process's: other callers of that BLAS have
-    as many threads meanwhile, too. With `TENFERRO_BLAS_THREADS=leave` in the environment they do nothing.
+    the same number of threads meanwhile. With `TENFERRO_BLAS_THREADS=leave` in the environment they do nothing.
     """
 
     def __init__(self, module: str) -> None:
@@ -89,7 +89,7 @@ class BlasThreads:
         """Look up OpenBLAS's functions that set its threads; other libraries have none, and keep theirs."""
         from threadpoolctl import OpenBLASController  # because many programs have no large products
 
-        # Its symbols are found through the module that is linked with it. All else that is loaded need not
+        # Its symbols are looked up through the module that is linked with it. All else that is loaded need not
         # be looked at then, which takes a tenth of a second beside other frameworks.
         spec = extension_spec(self.module)
         symbols = ctypes.CDLL(spec.origin if spec else import_module(self.module).__file__)

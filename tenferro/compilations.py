@@ -1,8 +1,8 @@
 """Running compilations, for which forks and the exit of the process wait.
 
-A child that is forked during an import or a compilation has a partial module, or a lock that nobody releases. Up to
-Python 3.13 a daemon thread that requests the interpreter's lock after the main thread's end is unwound immediately. In
-C++ code, as in LLVM or optree, that ends the process by SIGABRT.
+A child that is forked during an import or a compilation has a partial module, or a lock that is never released. Up
+to Python 3.13 a daemon thread that requests the interpreter's lock after the main thread's end is unwound
+immediately. In C++ code, as in LLVM or optree, that ends the process by SIGABRT.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Costs of native execution: what planning and the passes compare when they choose.
+"""Costs of native execution: estimates that planning and passes compare to decide.
 
 The unit is a call: the time of a step that calls `np.add` on small arrays, 0.17 to 0.4 microseconds by processor. A measured
-constant has the command that measures it below, and the thresholds after it follow by formula. `python benchmarks/costs.py`
-prints all constants beside what it measures here.
+constant has the command that measures it below, and the thresholds after it follow by formula. `python
+benchmarks/costs.py` prints all constants beside measured values.
 
 Results may differ in their last bits by what is fused or compiled. No constant is measured at run time, because the same
 program has to give the same bits on each run.
@@ -31,7 +31,7 @@ __all__ = ["COSTS", "Cost", "estimated_calls", "estimated_cost", "multiplication
 
 Types: TypeAlias = Sequence[TensorSpec]
 
-# ---- rates: what takes as long as one call --------------------------------------------------------
+# ---- rates: work that takes as long as one call --------------------------------------------------------
 
 ELEMENTS = 1000.0
 """Elements of arrays beyond the second-level cache that NumPy adds. `python benchmarks/costs.py ELEMENTS`."""
@@ -54,8 +54,6 @@ GROUP_COMPILATION = 40_000.0
 """Time to compile a fused group. `python benchmarks/costs.py GROUP_COMPILATION`."""
 COMPILED = 0.25
 """Time of a compiled fused group, relative to NumPy's. `python benchmarks/costs.py COMPILED`."""
-COMPILED_REDUCTION = 0.98
-"""Time of a compiled reduction, relative to NumPy's; both are bound by memory. `python benchmarks/costs.py COMPILED_REDUCTION`."""
 
 # ---- memory ---------------------------------------------------------------------------------------
 
@@ -81,11 +79,9 @@ WHILE_ITERATIONS = 16
 # ---- thresholds -----------------------------------------------------------------------------------
 
 MIN_PARALLEL_COST = 4 * WAKE
-"""Minimum serial time that threads share, in calls: two of them save half of it, twice what waking one takes."""
+"""Minimum serial time that threads share, in calls: two threads save half of it, twice the time to wake one."""
 MIN_COMPILED_COST = GROUP_COMPILATION / (RUNS * (1 - COMPILED))
 """Minimum time of a fused group that is compiled, in calls."""
-MIN_COMPILED_REDUCTION_COST = GROUP_COMPILATION / (RUNS * (1 - COMPILED_REDUCTION))
-"""Minimum time of a single reduction that is compiled, in calls."""
 MIN_COMPILED_LOOP_COST = LOOP_COMPILATION / RUNS
 """Minimum time of a loop that is compiled, in calls; compiled iterations take hardly any."""
 MIN_BLOCK_GAIN, MIN_JIT_BLOCK_GAIN = BLOCK_COMPILATION / RUNS, BLOCK_COMPILATION / JIT_RUNS
@@ -164,7 +160,7 @@ COSTS: Column[Cost] = Column(
         ex.Extension: Cost(120.0, multiplications=_of_matrices),
     },
 )
-"""Cost of each op. `python benchmarks/costs.py calls` measures the calls of those that are not one."""
+"""Cost of each op. `python benchmarks/costs.py calls` measures the ops that take more than one call."""
 
 
 def estimated_cost(op: Any, operands: Types, results: Types) -> float:

@@ -210,7 +210,7 @@ _REASONS: dict[str, dict[str, str]] = {
         "how arrays are printed and how NumPy reports is set with numpy.{name}": """
             errstate get_printoptions getbufsize geterr geterrcall info printoptions set_printoptions setbufsize seterr seterrcall
             show_config show_runtime test get_include""",
-        "how elements lie in memory is no part of a tensor": """
+        "the memory layout is not part of a tensor": """
             ascontiguousarray asfortranarray isfortran little_endian may_share_memory memmap require shares_memory""",
         "elements are visited in a loop of the graph: tnf.scan, tnf.map or tnf.vmap": """
             broadcast flatiter ndenumerate ndindex nditer nested_iters""",
@@ -407,7 +407,7 @@ def _said(counterpart: str) -> str:
 
 
 def _package() -> Any:
-    """Return the package, which is above this module, and is imported when a name is looked up in it."""
+    """Return the package, which contains this module and is imported at the first lookup."""
     return importlib.import_module("tenferro")
 
 

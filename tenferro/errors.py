@@ -241,9 +241,8 @@ class _Tracebacks:
 def show_internal_frames(show: bool = True) -> None:
     """Keep the frames of tenferro in tracebacks, or drop them as at the beginning.
 
-    A traceback ends at your line: frames of tenferro are dropped where an exception leaves it, those of
-    functions of yours that it called stay. With the environment variable `TENFERRO_TRACEBACK=full` all are
-    kept from the start.
+    A traceback ends at your line: frames of tenferro are dropped where an exception leaves it; frames of your
+    functions remain. With the environment variable `TENFERRO_TRACEBACK=full` all are kept from the start.
 
     >>> show_internal_frames()
     >>> shows_internal_frames()

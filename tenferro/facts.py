@@ -1,6 +1,6 @@
-"""Facts of ops: what holds of them whatever runs them, one row an op.
+"""Facts of ops: properties of ops that hold for every executor, one row per op.
 
-Passes, derivatives, checks of gradients and the parity check ask here, in place of lists of ops of their own.
+Passes, derivatives, gradient checks and the parity check use this table instead of lists of ops.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Fact(Flag):
 
     Attributes:
         MOVES: elements of the result are elements of the operand, chosen by the payload.
-        CARRIES: so they are, and all of them are there; of one operand.
+        CARRIES: every element of an operand is in the result; of one operand.
         COPIES: elements of the result are elements of the operands, or zeros, which the kernel does not compute with.
         CHOOSES: each element of the result is that of an operand in its place.
         KEEPS_SIGN: where no element of any operand is negative, no finite one of the result is; nor positive.

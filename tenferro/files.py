@@ -26,7 +26,7 @@ def reading(path: Any) -> Generator[BinaryIO]:
     """Open a regular file to read from; a pipe or a device, which might never end, is not waited for.
 
     Raises:
-        InvalidConfigError: what names no file; a folder, a pipe, a device, a socket; a name that is too long,
+        InvalidConfigError: a value that does not name a file; a folder, a pipe, a device, a socket; a name that is too long,
             links in a circle.
         OSError: the file does not exist, or may not be read.
 
@@ -35,7 +35,7 @@ def reading(path: Any) -> Generator[BinaryIO]:
     3
     """
     try:
-        # Without O_NONBLOCK, opening a pipe waits for whoever writes to it.
+        # Without O_NONBLOCK, opening a pipe waits for a writer.
         handle = os.open(
             path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
         )
@@ -65,10 +65,10 @@ def content_of(path: Any) -> bytes:
 
 
 def target_of(path: Any) -> Path:
-    """Return the file that writing to `path` replaces or makes: the one that a symbolic link names, else `path` itself.
+    """Return the file that writing to `path` replaces or makes: the target of a symbolic link, else `path` itself.
 
     Raises:
-        InvalidConfigError: what names no file; a folder, a pipe, a device, a socket; a name that is too long,
+        InvalidConfigError: a value that does not name a file; a folder, a pipe, a device, a socket; a name that is too long,
             links in a circle.
         PermissionError: the folder may not be read.
 
@@ -82,7 +82,7 @@ def target_of(path: Any) -> Path:
     if not name:
         raise InvalidConfigError("'' is not written: it names no file")
     try:
-        # Of the link, because those of /proc name pipes by what is no path.
+        # Status of the link, because links of /proc to pipes are not paths.
         _require_regular(name, os.stat(name).st_mode)
     except FileNotFoundError:
         pass  # a new file, or a link to one

@@ -1,4 +1,4 @@
-"""Functions that forked children call, as to renew locks that threads of the parent held.
+"""Functions to call in forked children, for example to replace locks that the parent's threads held.
 
 >>> class Counter:
 ...     def __init__(self):

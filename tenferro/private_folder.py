@@ -15,12 +15,12 @@ __all__ = ["make_private_folder", "read_private_file"]
 def make_private_folder(path: str | os.PathLike[str]) -> Path:
     """Create the folder where it does not exist; returns its path with links above it resolved.
 
-    Folders above it may be writable by a group. A folder that another user puts in its place is detected by its
-    owner, which is checked whenever a file is read.
+    Folders above it may be writable by a group. A replacement by another user is detected by the owner, which is
+    checked whenever a file is read.
 
     Raises:
         InvalidConfigError: it cannot be created; it is a link or no folder; another user owns it, or one
-            above it; others can write to it, or to one above it without the sticky bit.
+            above it; other users can write to it, or to a parent folder without the sticky bit.
         UnsupportedError: a system without owners of files.
     """
     if not hasattr(os, "geteuid"):
@@ -41,7 +41,7 @@ def make_private_folder(path: str | os.PathLike[str]) -> Path:
 
 def _require_private(folder: Path, about: os.stat_result) -> None:
     if not stat.S_ISDIR(about.st_mode):
-        raise InvalidConfigError(f"cache_dir: {folder} is no folder")
+        raise InvalidConfigError(f"cache_dir: {folder} is not a folder")
     if about.st_uid != os.geteuid():
         raise InvalidConfigError(
             f"cache_dir: {folder} belongs to user {about.st_uid}, and holds native code that user "
@@ -73,8 +73,8 @@ def read_private_file(folder: Path, name: str, largest: int) -> bytes:
 
     Raises:
         FileNotFoundError: there is no such file, or folder.
-        InvalidConfigError: the folder or the file belongs to another user or can be written to by others, the
-            file is no regular file, or it is larger than `largest` bytes.
+        InvalidConfigError: the folder or the file belongs to another user or is writable by others; the file is not
+            regular, or is larger than `largest` bytes.
         OSError: it cannot be read.
     """
     directory = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
@@ -88,7 +88,7 @@ def read_private_file(folder: Path, name: str, largest: int) -> bytes:
     with open(handle, "rb") as file:
         about = os.fstat(handle)
         if not stat.S_ISREG(about.st_mode):
-            raise InvalidConfigError(f"cache_dir: {name} is no file")
+            raise InvalidConfigError(f"cache_dir: {name} is not a file")
         if about.st_uid != os.geteuid() or about.st_mode & 0o022:
             raise InvalidConfigError(f"cache_dir: {name} can have been written by another user")
         if about.st_size > largest:

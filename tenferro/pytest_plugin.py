@@ -73,7 +73,7 @@ NEEDS_JAXLIB = "parity needs jaxlib: pip install '.[xla]' in tenferro's checkout
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--tenferro-platform`, `--tenferro-cache` and `--tenferro-watch`."""
+    """Add `--tenferro-platform`, `--tenferro-cache` and `--tenferro-watch`."""
     group = parser.getgroup("tenferro")
     group.addoption(
         "--tenferro-cache",
@@ -205,7 +205,7 @@ def write_watch(path: Path, verdicts: dict[str, str]) -> None:
     """Write the table of tests by version of jaxlib to a file, with the columns of other versions that it had.
 
     Args:
-        path: of the Markdown; the JSON beside it has the same, and is what is read.
+        path: of the Markdown; the JSON beside it has the same content, and is read back.
         verdicts: of this run, by the test's name.
     """
     from tenferro.files import replacing  # because a run without it should not load it

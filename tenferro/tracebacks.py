@@ -1,8 +1,7 @@
 """Tracebacks that end at the user's line: frames of tenferro are dropped where an exception leaves it.
 
-`public` decorates the functions that users call. On the way out it keeps the frames of the user's own functions that
-tenferro called, and drops its own and those of the libraries it works with. `errors.show_internal_frames`
-and `TENFERRO_TRACEBACK=full` keep all.
+`public` decorates the functions that users call. A traceback keeps the frames of the user's functions, and drops
+the frames of tenferro and its libraries. `errors.show_internal_frames` and `TENFERRO_TRACEBACK=full` keep all.
 
 Source: JAX's filtered tracebacks.
 """
@@ -128,9 +127,9 @@ def is_refusal_of_jax(error: BaseException) -> bool:
 
 
 def _name_the_called(error: AxisError, called: str) -> None:
-    """Begin the message with the function that the user called, where it is another one inside that has the axis.
+    """Begin the message with the function that the user called, if an inner function has the axis.
 
-    A function of the user's in between, as where a program is traced, has called the other one itself. Ops keep their
+    A user's function in between, such as one that is traced, has called the inner function itself. Ops keep their
     names, which are in the graph.
     """
     function, colon, fault = str(error.args[0]).partition(": ")
@@ -180,10 +179,10 @@ def _ends_inside(traceback: TracebackType | None) -> bool:
 
 
 def public(function: Function, name: str = "") -> Function:
-    """`function`, with tracebacks of exceptions that end at the line of the call.
+    """Wrap `function` so that tracebacks of exceptions end at the line of the call.
 
     Args:
-        name: that users know it by, in messages about axes; without it they stay as they are
+        name: public name in messages about axes; without it they stay as they are
 
     >>> @public
     ... def halve(x):
@@ -204,7 +203,7 @@ def public(function: Function, name: str = "") -> Function:
 
 
 def _public_operator(function: Function) -> Function:
-    """`public` for methods with one argument, in half the time: operators are called by the thousand."""
+    """Wrap a method with one argument like `public`, in half the time: operators are called often."""
     end = end_at_the_caller
 
     def call(self: Any, operand: Any) -> Any:
@@ -218,7 +217,7 @@ def _public_operator(function: Function) -> Function:
 
 
 def _in_place_of(function: Function, call: FunctionType) -> Function:
-    """`call` with the name and the module of `function`, so that tools find where it was written."""
+    """Give `call` the name and the module of `function`, so that tools find its definition."""
     names = getattr(function, "__globals__", globals())
     wrapped = FunctionType(call.__code__, names, call.__name__, None, call.__closure__)
     return cast(Function, functools.update_wrapper(wrapped, function))
@@ -236,8 +235,8 @@ _BOUNDARIES = tuple(
 def public_methods(cls: Class) -> Class:
     """Make the methods that users call, operators among them, `public`: a class decorator.
 
-    Those that begin with one underscore or `__tenferro_`, the constructor, and hooks of Python's object
-    protocol that are called all the time stay as they are.
+    Names with a leading underscore or `__tenferro_`, the constructor, and often called hooks of Python's object
+    protocol are not wrapped.
     """
     for name, member in list(vars(cls).items()):
         if isinstance(member, FunctionType) and not _is_hook(name):
@@ -260,7 +259,7 @@ _HOOKS = frozenset(
 
 
 _NAMED_WITH_MODULE = ("lax", "nn")
-"""Modules with names that are others in `tenferro` itself: `lax.sort`, `nn.logsumexp`."""
+"""Modules whose names mean something else in `tenferro` itself: `lax.sort`, `nn.logsumexp`."""
 
 
 def publish(namespace: dict[str, Any], names: Iterable[str]) -> None:

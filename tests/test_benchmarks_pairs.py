@@ -37,7 +37,7 @@ def test_times_are_ratios_to_the_other_checkout(tmp_path, capsys):
 
 def test_a_path_without_tenferro_is_refused(tmp_path):
     program = server(tmp_path, place=repr(str(ROOT / "tenferro" / "__init__.py")))
-    with pytest.raises(SystemExit, match="is no checkout"):
+    with pytest.raises(SystemExit, match="is not a checkout"):
         compare(program, ["adi"], 1, tmp_path)
 
 

@@ -149,7 +149,7 @@ def test_other_errors_are_none() -> None:
 
 
 def raised_on_entry(file: str) -> TooLongError:
-    """An exception as a handler raises it on the way into a function of a file, where the code is no line's."""
+    """An exception as a handler raises it on the way into a function of a file, where the code is not a line's."""
 
     def fails() -> None:
         raise TooLongError

@@ -61,7 +61,7 @@ def test_edits_of_a_line(source: str) -> None:
 
 
 def test_numbers_that_are_not_chosen_by_measuring_are_edited() -> None:
-    """Small ones, those without words, and what is no name of the file's."""
+    """Small ones, those without words, and what is not a name of the file's."""
     for source in (
         "MOST = 3\n'Of a page.'\n",
         "MOST = 40\nLEAST = 2\n",

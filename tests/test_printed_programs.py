@@ -16,11 +16,10 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro import costs, errors
+from tenferro import errors
 from tenferro.exec import printer
 from tenferro.exec.kernels import KERNELS
 from tenferro.exec.periods import exact_period
-from tenferro.exec.plan import group, tiling
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 from tenferro.types import flatten
 from tests.exec.unplanned import run_unplanned
@@ -221,29 +220,7 @@ def test_scalars_stay_arrays_where_people_see_them() -> None:
     assert b.shape == (1,)
 
 
-# ---- groups, tile by tile ----------------------------------------------------------------------------
-
-
-@pytest.fixture
-def tiny_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
-    monkeypatch.setattr(tiling, "TILE_BYTES", 48)
-    monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
-    monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
-
-
-@pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.usefixtures("tiny_tiles")
-def test_groups_give_what_the_loop_gives(threads: int) -> None:
-    groups = 0
-    for number in range(150):
-        case = random_case(6, number, most_ops=20)
-        executor = tnf.GraphExecutor(threads=threads, compiled="loops")
-        executor.run(case.program, *case.leaves)
-        found = executor.run(case.program, *case.leaves)
-        same(found, run_unplanned(case.program, *case.leaves))
-        groups += executor.source(case.program).count("def fused_")
-    assert groups > 50
+# ---- groups, compiled --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex128", "bfloat16"])
@@ -293,25 +270,6 @@ def test_a_group_may_be_long_flat_or_wide() -> None:
         for given in (x, np.asfortranarray(x), np.broadcast_to(x[:1], shape)):
             executor.run(program, given)
             np.testing.assert_allclose(executor.run(program, given), np.sin(given) * 2.0 + given)
-
-
-def test_errors_in_threads_name_the_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    x = np.ones((512, 512))
-    program = tnf.compile(lambda x: tnf.erf(tnf.sin(x)) + 1.0, x)
-    executor = tnf.GraphExecutor(threads=2, compiled=False)
-    executor.run(program, x)
-    executor.run(program, x)
-    (group,) = [step for step in executor.compile(program, x).instructions if step.origin]
-
-    def broken(*arrays: Any, **out: Any) -> Any:
-        raise MemoryError("no room")
-
-    names = group.function.body._code.functions[0].__globals__
-    monkeypatch.setitem(
-        names, next(name for name in names if name.lower().startswith("erf")), broken
-    )
-    with pytest.raises(errors.BackendFailureError, match=r"Erf.*MemoryError: no room"):
-        executor.run(program, x)
 
 
 def test_many_threads_share_one_executor() -> None:

@@ -1,9 +1,8 @@
 """Count of annotated parameters of each package: `python tools/annotations.py [PACKAGE ...]`.
 
-A parameter says nothing where it has no annotation, or where the annotation is `Any` or `object`, a union with one
-of them, or an alias that stands for one of them.
-`*args` and `**kwargs` count as one parameter each; `self` and `cls` count as none.
-With `--list`, each parameter that says nothing is printed with its place.
+A parameter is untyped if it has no annotation, or if the annotation is `Any` or `object`, a union with one of them,
+or an alias of one. `*args` and `**kwargs` count as one parameter each; `self` and `cls` count as none. With
+`--list`, each untyped parameter is printed with its location.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ EMPTY = frozenset({"Any", "object"})
 
 
 class Parameter(NamedTuple):
-    """One parameter of a function, where it stands, and whether its annotation says anything."""
+    """One parameter of a function, its location, and whether it is typed."""
 
     path: Path
     line: int
@@ -86,7 +85,7 @@ def alias(statement: ast.stmt) -> tuple[str, ast.expr] | None:
 
 
 def empty_aliases(modules: Sequence[ast.Module]) -> frozenset[str]:
-    """`Any`, `object`, and every name of a module that stands for one of them."""
+    """Return `Any`, `object`, and every name of a module that is an alias of one of them."""
     pairs = [pair for module in modules for pair in map(alias, module.body) if pair is not None]
     names = EMPTY
     while True:
@@ -123,7 +122,7 @@ def parameters(package: Path, aliases: frozenset[str]) -> Iterator[Parameter]:
 
 
 def share(package: str) -> tuple[list[Parameter], float]:
-    """Return the parameters of a package, and the share of those that say nothing."""
+    """Return the parameters of a package, and the share of untyped ones."""
     modules = [
         parsed(path)
         for top in ("tenferro", "lowering", "xla_peer")

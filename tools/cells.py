@@ -31,7 +31,7 @@ COLUMNS = {
     "proposal of the fuzzer": "xla_peer/fuzz/proposals.py",
 }
 WITHOUT_DEFAULTS = {"kernel", "definition", "numpy source"}
-"""Columns that name CARDS as their vocabulary, and not to fill it."""
+"""Columns that use CARDS only as their vocabulary."""
 WITH_UFUNCS = {"kernel", "numpy source"}
 """Columns that take NumPy's function where a card names one."""
 OF_FAMILIES = {
@@ -69,7 +69,7 @@ def main() -> int:
 
 
 def gaps(root: Path) -> Iterator[str]:
-    """Return what each incomplete op lacks, and the file to write it in."""
+    """Return the missing cells of each incomplete op, and their files."""
     names = {place: _names_in(root / place) for place in (*COLUMNS.values(), *SURFACE)}
     surface = set[str]().union(*[known for place in SURFACE for known in names[place].values()])
     for path in sorted((root / CARDS).glob("*.py")):
@@ -97,7 +97,7 @@ def gaps(root: Path) -> Iterator[str]:
 
 
 def _cards(tree: ast.Module) -> Iterator[str]:
-    """Yield the classes with a docstring that says how they differentiate: bases of cards have none."""
+    """Yield the classes with a docstring that states their derivative: bases of cards have none."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and "AD:" in (ast.get_docstring(node) or ""):
             yield node.name

@@ -11,7 +11,7 @@ copy        a loop over such a list that writes each op down again
 sweep       a loop backward over such a list
 execution   a loop over such a list that calls each op's kernel
 door        a function or method that takes any op first and puts it on values
-table       a value of a module that names three or more ops, and is no column or part of one; the reader's column has the
+table       a value of a module that names three or more ops, and is not a column or part of one; the reader's column has the
             names of StableHLO's operations for rows
 check       an `isinstance`, `issubclass` or comparison of a `type` with classes of ops, in `tenferro/exec`
 size        lines of `tenferro/exec` without kernels and compiled forms, at 100 columns each, and its longest files
@@ -30,7 +30,7 @@ from pathlib import Path
 PACKAGES = ("tenferro", "lowering", "xla_peer")
 LISTS = {"nodes", "instructions", "steps", "_steps", "region", "code", "calls", "_instructions"}
 LOOPED = LISTS | {"numbers", "reads"}
-"""Other lists that a loop may go over: the numbers of instructions, and the values that each reads."""
+"""Other lists of ops in loops: the numbers of instructions, and the values that each reads."""
 WRITERS = {"add", "add_mark", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside",
            "add_op", "Instruction", "Step", "Node", "_step", "rule"}  # fmt: skip
 DOORS = {"add", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside", "_applied"}
@@ -42,7 +42,7 @@ WRITES = {"outputs", "writes", "results", "made", "out"}
 
 
 def main() -> int:
-    """Print the table, each place on a line of its own."""
+    """Print the table, each place on a separate line."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
     places: dict[str, list[str]] = {
         kind: [] for kind in ("record", "container", "copy", "sweep", "execution", "door", "table")
@@ -142,16 +142,16 @@ def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
 
 def _walk_outside(node: ast.AST, kind: type[ast.AST]) -> list[ast.AST]:
     """Return the node and its descendants, without the descendants of nodes of a kind."""
-    found, left = list[ast.AST](), [node]
+    visited, left = list[ast.AST](), [node]
     while left:
-        found.append(left.pop())
-        if not isinstance(found[-1], kind):
-            left += ast.iter_child_nodes(found[-1])
-    return found
+        visited.append(left.pop())
+        if not isinstance(visited[-1], kind):
+            left += ast.iter_child_nodes(visited[-1])
+    return visited
 
 
 def _checks(root: Path) -> Iterator[str]:
-    """Yield each place where the executor asks for the class of an op, by itself or in a table of classes."""
+    """Yield each place where the executor tests the class of an op, directly or by a table of classes."""
     trees = {
         path: ast.parse(path.read_text()) for path in sorted((root / "tenferro/exec").rglob("*.py"))
     }
@@ -188,16 +188,16 @@ def _checks(root: Path) -> Iterator[str]:
 
 def _classes(trees: Iterable[ast.Module], bases: set[str]) -> Iterator[str]:
     """Yield the classes that derive from these, and these."""
-    found, count = set(bases), 0
+    names, count = set(bases), 0
     derived = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
-    while len(found) > count:
-        count = len(found)
-        found |= {
+    while len(names) > count:
+        count = len(names)
+        names |= {
             node.name
             for node in derived
-            if {name for base in node.bases for name in _named(base)} & found
+            if {name for base in node.bases for name in _named(base)} & names
         }
-    yield from found
+    yield from names
 
 
 def _named(node: ast.AST) -> set[str]:
@@ -220,7 +220,7 @@ def _with_functions(tree: ast.AST) -> Iterator[tuple[ast.AST, str]]:
 
 
 def _fields(node: ast.ClassDef) -> dict[str, str]:
-    """Return annotated names and assigned attributes, with their annotations or those of their values."""
+    """Return annotated names and assigned attributes, with their annotations or the annotations of their values."""
     fields = {
         item.target.id: ast.unparse(item.annotation)
         for item in node.body

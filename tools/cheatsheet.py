@@ -1,10 +1,10 @@
 """Write docs/cheatsheet.md and llms.txt from tools/idioms.txt, whose code is run.
 
     python tools/cheatsheet.py             run the idioms, and write both files
-    python tools/cheatsheet.py --check     run them, and end with an error where a file has another text
+    python tools/cheatsheet.py --check     run them, and fail if a file differs
 
 tools/idioms.txt has a section for each line `= Title`, and an idiom for each line `- Title`, with the code below it.
-Results, prints and errors are those of this run, so that the page shows what happens.
+Results, prints and errors come from this run, so that the page shows real output.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import tenferro as tnf
 import xla_peer"""
 HEAD = """# Cheat sheet
 
-For everybody who writes tenferro, and for assistants that write it: one short example for each task, with its output, and the errors that people meet first.
+For everyone who writes tenferro, and for assistants that write it: one short example for each task, with its output, and the errors that people meet first.
 Afterwards you can find the name you need without reading a page.
 
 Every example runs with these imports; `python tools/cheatsheet.py` runs them all and writes this page.
@@ -136,7 +136,7 @@ def pages() -> Iterator[tuple[str, str, str, str]]:
 
 
 def llms(every: list[Idiom]) -> str:
-    """Return llms.txt: what tenferro is, the pages with their first paragraphs, and the idioms."""
+    """Return llms.txt: a description of tenferro, the pages with their first paragraphs, and the idioms."""
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     summary = " ".join(readme.split("\n\n")[2].split())
     lines, section = [f"# tenferro\n\n> {summary}"], ""

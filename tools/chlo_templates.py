@@ -1,6 +1,6 @@
 """Write StableHLO's expansions of CHLO ops as templates: `python tools/chlo_templates.py`.
 
-Each template is the body of a function of one or two tensors, with SHAPE where their extents stand.
+Each template is the body of a function of one or two tensors, with SHAPE in place of their extents.
 """
 
 from __future__ import annotations

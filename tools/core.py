@@ -1,9 +1,9 @@
-"""Choose the tests of `make test`: those that run what no cheaper test has run, within some minutes.
+"""Choose the tests of `make test`: tests that run lines that no cheaper test runs, within some minutes.
 
     python -m tools.core record    run all tests, and keep the lines and the seconds of each in build/core
     python -m tools.core choose    write tests/selections/core.txt from that
 
-Recording needs Python 3.12, whose `sys.monitoring` makes it cheap. Tests are chosen in this order, while time is left:
+Recording needs Python 3.12, because of `sys.monitoring`. Tests are chosen in this order, while time is left:
 
 - values and derivatives of every op and every family of extensions, and a test of every file;
 - the tests with the most new lines per second, until no line is new;

@@ -1,4 +1,4 @@
-"""Write docs/coverage.md from the ledger of what the tests ran, which `make coverage` writes before.
+"""Write docs/coverage.md from the ledger of executed tests, which `make coverage` writes before.
 
 python tools/coverage.py            writes the page
 python tools/coverage.py --check    fails when an op has no row, or no sample of a dtype that it takes
@@ -20,7 +20,7 @@ from tests.samples import SAMPLES
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "coverage.md"
 HEADER = """# Coverage
 
-For those who ask what was tested, op by op and dtype by dtype.
+For readers who ask what was tested, op by op and dtype by dtype.
 Afterwards you can tell a check that passed from one that has no meaning.
 
 The table has the samples that passed, as a run of the tests wrote them down, and not what is declared.
@@ -87,8 +87,8 @@ def complaints(ledger: Ledger) -> list[str]:
 
 if __name__ == "__main__":
     ledger = Ledger.load()
-    if found := complaints(ledger):
-        raise SystemExit(f"the ledger of coverage: {'; '.join(found)}: run `make coverage`")
+    if problems := complaints(ledger):
+        raise SystemExit(f"the ledger of coverage: {'; '.join(problems)}: run `make coverage`")
     if "--check" not in sys.argv:
         TARGET.write_text(page(ledger))
         print(

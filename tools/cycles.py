@@ -23,14 +23,14 @@ def main() -> int:
     imports = {
         module: graph.find_modules_directly_imported_by(module) for module in sorted(graph.modules)
     }
-    found = list(cycles(imports))
-    for cycle in found:
+    import_cycles = list(cycles(imports))
+    for cycle in import_cycles:
         lines = [
             f"{a}:{graph.get_import_details(importer=a, imported=b)[0]['line_number']}"
             for a, b in itertools.pairwise(cycle)
         ]
         print(" -> ".join([*lines, cycle[-1]]))
-    return 1 if found else 0
+    return 1 if import_cycles else 0
 
 
 def cycles(imports: Mapping[str, Collection[str]]) -> Iterator[tuple[str, ...]]:
@@ -41,7 +41,8 @@ def cycles(imports: Mapping[str, Collection[str]]) -> Iterator[tuple[str, ...]]:
     """
     left = {module: set(imported) for module, imported in imports.items()}
     while left:
-        # A module on a cycle imports one that is left; so do those above it, which the shortest way back excludes.
+        # A module on a cycle imports one that is left; the same holds for modules above it, which the shortest path
+        # back excludes.
         ends = [module for module, imported in left.items() if not imported & left.keys()]
         for module in ends:
             del left[module]

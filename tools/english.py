@@ -12,6 +12,10 @@ long        a sentence of more than 30 words
 verb        a function whose docstring begins with neither an imperative verb nor a formula; properties are exempt
 noun        a class, other than an op, or a constant whose docstring begins with a verb
 
+A formula at the start has an operator or a call and stands without backticks.  Punctuation or a word
+such as "for" follows: `log(1 + e^x), without overflow.`, `1 / cosh(x)^2 for real x.`
+A description of a formula needs a verb: `Return e^x divided by its sum.`
+
 A folder without a ceiling for a kind may have no finding of that kind.
 """
 
@@ -29,7 +33,7 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 CEILINGS = Path(__file__).with_name("english.toml")
-FOLDERS = ("benchmarks", "examples", "lowering", "tenferro", "tests", "tools", "xla_peer")
+FOLDERS = ("benchmarks", "docs", "examples", "lowering", "tenferro", "tests", "tools", "xla_peer")
 PAGES = ("*.md", "docs/*.md", "docs/design/*.md", "changes/*.md", "examples/*/*.md")
 GENERATED = frozenset(
     ["docs/coverage.md", "docs/torch_samples.md", "docs/exceptional_points.md", "docs/accuracy.md"]
@@ -78,6 +82,16 @@ VERBS = frozenset(WORDS["verbs"].split())
 """Imperatives that begin a docstring of a function."""
 _ALSO_NOUNS = frozenset(WORDS["also_nouns"].split())
 """Verbs that are nouns, too: no evidence about a class or a constant."""
+
+
+_WORD = re.compile(
+    r"(?<![\w^])(?!(?:alpha|beta|cos|det|log|prod|sin|sum|tan)\b)"
+    r"(?:[A-Za-z][a-z]{2,}|as|at|by|if|in|is|of|on|or|to|up)(?![\w(\[])"
+)
+"""Word of English, as opposed to the name of a function or a variable in a formula."""
+_AFTER_A_FORMULA = frozenset(
+    ["", "as", "by", "for", "in", "near", "on", "where", "with", "without"]
+)
 
 
 class Finding(NamedTuple):
@@ -202,6 +216,24 @@ def paragraphs(page: str) -> Iterator[Prose]:
         line += paragraph.count("\n")
 
 
+def begins_with_formula(line: str) -> bool:
+    """Tell whether a line is a formula, or begins with one that stands apart from the rest.
+
+    >>> [begins_with_formula(line) for line in ["log(x).", "x + 1, for each i.", "e^x over a sum.", "x."]]
+    [True, True, False, False]
+    """
+    while line != (shorter := re.sub(r"\([^()]+\)|\[[^][]*\]", "()", line)):
+        line = shorter
+    clause = re.split(r"[,:;]|\.(?:\s|$)", line)[0]
+    word = _WORD.search(clause)
+    formula = clause[: word.start()] if word else clause
+    return (
+        "`" not in formula
+        and re.search(r"[-+*/^=<>|]|\w\(|\b(?:log|prod|sum)\b", formula) is not None
+        and (word.group() if word else "") in _AFTER_A_FORMULA
+    )
+
+
 def _kinds(prose: Prose) -> Iterator[tuple[str, str]]:
     """Yield the kind and the text of each finding in a piece of prose."""
     for match in _TERM.finditer(re.sub(r"`[^`]*`", "", prose.text)):
@@ -219,7 +251,8 @@ def _kinds(prose: Prose) -> Iterator[tuple[str, str]]:
     if (is_continued or first.startswith("The same ")) and not _FINE_OPENINGS.match(first):
         yield "opening", first
     elif prose.owner == "function":
-        if re.fullmatch(r"[A-Z][a-z]+", word) and word.lower() not in VERBS:
+        is_verb = word[:1].isupper() and word.lower() in VERBS
+        if not is_verb and not begins_with_formula(first):
             yield "verb", first
     elif prose.owner in ("class", "constant"):
         stem = word.lower()

@@ -43,8 +43,8 @@ def room(module: str) -> Room:
 
 
 def floors() -> list[list[Room]]:
-    """Return the packages from top to bottom, and the errors that all of them raise; rooms of one floor do not import
-    each other.
+    """Return the packages from top to bottom, and the errors that all of them raise; rooms of one floor do not
+    import each other.
     """
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][
         "contracts"
@@ -93,7 +93,7 @@ def picture() -> str:
 
 
 def main() -> None:
-    """Write the picture, or say that it is another."""
+    """Write the picture, or report that it is outdated."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--check", action="store_true")
     if parser.parse_args().check:

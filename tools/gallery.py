@@ -95,7 +95,7 @@ def plotted(series: Sequence[Series], x_label: str, y_label: str, title: str) ->
 
 
 def example(name: str) -> dict[str, Any]:
-    """Return the names of an example, which may import others."""
+    """Return the names of an example, which may import other examples."""
     if (folder := str(ROOT / "examples")) not in sys.path:
         sys.path.insert(0, folder)
     return runpy.run_path(str(ROOT / "examples" / f"{name}.py"))
@@ -180,7 +180,7 @@ def transformer() -> str:
 
 
 def shortest_paths() -> str:
-    """Return the towns, the roads between them, and those that the shortest way takes, by its gradient."""
+    """Return the towns, the roads between them, and the roads of the shortest path, given by its gradient."""
     import tenferro_ext_tropical as tropical
 
     rng = np.random.default_rng(3)

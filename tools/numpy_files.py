@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "docs" / "numpy_files.md"
 sys.path[:0] = [str(ROOT / "examples"), str(ROOT / "examples" / "tropical")]
 
-import digits  # noqa: E402  # because the examples are no package
+import digits  # noqa: E402  # because the examples are not a package
 import ode_fit  # noqa: E402  # likewise
 from tenferro_ext_tropical.paths import shortest_paths  # noqa: E402  # likewise
 

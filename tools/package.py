@@ -1,7 +1,7 @@
 """`make package`: a wheel and a source distribution, checked, and tried in empty environments.
 
-Each extra is installed into an environment with the wheel and nothing else, and is used there for its purpose;
-then the source distribution is installed without any. Everything is made in FOLDER and stays there.
+Each extra is installed into an environment with only the wheel, and is used there for its purpose;
+then the source distribution is installed without any. All files are created in FOLDER and remain there.
 
 python tools/package.py FOLDER
 """
@@ -44,7 +44,7 @@ import numpy as np, tenferro as tnf, xla_peer
 assert xla_peer.check_parity(lambda x: tnf.sum(tnf.sin(x) ** 2), np.ones(3), grad=True).ok
 """,
 }
-"""Code that is run with each extra installed; the empty name stands for none."""
+"""Code that is run with each extra installed; the empty name means no extra."""
 
 
 def run(*words: str | Path, folder: Path = ROOT) -> None:

@@ -1,6 +1,6 @@
 """Write tests/points/expected.json from the formulas, and docs/exceptional_points.md from a run of every library.
 
-`make points`. Without torch its values are omitted, and the page says so.
+`make points`. Without torch its values are omitted, which the page notes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from xla_peer import XlaExecutor
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "exceptional_points.md"
 HEADER = """# Exceptional points
 
-For those who differentiate at special arguments.
+For readers who differentiate at special arguments.
 Afterwards you can look up which value a first or second derivative has there, and where JAX and PyTorch have another.
 
 Formulas end at zeros of either sign, ties, bounds, branch cuts and poles, where a function is saturated, at subnormal and huge numbers, at infinities and NaN.

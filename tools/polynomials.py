@@ -137,7 +137,7 @@ def inverse_erf(w: Any) -> Any:
 
 
 def scaled_erfc(centre: Any) -> Callable[[Any], Any]:
-    """(1 + 2 x) exp(x^2) erfc(x) of q = (x - k) / (x + k)."""
+    """Return (1 + 2 x) exp(x^2) erfc(x) of q = (x - k) / (x + k)."""
 
     def scaled(q: Any) -> Any:
         x = centre * (1 + q) / (1 - q)

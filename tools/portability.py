@@ -1,8 +1,9 @@
-"""Run the tests that depend on the processor as if on others, and see that the settings have an effect.
+"""Run the tests that depend on the processor as if on other processors, and check that the settings have an effect.
 
-NumPy chooses its loops by what the processor has, XLA and LLVM compile for it, and OpenBLAS has a kernel for each:
-results differ in their last bits from machine to machine, and tolerances must hold on all. The tests are those with
-the marker `processor`. Their processes load this file as a plugin of pytest, which cuts down what LLVM makes code for.
+NumPy chooses its loops by the processor's features, XLA and LLVM compile for it, and OpenBLAS has a kernel for each
+processor. So results differ in their last bits between machines, and tolerances must hold on all. The tests are
+those with the marker `processor`. Their processes load this file as a plugin of pytest, which restricts LLVM's
+target.
 
     python -m tools.portability                 all processors, one after the other
     python -m tools.portability --only Zen       one of them
@@ -33,7 +34,7 @@ from tests.selections import selection
 ROOT = Path(__file__).parent.parent
 CUT_DOWN_TO = "PORTABILITY_PROCESSOR"
 """The variable with the name of a setting."""
-# Printed by a process of its own: what NumPy dispatches on, which kernels OpenBLAS has, XLA's machine code.
+# Printed by a separate process: NumPy's CPU features, OpenBLAS's kernels, XLA's machine code.
 PROBE = """
 import hashlib, json, pathlib, sys, tempfile
 import numpy as np
@@ -68,7 +69,7 @@ class Setting:
     """A processor that this one is cut down to.
 
     Attributes:
-        blas: OpenBLAS's name of it, which is the setting's.
+        blas: Its name in OpenBLAS, which names the setting.
         llvm: LLVM's name.
         isa: XLA's name of its vectors.
         numpy_has: features above SSE4.2, by NumPy's names before and after it dispatches on levels.
@@ -102,16 +103,16 @@ SSE4_2 = frozenset({
     "64bit", "cmov", "crc32", "cx16", "cx8", "fxsr", "mmx", "popcnt", "sahf",
     "sse", "sse2", "sse3", "sse4.1", "sse4.2", "ssse3",
 })  # fmt: skip
-"""LLVM's names of what Nehalem has."""
+"""LLVM's names of Nehalem's features."""
 AVX2 = SSE4_2 | {
     "aes", "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "fsgsbase", "invpcid", "lzcnt", "movbe",
     "pclmul", "rdrnd", "xsave", "xsaveopt",
 }  # fmt: skip
-"""LLVM's names of what Haswell has."""
+"""LLVM's names of Haswell's features."""
 SINCE = frozenset({"adx", "clflushopt", "prfchw", "rdseed", "xsavec", "xsaves"})
-"""LLVM's names of what Zen and Skylake have beside."""
+"""LLVM's names of the further features of Zen and Skylake."""
 AVX512 = frozenset({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "clwb"})
-"""LLVM's names of what Skylake's servers have beside."""
+"""LLVM's names of the further features of Skylake servers."""
 PEER = ("tests/xla_peer/", "tests/lowering/", "tests/test_examples.py", "tests/test_documents.py")
 """Tests that `--once` omits: XLA takes most of their time, and other tests cover their native part."""
 SETTINGS = [
@@ -125,7 +126,7 @@ SETTINGS = [
 
 
 def llvm_processor() -> list[str]:
-    """Return the processor that LLVM makes code for, and its features; nothing without llvmlite."""
+    """Return LLVM's target processor and its features; nothing without llvmlite."""
     if importlib.util.find_spec("llvmlite") is None:
         return []
     import llvmlite.binding as llvm
@@ -158,7 +159,7 @@ def pytest_configure() -> None:
 def pytest_runtest_makereport(
     item: pytest.Item, call: pytest.CallInfo[None]
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Skip what needs conversions of float16 where XLA was told of a processor without them."""
+    """Skip tests with conversions of float16 if XLA's target processor lacks them."""
     report = yield
     error = str(call.excinfo.value) if call.excinfo else ""
     if not HAS_FLOAT16 and report.failed and "Failed to materialize symbols" in error:
@@ -214,7 +215,7 @@ def without_effect(
 
 
 def main() -> int:
-    """0 where the tests pass in every setting, and every setting had an effect."""
+    """Return 0 if the tests pass in every setting, and every setting had an effect."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", default="1/1", metavar="I/N", help="one of N parts of the tests")
     parser.add_argument("--only", action="append", choices=[each.blas for each in SETTINGS])

@@ -28,7 +28,7 @@ FOREIGN = {
 
 
 def statuses() -> dict[str, str]:
-    """Return what becomes of each operation: "read", "read: how" or "refused: why".
+    """Return the conversion of each operation: "read", "read: how" or "refused: why".
 
     Raises:
         LookupError: an operation that no table has.

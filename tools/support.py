@@ -3,8 +3,8 @@
     python tools/support.py            write the tables
     python tools/support.py --check    end with an error where the page has others
 
-Versions are those of pyproject.toml and of the oldest environment in the Makefile, processors those of
-tools/portability.py, and tests that other systems skip those of tests/selections/systems.toml.
+Versions come from pyproject.toml and the oldest environment in the Makefile, processors from tools/portability.py,
+and skipped tests of other systems from tests/selections/systems.toml.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Digests of the printed texts of every sample: its schedule, the Python and LLVM of it, and its lowered text.
 
 python tools/texts.py > before.txt, change names or sentences, python tools/texts.py > after.txt, and compare the
-two: a change of names alone leaves every line as it was.
+two: a change of names leaves every line unchanged.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def programs() -> Iterator[tuple[str, tnf.GraphProgram]]:
 
 
 def digest(text: Callable[[], Any]) -> str:
-    """Return the digest of a text, or of the error that stands in its place."""
+    """Return the digest of a text, or of the error that replaces it."""
     try:
         result = str(text())
     except TenferroError as error:

@@ -14,7 +14,7 @@ from xla_peer.golden import GoldenComparison, compare_golden, golden
 from xla_peer.inside_jax import JaxFunction, to_jax
 from xla_peer.isolated import IsolatedExecutor
 from xla_peer.jax_export import export_for_jax
-from xla_peer.mesh import Mesh, PartitionedProgram, partition
+from xla_peer.mesh import Mesh, PartitionedProgram, load_partitioned, partition
 from xla_peer.native import NativeFunction, NativeReport, native
 from xla_peer.parity import (
     Digits,
@@ -62,6 +62,7 @@ __all__ = [
     "golden",
     "judge",
     "load",
+    "load_partitioned",
     "native",
     "partition",
     "to_jax",

@@ -3,22 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from lowering import StableHloModule
+import tenferro
+from lowering import StableHloModule, import_stablehlo
 from tenferro.api import tree_files
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.files import replacing, target_of
-from tenferro.program import BoundedCache, check_arguments
+from tenferro.program import BoundedCache, GraphProgram, check_arguments
 from tenferro.table import first_of
 from tenferro.tracebacks import public_methods
 from tenferro.types import flatten, unflatten
 from xla_peer.executable import Executable
 from xla_peer.executor import XlaExecutor
 from xla_peer.manifest import Manifest
+from xla_peer.mesh import Mesh, PartitionedProgram, partitioned_as
 from xla_peer.storage import constants_path, gradient_path, stored, suffix_of
 from xla_peer.vectors import TestVector, read_vectors, vectors_path
 
@@ -31,7 +34,7 @@ class Artifact:
 
     Attributes:
         manifest: names, types, structure, platforms and versions.
-        module: the StableHLO, constants as its last arguments.
+        module: the StableHLO, with constants as its last arguments.
         bytecode: the module as a portable artifact, the content of a `.mlirbc` file.
         constants: arrays by name.
         gradient: an artifact that takes the inputs and cotangents of the float outputs, and returns
@@ -113,6 +116,10 @@ class Artifact:
         return self._compiled(executor or self._default_executor, [tuple(s.shape) for s in chosen])
 
     def _compiled(self, executor: XlaExecutor, shapes: Sequence[tuple[int, ...]]) -> Executable:
+        if self.manifest.partitioning is not None:
+            raise InvalidConfigError(
+                f"{self.manifest.name} was exported for several devices; compile and run artifact.partitioned(mesh)"
+            )
         if executor.platform not in self.manifest.platforms:
             raise InvalidConfigError(
                 f"{self.manifest.name} was exported for {', '.join(self.manifest.platforms)}, not for "
@@ -132,12 +139,18 @@ class Artifact:
         )
 
     def run(self, *arrays: Any, executor: XlaExecutor | None = None) -> Any:
-        """NumPy in, NumPy out: the tree that the exported function returned.
+        """Run on NumPy arrays, and return NumPy arrays in the tree of the exported function's result.
+
+        A partitioned artifact runs on as many devices of the platform as its mesh has.
 
         Raises:
             ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.
             InvalidConfigError: it was not exported for the executor's platform.
         """
+        if self.manifest.partitioning is not None:
+            executor = executor or self._default_executor
+            mesh = Mesh(dict(self.manifest.partitioning.mesh), platform=executor.platform)
+            return executor.run(self.partitioned(mesh), *arrays)
         names, specs = zip(*self.manifest.inputs, strict=True) if self.manifest.inputs else ((), ())
         leaves = check_arguments(self.manifest.in_tree, specs, names, arrays)
         executable = self._compiled(
@@ -145,6 +158,40 @@ class Artifact:
         )
         results = executable.run_leaves([np.asarray(leaf, order="C") for leaf in leaves])
         return unflatten(self.manifest.out_tree, results)
+
+    def program(self) -> GraphProgram:
+        """Read the artifact back as a program, which is that of one device where it is partitioned.
+
+        Raises:
+            TenferroError: as `lowering.import_stablehlo`.
+        """
+        manifest = self.manifest
+        specs = [spec for _, spec in manifest.inputs]
+        types = [*specs, *(constant.spec for constant in manifest.constants)]
+        is_static = all(spec.is_static for spec in specs)
+        program = import_stablehlo(self.module, None if is_static else types)
+        if manifest.constants:
+            opened, constants = program, tuple(self.constants.values())
+            program = tenferro.compile(lambda *leaves: opened.run(*leaves, *constants), *specs)
+        return replace(
+            program,
+            name=manifest.name,
+            in_tree=manifest.in_tree,
+            out_tree=manifest.out_tree,
+            input_names=tuple([name for name, _ in manifest.inputs]),
+            output_names=tuple([name for name, _ in manifest.outputs]),
+        )
+
+    def partitioned(self, mesh: Mesh | None = None) -> PartitionedProgram:
+        """Return the program with its partition over devices, those of the CPU by default.
+
+        Raises:
+            InvalidConfigError: it was exported for one device; devices that do not fit.
+        """
+        partitioning = self.manifest.partitioning
+        if partitioning is None:
+            raise InvalidConfigError(f"{self.manifest.name} was exported for one device")
+        return partitioned_as(self.program(), partitioning, mesh)
 
     def call(self, *buffers: Any, executor: XlaExecutor | None = None) -> Any:
         """Run on device arrays, and return device arrays in the tree that the exported function returned."""
@@ -158,7 +205,7 @@ class Artifact:
         files in the same folder first.
 
         Raises:
-            InvalidConfigError: another suffix; a folder, a pipe or a device in the place of a file.
+            InvalidConfigError: another suffix; a folder, a pipe or a device instead of a file.
             OSError: the folder does not exist, or the disk is full.
         """
         suffix = suffix_of(path)

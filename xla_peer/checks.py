@@ -87,7 +87,7 @@ def _checked(program: GraphProgram) -> CheckedProgram | None:
     line = _line_of_inner_check(program)
     if line is not None:
         raise UnsupportedError(
-            "check: a condition in a loop or branch is no result of the program, and XLA cannot raise; return it from "
+            "check: a condition in a loop or branch is not a result of the program, and XLA cannot raise; return it from "
             "the loop and check it there, or run natively"
         ).at(line)
     steps = [step for step in program.instructions if _is_check(step.op)]

@@ -32,10 +32,10 @@ CLOSE = 2 / 3
 
 
 class Choice:
-    """A decision between both sides, made once, by their times and results on live arguments.
+    """Decision between both sides, once, by their times and results on live arguments.
 
     Native runs come first. Once their total time reaches the estimated time of a first result of `jax.jit`, both sides
-    run on the arguments of one call. The comparison costs at most about as much as was spent before.
+    run on the arguments of one call. The comparison takes at most about the time spent before it.
 
     Args:
         function: a JAX function.

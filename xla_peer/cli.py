@@ -180,7 +180,7 @@ def _write_arrays(path: str, named: list[tuple[str, Any]]) -> None:
 
 
 def _opened(target: str, inputs: list[str] | None, seed: int) -> tuple[Target, list[Any]]:
-    """A target, and the arguments for it."""
+    """Open a target, and return it with its arguments."""
     opened = find_target(target)
     return opened, opened.arguments(inputs or (), seed)
 
@@ -306,9 +306,19 @@ def convert(
         str,
         typer.Option(
             metavar="NAME.safetensors",
-            help="Write arrays of more than 16 elements to this file beside a .mlir or .mlirbc.",
+            help="Write arrays of more than 16 elements to this file beside the output; a .tnf holds its own.",
         ),
     ] = "",
+    mesh: Annotated[
+        str,
+        typer.Option(
+            metavar="AXIS=N,..", help="Cut it over axes of devices, such as data=64; or none."
+        ),
+    ] = "",
+    cut: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME=AXES", help="As for `plan`: x=data or w=-,model; repeatable."),
+    ] = None,
     verify: Annotated[
         bool,
         typer.Option(
@@ -324,14 +334,14 @@ def convert(
         words = inputs or []
         types = opened.arguments(words, seed, keep_types=True)
         program = opened.compiled(types)
-        options: dict[str, Any] = {}
-        if weights:
-            if FORMS.get(Path(output).suffix) != "stablehlo":
-                raise InvalidConfigError(
-                    f"--weights {weights}: {output} keeps its own; a .mlir or .mlirbc file has them beside it"
-                )
-            options = {"weights": weights, "largest_constant": LARGEST_BESIDE_WEIGHTS}
-        written = write_program(program, (), output, **options)
+        partitioning = opened.partitioning
+        if mesh == "none":
+            partitioning = None
+        elif mesh or cut:
+            from xla_peer.planning import named_partitioning
+
+            partitioning = named_partitioning(program, read_mesh(mesh), read_cuts(cut or ()))
+        written = write_program(program, (), output, weights=weights, partitioning=partitioning)
         if not verify:
             _say_written(out, written)
             return
@@ -349,14 +359,10 @@ def convert(
         _require(report.ok)
 
 
-LARGEST_BESIDE_WEIGHTS = 128
-"""Bytes of the largest array that stays in the text where the weights are in a file: 16 elements of float64."""
-
-
 def _drawn(
     opened: Target, program: Any, types: list[Any], words: list[str], seed: int
 ) -> tuple[Any, ...]:
-    """Return arguments for a comparison: those of the command line where all are arrays, and else random ones."""
+    """Return arguments for a comparison: the arrays of the command line if it has all, else random ones."""
     if words and all(not isinstance(leaf, tnf.TensorSpec) for leaf in flatten(types)[0]):
         return tuple(opened.arguments(words, seed))
     return unflatten(program.in_tree, random_arrays(program, np.random.default_rng(seed)))
@@ -603,7 +609,7 @@ def judge(
     memory: Memory = None,
     json: Json = False,
 ) -> None:
-    """Compare two files of results of a StableHLO module and say which is right. Files are .npz without pickles."""
+    """Compare two files of results of a StableHLO module, and tell which one is right. Files are .npz without pickles."""
     with reporting(json) as out:
         program = lowering.import_stablehlo(Path(module))
         named_inputs = read_inputs([inputs] if inputs else [], program.input_names)
@@ -792,7 +798,7 @@ def triage(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Print the text of an issue about a failing case, with what each JAX gives, and public reports that are like it."""
+    """Print the text of an issue about a failing case, with the results of each JAX and similar public reports."""
     with reporting(json) as out:
         text = reproduction.triage(folder, python or ())
         out.say(text)
@@ -1031,7 +1037,7 @@ def doctor(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Report the platforms that work here, and how to install or repair the others."""
+    """Report the platforms that work here, and how to install or repair the other platforms."""
     with reporting(json) as out:
         report = xla_peer.doctor(platforms or ())
         out.say(report)
@@ -1046,7 +1052,7 @@ def _require(good: bool) -> None:
 
 def main() -> None:
     """Run the command line."""
-    # XLA tells of every client it makes; warnings and errors still come through.
+    # XLA logs every client that it creates; warnings and errors still come through.
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")
     app()
 

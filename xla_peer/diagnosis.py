@@ -1,4 +1,4 @@
-"""`python -m xla_peer doctor`: the platforms that work here, those that do not, and how to repair them."""
+"""`python -m xla_peer doctor`: working and failing platforms, and how to repair them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ PLUGINS = {
     "rocm": ("jax-rocm60-plugin", "jax-rocm7-plugin"),
     "tpu": ("libtpu",),
 }
-"""The packages of which one brings the platform."""
+"""Packages, each of which provides the platform."""
 COMMANDS = {
     "cpu": "pip install '.[xla]' in tenferro's checkout",
     "cuda": "pip install '.[cuda13]' (or cuda12) in tenferro's checkout",
@@ -65,8 +65,8 @@ class PlatformReport:
     """The state of one platform.
 
     Attributes:
-        status: "works", "wrong" where it runs and is known to compute wrong values, "fails" where its plugin is
-            installed, or "missing".
+        status: "works", "wrong" if it runs with known wrong values, "fails" if its plugin is installed but does not
+            run, or "missing".
         devices: their names in PJRT.
         version: the platform's version.
         packages: the packages that install it, with versions.
@@ -135,7 +135,7 @@ def doctor(platforms: Iterable[str] = ()) -> DoctorReport:
     """Try platforms, each in a separate process, and report missing and failing ones.
 
     Args:
-        platforms: names, or paths of PJRT plugins; if empty, all that are known or installed.
+        platforms: names, or paths of PJRT plugins; if empty, all known and installed platforms.
 
     >>> doctor(["cpu"]).platforms[0].status
     'works'
@@ -184,7 +184,7 @@ def _loops() -> str:
 
 
 def _others() -> list[str]:
-    """Return the plugins that others have installed, or that the environment names."""
+    """Return the plugins of other installed packages, and of the environment."""
     names = {point.name for point in importlib.metadata.entry_points(group="jax_plugins")}
     named = os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "")
     names |= {entry.partition(":")[0] for entry in named.split(",") if ":" in entry}

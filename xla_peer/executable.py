@@ -29,8 +29,8 @@ class Executable:
 
     Results are `jax.Array`s, with `block_until_ready`, `__array__` and `__dlpack__`. A program that fails
     while it runs raises jax's JaxRuntimeError in `block_until_ready`, or BackendFailureError in
-    `XlaExecutor.get`; other ways to read its results, such as `numpy.asarray`, do not check whether it
-    failed, and end the process where it did.
+    `XlaExecutor.get`; other ways to read its results, such as `numpy.asarray`, do not check for failure, and abort
+    the process after one.
 
     Attributes:
         module: the StableHLO that it was compiled from.
@@ -38,7 +38,7 @@ class Executable:
         wide: whether an input has a dtype that jax narrows by default.
         gives_a_leaf: whether the result is one array and no tree.
         from_host: a function of leaves to a tuple of leaves, or to the one leaf of the result; arguments are
-            unchecked: the caller is responsible for them, and they may be NumPy arrays, row-major.
+            unchecked: the caller is responsible for them; row-major NumPy arrays are allowed.
 
     >>> import numpy as np, tenferro as tnf
     >>> from xla_peer import XlaExecutor
@@ -106,7 +106,7 @@ class Executable:
 
         Raises:
             ArityError, ShapeError, DTypeError: arguments that do not fit, by name.
-            InvalidConfigError: an argument that is no device array, is on another device, or was
+            InvalidConfigError: an argument that is not a device array, is on another device, or was
                 donated before.
             BackendFailureError: PJRT refused to run it.
         """
@@ -123,7 +123,7 @@ class Executable:
     def on_leaves(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """Compute the leaves of the result from the leaves of the arguments."""
         if self._is_cut and any(map(pjrt.is_gone, leaves)):
-            # Over several devices PJRT ends the process where it would raise on one.
+            # On several devices PJRT aborts the process where it would raise on one device.
             self._checked(leaves)
         try:
             results = self._call(*leaves, *self._constants)
@@ -141,7 +141,7 @@ class Executable:
         """Run on NumPy arrays, which must be row-major and of the right types: nothing is checked.
 
         Args:
-            out: arrays for the results, in place of fresh ones.
+            out: arrays for the results, instead of new ones.
         """
         try:
             if self.wide:
@@ -202,7 +202,7 @@ class Executable:
         return self.module.text
 
     def cost_analysis(self) -> dict[str, float]:
-        """XLA's estimate: "flops", "transcendentals", "bytes accessed", and more."""
+        """Return XLA's estimates: "flops", "transcendentals", "bytes accessed", and more."""
         costs = self._loaded.cost_analysis()
         costs = costs[0] if isinstance(costs, list | tuple) else costs
         return {name: float(value) for name, value in costs.items()}

@@ -46,8 +46,8 @@ class Variant(NamedTuple):
 class Plan(NamedTuple):
     """The arguments and the executable of a program's last run.
 
-    `program` is kept alive, so that its `id` is not reused; `seen` is whether the arguments were arrays and no
-    trees, and (shape, dtype, strides) of each leaf; `orders` is None if they are passed unchanged.
+    `program` is kept alive, so that its `id` is not reused; `seen` has whether all arguments were plain arrays, and
+    (shape, dtype, strides) of each leaf; `orders` is None if they are passed unchanged.
     """
 
     program: GraphProgram
@@ -66,7 +66,7 @@ class XlaExecutor:
         platform: "cpu", "cuda", "rocm", "tpu", the name of a PJRT plugin, or the path of one; "gpu" is "cuda" or
             "rocm", as jax finds it.
         device: number of the device on that platform.
-        precision: of dots without a precision of their own; "highest" keeps float32 in float32.
+        precision: of dots without an explicit precision; "highest" keeps float32 in float32.
         linalg: "library" for the platform's own routines, or "inline" for plain StableHLO.
         extensions: "expand" or "composite"; see `lowering.lower_to_stablehlo`.
         order: memory order of the results of `run`: "C", "F", or "A", which is F where all arguments
@@ -79,8 +79,8 @@ class XlaExecutor:
             variable TENFERRO_CACHE_DIR, and "" none. It holds native code: see `CompileCache`.
         cache_bytes: the largest size of the folder.
         effects: "refuse" programs that print, see `tenferro.debug_print`, or "drop" the prints.
-        notices: report on the error stream compilations of more than two seconds, and once a jaxlib that is known to
-            compute wrong values; False, or TENFERRO_NOTICES=off in the environment, turns the notices off.
+        notices: report on the error stream compilations of more than two seconds, and once a jaxlib with known
+            wrong values; False, or TENFERRO_NOTICES=off in the environment, turns the notices off.
 
     Intermediate results keep the precision of their dtype (XLA's excess precision is off), so that
     results can be compared with the native ones.
@@ -174,7 +174,7 @@ class XlaExecutor:
     # ---- running -----------------------------------------------------------------------------
 
     def run(self, program: GraphProgram | PartitionedProgram, *arrays: Any) -> Any:
-        """NumPy in, NumPy out: the tree the program's function returns, of fresh arrays.
+        """Run on NumPy arrays, and return new arrays in the tree of the program's function.
 
         A partitioned program runs on all devices of its mesh.
 
@@ -319,7 +319,7 @@ class XlaExecutor:
                 A device array that is here already is never copied, because it is immutable.
 
         Raises:
-            DTypeError: an object that is no array, or a dtype that tenferro does not have.
+            DTypeError: an object that is not an array, or a dtype that tenferro does not have.
             BackendFailureError: a DLPack producer with memory that PJRT does not accept; an array of
                 another library on a device.
         """
@@ -334,7 +334,7 @@ class XlaExecutor:
         """Copy a device array to a fresh NumPy array; waits until it is computed.
 
         `numpy.asarray(array)` is a read-only view instead, without a copy on the CPU; call the array's
-        `block_until_ready` before, because NumPy ends the process where the program has failed.
+        `block_until_ready` before, because NumPy aborts the process if the program has failed.
 
         Raises:
             BackendFailureError: the program that computes it failed, for example for lack of memory.
@@ -430,7 +430,7 @@ class XlaExecutor:
                 raise error.at(_blamed_line(module.text, str(error))) from error.__cause__
 
     def _try_compilation(self, text: str, devices: Sequence[Any], options: Any) -> None:
-        """Compile foreign text in another process first, because XLA ends the process over some that is valid.
+        """Compile foreign text in another process first, because XLA aborts on some valid text.
 
         Raises:
             BackendFailureError: that process ended, or took more than the limits.
@@ -464,13 +464,13 @@ class XlaExecutor:
 
 
 def _order(array: Any) -> str:
-    """F for an array that is dense column-major and not also row-major, else C."""
+    """Return F for a dense column-major array that is not also row-major, else C."""
     flags = array.flags
     return "F" if flags.f_contiguous and not flags.c_contiguous else "C"
 
 
 def _blamed_line(text: str, message: str) -> str:
-    """Find the user's line that a message of XLA's is about; empty if none is named.
+    """Find the user's line to which a message of XLA refers; empty if none is named.
 
     XLA names a location, a custom call's target, or an instruction such as `%fft.3`.
     """

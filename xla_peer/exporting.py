@@ -12,7 +12,14 @@ from typing import Any, Literal, overload
 import numpy as np
 
 import tenferro
-from lowering import PLATFORMS, StableHloModule, lower_to_stablehlo, mlir_bindings
+from lowering import (
+    PLATFORMS,
+    Partitioning,
+    PartitionSpec,
+    StableHloModule,
+    lower_to_stablehlo,
+    mlir_bindings,
+)
 from lowering.extensions import GPUS
 from lowering.guarded import perform
 from lowering.to_numpy import NumpySource
@@ -21,10 +28,12 @@ from tenferro.api import tree_files
 from tenferro.errors import DTypeError, InvalidConfigError, TenferroError
 from tenferro.files import content_of
 from tenferro.interruption import is_interruption
+from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram, hoist_constants
 from tenferro.types import DType, TensorSpec, flatten, unflatten
 from xla_peer.artifact import Artifact
-from xla_peer.manifest import ATTRIBUTE, Constant, Manifest, weights_name
+from xla_peer.manifest import ATTRIBUTE, Manifest, StoredConstant, weights_name
+from xla_peer.mesh import PartitionedProgram
 from xla_peer.numpy_export import export_numpy
 from xla_peer.onnx import export_onnx
 from xla_peer.pullback import active, float_vjp
@@ -49,7 +58,7 @@ LARGEST_CONSTANT = 1 << 16
 
 @overload
 def export(
-    fn_or_program: GraphProgram | Callable[..., Any],
+    fn_or_program: GraphProgram | PartitionedProgram | Callable[..., Any],
     *specs: Any,
     format: Literal["stablehlo"] = "stablehlo",
     platforms: Sequence[str] = ("cpu",),
@@ -63,6 +72,7 @@ def export(
     seed: int = 0,
     context: AdContext | None = None,
     weights: str = "",
+    partitioning: Partitioning | None = None,
 ) -> Artifact: ...
 
 
@@ -74,6 +84,7 @@ def export(
     path: Any = None,
     vectors: int | Sequence[Sequence[Any]] = 0,
     seed: int = 0,
+    weights: str = "",
 ) -> NumpySource: ...
 
 
@@ -83,11 +94,12 @@ def export(
     *specs: Any,
     format: Literal["onnx"],
     path: Any = None,
+    weights: str = "",
 ) -> Any: ...
 
 
 def export(
-    fn_or_program: GraphProgram | Callable[..., Any],
+    fn_or_program: GraphProgram | PartitionedProgram | Callable[..., Any],
     *specs: Any,
     format: str = "stablehlo",
     platforms: Sequence[str] = ("cpu",),
@@ -101,11 +113,12 @@ def export(
     seed: int = 0,
     context: AdContext | None = None,
     weights: str = "",
+    partitioning: Partitioning | None = None,
 ) -> Any:
     """Export a program as a portable StableHLO artifact, with its names, structure and versions inside.
 
     Args:
-        fn_or_program: a program, or a function to trace on `specs`.
+        fn_or_program: a program, which may be partitioned, or a function to trace on `specs`.
         specs: of a function, one tree of specs per argument; of a program with symbols, concrete
             specs, one per input, or none: symbolic extents are exported as such, with assertions.
         format: "stablehlo" for an artifact; "numpy" for the source of a Python file that needs NumPy alone, and
@@ -121,15 +134,17 @@ def export(
         largest_constant: bytes; larger constants become arguments that the artifact brings along.
         vectors: test vectors that the artifact carries, so that `xla_peer.verify` can prove it anywhere:
             the number of vectors, of random arguments; or the arguments, a tuple for each.
-        gradient: export the derivative, too, and carry vectors of it.
+        gradient: export the derivative, too, with test vectors.
         seed: the seed of random arguments and cotangents.
         context: the context with the rules for `gradient`.
-        weights: the name of a `.safetensors` file in the artifact's folder for the constants that are not written in
-            the text; by default they are in an `.npz` file.
+        weights: the name of a `.safetensors` file in the folder of `path` for the constants that are not written in
+            the text. By default they are in an `.npz` file, and those of a model in the model, up to 64 MiB.
+        partitioning: how to cut inputs and outputs over a mesh, which needs no devices here; that of a program that
+            is partitioned. It is written in Shardy.
 
     Raises:
-        InvalidConfigError: weights in another folder; an unknown platform, target or suffix; platforms that need texts of their
-            own; a gradient of a program without float inputs or outputs.
+        InvalidConfigError: weights in another folder; an unknown platform, target or suffix; platforms that need
+            separate texts; a gradient of a program without float inputs or outputs.
         UnsupportedError, NonStaticShapeError: a program that StableHLO cannot express.
 
     >>> import numpy as np, tenferro as tnf
@@ -139,18 +154,24 @@ def export(
 
     Source: StableHLO spec, "Portable artifacts"; docs/specification/files.md.
     """
-    if format in ("numpy", "onnx"):
-        _require_defaults(
-            format, platforms, target, precision, linalg, largest_constant, gradient, weights
+    if isinstance(fn_or_program, PartitionedProgram):
+        fn_or_program, partitioning = fn_or_program.program, fn_or_program.partitioning
+    if partitioning is not None and (format != "stablehlo" or gradient):
+        what = "a gradient beside it" if gradient else f'format="{format}"'
+        raise InvalidConfigError(
+            f"export: {what} is not partitioned; export the program of one device"
         )
+    if format in ("numpy", "onnx"):
+        _require_defaults(format, platforms, target, precision, linalg, largest_constant, gradient)
         program = as_program(fn_or_program, specs)
         if format == "onnx":
             if vectors:
                 raise InvalidConfigError(
                     "export: an ONNX model carries no vectors; compare by xla_peer.onnx.run"
                 )
-            return export_onnx(program, path)
-        return export_numpy(program, _cases(program, vectors, np.random.default_rng(seed)), path)
+            return export_onnx(program, path, weights)
+        cases = _cases(program, vectors, np.random.default_rng(seed))
+        return export_numpy(program, cases, path, weights)
     if format != "stablehlo":
         raise InvalidConfigError(
             f'export: format is "stablehlo", "numpy" or "onnx", got {format!r}'
@@ -184,19 +205,26 @@ def export(
             weights=f"{Path(weights).stem}.gradient.safetensors" if weights else "",
         )
     hoisted, constants = hoist_constants(program, largest_constant)
-    module, chosen = module_for(hoisted, platforms, precision, linalg)
-    inputs = zip(program.input_names, program.input_specs, strict=True)
-    outputs = zip(program.output_names, program.output_specs, strict=True)
+    inputs = tuple(zip(program.input_names, program.input_specs, strict=True))
+    outputs = tuple(zip(program.output_names, program.output_specs, strict=True))
+    cut = None
+    if partitioning is not None:
+        partitioning.require_fits(inputs, outputs)
+        whole = (PartitionSpec(),) * len(constants)
+        cut = replace(partitioning, inputs=(*partitioning.inputs, *whole))
+    module, chosen = module_for(hoisted, platforms, precision, linalg, cut)
     manifest = Manifest(
         name=program.name,
         platforms=tuple(platforms),
         linalg=chosen,
-        inputs=tuple(inputs),
-        outputs=tuple(outputs),
+        inputs=inputs,
+        outputs=outputs,
         in_tree=program.in_tree,
         out_tree=program.out_tree,
         constants=tuple(
-            Constant(name, TensorSpec.of(array.shape, DType.of(array.dtype)), digest_of(array))
+            StoredConstant(
+                name, TensorSpec.of(array.shape, DType.of(array.dtype)), digest_of(array)
+            )
             for name, array in constants.items()
         ),
         guards=program.guards,
@@ -204,6 +232,7 @@ def export(
         vectors=hashlib.sha256(vectors_file).hexdigest() if cases else "",
         has_gradient=gradient,
         weights=weights,
+        partitioning=partitioning,
     )
     described = module.with_attributes({ATTRIBUTE: manifest.to_json()})
     bytecode = described.portable_artifact(target)
@@ -221,7 +250,6 @@ def _require_defaults(
     linalg: Any,
     largest_constant: Any,
     gradient: Any,
-    weights: Any,
 ) -> None:
     options = {
         "platforms": tuple(platforms) == ("cpu",),
@@ -230,7 +258,6 @@ def _require_defaults(
         "linalg": linalg == "auto",
         "largest_constant": largest_constant == LARGEST_CONSTANT,
         "gradient": not gradient,
-        "weights": not weights,
     }
     for name, is_default in options.items():
         if not is_default:
@@ -293,7 +320,11 @@ def as_program(fn_or_program: Any, specs: Sequence[Any]) -> GraphProgram:
 
 
 def module_for(
-    program: GraphProgram, platforms: Sequence[str], precision: str, linalg: str
+    program: GraphProgram,
+    platforms: Sequence[str],
+    precision: str,
+    linalg: str,
+    partitioning: Partitioning | None = None,
 ) -> tuple[StableHloModule, str]:
     """Lower to one module for all platforms, and return whether its linear algebra is "library" or "inline".
 
@@ -311,6 +342,7 @@ def module_for(
                 linalg=choice,
                 symbolic=not program.is_static,
                 annotate=True,
+                partitioning=partitioning,
             )
             for platform in platforms
         ]
@@ -390,7 +422,7 @@ def _from_bytecode(path: Any, content: bytes, trusted: bool) -> tuple[str, bytes
                 f"reads {oldest} to {newest}; upgrade jaxlib, or export with a lower target"
             )
     if not content.startswith(mlir_bindings.MAGIC):  # because MLIR would read other bytes as text
-        raise mlir_bindings.MlirDiagnosticError([("the bytes are no MLIR bytecode", "artifact")])
+        raise mlir_bindings.MlirDiagnosticError([("the bytes are not MLIR bytecode", "artifact")])
     return perform("text", content, trusted=trusted), content
 
 
@@ -437,11 +469,13 @@ def _bytes(spec: TensorSpec) -> int:
     return int(np.prod(spec.shape, dtype=object)) * spec.dtype.itemsize
 
 
-def _constant(array: Any, item: Constant) -> Any:
+def _constant(array: Any, item: StoredConstant) -> Any:
     wanted = item.spec
     value = restored(array, wanted.dtype)
     if value.dtype != wanted.dtype.dtype or value.shape != wanted.shape:
         raise DTypeError(f"load: {item.name} is {array.dtype}{list(array.shape)}, not {wanted}")
-    if digest_of(value) != item.digest:
+    # The memory becomes that of the constant, so that a program which is made of the artifact copies nothing.
+    constant = Constant.adopting(np.asarray(value, order="C"))
+    if constant.digest.hex() != item.digest:
         raise InvalidConfigError(f"load: {item.name} is not the one this was exported with")
-    return value
+    return constant.array

@@ -1,6 +1,6 @@
-"""`FlatFunction`: a JAX function of arrays, its native program, and the functions that JAX derives from it.
+"""`FlatFunction`: a JAX function of arrays, its native program, and the functions that JAX derives.
 
-JAX's transformations of a native function meet one primitive, as those of a program do (`jax_primitive`). Its
+JAX's transformations see a native function as one primitive, like a program (`jax_primitive`). Its
 tangents, transpose and batch are JAX functions again, so every rule that JAX states holds. Each runs natively:
 directly on arrays, and by a callback in a module that JAX compiles.
 """
@@ -27,7 +27,7 @@ class FlatFunction:
         fn: a JAX function.
         avals: the type of each argument, a `jax.ShapeDtypeStruct` or a `TensorSpec`.
         name: shown in prints of the program.
-        primal: for a function that `NativeOwner.tangents` made, the function, and which arguments vary.
+        primal: for a function from `NativeOwner.tangents`, the original function, and which arguments vary.
     """
 
     def __init__(
@@ -106,7 +106,7 @@ class NativeOwner:
         return pjrt.emit_callback(context, run, operands)
 
     def tangents(self, function: FlatFunction, active: tuple[bool, ...]) -> FlatFunction:
-        """(xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
+        """Map (xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
         jax, _ = pjrt.modules()
 
         def fn(*operands: Any) -> list[Any]:
@@ -138,7 +138,7 @@ class NativeOwner:
     def transposed(
         self, function: FlatFunction, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
     ) -> FlatFunction:
-        """(Operands that are not linear, cotangents of the `nonzero` outputs) to cotangents of the linear ones."""
+        """Map (nonlinear operands, cotangents of the `nonzero` outputs) to cotangents of the linear operands."""
         jax, _ = pjrt.modules()
         unknown = _chosen(function.avals, linear)
 

@@ -30,8 +30,8 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     Args:
         fn: traced and lowered by jax, for the CPU.
         specs: for each argument a tree of arrays, `TensorSpec`s, `jax.ShapeDtypeStruct`s, or Python numbers,
-            which are weakly typed. Extents are numbers, or symbols, of which jax assumes that they are at least
-            1: the program checks it.
+            which are weakly typed. Extents are numbers, or symbols, which jax assumes to be at least 1: the program
+            checks it.
 
     Raises:
         NonStaticShapeError: jax cannot trace it for symbolic extents, with jax's message.
@@ -56,7 +56,7 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
 
 
 def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) -> GraphProgram:
-    """`from_jax` of a function that `jax.jit(.., keep_unused=True)` has wrapped.
+    """Apply `from_jax` to a function that `jax.jit(.., keep_unused=True)` has wrapped.
 
     Args:
         names: of the leaves of the arguments.
@@ -72,8 +72,8 @@ def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) 
     types = [TensorSpec(leaf.shape, leaf.dtype) for leaf in leaves]
     with in_dtypes_of(types):
         arguments = unflatten(in_tree, _shapes(types, leaves))
-        out_tree, text, rules = _lowered(jitted, arguments)
-    program = import_stablehlo(text, types, trusted=True, rules=rules)
+        out_tree, text, rules, callbacks = _lowered(jitted, arguments)
+    program = import_stablehlo(text, types, trusted=True, rules=rules, callbacks=callbacks)
     return replace(
         program,
         name=getattr(jitted, "__name__", "main"),
@@ -84,7 +84,7 @@ def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) 
 
 
 def in_dtypes_of(types: Sequence[Any]) -> Any:
-    """JAX with 64-bit dtypes if one of these types is one; else as the user has set it."""
+    """Enable 64-bit dtypes in JAX if one of these types is one; else leave the user's setting."""
     is_wide = any([DType.of(spec.dtype).real.itemsize == 8 for spec in types])
     return pjrt.wide_dtypes() if is_wide else nullcontext()
 
@@ -128,8 +128,8 @@ def _shapes(types: list[TensorSpec], leaves: list[Any]) -> list[Any]:
     ]
 
 
-def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any]]:
-    """Lower the function, and return the tree of the results, the module, and the rules of its functions.
+def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any], Sequence[Any]]:
+    """Lower the function, and return the tree of the results, the module, the rules of its functions, and callbacks.
 
     Raises:
         NonStaticShapeError: JAX cannot trace it with symbolic extents.
@@ -144,18 +144,29 @@ def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any]]:
         jaxpr, rules = with_rules(traced.jaxpr, from_jax)
         out_tree = flatten(traced.out_info)[1]
         if is_static and not rules:
-            return out_tree, traced.lower().as_text(), rules
+            return _module(out_tree, traced.lower(), rules)
         flat: Any = core.jaxpr_as_fun(jaxpr)
         flat.__name__ = getattr(jitted, "__name__", "main")
         with_calls = jax.jit(flat, keep_unused=True)
         if is_static:
-            return out_tree, with_calls.lower(*leaves).as_text(), rules
+            return _module(out_tree, with_calls.lower(*leaves), rules)
         exported = jax.export.export(with_calls, platforms=["cpu"])(*leaves)
-        return out_tree, exported.mlir_module(), rules
+        return out_tree, exported.mlir_module(), rules, ()
     except _inconclusive() as error:
         raise NonStaticShapeError(
             f"from_jax: jax does not export this for symbolic extents, give numbers instead: {error}"
         ) from error
+
+
+def _module(
+    out_tree: Any, lowered: Any, rules: dict[str, Any]
+) -> tuple[Any, str, dict[str, Any], Sequence[Any]]:
+    """Return the text of a lowered function, and the functions that it calls back.
+
+    JAX has no public name for these: without the private one, such calls are refused by name.
+    """
+    arguments = getattr(getattr(lowered, "_lowering", None), "compile_args", {})
+    return out_tree, lowered.as_text(), rules, tuple(arguments.get("host_callbacks", ()))
 
 
 def _inconclusive() -> Any:

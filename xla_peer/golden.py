@@ -56,17 +56,18 @@ def golden(
         inputs: the arguments of `main`, in order.
         path: an .npz file, to which each value is written once it is computed, and not kept; it is readable by
             `numpy.load`, and its member `lines.json` has the line of each value. An interruption leaves no file.
-        only: names of the values that are wanted.
+        only: names of the requested values.
         until: the name of the last value that is computed.
-        inside: give the values inside of loops, branches and called functions too, each with the way to it:
+        inside: include the values inside of loops, branches and called functions, each with its path:
             `%4/2/%w` is `%w` in iteration 2 of the loop `%4`, `%4/2/cond/%t` a value of its condition. `%5/true/%a`
-            is in a branch, `%1/@f/%0` in the function that `%1` calls. With `only`, the name of a loop means all in it.
+            is in a branch, `%1/@f/%0` in the function that `%1` calls. With `only`, the name of a loop selects all
+            values in it.
 
     Returns:
-        Values by name, in the order of the text; empty where they go to a file.
+        Values by name, in the order of the text; empty if they are written to a file.
 
     Raises:
-        InvalidConfigError: names that the module does not have; a path that does not end in .npz.
+        InvalidConfigError: names that the module does not have; a path without the suffix .npz.
         MlirDiagnosticError, UnsupportedError: no module, or one whose values have no names.
         ArityError, ShapeError, DTypeError: inputs that do not fit.
 
@@ -151,7 +152,7 @@ def _archive(file: BinaryIO) -> Generator[tuple[Callable[[str, Any], None], dict
 
 
 class _Stop(BaseException):
-    """The last value that is wanted has been computed, or cannot be kept."""
+    """The last requested value has been computed, or cannot be kept."""
 
 
 def _run(
@@ -188,7 +189,7 @@ def _run(
                 for name in names.get(slot, ()):
                     keep(name, np.asarray(y))
                 left.discard(slot)
-        except Exception as error:  # because it is no failure of the step
+        except Exception as error:  # because it is not a failure of the step
             errors.append(error)
         if errors or not left:
             raise _Stop
@@ -318,10 +319,10 @@ def compare_golden(
     precision: str | None = None,
     inside: bool = False,
 ) -> GoldenComparison:
-    """Somebody's values of a module against the native ones: the first that rounding does not explain.
+    """Compare another executor's values of a module with native's, and return the first divergence.
 
-    Values inside of loops, branches and functions are judged one operation at a time, on the dump's own operands where it
-    has them. So the first that is wrong was made wrongly.
+    Values inside of loops, branches and functions are judged one operation at a time, on the dump's own operands if
+    it has them. So the operation of the first wrong value is at fault.
 
     Args:
         module, inputs: as of `golden`.
@@ -399,12 +400,12 @@ def _compared_inside(
     granted: str,
     outer: Mapping[str, tuple[NamedValue, OutputParity]],
 ) -> GoldenComparison:
-    """Compare the values inside, in the order of the run, with those of `main` among them.
+    """Compare the values inside and those of `main`, in the order of the run.
 
     Raises:
         InvalidConfigError: no value of the dump is one of the run's.
     """
-    found: list[tuple[NamedValue, OutputParity]] = []
+    compared: list[tuple[NamedValue, OutputParity]] = []
     missing: list[str] = []
     with contextlib.ExitStack() as stack:
         if isinstance(dump, Mapping):
@@ -424,7 +425,7 @@ def _compared_inside(
         def visit(step: Step) -> None:
             name = step.value.name
             if name in outer:
-                found.append(outer[name])
+                compared.append(outer[name])
                 return
             y = value_of(name, step.array)
             if y is None:
@@ -432,20 +433,22 @@ def _compared_inside(
             elif step.program is not None:
                 given = [(value_of(key, x) if key else None, x) for key, x in step.operands]
                 operands = [x if own is None else own for own, x in given]
-                found.append((step.value, _locally(step, y, operands, granted)))
+                compared.append((step.value, _locally(step, y, operands, granted)))
 
         steps(module, leaves, visit)
-    if not found:
+    if not compared:
         raise InvalidConfigError(
             f"compare_golden: none of the dump's names is a value of the run: {', '.join(sorted(names)[:10])}"
         )
     return GoldenComparison(
-        tuple([output for _, output in found]), tuple([value for value, _ in found]), tuple(missing)
+        tuple([output for _, output in compared]),
+        tuple([value for value, _ in compared]),
+        tuple(missing),
     )
 
 
 def _locally(step: Step, y: Any, operands: Sequence[Any], granted: str) -> OutputParity:
-    """Compare the result of one operation, as it is computed of these operands."""
+    """Compare the result of one operation with the result on these operands."""
     program, name = step.program, step.value.name
     assert program is not None
     native = native_outputs(program, operands)

@@ -1,4 +1,4 @@
-"""The values inside of loops, branches and called functions of a module, one operation after the other."""
+"""The values inside of loops, branches and called functions of a module, operation by operation."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Step:
     """A value of a run.
 
     Attributes:
-        value: its name, with the way to it: `%4/2/%w` is `%w` in iteration 2 of the loop `%4`.
+        value: its name, with its path: `%4/2/%w` is `%w` in iteration 2 of the loop `%4`.
         array: the elements.
         program: the operation alone, as a program of its operands; None for a loop, a branch or a call.
         operands: arrays for the program, and their names where they have one.
@@ -56,10 +56,10 @@ Scope = MutableMapping[int, _Known]
 
 
 def steps(module: Any, inputs: Sequence[Any], visit: Callable[[Step], None]) -> None:
-    """Run `main` natively, operation by operation, and show each value with the way to it.
+    """Run `main` natively, operation by operation, and report each value with its path.
 
     A loop's iterations are counted from 0, its condition's values are below `cond`; a branch is `true`, `false` or its
-    index; a called function is `@name`. Regions of other operations have no values of their own.
+    index; a called function is `@name`. Values in regions of other operations are not reported.
 
     Raises:
         UnsupportedError: bytecode without jaxlib; operations that are not read.
@@ -127,7 +127,7 @@ class _Run:
     def computed(
         self, operation: Operation, scope: Mapping[int, _Known]
     ) -> tuple[GraphProgram | None, list[_Known], list[_Known]]:
-        """Return an operation as a program, its operands that are no constants, and its results."""
+        """Return an operation as a program, its operands that are not constants, and its results."""
         used = _used(operation)
         given = {number: scope[number] for number in used}
         key = (id(operation), *[
@@ -216,7 +216,7 @@ def _fits(spec: TensorSpec, declared: TensorSpec) -> bool:
 
 
 def _used(operation: Operation) -> list[int]:
-    """Return the values that an operation uses, those that its regions take from around it too."""
+    """Return the values that an operation uses, including those that its regions capture."""
     used = dict.fromkeys(operation.operands)
     inside: set[int] = set()
     waiting = list(operation.regions)

@@ -61,7 +61,7 @@ def to_jax(
 
 @public_methods
 class JaxFunction:
-    """A program as a function of jax's, and the owner of the programs derived from it."""
+    """A program as a JAX function, and the owner of the programs derived from it."""
 
     def __init__(
         self,
@@ -153,7 +153,7 @@ class JaxFunction:
         return self._derived.get(("module", program, named, self._rules(program, named)), make)
 
     def tangents(self, program: GraphProgram, active: tuple[bool, ...]) -> GraphProgram:
-        """(xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
+        """Map (xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
 
         def fn(*primals_and_dots: Any) -> Any:
             xs, dots = list(primals_and_dots[: len(active)]), primals_and_dots[len(active) :]
@@ -177,7 +177,7 @@ class JaxFunction:
     def transposed(
         self, program: GraphProgram, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
     ) -> GraphProgram:
-        """(Operands that are not linear, cotangents of the `nonzero` outputs) to cotangents of the linear ones."""
+        """Map (nonlinear operands, cotangents of the `nonzero` outputs) to cotangents of the linear operands."""
 
         def fn(*operands: Any) -> Any:
             fixed = iter(operands)

@@ -1,4 +1,4 @@
-"""`IsolatedExecutor`: an `XlaExecutor` in a process of its own, which XLA may end without harm to this one."""
+"""`IsolatedExecutor`: an `XlaExecutor` in a separate process, which XLA may end without harm to this one."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class IsolatedExecutor:
             self.process.close()
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
-        """NumPy in, NumPy out: the tree the program's function returns, of fresh arrays.
+        """Run on NumPy arrays, and return new arrays in the tree of the program's function.
 
         Raises:
             ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.
@@ -176,7 +176,7 @@ class IsolatedExecutor:
         """Return the module, which is compiled when it is first run; see `XlaExecutor.compile_module`.
 
         Args:
-            in_tree, out_tree: as there, for calls with device arrays, of which a child has none.
+            in_tree, out_tree: as there, for calls with device arrays, which a child process does not have.
             constants: arrays for the last inputs.
 
         Raises:
@@ -255,12 +255,12 @@ class IsolatedModule:
 
 
 def isolated_by_default() -> bool:
-    """Return whether checks run XLA in a process of its own where the caller does not say."""
+    """Return whether checks run XLA in a separate process by default."""
     return os.environ.get(ISOLATED_VARIABLE) != "off"
 
 
 def isolated_peer(executor: Any, isolated: bool | None) -> Any:
-    """Return the executor for a check: in a process of its own unless that is not wanted.
+    """Return the executor for a check: in a separate process unless the caller opts out.
 
     Args:
         executor: None for the CPU; an `XlaExecutor` is mirrored, and any other executor is used unchanged.

@@ -18,7 +18,7 @@ __all__ = ["Owner", "program_primitive"]
 
 
 class Owner(Protocol):
-    """Owner of the programs, or functions, that the primitive calls, and of those derived from them.
+    """Owner of the programs or functions that the primitive calls, and of their derivatives.
 
     Derived ones are of one kind with the `program` that they are derived from, which has a hash.
     """
@@ -36,11 +36,11 @@ class Owner(Protocol):
         ...
 
     def tangents(self, program: Any, active: tuple[bool, ...]) -> Any:
-        """(xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
+        """Map (xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
         ...
 
     def transposed(self, program: Any, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Any:
-        """(Operands that are not linear, cotangents of the `nonzero` outputs) to cotangents of the linear ones."""
+        """Map (nonlinear operands, cotangents of the `nonzero` outputs) to cotangents of the linear operands."""
         ...
 
     def batched(self, program: Any, mask: tuple[bool, ...], size: int) -> Any:

@@ -42,14 +42,15 @@ RULES: Mapping[str, str] = {
 }  # fmt: skip
 """The kind of rule of each primitive of JAX with a rule that no module has.
 
-A `hi_primitive`, as later versions have them for `ldexp` and for much else, may state a tangent, a pullback, or both.
+A `hi_primitive`, which later versions use for `ldexp` and many other functions, may state a tangent, a pullback, or
+both.
 """
 
 Import = Callable[..., GraphProgram]
 
 
 def with_rules(jaxpr: Any, import_: Import) -> tuple[Any, dict[str, Any]]:
-    """Put each call that has a rule in a function of its own, and return the makers of marks by function.
+    """Move each call with a rule to a separate function, and return the functions that create marks, by function.
 
     Args:
         jaxpr: closed.
@@ -81,7 +82,7 @@ class _Rewriting:
         return jaxpr if open_ is jaxpr.jaxpr else self._core.ClosedJaxpr(open_, jaxpr.consts)
 
     def open(self, jaxpr: Any) -> Any:
-        """Rewrite a jaxpr; the same object for the same one, because lowering is cached by it."""
+        """Rewrite a jaxpr; the same object for the same jaxpr, because it is the cache key of lowering."""
         if id(jaxpr) not in self._done:
             eqns = [self._equation(eqn) for eqn in jaxpr.eqns]
             is_same = all([new is eqn for new, eqn in zip(eqns, jaxpr.eqns, strict=True)])
@@ -110,7 +111,7 @@ class _Rewriting:
         return value
 
     def _called(self, eqn: Any, kind: str) -> Any:
-        """Wrap the equation as a call of a function that does nothing else."""
+        """Wrap the equation as a call of a function with this equation alone."""
         core = self._core
         variables = list(dict.fromkeys(_variables(core, eqn)))
         outvars = [y for y in eqn.outvars if type(y).__name__ != "DropVar"]
@@ -193,7 +194,7 @@ class JaxRule:
     def tangents(
         self, specs: Sequence[TensorSpec], active: tuple[bool, ...], outputs: tuple[int, ...]
     ) -> Subprogram:
-        """(xs, x_dots of the active ones) to the y_dots of these outputs."""
+        """Map (xs, x_dots of the active ones) to the y_dots of these outputs."""
         count = len(active)
 
         def fn(*operands: Any) -> Any:
@@ -208,7 +209,7 @@ class JaxRule:
     def pullback(
         self, specs: Sequence[TensorSpec], active: tuple[bool, ...], outputs: tuple[int, ...]
     ) -> tuple[Subprogram, Subprogram]:
-        """xs to residuals; and (residuals, y_bars of these outputs) to the x_bars of the active arguments."""
+        """Map xs to residuals, and (residuals, y_bars of these outputs) to the x_bars of the active arguments."""
 
         def make() -> tuple[Subprogram, Subprogram]:
             tree_util, seen = self._jax.tree_util, dict[str, Any]()
@@ -240,7 +241,7 @@ class JaxRule:
         outputs: tuple[int, ...],
         bars: Sequence[TensorSpec],
     ) -> Subprogram:
-        """(The other arguments, y_bars of these outputs) to the x_bars of the linear arguments."""
+        """Map (other arguments, y_bars of these outputs) to the x_bars of the linear arguments."""
         fixed = [spec for spec, here in zip(specs, linear, strict=True) if not here]
 
         def fn(*operands: Any) -> Any:
@@ -334,7 +335,7 @@ class _RuleMark(KeptMark):
         return tuple(range(self.operand_count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Compute tangents by JAX's rule; those of a pullback are opaque until it is transposed."""
+        """Compute tangents by JAX's rule; results of a pullback are opaque until it is transposed."""
         n = self.operand_count
         active = tuple([dot is not None for dot in tangents[:n]])
         if not any(active):
@@ -434,7 +435,7 @@ class LostRule(KeptMark):
         return tuple(range(self.operand_count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Refuse.
+        """Refuse to linearize.
 
         Raises:
             ADRuleUnsupportedError: an operand is differentiated.

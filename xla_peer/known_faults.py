@@ -1,4 +1,4 @@
-"""Versions of jaxlib whose XLA is known to compute wrong values on CPUs, and the public reports."""
+"""Versions of jaxlib whose XLA computes wrong values on CPUs, with the public reports."""
 
 from __future__ import annotations
 

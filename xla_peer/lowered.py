@@ -1,4 +1,4 @@
-"""Programs lowered for an executor: the module, and the constants that are arguments to it."""
+"""Programs lowered for an executor: the module, and the constants that are its arguments."""
 
 from __future__ import annotations
 

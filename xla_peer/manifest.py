@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lowering import PLATFORMS
+from lowering import PLATFORMS, Partitioning
 from tenferro.dims import Guard, load_guards, save_guards
 from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.interruption import is_interruption
 from tenferro.types import TensorSpec, TreeDef, load_tree, save_tree
 
-__all__ = ["ATTRIBUTE", "Constant", "Manifest", "weights_name"]
+__all__ = ["ATTRIBUTE", "Manifest", "StoredConstant", "weights_name"]
 
 ATTRIBUTE = "tenferro.manifest"
 """The attribute of the module that holds it."""
@@ -23,7 +23,7 @@ VERSION = 1
 
 
 def weights_name(name: str) -> str:
-    """Return the name of a file of weights, which lies in the artifact's own folder.
+    """Return the name of a file of weights in the artifact's own folder.
 
     Raises:
         InvalidConfigError: another suffix than `.safetensors`, or a path out of that folder.
@@ -36,7 +36,7 @@ def weights_name(name: str) -> str:
 
 
 @dataclass(frozen=True)
-class Constant:
+class StoredConstant:
     """An argument that the artifact brings along: its name, type, and the SHA-256 of its bytes."""
 
     name: str
@@ -50,7 +50,7 @@ class Manifest:
 
     Attributes:
         name: the function's name.
-        platforms: those that it was lowered for.
+        platforms: the platforms that it was lowered for.
         linalg: "library" where it calls routines of its platform, else "inline".
         inputs, outputs: (name, type) of each leaf, constants not among them.
         in_tree, out_tree: the structures of arguments and result.
@@ -61,6 +61,7 @@ class Manifest:
         has_gradient: whether there is an artifact of the derivative.
         weights: the name of the safetensors file with the constants, in the artifact's folder; "" where they are in
             the artifact's own archive.
+        partitioning: the mesh that it is cut over, and how; None for a program of one device.
     """
 
     name: str
@@ -70,12 +71,13 @@ class Manifest:
     outputs: tuple[tuple[str, TensorSpec], ...]
     in_tree: TreeDef
     out_tree: TreeDef
-    constants: tuple[Constant, ...]
+    constants: tuple[StoredConstant, ...]
     guards: tuple[Guard, ...]
     versions: Mapping[str, str]
     vectors: str = ""
     has_gradient: bool = False
     weights: str = ""
+    partitioning: Partitioning | None = None
 
     def to_json(self) -> str:
         """Write the document.
@@ -99,6 +101,7 @@ class Manifest:
             "vectors": self.vectors,
             "has_gradient": self.has_gradient,
             **({"weights": self.weights} if self.weights else {}),
+            **({"partitioning": self.partitioning.to_document()} if self.partitioning else {}),
         }
         return json.dumps(document, separators=(",", ":"))
 
@@ -149,7 +152,7 @@ class Manifest:
             in_tree=load_tree(document["in_tree"], len(inputs)),
             out_tree=load_tree(document["out_tree"], len(outputs)),
             constants=tuple(
-                Constant(str(name), TensorSpec.parse(spec), str(digest))
+                StoredConstant(str(name), TensorSpec.parse(spec), str(digest))
                 for name, spec, digest in document["constants"]
             ),
             guards=load_guards(document["guards"]),
@@ -157,4 +160,7 @@ class Manifest:
             vectors=str(document.get("vectors", "")),
             has_gradient=bool(document.get("has_gradient", False)),
             weights=weights_name(str(document.get("weights", ""))),
+            partitioning=Partitioning.of_document(document["partitioning"])
+            if "partitioning" in document
+            else None,
         )

@@ -12,12 +12,20 @@ import numpy as np
 from lowering import Partitioning, PartitionSpec
 from tenferro.door import as_operand
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError
+from tenferro.extension.saving import load, load_attributes, save
 from tenferro.program import GraphProgram
 from tenferro.tracebacks import public_methods
 from tenferro.types import DType, agree, difference, flatten, prefix_leaves, unflatten
 from xla_peer import pjrt
 
-__all__ = ["Mesh", "PartitionedProgram", "partition"]
+__all__ = [
+    "Mesh",
+    "PartitionedProgram",
+    "load_partitioned",
+    "partition",
+    "partitioned_as",
+    "saved_partitioning",
+]
 
 
 @public_methods
@@ -30,10 +38,10 @@ class Mesh:
         axis_names: the names of the axes of an array of devices.
         platform: the platform of the devices, where sizes are given.
 
-    `jax.config.update("jax_num_cpu_devices", 8)` before first use makes eight devices of one CPU.
+    `jax.config.update("jax_num_cpu_devices", 8)` before the first use creates eight devices from one CPU.
 
     Raises:
-        InvalidConfigError: fewer devices than the mesh has places; names that do not fit.
+        InvalidConfigError: fewer devices than the mesh needs; names that do not fit.
         PlatformUnavailableError: names the available platforms.
 
     >>> Mesh({"x": 1, "y": 1})
@@ -118,7 +126,7 @@ class Mesh:
 
         Raises:
             ShapeError: a part that does not fit.
-            InvalidConfigError: a mesh axis that is not there; processes that hold the same part gave
+            InvalidConfigError: an unknown mesh axis; processes that hold the same part gave
                 different elements.
         """
         whole = self.part_of(as_operand(array), spec, shape)
@@ -175,6 +183,14 @@ class PartitionedProgram:
         """The partitioning as written in the module."""
         return Partitioning(tuple(self.mesh.shape.items()), self.in_specs, self.out_specs)
 
+    def save(self, path: Any) -> None:
+        """Write the program with its partition to a `.tnf` file; `tenferro.load` reads the program of one device.
+
+        Raises:
+            UnsupportedError, InvalidConfigError, OSError: as `tenferro.save`.
+        """
+        save(self.program, path, attributes={PARTITIONING: self.partitioning.to_document()})
+
     def put(self, *arrays: Any) -> tuple[Any, ...]:
         """Shard the arguments over the mesh, in the program's trees.
 
@@ -222,6 +238,57 @@ class PartitionedProgram:
         return unflatten(tree, list(whole.values()))
 
 
+PARTITIONING = "partitioning"
+"""The attribute of a saved program."""
+
+
+def saved_partitioning(path: Any) -> Partitioning | None:
+    """Return the partition in a `.tnf` file; None for a program of one device."""
+    document = load_attributes(path).get(PARTITIONING)
+    return None if document is None else Partitioning.of_document(document)
+
+
+def load_partitioned(path: Any, mesh: Mesh | None = None) -> PartitionedProgram:
+    """Load the program and its partition in a file that `PartitionedProgram.save` wrote.
+
+    Args:
+        mesh: the devices; by default those of the CPU, as many as it was saved with.
+
+    Raises:
+        InvalidConfigError: a file without a partition; fewer devices than it needs; a mesh of other axes.
+
+    >>> import os, tempfile, numpy as np, tenferro as tnf
+    >>> path = os.path.join(tempfile.mkdtemp(), "sum.tnf")
+    >>> program = tnf.compile(lambda x: tnf.sum(x), np.ones(4))
+    >>> partition(program, Mesh({"batch": 1}), PartitionSpec("batch")).save(path)
+    >>> load_partitioned(path).in_specs
+    (PartitionSpec('batch'),)
+    """
+    partitioning = saved_partitioning(path)
+    if partitioning is None:
+        raise InvalidConfigError(f"load_partitioned: {path} has a program of one device")
+    return partitioned_as(load(path), partitioning, mesh)
+
+
+def partitioned_as(
+    program: GraphProgram, partitioning: Partitioning, mesh: Mesh | None = None
+) -> PartitionedProgram:
+    """Return a program with a partition over devices, those of the CPU by default.
+
+    Raises:
+        InvalidConfigError, ShapeError: devices or types that it does not fit.
+    """
+    mesh = Mesh(dict(partitioning.mesh)) if mesh is None else mesh
+    if tuple(mesh.shape.items()) != partitioning.mesh:
+        raise InvalidConfigError(
+            f"partition: it is over {dict(partitioning.mesh)}, and the mesh is {mesh}"
+        )
+    inputs = list(zip(program.input_names, program.input_specs, strict=True))
+    outputs = list(zip(program.output_names, program.output_specs, strict=True))
+    partitioning.require_fits(inputs, outputs)
+    return PartitionedProgram(program, mesh, partitioning.inputs, partitioning.outputs)
+
+
 def partition(
     program: GraphProgram, mesh: Mesh, in_specs: Any = None, out_specs: Any = None
 ) -> PartitionedProgram:
@@ -233,9 +300,9 @@ def partition(
         out_specs: likewise for the result.
 
     Raises:
-        ArityError: specs that are no prefix of the trees.
+        ArityError: specs that are not a prefix of the trees.
         ShapeError: an extent that cannot be cut evenly.
-        InvalidConfigError: a mesh axis that is not there; jax's Mesh or PartitionSpec in place of ours.
+        InvalidConfigError: an unknown mesh axis; jax's Mesh or PartitionSpec instead of tenferro's.
 
     >>> import numpy as np, tenferro as tnf
     >>> from xla_peer import XlaExecutor
@@ -273,7 +340,7 @@ def _specs(name: str, prefix: Any, tree: Any) -> tuple[PartitionSpec, ...]:
     try:
         entries = prefix_leaves(prefix, tree)
     except ValueError as error:
-        raise ArityError(f"partition: {name} is no prefix of the tree: {error}") from None
+        raise ArityError(f"partition: {name} is not a prefix of the tree: {error}") from None
     for entry in entries:
         if entry is not None and not isinstance(entry, PartitionSpec):
             raise InvalidConfigError(

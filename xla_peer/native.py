@@ -218,7 +218,7 @@ class _Last(NamedTuple):
     Attributes:
         types: the part of each leaf that the program depends on.
         context: the settings of JAX.
-        is_direct: whether the leaves are the program's arguments, and its results those of the function.
+        is_direct: whether the program's arguments and results are exactly those of the function.
     """
 
     types: list[Any]
@@ -404,7 +404,7 @@ class NativeFunction(Jitted[..., Any]):
         """Return the traced function for arguments of these types.
 
         Raises:
-            DTypeError: an argument that is no array, by its name.
+            DTypeError: an argument that is not an array, by its name.
         """
         specs = self._options["specs"]
         if specs is None:
@@ -454,7 +454,7 @@ class NativeFunction(Jitted[..., Any]):
         """Return the type of a leaf, as `jax.jit` has it.
 
         Raises:
-            DTypeError: it is no array.
+            DTypeError: it is not an array.
         """
         jax = self._jax
         if type(leaf) in NUMBERS:
@@ -520,7 +520,7 @@ class NativeFunction(Jitted[..., Any]):
                 f"arrays, rest = equinox.partition({base}, equinox.is_array)"
             )
         return DTypeError(
-            f"native: {name} of {name_of(self._fn)} is {leaf!r:.60}, which is no array; {advice}"
+            f"native: {name} of {name_of(self._fn)} is {leaf!r:.60}, which is not an array; {advice}"
         )
 
     def _donated_leaves(self, call: Call, tree: Any) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ def silenced(silence: bool = True) -> Generator[None]:
 
 @contextmanager
 def noticed(doing: str, done: str, wanted: bool = True) -> Generator[None]:
-    """Report on the error stream that the body has run for two seconds, and at its end the time it took.
+    """Report on the error stream when the body has run for two seconds, and its total time at the end.
 
     A shorter body is not reported.
 

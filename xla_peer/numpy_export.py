@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from lowering.to_numpy import NumpySource, Recorded, to_numpy
+from tenferro.api import tree_files
 from tenferro.errors import InvalidConfigError
 from tenferro.files import replacing, target_of
 from tenferro.program import GraphProgram
+from xla_peer.manifest import weights_name
 from xla_peer.vectors import vectors_of
 
 __all__ = ["export_numpy", "require_suffix", "save_numpy"]
@@ -23,26 +25,31 @@ def require_suffix(path: Any, suffix: str, what: str) -> None:
     """Check the suffix of a path, which may be None.
 
     Raises:
-        InvalidConfigError: it is another one.
+        InvalidConfigError: another value.
     """
     if path is not None and Path(path).suffix != suffix:
         raise InvalidConfigError(f"export: {what} is a {suffix} file, got {str(path)!r}")
 
 
 def export_numpy(
-    program: GraphProgram, cases: Sequence[Sequence[Any]], path: Any = None
+    program: GraphProgram,
+    cases: Sequence[Sequence[Any]],
+    path: Any = None,
+    weights: str = "",
 ) -> NumpySource:
     """Return a program as a Python file with recorded results, written to `path` if there is one.
 
     Args:
         cases: the leaves of the arguments of each recorded case.
+        weights: the name of a `.safetensors` file in the file's folder for the arrays.
 
     Raises:
         InvalidConfigError: another suffix than `.py`.
         UnsupportedError, NonStaticShapeError: as `lowering.to_numpy`.
     """
     require_suffix(path, SUFFIX, "NumPy source")
-    source = to_numpy(program, [_recorded(vector) for vector in vectors_of(program, cases)])
+    recorded = [_recorded(vector) for vector in vectors_of(program, cases)]
+    source = to_numpy(program, recorded, weights_name(weights))
     if path is not None:
         save_numpy(source, path)
     return source
@@ -59,17 +66,19 @@ def _recorded(vector: Any) -> Recorded:
 
 
 def save_numpy(source: NumpySource, path: Any) -> None:
-    """Write the file, after its arrays in an `.npz` file of the same name.
+    """Write the file, after its arrays in an `.npz` file of the same name or in a safetensors file.
 
     Raises:
-        InvalidConfigError: another suffix than `.py`; a folder, a pipe or a device in the place of a file.
+        InvalidConfigError: another suffix than `.py`; a folder, a pipe or a device instead of a file.
         OSError: the folder does not exist, or the disk is full.
     """
     require_suffix(path, SUFFIX, "NumPy source")
-    beside = Path(path).with_suffix(".npz")
+    beside = source.beside(path)
     for each in (path, beside):
         target_of(each)
-    if source.constants:
+    if source.constants and source.weights:
+        tree_files.save(source.constants, beside)
+    elif source.constants:
         with replacing(beside) as file:
             np.savez(file, **source.constants)
     with replacing(path) as file:

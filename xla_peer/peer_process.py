@@ -1,12 +1,12 @@
 """A child process that runs XLA: kept warm, and replaced when it has ended.
 
-The child imports the needed modules once and forks a worker, which starts PJRT. If XLA ends the worker, the next one
-is ready in a fraction of the time of importing.
+The child imports the needed modules once and forks a worker, which starts PJRT. If XLA ends the worker, the next
+one starts in a fraction of the time of an import.
 
-Only text and the bytes of arrays go to and fro, because a worker's memory may be damaged. A request is a document in
-JSON and arrays, in memory that both processes map; two pipes carry its size and the answer. The child reads no
-standard input, and its output goes to a file. It is in a process group of its own, so that Ctrl-C reaches the parent
-alone, and it ends itself once the parent is gone.
+Only text and the bytes of arrays are exchanged, because a worker's memory may be corrupt. A request is a document
+in JSON and arrays, in memory that both processes map; two pipes carry its size and the answer. The child reads no
+standard input, and its output goes to a file. It has its own process group, so that Ctrl-C reaches the parent
+alone, and it exits after the parent.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from xla_peer.peer_server import serve
 serve({requests}, {answers}, {memory}, {parent})
 """
 REQUEST = struct.Struct("<4Q")
-"""A request in the pipe: its number, the size of the memory, and the place and size of its document there."""
+"""A request in the pipe: its number, the size of the memory, and the offset and size of its document there."""
 LONGEST_ANSWER = 1 << 20
-"""Bytes; a longer one is no answer."""
+"""Bytes; a longer one is not an answer."""
 EXHAUSTED = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "bad_alloc", "Cannot allocate")
-"""Words by which XLA, LLVM and the C++ runtime say that there is no memory."""
+"""Words by which XLA, LLVM and the C++ runtime report exhausted memory."""
 ATTEMPTS = 3
 """Number of times a request is sent to a worker that ends before it has read it."""
 STARTING = 300.0
@@ -106,7 +106,7 @@ class PeerProcess:
         limits: Limits,
         stage: str,
     ) -> tuple[dict[str, Any], list[Any]]:
-        """Send a request with arrays; gives the answer and fresh arrays of the types of `results`.
+        """Send a request with arrays; returns the answer and new arrays of the types of `results`.
 
         Raises:
             PeerEndedError: the worker ended, took too long, or had no memory.
@@ -134,8 +134,8 @@ class PeerProcess:
                 memory.write(size, content)
                 answer = self._answer(memory.size, size, len(content), limits.timeout, stage)
                 _raise_error(answer.get("error"), stage)
-                found = zip(offsets[len(leaves) :], results, strict=True)
-                return answer, [memory.view(n, spec).copy() for n, spec in found]
+                outputs = zip(offsets[len(leaves) :], results, strict=True)
+                return answer, [memory.view(n, spec).copy() for n, spec in outputs]
             except TenferroError:
                 raise
             except BaseException:  # because the answer would be taken for that of the next request
@@ -153,7 +153,7 @@ class PeerProcess:
         if self._finalizer is not None:
             self._finalizer.detach()
         if process is not None:
-            process.returncode = 0  # because it is no child of this process
+            process.returncode = 0  # because it is not a child of this process
         for stream in streams:
             stream.close()
         self._forget()
@@ -278,7 +278,7 @@ class PeerProcess:
         Raises:
             EOFError: there is no child.
             TimeoutError: no message in time.
-            ValueError: a message that is no document.
+            ValueError: a message that is not a document.
         """
         size = int.from_bytes(self._bytes(8, deadline), "little")
         if size > LONGEST_ANSWER:
@@ -373,8 +373,8 @@ def _raise_error(error: Any, stage: str) -> None:
         message += (
             "\n  a custom call that this process registered is known to it alone: isolated=False"
         )
-    found = getattr(tenferro.errors, kind, None) if kind in tenferro.errors.__all__ else None
+    named = getattr(tenferro.errors, kind, None) if kind in tenferro.errors.__all__ else None
     error_class: type[TenferroError] = BackendFailureError
-    if isinstance(found, type) and issubclass(found, TenferroError) and found is not PeerEndedError:
-        error_class = found
+    if isinstance(named, type) and issubclass(named, TenferroError) and named is not PeerEndedError:
+        error_class = named
     raise error_class(message).at(error.get("source"))

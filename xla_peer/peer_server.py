@@ -95,7 +95,7 @@ def _work(requests: int, answers: int, memory: int) -> None:
 
 
 def _end_with(starter: int) -> None:
-    """End this process once the one that started it is gone, also while XLA runs."""
+    """End this process once its parent is gone, also while XLA runs."""
     while os.getppid() == starter:
         time.sleep(0.5)
     os._exit(0)

@@ -1,4 +1,4 @@
-"""PJRT through jaxlib: the one file with calls of jax that are not public.
+"""PJRT through jaxlib: the only file that calls non-public functions of jax.
 
 Each function names the calls that it relies on, so that a new jaxlib is one file to check.
 """
@@ -93,12 +93,12 @@ def modules() -> Any:
 
 
 def client(name: str) -> Any:
-    """Jax's own PJRT client of that platform, so that arrays can be shared with jax; or a plugin's.
+    """Return JAX's own PJRT client of that platform, so that arrays can be shared with JAX, or a plugin's.
 
     Relies on jax.extend.backend.get_backend.
 
     Args:
-        name: a platform that jax knows, or the path of a PJRT plugin.
+        name: a platform of jax, or the path of a PJRT plugin.
 
     Raises:
         PlatformUnavailableError: names the available platforms, and how to install the missing one.
@@ -119,7 +119,7 @@ def client(name: str) -> Any:
 
 
 def named_platform(name: str, pjrt_client: Any) -> str:
-    """Return the platform's name; for "gpu", which JAX uses for several platforms, the client's name of its own.
+    """Return the platform's name; for "gpu", which JAX uses for several platforms, the client's specific name.
 
     Relies on Client.platform_version, which begins with that name.
     """
@@ -211,7 +211,7 @@ def compile_module(
     Relies on Client.compile_and_load, with `host_callbacks` for a module of MLIR's and a DeviceList.
 
     Raises:
-        InvalidConfigError: an option that XLA does not know.
+        InvalidConfigError: an option that XLA does not have.
         BackendFailureError: XLA refused the module.
     """
     prepare(text)
@@ -233,7 +233,7 @@ def compile_module(
 
 _RAISED: dict[int, Exception] = {}
 MOST_RAISED = 100
-"""Number of exceptions of callbacks that are kept until somebody reads the results of their runs."""
+"""Maximum number of exceptions of callbacks that are kept until the results of their runs are read."""
 _NUMBERS = itertools.count()
 _MARK = "exception of a tenferro.pure_callback, number "
 
@@ -349,9 +349,9 @@ def _cpu_features() -> str:
 def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
     """Put a NumPy array on the device, in its own dtype with any jax_enable_x64.
 
-    XLA shares aligned memory, and copies other memory some time after this returns; so a copy is made
-    here unless the caller guarantees that the array is not written to. Relies on jaxlib._jax.batched_device_put,
-    HostBufferSemantics, jax.core.ShapedArray and SingleDeviceSharding.
+    XLA shares aligned memory, and copies other memory some time after this returns; so the array is copied here
+    unless the caller guarantees not to write to it. Relies on jaxlib._jax.batched_device_put, HostBufferSemantics,
+    jax.core.ShapedArray and SingleDeviceSharding.
 
     Raises:
         BackendFailureError: there is no memory for it.
@@ -406,7 +406,7 @@ def resharded(array: Any, device: Any) -> Any:
 def fetched(array: Any, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[Any, Any]:
     """Fetch a device array's elements to a fresh NumPy array, or to `out`, of its type.
 
-    It waits for them first, because reading the results of a failed program ends the process. Relies on
+    It waits for them first, because reading the results of a failed program aborts the process. Relies on
     jax.Array's block_until_ready and is_fully_addressable.
 
     Raises:
@@ -504,7 +504,7 @@ def named_sharding(devices: Any, names: Sequence[str], entries: Sequence[tuple[s
 
 
 def put_sharded(array: np.ndarray[Any, Any], sharding: Any) -> Any:
-    """Shard a NumPy array over devices, of which this process may have only some."""
+    """Shard a NumPy array over devices, some of which may belong to other processes."""
     jax, _ = modules()
     try:
         with wide_dtypes():
@@ -592,14 +592,14 @@ def _has_replicas(array: Any) -> bool:
 
 
 def _digest(array: np.ndarray[Any, Any]) -> Any:
-    """SHA-256 of dtype, shape and elements."""
+    """Return the SHA-256 of dtype, shape and elements."""
     hashed = hashlib.sha256(f"{array.dtype} {array.shape}".encode())
     hashed.update(np.ascontiguousarray(array).view(np.uint8).data if array.size else b"")
     return np.frombuffer(hashed.digest(), np.uint32)
 
 
 def _gathered(rows: Sequence[Any], devices: Any) -> Any:
-    """Gather each device's rows of digests, in every process; those of other processes' devices are ignored."""
+    """Gather each device's rows of digests, in every process; parts for other processes' devices are ignored."""
     jax, _ = modules()
     mesh = jax.sharding.Mesh(devices.ravel(), ("device",))
     shape = (devices.size, *rows[0].shape)
@@ -625,7 +625,7 @@ def is_device_array(value: Any) -> bool:
 
 
 def merge_module(context: Any, text: str, operands: Any) -> Any:
-    """Add a module to the one that jax is lowering, and call it; returns the results.
+    """Add a module to the module that jax is lowering, and call it; returns the results.
 
     Relies on jax.interpreters.mlir's merge_mlir_modules, and on jax.extend.mlir.
     """
@@ -658,7 +658,7 @@ def wide_dtypes() -> Any:
 
 
 def trace_context() -> Callable[[], Any]:
-    """Return the function that gives the settings of JAX that a trace depends on, as `jax.jit` compares them."""
+    """Return the function that returns the settings of JAX that a trace depends on, as `jax.jit` compares them."""
     from jax._src import config
 
     return config.trace_context
@@ -667,7 +667,7 @@ def trace_context() -> Callable[[], Any]:
 def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
     """Emit a call of a function of host arrays into the module that JAX is lowering.
 
-    Arrays reach it unchanged, while `jax.pure_callback` puts them on a device, and may wait for itself.
+    Arrays reach it unchanged; `jax.pure_callback` puts them on a device, which may deadlock.
     """
     from jax.interpreters import mlir
 
@@ -707,10 +707,10 @@ def fast_call(
 ) -> Callable[..., Any]:
     """Return a function from arrays to device arrays, dispatched in C++ as jax.jit does it.
 
-    Arguments that are new by their trees, types or devices go to `leaves_of` first, which raises if
-    they do not fit: PJRT itself checks only the number of bytes. `pack` makes the result's tree; both
-    trees must be in the order of jax's. Relies on jaxlib._jax.pjit, MeshExecutableFastpathData, JitGlobalCppCacheKeys,
-    cc_shard_arg, global_aval_to_result_handler, dispatch_registry and LoadedExecutable.execute_sharded.
+    Arguments with new trees, types or devices are passed to `leaves_of` first, which raises if they do not fit:
+    PJRT itself checks only the number of bytes. `pack` builds the result's tree; both trees must be in the order of
+    jax's. Relies on jaxlib._jax.pjit, MeshExecutableFastpathData, JitGlobalCppCacheKeys, cc_shard_arg,
+    global_aval_to_result_handler, dispatch_registry and LoadedExecutable.execute_sharded.
     """
     jax, _ = modules()
     from jax._src import tree_util

@@ -1,7 +1,7 @@
 """`plan`: memory and communication of a program that is cut over a mesh of devices which are not here.
 
-XLA's partitioner compiles the program for virtual devices of the CPU, in a process of its own, because a process counts
-its devices once. The optimised HLO lists the collectives. Nothing is executed unless results are asked for.
+XLA's partitioner compiles the program for virtual devices of the CPU, in a separate process, because a process
+counts its devices once. The optimised HLO lists the collectives. Nothing is executed unless results are asked for.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering import Partitioning, PartitionSpec
 from tenferro.errors import BackendFailureError, InvalidConfigError
 from tenferro.extension.saving import load, save
 from tenferro.program import GraphProgram
@@ -27,7 +28,7 @@ from tenferro.table import aligned
 from tenferro.types import flatten, unflatten
 from xla_peer.storage import restored, stored
 
-__all__ = ["Collective", "Plan", "collectives", "plan"]
+__all__ = ["Collective", "Plan", "collectives", "named_partitioning", "plan"]
 
 SECONDS = 600
 """Time that the process may take."""
@@ -49,7 +50,7 @@ class Collective:
         kind: all-reduce, all-gather, reduce-scatter, all-to-all or collective-permute.
         axes: the mesh axes along which devices exchange.
         devices: the number of devices that exchange with each other.
-        bytes: the size of the whole array that a group has, adds up or exchanges, as one device holds it.
+        bytes: the size of the whole array that a group holds, sums or exchanges, on one device.
         moved: the least number of bytes that each device sends.
         count: how often it is executed; None in a loop whose trip count the data decide, for each of its iterations.
         seconds: `moved / link`, for all executions; None without the speed of links.
@@ -89,12 +90,12 @@ class Plan:
 
     @property
     def seconds(self) -> float | None:
-        """The least time on links, one collective after the other; None without their speed."""
+        """The minimum time on links, one collective after the other; None without their speed."""
         times = [each.seconds for each in self.collectives]
         return None if None in times else sum(time for time in times if time is not None)
 
     def rows(self) -> list[tuple[str, ...]]:
-        """A row for each collective, below the names of columns."""
+        """Return a row for each collective, below the names of columns."""
         header = ("collective", "axes", "devices", "array", "sent by each", "times", "least time")
         rows = [
             (
@@ -146,13 +147,13 @@ def plan(
 ) -> Plan:
     """Compile a program for a mesh of virtual devices, and return its memory and its collectives.
 
-    The memory is that of XLA's CPU; another platform pads and fuses in ways of its own. Times are lower bounds: of the
+    The memory is that of XLA's CPU; other platforms pad and fuse differently. Times are lower bounds: of the
     bytes that each device must send, at the full speed of its link.
 
     Args:
         mesh: the sizes of axes by name.
-        cuts: entries of a `PartitionSpec` for inputs and outputs by name, or by the name of a whole argument; others
-            are whole on every device.
+        cuts: entries of a `PartitionSpec` for inputs and outputs by name, or by the name of a whole argument; other
+            arguments are whole on every device.
         links: bytes per second of each device's link, of each axis where they differ.
         leaves: inputs on which the virtual devices run it.
 
@@ -186,18 +187,13 @@ def _asked(
     cuts: Mapping[str, Sequence[Any]] | None,
     leaves: Sequence[Any] | None,
 ) -> tuple[dict[str, Any], list[Any]]:
-    """Return what the process says, and the outputs for `leaves`."""
+    """Return the answer of the process, and the outputs for `leaves`."""
     _require_mesh(mesh)
+    _require_known(program, cuts or {})
     entries = {
         "in": _entries(program.input_names, cuts or {}),
         "out": _entries(program.output_names, cuts or {}),
     }
-    known = {name for names in (program.input_names, program.output_names) for name in names}
-    roots = {re.split(r"[\[.]", name)[0] for name in known}
-    if unknown := sorted((cuts or {}).keys() - known - roots):
-        raise InvalidConfigError(
-            f"plan: there is no input or output {', '.join(unknown)}; there are {', '.join(sorted(known))}"
-        )
     with tempfile.TemporaryDirectory() as folder:
         save(program, Path(folder, "program.tnf"))
         request = {"mesh": dict(mesh), **entries, "runs": leaves is not None}
@@ -231,13 +227,42 @@ def _asked(
         return answer, [restored(y, spec.dtype) for y, spec in zip(outputs, specs, strict=True)]
 
 
+def named_partitioning(
+    program: GraphProgram, mesh: Mapping[str, int], cuts: Mapping[str, Sequence[Any]]
+) -> Partitioning:
+    """Return the partition of a program by the names of its inputs and outputs; see `plan`.
+
+    Raises:
+        InvalidConfigError, ShapeError: as `plan`.
+    """
+    _require_mesh(mesh)
+    _require_known(program, cuts)
+    inputs, outputs = (
+        tuple([
+            PartitionSpec(*[tuple(entry) if isinstance(entry, list) else entry for entry in each])
+            for each in _entries(names, cuts)
+        ])
+        for names in (program.input_names, program.output_names)
+    )  # fmt: skip
+    return Partitioning(tuple(mesh.items()), inputs, outputs)
+
+
+def _require_known(program: GraphProgram, cuts: Mapping[str, Sequence[Any]]) -> None:
+    known = {*program.input_names, *program.output_names}
+    roots = {re.split(r"[\[.]", name)[0] for name in known}
+    if unknown := sorted(cuts.keys() - known - roots):
+        raise InvalidConfigError(
+            f"plan: there is no input or output {', '.join(unknown)}; there are {', '.join(sorted(known))}"
+        )
+
+
 def _require_mesh(mesh: Mapping[str, int]) -> None:
     if not mesh or any(size < 1 for size in mesh.values()):
         raise InvalidConfigError(f"plan: a mesh has axes of at least one device, got {dict(mesh)}")
 
 
 def _entries(names: Sequence[str], cuts: Mapping[str, Sequence[Any]]) -> list[Any]:
-    """Return the entries for each leaf: those of its own name, or of the argument that it is part of."""
+    """Return the entries for each leaf: the axes of its own name, or of the argument that it is part of."""
     return [cuts.get(name, cuts.get(re.split(r"[\[.]", name)[0], ())) for name in names]
 
 
@@ -260,7 +285,7 @@ def collectives(
     all-gather ('data',) 64 32 1 3.2e-08
     """
     counts = _counts(hlo)
-    found: list[Collective] = []
+    rows: list[Collective] = []
     computation = ""
     for line in hlo.splitlines():
         if header := HEADER.match(line):
@@ -280,8 +305,8 @@ def collectives(
         count = counts.get(computation, 1)
         speed = _speed(axes, links)
         seconds = None if speed is None else moved * (1 if count is None else count) / speed
-        found.append(Collective(kind, axes, n, size, moved, count, seconds))
-    return found
+        rows.append(Collective(kind, axes, n, size, moved, count, seconds))
+    return rows
 
 
 def _counts(hlo: str) -> dict[str, int | None]:
@@ -301,7 +326,7 @@ def _counts(hlo: str) -> dict[str, int | None]:
         for branches in BRANCHES.findall(line):
             names += re.findall(r"[\w.\-]+", branches)
         calls += [(computation, name, factor) for name in names]
-    # A computation is printed before those that call it.
+    # A computation is printed before its callers.
     for caller, name, factor in reversed(calls):
         outer = counts.get(caller, 0)
         counts[name] = None if outer is None or factor is None else outer * factor
@@ -350,7 +375,7 @@ def _speed(axes: Sequence[str], links: float | Mapping[str, float] | None) -> fl
 
 
 def _answer(folder: Path) -> None:
-    """Compile what the request asks for, and write the answer: in a process of its own."""
+    """Compile the program of the request, and write the answer: in a separate process."""
     import jax
 
     request = json.loads((folder / "request.json").read_text())

@@ -20,7 +20,7 @@ def random_arrays(program: GraphProgram, generator: np.random.Generator) -> list
     """Draw arrays that fit the program's inputs: normal floats, small integers; symbols between 1 and 6.
 
     Raises:
-        InvalidConfigError: no numbers for the symbols were found that satisfy the guards.
+        InvalidConfigError: no sampled numbers for the symbols satisfy the guards.
     """
     extents = [extent for spec in program.input_specs for extent in spec.shape]
     symbols = sorted(

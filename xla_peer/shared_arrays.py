@@ -35,7 +35,7 @@ class SharedArrays:
     """Memory without a name, shared by its handle with a child process.
 
     Args:
-        handle: that of the other process; None makes the memory.
+        handle: the memory's name in the other process; None creates the memory.
 
     >>> memory = SharedArrays()
     >>> memory.resize(4096)
@@ -53,13 +53,13 @@ class SharedArrays:
         self._map: mmap.mmap | None = None
 
     def resize(self, size: int) -> None:
-        """Change the size, in the process that made the memory."""
+        """Change the size, in the process that created the memory."""
         if size != self.size:
             os.ftruncate(self.handle, size)
             self.remap(size)
 
     def remap(self, size: int) -> None:
-        """Map the size that the other process has given it."""
+        """Map the size that the other process has set."""
         if size != self.size:
             # Views of the old mapping keep it alive.
             self._map = mmap.mmap(self.handle, size) if size else None

@@ -34,10 +34,10 @@ SUFFIXES = (".mlir", ".mlirbc")
 
 
 def suffix_of(path: Any) -> str:
-    """`.mlir` or `.mlirbc`.
+    """Return `.mlir` or `.mlirbc`.
 
     Raises:
-        InvalidConfigError: another one.
+        InvalidConfigError: another suffix.
     """
     suffix = next((s for s in SUFFIXES if str(path).endswith(s)), None)
     if suffix is None:
@@ -68,12 +68,15 @@ def restored(array: Any, dtype: DType) -> Any:
 
 
 @contextmanager
-def archived(path: Any, largest: int, what: str) -> Generator[Arrays]:
-    """Open the arrays of an archive of at most `largest` unpacked bytes; nothing is unpickled.
+def archived(path: Any, largest: int | None, what: str) -> Generator[Arrays]:
+    """Open the arrays of an archive; nothing is unpickled.
+
+    Args:
+        largest: unpacked bytes that it may have; None is a multiple of its own.
 
     Raises:
-        InvalidConfigError: it would unpack to more, or is no regular file.
-        zipfile.BadZipFile, or another error of zipfile: the file is no archive.
+        InvalidConfigError: it would unpack to more, or is not a regular file.
+        zipfile.BadZipFile, or another error of zipfile: the file is not an archive.
     """
     with reading(path) as file, opened_archive(file, what, largest) as archive:
         yield Arrays(archive)
@@ -104,7 +107,7 @@ def installed_versions() -> dict[str, str]:
 
 
 def digest_of(array: Any) -> str:
-    """SHA-256 of the elements, row-major."""
+    """Return the SHA-256 of the elements in row-major order."""
     return hashlib.sha256(np.asarray(array, order="C").ravel().view(np.uint8).data).hexdigest()
 
 

@@ -18,8 +18,8 @@ __all__ = ["differentiable", "traced"]
 def traced(fn_or_program: GraphProgram | Callable[..., Any], *specs: Any) -> GraphProgram:
     """Return a program unchanged; trace a function for arguments of these types.
 
-    A function that `jax.jit` or `native` has wrapped is traced by JAX, and so is one that JAX refuses to call on
-    tensors of a trace.
+    JAX traces functions that `jax.jit` or `native` has wrapped, and functions that cannot be called on tensors of a
+    trace.
 
     Args:
         specs: one tree of arrays or types per argument of a function.
@@ -50,6 +50,6 @@ def traced(fn_or_program: GraphProgram | Callable[..., Any], *specs: Any) -> Gra
 def differentiable(
     fn_or_program: GraphProgram | Callable[..., Any], program: GraphProgram
 ) -> Callable[..., Any]:
-    """Return what tenferro differentiates: the function itself if it traced it, otherwise the program."""
+    """Return the function that tenferro differentiates: the function itself if it traced it, otherwise the program."""
     is_imported = program.origin is not None
     return program.run if is_imported or program is fn_or_program else fn_or_program

@@ -75,7 +75,7 @@ def verify(
         artifact: an `Artifact`, or the path of one.
         platform: where to run it; by default the CPU if it was exported for that, else the first of
             its platforms.
-        executor: in place of a platform.
+        executor: instead of a platform.
 
     Raises:
         InvalidConfigError: an artifact without vectors, or not exported for the platform.

@@ -58,8 +58,8 @@ class Row:
     """A program, or its value and gradient, as measured.
 
     Attributes:
-        first: seconds to the first result, tracing and compiling included, of those who trace.
-        later: least seconds of later runs, because others use the machine, too.
+        first: seconds to the first result, including tracing and compiling, for contestants that trace.
+        later: minimum seconds of later runs, because the machine is shared.
         distance: the largest difference from `jax.jit`, relative to the largest element.
     """
 
@@ -71,11 +71,11 @@ class Row:
     is_right: bool
 
     def ratio(self, name: str) -> float | None:
-        """Native's later time over another's."""
+        """Return native's later time divided by that of `other`."""
         return self.later["native"] / self.later[name] if name in self.later else None
 
     def first_ratio(self) -> float:
-        """Native's first result over that of `jax.jit`."""
+        """Return native's first time divided by that of `jax.jit`."""
         return self.first["native"] / self.first["jax.jit"]
 
 

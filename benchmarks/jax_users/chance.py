@@ -13,7 +13,7 @@ __all__ = ["CHANCE"]
 
 
 def kalman(transition: Any, noise: Any, observations: Any) -> Any:
-    """Return the log likelihood of a linear Gaussian model of four states, of which two are observed."""
+    """Return the log likelihood of a linear Gaussian model of four states, two of which are observed."""
     seen = jnp.eye(2, 4)
 
     def step(carry: Any, y: Any) -> Any:
@@ -116,7 +116,7 @@ def markov_inputs(rng: np.random.Generator) -> tuple[Any, ...]:
 
 
 def epidemic(seed: Any, infectivity: Any) -> Any:
-    """Simulate agents on a ring who infect their neighbours, recover, and lose immunity, by random numbers."""
+    """Simulate agents on a ring that infect their neighbours, recover, and lose immunity at random."""
     key = jax.random.key(seed)
     susceptible, infected, immune = 0, 1, 2
 

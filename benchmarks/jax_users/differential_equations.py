@@ -127,7 +127,7 @@ def cable(voltages: Any, conductances: dict[str, Any], current: Any) -> Any:
         return rest + (gate - rest) * jnp.exp(-dt * (a + b))
 
     def solved(diagonal: Any, right: Any) -> Any:
-        """Thomas's algorithm; the off-diagonals are all -dt * axial."""
+        """Solve by Thomas's algorithm; the off-diagonals are all -dt * axial."""
         off = -dt * axial
 
         def forward(carry: Any, row: Any) -> Any:
@@ -211,7 +211,7 @@ def cluster_by_hand(positions: Any, velocities: Any, masses: Any) -> Any:
 
 
 def radial_velocity(elements: dict[str, Any], times: Any) -> Any:
-    """Kepler's equation by Newton's iteration at many times, and the velocity seen from afar."""
+    """Solve Kepler's equation by Newton's iteration at many times, and return the radial velocities."""
     e = elements["eccentricity"]
     anomaly = 2 * jnp.pi * (times - elements["periastron"]) / elements["period"]
 

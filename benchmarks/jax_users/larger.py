@@ -1,4 +1,4 @@
-"""Programs whose time goes to products, convolutions and large arrays, where XLA is at home."""
+"""Programs dominated by products, convolutions and large arrays, the strength of XLA."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ class UserProgram:
 
     Attributes:
         source: the public report, or the definition, that it is written from.
-        inputs: `inputs(rng)` gives the arguments.
+        inputs: `inputs(rng)` returns the arguments.
         function: of JAX.
         gradient: numbers of the arguments in which the sum of squares of the result is differentiated.
         by_hand: the same in NumPy, as a loop that numba compiles, too.

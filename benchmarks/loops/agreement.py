@@ -1,4 +1,4 @@
-"""Whether all contestants give the same, on small inputs; NumPy by hand is the judge."""
+"""Whether all contestants agree, on small inputs; NumPy by hand is the judge."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check", "directional_difference", "distance"]
 
 
 def check(kernels: list[Kernel], names: list[str]) -> int:
-    """Print a line for each kernel; the number of those that do not agree, at most 1."""
+    """Print a line for each kernel; the number of contestants that do not agree, at most 1."""
     wrong = 0
     for kernel in kernels:
         arguments = kernel.arguments(kernel.small)

@@ -37,8 +37,8 @@ class Cell:
     """Measurements of one kernel by one compiler.
 
     Attributes:
-        times: of those who finished.
-        failures: why the others did not.
+        times: of contestants that finished.
+        failures: why the other contestants did not finish.
     """
 
     kernel: str

@@ -1,6 +1,6 @@
-"""Who is measured. Each gets a kernel and its arguments, and gives a call that runs it once.
+"""Who is measured. Each takes a kernel and its arguments, and returns a call that runs it once.
 
-Each cell compiles again: nothing of an earlier cell is used.
+Each cell compiles again: no state of an earlier cell is used.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def _tenferro(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool, execut
 
 
 def jitted(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """jax.jit, arrays in and out of NumPy."""
+    """Compile by `jax.jit`; arguments and results are NumPy arrays."""
     if importlib.util.find_spec("jax") is None:
         return None
     import jax
@@ -86,12 +86,12 @@ def _jax_names() -> SimpleNamespace:
 
 
 def numpy(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """NumPy by hand."""
+    """Run the NumPy version written by hand."""
     return None if gradient else lambda: kernel.numpy(*arguments)
 
 
 def calls(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """NumPy by hand, call by call, where `numpy` goes another way."""
+    """Run the NumPy version with separate calls, where `numpy` uses another algorithm."""
     if gradient or kernel.calls is None:
         return None
     by_hand = kernel.calls

@@ -146,7 +146,7 @@ STAGES[4, :4] = 19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729
 STAGES[5, :5] = 9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656
 STAGES[6, :6] = 35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84
 FOURTH = np.array([5179 / 57600, 0, 7571 / 16695, 393 / 640, -92097 / 339200, 187 / 2100, 1 / 40])
-"""The weights of the fourth order; those of the fifth are the last stage."""
+"""The weights of the fourth order; the weights of the fifth order are the last stage."""
 ERRORS = STAGES[6] - FOURTH
 TOLERANCE = 1e-8
 

@@ -202,7 +202,7 @@ def clusters_inputs(rng, points, features, clusters):
 
 
 def clusters(n, xs, centres):
-    """Newton's step of centres for the sum of squares to the nearest, and this sum."""
+    """Take Newton's step of the centres for the sum of squared distances, and return this sum."""
 
     def cost(centres):
         squares = n.sum(xs * xs, axis=1)[:, None] + n.sum(centres * centres, axis=1)
@@ -373,7 +373,7 @@ def chain_slope(n, x, y):
 
 
 def chain(n, x, steps):
-    """Integrate growth of each element by the one before it, from 0 to 2, by Runge and Kutta's method."""
+    """Integrate the growth of each element by the preceding element, from 0 to 2, by Runge and Kutta's method."""
     h = 2 / steps
 
     def step(_, y):
@@ -406,7 +406,7 @@ def chain_numba(x, steps):
         moved[:] = y
         total[:] = 0
         for stage in range(4):
-            # From the last on, because each needs the one before it as it was.
+            # From the last element on, because each needs the old value of the preceding one.
             for i in range(n - 1, -1, -1):
                 slope = x[i] * moved[i - 1] if i else x[0]
                 total[i] += weights[stage] * slope
@@ -472,7 +472,8 @@ SQUARE = 1e-10
 
 
 def descent(n, measured, start, rate):
-    """Minimise a function by gradient descent: the rate doubles after ten steps that help, and halves after one that does not.
+    """Minimise a function by gradient descent: the rate doubles after ten steps that decrease the value, and halves
+    after a step that does not.
 
     `measured(x)` is the function and its slope.
     """
@@ -559,7 +560,7 @@ def particle(n, w, rate, interval):
 
 def particle_numpy(w, rate, interval):
     def missed(w):
-        # Positions, velocities, and how they change with w, which moves the first charge down.
+        # Positions, velocities, and their derivatives in w, which moves the first charge down.
         x, y, u, v = 0.0, 8.0, 0.75, 0.0
         dx = dy = du = dv = 0.0
         while y + interval * v > 0:

@@ -57,7 +57,7 @@ def poisson_inputs(rng, n):
 
 
 def conjugate_gradient(n, b):
-    """Poisson's equation on a square between zeros; the matrix is a stencil."""
+    """Solve Poisson's equation on a square with zero boundary values; the matrix is a stencil."""
 
     def product(x):
         framed = n.pad(x, 1)

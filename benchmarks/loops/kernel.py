@@ -17,17 +17,16 @@ class Kernel:
 
     Attributes:
         source: the public definition that it is written from.
-        inputs: `inputs(rng, *size)` gives the arguments. Python integers among them count iterations and
-            are known when the kernel is traced.
+        inputs: `inputs(rng, *size)` returns the arguments. Python integers among them are iteration counts, known
+            when the kernel is traced.
         traced: `traced(n, *arguments)`, where `n` is tenferro or `jax.numpy` with JAX's loops: names
             and signatures are the same.
-        numpy: the same by hand: calls on arrays where the definition allows them, Python's loops
-            where it does not.
+        numpy: the same by hand: calls on arrays if the definition allows them, else Python loops.
         size: of the measured inputs; NumPy by hand takes 10 to 200 ms on them.
         small: of the inputs on which results are compared.
-        calls: by hand, too, call by call what `traced` does, where `numpy` goes another way: by triangles, by matrix
-            products, or by a function of NumPy's own.
-        numba: a loop to be compiled by `numba.njit`; None if the definition is no loop over numbers.
+        calls: also by hand, with the calls of `traced`, for kernels that `numpy` computes by another algorithm: by
+            triangles, by matrix products, or by a function of NumPy's own.
+        numba: a loop to be compiled by `numba.njit`; None if the definition is not a loop over numbers.
         gradient: the argument in which the sum of squares of the first result is differentiated.
         tolerance: relative to the largest element, for other orders of summation.
     """

@@ -13,7 +13,7 @@ def durbin_inputs(rng, n):
 
 
 def durbin(n, r):
-    """Levinson's recursion for a Toeplitz system; places of y from k on are 0."""
+    """Solve a Toeplitz system by Levinson's recursion; elements of y from k on are 0."""
     size = r.shape[0]
     places = n.arange(size)
 
@@ -81,7 +81,7 @@ def gramschmidt_inputs(rng, rows, columns):
 
 
 def gramschmidt(n, a):
-    """Q and R; columns are made orthogonal to each new one at once."""
+    """Return Q and R; each new column makes all later columns orthogonal to it at once."""
     columns = n.arange(a.shape[1])
 
     def turn(k, carry):

@@ -142,7 +142,7 @@ def kalman_numba(a, h, q, r, ys):
 
 
 def markov_inputs(rng, steps, states, symbols):
-    """Return the logarithms of the first probabilities, of transitions and of emissions; what was seen."""
+    """Return the logarithms of the first probabilities, of transitions and of emissions; the observations."""
 
     def logarithms(*shape):
         table = rng.uniform(0.1, 1.0, shape)
@@ -312,7 +312,7 @@ def clusters_inputs(rng, points, features, clusters, turns):
 
 
 def lloyd(n, xs, centres, turns):
-    """Return the centres, each the mean of the points that are nearest to it; one without points stays."""
+    """Return the centres, each the mean of its nearest points; one without points stays."""
     squares = n.sum(xs * xs, axis=1)[:, None]
     names = n.arange(centres.shape[0])
 

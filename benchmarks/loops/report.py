@@ -16,7 +16,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "loops.md"
 
 
 def table(cells: list[Cell]) -> str:
-    """Milliseconds; in brackets native's as a ratio to it. The last columns are first results."""
+    """Return a table of milliseconds, with native's ratio in brackets; the last columns are first results."""
     names = [name for name in CONTESTANTS if any(name in cell.times for cell in cells)]
     firsts = [name for name in ("native", "PJRT", "jax") if name in names]
     head = ["kernel", *names, *[f"first: {name}" for name in firsts]]

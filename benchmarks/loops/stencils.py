@@ -1,4 +1,4 @@
-"""Stencils: each iteration makes a grid from the neighbours in the last one."""
+"""Stencils: each iteration computes a grid from the neighbours in the previous one."""
 
 from __future__ import annotations
 

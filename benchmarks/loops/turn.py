@@ -27,7 +27,7 @@ SHAPES = (), (32,), (10_000,)
 TURNS = {"natively": (300, 300, 60), "PJRT": (30_000, 3000, 60)}
 """Difference of the lengths of two loops, by shape; it is larger for XLA, whose iterations are short."""
 BLOCKS = 7
-"""Number of repetitions, of which the fastest counts."""
+"""Number of repetitions; the fastest counts."""
 
 
 def body(n: Any, y: Any, ops: int) -> Any:

@@ -37,7 +37,7 @@ from tenferro.program.profile import shown_seconds
 SECONDS = 3.0
 """Seconds of interleaved runs for one case."""
 PAUSE = 0.005
-"""Seconds before each run, in which the threads of the one before it stop spinning."""
+"""Pause in seconds before each run, in which the threads of the preceding run stop spinning."""
 SHORTEST = 2e-3
 """Seconds of a measurement; a short run is repeated until it takes as long."""
 FEWEST = 5
@@ -47,17 +47,17 @@ WARM = 0.5
 prepared by running.
 """
 LIMIT = 60.0
-"""Seconds after which a checkout gives a case up."""
+"""Seconds after which a checkout gives up a case."""
 
 
 def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str, float]]:
     """Return the first result, median and spread (interquartile range) of each contestant, in seconds.
 
-    And what the machine allows, where bytes and matrix products are all there is to count.
+    Also measure the machine's limit, for cases that consist of memory traffic and matrix products.
     """
     args = case.args()
     runs: dict[str, Any] = {}
-    found: dict[str, dict[str, float]] = {}
+    timings: dict[str, dict[str, float]] = {}
     for name in names:
         gc.collect()  # because nobody pays for another's garbage
         start = time.perf_counter()
@@ -65,7 +65,7 @@ def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str,
         if run is None:
             continue
         run()
-        found[name] = {"first": time.perf_counter() - start}
+        timings[name] = {"first": time.perf_counter() - start}
         runs[name] = run
     for run in runs.values():
         stop = time.perf_counter() + WARM
@@ -74,13 +74,13 @@ def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str,
     times = turns(runs, SECONDS, fewest=FEWEST, shortest=SHORTEST, pause=PAUSE)
     for name, spent in times.items():
         quarters = statistics.quantiles(spent, n=4)
-        found[name] |= {"median": statistics.median(spent), "spread": quarters[2] - quarters[0]}
+        timings[name] |= {"median": statistics.median(spent), "spread": quarters[2] - quarters[0]}
     if case.group not in ("linear algebra", "small"):
         program = program_of(case, args)
-        found["limit"] = {"median": limits.of(program)}
+        timings["limit"] = {"median": limits.of(program)}
         if case.group in ("chains", "rows") and (loops := limits.loops(program)):
-            found["loops"] = {"median": loops}
-    return found
+            timings["loops"] = {"median": loops}
+    return timings
 
 
 def main() -> None:
@@ -111,9 +111,9 @@ def main() -> None:
     limits = Limits()
     results: list[dict[str, Any]] = []
     for case in cases.values():
-        found = measure(case, names, limits)
-        results.append({"group": case.group, "case": case.name, "times": found})
-        print(line(case, found), flush=True)
+        timings = measure(case, names, limits)
+        results.append({"group": case.group, "case": case.name, "times": timings})
+        print(line(case, timings), flush=True)
     if options.write:
         write(results, limits)
 
@@ -134,11 +134,11 @@ def warm_up(names: list[str]) -> None:
             run()
 
 
-def line(case: Case, found: dict[str, dict[str, float]]) -> str:
+def line(case: Case, timings: dict[str, dict[str, float]]) -> str:
     """Return the text for the terminal: times, and how native compares."""
-    native = found["native"]
+    native = timings["native"]
     parts = [f"{case.name:34s}"]
-    for name, times in found.items():
+    for name, times in timings.items():
         ratio = f" ({native['median'] / times['median']:.2f})" if name != "native" else ""
         first = f"{shown_seconds(times['first'])} " if "first" in times else ""
         parts.append(f"{name} {first}{shown_seconds(times['median'])}{ratio}")

@@ -22,10 +22,10 @@ class Case:
     """One row of the table.
 
     Attributes:
-        fn: `fn(n, *args)`; one that is differentiated gives a scalar.
-        args: makes the arguments, once in each run of the suite.
-        gradient: whether the gradient in every argument is wanted as well.
-        without: contestants that have no way to do it.
+        fn: `fn(n, *args)`; a differentiated one returns a scalar.
+        args: creates the arguments, once in each run of the suite.
+        gradient: whether the gradient in every argument is computed as well.
+        without: contestants that do not support it.
     """
 
     group: str
@@ -145,7 +145,7 @@ def chain(n: Any, *matrices: Any) -> Any:
 
 
 def overlap(n: Any, *tensors: Any) -> Any:
-    """<a|b> of two matrix product states, site by site."""
+    """Contract <a|b> of two matrix product states, site by site."""
     bras, kets = tensors[: len(tensors) // 2], tensors[len(tensors) // 2 :]
     e = n.einsum("apb,apc->bc", bras[0], kets[0])
     for a, b in zip(bras[1:], kets[1:], strict=True):
@@ -267,7 +267,7 @@ al. 2018, Tan and Le 2019, Liu et al. 2022, Chollet 2017."""
 
 
 def convolved(stride: int, groups: int) -> Callable[..., Any]:
-    """Return a layer, padded so that its extents stay but for the stride."""
+    """Return a layer, padded so that only the stride changes its extents."""
 
     def layer(n: Any, x: Any, w: Any) -> Any:
         lax = n.lax if hasattr(n, "lax") else import_module("jax.lax")

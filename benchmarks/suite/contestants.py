@@ -1,4 +1,4 @@
-"""Who is measured. Each gets a case ready and gives a call that runs it once, results as NumPy arrays."""
+"""Who is measured. Each prepares a case and returns a call that runs it once, with NumPy arrays as results."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Run = Callable[[], Any]
 
 
 class Names:
-    """A namespace with some names of its own."""
+    """A namespace with some names replaced."""
 
     def __init__(self, base: Any, **own: Any) -> None:
         self.__dict__.update(own)
@@ -38,7 +38,7 @@ def native(case: Case, args: tuple[Any, ...]) -> Run:
 
 
 def native_as_made(case: Case, args: tuple[Any, ...]) -> Run:
-    """Run this library on NumPy, with results in the layout of the last step, as the others return them."""
+    """Run this library on NumPy, with results in the layout of the last step, like other contestants."""
     program, executor = program_of(case, args), tnf.GraphExecutor(order="K")
     return lambda: executor.run(program, *args)
 
@@ -50,7 +50,7 @@ def peer(case: Case, args: tuple[Any, ...]) -> Run:
 
 
 def program_of(case: Case, args: tuple[Any, ...]) -> Any:
-    """Return the case as a program; with its gradient, where that is wanted."""
+    """Return the case as a program; with its gradient, if requested."""
     fn = lambda *xs: case.fn(tnf, *xs)
     every = tuple(range(len(args)))
     return tnf.compile(tnf.value_and_grad(fn, every) if case.gradient else fn, *args)
@@ -77,7 +77,7 @@ def numpy(case: Case, args: tuple[Any, ...]) -> Run | None:
 
 
 def jitted(case: Case, args: tuple[Any, ...]) -> Run:
-    """jax.jit, arrays in and out of NumPy."""
+    """Compile by `jax.jit`; arguments and results are NumPy arrays."""
     import jax
     import jax.numpy as jnp
 
@@ -89,7 +89,7 @@ def jitted(case: Case, args: tuple[Any, ...]) -> Run:
 
 
 def torch(case: Case, args: tuple[Any, ...]) -> Run | None:
-    """PyTorch, eager."""
+    """Run PyTorch in eager mode."""
     if importlib.util.find_spec("torch") is None:
         return None
     import torch as lib
@@ -127,7 +127,7 @@ def _torch_names(lib: Any) -> Names:
 
 
 def pytensor(case: Case, args: tuple[Any, ...]) -> Run | None:
-    """PyTensor with its default linker; elementwise chains only."""
+    """Compile by PyTensor with its default linker; elementwise chains only."""
     if case.group != "chains" or importlib.util.find_spec("pytensor") is None:
         return None
     import pytensor as lib
@@ -148,4 +148,4 @@ CONTESTANTS: dict[str, Callable[[Case, tuple[Any, ...]], Run | None]] = {
     "torch": torch,
     "PyTensor": pytensor,
 }
-"""Contestants, in the order of the table's columns. "NumPy" is autograd where a gradient is wanted."""
+"""Contestants, in the order of the table's columns. "NumPy" is autograd for gradients."""

@@ -59,7 +59,7 @@ class Limits:
             self.flops[np.dtype(dtype)] = cores * 2 * EXTENT**3 / spent
 
     def of(self, program: tnf.GraphProgram) -> float:
-        """Return the seconds below which no run can be: arguments read once, results written once, products made."""
+        """Return the seconds below which no run can be: arguments read once, results written once, products computed."""
         specs = (*program.input_specs, *program.output_specs)
         moved = sum(spec.nbytes for spec in specs) / self.bytes_per_second
         multiplied = 0.0
@@ -118,7 +118,7 @@ def _terms(op: Convolution, x: tnf.TensorSpec, w: tnf.TensorSpec, y: tnf.TensorS
 
 
 def _steps(program: tnf.GraphProgram) -> Iterator[tuple[ExecInstruction, list[tnf.TensorSpec]]]:
-    """Yield the instructions with operands, each a step of its own, and their operands' types."""
+    """Yield the instructions with operands, each as a separate step, and their operands' types."""
     static = program.specialize(program.bind([spec.shape for spec in program.input_specs]))
     compiled = compile_std_to_exec(static, NATIVE_PASSES, plan=())
     types: Any = compiled.types

@@ -23,7 +23,7 @@ __all__ = ["write"]
 
 Result = dict[str, Any]
 BOUNDS = ("limit", "loops")
-"""Columns that are no contestants."""
+"""Columns that are not contestants."""
 
 
 def write(results: list[Result], limits: Limits) -> None:
@@ -52,7 +52,7 @@ def write(results: list[Result], limits: Limits) -> None:
 
 
 def table(results: list[Result], names: list[str]) -> str:
-    """Medians; in brackets native's as a ratio to it; below, first results."""
+    """Return a table of medians, with native's ratio in brackets; first results are below."""
     lines = [
         "| case | " + " | ".join(names) + " | first: native | first: jax.jit |",
         "| --- |" + " --- |" * (len(names) + 2),
@@ -77,7 +77,7 @@ def table(results: list[Result], names: list[str]) -> str:
 
 
 def plot(results: list[Result], names: list[str], path: Path) -> None:
-    """Write, for each case, the others' time as a multiple of native's."""
+    """Plot, for each case, the other contestants' times as multiples of native's."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -86,12 +86,12 @@ def plot(results: list[Result], names: list[str], path: Path) -> None:
     figure, axes = plt.subplots(figsize=(8, 0.27 * len(results) + 1.4))
     places = range(len(results), 0, -1)
     for name, mark in zip([n for n in names if n != "native"], "osD^v", strict=False):
-        found = [
+        points = [
             (r["times"][name]["median"] / r["times"]["native"]["median"], y)
             for r, y in zip(results, places, strict=True)
             if name in r["times"]
         ]
-        axes.scatter(*zip(*found, strict=True), s=22, marker=mark, label=name, zorder=3)
+        axes.scatter(*zip(*points, strict=True), s=22, marker=mark, label=name, zorder=3)
     axes.axvline(1, color="black", linewidth=1)
     axes.set_xscale("log")
     axes.set_yticks(list(places), [r["case"] for r in results], fontsize=8)

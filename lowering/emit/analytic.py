@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from lowering.chlo import chlo_function
@@ -15,11 +16,11 @@ from tenferro.ops import StdTensorOp
 from tenferro.ops import analytic as ops
 from tenferro.types import DType
 
-__all__ = ["ROWS", "STABLEHLO"]
+__all__ = ["ACCURATE", "ROWS", "AccurateFunction"]
 
 
 def widened(emit: Emitter) -> Emitter:
-    """`emit` with float16 and bfloat16 computed in float32 and rounded once."""
+    """Wrap `emit` so that float16 and bfloat16 are computed in float32 and rounded once."""
 
     def computed(op: Any, w: Writer, *operands: Value) -> Value:
         dtype = operands[0].dtype
@@ -36,6 +37,34 @@ def direct(name: str) -> Emitter:
     return widened(lambda op, w, *operands: w.op(name, *operands))
 
 
+@dataclass(frozen=True)
+class AccurateFunction:
+    """Emitter of a function whose StableHLO operation may state the accuracy that it demands.
+
+    Attributes:
+        name: the StableHLO operation.
+        error_f32, error_f64: largest native errors, interpreted and compiled, in units in the last place: those of
+            docs/accuracy.md.
+        is_bounded: |y| <= 1, for which an absolute tolerance is a relative one.
+
+    Source: StableHLO spec, `result_accuracy`.
+    """
+
+    name: str
+    error_f32: float
+    error_f64: float
+    is_bounded: bool = False
+
+    def __call__(self, op: Any, w: Writer, x: Value) -> Value:
+        return direct(self.name)(op, w, x)
+
+    def error(self, dtype: DType) -> float:
+        """Return the largest native error; floats shorter than 32 bits are computed in float32 and rounded once."""
+        if dtype is DType.F64:
+            return self.error_f64
+        return self.error_f32 if dtype is DType.F32 else 0.51
+
+
 def expanded(name: str) -> Emitter:
     """Return the emitter that calls a private function with the expansion of the CHLO op."""
     return widened(lambda op, w, x: call(name, w, x))
@@ -50,7 +79,7 @@ def call(name: str, w: Writer, x: Value) -> Value:
         symbol = f"{name}_{spec.dtype.short}_{extents}".rstrip("_")
         operands = (x,)
     else:
-        # One function per call, because refining the shapes of one gives it the shape of its caller.
+        # One function per call, because refinement gives a function the shapes of its caller.
         symbol = f"{name}_{spec.dtype.short}_of_{len(w.functions)}"
         operands = (*map(w.extent, shape), x)
     if symbol not in w.functions:
@@ -59,27 +88,23 @@ def call(name: str, w: Writer, x: Value) -> Value:
 
 
 def polygamma_of(op: ops.Polygamma, w: Writer, x: Value) -> Value:
-    """Order 0 is digamma, in CHLO's expansion; the others are not good in it below zero."""
+    """Order 0 is digamma, in CHLO's expansion; the other formulas are inaccurate in it below zero."""
     return polygamma(w, op.order, x) if op.order else call("digamma", w, x)
 
 
-STABLEHLO: Mapping[type[StdTensorOp], str] = {
-    ops.Exp: "exponential",
-    ops.Expm1: "exponential_minus_one",
-    ops.Log: "log",
-    ops.Log1p: "log_plus_one",
-    ops.Sqrt: "sqrt",
-    ops.Rsqrt: "rsqrt",
-    ops.Cbrt: "cbrt",
-    ops.Sin: "sine",
-    ops.Cos: "cosine",
-    ops.Tan: "tan",
-    ops.Tanh: "tanh",
-    ops.Logistic: "logistic",
-}
-"""Functions of one number that are operations of StableHLO."""
 ROWS: EmitterRows = {
-    **{op: direct(name) for op, name in STABLEHLO.items()},
+    ops.Exp: AccurateFunction("exponential", 2.49, 0.741),
+    ops.Expm1: AccurateFunction("exponential_minus_one", 2.61, 1.01),
+    ops.Log: AccurateFunction("log", 3.62, 0.783),
+    ops.Log1p: AccurateFunction("log_plus_one", 1.92, 0.757),
+    ops.Sqrt: AccurateFunction("sqrt", 0.5, 0.5),
+    ops.Rsqrt: AccurateFunction("rsqrt", 1.49, 1.35),
+    ops.Cbrt: AccurateFunction("cbrt", 1.94, 0.548),
+    ops.Sin: AccurateFunction("sine", 1.49, 0.794, is_bounded=True),
+    ops.Cos: AccurateFunction("cosine", 1.49, 0.812, is_bounded=True),
+    ops.Tan: AccurateFunction("tan", 3.78, 2.12),
+    ops.Tanh: AccurateFunction("tanh", 1.37, 2.28, is_bounded=True),
+    ops.Logistic: AccurateFunction("logistic", 3.57, 2.04, is_bounded=True),
     ops.Atan2: direct("atan2"),
     ops.Asin: expanded("asin"),
     ops.Acos: expanded("acos"),
@@ -95,4 +120,7 @@ ROWS: EmitterRows = {
     ops.Lgamma: expanded("lgamma"),
     ops.Digamma: expanded("digamma"),
     ops.Polygamma: widened(polygamma_of),
+}
+ACCURATE: Mapping[type[StdTensorOp], AccurateFunction] = {
+    op: row for op, row in ROWS.items() if isinstance(row, AccurateFunction)
 }

@@ -19,7 +19,7 @@ def precision_of(op: DotGeneral | Convolution, w: Writer) -> str:
 
 
 def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
-    """`stablehlo.dot_general`; low-precision operands accumulate in float32 and are rounded afterwards.
+    """Emit `stablehlo.dot_general`; low-precision operands accumulate in float32, then are rounded.
 
     Narrow integers are converted before they are multiplied, except on TPU, which has products of int8. On CUDA, XLA
     passes products of int8 that accumulate in int32 to cuBLAS. Some results are twice the product, such as that of
@@ -45,7 +45,7 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
 
 
 def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
-    """`stablehlo.convolution`; narrow integers in int32, because XLA's CPU path saturates int8.
+    """Emit `stablehlo.convolution`; narrow integers use int32, because XLA's CPU path saturates int8.
 
     On a GPU, where the library has real convolutions only, a complex one is four real ones.
     """

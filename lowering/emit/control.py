@@ -57,7 +57,7 @@ def _run(part: Any, w: Writer, inputs: Sequence[Value]) -> list[Value]:
 
 
 def cond(op: Cond, w: Writer, index: Value, *operands: Value) -> tuple[Value, ...]:
-    """`stablehlo.if` of a bool, with the region for true first; else `stablehlo.case`."""
+    """Emit `stablehlo.if` for a bool, with the region for true first, else `stablehlo.case`."""
     regions = _Regions(w, operands)
 
     def branch(part: Any) -> Block:
@@ -75,7 +75,7 @@ def alternatives(op: Alternatives, w: Writer, *operands: Value) -> Sequence[Valu
 
 
 def while_(op: While, w: Writer, *inputs: Value) -> tuple[Value, ...]:
-    """`stablehlo.while` over the carry."""
+    """Emit `stablehlo.while` over the carry."""
     consts, carry = inputs[: op.num_consts], inputs[op.num_consts :]
     regions = _Regions(w, consts)
     state = [value.spec for value in carry]
@@ -85,7 +85,7 @@ def while_(op: While, w: Writer, *inputs: Value) -> tuple[Value, ...]:
 
 
 def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
-    """`stablehlo.while` over a counter, the carry and the stacked outputs."""
+    """Emit `stablehlo.while` over a counter, the carry and the stacked outputs."""
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     consts, carry, xs = inputs[:n], inputs[n:first], inputs[first:]
     results = result_types(op, inputs)

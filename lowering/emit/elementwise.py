@@ -27,7 +27,7 @@ def on_bool(name: str, otherwise: Emitter) -> Emitter:
 
 
 def on_unsigned(unsigned: Emitter, otherwise: Emitter) -> Emitter:
-    """`unsigned` on unsigned integers, which some StableHLO ops do not take."""
+    """Return an emitter that uses `unsigned` for unsigned integers, which some StableHLO ops reject."""
 
     def emit(op: Any, w: Writer, *operands: Value) -> Value:
         return (unsigned if operands[0].dtype.kind == "u" else otherwise)(op, w, *operands)
@@ -73,7 +73,7 @@ def count_leading_zeros(op: ops.CountLeadingZeros, w: Writer, x: Value) -> Value
 
 
 def population_count(op: ops.PopulationCount, w: Writer, x: Value) -> Value:
-    """Count the bits of narrow integers in a byte without their sign, because XLA counts those of the byte."""
+    """Count the bits of narrow integers without sign extension, because XLA counts the bits of the byte."""
     if not x.dtype.is_narrow:
         return w.op("popcnt", x)
     unsigned = w.bitcast(x, DType.of(f"uint{x.dtype.bits}"))
@@ -110,7 +110,7 @@ def clamp(op: ops.Clamp, w: Writer, x: Value, lower: Value, upper: Value) -> Val
 def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
     """Convert through the real part from complex, and through float32 to or from bfloat16.
 
-    To complex it is written as the two parts: the TPU compiler ends the process over the conversion.
+    To complex it is written as the two parts: the TPU compiler aborts on the conversion.
     """
     to = op.to
     if x.dtype.is_complex and not to.is_complex:
@@ -136,9 +136,9 @@ def conj(op: ops.Conj, w: Writer, x: Value) -> Value:
 
 
 def reduce_precision(op: ops.ReducePrecision, w: Writer, x: Value) -> Value:
-    """stablehlo.reduce_precision.
+    """Emit `stablehlo.reduce_precision`.
 
-    Without mantissa bits XLA turns NaN into infinity; NaN is selected again afterwards.
+    Without mantissa bits XLA converts NaN to infinity; a select restores NaN.
     """
     format_ = f"e{op.exponent_bits}m{op.mantissa_bits}"
     value = w.op("reduce_precision", x, result=x.spec, format=format_)

@@ -32,7 +32,7 @@ def registered(op: Extension, w: Writer, *operands: Value) -> Any:
     except TenferroError:
         raise
     except Exception as error:
-        # Arithmetic with an extent that is a symbol is a TypeError, of which the caller makes one of shapes.
+        # Arithmetic with a symbolic extent is a TypeError, which the caller converts to an error about shapes.
         is_of_symbols = isinstance(error, TypeError) and not all(x.spec.is_static for x in operands)
         if is_of_symbols or is_interruption(error):
             raise

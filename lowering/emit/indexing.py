@@ -24,14 +24,14 @@ __all__ = ["ROWS", "dynamic_slice_at", "dynamic_update_at", "gathered"]
 
 
 def gather(op: Gather, w: Writer, x: Value, indices: Value) -> Value:
-    """`stablehlo.gather`."""
+    """Emit `stablehlo.gather`."""
     return gathered(op, w, x, indices, result_type(op, x, indices))
 
 
 def gathered(
     op: Gather | GatherDynamicSliceSizes, w: Writer, x: Value, indices: Value, result: TensorSpec
 ) -> Value:
-    """`stablehlo.gather` of that type; a slice of an axis without elements has none."""
+    """Emit `stablehlo.gather` of that type; an axis without elements has slices without elements."""
     sizes = tuple([
         0 if extent == 0 else size
         for size, extent in zip(
@@ -62,9 +62,9 @@ def _numbers(index_vector_dim: int, **lists: Sequence[int]) -> dict[str, Any]:
 
 
 def scatter(op: Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> Value:
-    """`stablehlo.scatter` with the combiner as its region.
+    """Emit `stablehlo.scatter` with the combiner as its region.
 
-    XLA fails over updates that choose no axis, all of one place; they get an axis of extent 1.
+    XLA fails on updates without indexed axes; they get an axis of extent 1.
     """
     if not op.scatter_dims_to_operand_dims:
         shape = x.shape
@@ -113,7 +113,7 @@ def _combiner(name: str, w: Writer, dtype: DType) -> Block:
 
 
 def dynamic_slice(op: DynamicSlice, w: Writer, x: Value, *starts: Value) -> Value:
-    """`stablehlo.dynamic_slice`; of a scalar, the scalar."""
+    """Emit `stablehlo.dynamic_slice`; a scalar is returned as it is."""
     if not starts:
         return x
     result = result_type(op, x, *starts)
@@ -123,7 +123,7 @@ def dynamic_slice(op: DynamicSlice, w: Writer, x: Value, *starts: Value) -> Valu
 def dynamic_update_slice(
     op: DynamicUpdateSlice, w: Writer, x: Value, update: Value, *starts: Value
 ) -> Value:
-    """`stablehlo.dynamic_update_slice`; of a scalar, the update."""
+    """Emit `stablehlo.dynamic_update_slice`; a scalar is replaced by the update."""
     return _updated(w, x, update, starts) if starts else update
 
 

@@ -5,7 +5,7 @@ For x >= 0 the sum over the nearest poles and Euler-Maclaurin's formula for all 
     psi_n(x) = (-1)^(n+1) [sum over k < 10 of n! / (x + k)^(n+1)
                            + (n-1)! / a^n (1 + n / 2a + sum over k of B_2k (n+2k-1)! / ((n-1)! (2k)!) a^-2k)]
 
-and below zero the reflection, whose derivative of the cotangent is a polynomial in it:
+and below zero the reflection formula, where derivatives of the cotangent are polynomials in it:
 
     psi_n(x) = (-1)^n psi_n(1 - x) - pi^(n+1) D_n(cot pi x),    D_0(c) = c,  D_n+1 = -(1 + c^2) D_n'
 
@@ -35,7 +35,7 @@ BERNOULLI = [
 
 
 def polygamma(w: Writer, n: int, x: Value) -> Value:
-    """Emit psi_n of float32 or float64, n >= 1; NaN at the poles where its sides differ, infinite at the others."""
+    """Emit psi_n of float32 or float64, n >= 1; NaN at poles where the one-sided limits differ, infinite at the other poles."""
     zero = w.full(0, x.spec)
     is_negative = w.compare("LT", x, zero)
     mirrored = w.op("subtract", w.full(1, x.spec), x)

@@ -49,7 +49,7 @@ def combiner(name: str, dtype: DType) -> str:
 
 
 def reduction(name: str) -> Emitter:
-    """stablehlo.reduce by that op, sums and products of low precision in float32."""
+    """Emit `stablehlo.reduce` by that op; sums and products of low precision use float32."""
 
     def emit(op: Any, w: Writer, x: Value) -> Value:
         wide = w.convert(x, x.dtype.accumulator) if name in ("add", "multiply") else x
@@ -122,7 +122,7 @@ def _better(
 
 
 def sort(op: Sort, w: Writer, *operands: Value) -> Any:
-    """stablehlo.sort, comparing the first operand's elements."""
+    """Emit `stablehlo.sort`, which compares the first operand's elements."""
     in_total_order = sort_in_total_order(w, operands, op.axis, op.stable)
     if in_total_order is not None:
         return in_total_order
@@ -198,7 +198,7 @@ def _nan_class(w: Writer, imag: Value, real: Value, name: str) -> Value:
 
 
 def top_k(op: TopK, w: Writer, x: Value) -> tuple[Value, Value]:
-    """Sort values and places in descending order, stably, and keep the first k."""
+    """Sort values and positions in descending order, stably, and keep the first k."""
     axis = x.rank - 1
     values, places = sort_together(w, (x, w.iota(x.shape, axis)), axis, True, ascending=False)
     return _first(w, values, op.k), _first(w, places, op.k)

@@ -28,7 +28,7 @@ __all__ = ["ROWS", "emit_pad"]
 
 
 def reshape(op: Reshape, w: Writer, x: Value) -> Value:
-    """Column-major by way of row-major: reverse the axes, reshape, reverse back.
+    """Emit a column-major reshape as a row-major one: reverse the axes, reshape, reverse back.
 
     Where only extents of 1 are added or removed, both orders are the same.
     """
@@ -41,7 +41,7 @@ def reshape(op: Reshape, w: Writer, x: Value) -> Value:
 
 
 def slice_(op: Slice, w: Writer, x: Value) -> Value:
-    """`stablehlo.slice %x [start:limit:stride, ..]`; a whole axis may have any extent."""
+    """Emit `stablehlo.slice %x [start:limit:stride, ..]`; a whole axis may have any extent."""
     starts, limits = op.resolved("starts", (x.shape,)), op.resolved("limits", (x.shape,))
     return w.slice(x, starts, limits, op.strides, result_type(op, x))
 
@@ -55,7 +55,7 @@ def emit_pad(
     high: tuple[int, ...],
     interior: tuple[int, ...],
 ) -> Value:
-    """`stablehlo.pad`."""
+    """Emit `stablehlo.pad`."""
     if not all(map(is_static, (*low, *high))):
         amounts = [w.shape(low), w.shape(high), w.shape(interior)]
         return w.op("dynamic_pad", x, value, *amounts, result=result)
@@ -63,25 +63,25 @@ def emit_pad(
 
 
 def pad(op: Pad, w: Writer, x: Value, value: Value) -> Value:
-    """`stablehlo.pad`."""
+    """Emit `stablehlo.pad`."""
     low, high = op.resolved("low", (x.shape,)), op.resolved("high", (x.shape,))
     return emit_pad(w, x, value, result_type(op, x, value), low, high, op.interior)
 
 
 def reverse(op: Reverse, w: Writer, x: Value) -> Value:
-    """`stablehlo.reverse`; no axes, no operation."""
+    """Emit `stablehlo.reverse`, or nothing for no axes."""
     if not op.axes:
         return x
     return w.op("reverse", x, result=x.spec, dims=op.axes)
 
 
 def concatenate(op: Concatenate, w: Writer, *operands: Value) -> Value:
-    """`stablehlo.concatenate`; its attribute is `dim`."""
+    """Emit `stablehlo.concatenate`, whose attribute is `dim`."""
     return w.op("concatenate", *operands, result=result_type(op, *operands), dim=op.axis)
 
 
 def extract_diag(op: ExtractDiag, w: Writer, x: Value) -> Value:
-    """`stablehlo.gather` at (i, i), which keeps all bits, and whose derivative a reader knows."""
+    """Emit `stablehlo.gather` at (i, i), which keeps all bits and has a known derivative."""
     axes = tuple(sorted((op.axis_a, op.axis_b)))
     batch_axis = op.axis_a - (op.axis_b < op.axis_a)
     result = result_type(op, x)

@@ -1,6 +1,6 @@
-"""Sorts by integers in the total order of floats, written as sorts of the floats that are moved with them.
+"""Rewrites sorts in the total order of floats, given by integer keys, as sorts of the floats themselves.
 
-Source: StableHLO spec, "compare" with TOTALORDER; the integers are those of `lowering.read.total_order`.
+Source: StableHLO spec, "compare" with TOTALORDER; `lowering.read.total_order` computes the integers.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _ordered_bits(made: Mapping[Value, Operation], value: Value) -> Value | None
 
 
 def _of(made: Mapping[Value, Operation], value: Value, name: str) -> Sequence[Value] | None:
-    """Return the operands of the operation that makes a value; None unless it has that name."""
+    """Return the operands of the operation that computes a value; None unless it has that name."""
     operation = made.get(value)
     if operation is None or operation.name != f"stablehlo.{name}":
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lowering.emit.analytic import STABLEHLO
+from lowering.emit.analytic import ACCURATE
 from lowering.extensions import register_extension_lowering
 from lowering.operations import Literal
 from lowering.writer import Value, Writer
@@ -19,7 +19,7 @@ def accurate(op: ResultAccuracy, w: Writer, x: Value) -> Value:
     fields += [f"ulps = {op.ulps}"] if op.ulps else []
     fields += [f"mode = #stablehlo.result_accuracy_mode<{op.mode}>"]
     attribute = Literal(f"#stablehlo.result_accuracy<{', '.join(fields)}>")
-    name = STABLEHLO[type(op.function)]
+    name = ACCURATE[type(op.function)].name
     return w.operation(f"stablehlo.{name}", (x,), (x.spec,), {"result_accuracy": attribute})[0]
 
 

@@ -20,7 +20,7 @@ HANDLER = "xla_ffi_python_cpu_callback"
 
 
 def callback(op: Any, w: Writer, *operands: Value) -> tuple[Value, ...]:
-    """Append the function to those of the module, and call it by its number.
+    """Append the function to the module's functions, and call it by its number.
 
     Raises:
         UnsupportedError: operands or results of less than 8 bits, which the handler reads as bytes.

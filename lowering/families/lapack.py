@@ -22,7 +22,7 @@ INFO = DType.I32
 
 
 def getrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """LU in packed form; without a call for a matrix without elements, which LAPACK refuses."""
+    """Emit getrf: LU in packed form.  A matrix without elements needs no call, because LAPACK refuses it."""
     if 0 in a.shape:
         return a, *(w.full(0, declared) for declared in result_types(op, (a,))[1:])
     return call(w, "getrf", (a,), "m", result_types(op, (a,)), "mvv")
@@ -83,7 +83,7 @@ def gtsv(op: Any, w: Writer, *operands: Value) -> tuple[Value, ...]:
 
 
 def sytrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """`info` is not 0 only for wrong arguments."""
+    """Emit sytrd, whose `info` is nonzero only for wrong arguments."""
     batch, _, _ = parts(a)
     results = (*result_types(op, (a,)), spec(INFO, *batch))
     routine = "sytrd_lower" if op.lower else "sytrd_upper"

@@ -1,4 +1,4 @@
-"""NumPy's functions of the analytic family, and plain functions for those that NumPy lacks."""
+"""NumPy's functions of the analytic family, and plain functions where NumPy has none."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ def operands_of(
     """Return the code of each operand: as short as NumPy's broadcasting and promotion allow.
 
     Args:
-        weak: the operands that may be Python numbers, if one of them is none; all by default.
+        weak: the operands that may be Python numbers, if at least one operand is an array; all by default.
     """
     shape = w.specs[0].shape
     is_full = [

@@ -24,7 +24,7 @@ def _converted(w: Writer, x: Expression, dtype: DType) -> Code:
 
 
 def dot_general(op: DotGeneral, w: Writer, lhs: Expression, rhs: Expression) -> Code:
-    """Write the operator @ if the axes are those of matrices or vectors, else `np.einsum`."""
+    """Write the operator @ for products of matrices or vectors, else `np.einsum`."""
     dtype = op.accumulate_dtype or lhs.spec.dtype
     result = dtype
     if dtype is DType.F16:

@@ -32,13 +32,13 @@ def _assigned(w: Writer, names: Sequence[str], values: Sequence[Expression]) -> 
 
 
 def _names(w: Writer, specs: Sequence[TensorSpec], hint: str) -> tuple[list[str], list[Expression]]:
-    """Return new names, and the values that they stand for."""
+    """Return new names, and their values."""
     names = [w.fresh(hint) for _ in specs]
     return names, [Expression(Code(name), spec) for name, spec in zip(names, specs, strict=True)]
 
 
 def cond(op: ops.Cond, w: Writer, index: Expression, *operands: Expression) -> list[Code]:
-    """`if`, with `elif` for more than two branches."""
+    """Write `if`, with `elif` for more than two branches."""
     inner = _invariant(w, operands)
     names, _ = _names(w, op.branches[0].output_specs, "chosen")
     is_bool = index.spec.dtype.is_bool
@@ -64,7 +64,7 @@ def alternatives(op: ops.Alternatives, w: Writer, *operands: Expression) -> list
 
 
 def while_(op: ops.While, w: Writer, *operands: Expression) -> list[Code]:
-    """`while`; its condition stands in the head where it is an expression."""
+    """Write `while`; the head holds the condition if this is an expression."""
     n = op.num_consts
     consts = _invariant(w, operands[:n])
     names, carry = _names(w, op.body.input_specs[n:], "state")
@@ -86,7 +86,7 @@ def while_(op: ops.While, w: Writer, *operands: Expression) -> list[Code]:
 
 
 def scan(op: ops.Scan, w: Writer, *operands: Expression) -> list[Code]:
-    """`for`, with lists of the outputs of each iteration, which are stacked."""
+    """Write `for`, with a list of the iterations for each stacked output."""
     n, first, m = op.num_consts, op.first_xs, op.num_carry
     consts, xs = _invariant(w, operands[:n]), _invariant(w, operands[first:])
     names, carry = _names(w, op.body.input_specs[n:first], "carry")

@@ -37,7 +37,7 @@ def own(name: str) -> Any:
 
 
 def logical(symbol: str, level: Level, on_bool: str, bool_level: Level) -> Any:
-    """Return the cell of an operator that is another one on bools."""
+    """Return the cell of an operator with a different operator for bools."""
     arithmetic, logic = binary(symbol, level), binary(on_bool, bool_level)
     return lambda op, w, lhs, rhs: (logic if lhs.spec.dtype.is_bool else arithmetic)(
         op, w, lhs, rhs
@@ -45,14 +45,14 @@ def logical(symbol: str, level: Level, on_bool: str, bool_level: Level) -> Any:
 
 
 def by_kind(of_integers: Any, of_others: Any) -> Any:
-    """Return the cell that is another one on integers."""
+    """Return the cell with a different cell for integers."""
     return lambda op, w, *operands: (
         of_integers if operands[0].spec.dtype.is_integer else of_others
     )(op, w, *operands)
 
 
 def remainder(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
-    """NumPy's fmod, but for integers over what may be zero."""
+    """Write NumPy's fmod, guarded against integer divisors of zero."""
     number = y.code.number
     is_safe = not x.spec.dtype.is_integer or (number is not None and number.text != "0")
     return (function("fmod") if is_safe else own("integer_remainder"))(op, w, x, y)
@@ -87,7 +87,7 @@ def compare(op: ops.Compare, w: Writer, lhs: Expression, rhs: Expression) -> Cod
 
 
 def select(op: Any, w: Writer, pred: Expression, on_true: Expression, on_false: Expression) -> Code:
-    """NumPy's where."""
+    """Write NumPy's where."""
     codes = operands_of(w, (pred, on_true, on_false), [1, 2])
     return call("np.where", *[code.text for code in codes])
 
@@ -133,7 +133,7 @@ def bitcast_convert(op: ops.BitcastConvert, w: Writer, x: Expression) -> Code:
 
 
 def conj(op: Any, w: Writer, x: Expression) -> Code:
-    """NumPy's conj; a real number is its own."""
+    """Write NumPy's conj; a real number is unchanged."""
     return call("np.conj", x) if x.spec.dtype.is_complex else x.code
 
 

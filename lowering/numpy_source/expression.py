@@ -1,4 +1,4 @@
-"""`Expression`: the Python text of a value, with what decides how it may be written inside another."""
+"""`Expression`: the Python text of a value, with its precedence inside other expressions."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ class Level(IntEnum):
 
 @dataclass(frozen=True)
 class Code:
-    """An expression as a cell returns it.
+    """The expression that a cell returns.
 
     Attributes:
         text: Python.
         level: the precedence of its outermost operator.
         aligned: the text of a value that broadcasts to the result, where a broadcast is written in full.
         number: the Python number of a constant with one element.
-        free: it costs nothing to evaluate again, as a view.
+        free: evaluating it again costs nothing, such as a view.
     """
 
     text: str
@@ -51,7 +51,7 @@ class Expression:
     """A value of the program: its type, and its text, which is a name once it has been assigned.
 
     Attributes:
-        op, operands: what computes it, while it is not assigned to a name.
+        op, operands: the expression that computes it, until it is assigned to a name.
     """
 
     __slots__ = ("code", "name_hint", "op", "operands", "source", "spec")
@@ -82,7 +82,7 @@ class Expression:
 
 
 Cell = Callable[..., Any]
-"""`cell(op, writer, *operands)` returns a `Code`, a list of them, or a text that gives all results as a tuple."""
+"""`cell(op, writer, *operands)` returns a `Code`, a list of them, or a text of a tuple of all results."""
 Rows = Mapping[type[StdTensorOp], Cell]
 
 

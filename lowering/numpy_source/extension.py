@@ -1,4 +1,4 @@
-"""Extension families that NumPy has functions for; all others are expanded into standard ops."""
+"""Extension families that NumPy has functions for; all other families are expanded into standard ops."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["FAMILIES", "ROWS", "is_written"]
 
 
 def cholesky(op: Any, w: Writer, a: Expression) -> Code:
-    """NaN where a matrix is not positive definite, in place of an exception."""
+    """Write `np.linalg.cholesky`, with NaN instead of an exception for an indefinite matrix."""
     return call(w.function("cholesky"), a)
 
 
 def qr(op: Any, w: Writer, a: Expression) -> Any:
-    """`np.linalg.qr`."""
+    """Write `np.linalg.qr`."""
     if op.vectors:
         return call("np.linalg.qr", a, *(['"complete"'] if op.full else [])).text
     if op.full:
@@ -30,20 +30,20 @@ def qr(op: Any, w: Writer, a: Expression) -> Any:
 
 
 def svd(op: Any, w: Writer, a: Expression) -> Any:
-    """`np.linalg.svd`."""
+    """Write `np.linalg.svd`."""
     if not op.vectors:
         return call("np.linalg.svd", a, compute_uv=False)
     return call("np.linalg.svd", a, full_matrices=None if op.full else False).text
 
 
 def eigh(op: Any, w: Writer, a: Expression) -> Any:
-    """`np.linalg.eigh` of the Hermitian part."""
+    """Write `np.linalg.eigh` of the Hermitian part."""
     part = call(w.function("hermitian_part"), a).text
     return call("np.linalg.eigh", part).text if op.vectors else call("np.linalg.eigvalsh", part)
 
 
 def eig(op: Any, w: Writer, a: Expression) -> Any:
-    """`np.linalg.eig` of a complex matrix."""
+    """Write `np.linalg.eig` of a complex matrix."""
     kind = w.dtype(a.spec.dtype.complex)
     w.functions.add("eig")
     if op.vectors:
@@ -77,7 +77,7 @@ def triangular_solve(op: Any, w: Writer, a: Expression, b: Expression) -> Code:
 
 
 def solve(op: Any, w: Writer, a: Expression, b: Expression) -> Code:
-    """NaN where a matrix is singular, in place of an exception."""
+    """Write a solve, with NaN instead of an exception for a singular matrix."""
     return call(w.function("solve"), _applied(op, a), b)
 
 
@@ -94,7 +94,7 @@ def distinct(op: Any, w: Writer, values: Expression) -> Code:
 
 
 def fft(op: Any, w: Writer, x: Expression) -> Code:
-    """NumPy's transform along the last axes."""
+    """Write NumPy's transform along the last axes."""
     axes = tuple_of(range(-len(op.lengths), 0))
     shape = x.spec.shape
     lengths = None
@@ -107,7 +107,7 @@ def fft(op: Any, w: Writer, x: Expression) -> Code:
 
 
 def einsum(op: Any, w: Writer, *operands: Expression) -> Code:
-    """`np.einsum`; of bools a count, and of float16 in float32."""
+    """Write `np.einsum`; bools are counted, and float16 is computed in float32."""
     dtype = operands[0].spec.dtype
     through = {DType.Bool: "np.int64", DType.F16: "np.float32"}.get(dtype)
     texts = [str(x) for x in operands]
@@ -145,11 +145,11 @@ FAMILIES: Mapping[str, tuple[Callable[..., Any], Callable[..., bool]]] = {
     "tenferro.einsum.v1": (einsum, plain_einsum),
     "tenferro.threefry2x32.v1": (threefry, lambda op: True),
 }
-"""The cell of each family, and the ops of it that it writes."""
+"""The cell of each family, and the ops that it writes."""
 
 
 def is_written(op: Extension) -> bool:
-    """Return whether an extension op has a cell; others are expanded."""
+    """Return whether an extension op has a cell; other ops are expanded."""
     cell = FAMILIES.get(op.family_id)
     return cell is not None and cell[1](op.op)
 

@@ -1,6 +1,6 @@
-"""Plain functions of NumPy for ops that it lacks; a file contains copies of those that it calls.
+"""Plain functions of NumPy for ops that it lacks; a file contains copies of the functions that it calls.
 
-Each calls nothing but NumPy and other functions of this module. Where a program may be traced again, they keep to
+Each calls only NumPy and other functions of this module. Where a program may be traced again, they keep to
 functions that tensors of a trace take too.
 """
 
@@ -28,7 +28,7 @@ def integer_remainder(x: Any, y: Any) -> Any:
 
 
 def integer_power(x: Any, y: Any) -> Any:
-    """Return x to the power y of integers by repeated squaring, which wraps; 0 for negative powers, but of 1 and -1."""
+    """Return x to the power y of integers by repeated squaring, which wraps; 0 for negative powers, except of 1 and -1."""
     if hasattr(x, "at"):  # a tensor of a trace
         return np.power(x, y)
     x, y = np.broadcast_arrays(x, y)
@@ -387,7 +387,7 @@ def polygamma(n: int, x: Any) -> Any:
 
 
 def require(lhs: Any, relation: str, rhs: Any, reason: str) -> None:
-    """Check two extents; those of a trace, which are no numbers yet, are not checked.
+    """Check two extents; values of a trace, which are not numbers yet, are not checked.
 
     Raises:
         ValueError: they are not related so.
@@ -480,7 +480,7 @@ def start_indices(indices: Any, vector_axis: int) -> Any:
 
 
 def spread(values: Any, axes: Any, rank: int) -> Any:
-    """Return an array with its axes in these places of a higher rank."""
+    """Return an array with its axes at these positions of a higher rank."""
     shape = [1] * rank
     for axis, extent in zip(axes, values.shape, strict=True):
         shape[axis] = extent
@@ -513,7 +513,7 @@ def positions(starts: Any, batch: Any, windows: Any, sizes: Any, rank: int, numb
 
 
 def batch_numbers(axes: Any, index_axes: Any, vector_axis: int) -> Any:
-    """Return for each batching axis of an operand which axis of the batch of indices it goes with."""
+    """Return for each batching axis of an operand the matching axis of the batch of indices."""
     pairs = zip(axes, index_axes, strict=True)
     return {axis: number - (number > vector_axis) for axis, number in pairs}
 
@@ -561,7 +561,7 @@ def scatter(
     index_map: Any = (),
     vector_axis: int = 0,
 ) -> Any:
-    """Return x with windows of `updates` combined into it, without those that do not fit; StableHLO's scatter."""
+    """Return x with windows of `updates` combined into it, except for windows that do not fit; StableHLO's scatter."""
     parts, batch_shape = start_indices(indices, vector_axis)
     window = [axis for axis in range(x.ndim) if axis not in (*inserted, *batching)]
     rank = updates.ndim
@@ -739,7 +739,7 @@ def distinct(values: Any) -> Any:
     """Return the values.
 
     Raises:
-        ValueError: two of them coincide, and the vectors have no derivative there.
+        ValueError: two singular values coincide, and the vectors have no derivative there.
     """
     gaps = np.abs(np.diff(np.sort(values, axis=-1), axis=-1))
     largest = np.max(np.abs(values), axis=-1, keepdims=True, initial=0)
@@ -770,11 +770,28 @@ def threefry(key: Any, x0: Any, x1: Any) -> Any:
 # ---- the check of a file -----------------------------------------------------------------------------
 
 
+def mapped_arrays(path: Any) -> Any:
+    """Return the arrays of a safetensors file by name, each mapped from the file and not copied."""
+    import json
+
+    content = np.memmap(path, np.uint8, "r")
+    first = 8 + int.from_bytes(content[:8].tobytes(), "little")
+    arrays = {}
+    for name, entry in json.loads(content[8:first].tobytes()).items():
+        if name != "__metadata__":
+            kind = entry["dtype"]
+            dtype = "?" if kind == "BOOL" else f"<{kind[0].lower()}{int(kind[1:]) // 8}"
+            begin, end = entry["data_offsets"]
+            elements = np.asarray(content[first + begin : first + end])
+            arrays[name] = elements.view(dtype).reshape(entry["shape"])
+    return arrays
+
+
 def disagreement(actual: Any, expected: Any, limit: Any, other: Any = None) -> str:
-    """Return where an array differs from another by more than `limit`; empty if it does not.
+    """Return the indices at which two arrays differ by more than `limit`.
 
     Args:
-        other: places, and the values that the elements there may have too.
+        other: indices of elements, and alternative values that these elements may have.
     """
     actual = np.asarray(actual)
     if actual.dtype != expected.dtype or actual.shape != expected.shape:

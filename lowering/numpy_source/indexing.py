@@ -21,7 +21,7 @@ def _tuple(axes: Sequence[int]) -> str | None:
 
 
 def take_axis(op: Any, x: Expression, indices: Expression) -> int | None:
-    """Return the axis if the gather is NumPy's `take`: whole slices, with batch axes in its place."""
+    """Return the axis if the gather is NumPy's `take`: whole slices, with batch axes in place of the indexed axis."""
     if len(op.start_index_map) != 1 or op.operand_batching_dims:
         return None
     if op.collapsed_slice_dims != op.start_index_map:
@@ -37,7 +37,7 @@ def take_axis(op: Any, x: Expression, indices: Expression) -> int | None:
 
 
 def gather(op: Any, w: Writer, x: Expression, indices: Expression) -> Code:
-    """`np.take`, or windows of any shape by a plain function."""
+    """Write `np.take`, or a call of a plain function for windows of any shape."""
     axis = take_axis(op, x, indices)
     if axis is not None and indices.spec.dtype is not DType.U64:
         text, vector = str(indices), op.index_vector_dim

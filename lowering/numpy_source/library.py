@@ -1,4 +1,4 @@
-"""The text of the functions in `functions.py`, and which of them call which."""
+"""The text of the functions in `functions.py`, and their calls of each other."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ __all__ = ["ROWS"]
 
 
 def _axes(op: Any, x: Expression) -> Any:
-    """Return the axes as an argument; None for all of them."""
+    """Return the axes as an argument; None for all axes."""
     if len(op.axes) == x.spec.rank:
         return None
     return op.axes[0] if len(op.axes) == 1 else tuple_of(op.axes)
@@ -77,7 +77,7 @@ def winner(name: str) -> Any:
 
 
 def cumulative(name: str) -> Any:
-    """Return the cell of a cumulative function; a reverse one goes along the reversed axis."""
+    """Return the cell of a cumulative function; a reverse scan runs along the reversed axis."""
 
     def cell(op: Any, w: Writer, x: Expression) -> Code:
         options: dict[str, Any] = {"axis": op.axis}
@@ -94,7 +94,7 @@ def cumulative(name: str) -> Any:
 
 
 def sort(op: ops.Sort, w: Writer, *operands: Expression) -> Any:
-    """`np.sort`; of several operands, all in the order of the first."""
+    """Write `np.sort`; several operands are ordered by the first."""
     if op.count == 1:
         return call("np.sort", *operands, axis=op.axis, kind='"stable"')
     w.functions.add("sorted_by_first")

@@ -20,7 +20,7 @@ def constant(op: Constant, w: Writer) -> Code:
 
 
 def iota(op: Iota, w: Writer) -> Code:
-    """NumPy's arange, which is broadcast along all other axes."""
+    """Write NumPy's arange, broadcast along all other axes."""
     n = w.extent(op.shape[op.axis])
     dtype = w.dtype(op.dtype)
     line = call("np.arange", n, dtype=dtype)

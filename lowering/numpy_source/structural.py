@@ -21,7 +21,7 @@ def is_reversal(perm: Sequence[int]) -> bool:
 
 
 def transpose(op: ops.Transpose, w: Writer, x: Expression) -> Code:
-    """`x.T`, `np.transpose`; a row-major reshape, which is a column-major one between two transposes."""
+    """Write `x.T` or `np.transpose`."""
     if list(op.perm) == sorted(op.perm):
         return x.code
     inner = x.op
@@ -47,7 +47,7 @@ def untransposed(x: Expression) -> Expression | None:
 
 
 def reshaped(w: Writer, x: Expression, shape: Sequence[Any]) -> Code:
-    """Return a row-major reshape: an index where it only adds axes of extent 1, or drops those of a slice."""
+    """Return a row-major reshape: an index if it only adds axes of extent 1, or drops the axes of a slice."""
     old = list(x.spec.shape)
     if isinstance(x.op, ops.Slice) and all(map(is_exact, old)):
         dropped = _dropped(old, shape)
@@ -102,7 +102,7 @@ def reshape(op: ops.Reshape, w: Writer, x: Expression) -> Code:
 
 
 def spread(x: Code, axes: Sequence[int], rank: int, first: int | None = None) -> Code:
-    """Return a value with its axes in these places, in order, of an array that it broadcasts to.
+    """Return a value with its axes, in order, at these positions of an array that it broadcasts to.
 
     Args:
         first: the first axis that is written; by default that of the value.
@@ -118,7 +118,7 @@ def spread(x: Code, axes: Sequence[int], rank: int, first: int | None = None) ->
 
 
 def broadcast_in_dim(op: ops.BroadcastInDim, w: Writer, x: Expression) -> Code:
-    """`np.broadcast_to` of the operand with its axes in place."""
+    """Write `np.broadcast_to` of the operand, whose axes are moved first."""
     order = sorted(range(x.spec.rank), key=op.dims.__getitem__)
     code = x.code
     if order != sorted(order):
@@ -162,7 +162,7 @@ def slice_(op: ops.Slice, w: Writer, x: Expression) -> Code:
 
 
 def pad(op: ops.Pad, w: Writer, x: Expression, value: Expression) -> Code:
-    """`np.pad` where nothing is cut, and nothing put between elements."""
+    """Write `np.pad`, unless elements are cut off or padding goes between elements."""
     edges = [*op.low, *op.high]
     is_plain = not any(op.interior) and all(isinstance(n, int) and n >= 0 for n in edges)
     number = value.code.number
@@ -179,19 +179,19 @@ def pad(op: ops.Pad, w: Writer, x: Expression, value: Expression) -> Code:
 
 
 def concatenate(op: ops.Concatenate, w: Writer, *operands: Expression) -> Code:
-    """`np.concatenate`."""
+    """Write `np.concatenate`."""
     axis = None if op.axis == 0 else op.axis
     return call("np.concatenate", f"[{', '.join(map(str, operands))}]", axis=axis)
 
 
 def reverse(op: ops.Reverse, w: Writer, x: Expression) -> Code:
-    """`np.flip`."""
+    """Write `np.flip`."""
     axes = op.axes[0] if len(op.axes) == 1 else tuple_of(op.axes)
     return Code(call("np.flip", x, axes).text, free=x.is_name)
 
 
 def extract_diag(op: ops.ExtractDiag, w: Writer, x: Expression) -> Code:
-    """`np.diagonal`, whose result is the last axis."""
+    """Write `np.diagonal`, which puts the diagonal on the last axis."""
     axis = op.axis_a - (op.axis_b < op.axis_a)
     diagonal = call("np.diagonal", x, 0, op.axis_a, op.axis_b)
     if axis == x.spec.rank - 2:

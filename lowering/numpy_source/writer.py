@@ -14,11 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from lowering.literal import is_splat
 from lowering.numpy_source.expression import Code, Expression, Level, call, tuple_of
 from tenferro.dims import SymDim, is_exact
 from tenferro.dims.polynomial import Operation, Polynomial
 from tenferro.errors import NonStaticShapeError, UnsupportedError
 from tenferro.ops import StdTensorOp
+from tenferro.ops.elements import digest_of
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["Writer"]
@@ -37,13 +39,13 @@ class Writer:
 
     Args:
         table: cells by card.
-        reserved: names that the file uses for something else.
+        reserved: names that the file uses for other purposes.
 
     Attributes:
         lines: the statements so far.
         functions: names of functions of `functions.py` that they call.
         constants: arrays that are stored beside the file, by name.
-        extents, used: the names of symbols, and those of them that are read.
+        extents, used: the names of symbols, and the names that are read.
     """
 
     def __init__(self, table: Any, reserved: Sequence[str] = ()) -> None:
@@ -102,7 +104,7 @@ class Writer:
     # ---- statements ------------------------------------------------------------------------------
 
     def say(self, text: str, source: Any = None) -> None:
-        """Write a statement, with the user's line as a comment where it is another one than before."""
+        """Write a statement, with the user's line as a comment if the line changes."""
         line = INDENT * self._depth + text
         comment = ""
         if source is not None and source != self._told:
@@ -125,7 +127,7 @@ class Writer:
         self._depth -= 1
 
     def program(self, program: Any, operands: Sequence[Expression]) -> list[Expression]:
-        """Write the instructions of a program on these values; return its outputs, not all of them assigned.
+        """Write the instructions of a program on these values; return its outputs, some of them not assigned.
 
         Raises:
             NonStaticShapeError, UnsupportedError: an op that is not written, with the user's line.
@@ -227,7 +229,7 @@ class Writer:
         """
         if dtype is DType.BF16:
             raise UnsupportedError(
-                "to_numpy: bfloat16 is no dtype of NumPy, which the file needs alone; convert to float32"
+                "to_numpy: bfloat16 is not a dtype of NumPy, which the file needs alone; convert to float32"
             )
         return "np.bool_" if dtype.is_bool else f"np.{dtype.value}"
 
@@ -251,13 +253,13 @@ class Writer:
             return Code(f"{kind}({number.text})", number=number, free=True)
         if not array.size:
             return call("np.zeros", tuple_of(array.shape), kind)
-        elements = np.ascontiguousarray(array).reshape(-1, 1).view(np.uint8)
-        if array.size > 1 and (elements == elements[:1]).all():
-            number = number_text(array.ravel()[0])
+        if array.size > 1 and is_splat(array):
+            number = number_text(array[(0,) * array.ndim])
             return Code(self.full(tuple_of(array.shape), number, dtype), number=number)
         if array.size <= self.max_listed:
             return call("np.array", listed(array), kind)
-        key = (array.dtype.str, array.shape, array.tobytes())
+        elements = np.asarray(array, order="C").reshape(-1).view(np.uint8)
+        key = (array.dtype.str, array.shape, digest_of(elements))
         name = self._digests.get(key)
         if name is None:
             name = self._digests[key] = f"c{len(self.constants)}"
@@ -277,7 +279,7 @@ def listed(array: Any) -> str:
 
 
 def number_text(x: Any) -> Code:
-    """Return a NumPy scalar as a Python number, of the fewest digits that give it back.
+    """Return a NumPy scalar as a Python number with the fewest digits that restore it.
 
     >>> [number_text(x).text for x in (np.float32(0.1), np.int8(-3), np.bool_(True), np.complex64(1 - 2j))]
     ['0.1', '-3', 'True', 'complex(1.0, -2.0)']
@@ -369,7 +371,7 @@ class StatementFinder:
         return targets
 
     def comment(self, source: Any) -> str:
-        """Return the user's line, or the place where it cannot be read."""
+        """Return the user's line, or its location if it cannot be read."""
         text = linecache.getline(source.file, source.line).strip()
         place = f"line {source.line}"
         if source.derivative_of:

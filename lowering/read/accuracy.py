@@ -6,43 +6,22 @@ Source: StableHLO spec, `result_accuracy`; JAX's `Tolerance`, for how tolerances
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import wraps
 from typing import Any
 
 import ml_dtypes
 
+from lowering.emit.analytic import ACCURATE
 from lowering.module_tree import Operation
 from lowering.read.reader import Read, Reader
-from tenferro.errors import UnsupportedError
+from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ext.accuracy.families import ResultAccuracy
-from tenferro.ops import StdTensorOp, analytic
 from tenferro.ops.extension import Extension
 from tenferro.types import DType
 
-__all__ = ["ERRORS", "with_accuracy"]
+__all__ = ["with_accuracy"]
 
-ERRORS: Mapping[type[StdTensorOp], tuple[float, float]] = {
-    analytic.Cbrt: (1.94, 0.548),
-    analytic.Cos: (1.49, 0.812),
-    analytic.Exp: (2.49, 0.741),
-    analytic.Expm1: (2.61, 1.01),
-    analytic.Log: (3.62, 0.783),
-    analytic.Log1p: (1.92, 0.757),
-    analytic.Logistic: (3.57, 2.04),
-    analytic.Rsqrt: (1.49, 1.35),
-    analytic.Sin: (1.49, 0.794),
-    analytic.Sqrt: (0.5, 0.5),
-    analytic.Tan: (3.78, 2.12),
-    analytic.Tanh: (1.37, 2.28),
-}
-"""The largest native errors in float32 and float64, interpreted and compiled, in units in the last place.
-
-They are those of docs/accuracy.md, as a test compares. Shorter floats are computed in float32 and rounded once.
-"""
-OF_SHORT = 0.51
-WITHIN_ONE = (analytic.Cos, analytic.Logistic, analytic.Sin, analytic.Tanh)
-"""Functions with |y| <= 1, for which an absolute tolerance is a relative one."""
 _FIELDS = re.compile(r"(atol|rtol|ulps|mode) ?= ?(?:#stablehlo\.result_accuracy_mode<(\w+)>|([^,>]+))")  # fmt: skip
 
 
@@ -61,12 +40,15 @@ def with_accuracy(read: Read) -> Read:
             name: mode or number for name, mode, number in _FIELDS.findall(str(demand))
         }
         mode = fields.pop("mode", "DEFAULT")
+        amounts = [float(fields.get(name, 0)) for name in ("atol", "rtol", "ulps")]
+        if min(amounts) < 0 or (mode != "TOLERANCE" and any(amounts)):
+            raise InvalidConfigError(f"{operation.name}: no such accuracy is demanded: {demand}")
         y = read(r, operation, operands)
         if mode == "DEFAULT" or not isinstance(y, int):
             return y
         made = r.builder.made_by(y)
-        if made is None or type(made[0]) not in ERRORS:
-            return y  # because the read of a complex cube root, or of a constant, is no single op
+        if made is None or type(made[0]) not in ACCURATE:
+            return y  # because a complex cube root or a constant is read as several ops, or none
         tolerances = {name: float(fields.get(name, 0)) for name in ("atol", "rtol")}
         op = ResultAccuracy(made[0], mode, ulps=int(fields.get("ulps", 0)), **tolerances)
         if mode == "TOLERANCE":
@@ -77,7 +59,7 @@ def with_accuracy(read: Read) -> Read:
 
 
 def _require_met(name: str, op: ResultAccuracy, dtype: DType) -> None:
-    """Compare the native error with what is allowed, both in units in the last place of a normal number.
+    """Compare the native error with the allowed one, both in units in the last place of a normal number.
 
     Raises:
         UnsupportedError: it may be larger, or is not known.
@@ -86,10 +68,10 @@ def _require_met(name: str, op: ResultAccuracy, dtype: DType) -> None:
         raise UnsupportedError(
             f"{name}: result_accuracy of {dtype}: native errors of complex functions are not tabulated; take the mode HIGHEST"
         )
-    is_double = dtype is DType.F64
-    error = ERRORS[type(op.function)][is_double] if dtype in (DType.F32, DType.F64) else OF_SHORT
+    function = ACCURATE[type(op.function)]
+    error = function.error(dtype)
     unit = float(ml_dtypes.finfo(dtype.dtype).eps)
-    allowed = op.ulps + op.rtol / unit + (op.atol / unit if isinstance(op.function, WITHIN_ONE) else 0)  # fmt: skip
+    allowed = op.ulps + op.rtol / unit + (op.atol / unit if function.is_bounded else 0)  # fmt: skip
     if error > allowed:
         raise UnsupportedError(
             f"{name}: result_accuracy asks for {allowed:.3g} units in the last place of {dtype}, and the native function is up to "

@@ -60,7 +60,7 @@ def _keeps_the_winner(
     start: Sequence[Any],
     largest: bool,
 ) -> bool:
-    """Return whether the region keeps the better pair, for all standings of places below `extent`."""
+    """Return whether the region keeps the better pair, for all orders of positions below `extent`."""
     constants = constants_of(r, block)
     values, numbers = standings(dtype, constants), standings(kind, constants)
     numbers = numbers[numbers >= 0]

@@ -12,6 +12,7 @@ from dataclasses import replace
 from lowering.module_tree import Block, ForeignType, ModuleTree, Type
 from lowering.types import dtype_of_element
 from tenferro.dims import UNKNOWN, UpperBound
+from tenferro.errors import InvalidConfigError
 from tenferro.types import TensorSpec
 
 __all__ = ["has_bounds", "with_bounds"]
@@ -50,16 +51,24 @@ def has_bounds(types: Sequence[Type]) -> bool:
 
 
 def bounded(spec: Type) -> Type:
-    """Convert a type with bounds to one of ours; any other is unchanged."""
+    """Convert a type with bounds to one of ours; any other is unchanged.
+
+    Raises:
+        InvalidConfigError: another number of bounds than of extents, or a bound on a number.
+    """
     match = _BOUNDED.fullmatch(spec.text) if isinstance(spec, ForeignType) else None
     if match is None:
         return spec
     dtype = dtype_of_element(match[2])
     if dtype is None:
         return spec
+    extents, bounds = match[1].split("x")[:-1], match[3].split(", ")
+    pairs = list(zip(extents, bounds, strict=False))
+    if len(extents) != len(bounds) or any(["?" not in pair for pair in pairs]):
+        raise InvalidConfigError(f"{spec}: bounds belong to open extents, one to each")
     shape = [
         int(extent) if extent != "?" else UNKNOWN if bound == "?" else UpperBound(int(bound))
-        for extent, bound in zip(match[1].split("x")[:-1], match[3].split(", "), strict=True)
+        for extent, bound in pairs
     ]
     return TensorSpec.of(tuple(shape), dtype)
 

@@ -1,6 +1,6 @@
 """Readers of the checks and probes of StableHLO's reference interpreter.
 
-Checks are made when the module is read, of values that depend on no argument: programs contain no checks.
+Values that depend on no argument are checked when the module is read: programs contain no checks.
 
 Source: StableHLO's reference documentation, dialects `check` and `interpreter`.
 """
@@ -20,9 +20,11 @@ from tenferro.types import DType
 __all__ = ["ROWS"]
 
 TOLERANCE = 1e-3
-"""Largest difference of `expect_almost_eq` without a number of its own."""
+"""Largest difference of `expect_almost_eq` without an explicit one."""
+FARTHEST = (1 << 64) - 1
+"""The difference of a number from an infinity or NaN, and of these from each other, in the reference interpreter."""
 ULPS = 3
-"""Largest difference of `expect_close`, in units in the last place, without a number of its own."""
+"""Largest difference of `expect_close` without an explicit one, in units in the last place."""
 
 
 def equal(operation: Operation, x: Any, y: Any) -> Any:
@@ -38,16 +40,17 @@ def almost_equal(operation: Operation, x: Any, y: Any) -> Any:
 
 
 def close(operation: Operation, x: Any, y: Any) -> Any:
-    """Return whether elements differ by a number of units in the last place within bounds."""
+    """Return whether elements differ by a number of units in the last place within bounds; see `FARTHEST`."""
     least = int(operation.attributes.get("min_ulp_difference", 0))
     most = int(operation.attributes.get("max_ulp_difference", ULPS))
     if x.dtype.kind == "c":
         return close(operation, x.real, y.real) & close(operation, x.imag, y.imag)
     if not DType.of(x.dtype).is_float:
         return equal(operation, x, y)
-    apart = np.abs(_place(x) - _place(y))
     numbers = np.isfinite(x.astype(np.float64)) & np.isfinite(y.astype(np.float64))
-    return np.where(numbers, (least <= apart) & (apart <= most), equal(operation, x, y))
+    same = np.where(equal(operation, x, y), np.array(0, object), np.array(FARTHEST, object))
+    apart = np.where(numbers, np.abs(_place(x) - _place(y)), same)
+    return (least <= apart) & (apart <= most)
 
 
 def _place(x: Any) -> Any:
@@ -87,8 +90,34 @@ def expected(holds: Callable[[Operation, Any, Any], Any]) -> Read:
 
 
 def probe(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return the operand, which the interpreter would write to a file."""
+    """Return the operand, which the interpreter would write to a file; its elements are kept if they are known."""
+    r.probed.setdefault(operation.attributes["probe_id"], []).append(r.evaluated(operands[0]))
     return operands[0]
+
+
+def serialized(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """Compare with what a probe has seen, the first or `iter`-th time.
+
+    Raises:
+        InvalidConfigError: the values differ, or no probe of the id came before.
+        UnsupportedError: either depends on arguments, or the probe stands in a loop.
+    """
+    name, place = operation.attributes["probe_id"], int(operation.attributes.get("iter", 0))
+    seen = r.probed.get(name, [])
+    if not 0 <= place < max(len(seen), 1):
+        raise UnsupportedError(
+            f"{operation.name}: probe {name!r} stands in a loop, or runs {len(seen)} times"
+        )
+    if not seen:
+        raise InvalidConfigError(f"{operation.name}: there is no probe {name!r} before it")
+    x, y = r.evaluated(operands[0]), seen[place]
+    if x is None or y is None:
+        raise UnsupportedError(
+            f"{operation.name}: probe {name!r} sees values that depend on arguments or on a loop"
+        )
+    if x.shape != y.shape or x.dtype != y.dtype or not equal(operation, x, y).all():
+        raise InvalidConfigError(f"{operation.name} does not hold: {x} and {y}")
+    return []
 
 
 ROWS: ReadRows = {
@@ -97,5 +126,6 @@ ROWS: ReadRows = {
     "check.expect_close": expected(close),
     "check.expect_eq": expected(equal),
     "check.expect_eq_const": expected(equal),
+    "check.expect_serialized_eq": serialized,
     "interpreter.probe": probe,
 }

@@ -1,9 +1,8 @@
-"""The order that the comparator of a sort defines.
+"""The order that a sort's comparator defines.
 
-A comparator that only compares, selects and combines truth values depends only on the order of its
-arguments among each other and among its constants. So it is evaluated on every such arrangement, and if its
-results are those of a lexicographic order of the first few operands, it is that order. Any other comparator
-is evaluated in a sorting network.
+Some comparators only compare, select and combine truth values. Their results depend only on the order of arguments
+and constants. Such a comparator is evaluated on every possible order. If the results match a lexicographic order of
+the first few operands, the sort uses that order. Any other comparator is evaluated in a sorting network.
 """
 
 from __future__ import annotations
@@ -126,7 +125,7 @@ def standings(dtype: DType, constants: Sequence[Any]) -> Any:
         around |= {limits.min, limits.min + 1, limits.max - 1, limits.max}
         return np.array(sorted(n for n in around if limits.min <= n <= limits.max), kind)
     with np.errstate(all="ignore"):
-        # Beside a constant on either side, because two may be as near to each other as they like.
+        # A value on either side of a constant, because two constants may be arbitrarily close.
         beside = [np.nextafter(c, kind.type(end)) for c in own for end in (-np.inf, np.inf)]
         near = {float(c) for c in (*own, *beside)} | {-1.5, -1.0, -0.5, 0.5, 1.0, 1.5}
         candidates = [*sorted(near - {0.0}), 0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]
@@ -187,7 +186,7 @@ def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
 
 
 def _agrees(answers: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
-    """Return whether the answers are those of a lexicographic order."""
+    """Return whether the answers match a lexicographic order."""
     wanted = np.zeros(len(answers), bool)
     tied = np.ones(len(answers), bool)
     for (a, b), key in zip(pairs, order, strict=True):
@@ -213,7 +212,7 @@ def _with_nan_last(low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def _in_total_order(low: Any, high: Any) -> tuple[Any, Any]:
-    """Return masks of the smaller and of the equal pairs: floats by sign, then by magnitude, as their bits order them."""
+    """Return masks of the smaller and of the equal pairs: floats by sign, then by magnitude, in the order of their bits."""
 
     def rank(x: Any) -> Any:
         bits = x.view(f"i{x.dtype.itemsize}")
@@ -226,7 +225,7 @@ def _in_total_order(low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable: bool) -> list[int]:
-    """Batcher's merge exchange, each round of which compares disjoint pairs.
+    """Sort by Batcher's merge exchange, each round of which compares disjoint pairs.
 
     Source: Knuth, The Art of Computer Programming 3, section 5.2.2, algorithm M.
     """
@@ -234,7 +233,7 @@ def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable:
     extent = shape[axis]
     if not isinstance(extent, int):
         raise UnsupportedError(
-            f"a sort of {extent} elements by a comparator that is no order of ours; give the extent a number"
+            f"a sort of {extent} elements by a comparator that is not an order of ours; give the extent a number"
         )
     values = [*operands, r.apply_one(Iota(shape, axis, DType.I64))]
     for first, second in _rounds(extent):

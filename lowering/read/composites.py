@@ -39,13 +39,13 @@ def register_composite_reader(name: str, reader: CompositeReader, *, replace: bo
 
     Args:
         name: the composite's name in the text, such as "odml.rms_norm", or a family id.
-        reader: gets the composite's attributes, and the types of its operands and results; gives a
-            standard op or an extension's, or None for the decomposition.
+        reader: gets the composite's attributes, and the types of its operands and results; returns a standard or
+            extension op, or None for the decomposition.
         replace: replace the registered reader.
 
     Raises:
         DuplicateFamilyError: there is a reader of that name, and `replace` is not set.
-        InvalidConfigError: the reader is no function.
+        InvalidConfigError: the reader is not a function.
 
     >>> from tenferro.ops.analytic import Tanh
     >>> register_composite_reader("example.squash", lambda attributes, given, made: Tanh())
@@ -61,8 +61,10 @@ def register_composite_reader(name: str, reader: CompositeReader, *, replace: bo
 
 
 def composite(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a composite as the operation that it stands for, or as its decomposition if none is registered."""
+    """Read a composite as its registered operation, or else as its decomposition."""
     a = operation.attributes
+    if "." not in a["name"].strip("."):
+        raise InvalidConfigError(f"a composite's name has a dot between words, got {a['name']!r}")
     attributes = a.get("composite_attributes") or {}
     results = rebound(r, operation, operands, a["name"], attributes)
     return r.call(a["decomposition"], operands) if results is None else results
@@ -77,7 +79,7 @@ def rebound(
 ) -> Sequence[int] | None:
     """Apply the operation that name and attributes describe; None if they describe none.
 
-    An operation with types other than those that the text declares does not count.
+    An operation whose types differ from the declared ones is not used.
     """
     inputs = [r.spec(x) for x in operands]
     outputs = [spec for spec in operation.types if isinstance(spec, TensorSpec)]

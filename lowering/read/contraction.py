@@ -27,7 +27,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS", "adjoint", "extension", "mirrored", "solved", "swapped"]
 
 MOST_GROUPS = 4096
-"""Groups of a ragged product, each of which is a product of its own."""
+"""Groups of a ragged product, each of which is a separate product."""
 
 
 def extension(r: Reader, op: ExtensionOp, *operands: int) -> tuple[int, ...]:
@@ -87,8 +87,8 @@ def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
 def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Multiply consecutive groups along one axis, whose extents are an operand: rows, summands or batches.
 
-    Groups of rows have a product each, and rows of no group are zero; those of summands give results along a new
-    first axis. Batches are multiplied as they are.
+    Groups of rows have a product each, and rows of no group are zero; groups of summands give results along a new
+    first axis. Batches are multiplied unchanged.
 
     Source: CHLO's operation definitions, "ragged_dot".
     """
@@ -143,8 +143,10 @@ def _ragged_numbers(operation: Operation) -> list[list[int]]:
         "lhs_contracting_dimensions", "rhs_contracting_dimensions", "lhs_batching_dimensions",
         "rhs_batching_dimensions", "lhs_ragged_dimensions", "rhs_group_dimensions",
     )  # fmt: skip
-    found = [re.search(rf"{name} = \[([\d, ]*)\]", text) for name in names]
-    return [[int(n) for n in match[1].split(",") if n.strip()] if match else [] for match in found]
+    matches = [re.search(rf"{name} = \[([\d, ]*)\]", text) for name in names]
+    return [
+        [int(n) for n in match[1].split(",") if n.strip()] if match else [] for match in matches
+    ]
 
 
 def _members(r: Reader, like: TensorSpec, axis: int, ends: int, group: int) -> int:
@@ -216,7 +218,7 @@ def fft(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def cholesky(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a Cholesky factorisation; the unread triangle is mirrored from the other."""
+    """Read a Cholesky factorisation; the unread triangle is mirrored from the other one."""
     (x,) = operands
     is_lower = operation.attributes.get("lower", False)
     (factor,) = extension(r, Cholesky(), mirrored(r, x if is_lower else adjoint(r, x)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from lowering.module_tree import Block, Operation
 from lowering.read.composites import composite, rebound
@@ -71,10 +72,19 @@ def _choice(r: Reader, operation: Operation, index: int, regions: Sequence[Block
         chosen = int(constant)
         chosen = chosen if 0 <= chosen < len(regions) else len(regions) - 1
         return r.block(regions[chosen], (), r.surroundings)
-    branches, captured = r.parts(*[(region, ()) for region in regions])
-    if not branches[0].output_slots:
-        return ()
-    return r.apply(Cond(tuple(branches)), index, *captured)
+    if operation.types:
+        branches, captured = r.parts(*[(region, ()) for region in regions])
+        return r.apply(Cond(tuple(branches)), index, *captured)
+    branches, captured = r.parts(*[(partial(_for_effects, r, region), ()) for region in regions])
+    if any([branch.has_effects for branch in branches]):
+        r.apply(Cond(tuple(branches)), index, *captured)
+    return ()
+
+
+def _for_effects(r: Reader, region: Block, arguments: Sequence[int]) -> Sequence[int]:
+    """Read a region without results, and return False for its effects."""
+    r.block(region, arguments, r.surroundings)
+    return [r.constant(False)]
 
 
 def scan(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:

@@ -1,6 +1,6 @@
 """Counted loops: a `while` with a known trip count, read as a scan.
 
-StableHLO has one loop. Where a carry counts by a constant up to a constant, the trip count is known. A
+StableHLO has one loop. If a carry counts by a constant up to a constant, the trip count is known. A
 tensor that is read one slice per iteration is scanned over, and one that is written one slice per iteration
 is stacked. So a lowered scan is read as a scan again, and can be differentiated in reverse.
 """
@@ -62,7 +62,7 @@ def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[in
 
 
 def _body_of(loop: While) -> GraphProgram:
-    """Return the body with the marks that programs keep; they name no integers, so counters are found."""
+    """Return the body with the marks that programs keep; marks contain no integers, so counters remain visible."""
     return loop.body if loop.body.is_kept else loop.body.program
 
 

@@ -63,7 +63,7 @@ def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) ->
 
 
 def _reason(message: str) -> str:
-    """Return the first sentences of a message: jax's go on with where to read more."""
+    """Return the first sentences of a message: jax's messages end with a link."""
     return f"shape_assertion: {message.partition(' Obtained')[0].partition(' Using')[0]}"
 
 
@@ -119,7 +119,8 @@ def unknown_targets(tree: ModuleTree) -> str:
     if all([target.endswith("python_cpu_callback") for target in places]):
         return (
             f"{shown}: it calls back into Python, as jax.pure_callback, jax.debug.print and runtime checks of equinox "
-            "do; call that outside of the function, and set EQX_ON_ERROR=off for equinox"
+            "do, and a module does not have the functions; from_jax and native keep them, and EQX_ON_ERROR=off leaves "
+            "equinox's checks out of a module"
         )
     return (
         f"{shown}: {'its meaning is' if len(places) == 1 else 'their meanings are'} not known here; give "

@@ -1,8 +1,8 @@
 """Readers of operations among devices.
 
-A program here is one device's, and a group of one device returns its own operand. Among several devices, which are
-those of a mesh or of `import_stablehlo(devices=..)`, a collective is an `Exchange` of values, followed by what each
-device does with them; all devices are then computed at once, along a leading axis.
+A program here is one device's, and a group of one device returns its own operand. Among several devices, given by a
+mesh or by `import_stablehlo(devices=..)`, a collective is an `Exchange` of values, followed by each device's
+computation; all devices are then computed at once, along a leading axis.
 
 A process is a replica and a partition, and its number is replica * partitions + partition.
 
@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,7 +55,7 @@ class Devices(NamedTuple):
                 partitions.
 
         Raises:
-            InvalidConfigError: numbers below 1, or others than the module's.
+            InvalidConfigError: numbers below 1, or different from the module's.
 
         >>> Devices.of({"x": 4, "y": 2}, {}), Devices.of({"replicas": 2}, {})
         (Devices(replicas=1, partitions=8), Devices(replicas=2, partitions=1))
@@ -121,7 +122,7 @@ def groups_of(r: Reader, operation: Operation, by_channel: str) -> list[list[int
     """Return the groups of devices, each in the order of the operation's members.
 
     Args:
-        by_channel: what groups are across if there is a channel.
+        by_channel: the dimension of groups if there is a channel.
     """
     replicas, partitions = _among(r)
     groups = _groups_attribute(operation)
@@ -288,7 +289,7 @@ def part_of(r: Reader, x: int, axis: int, count: int, index: int) -> int:
     """Slice one of the equal parts of an axis.
 
     Raises:
-        InvalidConfigError: the extent is no multiple of the count.
+        InvalidConfigError: the extent is not a multiple of the count.
     """
     shape = r.spec(x).shape
     if shape[axis] % count:
@@ -349,7 +350,7 @@ def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
         for sender, receiver in moves:
             if not 0 <= min(sender, receiver) <= max(sender, receiver) < len(sources):
                 raise InvalidConfigError(
-                    f"{operation.name}: {source} to {target}, of {len(sources)} devices"
+                    f"{operation.name}: a pair sends from {source} to {target}, but there are {len(sources)} devices"
                 )
             sources[receiver] = sender
     y = exchanged(r, x, sources[:, None].tolist())
@@ -363,10 +364,11 @@ def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         UnsupportedError: it is sent to the host, or in a program of one device.
     """
     *values, token = operands
-    if r.devices is None or operation.attributes.get("is_host_transfer", False):
+    is_host = r.devices is None or operation.attributes.get("is_host_transfer", False)
+    if is_host and r.feeds is None:
         raise UnsupportedError(f"{operation.name}: make what it writes a result")
     pairs = operation.attributes.get("source_target_pairs")
-    r.sent[id(r.builder), channel_of(operation)] = values, pairs
+    r.sent.setdefault((id(r.builder), channel_of(operation)), []).append((values, pairs))
     return token
 
 
@@ -376,10 +378,14 @@ def receive(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
     Raises:
         UnsupportedError: it comes from the host, or no `send` of the channel is before it.
     """
-    if r.devices is None or operation.attributes.get("is_host_transfer", False):
+    is_host = r.devices is None or operation.attributes.get("is_host_transfer", False)
+    if is_host and r.feeds is None:
         raise UnsupportedError(f"{operation.name}: make what it reads an argument")
     channel = channel_of(operation)
-    values, pairs = r.sent.pop((id(r.builder), channel), (None, None))
+    queue = r.sent.get((id(r.builder), channel), [])
+    values, pairs = queue.pop(0) if queue else (None, None)
+    if r.feeds is not None and values is not None:
+        return [*values, operands[-1]]
     pairs = operation.attributes.get("source_target_pairs", pairs)
     if values is None or pairs is None or not np.size(pairs):
         raise UnsupportedError(
@@ -427,7 +433,7 @@ def roots_of(r: Reader, operation: Operation, operands: Sequence[int]) -> list[i
 
 
 def rooted(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read `collective_reduce`: the root of a group gets the combined values, and the others zeros."""
+    """Read `collective_reduce`: the root of a group gets the combined values, and the other devices zeros."""
     count = len(operation.results)
     if is_alone(r, operation):
         return operands[:count]
@@ -442,20 +448,124 @@ def rooted(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
     return results
 
 
-def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read the run of a function by all processes: of each its arguments and results, in the order of processes.
+def infeed(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """Return what the next function of the infeed returns, and the token.
 
     Raises:
-        UnsupportedError: processes run different functions, or read from an infeed.
+        UnsupportedError: outside of the processes of the reference interpreter, or no function is left.
     """
-    programs = operation.attributes["programs"]
-    names = {name for row in programs for name in row}
-    if len(names) != 1 or "infeed" in operation.attributes:
-        raise UnsupportedError(
-            f"{operation.name}: {sorted(names)}; all processes must run one function"
+    if not r.feeds:
+        raise UnsupportedError(f"{operation.name}: make what it reads an argument")
+    return [*r.call(r.feeds.pop(0), []), operands[-1]]
+
+
+def outfeed(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """Return the token; the reference interpreter keeps what is written, and nobody reads it.
+
+    Raises:
+        UnsupportedError: outside of its processes.
+    """
+    if r.feeds is None:
+        raise UnsupportedError(f"{operation.name}: make what it writes a result")
+    return operands[-1]
+
+
+def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """Read the run of functions by all processes: of each its arguments and results, in the order of processes.
+
+    Processes of one function are computed at once, and those of different functions one by one, with receivers after
+    senders.
+
+    Raises:
+        InvalidConfigError: the grid of functions is empty or ragged, a function is unknown, or takes or gives another
+            number of values.
+        UnsupportedError: different functions exchange values by more than sends and receives, or in a cycle.
+    """
+    programs, feeds = operation.attributes["programs"], operation.attributes.get("infeed")
+    grid = [list(row) for row in programs if not isinstance(row, str)]
+    if not grid or len(grid) != len(programs) or len({*map(len, grid)}) != 1 or not grid[0]:
+        raise InvalidConfigError(
+            f"{operation.name}: programs are rows of equal length, got {programs}"
         )
-    (name,) = names
-    devices = Devices(len(programs), len(programs[0]))
+    names = [name for row in grid for name in row]
+    for name in (*names, *(feeds or ())):
+        if name not in r.tree.functions:
+            raise InvalidConfigError(f"{operation.name}: the module has no function @{name}")
+    functions = [r.tree.functions[name] for name in names]
+    for words, count, wanted in (
+        ("operands", len(operands), sum([len(each.body.types) for each in functions])),
+        ("results", len(operation.results), sum([len(each.result_types) for each in functions])),
+    ):
+        if count != wanted:
+            raise InvalidConfigError(
+                f"{operation.name}: {count} {words}, and the functions have {wanted}"
+            )
+    devices = Devices(len(grid), len(grid[0]))
+    if len({*names}) == 1 and feeds is None and devices.total > 1:
+        return _run_at_once(r, names[0], operands, devices)
+    starts = np.cumsum([0, *[len(each.body.types) for each in functions]]).tolist()
+    results: dict[int, Sequence[int]] = {}
+    outside = r.devices, r.device, r.feeds
+    r.devices, r.feeds = (devices if devices.total > 1 else None), list(feeds or ())
+    try:
+        for process in _senders_first(r, operation, names):
+            r.device = partial(r.constant, process, DType.I64)
+            results[process] = r.call(
+                names[process], operands[starts[process] : starts[process + 1]]
+            )
+    finally:
+        r.devices, r.device, r.feeds = outside
+    return [value for process in range(devices.total) for value in results[process]]
+
+
+def _senders_first(r: Reader, operation: Operation, names: Sequence[str]) -> list[int]:
+    """Order processes so that those that receive from a channel come after those that send to it.
+
+    Raises:
+        UnsupportedError: they communicate otherwise, or in a cycle.
+    """
+    sends: list[set[int]] = []
+    receives: list[set[int]] = []
+    for name in names:
+        reached = list(_reached(r, name))
+        others = {each.name for each in reached} & COLLECTIVES
+        if len(names) > 1 and others:
+            raise UnsupportedError(
+                f"{operation.name}: {', '.join(sorted(others))} among processes that run different functions, {sorted({*names})}"
+            )
+        sends.append({channel_of(each) for each in reached if each.name == "stablehlo.send"})
+        receives.append({channel_of(each) for each in reached if each.name == "stablehlo.recv"})
+    order: list[int] = []
+    waiting = list(range(len(names)))
+    while waiting:
+        ready = [
+            process
+            for process in waiting
+            if not any(sends[other] & receives[process] for other in waiting if other != process)
+        ]
+        if not ready:
+            raise UnsupportedError(f"{operation.name}: processes {waiting} wait for each other")
+        order.append(ready[0])
+        waiting.remove(ready[0])
+    return order
+
+
+def _reached(r: Reader, name: str) -> Iterator[Operation]:
+    """Yield the operations of a function, of its regions, and of the functions that it calls."""
+    names = [name]
+    for called in names:
+        waiting = [r.tree.functions[called].body]
+        while waiting:
+            for operation in waiting.pop().operations:
+                yield operation
+                waiting += operation.regions
+                callee = operation.attributes.get("callee")
+                if callee in r.tree.functions and callee not in names:
+                    names.append(callee)
+
+
+def _run_at_once(r: Reader, name: str, operands: Sequence[int], devices: Devices) -> Sequence[int]:
+    """Read the run of one function by all processes, along a leading axis."""
     count = len(operands) // devices.total
     columns = [list(operands[i::count]) for i in range(count)]
     specs = [r.spec(column[0]) for column in columns]
@@ -490,7 +600,7 @@ def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def unchanged(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return the value unchanged: a layout annotation says nothing about elements."""
+    """Return the value unchanged: a layout annotation does not affect elements."""
     return operands[0]
 
 
@@ -565,6 +675,15 @@ def _rows(r: Reader, x: int, rows: np.ndarray) -> int:
     return r.apply_one(gather, x, r.constant(np.asarray(rows, np.int64)))
 
 
+COLLECTIVES = frozenset(
+    [
+        f"stablehlo.{name}"
+        for name in ("all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute",
+                     "collective_reduce", "reduce_scatter")
+    ]
+)  # fmt: skip
+"""Operations that take values of other processes at once."""
+
 ROWS: ReadRows = {
     "interpreter.run_parallel": run_parallel,
     "sdy.manual_computation": manual_computation,
@@ -575,6 +694,8 @@ ROWS: ReadRows = {
     "stablehlo.collective_broadcast": broadcast,
     "stablehlo.collective_permute": permuted,
     "stablehlo.collective_reduce": rooted,
+    "stablehlo.infeed": infeed,
+    "stablehlo.outfeed": outfeed,
     "stablehlo.partition_id": number,
     "stablehlo.recv": receive,
     "stablehlo.reduce_scatter": reduce_scatter,

@@ -1,10 +1,9 @@
 """Readers of operations with shapes as operands, which are computed from extents.
 
-An integer that is computed from extents of the arguments is an extent itself: a number or a `SymDim`. A truth
-value computed from them is one too: True, False, or an extent that is 0 or 1. The shape operand of an operation
-must be of such extents; an integer argument that decides one is an extent itself.
-What other elements decide is cut to that size when the program runs, where a bound on it is known, and is
-refused elsewhere.
+An integer that is computed from extents of the arguments is an extent itself: a number or a `SymDim`. A truth value
+computed from extents is a `Comparison`, too: True, False, or an extent that is 0 or 1. The shape operand of an
+operation must be of such extents; an integer argument that decides one is an extent itself. A tensor whose size
+other elements decide is truncated when the program runs if a bound is known, and refused otherwise.
 
 Source: StableHLO spec #dynamic_broadcast_in_dim, #dynamic_conv, #dynamic_gather, #dynamic_iota, #dynamic_pad,
 #dynamic_reshape, #get_dimension_size, #real_dynamic_slice; StableHLO's document on dynamism, for
@@ -48,7 +47,7 @@ __all__ = [
 
 
 class UndecidedExtentError(UnsupportedError):
-    """A shape operand that is not made of the arguments' extents."""
+    """A shape operand that is not computed from the arguments' extents."""
 
 
 def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -63,7 +62,7 @@ def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> 
 
 
 def set_dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Keep the first elements along an axis, as many as an operand says."""
+    """Keep the first elements along an axis; an operand gives their number."""
     x, size = operands
     axis = operation.attributes["dimension"]
     extents = extents_of(r, size)
@@ -187,7 +186,7 @@ def _shape(r: Reader, operation: Operation, value: int) -> tuple[Any, ...]:
     """Return the elements of a vector of extents.
 
     Raises:
-        UnsupportedError: an element is no extent.
+        UnsupportedError: an element is not an extent.
     """
     extents = extents_of(r, value)
     if extents is None:

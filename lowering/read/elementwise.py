@@ -1,4 +1,4 @@
-"""Readers of the elementwise and the analytic family, CHLO's functions with them."""
+"""Readers of the elementwise and the analytic family, including CHLO's functions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lowering.chlo import chlo_function
-from lowering.emit.analytic import STABLEHLO
+from lowering.emit.analytic import ACCURATE
 from lowering.module_tree import Block, Operation
 from lowering.read import total_order
 from lowering.read.accuracy import with_accuracy
@@ -30,7 +30,7 @@ def plain(op: StdTensorOp) -> Read:
 
 
 def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Conversion; of complex numbers the real part alone, also to bool."""
+    """Read a conversion; complex numbers are converted by their real part, also to bool."""
     (x,) = operands
     to = operation.spec.dtype
     if r.spec(x).dtype.is_complex and to.is_bool:
@@ -55,6 +55,11 @@ def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     direction = operation.attributes["comparison_direction"]
     if operation.attributes.get("compare_type") == "TOTALORDER":
         return compared_in_total_order(r, direction, *operands)
+    if (
+        operation.attributes.get("compare_type") == "WEAKORDER"
+        and r.spec(operands[0]).dtype.is_float
+    ):
+        return compared_in_weak_order(r, direction, *operands)
     return r.apply_one(el.Compare(direction), *operands)
 
 
@@ -62,6 +67,20 @@ def compared_in_total_order(r: Reader, direction: str, lhs: int, rhs: int) -> in
     """Compare in the total order, by integers in the same order."""
     ordered = [total_order.key(r, x) for x in (lhs, rhs)]
     return r.apply_one(el.Compare(direction), *ordered)
+
+
+def compared_in_weak_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
+    """Compare where all NaNs are equal, and above all numbers; zeros are equal too."""
+    if direction in ("NE", "LE", "GE"):
+        opposite = {"NE": "EQ", "LE": "GT", "GE": "LT"}[direction]
+        return r.apply_one(el.Not(), compared_in_weak_order(r, opposite, lhs, rhs))
+    if direction == "GT":
+        lhs, rhs = rhs, lhs
+    left, right = [r.apply_one(el.Compare("NE"), x, x) for x in (lhs, rhs)]
+    left = left if direction == "EQ" else r.apply_one(el.Not(), left)
+    unordered = r.apply_one(el.And(), left, right)
+    numbers = r.apply_one(el.Compare("EQ" if direction == "EQ" else "LT"), lhs, rhs)
+    return r.apply_one(el.Or(), numbers, unordered)
 
 
 def select(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -99,6 +118,24 @@ def extreme(op: StdTensorOp, on_truth: StdTensorOp, direction: str) -> Read:
     return read
 
 
+def square(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """Compute x x; of complex numbers (a - b)(a + b) + 2ab i, whose real part is 0 where |a| = |b| are finite.
+
+    Source: CHLO's decomposition of `square`; the naive difference of squares overflows to NaN there.
+    """
+    (x,) = operands
+    if not r.spec(x).dtype.is_complex:
+        return r.apply_one(el.Multiply(), x, x)
+    a, b = r.apply_one(el.Real(), x), r.apply_one(el.Imag(), x)
+    like = r.spec(a)
+    real = r.apply_one(el.Multiply(), r.apply_one(el.Subtract(), a, b), r.apply_one(el.Add(), a, b))
+    same = r.apply_one(el.Compare("EQ"), r.apply_one(el.Abs(), a), r.apply_one(el.Abs(), b))
+    cancels = r.apply_one(el.And(), r.apply_one(el.IsFinite(), a), same)
+    real = r.apply_one(el.Select(), cancels, r.full(0, like), real)
+    product = r.apply_one(el.Multiply(), a, b)
+    return r.apply_one(el.Complex(), real, r.apply_one(el.Add(), product, product))
+
+
 def part(op: StdTensorOp) -> Read:
     """Return the reader of the real or imaginary part; real numbers are unchanged, or zero."""
 
@@ -127,7 +164,7 @@ def mapped(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """ReducePrecision; without mantissa bits NaN is infinity in StableHLO, and stays NaN in ours."""
+    """Read reduce_precision; without mantissa bits StableHLO converts NaN to infinity, and the op keeps NaN."""
     (x,) = operands
     a = operation.attributes
     y = r.apply_one(el.ReducePrecision(a["exponent_bits"], a["mantissa_bits"]), x)
@@ -261,7 +298,7 @@ def next_after(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def infinite(kind: str) -> Read:
-    """chlo.is_inf and its relations."""
+    """Return a reader of chlo.is_inf or a related operation."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         (x,) = operands
@@ -325,6 +362,7 @@ _STABLEHLO: dict[str, Any] = {
     "sign": plain(el.Sign()),
     "sine": plain(analytic.Sin()),
     "sqrt": plain(analytic.Sqrt()),
+    "square": square,
     "subtract": plain(el.Subtract()),
     "tan": plain(analytic.Tan()),
     "tanh": plain(analytic.Tanh()),
@@ -352,15 +390,15 @@ _CHLO: dict[str, Any] = {
     "next_after": next_after,
     "polygamma": polygamma,
     "sinh": plain(analytic.Sinh()),
-    "square": lambda r, operation, operands: r.apply_one(el.Multiply(), operands[0], operands[0]),
+    "square": square,
     "tan": plain(analytic.Tan()),
     "zeta": expanded("zeta"),
 }
 
-ACCURATE = frozenset(STABLEHLO.values())
+_WITH_ACCURACY = {row.name for row in ACCURATE.values()}
 ROWS: ReadRows = {
     **{
-        f"stablehlo.{name}": with_accuracy(read) if name in ACCURATE else read
+        f"stablehlo.{name}": with_accuracy(read) if name in _WITH_ACCURACY else read
         for name, read in _STABLEHLO.items()
     },
     **{f"chlo.{name}": read for name, read in _CHLO.items()},

@@ -1,6 +1,6 @@
-"""Private functions that our own text has for CHLO's operations: read as the operations again.
+"""Private functions that lowering writes for CHLO's operations, read back as these operations.
 
-A function is one only if its body is the one that lowering writes; the name is not enough.
+A function is an expansion only if its body is the one that lowering writes; the name is not enough.
 """
 
 from __future__ import annotations

@@ -53,7 +53,7 @@ def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> in
 
 
 def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """`Scatter` where the region is one of its combiners for each operand; else windows one after the other."""
+    """Read as `Scatter` if the region combines each operand by a supported op, else window by window."""
     a = operation.attributes
     numbers = Numbers(**a["scatter_dimension_numbers"])
     count = len(operands) // 2
@@ -94,7 +94,7 @@ def dynamic_update_slice(r: Reader, operation: Operation, operands: Sequence[int
 
 
 def inputs_and_updates(count: int) -> Sequence[int]:
-    """Return the positions of the inputs and updates of a scatter, between which its indices stand."""
+    """Return the positions of the inputs and updates of a scatter; the indices are between them."""
     half = count // 2
     return [*range(half), *range(half + 1, count)]
 

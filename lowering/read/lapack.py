@@ -38,7 +38,7 @@ Routine = Callable[[Reader, Operation, Sequence[int], dict[str, Any]], Sequence[
 
 
 def columns_first(kind: str, rank: int) -> tuple[int, ...]:
-    """Return a handler's layout, minor to major: column-major for matrices ("m"), row-major for others ("v")."""
+    """Return a handler's layout, minor to major: column-major for matrices ("m"), row-major for other operands ("v")."""
     order = list(range(rank))[::-1]
     if kind == "m":
         order[:2] = [rank - 2, rank - 1]
@@ -76,7 +76,7 @@ def flags(operation: Operation) -> dict[str, Any]:
 
 
 def handler(operand_kinds: str, result_kinds: str, routine: Routine) -> Read:
-    """A routine between the layouts that the call declares and those that its handler reads."""
+    """Wrap a routine with conversions between the declared layouts and those that it reads."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
         operand_layouts = layouts(
@@ -102,21 +102,21 @@ def handler(operand_kinds: str, result_kinds: str, routine: Routine) -> Read:
     return read
 
 
-# ---- what routines share -----------------------------------------------------------------------------
+# ---- shared by routines ------------------------------------------------------------------------------
 
 
 def left_over(r: Reader, declared: Any) -> int:
-    """NaN for a result that the routine leaves undefined."""
+    """Return NaN for a result that the routine leaves undefined."""
     return r.full(np.nan, declared)
 
 
 def succeeded(r: Reader, batch: Sequence[int]) -> int:
-    """`info` of a call that cannot fail: zeros."""
+    """Return `info` for a call that cannot fail: zeros."""
     return r.full(0, TensorSpec.of(tuple(batch), DType.I32))
 
 
 def failed(r: Reader, x: int, batch: int) -> int:
-    """`info` from results that are NaN where the routine failed."""
+    """Return `info` from results that are NaN where the routine failed."""
     real = r.apply_one(el.Real(), x) if r.spec(x).dtype.is_complex else x
     odd = r.apply_one(el.Compare("NE"), real, real)
     axes = tuple(range(batch, len(r.spec(x).shape)))
@@ -185,7 +185,7 @@ def orgqr(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def ormqr(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Op(Q) C or C op(Q) with Q = 1 - V T V^H, which is LAPACK's way, too.
+    """Read op(Q) C or C op(Q) with Q = 1 - V T V^H, LAPACK's compact form.
 
     T = (1 + D S)^-1 D, where D = diag tau, and S is the part of V^H V above the diagonal.
     """
@@ -257,7 +257,7 @@ def geev(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) ->
 
 
 def in_parts(r: Reader, x: int, values: int) -> Sequence[int]:
-    """A real matrix's eigenvalues as two real numbers each."""
+    """Split a real matrix's complex eigenvalues into real and imaginary parts."""
     if r.spec(x).dtype.is_complex:
         return (values,)
     return r.apply_one(el.Real(), values), r.apply_one(el.Imag(), values)

@@ -34,7 +34,7 @@ class Mesh:
 
     Attributes:
         sizes: the extent of each axis, by name.
-        devices: the number of the device at each place, in row-major order.
+        devices: the number of the device at each position, in row-major order.
     """
 
     sizes: dict[str, int]
@@ -98,7 +98,7 @@ def cuts_of(text: str, meshes: dict[str, str], manual: tuple[str, ...]) -> list[
     """Parse the shardings of several values, along manual axes.
 
     Raises:
-        UnsupportedError: a part of an axis, or text that is no sharding.
+        UnsupportedError: a part of an axis, or text that is not a sharding.
 
     >>> text = '#sdy.sharding_per_value<[<@m, [{"x", ?}, {}]>]>'
     >>> cuts_of(text, {"m": '<["x"=2]>'}, ("x",))[0].counts

@@ -9,29 +9,17 @@ from collections.abc import Callable, Sequence
 
 from lowering.module_tree import Operation
 from lowering.read.reader import Read, Reader
-from tenferro.types import DType, TensorSpec
+from lowering.types import is_promotable
+from tenferro.types import TensorSpec
 
-__all__ = ["is_promotable", "promoted"]
-
-
-def is_promotable(dtype: DType, wider: DType) -> bool:
-    """Return whether a dtype's numbers are of the same kind, and no wider.
-
-    >>> is_promotable(DType.I8, DType.I32), is_promotable(DType.F32, DType.BF16), is_promotable(DType.U8, DType.I32)
-    (True, False, False)
-    """
-    kinds = [
-        (item.is_complex, item.is_inexact, item is DType.Bool, item.dtype.kind == "u")
-        for item in (dtype, wider)
-    ]
-    return kinds[0] == kinds[1] and dtype.itemsize <= wider.itemsize
+__all__ = ["promoted"]
 
 
 def promoted(read: Read, reduced: Callable[[int], Sequence[int]]) -> Read:
     """Return a reader of operands in the dtypes of the region's arguments.
 
     Args:
-        reduced: the places of the operands that the region's arguments are elements of, by the number of operands.
+        reduced: the position of the operand of each region argument, as a function of the number of operands.
     """
 
     def read_promoted(

@@ -1,4 +1,4 @@
-"""Custom calls whose meaning is a Python function that somebody registered for their target."""
+"""Custom calls implemented by a Python function that is registered for their target."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lowering.families.callbacks import HANDLER
 from lowering.module_tree import Operation
 from lowering.read.custom_calls import CUSTOM_CALLS
 from lowering.read.reader import Reader
@@ -36,8 +37,8 @@ def register_custom_call(
     """Read calls of a target as calls of a Python function.
 
     The function takes the operands as NumPy arrays, and the entries of the call's `backend_config` as keywords. A
-    `backend_config` that is a string is one keyword of that name. It returns an array, or a sequence of as many arrays
-    as the call has results. It has to be a function of its arguments alone, and must not write to them.
+    `backend_config` that is a string is one keyword of that name. It returns an array, or a sequence with one array
+    per result. Its results must depend on its arguments alone, and it must not write to them.
 
     A program with such a call runs natively. It is differentiated and batched as `tenferro.pure_callback` is, and
     lowering refuses it.
@@ -47,11 +48,12 @@ def register_custom_call(
         replace: replace the registered function.
 
     Raises:
-        DuplicateFamilyError: the target has a function, and `replace` is not set; or its meaning is known.
-        InvalidConfigError: the function is no function.
+        DuplicateFamilyError: the target has a function, and `replace` is not set; or a target with a built-in
+            reader.
+        InvalidConfigError: the function is not a function.
 
-    A program that reaches the call raises BackendFailureError where the function fails, or where its results are not
-    those that the module declares. The error's cause says which.
+    A program that reaches the call raises BackendFailureError if the function fails, or if its results do not match
+    the declared types. The error's cause tells which.
 
     >>> import numpy as np
     >>> from lowering import import_stablehlo
@@ -87,6 +89,8 @@ def python_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
     """
     a = operation.attributes
     target = a["call_target_name"]
+    if target == HANDLER and r.callbacks:
+        return _jax_callback(r, operation, operands)
     function = _FUNCTIONS.get(target)
     if function is None:
         return None
@@ -96,10 +100,62 @@ def python_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
             f"custom_call @{target}: a Python function has operands and results here, and the extents of results are "
             "numbers"
         )
-    config = a.get("backend_config")
+    config = _config(a)
     keywords = config if isinstance(config, dict) else {"backend_config": config} if config else {}
     call = _Call(target, function, keywords, tuple(types))
     return r.apply(Extension(Callback(call, tuple(types), len(operands))), *operands)
+
+
+def _config(attributes: Mapping[str, Any]) -> Any:
+    """Return the entries for the callee; JAX writes them as an attribute of MLIR's other dialect."""
+    return attributes.get("mhlo.backend_config") or attributes.get("backend_config")
+
+
+def _jax_callback(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """Read a call of one of the functions that JAX gives the compiler beside the module.
+
+    A call with effects waits for those before it. Its tokens, if it has any, come first.
+    """
+    attributes = operation.attributes
+    function = r.callbacks[int(_config(attributes)["index"])]
+    types = [spec for spec in operation.types if isinstance(spec, TensorSpec)]
+    tokens = len(operation.types) - len(types)
+    values = operands[tokens:]
+    has_effects = bool(attributes.get("has_side_effect"))
+    call = _JaxCallback(function, bool(tokens))
+    op = Callback(
+        call,
+        (TensorSpec((), "bool"), *types),
+        1 + len(values),
+        method="sequential",
+        effects=has_effects,
+    )
+    if has_effects:
+        done, *results = r.builder.apply_effect(Extension(op), *values, source=r.source)
+    else:
+        done, *results = r.apply(Extension(op), r.constant(False), *values)
+    return [*[done] * tokens, *results]
+
+
+@dataclass(frozen=True, eq=False)
+class _JaxCallback:
+    """A function of JAX's, as a `Callback` with an operand and a result more, which is False.
+
+    Attributes:
+        takes_token: whether the function has a token as its first argument and result.
+    """
+
+    function: Callable[..., Any]
+    takes_token: bool
+
+    def __repr__(self) -> str:
+        return "<callback of JAX>"
+
+    def __call__(self, after: Any, *arrays: Any) -> Sequence[Any]:
+        """Return False and the results."""
+        if self.takes_token:
+            return [np.False_, *self.function(after, *arrays)[1:]]
+        return [np.False_, *self.function(*arrays)]
 
 
 @dataclass(frozen=True, eq=False)

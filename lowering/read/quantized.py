@@ -1,7 +1,8 @@
 """Quantised types, replaced by their storage types and the arithmetic of the specification before anything is read.
 
 A value of `!quant.uniform<storage:expressed, scale:zero_point>` is a tensor of its storage type here. An operation on such
-values computes on expressed ones: dequantise, compute, quantise. Operations that move elements move those that are stored.
+values computes on expressed ones: dequantise, compute, quantise. Operations that move elements move the stored
+    integers.
 
     dequantize(q) = (q - zero_point) scale
     quantize(x)   = round_nearest_even(clamp(storage_min, x / scale + zero_point, storage_max))
@@ -44,6 +45,30 @@ STORED = frozenset([
 ])  # fmt: skip
 """Operations that move elements, or give them to their regions: on quantised types they are themselves on storage types."""
 
+ALONG_AXES = frozenset([
+    *("func.call", "func.return", "stablehlo.return", "stablehlo.composite"),
+    *[f"stablehlo.{name}" for name in (
+        "bitcast_convert", "broadcast_in_dim", "case", "constant", "convolution", "custom_call", "dot", "dot_general",
+        "dynamic_broadcast_in_dim", "dynamic_conv", "dynamic_reshape", "get_dimension_size", "get_tuple_element", "if",
+        "reshape", "transpose", "tuple", "uniform_dequantize", "uniform_quantize", "while",
+    )],
+])  # fmt: skip
+"""Operations on types with scales along an axis; others take one scale alone."""
+CONTRACTIONS = frozenset([
+    f"stablehlo.{name}" for name in ("convolution", "dot", "dot_general", "dynamic_conv")
+])  # fmt: skip
+MOVES = frozenset([
+    f"stablehlo.{name}" for name in (
+        "all_gather", "all_to_all", "broadcast", "collective_broadcast", "collective_permute", "concatenate",
+        "dynamic_gather", "dynamic_pad", "dynamic_slice", "dynamic_update_slice", "gather", "optimization_barrier", "pad",
+        "real_dynamic_slice", "reverse", "select", "slice",
+    )
+])  # fmt: skip
+"""Operations whose results have the element type of their operands."""
+SHAPES = frozenset([
+    f"stablehlo.{name}" for name in ("broadcast_in_dim", "dynamic_broadcast_in_dim", "dynamic_reshape", "reshape", "transpose")
+])  # fmt: skip
+"""Operations that keep the scales, and may move the axis that they belong to."""
 UNIFORM_ONLY = "of quantised types, uniform ones per tensor and per axis are read"
 _TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(!quant\.uniform<.*>)>", re.DOTALL)
 _UNIFORM = re.compile(
@@ -58,7 +83,7 @@ class QuantizedType:
     """A uniform quantised element type.
 
     Attributes:
-        storage, expressed: dtypes of the stored integer, and of the float that it stands for.
+        storage, expressed: dtypes of the stored integer, and of the represented float.
         low, high: the least and the largest number that is stored.
         scales, zero_points: one, or one for each index along `axis`.
         axis: None where all elements have one scale.
@@ -80,7 +105,7 @@ def quantized_type(text: str) -> QuantizedType:
     """Return a type from its text in MLIR.
 
     Raises:
-        UnsupportedError: a quantised type of another kind, such as one with scales for blocks.
+        UnsupportedError: an unsupported quantised type, such as one with scales for blocks.
         InvalidConfigError: scales that are not positive and finite, or bounds that the storage type lacks.
     """
     match = _UNIFORM.fullmatch("".join(text.split()))
@@ -220,6 +245,9 @@ class _Rewriter:
         self.types.update(zip(operation.results, operation.types, strict=True))
         operands = [_quantized(self.types[number]) for number in operation.operands]
         results = [_quantized(kind) for kind in operation.types]
+        wrong = _wrong(operation, operands, results)
+        if wrong is not None:
+            raise InvalidConfigError(f"{operation.name}: {wrong}")
         regions = tuple([self.block(region) for region in operation.regions])
         if not any(operands) and not any(results):
             self.operations.append(replace(operation, regions=regions))
@@ -277,7 +305,7 @@ class _Rewriter:
     # ---- the two conversions ---------------------------------------------------------------------
 
     def dequantized(self, number: int, tensor: _Tensor) -> int:
-        """(q - zero_point) scale."""
+        """Dequantize: (q - zero_point) scale."""
         element, expressed = tensor.element, tensor.expressed
         wide = TensorSpec.of(tensor.shape, DType.I64)
         x = self.append("convert", [number], wide)
@@ -355,6 +383,81 @@ class _Rewriter:
         return results[0]
 
 
+def _wrong(
+    operation: Operation,
+    operands: Sequence[_Tensor | None],
+    results: Sequence[_Tensor | None],
+) -> str | None:
+    """Return what an operation breaks of the specification's constraints on quantised types, in words."""
+    name = operation.name
+    inside = [tensor for tensor in operands if tensor is not None]
+    outside = [tensor for tensor in results if tensor is not None]
+    elements = [tensor.element for tensor in (*inside, *outside)]
+    if not elements:
+        return None
+    if name == "stablehlo.uniform_dequantize" and inside:
+        kind = operation.types[0]
+        if isinstance(kind, TensorSpec) and kind.dtype is not inside[0].element.expressed:
+            return f"its result is of the expressed type, {inside[0].element.expressed}"
+    along = [element for element in elements if element.axis is not None]
+    if along and name not in ALONG_AXES:
+        return "takes one scale for all elements, and not one for each index of an axis"
+    if name in CONTRACTIONS:
+        return _wrong_contraction(operands, results, elements)
+    if name in MOVES and len({*elements}) > 1:
+        return f"its operands and results are of one type, got {[*{*elements}]}"
+    if name in SHAPES and inside and outside:
+        return _wrong_shape(operation, inside[0], outside[0])
+    if name in STORED or name.startswith("stablehlo.uniform_"):
+        return None
+    if len({element.expressed for element in elements}) > 1:
+        return "its operands and results express floats of one type"
+    if inside and any([tensor.element.storage is not elements[0].storage for tensor in outside]):
+        return "its results store integers of the type that its first operand stores"
+    return None
+
+
+def _wrong_contraction(
+    operands: Sequence[_Tensor | None],
+    results: Sequence[_Tensor | None],
+    elements: Sequence[QuantizedType],
+) -> str | None:
+    """Check #dot_general (C14) to (C20), #convolution (C28) to (C33)."""
+    lhs, rhs = operands[:2]
+    if lhs is not None and lhs.element.axis is not None:
+        return "its left side has one scale for all elements"
+    if rhs is None or (lhs is None) != (results[0] is None):
+        return "both sides and the result are quantised, or the right side alone"
+    if lhs is not None and lhs.element.storage is not rhs.element.storage:
+        return "its sides store integers of one type"
+    if len({element.expressed for element in elements}) > 1:
+        return "its sides and its result express floats of one type"
+    return None
+
+
+def _wrong_shape(operation: Operation, x: _Tensor, y: _Tensor) -> str | None:
+    """Check #broadcast_in_dim (C1), (C6), #reshape (C1), (C3), #transpose (C1), (C4)."""
+    one, other = x.element, y.element
+    if (one.storage, one.expressed) != (other.storage, other.expressed):
+        return "keeps the stored and the expressed type"
+    if (one.axis is None) != (other.axis is None):
+        return "keeps scales along an axis, or one for all elements"
+    pairs = zip(one.scales, one.zero_points, strict=True)
+    is_spread = len(one.scales) == 1 and operation.name.endswith("broadcast_in_dim")
+    wanted = list(pairs) * (len(other.scales) if is_spread else 1)
+    if wanted != list(zip(other.scales, other.zero_points, strict=True)):
+        return "keeps scales and zero points"
+    if one.axis is None:
+        return None
+    if operation.name == "stablehlo.transpose":
+        place = list(operation.attributes["permutation"]).index(one.axis)
+    elif operation.name.endswith("broadcast_in_dim"):
+        place = int(operation.attributes["broadcast_dimensions"][one.axis])
+    else:
+        return None
+    return None if place == other.axis else f"its scales belong to axis {place}, got {other.axis}"
+
+
 def _type_of(operation: Operation, results: Sequence[_Tensor | None]) -> Type:
     if any(results):
         raise InvalidConfigError(f"{operation.name}: its result is of a quantised type")
@@ -362,7 +465,7 @@ def _type_of(operation: Operation, results: Sequence[_Tensor | None]) -> Type:
 
 
 def _constant(operation: Operation, results: Sequence[_Tensor | None]) -> dict[str, Any]:
-    """Return attributes, with the elements of a quantised constant, which are those that are stored."""
+    """Return attributes, with the stored elements of a quantised constant."""
     value = operation.attributes.get("value")
     (tensor,) = results if len(results) == 1 else (None,)
     if operation.name != "stablehlo.constant" or tensor is None or not isinstance(value, str):

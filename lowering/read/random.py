@@ -70,7 +70,7 @@ def _high(r: Reader, x: int) -> int:
 
 
 def _joined(r: Reader, low: int, high: int) -> int:
-    """64 bits of two halves."""
+    """Join two halves of 32 bits into 64 bits."""
     wide = r.convert(high, DType.U64)
     upper = r.apply_one(el.ShiftLeft(), wide, r.full(HALF, r.spec(wide)))
     return r.apply_one(el.Or(), upper, r.convert(low, DType.U64))

@@ -26,12 +26,12 @@ Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
 ReadRows = Mapping[str, Read]
 Note = Callable[["Reader", Operation, Sequence[int], Sequence[int]], None]
 Rule = Callable[[int, int, tuple[int, ...]], Any]
-"""Function that makes the mark of a call, from the numbers of operands and results, and the named positions."""
+"""Function that returns the mark of a call, given the numbers of operands and results, and the named positions."""
 Write = Callable[[Sequence[int]], Sequence[int]]
 """A function that writes a region on its arguments, and returns the results."""
 
 MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, StopIteration)
-"""Exceptions of readers over attributes and operands that no parser checks, such as those of custom calls."""
+"""Exceptions of readers on attributes and operands that no parser checks, such as those of custom calls."""
 DEEPEST_CALL = 128
 SMALL = 1024
 """Elements of a constant that are kept though they are all one, and that a region holds itself."""
@@ -53,15 +53,16 @@ class Reader:
             of operands and results, for differentiation.
 
     Attributes:
-        extents: for a value that is made of extents of the arguments, which they are, an array of numbers
-            and `SymDim`s.
-        claims: for a comparison of two of them that only a run decides, its sides and relation.
+        extents: for a value that is computed from extents of the arguments, an array of numbers and `SymDim`s.
+        claims: for a comparison of extents that only a run decides, its sides and relation.
         lowest: the least that assertions of the module allow a symbol to be.
         quotients: for an extent that is a quotient rounded towards zero, its sides.
         needed: the symbols in extents of shapes that operands decide.
         devices: the devices that run the program, where it is one of several.
-        device: gives the number of the device that runs it, a scalar int64.
+        device: returns the number of the device that runs it, a scalar int64.
         sent: by builder and channel, the values that were sent and not yet received, and the pairs of devices.
+        feeds: the functions that give what infeeds read, where processes run one by one; None elsewhere.
+        probed: by id, the elements that probes outside of regions have seen; None for computed ones.
     """
 
     def __init__(
@@ -72,8 +73,10 @@ class Reader:
         largest: int = MOST_OPS,
         trusted: bool = True,
         rules: Mapping[str, Rule] | None = None,
+        callbacks: Sequence[Callable[..., Any]] = (),
     ) -> None:
         self.tree = tree
+        self.callbacks = callbacks
         self.rules = {} if rules is None else rules
         self.note = note
         self.readers = readers
@@ -90,7 +93,9 @@ class Reader:
         self.quotients: dict[Any, tuple[Any, Any]] = {}
         self.needed: set[Any] = set()
         self.devices: Any = None
-        self.sent: dict[tuple[int, int], tuple[Any, Any]] = {}
+        self.sent: dict[tuple[int, int], list[tuple[Any, Any]]] = {}
+        self.feeds: list[str] | None = None
+        self.probed: dict[str, list[Any]] = {}
         self.device: Callable[[], int] = _no_device
         self._source: SourceLine | None = None
 
@@ -203,6 +208,8 @@ class Reader:
             if isinstance(wanted, int) and mine != wanted:
                 if isinstance(mine, int):
                     return False
+                if isinstance(mine, UpperBound) and isinstance(mine.dim, int) and mine.dim < wanted:
+                    return False
                 self.builder.guards.require(mine, "==", wanted, "the module declares an extent")
         self.require_bounds(value, declared)
         return True
@@ -229,7 +236,7 @@ class Reader:
     ) -> tuple[list[Subprogram], list[int]]:
         """Read regions on arguments of these types as sub-programs; also return the outer values that they use.
 
-        Each takes the values that any of them uses, then its own arguments. Small constants are written inside.
+        Each takes the values that any region uses, then its own arguments. Small constants are written inside.
         A region is a block of the module, or a function that writes one.
         """
         outside, outer, source, device = self.builder, self._values, self._source, self.device
@@ -267,6 +274,11 @@ class Reader:
         reader = Reader(self.tree, self.readers, self.note, self.largest)
         reader._values = Constants(self, reader, self._values)
         return reader
+
+    @property
+    def source(self) -> SourceLine | None:
+        """The user's line of the operation under way."""
+        return self._source
 
     @property
     def surroundings(self) -> Mapping[int, int]:
@@ -310,7 +322,7 @@ class Reader:
         return self.spread(scalar, like.shape)
 
     def spread(self, value: int, shape: Sequence[int]) -> int:
-        """Broadcast a scalar to a shape; a tensor of that rank is unchanged: its symbols may be equal to others."""
+        """Broadcast a scalar to a shape; a tensor of that rank is unchanged: its symbols may be equal to other symbols."""
         shape = tuple(shape)
         if self.spec(value).rank:
             return value

@@ -1,10 +1,9 @@
 """Readers of reductions, windows and sorts.
 
-A region of one operation that we have a reduction for is that reduction, one that keeps the better of two
-pairs of value and place is `ArgMax` or `ArgMin`. Any other region, which computes
-elements from elements and is associative, is applied to whole tensors: neighbours are combined, then
-neighbours of these, in log2(n) steps; windows of w elements by halves, quarters, .. of windows. Order is
-kept, so that the region need not commute.
+A region of one operation with a reduction op is read as that op. A region that keeps the better of two pairs of
+value and position is read as `ArgMax` or `ArgMin`. Any other region, which computes elements from elements and is
+associative, is applied to whole tensors: neighbours are combined, then neighbours of these, in log2(n) steps;
+windows of w elements by halves, quarters, .. of windows. Order is kept, so that the region need not commute.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ def is_identity(name: str, value: Any) -> bool:
 
 
 def _name_of(r: Reader, block: Block, values: Sequence[int]) -> str | None:
-    """Return the one operation of a region on one pair."""
+    """Return the only operation of a region on one pair."""
     names = known_combiner(block) if len(values) == 1 else None
     if names is None or names[0] == "set":
         return None
@@ -149,7 +148,7 @@ class Windows:
         return r.apply_one(st.Pad(self.low, self.high, interior), x, start)
 
     def scan(self, shape: tuple[int, ...]) -> tuple[int, bool] | None:
-        """Return the axis, and whether it runs backwards, if every window has all elements up to its own."""
+        """Return the axis and the direction of the cumulative reduction, if every window has all elements up to its own."""
         wide = [axis for axis, size in enumerate(self.sizes) if size != 1]
         ones = (1,) * len(shape)
         if len(wide) != 1 or not self.strides == self.base == self.dilations == ones:
@@ -211,7 +210,7 @@ def _along(
     extent = r.spec(xs[0]).shape[axis]
     if not isinstance(size, int):
         raise UnsupportedError(
-            f"a window of {size} elements that is no running sum; give the extent a number"
+            f"a window of {size} elements that is not a running sum; give the extent a number"
         )
     count = dim_max(0, (extent - (size - 1) * dilation - 1) // stride + 1)
     if size == 0 or count == 0:
@@ -227,7 +226,7 @@ def _along(
         for part in parts[1:]:
             total = combine(total, part)
         return total
-    # Many: windows of 1, 2, 4, .. elements at every place, of which the size is made, left to right.
+    # Many: windows of 1, 2, 4, .. elements at every position, combined from left to right up to the window size.
     power, length, done = list(xs), 1, 0
     total: Values | None = None
     for bit in range(size.bit_length()):

@@ -12,13 +12,9 @@ from tenferro.errors import UnsupportedError
 __all__ = ["MLIR_REWRITES", "REFUSED", "REWRITTEN", "ROWS"]
 
 SYNCHRONOUS = "compile without asynchronous calls"
-ARGUMENT, RESULT = "make what it reads an argument", "make what it writes a result"
 REFUSED: Mapping[str, str] = {
-    "check.expect_serialized_eq": "it compares with a file that the interpreter wrote",
     "stablehlo.async_done": SYNCHRONOUS,
     "stablehlo.async_start": SYNCHRONOUS,
-    "stablehlo.infeed": ARGUMENT,
-    "stablehlo.outfeed": RESULT,
     "stablehlo.rng": "its state is nobody's argument; use rng_bit_generator, whose state is",
 }
 """Operations that no reader can read, with the reason or the alternative."""
@@ -41,7 +37,7 @@ REWRITTEN: Mapping[str, str] = {
         "replaced by the specification's arithmetic on stored integers",
     ),
 }
-"""Operations that no reader meets, because they hold the others, or are replaced before these are read."""
+"""Operations without a reader, because they contain other operations or are replaced before reading."""
 
 
 def refused(instead: str) -> Read:

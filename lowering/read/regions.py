@@ -19,7 +19,7 @@ COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "
 def known_combiner(block: Block) -> tuple[str, ...] | None:
     """Return the operation that combines each pair of a region's arguments, "set" if it returns the second.
 
-    None for a region that does anything else.
+    None for other regions.
     """
     count = len(block.arguments) // 2
     firsts, seconds = block.arguments[:count], block.arguments[count:]

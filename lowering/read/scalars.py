@@ -2,7 +2,7 @@
 
 Modules of dynamic shapes compute extents with them. An `index` has 64 bits here.
 
-Source: MLIR's `arith` and `tensor` dialects.
+Source: MLIR's `arith`, `shape` and `tensor` dialects.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -31,10 +32,12 @@ ELEMENTWISE: Mapping[str, str] = {
 }
 SCALAR_OPERATIONS: Mapping[str, str] = {
     **{name: f"replaced by `stablehlo.{plain}`" for name, plain in ELEMENTWISE.items()},
+    "shape.shape_of": "replaced by `stablehlo.get_dimension_size`",
     "tensor.dim": "replaced by `stablehlo.get_dimension_size`",
+    "tensor.extract": "replaced by `stablehlo.dynamic_slice`",
     "tensor.from_elements": "replaced by `stablehlo.concatenate`",
 }
-"""Operations that no reader meets, and what takes their places."""
+"""Operations that are replaced before reading, and their replacements."""
 _INDICES = re.compile(r"tensor<((?:(?:\d+|\?)x)*)index>")
 
 
@@ -42,7 +45,7 @@ def without_scalars(tree: ModuleTree) -> ModuleTree:
     """Return the module with a tensor without axes for each scalar, and int64 for each index.
 
     Raises:
-        UnsupportedError: the axis of a `tensor.dim` is no constant.
+        UnsupportedError: the axis of a `tensor.dim` is not a constant.
     """
     types = [spec for operation in tree.operations() for spec in operation.types]
     types += [spec for function in tree.functions.values() for spec in function.body.types]
@@ -54,7 +57,7 @@ def without_scalars(tree: ModuleTree) -> ModuleTree:
 
 
 def _tensor(spec: Type) -> Type:
-    """Return the tensor type of a scalar, or of indices; any other type as it is.
+    """Return the tensor type of a scalar, or of indices; any other type unchanged.
 
     >>> _tensor(ForeignType("index")), _tensor(ForeignType("tensor<2x?xindex>"))
     (i64[], i64[2,?])
@@ -131,6 +134,36 @@ class _Rewriting:
         name, attributes = "stablehlo.get_dimension_size", {"dimension": self.constants[axis]}
         return [replace(operation, name=name, operands=(x,), attributes=attributes)]
 
+    def shape(self, operation: Operation) -> Sequence[Operation]:
+        """Take the extents of a tensor of known rank, which the result's type has."""
+        (spec,) = operation.types
+        if not isinstance(spec, TensorSpec) or not spec.is_static or spec.rank != 1:
+            raise UnsupportedError(f"shape.shape_of: the rank must be known, got {spec}")
+        scalar = TensorSpec.of((), spec.dtype)
+        made = [
+            self.step(operation, "get_dimension_size", operation.operands, scalar, dimension=axis)
+            for axis in range(int(spec.shape[0]))
+        ]
+        extents = tuple([step.results[0] for step in made])
+        return [*made, *self.elements(replace(operation, operands=extents))]
+
+    def extracted(self, operation: Operation) -> Sequence[Operation]:
+        """Take one element of a tensor; a place that is no constant is clamped to the tensor."""
+        (spec,) = operation.types
+        if not isinstance(spec, TensorSpec):
+            return [operation]  # which is refused for its type
+        x, *places = operation.operands
+        ones = (1,) * len(places)
+        one = TensorSpec.of(ones, spec.dtype)
+        if all([place in self.constants for place in places]):
+            starts = tuple([self.constants[place] for place in places])
+            limits = tuple([start + 1 for start in starts])
+            bounds = {"start_indices": starts, "limit_indices": limits, "strides": ones}
+            made = self.step(operation, "slice", (x,), one, **bounds)
+        else:
+            made = self.step(operation, "dynamic_slice", operation.operands, one, slice_sizes=ones)
+        return [made, replace(operation, name="stablehlo.reshape", operands=made.results)]
+
     def elements(self, operation: Operation) -> Sequence[Operation]:
         (spec,) = operation.types
         if not isinstance(spec, TensorSpec):
@@ -157,9 +190,9 @@ class _Rewriting:
         name: str,
         operands: tuple[int, ...],
         spec: TensorSpec,
-        **attributes: int,
+        **attributes: Any,
     ) -> Operation:
-        """A new operation, at the place of another one."""
+        """Build an operation at the location of another one."""
         self.free += 1
         results = (self.free - 1,)
         name = f"stablehlo.{name}"
@@ -168,6 +201,8 @@ class _Rewriting:
 
 _REWRITES: Mapping[str, Callable[[_Rewriting, Operation], Sequence[Operation]]] = {
     "arith.constant": _Rewriting.constant,
+    "shape.shape_of": _Rewriting.shape,
     "tensor.dim": _Rewriting.dimension,
+    "tensor.extract": _Rewriting.extracted,
     "tensor.from_elements": _Rewriting.elements,
 }

@@ -77,7 +77,7 @@ def scattered(
     """Combine every window of the inputs with its updates.
 
     Raises:
-        UnsupportedError: a region that is no computation of elements.
+        UnsupportedError: a region that is not a computation of elements.
     """
     index_axes, update_axes = _turning_axes(r, numbers, indices, updates[0])
     extents = [r.spec(indices).shape[axis] for axis in index_axes]
@@ -117,7 +117,7 @@ def _turn(
 def _turning_axes(
     r: Reader, numbers: Numbers, indices: int, update: int
 ) -> tuple[list[int], list[int]]:
-    """Return the axes of indices and of updates along which windows may overlap: not those of batches."""
+    """Return the axes of indices and of updates along which windows may overlap: not batch axes."""
     every = [axis for axis in range(len(r.spec(indices).shape)) if axis != numbers.index_vector_dim]
     others = [
         axis for axis in range(len(r.spec(update).shape)) if axis not in numbers.update_window_dims

@@ -1,6 +1,6 @@
 """The total order of floats, -NaN < -inf < .. < -0 < 0 < .. < inf < NaN, by integers in the same order.
 
-Our own `Sort` and `TopK` know one NaN and one zero; on these integers they know them all. Values are moved
+`Sort` and `TopK` treat all NaNs as equal, and both zeros; on these integers they distinguish them. Values are moved
 along with their keys, so that derivatives reach them.
 """
 

@@ -33,13 +33,13 @@ def _without(function: Function) -> Function:
     results = _leaves(last.operands, parts)
     if results == last.operands:
         return replace(function, body=body)
-    # Names and types of tuples are not those of their elements.
+    # Names and types of tuples do not apply to their elements.
     body = replace(body, operations=[*rest, replace(last, operands=results)])
     return replace(function, body=body, result_names=("",) * len(results))
 
 
 def _leaves(values: tuple[int, ...], parts: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the elements of tuples, and of tuples in them, in order."""
+    """Return the elements of tuples and of nested tuples, in order."""
     leaves: list[int] = []
     waiting = list(values[::-1])
     while waiting:
@@ -52,7 +52,7 @@ def _leaves(values: tuple[int, ...], parts: dict[int, tuple[int, ...]]) -> tuple
 
 
 def _flat(block: Block, parts: dict[int, tuple[int, ...]], same: dict[int, int]) -> Block:
-    """Remove tuples from the block, given the elements of tuples and the values that stand for others."""
+    """Remove tuples from the block, given the elements of tuples and the replaced values."""
     operations = []
     for operation in block.operations:
         operands = tuple([same.get(value, value) for value in operation.operands])

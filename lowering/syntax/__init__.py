@@ -1,7 +1,7 @@
 """Readers of StableHLO in Python alone: its text, generic and pretty, and its bytecode.
 
-Each gives the tree that `lowering.mlir_tree` makes of MLIR's objects, so that a module is read on machines
-without jaxlib.
+Each returns the same tree as `lowering.mlir_tree` does for MLIR's objects, so that modules can be read without
+jaxlib.
 """
 
 from lowering.module_tree import ModuleTree

@@ -1,7 +1,7 @@
 """Types and attributes of MLIR's text as the tree holds them.
 
 A tensor of our dtypes is a `TensorSpec`, any other type its text. Attributes are numbers, strings, tuples,
-dictionaries and arrays; those of dialects that no reader parses are their text.
+dictionaries and arrays; attributes of unparsed dialects are their text.
 
 Source: MLIR language reference, "Type System" and "Attributes"; StableHLO specification, "Enums".
 """
@@ -174,14 +174,14 @@ NAMED_NUMBERS = {
         "scattered_dims_to_operand_dims", "update_window_dims",
     ),
 }  # fmt: skip
-"""The fields of attributes that number dimensions; lists, but for `index_vector_dim`."""
+"""The fields of attributes that number dimensions; lists, except for `index_vector_dim`."""
 
 _PRINTED = {"scattered_dims_to_operand_dims": "scatter_dims_to_operand_dims"}
 """Fields that the text names otherwise than the bindings do."""
 
 WORDS = {
     "comparison_direction": ("EQ", "NE", "GE", "GT", "LE", "LT"),
-    "comparison_type": ("NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"),
+    "comparison_type": ("NOTYPE", "FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED", "WEAKORDER"),
     "fft_type": ("FFT", "IFFT", "RFFT", "IRFFT"),
     "precision": ("DEFAULT", "HIGH", "HIGHEST"),
     "rng_algorithm": ("DEFAULT", "THREE_FRY", "PHILOX"),
@@ -190,7 +190,7 @@ WORDS = {
 }
 """The values of StableHLO's enumerations, in the order of their numbers.
 
-Source: StableHLO specification; the numbers are those of its bytecode.
+Source: StableHLO specification; the numbers are those of MLIR's bytecode.
 """
 
 
@@ -300,13 +300,13 @@ class AttributeParser:
     def integers(self) -> tuple[int, ...]:
         """Read a list of integers in brackets."""
         self.expect("[")
-        found: list[int] = []
+        numbers: list[int] = []
         if not self.accept("]"):
-            found.append(self.integer())
+            numbers.append(self.integer())
             while self.accept(","):
-                found.append(self.integer())
+                numbers.append(self.integer())
             self.expect("]")
-        return tuple(found)
+        return tuple(numbers)
 
     def symbol(self) -> str:
         """Read the name of a symbol, without its @."""
@@ -353,7 +353,7 @@ class AttributeParser:
             return self.function_type()
         if word.startswith("tensor<"):
             self.at += 1
-            found = self._tensor(word[7:-1], at)
+            parsed = self._tensor(word[7:-1], at)
         elif word.startswith("!"):
             return self._dialect_type()
         elif word == "tensor":
@@ -367,11 +367,11 @@ class AttributeParser:
             integer = _INTEGER_TYPE.fullmatch(word)
             if integer is not None and (len(integer[2]) > 8 or int(integer[2]) >= LARGEST_WIDTH):
                 raise self.error("integer bitwidth is limited to 16777215 bits", at)
-            found = ForeignType(word)
+            parsed = ForeignType(word)
         else:
             raise self.error(f"expected a type, got {self.shown()}")
-        self._types[word] = found
-        return found
+        self._types[word] = parsed
+        return parsed
 
     def _dialect_type(self) -> Any:
         word = self.words[self.at]
@@ -440,13 +440,13 @@ class AttributeParser:
 
     def types(self, closing: str) -> tuple[Any, ...]:
         """Read types up to and including a closing bracket."""
-        found: list[Any] = []
+        members: list[Any] = []
         if not self.accept(closing):
-            found.append(self.type())
+            members.append(self.type())
             while self.accept(","):
-                found.append(self.type())
+                members.append(self.type())
             self.expect(closing)
-        return tuple(found)
+        return tuple(members)
 
     def function_type(self) -> FunctionType:
         """Read the type of a function: `(inputs) -> results`."""
@@ -518,10 +518,10 @@ class AttributeParser:
         """Decode the elements of a literal of a type."""
         if len(text) > SMALL_LITERAL:
             return self._elements_of(text, kind, at)
-        found = self._literals.get((text, kind))
-        if found is None:
-            found = self._literals[text, kind] = self._elements_of(text, kind, at)
-        return found
+        elements = self._literals.get((text, kind))
+        if elements is None:
+            elements = self._literals[text, kind] = self._elements_of(text, kind, at)
+        return elements
 
     def _elements_of(self, text: str, kind: Any, at: int) -> Any:
         try:
@@ -604,19 +604,19 @@ class AttributeParser:
     def dictionary(self) -> dict[str, Any]:
         """Read a dictionary in braces."""
         self.expect("{")
-        found: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         if self.accept("}"):
-            return found
+            return entries
         while True:
             at = self.at
             name = self.string() if self.words[at].startswith('"') else self.keyword()
-            if name in found:
+            if name in entries:
                 raise self.error(f"duplicate key '{name[:40]}' in dictionary attribute", at)
-            found[name] = self.attribute() if self.accept("=") else True
+            entries[name] = self.attribute() if self.accept("=") else True
             if not self.accept(","):
                 break
         self.expect("}")
-        return found
+        return entries
 
     def _symbol_reference(self) -> str:
         name = self.symbol()
@@ -688,7 +688,7 @@ class AttributeParser:
     def _named_numbers(self, fields: tuple[str, ...]) -> dict[str, Any]:
         self.expect("<")
         known = {_PRINTED.get(name, name): name for name in fields}
-        found: dict[str, Any] = {name: 0 if name == "index_vector_dim" else () for name in fields}
+        numbers: dict[str, Any] = {name: 0 if name == "index_vector_dim" else () for name in fields}
         given: set[str] = set()
         while self.words[self.at] != ">":
             at = self.at
@@ -697,11 +697,11 @@ class AttributeParser:
                 raise self.error(f"unexpected field {name[:40]}", at)
             given.add(name)
             self.expect("=")
-            found[known[name]] = self.integer() if name == "index_vector_dim" else self.integers()
+            numbers[known[name]] = self.integer() if name == "index_vector_dim" else self.integers()
             if not self.accept(","):
                 break
         self.expect(">")
-        return found
+        return numbers
 
     def convolution_numbers(self) -> dict[str, Any]:
         """Read dimension numbers of a convolution: `[b, 0, f]x[0, i, o]->[b, 0, f]`."""
@@ -731,9 +731,9 @@ class AttributeParser:
 
         It is the text, or, for an alias that is defined later, a tuple of texts and aliases.
         """
-        found = self._location()
+        place = self._location()
         self.expect(")")
-        return found
+        return place
 
     def _location(self) -> Any:
         at = self.at
@@ -778,7 +778,7 @@ class AttributeParser:
         return word
 
     def _line_range(self) -> str:
-        """`:8:4`, or `:8:4 to :9` or `:8:4 to 9:2`, of which the first colon has been stepped over."""
+        """Parse `:8:4`, `:8:4 to :9` or `:8:4 to 9:2`, after its first colon."""
         line = self.integer()
         self.expect(":")
         text = f":{line}:{self.integer()}"

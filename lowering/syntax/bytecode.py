@@ -1,6 +1,6 @@
 """`bytecode_tree`: the tree of a module in MLIR's bytecode, with StableHLO's own operations or versioned ones.
 
-Attributes and types stand in tables and refer to each other by number; they are decoded by a work list, so
+Attributes and types are stored in tables and refer to each other by number; they are decoded by a work list, so
 that chains of them need no recursion.
 
 Source: MLIR bytecode format; MLIR's, StableHLO's and VHLO's encodings of attributes and types.
@@ -35,7 +35,7 @@ STRINGS, DIALECTS, ENTRIES, OFFSETS, OPERATIONS, RESOURCES, RESOURCE_OFFSETS, _,
 
 HAS_ATTRIBUTES, HAS_RESULTS, HAS_OPERANDS, HAS_SUCCESSORS = 1, 2, 4, 8
 HAS_REGIONS, HAS_USE_LISTS, HAS_PROPERTIES = 16, 32, 64
-"""Flags of an operation's mask, which say what follows it."""
+"""Flags of an operation's mask: the parts that follow it."""
 
 
 def bytecode_tree(data: bytes) -> ModuleTree:
@@ -71,10 +71,10 @@ class _Entries:
         self.missing: list[int] = []
 
     def value(self, index: int) -> Any:
-        """Decode an entry, and before it those that it refers to."""
-        found = self.values[index]
-        if found is not _UNREAD:
-            return found
+        """Decode an entry, after the entries that it refers to."""
+        entry = self.values[index]
+        if entry is not _UNREAD:
+            return entry
         waiting, begun = [index], set()
         while waiting:
             current = waiting[-1]
@@ -83,12 +83,12 @@ class _Entries:
                 continue
             self.missing = []
             try:
-                found = self.reader.decoded(self, current)
+                entry = self.reader.decoded(self, current)
             except _MissingError as error:
                 self.missing = [error.index]
             missing = [item for item in self.missing if self.values[item] is _UNREAD]
             if not missing:
-                self.values[current] = found
+                self.values[current] = entry
                 waiting.pop()
                 continue
             if (current, missing[0]) in begun:
@@ -99,17 +99,17 @@ class _Entries:
 
     def needed(self, index: int) -> Any:
         """Return an entry for another one whose decoding depends on it."""
-        found = self.values[index]
-        if found is _UNREAD:
+        entry = self.values[index]
+        if entry is _UNREAD:
             raise _MissingError(index)
-        return found
+        return entry
 
     def part(self, index: int) -> Any:
         """Return an entry as a part of another; a placeholder until it is decoded."""
-        found = self.values[index]
-        if found is _UNREAD:
+        entry = self.values[index]
+        if entry is _UNREAD:
             self.missing.append(index)
-        return found
+        return entry
 
 
 _UNREAD: Any = object()
@@ -165,7 +165,7 @@ class _BytecodeReader:
 
     def module(self) -> ModuleTree:
         if not self.data.startswith(MAGIC):
-            raise MlirDiagnosticError([("the bytes are no MLIR bytecode", "byte 0")])
+            raise MlirDiagnosticError([("the bytes are not MLIR bytecode", "byte 0")])
         cursor = Cursor(self.data, len(MAGIC))
         self.version = cursor.number()
         if self.version > NEWEST:
@@ -428,10 +428,10 @@ class _BytecodeReader:
         location = self.attribute(cursor)
         attributes: dict[str, Any] = {}
         if mask & HAS_ATTRIBUTES:
-            found = self.attribute(cursor)
-            if not isinstance(found, dict):
+            dictionary = self.attribute(cursor)
+            if not isinstance(dictionary, dict):
                 raise cursor.error("expected a dictionary of attributes")
-            attributes = found
+            attributes = dictionary
         if mask & HAS_PROPERTIES:
             attributes = self._with_properties(name, is_registered, cursor.number()) | attributes
         types: tuple[Any, ...] = ()
@@ -488,23 +488,23 @@ class _BytecodeReader:
     def _registered(
         self, name: str, definition: Definition, cursor: Cursor, newer: str = ""
     ) -> dict[str, Any]:
-        """Read the properties of an operation; those of older releases are without the newer one."""
-        found = {}
+        """Read the properties of an operation; operations of older releases lack the newer one."""
+        attributes = {}
         for item, is_required in definition.attributes:
             if item == newer:
                 continue
             if is_required:
-                found[item] = self.attribute(cursor)
+                attributes[item] = self.attribute(cursor)
                 continue
             number, is_present = cursor.flagged()
             if is_present:
-                found[item] = self.entries.value(self.attribute_index(number))
+                attributes[item] = self.entries.value(self.attribute_index(number))
         if name == "chlo.scan":
-            found["operandSegmentSizes"] = _sparse_array(cursor, 2)
-            found["resultSegmentSizes"] = _sparse_array(cursor, 2)
+            attributes["operandSegmentSizes"] = _sparse_array(cursor, 2)
+            attributes["resultSegmentSizes"] = _sparse_array(cursor, 2)
         if not cursor.is_empty:
             raise cursor.error(f"{name}: unexpected trailing bytes in properties")
-        return found
+        return attributes
 
 
 def _sparse_array(cursor: Cursor, size: int) -> tuple[int, ...]:
@@ -513,12 +513,12 @@ def _sparse_array(cursor: Cursor, size: int) -> tuple[int, ...]:
         if count > cursor.end - cursor.at:
             raise cursor.error("an array of more numbers than bytes")
         return tuple([cursor.number() for _ in range(count)])
-    found = [0] * size
+    elements = [0] * size
     bits = cursor.number() if count else 0
     for _ in range(count):
         item = cursor.number()
-        found[item & ((1 << min(bits, 32)) - 1)] = item >> bits
-    return tuple(found)
+        elements[item & ((1 << min(bits, 32)) - 1)] = item >> bits
+    return tuple(elements)
 
 
 # ---- the tree ----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ __all__ = ["Cursor"]
 
 
 class Cursor:
-    """A place in a part of the bytes; what reads beyond its end is an error with its offset."""
+    """A position in a part of the bytes; reading beyond its end is an error with the offset."""
 
     __slots__ = ("at", "data", "end")
 
@@ -21,7 +21,7 @@ class Cursor:
         self.end = len(data) if end is None else end
 
     def error(self, message: str) -> MlirDiagnosticError:
-        """Create an error at this place."""
+        """Create an error at this position."""
         return MlirDiagnosticError([(message, f"byte {self.at}")])
 
     @property
@@ -86,9 +86,9 @@ class Cursor:
         end = self.data.find(b"\0", self.at, self.end)
         if end < 0:
             raise self.error("malformed null-terminated string, no null character found")
-        found = self.data[self.at : end]
+        string = self.data[self.at : end]
         self.at = end + 1
-        return found
+        return string
 
     def align(self, alignment: int) -> None:
         """Step over padding."""

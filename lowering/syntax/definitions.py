@@ -78,6 +78,7 @@ stablehlo 1:1:0 broadcast ; broadcast_sizes
 stablehlo 1:1:0 broadcast_in_dim ; broadcast_dimensions
 stablehlo 1:1:0 cbrt cosine exponential exponential_minus_one log log_plus_one logistic rsqrt sine sqrt tan
     tanh ; result_accuracy?
+stablehlo 1:1:0 square
 stablehlo 1:1:0 cholesky ; lower?
 stablehlo 1:1:0 collective_permute ; channel_handle? source_target_pairs
 stablehlo 1:1:0 cross-replica-sum ; replica_groups
@@ -127,7 +128,10 @@ arith 1:1:0 index_cast
 arith 2:1:0 addi muli subi ; overflowFlags?
 arith 2:1:0 maxsi minsi
 tensor 2:1:0 dim
-tensor *:1:0 from_elements
+shape 1:1:0 shape_of
+tensor *:1:0 extract from_elements
+util 0:1:0 unfoldable_constant ; value
+flow.tensor 0:1:0 dynamic_constant ; value
 check 1:0:0 expect_eq_const ; value
 check 1:0:0 expect_almost_eq_const ; tolerance? value
 check 2:0:0 expect_eq
@@ -141,11 +145,11 @@ sdy 1:1:0 sharding_constraint ; sharding
 sdy *:*:1 manual_computation ; in_shardings manual_axes out_shardings
 sdy *:0:0 return
 """
-"""Dialect, operands:results:regions, names; attributes, of which those with a question mark are optional."""
+"""Dialect, operands:results:regions, names; attributes; a question mark means optional."""
 
 
 def _definitions() -> dict[str, Definition]:
-    found: dict[str, Definition] = {}
+    definitions: dict[str, Definition] = {}
     rows = _ROWS.replace("\n    ", " ").strip().split("\n")
     for row in rows:
         head, _, attributes = row.partition(";")
@@ -153,8 +157,8 @@ def _definitions() -> dict[str, Definition]:
         counts = [None if item == "*" else int(item) for item in signature.split(":")]
         known = tuple([(item.rstrip("?"), not item.endswith("?")) for item in attributes.split()])
         for name in names:
-            found[f"{dialect}.{name}"] = Definition(counts[0], counts[1], counts[2], known)
-    return found
+            definitions[f"{dialect}.{name}"] = Definition(counts[0], counts[1], counts[2], known)
+    return definitions
 
 
 DEFINITIONS: Mapping[str, Definition] = _definitions()

@@ -23,7 +23,7 @@ _INTEGER = re.compile(r"-?(?:0x[0-9a-fA-F]+|[0-9]+)")
 _FLOAT = re.compile(r"-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?")
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 LONGEST_NUMBER = 1000
-"""Characters of a number; Python's conversion of longer ones is slow, and no type has as many digits."""
+"""Characters of a number; Python converts longer ones slowly, and no type has this many digits."""
 
 
 def integer_value(text: str, width: int, is_signed: bool | None) -> int:
@@ -148,7 +148,7 @@ def _hexadecimal_elements(text: str, spec: TensorSpec) -> Any:
 
 
 def raw_elements(data: bytes | memoryview, spec: TensorSpec) -> Any:
-    """Decode elements in little-endian order: all of them, or one for each.
+    """Decode elements in little-endian order: all elements, or one for all.
 
     Raises:
         ValueError: data of another length.

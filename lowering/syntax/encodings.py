@@ -23,7 +23,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ATTRIBUTES", "TYPES", "References"]
 
 LONGEST_TEXT = 1 << 16
-"""Characters of a type or location; those that refer to each other may stand for far more than the bytes hold."""
+"""Characters of a type or location; entries that refer to each other may expand to far more than the size of the bytes."""
 DYNAMIC = -(1 << 63)
 """The extent of an axis whose size is unknown."""
 
@@ -199,7 +199,7 @@ def _dense_array(r: References, c: Cursor) -> Any:
     count, data = c.number(), c.bytes(c.number())
     dtype = ELEMENTS.get(getattr(kind, "text", ""))
     if dtype is None:
-        raise ValueError(f"an array of {type_text(kind)}")
+        raise ValueError(f"an array of unsupported type {type_text(kind)}")
     elements = np.frombuffer(data, dtype.dtype.newbyteorder("<"))
     if len(elements) != count:
         raise ValueError(f"{len(data)} bytes for an array of {count}")
@@ -215,7 +215,7 @@ def elements_of(kind: Any, data: bytes) -> Any:
     """Decode bytes to the array of elements, or to the text of a foreign type."""
     if isinstance(kind, TensorSpec):
         if UNKNOWN in kind.shape:
-            raise ValueError(f"elements of type {kind}")
+            raise ValueError(f"elements of type {kind}, whose shape is open")
         if kind.dtype is DType.Bool:
             return _packed_truths(data, kind)
         return raw_elements(data, kind)
@@ -265,16 +265,16 @@ def _channel_handle(r: References, c: Cursor) -> Any:
 
 
 def _convolution(r: References, c: Cursor) -> Any:
-    found: dict[str, Any] = {}
+    numbers: dict[str, Any] = {}
     for part, first, second in (
         ("input", "batch", "feature"),
         ("kernel", "input_feature", "output_feature"),
         ("output", "batch", "feature"),
     ):
-        found[f"{part}_{first}_dimension"] = c.signed()
-        found[f"{part}_{second}_dimension"] = c.signed()
-        found[f"{part}_spatial_dimensions"] = c.signed_list()
-    return found
+        numbers[f"{part}_{first}_dimension"] = c.signed()
+        numbers[f"{part}_{second}_dimension"] = c.signed()
+        numbers[f"{part}_spatial_dimensions"] = c.signed_list()
+    return numbers
 
 
 def _contraction(r: References, c: Cursor) -> Any:
@@ -302,9 +302,9 @@ def _scatter(r: References, c: Cursor) -> Any:
 
 
 def _numbered(c: Cursor, lists: tuple[str, ...]) -> Any:
-    found: dict[str, Any] = {name: c.signed_list() for name in lists}
-    found["index_vector_dim"] = c.signed()
-    return found
+    numbers: dict[str, Any] = {name: c.signed_list() for name in lists}
+    numbers["index_vector_dim"] = c.signed()
+    return numbers
 
 
 def _bounds(r: References, c: Cursor) -> Any:

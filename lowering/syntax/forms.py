@@ -5,7 +5,7 @@ A pattern is words, separated by spaces:
     %            an operand
     %*           operands, up to the first word that is none
     {}           a dictionary of attributes, which may be absent
-    name:kind    an attribute; kinds are `integer`, `i64`, `integers`, `bool`, `string`, `keyword`, `symbol`,
+    name:kind    an attribute; kinds are `integer`, `i64`, `ui64`, `integers`, `bool`, `string`, `keyword`, `symbol`,
                  `attribute`, and those of special forms
     ?( .. )      a part that may be absent; its first word decides
     types:kind   the types, after which the operation ends; see `TYPES`
@@ -45,6 +45,7 @@ _UNARY = [
     "sign",
     "sine",
     "sqrt",
+    "square",
     "tan",
     "tanh",
     "reshape",
@@ -104,21 +105,28 @@ FORMS: Mapping[str, str] = {
     "chlo.broadcast_select": "% , % , % {} : types:function",
     "chlo.constant": "{} value:elements types:value",
     "chlo.top_k": "( % , k = k:i64 ) {} : types:arrow",
+    "flow.tensor.dynamic_constant": "value:elements -> types:opened",
     "func.call": "callee:symbol ( %* ) {} : types:function",
     "func.return": "{} %* types:operands",
     "arith.constant": "{} value:attribute types:value",
     **{f"arith.{name}": "% , % {} : types:function" for name in ("addi", "maxsi", "minsi", "muli", "subi")},
     "arith.index_cast": "% {} : types:cast",
     "tensor.dim": "% , % {} : types:dimension",
+    "shape.shape_of": "% {} : types:arrow",
+    "tensor.extract": "% [ %* ] {} : types:element",
     "tensor.from_elements": "%* {} : types:elements",
     "check.expect_almost_eq": "% , % ?( , tolerance = tolerance:number ) {} : types:checked",
-    "check.expect_almost_eq_const": "% , value:elements {} types:constant",
+    "check.expect_almost_eq_const": "% , value:elements ?( , tolerance = tolerance:number ) {} types:constant",
     "check.expect_close": (
-        "% , % ?( , max_ulp_difference = max_ulp_difference:i64 ) ?( , min_ulp_difference = min_ulp_difference:i64 ) "
+        "% , % ?( , max_ulp_difference = max_ulp_difference:ui64 ) ?( , min_ulp_difference = min_ulp_difference:ui64 ) "
         "{} : types:checked"
     ),
     "check.expect_eq": "% , % {} : types:checked",
     "check.expect_eq_const": "% , value:elements {} types:constant",
+    "check.expect_almost_eq(": "( % , % ?( , tolerance:number ) ) {} : types:checked",
+    "check.expect_almost_eq_const(": "( % , value:elements ?( , tolerance:number ) ) {} : types:compared",
+    "check.expect_eq(": "( % , % ) {} : types:checked",
+    "check.expect_eq_const(": "( % , value:elements ) {} : types:compared",
     "check.expect_serialized_eq": "% , probe_id = probe_id:string ?( , iter = iter:i64 ) {} : types:checked",
     "interpreter.probe": "% , probe_id = probe_id:string {} : types:function",
     "sdy.sharding_constraint": "% sharding:sharding {} : types:function",
@@ -145,6 +153,9 @@ FORMS: Mapping[str, str] = {
         "% , % dot_dimension_numbers:contraction precision_config:contraction_options {} : types:function"
     ),
     "stablehlo.dynamic_broadcast_in_dim": "% , % , dims = broadcast_dimensions:integers {} : types:function",
+    "stablehlo.dynamic_conv": (
+        "( % , % , % ) dim_numbers = dimension_numbers:convolution , window = { window:window } {} : types:function"
+    ),
     "stablehlo.dynamic_iota": "% , dim = iota_dimension:i64 {} : types:function",
     "stablehlo.dynamic_pad": "% , % , % , % , % {} : types:function",
     "stablehlo.dynamic_slice": "%* sizes = slice_sizes:integers {} : types:function",
@@ -173,8 +184,9 @@ FORMS: Mapping[str, str] = {
     "stablehlo.transpose": "% , dims = permutation:integers {} : types:function",
     "stablehlo.tuple": "%* {} : types:tuple",
     "stablehlo.unary_einsum": "% , config = einsum_config:string {} : types:function",
+    "util.unfoldable_constant": "{} value:elements types:value",
 }  # fmt: skip
-"""Patterns by operation. A single type after the colon is that of the result and of every operand."""
+"""Patterns by operation; a name that ends with a bracket is that of the form with one, which IREE writes. A single type after the colon is that of the result and of every operand."""
 
 REGION_FORMS = frozenset(
     {"chlo.scan", "sdy.manual_computation", "stablehlo.reduce", "stablehlo.while"}

@@ -48,12 +48,12 @@ class FormParser(AttributeParser):
         return numbers[int(index)]
 
     def operands(self) -> list[int]:
-        found: list[int] = []
+        numbers: list[int] = []
         while self.words[self.at][:1] == "%":
-            found.append(self.operand())
+            numbers.append(self.operand())
             if not self.accept(","):
                 break
-        return found
+        return numbers
 
     def check_operands(self, operands: Sequence[int], types: Sequence[Any], at: int) -> None:
         if len(operands) != len(types):
@@ -98,10 +98,10 @@ class FormParser(AttributeParser):
         return self.words[self.at] == steps[0][1]
 
     def type_list(self) -> tuple[Any, ...]:
-        found = [self.type()]
+        types = [self.type()]
         while self.accept(","):
-            found.append(self.type())
-        return tuple(found)
+            types.append(self.type())
+        return tuple(types)
 
     # ---- attributes of pretty forms ----------------------------------------------------------
 
@@ -113,6 +113,13 @@ class FormParser(AttributeParser):
 
     def read_integer(self, name: str, attributes: dict[str, Any]) -> None:
         attributes[name] = self.integer()
+
+    def read_unsigned(self, name: str, attributes: dict[str, Any]) -> None:
+        word = self.words[self.at]
+        if not word.isdecimal() or len(word) > 20 or int(word) >= 1 << 64:
+            raise self.error(f"expected an unsigned integer of 64 bits, got {self.shown()}")
+        self.at += 1
+        attributes[name] = int(word)
 
     def read_number(self, name: str, attributes: dict[str, Any]) -> None:
         word = self.words[self.at]
@@ -185,12 +192,12 @@ class FormParser(AttributeParser):
 
     def read_precisions(self, name: str, attributes: dict[str, Any]) -> None:
         self.expect("[")
-        found: list[str] = []
+        precisions: list[str] = []
         while not self.accept("]"):
-            if found:
+            if precisions:
                 self.expect(",")
-            found.append(self.one_of("precision"))
-        attributes[name] = tuple(found)
+            precisions.append(self.one_of("precision"))
+        attributes[name] = tuple(precisions)
 
     def one_of(self, kind: str) -> str:
         word = self.keyword()
@@ -272,17 +279,17 @@ class FormParser(AttributeParser):
         return np.array(pairs, np.int64).reshape(-1, 2)
 
     def _truths(self) -> tuple[bool, ...]:
-        found: list[bool] = []
+        truths: list[bool] = []
         self.expect("[")
         while not self.accept("]"):
-            if found:
+            if truths:
                 self.expect(",")
             word = self.words[self.at]
             if word not in ("true", "false", "0", "1"):
                 raise self.error("expected true or false")
             self.at += 1
-            found.append(word in ("true", "1"))
-        return tuple(found)
+            truths.append(word in ("true", "1"))
+        return tuple(truths)
 
     def read_precision_format(self, name: str, attributes: dict[str, Any]) -> None:
         word = self.keyword()
@@ -326,7 +333,7 @@ class FormParser(AttributeParser):
         return (kind,)
 
     def types_arrow(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """`operand, operand -> result`."""
+        """Parse `operand, operand -> result`."""
         at = self.at
         self.check_operands(operands, self.type_list(), at)
         self.expect("->")
@@ -360,6 +367,18 @@ class FormParser(AttributeParser):
         """Use the type of the operation's constant, which is its operand's; no result."""
         self.check_operands(operands, [attributes.pop(":")], self.at)
         return ()
+
+    def types_compared(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
+        """Read the operand's type, which is also that of the operation's constant; no result."""
+        at = self.at
+        kind = self.type()
+        self.check_operands([*operands, *operands], [kind, attributes.pop(":")], at)
+        return ()
+
+    def types_opened(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
+        """Read a type that leaves extents of the operation's constant open."""
+        attributes.pop(":")
+        return (self.type(),)
 
     def types_pairwise(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
         """Read the operands' types, which are the results'."""
@@ -408,6 +427,17 @@ class FormParser(AttributeParser):
     def types_elements(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
         return (self.type(),)
 
+    def types_element(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
+        """Read the tensor's type; the places are indices, and the result is an element."""
+        at = self.at
+        kind = self.type()
+        index = ForeignType("index")
+        self.check_operands(operands, [kind, *[index] * (len(operands) - 1)], at)
+        element = re.fullmatch(r"tensor<(?:(?:\d+|\?)x)*([^,*]+)>", type_text(kind))
+        if element is None:
+            raise self.error("expected a tensor", at)
+        return (ForeignType(element[1]),)
+
     def types_cast(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
         """Read the operand's type, and after a word the result's."""
         self.check_operands(operands, [self.type()], self.at)
@@ -432,6 +462,7 @@ _ATTRIBUTES: dict[str, Callable[..., None]] = {
     "integers": FormParser.read_integers,
     "i64": FormParser.read_integer,
     "integer": FormParser.read_integer,
+    "ui64": FormParser.read_unsigned,
     "number": FormParser.read_number,
     "bool": FormParser.read_bool,
     "string": FormParser.read_string,

@@ -26,7 +26,7 @@ from tenferro.types import TensorSpec
 __all__ = ["text_tree"]
 
 LONGEST_LOCATION = 1 << 16
-"""Characters of a location; aliases that name each other may stand for far more than the text has."""
+"""Characters of a location; aliases that name each other may expand to far more than the size of the text."""
 
 ISOLATED = frozenset({"chlo.scan"})
 """Operations whose regions see no values of their surroundings."""
@@ -256,8 +256,8 @@ class _TextParser(FormParser):
         seen: set[str] = set()
         while waiting:
             name = waiting[-1]
-            found = self.location_aliases.get(name)
-            if found is None:
+            alias = self.location_aliases.get(name)
+            if alias is None:
                 raise MlirDiagnosticError(
                     [
                         (
@@ -266,11 +266,11 @@ class _TextParser(FormParser):
                         )
                     ]
                 )
-            if isinstance(found, str):
-                known[name] = found
+            if isinstance(alias, str):
+                known[name] = alias
             missing = (
-                [] if isinstance(found, str) else
-                [part for part in found if part.startswith("#") and part not in known]
+                [] if isinstance(alias, str) else
+                [part for part in alias if part.startswith("#") and part not in known]
             )  # fmt: skip
             if missing:
                 if name in seen:
@@ -285,7 +285,7 @@ class _TextParser(FormParser):
                 seen.add(name)
                 waiting += missing
                 continue
-            known.setdefault(name, self._text_of(found, known))
+            known.setdefault(name, self._text_of(alias, known))
             waiting.pop()
         return self._text_of(parts, known)
 
@@ -487,7 +487,8 @@ class _TextParser(FormParser):
             name = self._full_name(word, at)
             if name in REGION_FORMS:
                 return self._appended(operations, self._region_form(name, results, at))
-            steps = STEPS.get(name)
+            bracketed = STEPS.get(f"{name}(") if self.words[self.at] == "(" else None
+            steps = bracketed or STEPS.get(name)
             if steps is None:
                 raise self.error(f"custom op '{name}' is unknown, or has no pretty form", at)
             operations.append(self._pretty(name, steps, results, at))
@@ -505,7 +506,7 @@ class _TextParser(FormParser):
 
     def _result_names(self) -> list[tuple[str, int]]:
         """Read the names before the equal sign, with the number of values of each."""
-        found: list[tuple[str, int]] = []
+        names: list[tuple[str, int]] = []
         while True:
             name = self.words[self.at]
             if name[:1] != "%" or "#" in name:
@@ -518,11 +519,11 @@ class _TextParser(FormParser):
                     raise self.error("expected a positive number of results", self.at - 1)
                 if count > len(self.words):
                     raise self.error("more results than the text has types", self.at - 1)
-            found.append((name, count))
+            names.append((name, count))
             if not self.accept(","):
                 break
         self.expect("=")
-        return found
+        return names
 
     def _defined(
         self, results: list[tuple[str, int]], types: tuple[Any, ...], at: int
@@ -555,7 +556,7 @@ class _TextParser(FormParser):
             self.location()
 
     def _located(self, operation: Operation, at: int) -> Operation:
-        """Add the location that follows the operation, or its own place."""
+        """Add the location that follows the operation, or else its position in the text."""
         if self.words[self.at] == "loc" and self.words[self.at + 1] == "(":
             self.at += 2
             location = self.location()
@@ -574,21 +575,21 @@ class _TextParser(FormParser):
         if self.words[self.at] != "<" or self.words[self.at + 1] != "{":
             return {}
         self.at += 1
-        found = self._function_attributes() if keep_types else self.dictionary()
+        properties = self._function_attributes() if keep_types else self.dictionary()
         self.expect(">")
-        return found
+        return properties
 
     def _function_attributes(self) -> dict[str, Any]:
         """Read a dictionary in which `function_type` is the type itself."""
         self.expect("{")
-        found: dict[str, Any] = {}
+        attributes: dict[str, Any] = {}
         while not self.accept("}"):
-            if found:
+            if attributes:
                 self.expect(",")
             name = self.keyword()
             self.expect("=")
-            found[name] = self.function_type() if name == "function_type" else self.attribute()
-        return found
+            attributes[name] = self.function_type() if name == "function_type" else self.attribute()
+        return attributes
 
     def _merged(self, properties: dict[str, Any], attributes: dict[str, Any]) -> dict[str, Any]:
         if not attributes:

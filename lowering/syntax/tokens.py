@@ -1,4 +1,4 @@
-"""Tokens of MLIR's text, found by one regular expression.
+"""Tokens of MLIR's text, split by one regular expression.
 
 Types of tensors and literals of elements, whose brackets hold no other bracket, are one token each: they are most
 of a module, and are parsed once for each spelling.
@@ -45,7 +45,7 @@ class Tokens:
     """The tokens of a text; the last is `END`.
 
     Raises:
-        MlirDiagnosticError: characters that UTF-8 has not.
+        MlirDiagnosticError: characters outside of UTF-8.
         InvalidConfigError: brackets nested deeper than a parser may follow.
     """
 
@@ -53,7 +53,7 @@ class Tokens:
         try:
             require_shallow(text)
         except UnicodeEncodeError as error:
-            raise MlirDiagnosticError([(f"the text is no UTF-8: {error}", "text")]) from None
+            raise MlirDiagnosticError([(f"the text is not UTF-8: {error}", "text")]) from None
         self.text = text
         self.words: list[str] = _TOKEN.findall(text)
         if not self.words or self.words[-1] != END:  # because the last may have been empty already
@@ -76,7 +76,7 @@ class Tokens:
         return line, offset - self._lines[line - 1] + 1
 
     def location(self, index: int) -> str:
-        """Return a token's place, as MLIR prints it."""
+        """Return a token's position, as MLIR prints it."""
         line, column = self.place(index)
         return f'"-":{line}:{column}'
 

@@ -5,10 +5,12 @@ Shapes and dtypes of results are checked where operations are read.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 
 from lowering.mlir_bindings import MlirDiagnosticError
-from lowering.module_tree import ModuleTree, Operation, Type
+from lowering.module_tree import ForeignType, ModuleTree, Operation, Type
+from lowering.syntax.constraints import broken
 from lowering.syntax.definitions import DEFINITIONS
 from lowering.syntax.function import TERMINATORS
 from tenferro.types import TensorSpec
@@ -20,7 +22,7 @@ def verify(tree: ModuleTree) -> ModuleTree:
     """Check that operations have the operands, results, regions and attributes of their definitions; return the tree.
 
     Raises:
-        MlirDiagnosticError: an operation that has not, or that is unknown; a function that a call lacks.
+        MlirDiagnosticError: an operation without it, or an unknown one; a function that a call lacks.
     """
     for name in tree.attributes:
         if "." not in name and name != "sym_visibility":
@@ -39,10 +41,15 @@ def verify(tree: ModuleTree) -> ModuleTree:
                     raise _error(operation, "expects parent op 'func.func'")
                 if operation.name == "func.call":
                     _verify_call(operation, tree)
+                if operation.name == "stablehlo.composite":
+                    _verify_composite(operation, tree, types)
                 if operation.name == "stablehlo.custom_call":
                     _verify_custom_call(operation)
                 if operation.regions:
                     _verify_regions(operation, types)
+                wrong = broken(operation, types)
+                if wrong is not None:
+                    raise _error(operation, wrong)
                 types.update(zip(operation.results, operation.types, strict=True))
                 waiting += [(region, operation.name) for region in operation.regions]
             if parent.startswith("stablehlo.") and (
@@ -68,14 +75,29 @@ def _verify_operation(operation: Operation) -> None:
             raise _error(operation, f"requires attribute '{name}'")
 
 
+def _verify_composite(operation: Operation, tree: ModuleTree, types: Mapping[int, Type]) -> None:
+    """Raise unless the decomposition is a function of the operation's own types."""
+    name = operation.attributes["decomposition"]
+    function = tree.functions.get(name)
+    if function is None:
+        raise _error(operation, f"'{name}' does not reference a valid function")
+    given = tuple([types[number] for number in operation.operands])
+    if function.body.types != given or function.result_types != operation.types:
+        raise _error(operation, f"'{name}' has other types than the operation")
+
+
 def _verify_custom_call(operation: Operation) -> None:
     given = [name in operation.attributes for name in ("operand_layouts", "result_layouts")]
     if given[0] != given[1]:
         raise _error(operation, "has layouts for operands or results, but not for both")
+    for name, count in (("operand_layouts", len(operation.operands)), ("result_layouts", None)):
+        layouts = operation.attributes.get(name)
+        if layouts is not None and count is not None and len(layouts) != count:
+            raise _error(operation, f"has {len(layouts)} layouts for {count} operands")
 
 
 def _verify_regions(operation: Operation, types: Mapping[int, Type]) -> None:
-    """Raise for regions whose arguments are not those that the operation gives."""
+    """Raise for regions whose arguments do not match the operation."""
     given = tuple([types[number] for number in operation.operands])
     short = operation.name.removeprefix("stablehlo.")
     expected: list[tuple[Type, ...]] = []
@@ -108,8 +130,13 @@ _ARGUMENTS: Mapping[str, Callable[[int], int]] = {
 """Number of arguments of the regions, as a function of the number of operands."""
 
 
+_EXTENTS = re.compile(r"^tensor<(?:(?:\d+|\?)x)+")
+
+
 def _scalar(kind: Type) -> Type:
-    return TensorSpec.of((), kind.dtype) if isinstance(kind, TensorSpec) else kind
+    if isinstance(kind, TensorSpec):
+        return TensorSpec.of((), kind.dtype)
+    return ForeignType(_EXTENTS.sub("tensor<", kind.text))
 
 
 def _is_scalar(kind: Type) -> bool:

@@ -37,7 +37,7 @@ _NUMBERS = {
     "gather": ("dimension_numbers", _GATHER),
     "scatter": ("scatter_dimension_numbers", _SCATTER),
 }
-"""Attributes that number dimensions, by operation: each of their fields is an attribute of its own."""
+"""Attributes that number dimensions, by operation: each of their fields is a separate attribute."""
 _PRINTED = {"scattered_dims_to_operand_dims": "scatter_dims_to_operand_dims"}
 _SECOND = frozenset({
     "operand_batching_dims", "start_indices_batching_dims", "input_batching_dims",
@@ -87,7 +87,7 @@ _OFTEN_ABSENT: dict[str, tuple[Any, ...]] = {
     "unique_indices": (False,),
     "use_global_device_ids": (False,),
 }
-"""Values that stand for an attribute that is absent."""
+"""Values that mean that an attribute is absent."""
 
 
 def versioned_attributes(name: str) -> tuple[str, ...]:
@@ -188,7 +188,7 @@ def _join_algorithm(title: str, attributes: dict[str, Any]) -> None:
 
 
 def _drop_absent(title: str, attributes: dict[str, Any]) -> None:
-    """Drop values that stand for absence."""
+    """Drop values that mean absence."""
     for name, value in list(attributes.items()):
         if isinstance(value, FunctionType) and name != "function_type":
             attributes[name] = value.text

@@ -91,7 +91,7 @@ def iota(like: Value, axis: int, dtype: DType = DType.I64) -> Value:
 
 
 def iota_along(like: Value, shape: Sequence[Any], axis: int, dtype: DType = DType.I64) -> Value:
-    """Return the index along `axis`, in a shape of its own."""
+    """Return the index along `axis`, with the shape of the indexed tensor."""
     return apply_one(Iota(tuple(shape), axis, dtype), like=like)
 
 
@@ -104,7 +104,7 @@ def lead(x: Value, size: Any) -> Value:
 
 
 def lead_all(inputs: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
-    """Return the inputs that all have the leading axis that some of them have."""
+    """Return the inputs with the leading axis on all of them, if some have one."""
     size = inputs[batched.index(True)].shape[0]
     return [x if has else lead(x, size) for x, has in zip(inputs, batched, strict=True)]
 
@@ -160,18 +160,18 @@ def is_zero(x: Value) -> Value:
 
 
 def select(pred: Value, on_true: Any, on_false: Any) -> Value:
-    """`on_true` where pred, else `on_false`; a number for one of them."""
+    """Return `on_true` where pred, else `on_false`; one of them may be a number."""
     like = on_true if isinstance(on_true, Value) else on_false
     return apply_one(el.Select(), pred, beside(on_true, like), beside(on_false, like))
 
 
 def logical_and(x: Value, y: Value) -> Value:
-    """Both."""
+    """Return x and y, element by element."""
     return apply_one(el.And(), x, y)
 
 
 def logical_or(x: Value, y: Value) -> Value:
-    """Either."""
+    """Return x or y, element by element."""
     return apply_one(el.Or(), x, y)
 
 
@@ -211,7 +211,7 @@ def clamp(x: Value, lower: float, upper: float) -> Value:
 
 
 def power(x: Value, y: Value) -> Value:
-    """x to the power y."""
+    """Return x^y."""
     return apply_one(el.Power(), x, y)
 
 
@@ -226,7 +226,7 @@ def sign(x: Value) -> Value:
 
 
 def exp(x: Value) -> Value:
-    """e to the power x."""
+    """Return e^x."""
     return apply_one(an.Exp(), x)
 
 

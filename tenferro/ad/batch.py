@@ -36,7 +36,7 @@ def batch(
     None stays None, and so does an output that depends on none of them.
 
     Args:
-        start: the number of nodes there were when the inputs were made.
+        start: the number of nodes when the inputs were created.
 
     Raises:
         ADRuleUnsupportedError: an op without a batch rule.
@@ -164,7 +164,7 @@ class _Slices:
     def of(
         self, values: Sequence[Value | None], mask: Sequence[bool], primals: Sequence[Any] = ()
     ) -> list[Any]:
-        """Stand-ins for the slices of batched values; `primals` are those of tangents."""
+        """Return placeholders for the slices of batched values; `primals` are the primals of tangents."""
         emitter = self._emitter
         slices: list[Value | None] = []
         for x, has in zip(values, mask, strict=True):
@@ -220,7 +220,7 @@ class _BatchedMark(Mark):
         return None if key is None else (_BatchedMark, key, self.mask)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the inputs with tangents that matter, which are those of the mark."""
+        """Return the inputs of the mark, whose tangents are needed."""
         return self.mark.differentiates(mode)
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:

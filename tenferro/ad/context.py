@@ -22,7 +22,7 @@ class AdContext:
     """Derivative rules, and a bounded cache of the programs that transforms make.
 
     A transform called on arrays traces its function each time and looks up the derivative program by
-    the structure of the trace; arrays are arguments of it, so that none is retained.
+    the structure of the trace; arrays are its arguments, so that no array is retained.
 
     Args:
         rule_sets: derivative rules of extension families, in place of the families' own.
@@ -70,7 +70,7 @@ class AdContext:
         return AD_RULES.cells
 
     def program(self, key: Any, make: Any) -> Any:
-        """Return the cached program of a key, made now if there is none; a key of None is not cached."""
+        """Return the cached program of a key, or trace it; a key of None is not cached."""
         return make() if key is None else self._programs.get(key, make)
 
     def cache_stats(self) -> CacheStats:

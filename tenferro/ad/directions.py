@@ -9,7 +9,7 @@ import numpy as np
 __all__ = ["direction_generator", "inner_product", "random_direction"]
 
 STREAM = 0x64697265
-"""Second seed of random directions, which makes them differ from tensors drawn by `np.random.default_rng(seed)`.
+"""Second seed of random directions, so that they differ from tensors drawn by `np.random.default_rng(seed)`.
 
 Along the tensor itself, a function that does not depend on scale has derivative zero, and the check would see no error.
 """

@@ -101,7 +101,7 @@ class GraphEmitter(GraphBuilder):
         """Return a rank-0 constant.
 
         Raises:
-            DTypeError: a value that is no number, or that the dtype does not hold.
+            DTypeError: a value that is not a number, or that the dtype does not hold.
         """
         key = (repr(number), dtype)
         value = self._scalars.get(key)

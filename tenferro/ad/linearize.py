@@ -30,7 +30,7 @@ def linearize(
     """Return the tangents of `outputs`, given those of some values; None for outputs without one.
 
     Args:
-        start: the number of nodes there were when the first values in `tangents` were made; no earlier
+        start: the number of nodes when the first values in `tangents` were created; no earlier
             node can depend on them.
         tangents: a value that an instruction computes keeps the tangent that is given for it.
         mode: "reverse" promises that the result will be transposed.

@@ -5,7 +5,7 @@
     batch(op, inputs, batched) -> outputs               in a linear region, with a leading axis
 
 Every first derivative, forward and reverse, and every higher one is made of the first two; the third
-computes the matrix of a linear function. An op that is no part of a linear region has no transpose.
+computes the matrix of a linear function. An op that is not part of a linear region has no transpose.
 
 Complex convention: the inner product is <a, b> = Re(conj(a) b). A JVP rule never conjugates; transposing
 multiplication by c multiplies by conj(c).
@@ -48,7 +48,7 @@ BatchRule = Callable[[Any, Values, tuple[bool, ...]], Values]
 class AdRule:
     """One cell: the derivative and batch rules of an op.
 
-    `reason` says why there is no derivative, where there is none. `is_linear` says of operands, given by a
+    `reason` says why a derivative does not exist. `is_linear` says of operands, given by a
     mask, whether the op is linear in them together; None where `transpose` takes any.
     """
 
@@ -78,7 +78,7 @@ def refused(reason: str) -> AdRule:
 
 
 def jvp_only(jvp: Jvp) -> AdRule:
-    """Return a tangent of its own; the op itself never occurs in a linear region."""
+    """Return a separate tangent; the op itself never occurs in a linear region."""
     return AdRule(jvp)
 
 

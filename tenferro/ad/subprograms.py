@@ -107,7 +107,7 @@ class Linearized:
         return self.emitter.graph
 
     def filled(self, index: int) -> int:
-        """Return the tangent of an output, zeros where there is none."""
+        """Return the tangent of an output, or zeros."""
         y_dot = self.y_dots[index]
         return zeros(Value(self.emitter, self.outputs[index])).handle if y_dot is None else y_dot
 

@@ -32,7 +32,7 @@ def transpose(
     None where zero.
 
     Args:
-        start: the number of nodes there were when the linear inputs were made.
+        start: the number of nodes when the linear inputs were created.
 
     Raises:
         ADRuleUnsupportedError: an op in the region that has no transpose, or is not linear in its operands.
@@ -85,7 +85,7 @@ def transpose(
 def require_linear(
     emitter: GraphEmitter, start: int, inputs: Iterable[int], outputs: Iterable[int]
 ) -> None:
-    """Refuse what could not be transposed because it is not linear in `inputs`; nothing is written.
+    """Refuse an op that is not linear in `inputs`; nothing is written.
 
     Raises:
         ADRuleUnsupportedError: as `transpose`.

@@ -26,7 +26,7 @@ _REMEDIES = {
     "out": "results are new tensors; assign the result",
     "where": "choose with tenferro.where(condition, x, y)",
     "dtype": "convert the operands first",
-    "order": "how elements lie in memory is no part of a tensor; leave it out",
+    "order": "the memory layout is not part of a tensor; leave it out",
     "mode": "give integers within the axis",
 }
 _DEFAULTS: Mapping[str, tuple[Any, ...]] = {

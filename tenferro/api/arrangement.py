@@ -41,7 +41,7 @@ def flipud(m: ArrayLike) -> Any:
 
 
 def rot90(m: ArrayLike, k: int = 1, axes: Sequence[int] = (0, 1)) -> Any:
-    """m rotated k times by 90 degrees, from the first of two axes towards the second.
+    """Rotate m k times by 90 degrees, from the first of two axes towards the second.
 
     Raises:
         AxisError: the axes are not two different ones.

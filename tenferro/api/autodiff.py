@@ -62,7 +62,7 @@ class Transform:
     """A function derived from another, with the context that caches its programs.
 
     Attributes:
-        rebuild: makes another one, with a context of its own.
+        rebuild: returns a new transform with a separate context.
     """
 
     def __init__(
@@ -266,7 +266,7 @@ def jvp(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """(y, y_dot) at `primals` in the direction `tangents`: y_dot = J x_dot.
+    """Return (y, y_dot) at `primals` in the direction `tangents`: y_dot = J x_dot.
 
     Args:
         primals, tangents: one tree per argument, in a tuple or list; tangents like their primals.
@@ -318,7 +318,7 @@ def jet(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """(y, terms): the value and derivatives d^k fn(x(t)) / dt^k at t = 0 of a curve x(t), for k = 1 .. n.
+    """Return y = fn(x(0)) and its derivatives d^k fn(x(t)) / dt^k at t = 0 along a curve x(t), for k = 1 .. n.
 
     Each derivative is the tangent of the one before, and shares its values with all of them.
 
@@ -418,7 +418,7 @@ def linearize(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """(y, push): the value at `primals`, and the linear function x_dot -> J x_dot there.
+    """Return the value y at `primals`, and the linear function x_dot -> J x_dot there.
 
     `fn` is evaluated once; `push(*tangents)` runs the linear part alone.
 
@@ -454,7 +454,7 @@ def vjp(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """(y, pull): the value at `primals`, and the function y_bar -> J^H y_bar there.
+    """Return the value y at `primals`, and the function y_bar -> J^H y_bar there.
 
     `fn` is evaluated once; `pull(y_bar)` runs the backward part alone, and gives a tuple with one
     cotangent per primal. With `has_aux`, (y, pull, aux).

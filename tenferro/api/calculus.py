@@ -256,7 +256,7 @@ def interp(
 
 
 def _on_segment(x: Tensor, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
-    """Evaluate the line through two points at x; at a point, its value counts, whatever the other point is."""
+    """Evaluate the line through two points at x; at a point, the value of this point counts, for every other point."""
     (x0, y0), (x1, y1) = low, high
     # From the end that x is at, or from the finite one: an infinite one less itself is NaN.
     is_infinite = logical_or(isinf(x0), isinf(y0))
@@ -315,8 +315,8 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Any:
     """Convolve two vectors: y[k] = sum over i of a[i] v[k - i].
 
     Args:
-        mode: "full" for all k where both meet, "same" for as many in the middle as the longer has elements,
-            "valid" for those where the shorter is covered.
+        mode: "full" for all k where both overlap, "same" for the middle ones, as many as the longer has elements,
+            "valid" for full overlap.
 
     Raises:
         ShapeError: an operand that is not a vector, or empty.
@@ -386,7 +386,7 @@ def logspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, base: ArrayLike = 10.0, dtype: DTypeLike | None = None, axis: int = 0,
     *, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """num numbers from base^start to base^stop, each the same multiple of the one before; see `linspace`.
+    """Return `num` numbers from base^start to base^stop with a constant ratio; see `linspace`.
 
     >>> logspace(0, 2, 3)
     array([  1.,  10., 100.])
@@ -400,7 +400,7 @@ def logspace(
 def geomspace(
     start: ArrayLike, stop: ArrayLike, num: int = 50, endpoint: bool = True, dtype: DTypeLike | None = None, axis: int = 0, *, like: Tensor | None = None
 ) -> Any:  # fmt: skip
-    """num numbers from start to stop, each the same multiple of the one before; see `linspace`.
+    """Return `num` numbers from start to stop with a constant ratio; see `linspace`.
 
     Between bounds of different signs they are NaN, because the multiple is complex.
 

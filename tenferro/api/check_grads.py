@@ -134,7 +134,7 @@ def check_grads(
         The report, when everything is right.
 
     Raises:
-        GradientMismatchError: something is not; the message is the report, and names the input, the
+        GradientMismatchError: two derivatives differ; the message is the report, and names the input, the
             direction and the first op whose rule disagrees, or says that the function depends on the phases
             of singular vectors or eigenvectors and has no derivative. It is an AssertionError too.
         InvalidConfigError: an order below 1, another mode, or no float argument.
@@ -188,7 +188,7 @@ class _Peers(NamedTuple):
 def _of_active_leaves(
     fn: Callable[..., Any], args: tuple[Any, ...]
 ) -> tuple[Callable[..., Any], tuple[Any, ...], list[str]]:
-    """`fn` as a function from its float and complex leaves to the tuple of float and complex leaves it returns."""
+    """Return `fn` as a function from its float and complex leaves to a tuple of those of its result."""
     leaves, tree = flatten(args)
     arrays = [np.asarray(leaf) for leaf in leaves]
     active = [i for i, x in enumerate(arrays) if DType.of(x.dtype).is_inexact]

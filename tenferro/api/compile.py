@@ -83,7 +83,7 @@ def _traced(
     name: str | None,
     input_names: Sequence[str] | None = None,
 ) -> GraphProgram:
-    # A block, because the frames of a decorator would be taken for the user's.
+    # A `with` block adds no frames; a decorator's frames would look like the user's.
     with until_compiled():
         return _traced_program(builder, fn, specs, name, input_names)
 
@@ -107,7 +107,7 @@ def _traced_program(
         with tracing(builder):
             result = fn(*in_tree.unflatten(tensors))
     except TenferroError as error:
-        # The surface refuses before it reaches the graph; the traceback knows the user's line.
+        # The surface refuses before it reaches the graph; the traceback contains the user's line.
         error.at(str(line_of(error.__traceback__) or ""))
         raise
     results, out_tree = flatten(result)

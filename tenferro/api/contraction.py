@@ -38,10 +38,10 @@ def einsum(
             or an integer. Repeated in an operand it takes its diagonal. An axis of extent 1 broadcasts.
         optimize: which operands to contract first: the name of an opt_einsum optimiser, True for
             "auto", False for left to right, a path as `einsum_path` gives it, an optimiser with a
-            limit on the elements of intermediates, or an opt_einsum optimiser. Names that take exponential
-            time are refused for networks that they take more than seconds for: "optimal" and "branch-all"
-            above 8 operands, "branch-2" above 20, "dp" and "auto-hq" where an operand shares summed labels
-            with more than 10 others. An opt_einsum optimiser itself has no limit.
+            limit on the elements of intermediates, or an opt_einsum optimiser. Optimisers of exponential time are
+            refused for networks that would take them minutes: "optimal" and "branch-all" above 8 operands,
+            "branch-2" above 20, "dp" and "auto-hq" where an operand shares summed labels with more than 10 others.
+            An opt_einsum optimiser itself has no limit.
         dtype: the dtype of the computation; by default the promoted dtype of the operands.
         casting: NumPy's rule for conversions to `dtype`.
 

@@ -66,7 +66,7 @@ class _Body:
     """A function traced on new inputs, for a sub-program.
 
     Args:
-        weak: by position, inputs that stand for Python numbers, with their uses in outer bodies.
+        weak: positions of inputs that stand for Python numbers, with their uses in outer bodies.
 
     Attributes:
         result: the returned tree of tensors and numbers.
@@ -176,14 +176,14 @@ def cond(
     operand: ArrayLike = _NONE,
     executor: Executor | None = None,
 ) -> Any:
-    """true_fun(*operands) if pred else false_fun(*operands): one of them runs.
+    """Return true_fun(*operands) if pred else false_fun(*operands): one of them runs.
 
     Args:
         pred: a scalar; a real number is true unless it is zero.
         operands: trees of tensors, passed to both functions.
         executor: the executor that runs it on arrays, the native one by default; in a trace, the outer program's.
 
-    Both must return the same structure, shapes and dtypes; a Python number takes the other's dtype.
+    Both must return the same structure, shapes and dtypes; a Python number takes the dtype of the other result.
 
     Raises:
         ShapeError: a predicate that is not a scalar; results of different shapes.
@@ -380,7 +380,7 @@ class _Carry:
         """Emit the carry of the next iteration.
 
         Raises:
-            ArityError, ShapeError, DTypeError: a carry of another structure or of other types than the one before.
+            ArityError, ShapeError, DTypeError: a carry whose structure or types change.
         """
         tree = flatten(result)[1]
         if not agree(tree, self.tree):
@@ -420,29 +420,29 @@ def scan(
     parallel: bool = False,
     executor: Executor | None = None,
 ) -> tuple[Any, Any]:
-    """(carry, ys) of carry, ys[t] = f(carry, xs[t]) for t = 0, 1, .., or from the end if `reverse`.
+    """Return (carry, ys) of carry, ys[t] = f(carry, xs[t]) for t = 0, 1, .., or from the end if `reverse`.
 
     Args:
         f: a function from (carry, x) to (carry, y), trees of tensors; the carry keeps its types.
         init: the first carry.
-        xs: a tree of tensors with one leading extent, of which f gets one slice per iteration; None for none.
+        xs: a tree of tensors with one leading extent, of which f gets one slice per iteration, or None.
         length: the number of iterations; needed if xs has no leaves.
         unroll: accepted as a hint, and ignored: results are the same.
         parallel: run 2 log2(n) steps over many iterations at once where no loop is compiled, and through XLA. Each
             tensor of the carry must be a linear recurrence, `a * carry + b` element by element, where a and b
-            depend on x, on what f closes over, and on tensors of the carry that are recurrences without it.
+            depend on x, on what f closes over, and on tensors of the carry whose recurrences do not depend on it.
         executor: as for `cond`.
 
-    Differentiable in both modes. Reverse mode stacks the residuals of each iteration; with `checkpoint(f)` it stores
-    the carry alone, and with `checkpoint(f, levels=k)` that of few iterations at once.
+    Differentiable in both modes. Reverse mode stacks the residuals of each iteration; with `checkpoint(f)` it
+    stores only the carry, and with `checkpoint(f, levels=k)` only the carries of few iterations at once.
 
     Raises:
         ShapeError: xs of different leading extents; a carry that changes its shape.
         ArityError: f does not return a pair, or returns a carry of another structure.
         DTypeError: a carry that changes its dtype.
         InvalidConfigError: no length, or a negative one.
-        UnsupportedError: parallel=True of a carry that is no linear recurrence; the error names the op.
-        NonStaticShapeError: parallel=True of a length that is no number.
+        UnsupportedError: parallel=True of a carry that is not a linear recurrence; the error names the op.
+        NonStaticShapeError: parallel=True of a length that is not a number.
 
     >>> import tenferro as tnf
     >>> last, sums = scan(lambda c, x: (c + x, c + x), 0.0, np.array([1.0, 2.0, 3.0]))
@@ -487,7 +487,7 @@ def _in_levels(
     """Return the outputs of a scan whose iterations are in nested groups, each a checkpoint of its derivative.
 
     Raises:
-        NonStaticShapeError: levels, and a length that is no number.
+        NonStaticShapeError: levels, and a length that is not a number.
     """
     if not levels or not any([is_traced(x) for x in operands]):
         return _applied(op, operands, executor)
@@ -583,7 +583,7 @@ def while_loop(
     max_steps: int | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """val = body_fun(val) while cond_fun(val), from init_val.
+    """Repeat val = body_fun(val) while cond_fun(val), from init_val.
 
     Args:
         max_steps: a bound on the number of iterations, so that reverse mode can store the residuals of each.
@@ -702,7 +702,7 @@ def fori_loop(
     max_steps: int | None = None,
     executor: Executor | None = None,
 ) -> Any:
-    """val = body_fun(i, val) for i = lower .. upper - 1, from init_val.
+    """Repeat val = body_fun(i, val) for i = lower .. upper - 1, from init_val.
 
     With numbers (or symbolic extents) for bounds it is a `scan`, differentiable in both modes; with tensors
     a `while_loop`.

@@ -314,7 +314,7 @@ def arange(
     device: str | None = None,
     like: Tensor | None = None,
 ) -> Any:
-    """start, start + step, .. below stop, as in NumPy.
+    """Return start, start + step, .. below stop, as in NumPy.
 
     Raises:
         InvalidConfigError: a step of zero.
@@ -357,7 +357,7 @@ def linspace(
     start: Any, stop: Any, num: Any = 50, endpoint: Any = True, retstep: bool = False, dtype: DTypeLike | None = None,
     axis: int = 0, *, device: str | None = None, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """num numbers from start to stop, evenly spaced, along a new axis where these are arrays.
+    """Return `num` evenly spaced numbers from start to stop, along a new axis where these are arrays.
 
     Differentiable with respect to start and stop.
 
@@ -398,7 +398,7 @@ def _step(start: ArrayLike, stop: ArrayLike, intervals: int) -> Any:
 
 
 def _spaced(start: ArrayLike, stop: ArrayLike, num: int, endpoint: bool) -> Any:
-    """start + i step, with the exact stop as the last, as in NumPy."""
+    """Return start + i step, with the exact stop as the last, as in NumPy."""
     dtype, intervals = result_type(start, stop, 1.0), num - bool(endpoint)
     low, high = promote(start, stop, dtype=dtype)
     counts = np.arange(num).astype(dtype.dtype).reshape(num, *[1] * len(low.shape))

@@ -63,7 +63,7 @@ def checkpoint(
     static_argnums: int | Sequence[int] = (),
     levels: int = 0,
 ) -> Any:
-    """`fn`, with intermediate values recomputed in the backward pass instead of stored.
+    """Wrap `fn` so that the backward pass recomputes its intermediate values instead of storing them.
 
     A chain of n layers in groups of sqrt(n), each group a checkpoint, needs the memory of 2 sqrt(n)
     layers instead of n, for one more evaluation.
@@ -78,7 +78,7 @@ def checkpoint(
             iteration is computed levels + 2 times. With 0 the n states are kept.
 
     Raises:
-        InvalidConfigError: static_argnums or levels that are no integers from 0; a policy of another name, or one
+        InvalidConfigError: static_argnums or levels that are not integers from 0; a policy of another name, or one
             with levels; in a call of the result, levels
             outside of a loop.
 
@@ -377,8 +377,9 @@ class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a deco
     """A function with a user-defined tangent rule.
 
     `fn.defjvp(rule)` sets it: `rule(primals, tangents)` returns (y, y_dot), with y_dot linear in the
-    tangents, and y of the types of the function's result. The value is always the function's own, where
-    JAX takes y for it when it differentiates. With `nondiff_argnums` the rule is called as `rule(*nondiff, primals, tangents)`.
+    tangents, and y of the types of the function's result. The value is always the function's own. JAX takes y as
+    the value when it differentiates. With `nondiff_argnums` the rule is called as `rule(*nondiff, primals,
+    tangents)`.
 
     >>> import tenferro as tnf
     >>> @custom_jvp

@@ -66,7 +66,7 @@ def finfo(type: DTypeLike | Tensor, /) -> FInfo:  # because the standard calls i
     """
     dtype = _dtype_of(type)
     if not dtype.is_inexact:
-        raise DTypeError(f"finfo: {dtype} is no float or complex dtype; see iinfo")
+        raise DTypeError(f"finfo: {dtype} is not a float or complex dtype; see iinfo")
     limits = ml_dtypes.finfo(dtype.real.dtype)
     return FInfo(
         bits=int(limits.bits),
@@ -89,7 +89,7 @@ def iinfo(type: DTypeLike | Tensor, /) -> IInfo:  # because the standard calls i
     """
     dtype = _dtype_of(type)
     if not dtype.is_integer:
-        raise DTypeError(f"iinfo: {dtype} is no integer dtype; see finfo")
+        raise DTypeError(f"iinfo: {dtype} is not an integer dtype; see finfo")
     limits = ml_dtypes.iinfo(dtype.dtype)
     return IInfo(limits.bits, int(limits.max), int(limits.min), dtype)
 
@@ -106,7 +106,7 @@ _KINDS = {
 
 
 def isdtype(dtype: DTypeLike | None, kind: DTypeLike | tuple[Any, ...]) -> bool:
-    """Return whether a dtype equals another one, or is of a kind, or of any of a tuple of these.
+    """Return whether a dtype equals another dtype, belongs to a kind, or matches any of a tuple of these.
 
     Args:
         kind: a dtype, "bool", "signed integer", "unsigned integer", "integral", "real floating",

@@ -74,7 +74,7 @@ def _tolerance(name: str, given: float | None, vector: RealVector) -> float:
     """Return a tolerance, or the square root of the dtype's epsilon.
 
     Raises:
-        InvalidConfigError: it is no number, or negative.
+        InvalidConfigError: it is not a number, or negative.
     """
     if given is None:
         return float(finfo(vector.dtype).eps) ** 0.5
@@ -121,7 +121,7 @@ def lbfgs(
     Raises:
         DTypeError, ShapeError: fun returns no real scalar; integers among the parameters.
         ArityError: x0 has no elements.
-        InvalidConfigError: options that are no numbers, or out of their range.
+        InvalidConfigError: options that are not numbers, or out of their range.
 
     >>> import tenferro as tnf
     >>> def rosenbrock(p, a):
@@ -255,7 +255,7 @@ def _line_search(
         return point, *value_and_slope(point)
 
     def is_low(size: Tensor, value: Tensor, new_slope: Tensor) -> Any:
-        # Near a minimum values are equal but for rounding, and slopes tell more.
+        # Near a minimum the values differ only by rounding, so slopes decide.
         is_shallow = sum_over(new_slope * direction) <= (2 * SHALLOW - 1) * descent
         return (value <= height + ARMIJO * size * descent) | (
             (value <= height + noise) & is_shallow
@@ -324,8 +324,8 @@ def levenberg_marquardt(
 ) -> Minimum:
     """Minimise the sum of the squares of residuals by the method of Levenberg and Marquardt, in the program.
 
-    As `lbfgs` it may be called anywhere in a program; `least_squares` calls SciPy's methods outside of programs. Each
-    step solves a dense system of as many unknowns as there are parameters.
+    As `lbfgs` it may be called anywhere in a program; `least_squares` calls SciPy's methods outside of programs.
+    Each step solves a dense system with one unknown per parameter.
 
     The derivative in args and in what fun captures is that of the root of J^T r, with the residuals' second
     derivatives. The derivative is NaN where `success` is false; x0 has none.
@@ -345,7 +345,7 @@ def levenberg_marquardt(
     Raises:
         DTypeError: residuals that are not real; integers among the parameters.
         ArityError: x0 has no elements.
-        InvalidConfigError: options that are no numbers, or out of their range.
+        InvalidConfigError: options that are not numbers, or out of their range.
 
     >>> import tenferro as tnf
     >>> t = np.array([0.0, 1.0, 2.0, 3.0])

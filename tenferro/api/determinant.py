@@ -35,14 +35,14 @@ def determinant(x: ArrayLike) -> Any:
 
 @determinant.defjvp
 def _determinant_jvp(primals: Any, tangents: Any) -> Any:
-    """Jacobi's formula: tr(adj(A) A_dot)."""
+    """Differentiate by Jacobi's formula: tr(adj(A) A_dot)."""
     (x,), (x_dot,) = primals, tangents
     products = multiply(matrix_transpose(adjugate(x)), x_dot)
     return determinant(x), sum(products, axis=(-2, -1))
 
 
 def sign_of_pivots(perm: Tensor, like: Tensor | None) -> Any:
-    """1 or -1: the parity of the number of inversions of the permutation."""
+    """Return 1 or -1: the parity of the number of inversions of the permutation."""
     earlier, later = expand_dims(perm, axis=-1), expand_dims(perm, axis=-2)
     above = triu(convert(greater(earlier, later), DType.I64), k=1)
     odd = not_equal(sum(above, axis=(-2, -1)) % 2, 0)

@@ -58,7 +58,7 @@ class EinsumPlan:
     def __call__(
         self, *operands: ArrayLike, dtype: DTypeLike | None = None, casting: str = "safe"
     ) -> Any:
-        """`einsum` of the operands along the path.
+        """Contract the operands by `einsum` along the path.
 
         Raises:
             ArityError, ShapeError: operands other than planned for.

@@ -222,7 +222,7 @@ def of_both_signs(x1: ArrayLike, x2: ArrayLike) -> bool:
 
 
 def bits64(x: ArrayLike) -> Any:
-    """Return the 64 bits of integers, as int64: those of uint64 from 2^63 are negative."""
+    """Return the 64 bits of integers, as int64: counts of uint64 from 2^63 are negative."""
     x = as_operand(x)
     if spec_of(x).dtype is DType.U64:
         return apply_one(ops.BitcastConvert(DType.I64), x)
@@ -360,14 +360,14 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     adjusted = where(logical_and(not_equal(left_over, 0), opposite), add(left_over, rhs), left_over)
     if dtype.is_integer:
         return where(equal(rhs, 0), 0, adjusted)
-    # 0 - x is 0.0 for zeros of both signs and has a derivative there, which |x| has not.
+    # 0 - x is 0.0 for zeros of both signs and has a derivative there; |x| has none.
     negated = apply_one(ops.Subtract(), *promote(0, left_over, dtype=dtype))
     signed = where(signbit(rhs), negative(negated), subtract(0, negated))
     return where(equal(left_over, 0), signed, adjusted)
 
 
 def pow(x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """x1 to the power x2; a small integral Python exponent is expanded into products.
+    """Return x1^x2; a small integral Python exponent is expanded into products.
 
     Integers to negative integer powers are 0, or 1 / x1 where that is an integer.
     """
@@ -396,7 +396,7 @@ def negative(x: ArrayLike, /) -> Any:
 
 
 def positive(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """x itself, of a numeric dtype."""
+    """Return x unchanged; x has a numeric dtype."""
     refuse_options("positive", options, out)
     x = as_operand(x)
     if spec_of(x).dtype.is_bool:
@@ -406,7 +406,7 @@ def positive(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions])
 
 @elementwise
 def square(x: ArrayLike, /) -> Any:
-    """x squared."""
+    """Return x^2."""
     x = as_operand(x)
     return apply_one(ops.Multiply(), x, x)
 
@@ -437,7 +437,7 @@ def clip(
     a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None, out: None = None, *, min: Any = None, max: Any = None,
     **options: Any,
 ) -> Any:  # fmt: skip
-    """min(max(a, `min`), `max`); None is no bound; in a's dtype. NaN where a or a bound is.
+    """min(max(a, `min`), `max`); None is not a bound; in a's dtype. NaN where a or a bound is.
 
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it. That with respect to a
     bound is 1 where a is strictly beyond it.
@@ -456,7 +456,7 @@ def clip(
     if out is not None or options:
         refuse_options("clip", {"out": out, **options})
     if (a_min is not None and min is not None) or (a_max is not None and max is not None):
-        raise InvalidConfigError("clip: a_min and min are one bound, and so are a_max and max")
+        raise InvalidConfigError("clip: a_min and min name one bound, and so do a_max and max")
     x, min, max = a, a_min if min is None else min, a_max if max is None else max
     return _clipped(x, promote_number(x, min)[1], promote_number(x, max)[1])
 
@@ -578,7 +578,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     step = where(less(here, there), *np.array([1, -1], spec_of(here).dtype.dtype))
     successor = add(here, step)
     is_negative = logical_or(less(successor, 0), logical_and(equal(successor, 0), less(start, 0)))
-    # Bits are chosen, and not floats, of which a compiler may flush subnormal ones.
+    # The select is on bits, because a compiler may flush subnormal floats.
     bits = where(is_negative, subtract(lowest, successor), successor)
     bits = where(equal(here, there), end, bits)
     bits = where(logical_or(isnan(lhs), isnan(rhs)), _bits(add(lhs, rhs)), bits)
@@ -673,7 +673,7 @@ ceil = _rounding("ceil", ops.Ceil(), "The smallest integer not below x.")
 
 @planned
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
-    """a rounded to `decimals` decimals, halves to even; complex numbers by parts.
+    """Round a to `decimals` decimals, halves to even; complex numbers by parts.
 
     Bools give float16, as in NumPy.
 
@@ -729,7 +729,7 @@ def rint(x: ArrayLike, /) -> Any:
 
 @elementwise
 def trunc(x: ArrayLike, /) -> Any:
-    """x rounded towards zero."""
+    """Round x towards zero."""
     x = as_operand(x)
     if not spec_of(x).dtype.is_inexact:
         return copied(x)
@@ -778,7 +778,7 @@ bitwise_left_shift = _bitwise("bitwise_left_shift", ops.ShiftLeft(), "x1 shifted
 
 @elementwise
 def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """x1 shifted right by x2 bits; the sign is kept, zeros enter unsigned numbers."""
+    """Shift x1 right by x2 bits; the sign is kept, and unsigned numbers are filled with zeros."""
     lhs, rhs = promote(x1, x2)
     signed = spec_of(lhs).dtype.kind == "i"
     return apply_one(ops.ShiftRightArithmetic() if signed else ops.ShiftRightLogical(), lhs, rhs)

@@ -67,7 +67,7 @@ def _prepared(name: str, x: ArrayLike, real: bool) -> Any:
 
 
 def _fitted(x: Any, axis: int, length: int) -> Any:
-    """x truncated, or padded with zeros, to a length."""
+    """Truncate x, or pad it with zeros, to a length."""
     extent = x.shape[axis]
     if extent == length:
         return x
@@ -189,7 +189,7 @@ def _lengths(
 def fft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
-    """y[k] = sum_j x[j] exp(-2 pi i jk / n) along an axis.
+    """Compute y[k] = sum_j x[j] exp(-2 pi i jk / n) along an axis.
 
     Raises:
         InvalidConfigError: a length below 1, another norm. DTypeError: float16 or bfloat16.
@@ -228,7 +228,7 @@ def fftn(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """`fft` along several axes, all by default."""
+    """Apply `fft` along several axes, all by default."""
     return _transform("fftn", "fft", a, s, axes, norm, out)
 
 
@@ -250,7 +250,7 @@ def rfftn(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """`rfft` along the last of several axes, then `fft` along the others."""
+    """Apply `rfft` along the last of several axes, then `fft` along the others."""
     return _transform("rfftn", "rfft", a, s, axes, norm, out)
 
 
@@ -272,7 +272,7 @@ def fft2(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """`fftn` along two axes."""
+    """Apply `fftn` along two axes."""
     return fftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
@@ -283,7 +283,7 @@ def ifft2(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """`ifftn` along two axes."""
+    """Apply `ifftn` along two axes."""
     return ifftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
@@ -294,7 +294,7 @@ def rfft2(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """`rfftn` along two axes."""
+    """Apply `rfftn` along two axes."""
     return rfftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
@@ -305,7 +305,7 @@ def irfft2(
     norm: str | None = None,
     out: None = None,
 ) -> Any:
-    """`irfftn` along two axes."""
+    """Apply `irfftn` along two axes."""
     return irfftn(a, s=s, axes=axes, norm=norm, out=out)
 
 
@@ -318,7 +318,7 @@ def _opposite(norm: str | None) -> Any:
 def hfft(
     a: ArrayLike, n: int | None = None, axis: int = -1, norm: str | None = None, out: None = None
 ) -> Any:
-    """`fft` of a signal with the second half conjugate to the first; the result is real."""
+    """Apply `fft` to a signal whose second half is conjugate to the first; the result is real."""
     return irfft(conj(as_operand(a)), n, axis, _opposite(norm), out)
 
 

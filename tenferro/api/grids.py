@@ -1,4 +1,4 @@
-"""Arrays of indices, and conversions between indices and places in row-major order.
+"""Arrays of indices, and conversions between indices and positions in row-major order.
 
 Indices of a shape are known when a program is traced: they are NumPy arrays, and constants of the trace.
 
@@ -74,7 +74,7 @@ def ix_(*args: ArrayLike) -> tuple[Any, ...]:
     """Return vectors of indices with axes of 1, so that `x[ix_(rows, columns)]` takes all pairs; bools count as masks.
 
     Raises:
-        ShapeError: an argument that is no vector.
+        ShapeError: an argument that is not a vector.
         DataDependentShapeError: a mask of a trace.
 
     >>> ix_([0, 2], [1])
@@ -152,7 +152,7 @@ def tril_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
     """Return `tril_indices` of a matrix's shape.
 
     Raises:
-        ShapeError: arr is no matrix. NonStaticShapeError: unknown extents.
+        ShapeError: arr is not a matrix. NonStaticShapeError: unknown extents.
 
     >>> tril_indices_from(np.zeros((2, 2)), -1)
     (array([1]), array([0]))
@@ -164,7 +164,7 @@ def triu_indices_from(arr: ArrayLike, k: int = 0) -> tuple[Any, Any]:
     """Return `triu_indices` of a matrix's shape.
 
     Raises:
-        ShapeError: arr is no matrix. NonStaticShapeError: unknown extents.
+        ShapeError: arr is not a matrix. NonStaticShapeError: unknown extents.
 
     >>> triu_indices_from(np.zeros((2, 2)), 1)
     (array([0]), array([1]))
@@ -217,7 +217,7 @@ def within(name: str, index: Any, extent: int, mode: str) -> Any:
 def ravel_multi_index(
     multi_index: Sequence[Any], dims: Sequence[int], mode: str | Sequence[str] = "raise", order: str = "C"
 ) -> Any:  # fmt: skip
-    """Return the place in row-major order (column-major for "F") of the elements at given indices, as int64.
+    """Return the row-major position ("F": column-major) of the elements at given indices, as int64.
 
     Args:
         multi_index: an array of indices for each axis.
@@ -246,13 +246,13 @@ def ravel_multi_index(
 
 
 def unravel_index(indices: ArrayLike, shape: Sequence[int], order: str = "C") -> tuple[Any, ...]:
-    """Return the indices along each axis of the elements at given places in row-major order, as int64.
+    """Return the indices along each axis of the elements at given row-major positions, as int64.
 
-    Known places outside are errors. Traced ones are clamped to the first and last element, and negative ones count
-    from the end, as in `jax.numpy`.
+    Known positions outside are errors. Traced ones are clamped to the first and last element, and negative ones
+    count from the end, as in `jax.numpy`.
 
     Raises:
-        DTypeError: places that are not integers. OutOfBoundsError: a known place outside.
+        DTypeError: positions that are not integers. OutOfBoundsError: a known position outside.
         InvalidConfigError: an order that is neither "C" nor "F".
 
     >>> unravel_index([2, 3], (2, 3))

@@ -28,7 +28,7 @@ def check(condition: ArrayLike, message: str, *args: Any, **kwargs: Any) -> None
     """Raise message.format(*args, **kwargs) unless all elements of the condition are true, when the program gets here.
 
     In jitted functions and programs, in loops and branches; at once outside of traces. Under `vmap` the message has the
-    example that fails first. A derivative checks what its function does.
+    example that fails first. A derivative runs the checks of its function.
 
     An `XlaExecutor` computes the conditions as further results and raises after the run; in loops and branches it
     refuses them.
@@ -81,7 +81,7 @@ def check(condition: ArrayLike, message: str, *args: Any, **kwargs: Any) -> None
 
 @dataclass(frozen=True)
 class _FlatFunction:
-    """A function of trees as one of lists of arrays."""
+    """Wrapper of a function of trees that takes and returns lists of arrays."""
 
     function: Callable[..., Any]
     tree: TreeDef
@@ -126,7 +126,7 @@ def pure_callback(
 
     The callback has to be a function of its arguments alone: equal calls may be one, and calls whose results are not
     needed are omitted. It must not write to its arguments. The native executor calls it, and an `XlaExecutor` on the
-    CPU in this process; lowering to text refuses it, by name. It has no derivative but one that `custom_jvp` or
+    CPU in this process; lowering to text refuses it, by name. It has no derivative, except one that `custom_jvp` or
     `custom_vjp` gives.
 
     Args:

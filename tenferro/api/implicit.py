@@ -56,7 +56,7 @@ from tenferro.types import (
 __all__ = ["custom_linear_solve", "custom_root", "fixed_point"]
 
 
-# ---- vectors and functions of them ---------------------------------------------------------------
+# ---- vectors and functions of vectors ------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class _Space:
 
     Attributes:
         name: of the function that solves.
-        label: the tree in error messages that the others must be like.
+        label: the tree, by its name in error messages, that the other trees must match.
     """
 
     name: str
@@ -182,7 +182,7 @@ class _LinearMap:
 def _leaves_of(
     builder: GraphBuilder, space: _Space, what: str, fn: Callable[..., PyTree]
 ) -> Callable[..., list[int]]:
-    """`fn` with a result in the space, returned as graph values."""
+    """Wrap `fn`, whose result is in the space, so that it returns graph values."""
 
     def values(*arguments: PyTree) -> list[int]:
         return [value_in(builder, leaf) for leaf in space.leaves(what, fn(*arguments))]
@@ -269,7 +269,7 @@ def _pushed(
         return [None] * len(part.output_slots)
     graph, source = emitter.graph, emitter.source
     start = len(graph)
-    # Under new names, so that no earlier value stands for the differentiated ones.
+    # New names keep earlier values apart from the differentiated ones.
     fresh = graph.add(Alias(tuple(range(len(consts)))), tuple([x.handle for x in consts]), source)
     dots = {x: dot.handle for x, dot in zip(fresh, tangents, strict=True) if dot is not None}
     with _own_effects(graph):
@@ -758,7 +758,7 @@ def _settled(
     atol: float,
     max_steps: int,
 ) -> Any:
-    """x <- f(x) until no leaf moves; NaN for leaves that move after the last step."""
+    """Repeat x <- f(x) until no leaf moves; leaves that move after the last step are NaN."""
 
     def moves(x: Any, y: Any) -> Any:
         # A comparison with NaN is false, and NaN has not converged.

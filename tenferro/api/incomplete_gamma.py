@@ -87,7 +87,7 @@ def falling_rate(falling: Any, bending: Any) -> Any:
 
 
 def _gamma_tail(a: Tensor, x: Tensor) -> tuple[Any, Any]:
-    """Return whether x < max(a, 1), and P there, Q elsewhere; for positive a and x.
+    """Return the mask x < max(a, 1), and P(a, x) where it is true, Q(a, x) elsewhere; for positive a and x.
 
     For a < 1 there is a step at w = a, and P(a, x) is x^a e^-x / Gamma(a + 1) + P(a + 1, x).
     """
@@ -114,7 +114,7 @@ def _gamma_tail(a: Tensor, x: Tensor) -> tuple[Any, Any]:
 
 
 def incomplete_gamma(a: Tensor, x: Tensor, is_upper: bool) -> Any:
-    """Q(a, x) if `is_upper`, else P(a, x); at the ends of the domain the limit, and NaN outside."""
+    """Return Q(a, x) if `is_upper`, else P(a, x), with limits at the ends of the domain and NaN outside."""
     is_inside = logical_and(greater(a, 0.0), logical_and(greater(x, 0.0), less(x, math.inf)))
     is_inside = logical_and(is_inside, less(a, math.inf))
     is_low, tail = _gamma_tail(where(is_inside, a, 1.0), where(is_inside, x, 0.5))

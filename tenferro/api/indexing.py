@@ -78,7 +78,7 @@ def getitem(x: Any, index: Index) -> Any:
     if len(kept_axes) == len(x.shape) and not all(map(is_exact, x.shape)):
         return expand_dims(
             x, tuple(new_axes)
-        )  # because the data decide extents, which are no shape
+        )  # because the data decide extents, which do not form a shape
     shape = tuple(extent for axis, extent in enumerate(x.shape) if axis in kept_axes)
     for axis in new_axes:
         shape = (*shape[:axis], 1, *shape[axis:])
@@ -453,7 +453,7 @@ def take(
 
 
 def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -> Any:
-    """y[.., i, ..] = arr[.., indices[.., i, ..], ..] along `axis`, other axes broadcast together.
+    """Take y[.., i, ..] = arr[.., indices[.., i, ..], ..] along `axis`; other axes are broadcast.
 
     An axis of None flattens arr.
 

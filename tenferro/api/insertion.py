@@ -1,6 +1,7 @@
 """Elements inserted, removed, chosen by masks, and written at indices, as new tensors.
 
-NumPy writes into its argument where `jax.numpy` and these functions return a new tensor: `inplace=False` says so.
+NumPy writes into its argument where `jax.numpy` and these functions return a new tensor: `inplace=False` makes this
+explicit.
 
 Source: NumPy 2.4, reference, sections "Array manipulation routines" and "Indexing routines"; `jax.numpy`.
 """
@@ -57,7 +58,7 @@ def block(arrays: Any) -> Any:
         if not level:
             raise ShapeError("block: an empty list has no blocks")
         depth, level = depth + 1, level[0]
-    # Blocks, and the depth that each lies at, outermost lists first.
+    # Blocks with their depths, outermost lists first.
     levels: list[list[Any]] = [[arrays]]
     for _ in range(depth):
         if not all(isinstance(part, list) and part for part in levels[-1]):
@@ -75,7 +76,7 @@ def block(arrays: Any) -> Any:
 
 
 def _positions(name: str, obj: Any, extent: int) -> Any:
-    """Return the integers that obj, a slice, an integer, a mask or integers, means on an axis.
+    """Convert obj, a slice, an integer, a mask or integers, to integers on an axis.
 
     Raises:
         DTypeError: another kind of elements. DataDependentShapeError: indices of a trace.
@@ -200,7 +201,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Any = None) -> Any:
         axis: None or the vector's axis.
 
     Raises:
-        ShapeError: filt is no vector. InvalidConfigError: another letter.
+        ShapeError: filt is not a vector. InvalidConfigError: another letter.
         DataDependentShapeError: filt belongs to a trace.
 
     >>> trim_zeros([0, 1, 0, 2, 0])
@@ -251,7 +252,7 @@ def compress(
         size: the number of slices: the first ones, or padded by fill_value; needed where condition is traced.
 
     Raises:
-        ShapeError: condition is no vector, or longer than the axis. DataDependentShapeError: a traced condition.
+        ShapeError: condition is not a vector, or longer than the axis. DataDependentShapeError: a traced condition.
 
     >>> compress([True, False, True], [1, 2, 3])
     array([1, 3])
@@ -268,10 +269,10 @@ def compress(
     result = take(x, index, axis=axis)
     if size is None:
         return result
-    found = np.arange(size) < count_nonzero(mask)
+    is_filled = np.arange(size) < count_nonzero(mask)
     shape = [1] * len(x.shape)
     shape[axis] = size
-    return where(reshape(found, tuple(shape)), result, convert(fill_value, spec_of(x).dtype))
+    return where(reshape(is_filled, tuple(shape)), result, convert(fill_value, spec_of(x).dtype))
 
 
 def extract(

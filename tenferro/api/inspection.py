@@ -39,7 +39,8 @@ class ArrayNamespaceInfo:
         return f"<ArrayNamespaceInfo of tenferro, Array API {API_VERSIONS[-1]}>"
 
     def capabilities(self) -> dict[str, Any]:
-        """Return capabilities by name: masks and data-dependent shapes work where elements are known, not in traces.
+        """Return capabilities by name: masks and data-dependent shapes need known elements, so they do not work in
+        traces.
 
         Arrays are NumPy's, which have 64 axes at most.
         """

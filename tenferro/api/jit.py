@@ -64,7 +64,7 @@ def jit(
     static_argnames: str | Sequence[str] = (),
     cache_size: int = 256,
 ) -> Any:
-    """`fn`, traced once per structure, shapes and dtypes of its arguments, and run as a program.
+    """Compile `fn`: trace it once per structure, shapes and dtypes of its arguments, and run the program.
 
     Args:
         executor: native by default; anything with `.run(program, *arrays)`, such as an
@@ -180,7 +180,7 @@ class StaticParameters(NamedTuple):
 
 
 def _further_parameters(fn: Callable[..., Any]) -> tuple[set[str], bool, bool]:
-    """Keyword-only parameters; whether there are *args, and **kwargs."""
+    """Return the keyword-only parameters, and whether *args and **kwargs are accepted."""
     try:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
@@ -256,7 +256,7 @@ class Jitted(Generic[P, R]):
         static: StaticParameters,
         cache_size: int,
     ) -> None:
-        # Attributes of other callables may have the names of the ones here.
+        # Attributes of other callables may have the same names as these.
         updated = functools.WRAPPER_UPDATES if isinstance(fn, FunctionType) else ()
         functools.update_wrapper(self, cast("Any", fn), updated=updated)
         self._fn: Any = fn
@@ -273,7 +273,7 @@ class Jitted(Generic[P, R]):
 
     @functools.cached_property
     def _executor(self) -> Executor:
-        """The executor of the programs: a native one, made for the first that runs, where none was passed."""
+        """The executor of the programs: by default a native one, which the first run creates."""
         return new_native_executor("jit")
 
     def __reduce__(self) -> Any:
@@ -353,7 +353,7 @@ class Jitted(Generic[P, R]):
         eager = [leaf for leaf in leaves if is_traced(leaf)]
         if any([leaf.is_tracked for leaf in eager]):
             raise UnsupportedError(
-                f"jit: {_name_of(self._fn)} runs on the executor given, which notes nothing for backward; "
+                f"jit: {_name_of(self._fn)} runs on an explicit executor, which records nothing for backward; "
                 "give it x.detach(), or leave the executor out, or differentiate by tenferro.grad on arrays"
             )
         arrays = [leaf.array if is_traced(leaf) else leaf for leaf in leaves]
@@ -402,7 +402,7 @@ class Jitted(Generic[P, R]):
         name = call.names(self._parameters)[index]
         base = name.split("[")[0].split(".")[0]
         return DTypeError(
-            f"{self.kind}: {name} of {_name_of(self._fn)} is {leaf!r:.60}, which is no array; an argument that is "
+            f"{self.kind}: {name} of {_name_of(self._fn)} is {leaf!r:.60}, which is not an array; an argument that is "
             f"known when the function is traced is named in {self.kind}(.., static_argnames={base!r})"
         )
 
@@ -415,7 +415,7 @@ class Jitted(Generic[P, R]):
         name = where if isinstance(where, str) else self._parameter(where)
         if is_traced(value) or isinstance(value, np.ndarray):
             raise InvalidConfigError(
-                f"{self.kind}: the static argument {name} of {_name_of(self._fn)} is a tensor; its elements are no "
+                f"{self.kind}: the static argument {name} of {_name_of(self._fn)} is a tensor; its elements are not "
                 "part of a program: leave it out of static_argnums and static_argnames"
             )
         try:

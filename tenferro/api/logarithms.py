@@ -155,7 +155,7 @@ def _shifted_powers(x: Tensor, axes: tuple[int, ...]) -> tuple[Any, Any, Any]:
 
 
 def softmax(x: Any, /, axis: Axis = -1) -> Any:
-    """e^x over its sum along `axis`, without overflow; at an infinite maximum its ties share equally.
+    """Divide e^x by its sum along `axis`, without overflow; ties at an infinite maximum share equally.
 
     Raises:
         DTypeError: complex x. AxisError: no axis of x.

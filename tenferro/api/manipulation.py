@@ -73,7 +73,7 @@ def astype(
 
 @planned
 def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | None = None) -> Any:
-    """a's elements with a new shape, one extent of which may be -1.
+    """Return a's elements with a new shape, one extent of which may be -1.
 
     `order="C"` varies the last axis fastest, as NumPy does by default; `order="F"` the first,
     which is the bare op. Either is free for data stored in that order.
@@ -257,7 +257,7 @@ def expand_dims(a: ArrayLike, axis: Axis = 0) -> Any:
 
 @planned
 def squeeze(a: ArrayLike, axis: Axis = None) -> Any:
-    """a without the named axes of extent 1, or without all such axes for None.
+    """Remove the named axes of extent 1, or all such axes for None.
 
     Raises:
         ShapeError: a named axis of another extent.
@@ -393,7 +393,9 @@ def unstack(x: ArrayLike, /, *, axis: int = 0) -> tuple[Any, ...]:
 
 
 def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """ary split along `axis` into equal sections, or before the given indices, negative ones from the end.
+    """Split ary along `axis` into equal sections, or before the given indices.
+
+    Negative indices count from the end.
 
     Raises:
         ShapeError: an extent that the number of sections does not divide; see `array_split`.
@@ -410,7 +412,7 @@ def split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 def array_split(ary: ArrayLike, indices_or_sections: Any, axis: int = 0) -> list[Any]:
-    """ary split along `axis` as by `split`, into sections of which the first may be longer by one.
+    """Split ary along `axis` as `split` does, but allow the first sections to be longer by one.
 
     Raises:
         ShapeError: less than one section.
@@ -449,7 +451,7 @@ def _cut(x: Tensor, axis: int, extent: int, indices_or_sections: Any) -> list[An
 
 
 def slice_axis(x: Tensor, axis: int, start: int, stop: ArrayLike) -> Any:
-    """x[start:stop] along one axis."""
+    """Return x[start:stop] along one axis."""
     starts = [0] * len(x.shape)
     limits = list(x.shape)
     starts[axis], limits[axis] = start, stop
@@ -504,7 +506,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
 
 
 def _shift(value: Any) -> int:
-    """Return the number of places to shift by; bools count, as in NumPy."""
+    """Return the number of positions to shift by; bools count, as in NumPy."""
     try:
         return operator.index(value)
     except ConcretizationError:
@@ -583,7 +585,9 @@ def extract_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
 
 @planned
 def embed_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
-    """x along the diagonal of `axis_a` and a new axis `axis_b`, zeros elsewhere: the adjoint of `extract_diag`.
+    """Put x on the diagonal of `axis_a` and a new axis `axis_b`, zeros elsewhere.
+
+    It is the adjoint of `extract_diag`.
 
     Raises:
         ShapeError: x has no axes. AxisError: the axes are one, or not axes of the result.

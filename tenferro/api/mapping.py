@@ -39,7 +39,7 @@ __all__ = [
 
 
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: ArrayLike, *args: Any, **kwargs: Any) -> Any:  # fmt: skip
-    """Return func1d of each vector of arr along `axis`; the axes of its result take that axis's place.
+    """Return func1d of each vector of arr along `axis`; the axes of its result replace that axis.
 
     Raises:
         AxisError: an axis outside the rank.
@@ -116,7 +116,7 @@ def choose(a: ArrayLike, choices: Any, out: None = None, mode: str = "raise") ->
 def fromfunction(
     function: Callable[..., Any], shape: Sequence[int], *, dtype: DTypeLike = float, like: Tensor | None = None, **kwargs: Any
 ) -> Any:  # fmt: skip
-    """Return function of the index of each element along each axis of `shape`.
+    """Return `function` of the indices of each element, along each axis of `shape`.
 
     >>> fromfunction(lambda i, j: i + j, (2, 2), dtype=int)
     array([[0, 1],

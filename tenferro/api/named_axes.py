@@ -30,7 +30,7 @@ class NamedAxis:
         name: its axis_name; None for one without.
         size: the number of slices.
         builder: the builder of the trace, whose first instruction of the slice is `start`.
-        batched: for each value that stands for a slice, the value of all slices.
+        batched: the value of all slices, for each value that stands for one slice.
         is_differentiated: a derivative that began inside of it is under way.
     """
 
@@ -130,7 +130,7 @@ def all_slices(
     value = _batched(axis, value)
     if not inner:
         return TracedTensor(axis.builder, value)
-    # The axes are now: this one, and the inner ones from the outermost on. This one goes last among them.
+    # The axes are now: this one, and the inner ones from the outermost on. This effect is the last one.
     from tenferro.api.manipulation import moveaxis
 
     moved: Any = moveaxis(TracedTensor(axis.builder, value), 0, len(inner))
@@ -148,7 +148,7 @@ def _batched(axis: NamedAxis, value: int) -> int:
 
 
 def slice_of(axis: NamedAxis, value: int) -> int:
-    """Return a value that stands for a slice of another one along its leading axis."""
+    """Return a placeholder for a slice of a value along its leading axis."""
     graph = axis.builder.graph
     spec = graph.types[value]
     one = graph.add_stand_in(TensorSpec.of(spec.shape[1:], spec.dtype))

@@ -2,7 +2,7 @@
 
 A NumPy function calls the function of the same name here, with the same arguments. The tables in this file hold the
 few with another meaning in NumPy. Functions without a counterpart, and arguments without a meaning for tensors, run
-on the elements of eager tensors that are not tracked, and return NumPy arrays; for others they are errors.
+on the elements of eager tensors that are not tracked, and return NumPy arrays; for other functions they are errors.
 
 Source: NumPy 2.4, reference; NEP 13 and NEP 18, the protocols.
 """
@@ -38,7 +38,7 @@ def _numpy_dtype(operand: Any) -> Any:
 
 
 def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
-    """NumPy's table of casts, instead of promotion."""
+    """Look up NumPy's table of casts, without promotion."""
     return np.can_cast(_numpy_dtype(from_), _numpy_dtype(to), casting)
 
 
@@ -98,7 +98,7 @@ def _pinv(
 ) -> Any:
     """Compute the pseudoinverse with NumPy's default cutoff; rtol=None is the default of `tenferro.linalg.pinv`."""
     if rcond is not None and rtol is not _NOT_GIVEN:
-        raise InvalidConfigError("np.linalg.pinv: rcond and rtol are one thing; give one of them")
+        raise InvalidConfigError("np.linalg.pinv: rcond and rtol name one option; give one of them")
     cutoff = (1e-15 if rcond is None else rcond) if rtol is _NOT_GIVEN else rtol
     return linalg.pinv(a, hermitian=hermitian, rtol=cutoff)
 
@@ -276,7 +276,7 @@ def _is_foreign(kind: type, protocol: str) -> bool:
 def _on_elements(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], reason: str
 ) -> Any:
-    """NumPy's function on the elements of eager tensors.
+    """Apply NumPy's function to the elements of eager tensors.
 
     Raises:
         UnsupportedError: a tensor of a trace, which has no elements, or a tracked one: its gradient would be lost.

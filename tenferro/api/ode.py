@@ -250,7 +250,7 @@ class _Closed:
         self._is_active = [spec_of(x).dtype.is_inexact for x in self.operands]
 
     def __call__(self, y: Tensor, t: Tensor, operands: Sequence[Any]) -> Any:
-        """Return its value, where `operands` stand for those of this object."""
+        """Return its value, with `operands` in place of this object's operands."""
         consts, leaves = operands[: self.count], operands[self.count :]
         builder = current_builder() or next(
             (x.builder for x in (y, t, *operands) if isinstance(x, TracedTensor)), None
@@ -265,7 +265,7 @@ class _Closed:
         return lambda y, t: self(y, t, operands)
 
     def split(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the operands with derivatives, and the others."""
+        """Return the operands with derivatives, and the operands without."""
         pairs = list(zip(operands, self._is_active, strict=True))
         return [x for x, active in pairs if active], [x for x, active in pairs if not active]
 
@@ -293,7 +293,7 @@ class _Options:
         """Return the options of a call.
 
         Raises:
-            InvalidConfigError: an option that is no number, or out of its range.
+            InvalidConfigError: an option that is not a number, or out of its range.
         """
         numbers = {"rtol": rtol, "atol": atol, "mxstep": mxstep, "hmax": hmax}
         for name, value in numbers.items():
@@ -544,8 +544,8 @@ def odeint(
         method: "dopri5", explicit, of order 5; "rodas4", of order 4, for stiff equations, with a dense Jacobian.
         derivative: "adjoint" integrates the adjoint equation backward, in reverse mode only, and keeps no steps;
             "discrete" differentiates the accepted steps, in all modes. By default it is "adjoint" for dopri5 without an event, else "discrete".
-        event: a real function event(y, t, *args). The first time at which it changes its sign from one step
-            to the next ends the integration from t[0] to t[1]. A zero at t[0] is no event.
+        event: a real function event(y, t, *args). Integration from t[0] to t[1] stops at the first sign change from
+            one step to the next. A zero at t[0] is not an event.
 
     Returns:
         The states; with an event the pair of its time and the state there, with derivatives.
@@ -555,7 +555,7 @@ def odeint(
 
     Raises:
         DTypeError: an integer in y0 or t; complex t, or complex slopes of real states.
-        ArityError, ShapeError: func or event return another structure or shape; t is no vector; y0 is empty.
+        ArityError, ShapeError: func or event return another structure or shape; t is not a vector; y0 is empty.
         InvalidConfigError: times that decrease, tolerances below 0, another method or derivative; "adjoint" with
             rodas4, whose backward integration is unstable, or with an event.
 
@@ -597,7 +597,7 @@ def _derivative(derivative: str | None, method: str, has_event: bool) -> str:
     """Return the kind of derivative.
 
     Raises:
-        InvalidConfigError: another one, or the adjoint where it is unstable or not defined.
+        InvalidConfigError: an unknown method, or the adjoint if it is unstable or not defined.
     """
     if derivative is None:
         return "adjoint" if method == "dopri5" and not has_event else "discrete"
@@ -621,7 +621,7 @@ def _times(t: ArrayLike) -> Any:
     """Return the times as a tensor.
 
     Raises:
-        DTypeError, ShapeError, InvalidConfigError: they are no increasing real vector.
+        DTypeError, ShapeError, InvalidConfigError: they do not form an increasing real vector.
     """
     times = as_operand(asarray(t))
     spec = spec_of(times)
@@ -644,7 +644,7 @@ def _event(
 
     Raises:
         ShapeError: the times are not two.
-        ShapeError, DTypeError: the event is no real scalar.
+        ShapeError, DTypeError: the event is not a real scalar.
     """
     if times.shape != (2,):
         raise ShapeError(

@@ -34,7 +34,7 @@ from tenferro.types import ArrayLike, DType, DTypeLike, Index, Tensor, UfuncOpti
 __all__ = ["REFUSED", "Operators"]
 
 _CHANGES = "it changes the array, and tensors are values; x.at[index].set(values) gives a new one"
-_LAYOUT = "how elements lie in memory is no part of a tensor"
+_LAYOUT = "the memory layout is not part of a tensor"
 _BYTES = "take the bytes of x.numpy(), of a tensor that has elements"
 
 REFUSED = {
@@ -364,7 +364,7 @@ class Operators:
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: ArrayLike, **options: Unpack[UfuncOptions]
     ) -> Any:
-        """`np.exp(tensor)` is `tenferro.exp(tensor)`.
+        """Evaluate `np.exp(tensor)` as `tenferro.exp(tensor)`.
 
         Raises:
             UnsupportedError: a function without a counterpart, of a traced or tracked tensor.
@@ -378,7 +378,7 @@ class Operators:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
     ) -> Any:
-        """`np.sum(tensor)` is `tenferro.sum(tensor)`.
+        """Evaluate `np.sum(tensor)` as `tenferro.sum(tensor)`.
 
         Raises:
             UnsupportedError: a function without a counterpart, of a traced or tracked tensor.

@@ -1,9 +1,8 @@
 """`tenferro.optimize`: SciPy's minimisers on trees, with automatic derivatives, and minimisers inside of programs.
 
-Parameters are a tree of floating-point or complex arrays, of any shapes and dtypes; a complex one counts as
-its real and its imaginary part. SciPy sees them as one float64 vector, in the order of `tree.ravel`, with
-the real parts of a complex leaf before its imaginary parts. Functions are traced once; they run with the
-dtypes of the tree.
+Parameters are a tree of floating-point or complex arrays, of any shapes and dtypes; a complex leaf counts as its
+real and its imaginary part. SciPy sees them as one float64 vector, in the order of `tree.ravel`, with the real
+parts of a complex leaf before its imaginary parts. Functions are traced once; they run with the dtypes of the tree.
 
 Source: scipy.optimize.
 """
@@ -241,7 +240,7 @@ class _Parameters:
         return tree.unflatten(self.treedef, whole)
 
     def restored(self, result: Any) -> Any:
-        """SciPy's result with the parameters as a tree."""
+        """Return SciPy's result with the parameters as a tree."""
         result.x = tree.map(np.asarray, self.tree(result.x))
         return result
 
@@ -281,7 +280,7 @@ def _parts(array: Any) -> Any:
 
 
 def _from_parts(part: Tensor, dtype: DType) -> Any:
-    """A parameter from its real parts."""
+    """Return a parameter from its real parts."""
     if not dtype.is_complex:
         return part
     real, imaginary = part
@@ -289,7 +288,7 @@ def _from_parts(part: Tensor, dtype: DType) -> Any:
 
 
 def _method(caller: str, method: Any, bounds: PyTree) -> str:
-    """SciPy's method name in lower case.
+    """Return SciPy's method name in lower case.
 
     Raises:
         InvalidConfigError: SciPy has no such method.

@@ -50,8 +50,7 @@ def pad(
     Args:
         pad_width: one width, a pair before and after, such a pair for each axis, or a dict from axes to these.
         mode: the added elements. "constant": `constant_values`, 0 by default; "edge": the outermost element;
-            "reflect" and "symmetric": the elements mirrored, without and with the outermost one; "wrap": those of
-            the other end; "linear_ramp": a line from the outermost element to `end_values`, 0 by default;
+            "reflect" and "symmetric": the elements mirrored, without and with the outermost one; "wrap": elements from the other end; "linear_ramp": a line from the outermost element to `end_values`, 0 by default;
             "maximum", "mean", "median", "minimum": those of the `stat_length` outermost elements, all by
             default; "empty": zeros.
         options: the option of the mode; widths and values for each axis and side are written as `pad_width`.

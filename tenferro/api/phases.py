@@ -1,7 +1,7 @@
 """Phases of singular vectors and eigenvectors: differentiable functions do not depend on them.
 
-A decomposition of a complex matrix leaves them free: u_i e^(i phi) and v_i e^(i phi) serve as well as u_i and
-v_i. A function that changes with them is not a function of the matrix, and has no derivative.
+A decomposition of a complex matrix does not determine them: u_i e^(i phi) and v_i e^(i phi) are as valid as u_i and
+v_i. A function that depends on them is not a function of the matrix, and has no derivative.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _words(program: GraphProgram, instruction: Instruction) -> str:
     source = "" if instruction.source is None else f"\n  at {instruction.source}"
     return (
         f"the function depends on the phases of the vectors that {instruction.op} of {types} gives; "
-        "these are arbitrary, so that it is no function of the matrix and has no derivative: use values, "
+        "these are arbitrary, so that it is not a function of the matrix and has no derivative: use values, "
         f"absolute values, or products such as u @ (f(s) * vh) in which the phases cancel{source}"
     )
 

@@ -74,7 +74,7 @@ __all__ = [
 
 
 def deg2rad(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """x degrees in radians: x pi / 180.
+    """Convert x degrees to radians: x pi / 180.
 
     >>> deg2rad(180.0)
     array(3.14159265)
@@ -84,7 +84,7 @@ def deg2rad(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) 
 
 
 def rad2deg(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """x radians in degrees: 180 x / pi.
+    """Convert x radians to degrees: 180 x / pi.
 
     >>> rad2deg(np.pi)
     array(180.)
@@ -100,7 +100,7 @@ degrees, radians = rad2deg, deg2rad
 
 
 def fabs(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """|x| of real x, in a float dtype.
+    """Return |x| of real x, in a float dtype.
 
     Raises:
         DTypeError: complex x.
@@ -113,7 +113,7 @@ def fabs(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> 
 
 
 def fix(x: ArrayLike, out: None = None) -> Any:
-    """x rounded towards zero.
+    """Round x towards zero.
 
     >>> fix([-1.5, 1.5])
     array([-1.,  1.])
@@ -139,7 +139,7 @@ def modf(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> 
 def divmod(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> tuple[Any, Any]:
-    """`floor_divide` and `remainder`.
+    """Return `floor_divide` and `remainder`.
 
     >>> divmod(7, 3)
     (array(2), array(1))
@@ -151,7 +151,7 @@ def divmod(
 def float_power(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """x1 to the power x2, in float64 or complex128.
+    """Return x1^x2, in float64 or complex128.
 
     >>> float_power(2, -1)
     array(0.5)
@@ -164,7 +164,7 @@ def float_power(
 def ldexp(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """x1 2^x2, for integers x2, rounded once; also where 2^x2 overflows and the product does not.
+    """x1 2^x2, for integers x2, rounded once; also if 2^x2 overflows but the product does not.
 
     Raises:
         DTypeError: complex x1, or x2 that are not integers.
@@ -275,7 +275,7 @@ def _is_negative(x: ArrayLike) -> Any:
 
 
 def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Any:
-    """Return whether one broadcasts to the other's shape and all elements are equal: a bool of rank 0.
+    """Return whether one operand broadcasts to the other's shape and all elements are equal: a bool of rank 0.
 
     >>> array_equiv([1, 2], [[1, 2], [1, 2]]), array_equiv([1, 2], [1, 2, 3])
     (array(True), array(False))
@@ -289,7 +289,7 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Any:
 
 
 def _power_of_two(exponent: Tensor, limits: Any) -> Any:
-    """2 to integers between the limits of a dtype's exponents, by its bits."""
+    """Return 2^n from its bits, for integers n between the limits of a dtype's exponents."""
     dtype = DType.of(limits.dtype)
     bits = convert(
         add(exponent, 1 - int(limits.minexp)), DType.I32 if dtype is DType.F32 else DType.I64
@@ -319,7 +319,7 @@ def sinc(x: ArrayLike) -> Any:
 def heaviside(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """0 where x1 is negative, x2 where it is zero, 1 where it is positive; NaN where it is.
+    """Return 0 where x1 is negative, x2 where it is zero, 1 where it is positive, and NaN where it is NaN.
 
     >>> heaviside([-1.0, 0.0, 1.0], 0.5)
     array([0. , 0.5, 1. ])

@@ -63,7 +63,7 @@ def polyadd(a1: ArrayLike, a2: ArrayLike) -> Any:
     """Return the coefficients of a1(x) + a2(x).
 
     Raises:
-        ShapeError: coefficients that are no vector.
+        ShapeError: coefficients that do not form a vector.
 
     >>> polyadd([1, 2], [9, 5, 4])
     array([9, 6, 6])
@@ -75,7 +75,7 @@ def polysub(a1: ArrayLike, a2: ArrayLike) -> Any:
     """Return the coefficients of a1(x) - a2(x).
 
     Raises:
-        ShapeError: coefficients that are no vector.
+        ShapeError: coefficients that do not form a vector.
 
     >>> polysub([2, 10, -2], [3, 10, -4])
     array([-1,  0,  2])
@@ -89,7 +89,7 @@ def polymul(a1: ArrayLike, a2: ArrayLike) -> Any:
     Leading zeros stay, so that the number of coefficients follows from the shapes, as in `jax.numpy`.
 
     Raises:
-        ShapeError: coefficients that are no vector, or none.
+        ShapeError: coefficients that do not form a vector, or none.
 
     >>> polymul([1, 2, 3], [9, 5, 1])
     array([ 9, 23, 38, 17,  3])
@@ -103,7 +103,7 @@ def polydiv(u: ArrayLike, v: ArrayLike) -> tuple[Any, Any]:
     The remainder has one coefficient less than v; leading zeros stay, as in `jax.numpy`.
 
     Raises:
-        ShapeError: coefficients that are no vector, or none of v.
+        ShapeError: coefficients that do not form a vector, or none of v.
 
     >>> polydiv([3.0, 5.0, 2.0], [2.0, 1.0])
     (array([1.5 , 1.75]), array([0.25]))
@@ -146,7 +146,7 @@ def polyint(p: ArrayLike, m: int = 1, k: ArrayLike | None = None) -> Any:
     """Return the coefficients of the m-th antiderivative of p.
 
     Args:
-        k: the constants of integration, the first integral's first; one for all, None for zeros.
+        k: the constants of integration, in the order of the integrations; one number for all, None for zeros.
 
     Raises:
         InvalidConfigError: a negative m. ShapeError: another number of constants than m.
@@ -172,7 +172,7 @@ def poly(seq_of_zeros: ArrayLike) -> Any:
     """Return the coefficients of the polynomial with the given roots and a leading 1.
 
     Raises:
-        ShapeError: roots that are no vector. For the characteristic polynomial of a matrix give its eigenvalues.
+        ShapeError: roots that do not form a vector. For the characteristic polynomial of a matrix give its eigenvalues.
 
     >>> poly([1.0, 2.0])
     array([ 1., -3.,  2.])
@@ -197,7 +197,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Any:
         strip_zeros: whether leading and trailing zeros are removed first, as in NumPy; this needs known coefficients.
 
     Raises:
-        ShapeError: coefficients that are no vector.
+        ShapeError: coefficients that do not form a vector.
         DataDependentShapeError: p belongs to a trace, and `strip_zeros`.
 
     >>> roots([1.0, -3.0, 2.0])
@@ -218,15 +218,19 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Any:
         x = x[int(places[0]) : int(places[-1]) + 1]
     if x.shape[0] < 2:
         return np.zeros(zeros, complex)
-    found = linalg.eigvals(linalg.companion(x))
-    return concat([found, np.zeros(zeros, spec_of(found).dtype.dtype)]) if zeros else found
+    nonzero_roots = linalg.eigvals(linalg.companion(x))
+    return (
+        concat([nonzero_roots, np.zeros(zeros, spec_of(nonzero_roots).dtype.dtype)])
+        if zeros
+        else nonzero_roots
+    )
 
 
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803  # because NumPy calls it so
     """Return the Vandermonde matrix with N columns of powers of the vector x, by default as many as x has elements.
 
     Raises:
-        ShapeError: x is no vector. InvalidConfigError: a negative N.
+        ShapeError: x is not a vector. InvalidConfigError: a negative N.
 
     >>> vander([1, 2, 3], 3)
     array([[1, 1, 1],
@@ -263,7 +267,7 @@ def polyfit(
 
     Raises:
         InvalidConfigError: a negative degree, or too few points for a scaled covariance.
-        ShapeError: x is no vector or empty, y of another length or of rank above 2, or weights of another length.
+        ShapeError: x is not a vector or empty, y of another length or of rank above 2, or weights of another length.
 
     >>> np.round(polyfit([0.0, 1.0, 2.0], [1.0, 3.0, 5.0], 1), 12)
     array([2., 1.])

@@ -34,8 +34,8 @@ def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> li
         paths: of the tensors of the carry, for errors.
 
     Raises:
-        UnsupportedError: a tensor of the carry that is no linear recurrence; the error names the op.
-        NonStaticShapeError: a length that is no number.
+        UnsupportedError: a tensor of the carry that is not a linear recurrence; the error names the op.
+        NonStaticShapeError: a length that is not a number.
     """
     if not isinstance(op.length, int):
         raise NonStaticShapeError(
@@ -67,7 +67,7 @@ def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> li
 
 
 def _order(op: Scan, paths: Sequence[str]) -> list[int]:
-    """Order the tensors of the carry, each after those that it depends on.
+    """Order the tensors of the carry, each after its dependencies.
 
     Raises:
         UnsupportedError: some depend on each other.
@@ -150,7 +150,7 @@ def _coefficients(
     """Return the coefficients a and b of the affine update of tensor i of the carry.
 
     Args:
-        values: the operands that are known, by their numbers.
+        values: the known operands, by their numbers.
         one: a tensor of its type.
 
     Raises:

@@ -71,7 +71,7 @@ def matvec(
     Shapes: (.., m, n), (.., n) -> (.., m).
 
     Raises:
-        ShapeError: x1 is no matrix, x2 no vector, or extents differ.
+        ShapeError: x1 is not a matrix, x2 no vector, or extents differ.
 
     >>> matvec([[1, 2], [3, 4]], [1, 1])
     array([3, 7])
@@ -93,7 +93,7 @@ def vecmat(
     Shapes: (.., n), (.., n, m) -> (.., m).
 
     Raises:
-        ShapeError: x1 is no vector, x2 no matrix, or extents differ.
+        ShapeError: x1 is not a vector, x2 no matrix, or extents differ.
 
     >>> vecmat([1, 1], [[1, 2], [3, 4]])
     array([4, 6])

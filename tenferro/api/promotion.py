@@ -40,7 +40,7 @@ __all__ = [
 _DEFAULT = {"b": DType.Bool, "i": DType.I64, "f": DType.F64, "c": DType.C64}
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _WEAK: dict[type, int] = {bool: 0, int: 1, SymDim: 1, float: 2, complex: 3}
-"""Ranks of what takes the dtype of a tensor: Python numbers, and extents, which will be such."""
+"""Ranks of operands that take the dtype of a tensor: Python numbers, and extents, which will be such."""
 
 
 def promote_dtypes(first: DType, second: DType) -> DType:
@@ -50,7 +50,7 @@ def promote_dtypes(first: DType, second: DType) -> DType:
     (DType.F64, DType.F32)
 
     Raises:
-        DTypeError: a narrow dtype and another one.
+        DTypeError: a narrow dtype and a different dtype.
     """
     if first is second:
         return first
@@ -285,7 +285,7 @@ def broadcast_to(array: ArrayLike, shape: Any, subok: bool = False) -> Tensor:
 
 
 def _with_own_extents(x: Tensor, shape: Sequence[Any]) -> tuple[Any, ...]:
-    """Replace data-dependent extents of the shape by those of x.
+    """Replace data-dependent extents of the shape by the extents of x.
 
     Raises:
         NonStaticShapeError: x does not have such an extent.

@@ -24,7 +24,7 @@ class RealVector:
 
     Attributes:
         start: the vector of the tree, of the promoted dtype.
-        specs, paths: the types of the leaves, and their places.
+        specs, paths: the types of the leaves, and their paths.
 
     Raises:
         ArityError: no elements.

@@ -5,6 +5,8 @@ Source: Array API standard 2024.12, sections "Statistical functions" and "Utilit
 
 from __future__ import annotations
 
+import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -17,6 +19,10 @@ from tenferro.api.elementwise import (
     conj,
     divide,
     equal,
+    imag,
+    isnan,
+    logical_and,
+    logical_or,
     maximum,
     minimum,
     multiply,
@@ -26,13 +32,14 @@ from tenferro.api.elementwise import (
     subtract,
 )
 from tenferro.api.elementwise import where as where_else
-from tenferro.api.manipulation import concat, flattened, reshape, slice_axis
+from tenferro.api.manipulation import concat, expand_dims, flattened, reshape, slice_axis
 from tenferro.api.planned import planned
 from tenferro.api.promotion import broadcast_to, convert
 from tenferro.dims import is_static
 from tenferro.door import apply_one, as_operand, is_traced, spec_of
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
 from tenferro.ops import reduction as ops
+from tenferro.ops.elementwise import Complex
 from tenferro.types import ArrayLike, DType, DTypeLike, Tensor
 
 __all__ = [
@@ -154,11 +161,18 @@ def _extreme(
     where: ArrayLike,
 ) -> Any:
     """Compute the extreme of the elements and `initial`, which replaces the elements outside `where`."""
+    if spec_of(x).dtype.is_complex:
+        reduced, pair = (
+            functools.partial(_complex_extreme, op),
+            functools.partial(_complex_pair, op),
+        )
+    else:
+        reduced = functools.partial(_reduced, op)
     if initial is None:
         if where is not True:
             raise InvalidConfigError(f"{name}: where= needs initial=, as in NumPy")
         _require_elements(name, x, axis)
-        return _reduced(op, name, x, axis, keepdims)
+        return reduced(name, x, axis, keepdims)
     initial = convert(initial, spec_of(x).dtype)
     x = x if where is True else _masked(x, where, initial)
     if spec_of(x).size == 0:
@@ -166,7 +180,30 @@ def _extreme(
         extents = [1 if i in axes else extent for i, extent in enumerate(x.shape)]
         out_shape = [extent for i, extent in enumerate(extents) if keepdims or i not in axes]
         return broadcast_to(initial, tuple(out_shape))
-    return pair(_reduced(op, name, x, axis, keepdims), initial)
+    return pair(reduced(name, x, axis, keepdims), initial)
+
+
+def _complex_extreme(op: type[Any], name: str, x: Tensor, axis: Axis, keepdims: bool) -> Any:
+    """Compute the extreme of complex elements in lexicographic order, the real part first, as NumPy does.
+
+    Each part is reduced over the elements that attain the extreme, so that ties share the derivative equally.
+    """
+    worst = -math.inf if op is ops.ReduceMax else math.inf
+    axes = normalize_axes(name, axis, len(x.shape))
+    parts = real(x), imag(x)
+    attains: Any = True
+    for part in parts:
+        rest = where_else(attains, part, worst)
+        attains = logical_and(attains, equal(rest, _reduced(op, name, rest, axes, True)))
+    is_nan = logical_or(isnan(parts[0]), isnan(parts[1]))
+    is_chosen = where_else(any(is_nan, axis=axes, keepdims=True), is_nan, attains)
+    chosen = [where_else(is_chosen, part, worst) for part in parts]
+    return apply_one(Complex(), *(_reduced(op, name, part, axes, keepdims) for part in chosen))
+
+
+def _complex_pair(op: type[Any], x: Tensor, y: ArrayLike) -> Any:
+    both = concat([expand_dims(z, axis=0) for z in (x, broadcast_to(y, x.shape))], axis=0)
+    return _complex_extreme(op, "maximum", both, 0, False)
 
 
 @planned
@@ -175,13 +212,15 @@ def max(
 ) -> Any:  # fmt: skip
     """Compute the largest element over `axis`; NaN where there is one.
 
+    Complex elements are ordered by their real parts, then by their imaginary parts, as in NumPy. Elements that tie
+    share the derivative equally.
+
     Args:
         initial: a number compared with the elements.
-        where: the elements to include; `initial` replaces the others.
+        where: the elements to include; `initial` replaces the elements outside of the mask.
 
     Raises:
         ShapeError: an empty axis, without `initial`; a GuardError, where the program runs, if it is symbolic.
-        DTypeError: complex a.
         InvalidConfigError: `where` without `initial`.
 
     >>> max([[1, 5], [3, 4]], 0), max([1, 2], initial=9)
@@ -218,7 +257,7 @@ def all(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """Return whether every element over `axis` is nonzero, of those that `where` includes.
+    """Return whether every element over `axis` that `where` includes is nonzero.
 
     >>> all([[True, False], [True, True]], 1)
     array([False,  True])
@@ -238,7 +277,7 @@ def any(
     *,
     where: ArrayLike = True,
 ) -> Any:
-    """Return whether some element over `axis` is nonzero, of those that `where` includes.
+    """Return whether some element over `axis` that `where` includes is nonzero.
 
     >>> any([[False, False], [True, False]], 1)
     array([False,  True])
@@ -339,7 +378,7 @@ def _variance(
     """Compute the variance before it is rounded, and its dtype."""
     refuse(name, "out", out)
     if ddof != 0 and correction != 0:
-        raise InvalidConfigError(f"{name}: ddof and correction are one thing; give one of them")
+        raise InvalidConfigError(f"{name}: ddof and correction name one option; give one of them")
     correction = correction if ddof == 0 else ddof
     x = as_operand(a)
     dtype = _inexact(name, x, dtype)

@@ -95,7 +95,7 @@ def sort(
     a: ArrayLike, axis: int | None = -1, kind: str | None = None, order: None = None, *, stable: bool | None = True,
     descending: bool = False,
 ) -> Any:  # fmt: skip
-    """a sorted along `axis`, or flattened and sorted for None; NaN last, or first if descending.
+    """Sort a along `axis`, or its flattened elements for None; NaN last, or first if descending.
 
     Args:
         kind: NumPy's name of a method; no effect.
@@ -186,7 +186,7 @@ def sort_complex(a: ArrayLike) -> Any:
 def partition(
     a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect", order: None = None
 ) -> Any:  # fmt: skip
-    """a sorted along `axis`, so that the elements at `kth` are in place, smaller ones before and larger ones after.
+    """Move the elements at `kth` along `axis` to their sorted positions, between smaller and larger ones.
 
     Raises:
         InvalidConfigError: a `kind` that NumPy does not have.
@@ -202,7 +202,7 @@ def partition(
 def argpartition(
     a: ArrayLike, kth: int | Sequence[int], axis: int | None = -1, kind: str = "introselect", order: None = None
 ) -> Any:  # fmt: skip
-    """Find the indices that partition a along `axis`, as int64: those that sort it.
+    """Find the indices that partition a along `axis`, as int64: the indices that sort it.
 
     Arguments and errors are those of `partition`.
 

@@ -1,6 +1,6 @@
-"""Set functions, and others with data-dependent result shapes: they need the elements.
+"""Set functions, and other functions with data-dependent result shapes: they need the elements.
 
-Arrays and eager tensors have elements; traced tensors do not, and these functions are errors for them. Values are
+Arrays and eager tensors have elements; traced tensors do not, and raise errors here. Values are
 gathered by indices, so that derivatives of eager tensors pass.
 
 Source: Array API standard 2024.12, sections "Set functions" and "Searching functions".
@@ -93,7 +93,7 @@ def nonzero(
     Raises:
         ShapeError: a has rank 0.
         DataDependentShapeError: a belongs to a trace, without `size`.
-        InvalidConfigError: a negative size, or fill values of another number than axes.
+        InvalidConfigError: a negative size, or fill values that do not match the axes.
 
     >>> nonzero(np.array([[0, 3], [5, 0]]))
     (array([0, 1]), array([1, 0]))
@@ -174,8 +174,8 @@ def _distinct(
 ) -> tuple[Any, Any, Any, Any]:
     """Find the distinct elements of a vector, or rows for an axis of 0, with first indices, inverse and counts."""
     array = elements(rows, "unique", advice)
-    _, *found = np.unique(array, True, True, True, axis=axis, equal_nan=equal_nan)
-    first, inverse, counts = (beside(rows, np.asarray(part).astype(np.int64)) for part in found)
+    _, *parts = np.unique(array, True, True, True, axis=axis, equal_nan=equal_nan)
+    first, inverse, counts = (beside(rows, np.asarray(part).astype(np.int64)) for part in parts)
     return take(rows, first, axis=0), first, inverse, counts
 
 
@@ -282,7 +282,7 @@ def _as_sets(name: str, ar1: ArrayLike, ar2: ArrayLike) -> tuple[Any, Any]:
 def union1d(
     ar1: ArrayLike, ar2: ArrayLike, *, size: int | None = None, fill_value: Any = None
 ) -> Any:
-    """Return the distinct elements of both arrays in ascending order; `size` and `fill_value` are those of `unique`.
+    """Return the distinct elements of both arrays in ascending order; see `unique` for `size` and `fill_value`.
 
     Raises:
         DataDependentShapeError: an operand of a trace, without `size`.

@@ -40,14 +40,14 @@ HESSIAN_MODES = ("auto", "star", "acyclic", "forward")
 
 @public_methods
 class SparseDerivative:
-    """A sparse Jacobian or Hessian as a function of arguments of the shapes that its pattern was found for.
+    """Function that computes a sparse Jacobian or Hessian for arguments with the shapes of its pattern.
 
     Calling it gives a `scipy.sparse.csr_array`. Its rows are the elements of the result's leaves, its columns those of
     the arguments' leaves, each in row-major order, one leaf after another. Explicit zeros are kept, so that every
     call gives the same indices.
 
     Attributes:
-        pattern: the pattern, as a boolean `csr_array`: no element outside of it is ever different from zero.
+        pattern: the pattern, as a boolean `csr_array`: every element outside of it is always zero.
         mode: "forward", "reverse" or "bidirectional"; of a Hessian "star", "acyclic" or "forward".
         count: the number of products with the Jacobian or its transpose that a call computes.
     """
@@ -99,7 +99,7 @@ class SparseDerivative:
         """Compute the derivative at these arguments.
 
         Raises:
-            ShapeError, DTypeError: arguments of other types than those of the pattern.
+            ShapeError, DTypeError: arguments whose types differ from the pattern's.
         """
         leaves, tree = flatten(args)
         if tree != self._tree:
@@ -149,12 +149,13 @@ def sparse_jacobian(
         args: arguments of `fn`, or `TensorSpec`s of them; their values do not matter. Arrays that `fn` captures are
             constants: a Jacobian is exact at indices that they hold.
         argnums: the arguments to differentiate with respect to; the others are data.
-        mode: "forward" groups columns, "reverse" rows, "bidirectional" both; "auto" takes what needs fewest products.
-        pattern: the pattern, dense or sparse, where you know it; it is not checked.
+        mode: "forward" groups columns, "reverse" rows, "bidirectional" both; "auto" chooses the mode with the
+            fewest products.
+        pattern: the pattern, dense or sparse, if it is known; it is not checked.
         context, executor: as for `grad`.
 
     Raises:
-        DTypeError: arguments that are not real, or a result that is no real tensor, by name.
+        DTypeError: arguments that are not real, or a result that is not a real tensor, by name.
         NonStaticShapeError: a symbolic extent.
         UnsupportedError: inside a trace; a pattern with too many nonzeros.
 
@@ -318,7 +319,7 @@ class _Flat:
     # ---- pattern -----------------------------------------------------------------------------------
 
     def pattern(self) -> tuple[Any, bool]:
-        """Find the pattern, and whether it was found in reverse, because there is no forward derivative."""
+        """Return the pattern, and whether it was computed in reverse, for lack of a forward derivative."""
         try:
             tangent = compile(self._push, self.specs, self.active_specs)
         except ADRuleUnsupportedError as error:

@@ -1,8 +1,8 @@
-"""A function prepared for differentiation: traced on stand-ins for the differentiated leaves.
+"""A function prepared for differentiation: traced on placeholders for the differentiated leaves.
 
-Inside a trace the stand-ins are aliases of the caller's tensors, in the same graph, so that captured values are
-in it already, and are constants to this derivative. Outside, the function gets a new graph,
-arrays become its arguments, and programs of it are run at once.
+Inside a trace, the placeholders are aliases of the caller's tensors in the same graph; captured values are
+constants of this derivative. Outside, the function is traced into a new graph with arrays as arguments, and its
+programs run at once.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class Stage:
     """One trace of `fn`, ready for the sweeps of `tenferro.ad`.
 
     Attributes:
-        primals: the values that stand for the leaves differentiated with respect to.
+        primals: the placeholders for the differentiated leaves.
         start: the number of nodes before the primals.
         outputs: the values of the leaves of the result.
         concrete: whether the graph is separate, for arrays, and not the caller's.
@@ -352,7 +352,7 @@ class Stage:
         return noting_runtime(self.graph, arrays)
 
     def _captured(self) -> list[tuple[int, Any]]:
-        """Return captured arrays, with the values that stand for them."""
+        """Return captured arrays, with their placeholders."""
         builder = self.builder
         return list(builder.arguments.values()) if isinstance(builder, ArgumentBuilder) else []
 

@@ -131,7 +131,7 @@ def median(
 ) -> Any:  # fmt: skip
     """Compute the middle element over `axis` in ascending order, or the mean of the middle two; NaN where there is one.
 
-    The derivative goes to the elements in the middle; of equal ones, to the first.
+    The derivative is that of the middle elements; of equal ones, to the first.
 
     Args:
         overwrite_input: has no effect; tensors are values.
@@ -154,7 +154,7 @@ def median(
 def nanmedian(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:  # fmt: skip
-    """`median` of the elements that are not NaN; NaN if all are. Arguments and errors are those of `median`.
+    """Return `median` of the elements that are not NaN; NaN if all are.  See `median`.
 
     >>> nanmedian([3.0, math.nan, 1.0, 2.0])
     array(2.)
@@ -243,7 +243,7 @@ def percentile(
     a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
-    """`quantile` at q / 100, with its other arguments and its errors.
+    """Return `quantile` at q / 100, with its other arguments and its errors.
 
     >>> percentile([1.0, 2.0, 3.0], 50)
     array(2.)
@@ -256,7 +256,8 @@ def nanquantile(
     a: ArrayLike, q: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, method: str = "linear",
     keepdims: bool = False, *, weights: None = None,
 ) -> Any:  # fmt: skip
-    """Return `quantile` of the elements that are not NaN; NaN where all are. Arguments and errors are its own.
+    """Return `quantile` of the elements that are not NaN; NaN where all are. Arguments and errors are those of
+    `quantile`.
 
     Args:
         weights: must be None.
@@ -355,7 +356,7 @@ def _weighted_quantile(
     weights: ArrayLike,
     keepdims_shape: tuple[Any, ...] | None,
 ) -> Any:
-    """Find the first elements in ascending order with a share of at least q of all weights up to them."""
+    """Find the first elements, in ascending order, whose cumulative weight is at least q of the total."""
     x, w = as_operand(a), as_operand(weights)
     x = x if spec_of(x).dtype.is_inexact else convert(x, DType.F64)
     axes = normalize_axes(name, axis, len(x.shape))
@@ -588,7 +589,7 @@ def nanvar(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """`var` over `axis` of the elements that are not NaN; NaN where too few are left.
+    """Return `var` over `axis` of the elements that are not NaN; NaN where too few are left.
 
     >>> nanvar([1.0, np.nan, 3.0])
     array(1.)
@@ -607,7 +608,7 @@ def nanstd(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """`std` over `axis` of the elements that are not NaN; NaN where too few are left.
+    """Return `std` over `axis` of the elements that are not NaN; NaN where too few are left.
 
     >>> nanstd([1.0, np.nan, 3.0])
     array(1.)
@@ -625,7 +626,7 @@ def nanstd(
 def _of_enough(
     spread: Tensor, x: Tensor, is_included: Tensor, axis: Axis, keepdims: bool, ddof: ArrayLike
 ) -> Any:
-    """NaN where no degree of freedom is left, as NumPy has it of dtypes that have NaN."""
+    """Return NaN where no degree of freedom is left, as NumPy does for dtypes with NaN."""
     if not spec_of(x).dtype.is_inexact:
         return spread
     count = reductions.count_nonzero(broadcast_to(is_included, x.shape), axis, keepdims=keepdims)
@@ -670,12 +671,12 @@ def _nan_arg_extreme(
     refuse(name, "out", out)
     x, is_number = _numbers(a, replacement)
     result = argument(x, axis, keepdims=keepdims)
-    found = reductions.any(is_number, axis=axis, keepdims=keepdims)
-    if not is_traced(found):
-        if not np.asarray(found).all():
+    has_number = reductions.any(is_number, axis=axis, keepdims=keepdims)
+    if not is_traced(has_number):
+        if not np.asarray(has_number).all():
             raise InvalidConfigError(f"{name}: all elements are NaN")
         return result
-    return where(found, result, -1)
+    return where(has_number, result, -1)
 
 
 def nanargmax(
@@ -886,13 +887,13 @@ def histogramdd(
 
     Args:
         sample: points as rows of a matrix, or a sequence of vectors, one for each coordinate.
-        bins: the number of bins, or the edges, for all coordinates or a sequence with those of each.
+        bins: the number of bins or the edges, for all coordinates or as a sequence with one entry for each.
         range: the first and the last edge of each coordinate; None for the smallest and largest of the points.
         density: return probability densities: shares of the total, divided by the volumes of the cells.
         weights: the weight of each point; the counts are then sums of weights, and differentiable.
 
     Raises:
-        ShapeError: points that are no matrix, or weights of another shape. InvalidConfigError: other bins or ranges.
+        ShapeError: points that do not form a matrix, or weights of another shape. InvalidConfigError: other bins or ranges.
 
     >>> histogramdd(np.array([[0.0, 0.0], [1.0, 1.0]]), 2)[0]
     array([[1., 0.],

@@ -166,8 +166,8 @@ class WeakUse:
     """The use of the Python numbers in one carry.
 
     Attributes:
-        took_a_dtype: whether one was converted to the dtype of a tensor, where a tensor in its place would have
-            taken part in the promotion.
+        took_a_dtype: whether a Python number was converted to a tensor's dtype where a tensor would have been
+            promoted.
     """
 
     __slots__ = ("took_a_dtype",)
@@ -225,7 +225,7 @@ class WeakTensor(TracedTensor):
         return WeakTensor(constant.builder, constant.value, self.uses)
 
     def __tenferro_number__(self, value: Any) -> TracedTensor:
-        """Convert a Python number in an operation with this tensor, as weak as it."""
+        """Convert a Python number for an operation with this tensor; the result is as weakly typed."""
         return self.__tenferro_weak__(super().__tenferro_number__(value))
 
 

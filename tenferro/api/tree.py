@@ -1,9 +1,9 @@
 """`tenferro.tree`: trees of arrays, the arguments and results of every function.
 
 Tuples, lists, dicts (in the order of their sorted keys), `OrderedDict`, `defaultdict`, named tuples and
-dataclasses are trees; None is an empty one. Fields of a dataclass made by `static` are compared instead of
-traced. A dataclass with `shape` and `dtype`, as arrays and their specs have, is a leaf. Other classes
-are registered; those that are registered with JAX are trees here, too.
+dataclasses are trees; None is an empty one. Dataclass fields declared by `static` are compared instead of traced. A
+dataclass with `shape` and `dtype`, as arrays and their specs have, is a leaf. Other classes are registered; classes
+registered with JAX are trees here, too.
 
 Source: jax.tree, jax.tree_util and jax.flatten_util.
 """
@@ -213,7 +213,7 @@ def leaves_with_path(tree: PyTree, is_leaf: IsLeaf = None) -> list[tuple[KeyPath
 def map_with_path(
     f: Callable[..., Any], tree: PyTree, *rest: PyTree, is_leaf: IsLeaf = None
 ) -> Any:
-    """`map` with the path as the first argument of f.
+    """Apply `map` with the path as the first argument of f.
 
     Raises:
         ArityError: as for `map`.

@@ -27,7 +27,7 @@ from tenferro.types.tree import key_paths, keystr
 if TYPE_CHECKING:
     import io
 
-__all__ = ["load", "load_metadata", "save"]
+__all__ = ["load", "load_metadata", "save", "save_located"]
 
 DTYPES = {
     "BOOL": DType.Bool,
@@ -71,6 +71,13 @@ def save(
     >>> load(path)
     {'layers': {'0': {'weight': array([1., 1.])}}, 'scale': array(0.)}
     """
+    save_located(tree, path, metadata=metadata)
+
+
+def save_located(
+    tree: PyTree, path: str | os.PathLike[str], *, metadata: Mapping[str, Any] | None = None
+) -> dict[str, tuple[int, int]]:
+    """Write as `save`; return the offset in the file and the number of bytes of each leaf, by name."""
     leaves, treedef = flatten(tree)
     names = _names(treedef)
     if len({*names}) < len(names):
@@ -80,12 +87,15 @@ def save(
     texts = dict(metadata or {})
     if not all(isinstance(text, str) for text in (*texts, *texts.values())):
         raise InvalidConfigError(f"tree.save: metadata are texts by name, got {texts!r:.80}")
-    # In the library's order: the widest elements first, so that all of them are aligned.
+    # In the library's order: the widest elements first, so that all arrays are aligned.
     arrays = dict(sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])))
+    located: dict[str, tuple[int, int]] = {}
     with replacing(path) as file:
         file.write(_header(arrays, texts))
-        for array in arrays.values():
+        for name, array in arrays.items():
+            located[name] = file.tell(), array.nbytes
             file.write(memoryview(array.ravel().view(np.uint8)))
+    return located
 
 
 def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bool = True) -> Any:
@@ -113,7 +123,7 @@ def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bo
     unknown = sorted(arrays.keys() - {*names})
     if missing or unknown:
         raise ArityError(
-            f"tree.load: {path} is no file of this tree: it lacks {_listed(missing)}, and has besides "
+            f"tree.load: {path} is not a file of this tree: it lacks {_listed(missing)}, and has besides "
             f"{_listed(unknown)}"
         )
     for name, leaf in zip(names, leaves, strict=True):
@@ -193,7 +203,9 @@ def _opened(path: str | os.PathLike[str]) -> Generator[tuple[BinaryIO, dict[str,
             library.safe_open(os.fsdecode(path), framework="np")  # reads the header alone
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         except (library.SafetensorError, ValueError) as error:
-            raise InvalidConfigError(f"tree.load: {path} is no safetensors file: {error}") from None
+            raise InvalidConfigError(
+                f"tree.load: {path} is not a safetensors file: {error}"
+            ) from None
         yield file, header
 
 
@@ -237,7 +249,7 @@ def _nested(arrays: dict[str, Any]) -> Any:
                 break
         if not isinstance(inner, dict) or last in inner:
             raise InvalidConfigError(
-                f"tree.load: {name!r} goes on where another name ends; read the names with nested=False"
+                f"tree.load: {name!r} extends another name; read the names with nested=False"
             )
         inner[last] = array
     return result

@@ -41,7 +41,9 @@ def dynamic_truncate(x: ArrayLike, size: ArrayLike, /, *, axis: int = -1) -> Any
 
 
 def pad_to_match(x: ArrayLike, reference: ArrayLike, /, *, axis: int = -1) -> Any:
-    """`x` padded with zeros at the end of an axis to the extent of `reference`; the transpose of `dynamic_truncate`.
+    """Pad `x` with zeros at the end of an axis to the extent of `reference`.
+
+    It is the transpose of `dynamic_truncate`.
 
     Args:
         x: every dtype.

@@ -1,7 +1,7 @@
 """`x.at[index].set(values)`, `at(x)[index].set(values)`: a new tensor with some elements changed.
 
 Every index that reads also writes. Slices with step 1 are windows; arrays, masks and other
-steps give the starts of the windows; all of it is one `Scatter`.
+steps give the starts of the windows; the whole update is one `Scatter`.
 
 Source: JAX's `jax.numpy.ndarray.at`; docs/specification/surface.md.
 """
@@ -248,7 +248,7 @@ def _default_fill(dtype: DType) -> Any:
 
 
 def at(x: ArrayLike, /) -> At:
-    """`x.at` of an array or a tensor, to be indexed: `at(x)[index].set(values)`.
+    """Return `x.at` for an array or a tensor, to be indexed: `at(x)[index].set(values)`.
 
     NumPy arrays, the results of `zeros` and the like, have no attribute `at`. The array does not change.
 
@@ -267,7 +267,7 @@ def at(x: ArrayLike, /) -> At:
 def _updated(
     x: Any, index: Index, values: ArrayLike, combiner: str, mode: str | None = None
 ) -> Any:
-    """Combine the values into x[index]; indices outside are dropped if the mode says so."""
+    """Combine the values into x[index]; indices outside are dropped in the modes that drop them."""
     original = as_operand(x)
     x, entries = expanded(original, index)
     positions = _positions_of(x, entries, is_checked=mode not in ("drop", "fill"))

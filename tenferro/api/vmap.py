@@ -56,7 +56,7 @@ def vmap(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[P, R]:
-    """`fn` over a batch: result i is `fn` of slice i, computed for all at once.
+    """Map `fn` over a batch: result i is `fn` of slice i, computed for all at once.
 
     Args:
         in_axes: the axis of the batch in each argument; None for an argument shared by all slices.
@@ -262,7 +262,7 @@ class _Mapped:
                     f"vmap: result {path or 'of the function'} differs from slice to slice, and out_axes has None "
                     "for it"
                 )
-        # Prints of one slice are replaced by those of the batch.
+        # Prints of one slice are replaced by prints of the batch.
         rest = [value for value in graph.effects if value not in effects]
         graph.effects = list(dict.fromkeys([*rest, *batched_outputs[len(outputs) :]]))
         batched_outputs = batched_outputs[: len(outputs)]
@@ -296,7 +296,7 @@ def _prefix(name: str, prefix: PyTree, full: PyTree) -> list[Any]:
     try:
         axes = prefix_leaves(prefix, full)
     except ValueError as error:
-        raise ArityError(f"vmap: {name} {prefix!r} is no prefix of the tree: {error}") from None
+        raise ArityError(f"vmap: {name} {prefix!r} is not a prefix of the tree: {error}") from None
     for axis in axes:
         if axis is not None and (isinstance(axis, bool) or not isinstance(axis, int)):
             raise InvalidConfigError(f"vmap: {name} are numbers and None, got {axis!r}")

@@ -30,7 +30,7 @@ def bartlett(M: int) -> Any:  # noqa: N803  # because NumPy calls it so
     """Return the triangular window that is 0 at both ends: 1 - |2 n / (M - 1) - 1|.
 
     Raises:
-        InvalidConfigError: M is no integer.
+        InvalidConfigError: M is not an integer.
 
     >>> bartlett(5)
     array([0. , 0.5, 1. , 0.5, 0. ])
@@ -42,7 +42,7 @@ def blackman(M: int) -> Any:  # noqa: N803
     """Return 0.42 - 0.5 cos(2 pi n / (M - 1)) + 0.08 cos(4 pi n / (M - 1)).
 
     Raises:
-        InvalidConfigError: M is no integer.
+        InvalidConfigError: M is not an integer.
 
     >>> np.round(blackman(3), 6) + 0.0
     array([0., 1., 0.])
@@ -54,7 +54,7 @@ def hamming(M: int) -> Any:  # noqa: N803
     """Return 0.54 - 0.46 cos(2 pi n / (M - 1)).
 
     Raises:
-        InvalidConfigError: M is no integer.
+        InvalidConfigError: M is not an integer.
 
     >>> np.round(hamming(3), 6)
     array([0.08, 1.  , 0.08])
@@ -66,7 +66,7 @@ def hanning(M: int) -> Any:  # noqa: N803
     """Return 0.5 - 0.5 cos(2 pi n / (M - 1)).
 
     Raises:
-        InvalidConfigError: M is no integer.
+        InvalidConfigError: M is not an integer.
 
     >>> hanning(5)
     array([0. , 0.5, 1. , 0.5, 0. ])
@@ -78,7 +78,7 @@ def kaiser(M: int, beta: float) -> Any:  # noqa: N803
     """Return I0(beta sqrt(1 - (2 n / (M - 1) - 1)^2)) / I0(beta).
 
     Raises:
-        InvalidConfigError: M is no integer.
+        InvalidConfigError: M is not an integer.
 
     >>> kaiser(3, 0.0)
     array([1., 1., 1.])

@@ -162,7 +162,7 @@ class _Reader:
             )
         result = function(lhs, rhs)
         if isinstance(result, int) and result.bit_length() > LARGEST_BITS:
-            raise InvalidConfigError(f"a number of more than {LARGEST_BITS} bits is no extent")
+            raise InvalidConfigError(f"a number of more than {LARGEST_BITS} bits is not an extent")
         return result
 
     def _power(self, base: Any, power: Any) -> Any:

@@ -288,7 +288,7 @@ class Polynomial:
 
     def __bool__(self) -> bool:
         raise ConcretizationError(
-            f"the truth of extent {self} is not known until the program runs; "
+            f"the truth value of extent {self} is unknown until the program runs; "
             "compare it with == or give a number"
         )
 
@@ -419,7 +419,7 @@ def _not_negative(atom: Hashable) -> bool:
 
 
 def _exact_quotient(lhs: Any, rhs: Any) -> Any:
-    """lhs / rhs where rhs is a single term that divides every term of lhs; else None."""
+    """Return lhs / rhs where rhs is a single term that divides every term of lhs; else None."""
     if isinstance(rhs, int) or isinstance(lhs, int) or len(rhs.terms) != 1:
         return None
     ((divisor, factor),) = rhs.terms

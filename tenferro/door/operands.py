@@ -89,7 +89,7 @@ def as_operand(value: ArrayLike) -> Tensor:
     except InvalidConfigError:
         raise
     except (DTypeError, ValueError, TypeError) as error:
-        raise DTypeError(f"{type(value).__name__} {value!r:.60} is no tensor: {error}") from None
+        raise DTypeError(f"{type(value).__name__} {value!r:.60} is not a tensor: {error}") from None
     return array
 
 
@@ -133,7 +133,7 @@ def first_tensor(entries: Any) -> Any:
         if isinstance(entry, list | tuple):
             if depth >= MOST_AXES:
                 raise DTypeError(
-                    f"a {type(entries).__name__} is no tensor: it contains itself, or more than {MOST_AXES} "
+                    f"a {type(entries).__name__} is not a tensor: it contains itself, or more than {MOST_AXES} "
                     "sequences inside each other"
                 )
             remaining.extend([(inner, depth + 1) for inner in reversed(entry)])

@@ -1,5 +1,5 @@
-"""The current trace: a transform called inside a traced function writes into its graph, and so does an
-op of that trace without an operand that shows it.
+"""The current trace: a transform called inside a traced function writes into the function's graph.  An op without
+traced operands does the same.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _DEPTH: ContextVar[int] = ContextVar("tenferro_depth", default=0)
 
 @contextmanager
 def nested_call() -> Generator[None]:
-    """Count the body as a call of a user's function inside those that are under way.
+    """Count the body as a nested call of a user's function.
 
     Raises:
         UnsupportedError: there are too many inside each other.

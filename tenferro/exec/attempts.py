@@ -86,8 +86,9 @@ class CompileLog:
         """Run the body as an attempt, of which any failure means "not compiled".
 
         Raises:
-            NotCompiledError: the body raised an exception, which is counted, or refused to compile, which is not.
-            Exception: what user code in the body, or a signal handler, raised.
+            NotCompiledError: the body raised an exception, which is counted, or refused to compile, which is not
+                counted.
+            Exception: exceptions of user code in the body, or of a signal handler.
         """
         try:
             yield
@@ -129,7 +130,7 @@ class CompileLog:
 
 @contextmanager
 def user_code() -> Generator[None]:
-    """Mark exceptions of the body as those of the user's own code, which attempts do not catch."""
+    """Mark exceptions of the body as raised by the user's code, which attempts do not catch."""
     try:
         yield
     except Exception as error:

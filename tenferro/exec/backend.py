@@ -29,11 +29,11 @@ class Backend:
 
     Attributes:
         name: name in errors.
-        kernels: for each op a function of the op and of the backend's arrays, which gives one array, or a
-            tuple of as many as the op has outputs. It may have `bind(op, types, resources)`, which gives a
-            function of the arrays alone. The kernel of a loop or conditional has `bind_programs(runs)`, which gives such a
-            function for the op's parts, each a function from a sequence of arrays to a list of them.
-            Constants are uploaded, unless there is a kernel for them.
+        kernels: for each op a function of the op and of the backend's arrays, which returns one array, or a tuple
+            with one array per output. It may have `bind(op, types, resources)`, which gives a function of the
+            arrays alone. The kernel of a loop or conditional has `bind_programs(runs)`, which returns such a
+            function for the op's bodies, each a function from a sequence of arrays to a list of arrays. Constants
+        are uploaded, unless the backend has a kernel for constants.
         upload: converts a NumPy array to one of the backend.
         download: converts an array of the backend to NumPy's.
         allocate: returns an array of a type, with undefined elements.

@@ -30,7 +30,7 @@ class LoopCompiler:
     """Compiler of loops, with a cache of their functions.
 
     Args:
-        always: compile loops of few iterations too, although they are not worth it.
+        always: compile loops of few iterations too, although that saves no time.
         block_gain: calls of NumPy that a compiled block has to save in each run; None for no blocks.
         cache: machine code of earlier processes on disk.
         log: the record of attempts.
@@ -72,7 +72,7 @@ class LoopCompiler:
         """Return the loop as a function of its operands; see `compiled_loop`.
 
         Raises:
-            NotCompiledError: it cannot be compiled, or is not worth it.
+            NotCompiledError: it cannot be compiled, or compiling saves no time.
         """
         from tenferro.exec.llvm.loop import (  # because not all have loops
             compiled_loop,

@@ -73,19 +73,18 @@ class GraphExecutor:
             "K", the order that the kernel produced, without the last copy.
         threads: how many work at once on large elementwise groups; None takes the machine's cores. Results do
             not depend on it.
-        segmented: run programs as generated Python, or one instruction at a time; results are the
-            same, but for how sums are rounded.
-        check_finite: stop at the first op that makes a NaN where no operand has one, or an infinity where
-            all are finite, in gradients too; the error names op, element, operands and your line. Inputs and
-            constants may be anything.
+        segmented: run programs as generated Python, or one instruction at a time; results are the same, except for
+            the rounding of sums.
+        check_finite: stop at the first op that creates NaN or infinity from finite operands, in gradients too; the
+            error names op, element, operands and your line. Inputs and constants may be anything.
         passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.
         cache_size: how many specialised programs are kept.
         cache_bytes: how much their constants may hold together.
         compiled: what becomes machine code, by LLVM, where llvmlite is installed: "auto" for loops, fused groups, and
             blocks of many steps on small values, "loops" without these blocks, "jit" for blocks of few steps too, as
-            `tnf.jit` has them, True for all that can be, and False for nothing. Functions such as exp may differ from
-            NumPy's by a unit or two in the last place, sums by their order; arithmetic and structure give the same
-            bits.
+            `tnf.jit` has them, True for all that can be, and False for nothing. Functions such as exp may differ
+            from NumPy's by one or two units in the last place, and sums by their order; arithmetic and structure
+            give the same bits.
         cache_dir: a folder in which machine code is kept for later processes; None takes the environment variable
             TENFERRO_CACHE_DIR, and "" none. It holds native code: see `tenferro.compile_cache.CompileCache`.
         backend: whose kernels and memory; NumPy's by default. Another one's schedules are interpreted.
@@ -206,7 +205,7 @@ class GraphExecutor:
         """Run a program on the leaves of its arguments, which must have the program's structure.
 
         Raises:
-            as `run`, but for structures.
+            as for `run`, except for structures.
         """
         latest = self._compiled.at_hand.get(id(program))
         if latest is not None:
@@ -392,10 +391,10 @@ class GraphExecutor:
 def _require_options(
     order: Any, threads: Any, check_finite: bool, backend: Backend, compiled: Any
 ) -> None:
-    """Require options of an executor that exist, and go together.
+    """Require that options of an executor exist and are compatible.
 
     Raises:
-        InvalidConfigError: they do not.
+        InvalidConfigError: they are not.
     """
     if order not in ("F", "C", "K"):
         raise InvalidConfigError(f'GraphExecutor: order is "F", "C" or "K", got {order!r}')

@@ -42,5 +42,5 @@ class ExpansionRuntime(ExtensionRuntime):
         return caches.store(self._programs).get((carrier, specs), compiled)(inputs)
 
     def compiles_expansion(self, op: Any) -> bool:
-        """Return True: nothing else is executed."""
+        """Return True: no other op is executed."""
         return True

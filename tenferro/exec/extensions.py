@@ -42,7 +42,7 @@ class ExtensionRegistry:
     Args:
         executor: whose they are; runtimes find it as `caches.owner`.
         cache_size: how many entries each store of the caches keeps.
-        by_expansion: makes the runtime of a family that runs by its expansion.
+        by_expansion: creates the runtime of a family that runs by its expansion.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class ExtensionRegistry:
         self.caches = ExtensionCaches(cache_size, owner=executor)
 
     def register(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
-        """Execute the family of `runtime` by it, from the next call on, also in programs that have run.
+        """Use `runtime` for its family from the next call on, also in programs that have run.
 
         Raises:
             DuplicateFamilyError: another is registered here for the family, and `replace` is not set.
@@ -93,7 +93,7 @@ class ExtensionRegistry:
         return runtime
 
     def _made(self, op: Extension, family: Family | None) -> ExtensionRuntime:
-        """Return the runtime that a family has, made by its class; an expansion's where the op says so."""
+        """Return the family's runtime, created by its class; the runtime of the expansion, if the op requires it."""
         runtime = None if family is None else family.runtime
         if isinstance(runtime, type):
             return runtime(op.family_id)
@@ -147,8 +147,8 @@ def execute(
 
     Raises:
         BackendFailureError: the runtime failed.
-        InvalidConfigError: another number, dtype or shape of outputs than declared; aliases of
-            inputs or outputs that there are not.
+        InvalidConfigError: another number, dtype or shape of outputs than declared; aliases of inputs or outputs
+            that do not exist.
     """
     family = carrier.family_id
     inputs = borrowed(runtime, carrier.op, arrays)
@@ -199,7 +199,7 @@ def fits(shape: Sequence[int], declared: Sequence[Any]) -> bool:
 
 
 def borrowed(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[Any]:
-    """Return arrays for a runtime: read-only, in its order, and copies of those that it may overwrite.
+    """Return arrays for a runtime: read-only, in the declared order; operands that it may overwrite are copied.
 
     Raises:
         InvalidConfigError: aliases of inputs or outputs that the op does not have.
@@ -246,7 +246,7 @@ def outputs_of(family: str, result: Any, count: int) -> list[Any]:
     """Return the outputs of a runtime as a list of arrays.
 
     Raises:
-        InvalidConfigError: another number of results, or one that is no array.
+        InvalidConfigError: another number of results, or one that is not an array.
     """
     if isinstance(result, np.ndarray | np.generic):
         outputs: list[Any] = [result]

@@ -20,7 +20,7 @@ def finite_or_raise(
     """Run a step, and return its results.
 
     Raises:
-        NonFiniteError: it made infinities or NaN of finite operands. Constants are not checked, and loops and
+        NonFiniteError: it created infinities or NaN from finite operands. Constants are not checked, and loops and
             conditionals are checked by the steps of their bodies.
     """
     results = call(operands)

@@ -18,8 +18,7 @@ __all__ = ["Observer", "failure", "interpret", "located", "results_of"]
 Observer: TypeAlias = Callable[
     [ExecProgram, ExecInstruction, Sequence[Any], Callable[..., Sequence[Any]]], Sequence[Any]
 ]
-"""Stands around a step: given the schedule, the step, its operands and the call of its kernel on operands, it
-gives the results.
+"""Stands around a step: it takes the schedule, the step, its operands and the kernel call, and returns the results.
 """
 
 
@@ -30,7 +29,7 @@ def interpret(
 
     Args:
         leaves: arrays that fit the inputs.
-        around: stands around each step, in the bodies of loops and choices too.
+        around: wraps each step, also in the bodies of loops and conditionals.
 
     Raises:
         BackendFailureError: a kernel failed, with op and user line.
@@ -94,7 +93,7 @@ def results_of(op: Any, result: Any, count: int) -> Sequence[Any]:
     """Return the results of a kernel as a sequence of one array per output of its op.
 
     Raises:
-        BackendFailureError: it gave None, or another number of them.
+        BackendFailureError: it returned None, or another number of results.
     """
     results = (result,) if count == 1 else () if result is None else result
     if len(results) != count:

@@ -43,7 +43,7 @@ class Latest(NamedTuple):
     """Shapes and dtypes of a program's last arguments, each an array or NumPy scalar.
 
     Attributes:
-        program: is kept alive, so that its number stays its own.
+        program: is kept alive, so that its number is not reused.
         matrices: numbers of the arrays of rank 2 and more whose layout matters, and whether they are row-major and
             column-major.
     """
@@ -58,7 +58,8 @@ class Latest(NamedTuple):
     def from_arguments(
         cls, program: GraphProgram, arrays: Sequence[Any], compiled: Compiled, has_layouts: bool
     ) -> Latest | None:
-        """Return the types of these arguments; None where one is neither, or is a number in place of an extent.
+        """Return the types of these arguments; None if an argument is neither, or is a number in place of an
+        extent.
 
         Args:
             has_layouts: whether the schedule depends on the layout of the arguments.

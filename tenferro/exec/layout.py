@@ -148,7 +148,7 @@ def arranged(x: Any, layout: Layout) -> Any:
 
 
 def empty(shape: tuple[int, ...], axes: Axes, dtype: Any, memory: Any = None) -> Any:
-    """Return a new array without gaps whose axes have this order, in these bytes or in memory of its own."""
+    """Return a dense array whose axes have this order, in these bytes or in new memory."""
     inverse = sorted(range(len(shape)), key=axes.__getitem__)
     return np.ndarray([shape[axis] for axis in axes], dtype, memory).transpose(inverse)
 

@@ -34,7 +34,7 @@ def read_only(x: Any) -> Any:
 def take_ownership(arrays: list[Any]) -> None:
     """Replace by a copy each array that shares memory with an object elsewhere.
 
-    The arrays must be entries of this list and of nothing else that the caller holds.
+    The caller must hold the arrays in this list only.
 
     >>> workspace = np.zeros(2)
     >>> arrays = [workspace, np.ones(2)]

@@ -29,7 +29,7 @@ def cuts(kinds: Sequence[Any], short: int, long: int) -> Iterator[tuple[int, int
 
 
 def exact_period(kinds: Sequence[Any]) -> int:
-    """Return the smallest number of places after which a sequence repeats itself, by the prefix function.
+    """Return the smallest period of a sequence, by the prefix function.
 
     Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977.
 

@@ -9,9 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from math import prod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
-
-import numpy as np
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tenferro.errors import InvalidScheduleError
 from tenferro.exec.layout import Axes, Layout
@@ -29,23 +27,15 @@ __all__ = [
     "Copies",
     "Fused",
     "InOrder",
-    "OnTile",
     "PlannedOp",
     "Tiling",
-    "Write",
 ]
 
 Function: TypeAlias = Callable[..., Any]
 
 
 class PlannedOp:
-    """An op that planning introduces.
-
-    Attributes:
-        is_view: whether a result may be a view of an operand.
-    """
-
-    is_view: ClassVar[bool] = False
+    """An op that planning introduces."""
 
     @property
     def name(self) -> str:
@@ -64,7 +54,7 @@ class PlannedOp:
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The schedules inside of it."""
+        """The schedules inside of the op."""
         return ()
 
     @property
@@ -135,16 +125,15 @@ class Control(AnnotatedOp):
 
 @dataclass(frozen=True)
 class Tiling:
-    """Tiles of a fused group, for arrays of certain layouts.
+    """Tiling of a fused group for arrays of certain layouts.
 
-    Tiles are cut along the first axis of views of the arrays.
+    Threads share tiles, which are cut along the first axis of views of the arrays.
 
     Attributes:
         operands: the layout of each operand; one that arrives in another layout is copied.
         lead: the number of leading axes that all views share.
         perm: the order of axes of the views, if it differs from the arrays'.
         merged: the number of leading axes of the arrays, in that order, that are the first axis of the views.
-        order: the order of results and scratch in memory.
         rows: the extent of the first axis of the views.
         height: the number of rows of a tile.
         is_parallel: whether threads share the tiles.
@@ -154,7 +143,6 @@ class Tiling:
     lead: int
     perm: Axes
     merged: int
-    order: Literal["C", "F"]
     rows: int
     height: int
     is_parallel: bool
@@ -163,11 +151,6 @@ class Tiling:
         """Return the shape of the view of an array of this shape."""
         shape = tuple([shape[axis] for axis in self.perm]) or shape
         return (prod(shape[: self.merged]), *shape[self.merged :])
-
-    def view(self, x: Any) -> Any:
-        """Return the view of an array, whose tiles are cut along the first axis."""
-        x = x.transpose(self.perm) if self.perm else x
-        return x.reshape((-1, *x.shape[self.merged :]), copy=False) if self.merged != 1 else x
 
     def view_layout(self, layout: Layout) -> Layout:
         """Return the layout of the view of an array of a layout."""
@@ -180,39 +163,31 @@ class Tiling:
 
     def axes(self, rank: int) -> Axes:
         """Return the order of the axes of a result in memory."""
-        rows = tuple(range(rank))
-        return rows[::-1] if self.order == "F" else self.perm or rows
+        return self.perm or tuple(range(rank))
 
 
 @dataclass(frozen=True, eq=False)
 class Fused(PlannedOp):
-    """Elementwise steps and reductions that run tile by tile, as rows of arrays with equal leading axes.
+    """Elementwise steps and reductions that are compiled as one loop over rows of arrays with equal leading axes.
 
     Attributes:
         shape: the shape of the largest values.
         lead: the number of leading axes that all values share.
-        tiles: the steps on one tile, by the number of leading axes of its arrays: `lead`, or 1 where they are
-            merged. They take the number of rows, scratch, operands, results and partial totals.
-        operands: the type of each operand.
-        scratch: types of whole values that are kept tile by tile only.
-        results: types of the results that are written tile by tile.
+        body: the steps, on whole arrays: from the operands to the results, then the totals.
+        results: types of the results that are written row by row.
         totals: types of the reductions over rows, which combine those of all tiles.
         folds: functions that combine the partial totals of each total.
-        members: the steps, on whole arrays.
         cost: estimated time in the interpreter on one thread, in calls of NumPy.
-        tiling: how arrays are cut into tiles, once that is planned.
-        reason: why it is not compiled, if that was asked.
+        tiling: how arrays are walked over, once that is planned.
+        reason: why it is not compiled, if it is not.
     """
 
     shape: tuple[int, ...]
     lead: int
-    tiles: Mapping[int, ExecProgram]
-    operands: tuple[TensorSpec, ...]
-    scratch: tuple[TensorSpec, ...]
+    body: ExecProgram
     results: tuple[TensorSpec, ...]
     totals: tuple[TensorSpec, ...]
     folds: tuple[Callable[[Any], Any], ...]
-    members: tuple[ExecInstruction, ...]
     cost: float
     tiling: Tiling | None = None
     reason: str = ""
@@ -220,17 +195,11 @@ class Fused(PlannedOp):
     @property
     def name(self) -> str:
         """The ops, in order."""
-        names = [step.op.name for step in self.body.instructions if step.origin]
-        return f"Fused({', '.join(names)})"
-
-    @property
-    def body(self) -> ExecProgram:
-        """The steps on one tile."""
-        return self.tiles[self.lead if self.tiling is None else self.tiling.lead]
+        return f"Fused({', '.join([step.op.name for step in self.body.instructions])})"
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The steps on one tile."""
+        """The steps."""
         return (self.body,)
 
     @property
@@ -241,8 +210,8 @@ class Fused(PlannedOp):
     @cached_property
     def widest(self) -> int:
         """Bytes of an element of the widest values."""
-        types = self.body.types
-        return max([spec.dtype.itemsize for spec in types], default=1)
+        types = [t for s in self.body.instructions for t in (*s.input_types, *s.output_types)]
+        return max([spec.dtype.itemsize for spec in types])
 
     def require_tiling(self) -> Tiling:
         """Return the tiling.
@@ -255,7 +224,7 @@ class Fused(PlannedOp):
         return self.tiling
 
     def function(self, kernels: KernelTable) -> Function:
-        """Return the group as a function of arrays, by NumPy's functions tile by tile."""
+        """Return the group as a function of arrays, by its steps one after the other."""
         return kernels.fused(self)
 
     def __str__(self) -> str:
@@ -366,40 +335,13 @@ def function_of(op: Any, kernels: KernelTable, operands: tuple[TensorSpec, ...])
 
 
 @dataclass(frozen=True, eq=False)
-class OnTile(AnnotatedOp):
-    """A step of a fused group on one tile, where its axes are counted otherwise than on the whole arrays.
-
-    Attributes:
-        op: the op on whole arrays.
-        call: the function of tiles.
-        is_view: whether its result may be a view of an operand.
-    """
-
-    op: StdTensorOp
-    call: Function
-    is_view: bool = False  # pyright: ignore[reportIncompatibleVariableOverride]  # because each differs
-
-    def function(self, kernels: KernelTable) -> Function:
-        """Return the function of tiles."""
-        return self.call
-
-
-@dataclass(frozen=True)
-class Write(PlannedOp):
-    """A copy of the second operand into the first: a tile's value to where it leaves."""
-
-    def function(self, kernels: KernelTable) -> Function:
-        """Return NumPy's copy."""
-        return np.copyto
-
-
-@dataclass(frozen=True, eq=False)
 class Copies(PlannedOp):
     """Results as the caller wants them: dense in an order, each in memory of its own.
 
     Attributes:
         order: "F", "C", or "K" for the order that they have.
-        count: the number of results, which are the first operands; the others are arrays that they may share memory with.
+        count: the number of results, which are the first operands; the other slots are arrays that they may share
+            memory with.
         makers: the steps that made the results, which errors name.
     """
 

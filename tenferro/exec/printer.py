@@ -23,8 +23,7 @@ __all__ = ["Printed", "source_of"]
 LONGEST = 1000
 """Steps of one function; Python compiles several of this size faster than a long one."""
 STEP = 250
-"""Steps of one function where the program repeats itself: short ones are compiled sooner, and the same code is
-run again and again.
+"""Steps of one function in a repetitive program: short functions compile sooner, and the same code is reused.
 """
 
 
@@ -99,7 +98,7 @@ class Printed:
         while traceback is not None:
             start, first = self._first.get(traceback.tb_frame.f_code.co_filename, (0, 0))
             line = line_number(traceback) - first
-            # A handler of signals may raise where a function begins, which is no step's line.
+            # A handler of signals may raise where a function begins, which is not a step's line.
             if first and 0 <= line < len(self.program.instructions) - start:
                 number = start + line
             traceback = traceback.tb_next

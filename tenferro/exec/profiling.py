@@ -88,7 +88,7 @@ class _Clock:
 def _rows(
     schedule: ExecProgram, clocks: Sequence[_Clock], depth: int
 ) -> Iterator[InstructionProfile]:
-    """Return a row for each instruction, a loop's followed by those of its bodies."""
+    """Return a row for each instruction; rows of a loop's bodies follow the loop."""
     for step in schedule.instructions:
         spent = [clock.spent.get(id(step), _Spent()) for clock in clocks]
         yield InstructionProfile(

@@ -16,7 +16,7 @@ __all__ = ["replay"]
 def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
     """Replay a program in the trace of its arguments, and return the tree of its function.
 
-    Symbols of the program are extents of the trace, which may have symbols of its own.
+    Symbols of the program are extents of the trace, which may have symbols, too.
 
     Raises:
         ArityError, ShapeError, DTypeError, GuardError: arguments that do not fit.

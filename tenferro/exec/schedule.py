@@ -1,6 +1,6 @@
 """`ExecProgram`: the schedule of a native run, and the only record of its execution.
 
-Planning makes it, a function after the other; the interpreter runs it and the printer writes it as Python, and
+Planning builds it, function by function; the interpreter runs it and the printer writes it as Python, and
 neither decides anything. `print(exec_program)` shows all of it.
 
 Source: docs/specification/schedule.md.
@@ -21,7 +21,6 @@ from tenferro.exec.planned import (
     Control,
     Copies,
     Fused,
-    OnTile,
     PlannedOp,
     function_of,
 )
@@ -106,7 +105,7 @@ class KernelTable(Protocol):
         ...
 
     def fused(self, op: Fused, /) -> Callable[..., Any]:
-        """Return a fused group as a function of arrays, by NumPy's functions tile by tile."""
+        """Return a fused group as a function of arrays, by its steps one after the other."""
         ...
 
     def copies(self, op: Copies, /) -> Callable[..., Any]:
@@ -218,7 +217,7 @@ class ExecInstruction:
     @property
     def is_ufunc(self) -> bool:
         """Whether the kernel is a ufunc of elements, which takes numbers and a buffer; np.matmul is one of matrices."""
-        if self.planned is not None and not isinstance(self.op, OnTile):
+        if self.planned is not None:
             return False
         return isinstance(self.function, np.ufunc) and self.function.signature is None
 
@@ -262,7 +261,7 @@ class ExecProgram:
         instructions: the steps, in order.
         types: of every slot.
         kernels: the table that kernels are looked up in.
-        constants: values that are known, by slot.
+        constants: known values, by slot.
         numbers: slots of rank 0 whose values are NumPy's scalars, because nothing but ufuncs reads them.
         memory: offsets of large intermediate values.
         axes: for inputs that are not row-major the order of their axes in memory, the slowest first.
@@ -304,7 +303,7 @@ class ExecProgram:
 
     @cached_property
     def may_call_back(self) -> bool:
-        """Whether a kernel may call tenferro, as a runtime of an extension may that is no library routine."""
+        """Whether a kernel may call tenferro, as a runtime of an extension may that is not a library routine."""
         return any([
             any([body.may_call_back for body in step.bodies])
             or (step.planned is None and getattr(step.kernel, "may_call_back", False))

@@ -15,7 +15,7 @@ __all__ = ["Locals", "Names", "Writer"]
 class Locals:
     """Names of values in one function. After its last use a value's name goes to the next value, which frees its memory.
 
-    Few names are quick to compile, and `del` is left for those that nothing takes over at once.
+    Few names compile quickly; `del` remains for names that are not reused at once.
     """
 
     def __init__(self, slots: Sequence[int]) -> None:

@@ -67,7 +67,7 @@ __all__ = [
 ]
 
 
-# The kit, and what loads the executor, is imported when it is first used.
+# The test kit and the modules that load the executor are imported at the first use.
 _LATER = {
     "Dense": "tenferro.exec.kernels.copying",
     "ExpansionRuntime": "tenferro.exec.expansion_runtime",

@@ -116,7 +116,7 @@ def check_extension(
     Args:
         sample_inputs: arrays; of float64 or complex128 where derivatives are to be checked.
         rules: the derivative rules to check, in place of those of the op's family.
-        runtime: executes the family, in place of its family's runtime; of an op whose family has none,
+        runtime: executes the op, in place of its family's runtime; of an op whose family has none,
             `HostReferenceRuntime` by default.
         executor: another peer that must agree, such as an `XlaExecutor`, or several;
             `XlaExecutor(extensions="composite")` runs a composite and its decomposition.
@@ -183,7 +183,7 @@ LAWS: dict[str, str] = {
     "a file brings it back": "file",
     "the other executor agrees": "peers",
 }
-"""Each law, and the method that tries it; an empty answer says that it holds."""
+"""Each law, and the method that tries it; an empty answer means that it holds."""
 ESSENTIAL = (FORMAT, ARITY, METADATA, EXECUTION)
 ABOUT_THE_OP = (FORMAT, IDENTITY, ARITY)
 
@@ -318,7 +318,7 @@ class _Bench:
         return executor
 
     def has_runtime(self) -> bool:
-        """Return whether the op's family has a runtime, or its expansion stands in."""
+        """Return whether the op's family has a runtime or an expansion."""
         return getattr(self.op, "from_expansion", False) or (
             self.family is not None and self.family.runtime is not None
         )
@@ -419,7 +419,7 @@ class _Bench:
         return ""
 
     def history(self) -> str:
-        """Check that reused memory with other numbers in it gives the results of fresh memory."""
+        """Check that reused memory with other contents gives the results of new memory."""
         if self.carrier.has_effects:
             return _NotApplicable("effects are declared")
         executor, program = self.native(), self.program()

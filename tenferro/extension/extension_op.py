@@ -31,7 +31,7 @@ def extension_family(
             carries it, as `family`.
 
     Raises:
-        MalformedFamilyIdError: parts that do not make one.
+        MalformedFamilyIdError: parts that do not form an op.
         RegistrationError: a part that is none.
 
     >>> @extension_family("my-package", "fft", version=1)
@@ -69,7 +69,7 @@ class ExtensionOp:
             may be that array, or a view of it, and is not copied again.
         effects: True when a call does more than compute its outputs from its inputs: it draws, counts, or
             writes to a file. Equal calls are then not merged, run in the order they were written, and run even where
-            no result needs theirs; no expansion stands for them.
+            no result needs theirs; they have no expansion.
 
     >>> from dataclasses import dataclass
     >>> import numpy as np, tenferro as tnf
@@ -92,7 +92,7 @@ class ExtensionOp:
     from_expansion: ClassVar[bool] = False
     effects: ClassVar[bool] = False
     aliases: ClassVar[Mapping[int, int]] = MappingProxyType({})
-    # The payload in normal form, of a frozen dataclass that has been asked for it; names in slots.
+    # The normal form of the payload of a frozen dataclass, after the first request; names in slots.
     _normal: Any = None
     _slots: tuple[str, ...] = ()
     _has_default_payload: bool = True
@@ -111,7 +111,7 @@ class ExtensionOp:
         takes and that are compared; override it for a class that is none.
 
         Raises:
-            UnsupportedError: the op has attributes that are no fields of a dataclass.
+            UnsupportedError: the op has attributes that are not fields of a dataclass.
 
         >>> class Shift(ExtensionOp):
         ...     family_id = "example.shift.v1"
@@ -125,7 +125,7 @@ class ExtensionOp:
         if attributes := _undeclared(self):
             raise UnsupportedError(
                 f"extension: family_id={self.family_id}: whether {', '.join(attributes)} of "
-                f"{type(self).__name__} tell two ops apart is not known, because they are no fields of a "
+                f"{type(self).__name__} tell two ops apart is not known, because they are not fields of a "
                 "dataclass; declare a frozen dataclass, or define payload_fields()"
             )
         names = [f.name for f in fields(self) if f.compare and f.init] if is_dataclass(self) else []
@@ -196,16 +196,16 @@ class ExtensionOp:
     def prune_outputs(self, used: Sequence[bool]) -> ExtensionOp | None:
         """Return an op of the family that computes only the used outputs, in order, from the same inputs; None by default.
 
-        It takes this op's place when a program runs or is lowered, where nothing reads the other outputs. Derivatives
-        and files have the op as it was written.
+        It replaces this op when a program runs or is lowered, if the other outputs are unused. Derivatives and
+        files contain the original op.
         """
         return None
 
     def independent_axes(self, input_shapes: Sequence[Any]) -> int:
         """Return the number of leading axes, the same in all operands and outputs, along which slices are independent.
 
-        Slice i of each output depends then on slices i of the operands alone. Sparse derivatives use it where the op
-        has no expansion, which says more.
+        Slice i of each output depends then on slices i of the operands alone. Sparse derivatives use it if the op
+        has no expansion, which is more precise.
 
         >>> ExtensionOp().independent_axes([(2, 3)])
         0
@@ -222,7 +222,7 @@ class ExtensionOp:
         """Write the op as standard ops, through `builder.apply_one(op, *inputs)`; None if it cannot be.
 
         Raises:
-            ExtensionLoweringError: the payload or the metadata make no sense.
+            ExtensionLoweringError: the payload or the metadata are invalid.
         """
         return None
 
@@ -233,7 +233,7 @@ def _undeclared(op: ExtensionOp) -> list[str]:
     if "__dataclass_params__" in vars(cls):
         return []
     declared = {field.name for field in fields(op)} if is_dataclass(op) else set[str]()
-    # What the class knows by that name, such as a cached property, follows from the rest.
+    # An attribute of the class with that name, such as a cached property, is computed from the fields.
     slots = cls._slots  # pyright: ignore[reportPrivateUsage]  # because this module's
     held = [name for name in vars(op) if name not in declared and not hasattr(cls, name)]
     return [

@@ -34,8 +34,8 @@ def payload_of(op: Any, inside: Inside | None = None) -> dict[str, Any]:
     """Return the payload of an op by name, each value in the form of `saved_value`.
 
     Raises:
-        UnsupportedError: a value without a plain form; an extension op that does not declare its payload,
-            or that could not be created from it.
+        UnsupportedError: a value without a plain form; an extension op without a declared payload, or one that
+            cannot be created from its payload.
     """
     if isinstance(op, StdTensorOp):
         values = {field.name: getattr(op, field.name) for field in fields(op)}
@@ -51,7 +51,7 @@ def payload_classes(owner: Any) -> dict[str, type[Any]]:
     """Return the enums and dataclasses that payloads may hold, by name.
 
     They are the classes in the annotations of an op's class, at any depth, and in its `payload_classes`, which a
-    factory may have too. A file names them, and only classes that are listed here are created from it.
+    factory may have too. A file names classes, and only the classes listed here are created from a file.
     """
     classes: dict[str, type[Any]] = {}
     remaining: list[Any] = [owner, *getattr(owner, "payload_classes", ())]
@@ -165,7 +165,7 @@ def _saved_record(
             f"file could not bring it back; annotate the field, or list it: payload_classes = ({cls.__name__},)"
         )
     if isinstance(value, Enum):
-        # Combined flags are no members, and have a number alone.
+        # Combined flags are not members, and have a number alone.
         content = value.name if value.name in cls.__members__ else value.value
         if not isinstance(content, str | int):
             raise UnsupportedError(f"save: {op} has a payload without a name: {value!r:.60}")

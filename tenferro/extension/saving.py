@@ -30,6 +30,7 @@ from tenferro.files import reading, replacing
 from tenferro.graph import Graph, SourceLine
 from tenferro.interruption import is_interruption
 from tenferro.ops import StdTensorOp
+from tenferro.ops.elements import LARGE
 from tenferro.ops.extension import Extension
 from tenferro.ops.source import Constant
 from tenferro.program import (
@@ -42,7 +43,7 @@ from tenferro.program import (
 from tenferro.rules.family_id import by_version
 from tenferro.types import DType, TensorSpec, load_tree, save_tree
 
-__all__ = ["MissingExtension", "load", "save"]
+__all__ = ["MissingExtension", "load", "load_attributes", "save"]
 
 FORMAT = "tenferro-program"
 VERSION = 1
@@ -50,7 +51,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class MissingExtension(ExtensionOp):
-    """The op that `skip_missing_extensions=True` puts in place of one with an unregistered family.
+    """Op that replaces an op of an unregistered family with `skip_missing_extensions=True`.
 
     It keeps the declared types, and is an error wherever it would be executed, expanded or lowered.
     """
@@ -66,25 +67,28 @@ class MissingExtension(ExtensionOp):
         return list(self.types)
 
     def eager_execute(self, inputs: Any) -> Any:
-        """Refused."""
+        """Refuse to run."""
         raise UnsupportedError(f"extension: {self.family_id}: not registered")
 
     def lower_to_standard_ops(
         self, builder: Any, inputs: Any, input_dtypes: Any, input_shapes: Any
     ) -> Any:
-        """Refused."""
+        """Refuse to lower."""
         raise UnsupportedError(f"extension: {self.family_id}: not registered")
 
 
 # ---- writing ---------------------------------------------------------------------------------------
 
 
-def save(program: GraphProgram, path: Any) -> None:
+def save(program: GraphProgram, path: Any, *, attributes: Mapping[str, Any] | None = None) -> None:
     """Write a program to a file; `load` reads it with the same fingerprint.
+
+    Args:
+        attributes: values for JSON by name, which are stored beside the program; see `load_attributes`.
 
     Raises:
         UnsupportedError: a payload or a tree that JSON cannot hold, by op.
-        InvalidConfigError: an object that is no program; a path that names a folder, a pipe or a device.
+        InvalidConfigError: an object that is not a program; a path that names a folder, a pipe or a device.
         OSError: a missing folder, a full disk, or no permission to write.
 
     >>> import numpy as np, os, tempfile, tenferro as tnf
@@ -108,6 +112,7 @@ def save(program: GraphProgram, path: Any) -> None:
         "in_tree": save_tree(program.in_tree),
         "out_tree": save_tree(program.out_tree),
         **_saved_steps(program, constants),
+        **({"attributes": dict(attributes)} if attributes else {}),
     }
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         text = json.dumps(document, separators=(",", ":"))
@@ -162,20 +167,22 @@ def load(
     *,
     limit: int | None = None,
     trusted: bool = False,
+    mapped: bool = False,
 ) -> GraphProgram:
     """Load the program in a file that `save` wrote.
 
-    It takes named tuples of any class with the name and the fields of the one that was saved, and returns some of
-    classes of its own.
+    It takes named tuples of any class with the saved name and fields, and returns named tuples of new classes.
 
     Args:
         path: the file.
         skip_missing_extensions: replace ops of unregistered families by an op that is an error when it is
             reached.
-        limit: bytes that the file may unpack to. By default 32 times its own, and at least 64 MiB; files
+        limit: bytes that the file may unpack to. By default 32 times the file's size, and at least 64 MiB; files
             of `save` are not compressed, and pass at any size.
         trusted: XLA compiles it in this process at once, which it may end; else a separate process compiles it
             first, within limits of time and memory.
+        mapped: leave constants of 64 KiB or more in the file, and map them, so that all processes which load it share
+            their memory. The file may be replaced, as `save` does, and must not be overwritten.
 
     Raises:
         FileNotFoundError, PermissionError: the file does not exist, or may not be read.
@@ -185,7 +192,8 @@ def load(
     """
     try:
         with reading(path) as file, opened_archive(file, "load: the file", limit) as archive:
-            return note_bits(_load(archive, skip_missing_extensions, trusted))
+            constants = _Constants(archive, mapped)
+            return note_bits(_load(archive, constants, skip_missing_extensions, trusted))
     except (TenferroError, FileNotFoundError, PermissionError):
         raise
     except Exception as error:
@@ -196,7 +204,27 @@ def load(
         ) from error
 
 
-def _load(archive: Archive, skip: bool, trusted: bool) -> GraphProgram:
+def load_attributes(path: Any, *, limit: int | None = None) -> dict[str, Any]:
+    """Return the values that were stored beside a program, by name.
+
+    Raises:
+        FileNotFoundError, PermissionError, InvalidConfigError: as `load`.
+    """
+    try:
+        with reading(path) as file, opened_archive(file, "load: the file", limit) as archive:
+            attributes = _document(archive).get("attributes", {})
+            return {str(name): value for name, value in attributes.items()}
+    except (TenferroError, FileNotFoundError, PermissionError):
+        raise
+    except Exception as error:
+        if is_interruption(error):
+            raise
+        raise InvalidConfigError(
+            f"load: {path} is no {FORMAT} file: {type(error).__name__}: {error}"
+        ) from error
+
+
+def _document(archive: Archive) -> dict[str, Any]:
     document = json.loads(archive.document("program.json"))
     if document.get("format") != FORMAT:
         raise InvalidConfigError(f"load: format is {document.get('format')!r}, expected {FORMAT!r}")
@@ -204,7 +232,25 @@ def _load(archive: Archive, skip: bool, trusted: bool) -> GraphProgram:
         raise InvalidConfigError(
             f"load: the file is of version {document.get('version')!r}, this reads {VERSION}"
         )
-    graph, outputs, guards = _loaded_steps(document, archive, skip, trusted)
+    return document
+
+
+@dataclass(frozen=True)
+class _Constants:
+    """The arrays of an archive, which are read, or mapped where they are large."""
+
+    archive: Archive
+    are_mapped: bool
+
+    def array(self, number: int) -> np.ndarray[Any, Any]:
+        name = f"constants/{number}"
+        mapped = self.archive.mapped_array(name) if self.are_mapped else None
+        return self.archive.array(name) if mapped is None or mapped.nbytes < LARGE else mapped
+
+
+def _load(archive: Archive, constants: _Constants, skip: bool, trusted: bool) -> GraphProgram:
+    document = _document(archive)
+    graph, outputs, guards = _loaded_steps(document, constants, skip, trusted)
     in_tree = load_tree(document["in_tree"], len(document["inputs"]))
     out_tree = load_tree(document["out_tree"], len(outputs))
     return GraphProgram.from_graph(
@@ -226,21 +272,21 @@ def _loaded_names(what: str, names: Sequence[Any], count: int) -> list[str]:
 
 
 def _loaded_steps(
-    document: Mapping[str, Any], archive: Archive, skip: bool, trusted: bool
+    document: Mapping[str, Any], constants: _Constants, skip: bool, trusted: bool
 ) -> tuple[Graph, list[int], tuple[Guard, ...]]:
     """Load the graph, the outputs and the guards of a program or a sub-program."""
     graph = Graph()
     graph.trusted = trusted
     values = [graph.add_input(TensorSpec.parse(text)) for text in document["inputs"]]
     for entry in document["instructions"]:
-        op = _loaded_op(entry, archive, skip, trusted)
+        op = _loaded_op(entry, constants, skip, trusted)
         source = entry.get("source")
         location = None if source is None else _loaded_place(source)
         if entry["outputs"] != list(range(len(values), len(values) + len(entry["outputs"]))):
             raise InvalidConfigError(f"load: instruction {entry['outputs']} is out of order")
         if not all(type(i) is int and 0 <= i < len(values) for i in entry["inputs"]):
             raise InvalidConfigError(
-                f"load: instruction {entry['outputs']} reads what is not there"
+                f"load: instruction {entry['outputs']} reads an undefined value"
             )
         outputs = graph.add(op, tuple(values[slot] for slot in entry["inputs"]), location)
         if isinstance(op, Extension):
@@ -271,13 +317,13 @@ def _loaded_place(source: Sequence[Any]) -> SourceLine:
 
 
 def _loaded_op(
-    entry: Mapping[str, Any], archive: Archive, skip: bool, trusted: bool
+    entry: Mapping[str, Any], constants: _Constants, skip: bool, trusted: bool
 ) -> StdTensorOp:
     if "constant" in entry:
-        return _loaded_constant(entry, archive)
+        return _loaded_constant(entry, constants)
 
     def inside(document: Mapping[str, Any]) -> Subprogram:
-        graph, outputs, guards = _loaded_steps(document, archive, skip, trusted)
+        graph, outputs, guards = _loaded_steps(document, constants, skip, trusted)
         return Subprogram.of_program(
             GraphProgram.from_graph(graph, outputs, name="body", guards=guards)
         )
@@ -286,7 +332,7 @@ def _loaded_op(
         return Extension(_loaded_extension(entry, skip))
     card = CARDS.get(entry["op"])
     if card is None:
-        raise InvalidConfigError(f"load: {entry['op']!r:.60} is no op")
+        raise InvalidConfigError(f"load: {entry['op']!r:.60} is not an op")
     payload = {str(key): loaded_value(value, inside) for key, value in entry["payload"].items()}
     names = {field.name for field in fields(card)}
     if payload.keys() - names:
@@ -294,9 +340,9 @@ def _loaded_op(
     return card(**payload)
 
 
-def _loaded_constant(entry: Mapping[str, Any], archive: Archive) -> Constant:
+def _loaded_constant(entry: Mapping[str, Any], constants: _Constants) -> Constant:
     number, dtype = int(entry["constant"]), DType.of(entry["dtype"])
-    stored = archive.array(f"constants/{number}")
+    stored = constants.array(number)
     if stored.dtype != (dtype.dtype if dtype.stored is None else dtype.stored):
         raise InvalidConfigError(f"load: constant {number} is {stored.dtype}, expected {dtype}")
     if dtype is DType.Bool and stored.view(np.uint8).max(initial=0) > 1:
@@ -317,7 +363,7 @@ def _loaded_extension(entry: Mapping[str, Any], skip: bool) -> Any:
         op = factory.instantiate(payload)
         if getattr(op, "family_id", None) != family_id:
             raise UnsupportedError(
-                f"extension: {family_id}: the registered factory gives {op!r:.60}, which is no op of "
+                f"extension: {family_id}: the registered factory gives {op!r:.60}, which is not an op of "
                 "that family"
             )
         return op

@@ -22,8 +22,8 @@ class GraphBuilder:
 
     Attributes:
         source: the user's line, recorded with emitted ops.
-        caches: stores for the plans of extensions while tracing, those of the compiler or context that
-            traces; None until the trace has its own stores, or where it has none.
+        caches: stores for the plans of extensions while tracing, owned by the compiler or context that traces; None
+            until the trace has its own stores, or where it has none.
 
     >>> from tenferro.ops.elementwise import Multiply
     >>> builder = GraphBuilder()
@@ -97,7 +97,7 @@ class GraphBuilder:
         """Return a rank-0 constant.
 
         Raises:
-            DTypeError: the argument is no number, or one that the dtype does not hold.
+            DTypeError: the argument is not a number, or one that the dtype does not hold.
         """
         return self.apply_one(Constant.of(number_in(number, dtype)))
 

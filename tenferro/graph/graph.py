@@ -38,7 +38,7 @@ class Graph:
     %1: f64[3] = Add %0 %0
 
     Args:
-        trusted: False where an op of it comes from a file of unknown origin: so do the programs of it.
+        trusted: False if one of its ops comes from a file of unknown origin; the same holds for its programs.
     """
 
     __slots__ = (
@@ -90,12 +90,12 @@ class Graph:
         source: SourceLine | None = None,
         specs: tuple[TensorSpec, ...] | None = None,
     ) -> tuple[int, ...]:
-        """Return the outputs of `op` on these values, added unless they exist; those of a mark, and of an op
-        with effects, are always new.
+        """Return the outputs of `op` on these values, added unless they exist; results of a mark, and of an op with
+        effects, are always new.
 
         Args:
-            specs: the types of the outputs where they are known, as those of an instruction of a program without
-                guards and marks on inputs of the same types.
+            specs: the types of the outputs, if an instruction of a program without guards and marks has inputs of
+                the same types.
 
         Raises:
             TenferroError: the op's rule refuses the inputs, with the user's line.
@@ -164,8 +164,8 @@ class Graph:
         source: SourceLine | None,
         type_key: tuple[int, ...],
     ) -> tuple[TensorSpec, ...]:
-        """Return the types of the outputs; cached where inference wrote no guard, which each instruction writes for
-        itself.
+        """Return the types of the outputs; cached unless inference wrote a guard, which each instruction writes
+        separately.
         """
         specs = map(self.types.__getitem__, inputs)
         if isinstance(op, Mark | Opaque):

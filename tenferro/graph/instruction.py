@@ -14,8 +14,8 @@ __all__ = ["Instruction"]
 class Instruction(NamedTuple):
     """One application of an op: numbered values in, numbered values out. In a graph it may be of a mark.
 
-    Each value is written once. Values of a graph are numbered in order of creation; those of a program are its
-    slots, and the inputs are the first.
+    Each value is written once. Values of a graph are numbered in order of creation; in a program they are its
+    slots, and the inputs come first.
 
     Attributes:
         last_use: in a program, for each input whether no later instruction reads it and it is no output.

@@ -96,7 +96,7 @@ class StopGradient(Mark):
         return ()
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Zero."""
+        """Return a zero tangent."""
         return (None,) * len(self.takes)
 
 

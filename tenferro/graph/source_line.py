@@ -1,4 +1,4 @@
-"""The user's line: the place in their code that created a node."""
+"""The user's line: the line of the user's code that created a node."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ __all__ = ["CallerFinder", "SourceLine", "line_of"]
 
 
 class SourceLine(NamedTuple):
-    """A place in a file.
+    """A line of a file.
 
     Attributes:
-        function: the name of the function; empty where there is none, as in a text.
+        function: the name of the function; empty outside of functions, as in a text.
         derivative_of: the name of the op whose derivative created the node; empty for the user's own.
 
     >>> print(SourceLine("model.py", 12, "loss"))
@@ -31,7 +31,7 @@ class SourceLine(NamedTuple):
     derivative_of: str = ""
 
     def of(self, op_name: str) -> SourceLine:
-        """Return the place for an op in the derivative of `op_name`; the first such op stays."""
+        """Return the line for an op in the derivative of `op_name`; the first such op stays."""
         if self.derivative_of:
             return self
         return SourceLine(self.file, self.line, self.function, op_name)

@@ -69,8 +69,8 @@ NEGATE = el.Negate()
 class Value:
     """One tensor in a rule or an expansion: `+`, `-`, `*`, `/` and comparisons work element by element.
 
-    Tenferro's functions take it as they take a tensor of a trace, with promotion and broadcasting.
-    The operators do neither, except that a Python number takes the shape and dtype of the other operand.
+    Tenferro's functions promote and broadcast it like a tensor of a trace. Its operators do neither, but give a
+    Python number the shape and dtype of the other operand.
 
     >>> from tenferro.graph import GraphBuilder
     >>> builder = GraphBuilder()
@@ -154,7 +154,7 @@ class Value:
         return self._compared("GE", rhs)
 
     def _compared(self, direction: str, rhs: Any) -> Any:
-        # None stands for a zero tangent, which is no Value.
+        # None stands for a zero tangent, which is not a Value.
         return NotImplemented if rhs is None else compare(self, direction, rhs)
 
     __hash__ = None  # type: ignore[assignment]  # because == gives a tensor
@@ -167,11 +167,11 @@ class Value:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NoReturn:
         raise DTypeError(
-            f"{self!r} has no elements while a rule is applied, and is no NumPy array; "
+            f"{self!r} has no elements while a rule is applied, and is not a NumPy array; "
             "use its operators and tenferro's functions, such as tenferro.exp"
         )
 
-    # ---- what tenferro's functions ask of a tensor -----------------------------------------------
+    # ---- attributes that tenferro's functions need -----------------------------------------------
 
     @staticmethod
     def __tenferro_apply__(
@@ -185,7 +185,7 @@ class Value:
     @staticmethod
     def __tenferro_sequence__(entries: Any) -> NoReturn:
         """Refuse nested sequences, which are no tensors here."""
-        raise DTypeError("a sequence of Values is no tensor; join them by tenferro.stack")
+        raise DTypeError("a sequence of Values is not a tensor; join them by tenferro.stack")
 
     def __tenferro_number__(self, value: Any) -> Value:
         """Return a Python number in this shape and dtype."""
@@ -279,13 +279,13 @@ def beside(operand: Any, like: Value) -> Value:
 
 
 def scalar(like: Value, number: Any, dtype: DType | None = None) -> Value:
-    """`number` with rank 0, in the graph of `like`, and with its dtype unless one is passed."""
+    """Return `number` with rank 0, in the graph of `like`, and with its dtype unless one is passed."""
     emitter = like.emitter
     return Value(emitter, emitter.scalar(number, like.dtype if dtype is None else dtype))
 
 
 def full(like: Value, number: Any, dtype: DType | None = None) -> Value:
-    """`number` in every element, with the shape of `like`, and with its dtype unless one is passed."""
+    """Return `number` in every element, with the shape of `like`, and its dtype unless one is passed."""
     one = scalar(like, number, dtype)
     return broadcast(one, like, ()) if like.rank else one
 
@@ -311,7 +311,7 @@ def broadcast(x: Value, like: Value, dims: Sequence[int]) -> Value:
 
 
 def truncated(x: Value, axis: int, like: Value, axis_of_like: int) -> Value:
-    """x cut along an axis to the extent that `like` has along one of its own when the program runs."""
+    """Cut x along an axis to the extent that `like` has along one of its axes when the program runs."""
     measured = Value(like.emitter, like.emitter.witness(like.handle))
     return _one(DynamicTruncate(axis), x, _one(ShapeOf(axis_of_like), measured))
 
@@ -335,7 +335,7 @@ def compare(x: Value, direction: str, y: Any) -> Value:
 
 
 def number_in(number: Any, dtype: DType) -> Any:
-    """Return a number in a dtype; a float is rounded to a narrower one, and nothing else is changed."""
+    """Return a number in a dtype; a float is rounded to a narrower dtype; other conversions are exact."""
     array: Any = np.asarray(number)
     if array.ndim or array.dtype.kind in "OSUM":
         raise DTypeError(

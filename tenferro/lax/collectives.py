@@ -38,7 +38,7 @@ __all__ = [
 
 
 def psum(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> Any:
-    """y = sum of x over all slices of the named axis, the same for each slice.
+    """Sum x over all slices of the named axis; the result is the same for each slice.
 
     Args:
         x: a tree of tensors; a Python number stands for itself in each slice.
@@ -56,7 +56,7 @@ def psum(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> A
 
 
 def pmean(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> Any:
-    """y = mean of x over all slices of the named axis; see `psum`.
+    """Return the mean of x over all slices of the named axis; see `psum`.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x - pmean(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
@@ -71,7 +71,7 @@ def pmean(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> 
 
 
 def pmax(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> Any:
-    """y = maximum of x over all slices of the named axis; see `psum`.
+    """Return the maximum of x over all slices of the named axis; see `psum`.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x - pmax(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
@@ -81,7 +81,7 @@ def pmax(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> A
 
 
 def pmin(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> Any:
-    """y = minimum of x over all slices of the named axis; see `psum`.
+    """Return the minimum of x over all slices of the named axis; see `psum`.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x - pmin(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
@@ -98,7 +98,7 @@ def all_gather(
     axis: int = 0,
     tiled: bool = False,
 ) -> Any:
-    """y[.., i, ..] = x of slice i, for each slice.
+    """Gather all slices: y[.., i, ..] = x of slice i.
 
     Args:
         axis: where the new axis of y is.
@@ -126,15 +126,16 @@ def all_to_all(
     axis_index_groups: None = None,
     tiled: bool = False,
 ) -> Any:
-    """y of slice i = x[.., i, ..] of every slice: the named axis changes places with `split_axis`.
+    """Exchange the named axis and `split_axis`: y of slice i = x[.., i, ..] of every slice.
 
     Args:
         split_axis: the axis of x whose elements go to the slices; of the extent of the named axis.
-        concat_axis: the place in y of an axis over the slices that the elements came from.
+        concat_axis: the axis of y over the slices that the elements came from.
         tiled: `split_axis` is cut into equal parts instead, which are joined along `concat_axis`.
 
     Raises:
-        ShapeError: an extent of `split_axis` that is not that of the named axis, or no multiple of it.
+        ShapeError: an extent of `split_axis` that differs from that of the named axis (tiled: is not a multiple of
+            it).
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: all_to_all(x, "i", 0, 0), axis_name="i")(np.array([[1, 2], [3, 4]]))
@@ -172,14 +173,14 @@ def psum_scatter(
     axis_index_groups: None = None,
     tiled: bool = False,
 ) -> Any:
-    """y of slice i = (sum of x over all slices)[.., i, ..].
+    """Sum over slices and scatter: y of slice i = (sum of x over all slices)[.., i, ..].
 
     Args:
         scatter_dimension: the axis that i is along.
         tiled: y is the i-th of equal parts along `scatter_dimension` instead.
 
     Raises:
-        ShapeError: an extent that is not that of the named axis, or no multiple of it.
+        ShapeError: an extent that differs from that of the named axis (tiled: is not a multiple of it).
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: psum_scatter(x, "i"), axis_name="i")(np.array([[1, 2], [3, 4]]))
@@ -195,7 +196,7 @@ def psum_scatter(
 
 
 def ppermute(x: PyTree, axis_name: Hashable, perm: Sequence[tuple[int, int]]) -> Any:
-    """y of slice j = x of slice i for each pair (i, j) of `perm`, and 0 for other slices.
+    """Send slices: y of slice j = x of slice i for each pair (i, j) of `perm`, and 0 for other slices.
 
     Raises:
         InvalidConfigError: a source or a target twice, or outside of the axis.
@@ -221,10 +222,10 @@ def ppermute(x: PyTree, axis_name: Hashable, perm: Sequence[tuple[int, int]]) ->
 
 
 def pshuffle(x: PyTree, axis_name: Hashable, perm: Sequence[int]) -> Any:
-    """y of slice i = x of slice perm[i].
+    """Permute slices: y of slice i = x of slice perm[i].
 
     Raises:
-        InvalidConfigError: perm is no permutation of the slices.
+        InvalidConfigError: perm is not a permutation of the slices.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: pshuffle(x, "i", [1, 0]), axis_name="i")(np.array([1.0, 3.0]))
@@ -236,7 +237,7 @@ def pshuffle(x: PyTree, axis_name: Hashable, perm: Sequence[int]) -> Any:
 
 
 def pbroadcast(x: PyTree, axis_name: Hashable, source: int) -> Any:
-    """y = x of slice `source`, the same for each slice.
+    """Broadcast slice `source`: y = x of slice `source`, the same for each slice.
 
     Raises:
         InvalidConfigError: no such slice.
@@ -286,7 +287,7 @@ def axis_size(axis_name: Hashable) -> Any:
 def _over(
     name: str, x: PyTree, axis_name: Hashable, groups: None, reduce: Callable[[Any], Any]
 ) -> Any:
-    """A function of the leading axis of all slices, for each leaf and each name."""
+    """Apply a function of the leading axis of all slices, for each leaf and each name."""
     if groups is not None:
         raise UnsupportedError(f"{name}: axis_index_groups are not supported; use a further axis")
     leaves, tree = flatten(x)

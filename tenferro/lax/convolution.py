@@ -104,8 +104,8 @@ def padtype_to_pads(
     Args:
         in_shape: extents of the windowed axes.
         window_shape: extents of the window along them, dilation included.
-        padding: "VALID" pads nothing; "SAME" so that there is one window for each `stride` elements, with the
-            odd element after the axis, "SAME_LOWER" with it before.
+        padding: "VALID" pads nothing; "SAME" pads to one window per `stride` elements, with the odd element at the
+            end; "SAME_LOWER" puts it at the start.
 
     Raises:
         InvalidConfigError: another name.
@@ -334,7 +334,7 @@ def conv(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """`conv_general_dilated` of lhs [batch, feature, space..] and rhs [output, input, space..].
+    """Apply `conv_general_dilated` to lhs [batch, feature, space..] and rhs [output, input, space..].
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
@@ -359,7 +359,7 @@ def conv_with_general_padding(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """`conv` with pairs of numbers for padding, and dilations.
+    """Apply `conv` with pairs of numbers for padding, and dilations.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.

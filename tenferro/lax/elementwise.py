@@ -269,7 +269,7 @@ def _complex(name: str, x: ArrayLike) -> Any:
 
 
 def square(x: ArrayLike) -> Any:
-    """x x.
+    """Return x x.
 
     Raises:
         DTypeError: x is bool.
@@ -297,7 +297,7 @@ def exp2(x: ArrayLike) -> Any:
 
 
 def pow(x: ArrayLike, y: ArrayLike) -> Any:
-    """x to the power y, of a float or complex dtype; a Python integer y is expanded into products.
+    """Return x^y for a float or complex dtype; a Python integer y is expanded into products.
 
     Raises:
         DTypeError, ShapeError: other dtypes; operands of different dtypes or shapes.
@@ -312,7 +312,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def integer_pow(x: Any, y: int) -> Any:
-    """x to the power of a Python integer, by repeated squaring.
+    """Return x^y for a Python integer y, by repeated squaring.
 
     Raises:
         DTypeError: x is bool, or an integer and y negative.
@@ -371,7 +371,7 @@ class RoundingMethod(enum.Enum):
 
 
 def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
-    """x rounded to the nearest integer; halves away from zero, or to the even one.
+    """Round x to the nearest integer; halves away from zero, or to the even one.
 
     Args:
         rounding_method: a `RoundingMethod`.
@@ -408,7 +408,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any
 
     Raises:
         DTypeError: bool, or a complex and a real dtype.
-        ShapeError: a last extent that does not make up one element of the wider dtype.
+        ShapeError: a last extent that does not form one element of the wider dtype.
 
     >>> import numpy as np
     >>> bitcast_convert_type(np.float32(1), "uint16")
@@ -451,7 +451,7 @@ def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
 
 
 def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
-    """on_true where `pred`, else on_false: cases of one type; pred has rank 0 or their shape.
+    """Return on_true where `pred`, else on_false: cases of one type; pred has rank 0 or their shape.
 
     Raises:
         DTypeError, ShapeError: a predicate that is not bool, or of another shape; cases of different types.

@@ -1,6 +1,6 @@
 """`tenferro.lax.linalg`: factorisations of matrices in the last two axes, with the names and signatures of `jax.lax.linalg`.
 
-Leading axes are batch axes. Machines choose their algorithms, so that arguments for these are not here.
+Leading axes are batch axes. Arguments that select an algorithm are omitted, because each executor chooses its own.
 
 Source: the module of that name in JAX.
 """
@@ -161,7 +161,7 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Any:
 
     Args:
         a: matrices (m, n) with v_i in column i below the diagonal, as LAPACK's geqrf packs them.
-        taus: as many factors as there are reflectors, at most n.
+        taus: one factor per reflector, at most n.
 
     Raises:
         ShapeError, DTypeError: shapes or dtypes that do not fit.
@@ -180,7 +180,7 @@ def lu(x: ArrayLike) -> tuple[Any, Any, Any]:
     Row i is swapped with row swaps[i] for i = 0, 1, .. in turn; x[permutation] = L U. Both are int32.
 
     Raises:
-        ShapeError: x is no matrix.
+        ShapeError: x is not a matrix.
 
     >>> import numpy as np
     >>> lu(np.array([[0.0, 1.0], [2.0, 0.0]]))[1:]
@@ -247,7 +247,7 @@ def qr(x: ArrayLike, *, pivoting: bool = False, full_matrices: bool = True) -> t
         full_matrices: square Q; otherwise it has as many columns as R has rows.
 
     Raises:
-        ShapeError: x is no matrix.
+        ShapeError: x is not a matrix.
 
     >>> import numpy as np
     >>> qr(np.array([[1.0, 0.0], [0.0, 2.0]]), pivoting=True)[2]
@@ -306,7 +306,7 @@ def svd(
         subset_by_index: first and one past last index of the singular values that are returned.
 
     Raises:
-        ShapeError: x is no matrix.
+        ShapeError: x is not a matrix.
         InvalidConfigError: a subset with full_matrices.
 
     >>> import numpy as np
@@ -397,7 +397,7 @@ def triangular_solve(
 def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
     """Return a real tridiagonal matrix unitarily similar to a Hermitian one, read from one triangle.
 
-    The results are the packed reflectors, the diagonal, the one beside it, and the reflectors' factors.
+    The results are the packed reflectors, the diagonal, the diagonal beside it, and the reflectors' factors.
 
     Raises:
         ShapeError: a is not square.

@@ -62,7 +62,7 @@ def same_types(name: str, *operands: ArrayLike) -> list[Any]:
 
 
 def axis_list(name: str, what: str, axes: Any) -> tuple[int, ...]:
-    """A sequence of integers as a tuple.
+    """Return a sequence of integers as a tuple.
 
     Raises:
         InvalidConfigError: a single integer.

@@ -140,7 +140,7 @@ def ragged_dot(
     preferred_element_type: DTypeLike | None = None,
     group_offset: None = None,
 ) -> Any:
-    """Return the product of each group of rows of lhs with a matrix of its own; rows beyond all groups give 0.
+    """Multiply each group of rows of lhs by its own matrix; rows beyond all groups give 0.
 
     Args:
         lhs: a matrix (m, k), the rows of each group one after another.
@@ -181,7 +181,7 @@ def ragged_dot(
 
 
 def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_keys: int = 1) -> Any:
-    """A tensor sorted ascending along an axis, or several sorted together by the first `num_keys` of them.
+    """Sort a tensor along an axis, or several together by the first `num_keys` of them, ascending.
 
     NaN comes last; complex numbers are ordered by real part, then imaginary part.
 
@@ -259,7 +259,7 @@ def approx_max_k(
     """Return the k largest elements along an axis and their indices, which are int32; exactly, as by `top_k`.
 
     Args:
-        recall_target, reduction_input_size_override: no effect: all are found.
+        recall_target, reduction_input_size_override: no effect: every extreme is exact.
         aggregate_to_topk: True.
 
     Raises:

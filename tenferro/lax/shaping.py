@@ -46,7 +46,7 @@ __all__ = [
 
 
 def full(shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None) -> Any:
-    """A tensor of `shape` with every element equal to `fill_value`.
+    """Return a tensor of `shape` with every element equal to `fill_value`.
 
     Raises:
         ShapeError, DTypeError: an invalid shape; a value that the dtype cannot hold.
@@ -60,7 +60,7 @@ def full(shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None) -> A
 def full_like(
     x: ArrayLike, fill_value: ArrayLike, dtype: DTypeLike | None = None, shape: Any = None
 ) -> Any:
-    """`full`, by default with x's shape and dtype.
+    """Return `full`, by default with x's shape and dtype.
 
     >>> import numpy as np
     >>> full_like(np.zeros(2), 3)
@@ -73,7 +73,7 @@ def full_like(
 
 
 def iota(dtype: DTypeLike | None, size: Any) -> Any:
-    """0, 1, .., size - 1.
+    """Return 0, 1, .., size - 1.
 
     >>> iota("int32", 3)
     array([0, 1, 2], dtype=int32)
@@ -144,7 +144,7 @@ def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None
 
 
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Any:
-    """Transpose the operand: axis i of the result is its axis permutation[i].
+    """Transpose the operand: axis i of the result is axis permutation[i] of the operand.
 
     Raises:
         AxisError: unless each axis is named once.

@@ -71,7 +71,7 @@ def slice(
     limit_indices: Sequence[int],
     strides: Sequence[int] | None = None,
 ) -> Any:
-    """operand[start:limit:stride] along every axis.
+    """Return operand[start:limit:stride] along every axis.
 
     Raises:
         ShapeError, InvalidConfigError: bounds outside the operand, or not one per axis.
@@ -92,7 +92,7 @@ def slice_in_dim(
     stride: int = 1,
     axis: int = 0,
 ) -> Any:
-    """operand[start:limit:stride] along one axis; negative bounds count from the end, None is the end.
+    """Return operand[start:limit:stride] along one axis; negative bounds count from the end.
 
     Raises:
         ShapeError, AxisError: bounds or an axis outside the operand.
@@ -117,7 +117,7 @@ def _from_start(index: Any, extent: Any) -> Any:
 
 
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Any:
-    """operand[index] along one axis, which stays with extent 1 unless `keepdims` is False.
+    """Return operand[index] along one axis, which stays with extent 1 unless `keepdims` is False.
 
     Raises:
         OutOfBoundsError, AxisError: an index or an axis outside the operand.
@@ -215,7 +215,7 @@ def dynamic_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Any:
-    """`dynamic_slice` along one axis.
+    """Apply `dynamic_slice` along one axis.
 
     Raises:
         ShapeError, DTypeError, AxisError: as for `dynamic_slice`; an axis outside the rank.
@@ -250,7 +250,7 @@ def dynamic_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Any:
-    """operand[index] along one axis, for a scalar tensor as the index.
+    """Return operand[index] along one axis, for a scalar tensor as the index.
 
     Raises:
         ShapeError, DTypeError, AxisError: as for `dynamic_slice_in_dim`.
@@ -295,7 +295,7 @@ def dynamic_update_slice_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Any:
-    """`dynamic_update_slice` along one axis.
+    """Apply `dynamic_update_slice` along one axis.
 
     Raises:
         ShapeError, DTypeError, AxisError: as for `dynamic_update_slice`; an axis outside the rank.
@@ -372,7 +372,7 @@ class GatherScatterMode(enum.Enum):
 
     @staticmethod
     def from_any(s: Any) -> GatherScatterMode:
-        """A mode, or its name: "clip", "fill" or "drop", "promise_in_bounds"; None is FILL_OR_DROP.
+        """Return a mode from its name: "clip", "fill" or "drop", "promise_in_bounds"; None is FILL_OR_DROP.
 
         Raises:
             InvalidConfigError: another name.
@@ -433,7 +433,7 @@ def gather(
     Args:
         slice_sizes: the window's extent along every axis of the operand.
         unique_indices: has no effect, because repeated reads are harmless.
-        mode: a `GatherScatterMode` or its name; None asserts that windows are within the operand; others
+        mode: a `GatherScatterMode` or its name; None asserts that windows are within the operand; starts outside
             are moved into it.
         fill_value: the value outside the operand; None is NaN, the least signed or largest unsigned integer, or True.
 
@@ -481,7 +481,7 @@ def gather(
 
 
 def _fill_value(dtype: DType) -> Any:
-    """JAX's default of the value outside an operand."""
+    """Return JAX's default of the value outside an operand."""
     if dtype.is_inexact:
         return math.nan
     if dtype.is_bool:

@@ -210,7 +210,7 @@ def windows_combined(
     gaps: Sequence[int],
     holes: Sequence[int],
 ) -> Any:
-    """`reduce_window` by an op on two numbers, with a number for every axis."""
+    """Apply `reduce_window` by an op on two numbers, with a number for every axis."""
     dtype, rank, pads = spec_of(x).dtype, len(x.shape), padding
     if isinstance(padding, str):
         extents = [dilated(extent, gap) for extent, gap in zip(x.shape, gaps, strict=True)]
@@ -244,7 +244,7 @@ def _numbers(what: str, numbers: Any, rank: int) -> tuple[int, ...]:
 
 
 def _windows_along(x: Any, axis: int, size: int, stride: int, hole: int) -> Any:
-    """x with one element per window along `axis`, and the window's elements along a new last axis."""
+    """Return x with one element per window along `axis`, and the window's elements on a new last axis."""
     extent = x.shape[axis]
     reach = dilated(size, hole)
     if not is_static(extent):
@@ -272,7 +272,7 @@ def _windows_along(x: Any, axis: int, size: int, stride: int, hole: int) -> Any:
 
 
 def _strided(x: Any, axis: int, start: ArrayLike, limit: ArrayLike, stride: int) -> Any:
-    """x[start:limit:stride] along one axis."""
+    """Return x[start:limit:stride] along one axis."""
     starts: list[Any] = [0] * len(x.shape)
     limits, strides = list(x.shape), [1] * len(x.shape)
     if start == 0 and limit == limits[axis] and stride == 1:

@@ -95,7 +95,7 @@ def _gated(x: Tensor, gate: Callable[[Any], Any], bound: float, is_power: bool =
 
 
 def identity(x: ArrayLike) -> Any:
-    """x itself.
+    """Return x unchanged.
 
     >>> identity(2.0)
     array(2.)
@@ -211,7 +211,7 @@ def log_sigmoid(x: ArrayLike) -> Any:
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
-    """x where it is positive, else alpha (e^x - 1); with derivative alpha at 0.
+    """Return x where it is positive, else alpha (e^x - 1); with derivative alpha at 0.
 
     >>> elu(-1.0)
     array(-0.63212056)
@@ -222,7 +222,7 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
 
 
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
-    """x where it is positive, else alpha (e^(x / alpha) - 1); with derivative 1 at 0.
+    """Return x where it is positive, else alpha (e^(x / alpha) - 1); with derivative 1 at 0.
 
     >>> celu(-1.0, 2.0)
     array(-0.78693868)
@@ -244,7 +244,7 @@ def selu(x: ArrayLike) -> Any:
 
 
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Any:
-    """x where it is at least 0, else `negative_slope` x; with derivative 1 at 0.
+    """Return x where it is at least 0, else `negative_slope` x; with derivative 1 at 0.
 
     >>> leaky_relu(-1.0)
     array(-0.01)
@@ -283,7 +283,7 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
 
 
 def sparse_plus(x: ArrayLike) -> Any:
-    """0 up to -1, x from 1 on, and (x + 1)^2 / 4 between.
+    """Return 0 up to -1, x from 1 on, and (x + 1)^2 / 4 between.
 
     >>> sparse_plus(0.0)
     array(0.25)

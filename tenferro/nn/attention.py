@@ -39,7 +39,7 @@ def dot_product_attention(
     key_value_seq_lengths: Any = None,
     local_window_size: int | tuple[int, int] | None = None,
 ) -> Any:
-    """softmax(query key^T scale + bias) value, for each head.
+    """Return softmax(query key^T scale + bias) value, for each head.
 
     Logits of float16 and bfloat16, and their softmax, are computed in float32.
 

@@ -104,7 +104,7 @@ def _power(x: Tensor) -> tuple[Any, Any, Any, Any]:
     """Return whether x < 0, |x|, and e^-|u| as a square of a root and a rest, u = x (a + b x^2).
 
     With |x| = s + r and a + b x^2 = w + d, where s and w have few digits, the product s w is exact. That d is small
-    and right takes b in two parts: s^2 times the first is exact, and then so is the rest of w.
+    and right takes b in two parts: s^2 times the first part is exact, so the remainder of w is exact, too.
     """
     step, part, digits = (6, 7, 9) if largest(x) < 1e300 else (10, 24, 9)
     is_below = less(x, 0.0)

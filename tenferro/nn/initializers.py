@@ -54,7 +54,7 @@ def _dtype(dtype: DTypeLike | None) -> DType:
 
 
 def zeros(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
-    """Zeros.
+    """Return zeros.
 
     >>> zeros(None, (2,))
     array([0., 0.])
@@ -63,7 +63,7 @@ def zeros(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = None) 
 
 
 def ones(key: ArrayLike, shape: Sequence[int], dtype: DTypeLike | None = None) -> Any:
-    """Ones.
+    """Return ones.
 
     >>> ones(None, (2,))
     array([1., 1.])
@@ -274,7 +274,7 @@ def orthogonal(
 def delta_orthogonal(
     scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
 ) -> Initializer:
-    """A kernel of a convolution that is `orthogonal` in the middle of space, and zero elsewhere.
+    """Return a convolution kernel that is `orthogonal` in the middle of space, and zero elsewhere.
 
     Raises:
         ShapeError: the initializer is called with other than three to five axes, or more input than output features.

@@ -81,7 +81,7 @@ def standardize(
 def layer_norm(
     x: ArrayLike, scale: Any = None, bias: Any = None, *, axis: Axis = -1, epsilon: float = 1e-5
 ) -> Any:
-    """x minus its mean over `axis`, divided by its standard deviation; times `scale`, plus `bias`.
+    """Subtract the mean over `axis`, divide by the standard deviation, times `scale`, plus `bias`.
 
     Args:
         scale, bias: of the extents of `axis`, or broadcasting with x.
@@ -108,11 +108,11 @@ def batch_norm(
     axis: int = -1,
     epsilon: float = 1e-5,
 ) -> Any:
-    """x minus the mean of each feature, divided by its standard deviation; times `scale`, plus `bias`.
+    """Subtract the mean of each feature, divide by its standard deviation, times `scale`, plus `bias`.
 
     Args:
         scale, bias: one number for each feature.
-        mean, variance: of each feature, such as running averages from training; None for those of the batch.
+        mean, variance: of each feature, such as running averages from training; None for the batch's own.
         axis: of the features: -1, or 1 for "NCHW".
 
     Raises:
@@ -156,10 +156,10 @@ def _along(name: str, numbers: Any, x: Tensor, axes: tuple[int, ...]) -> Any:
 
 
 def dropout(key: ArrayLike, x: ArrayLike, rate: float) -> Any:
-    """Set elements of x to 0 with probability `rate`, and divide the others by 1 - rate.
+    """Set elements of x to 0 with probability `rate`, and divide the other elements by 1 - rate.
 
     Args:
-        key: of `tnf.random`; another one for each call.
+        key: a key of `tnf.random`; use a new one for each call.
         rate: a number from 0 to 1; in evaluation omit the call, or pass 0 for x itself.
 
     Raises:

@@ -37,7 +37,7 @@ __all__ = ["log1mexp", "log_softmax", "logmeanexp", "logsumexp", "one_hot", "sof
 
 
 def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Any:
-    """e^x over its sum along `axis`, without overflow.
+    """Divide e^x by its sum along `axis`, without overflow.
 
     Args:
         where: a mask: elements where it is False count as absent, and are 0 in the result.
@@ -91,7 +91,7 @@ def logmeanexp(
 def one_hot(
     x: ArrayLike, num_classes: int, *, dtype: DTypeLike | None = None, axis: int = -1
 ) -> Any:
-    """1 at index x along a new axis, 0 elsewhere; all 0 for an index outside.
+    """Return 1 at index x along a new axis, 0 elsewhere; all 0 for an index outside.
 
     Args:
         num_classes: the extent of the new axis.

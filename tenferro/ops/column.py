@@ -60,7 +60,7 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
             )
         if foreign := self._cells.keys() - vocabulary:
             raise MissingCellError(
-                f"column {name} has a cell for {_names(foreign)}, which is no op"
+                f"column {name} has a cell for {_names(foreign)}, which is not an op"
             )
 
     def __getitem__(self, card: type[StdTensorOp]) -> Cell:
@@ -103,7 +103,7 @@ def _file(path: str, card: type[StdTensorOp]) -> str:
 def require_listed(
     cards: Iterable[type[StdTensorOp]], vocabulary: Iterable[type[StdTensorOp]]
 ) -> None:
-    """Require that every card of these classes is in the vocabulary; a class that others derive from is no card.
+    """Require that every card of these classes is in the vocabulary; a base class is not a card.
 
     Raises:
         MissingCellError: one that is not listed, and would be an op that exists nowhere.
@@ -112,5 +112,5 @@ def require_listed(
     if unlisted:
         files = sorted({f"{card.__module__.replace('.', '/')}.py" for card in unlisted})
         raise MissingCellError(
-            f"{_names(unlisted)} is no op yet; list it in CARDS of {', '.join(files)}"
+            f"{_names(unlisted)} is not an op yet; list it in CARDS of {', '.join(files)}"
         )

@@ -13,7 +13,7 @@ import numpy as np
 
 from tenferro.aligned import aligned_bytes
 
-__all__ = ["LARGE", "adopted_elements", "digest_of", "shared_elements"]
+__all__ = ["LARGE", "adopted_elements", "digest_of", "held_elements", "shared_elements"]
 
 LARGE = 1 << 16
 """Bytes from which elements are shared."""
@@ -22,23 +22,41 @@ _SHARED: weakref.WeakValueDictionary[bytes, memoryview] = weakref.WeakValueDicti
 
 
 class Elements(np.ndarray[Any, Any]):
-    """Read-only bytes with their digest, which each memoryview of them leads to."""
+    """Read-only bytes with their digest, reachable from each memoryview of these bytes."""
 
     digest: bytes
 
 
 def digest_of(data: Any) -> bytes:
-    """SHA-256 of contiguous bytes."""
+    """Return the SHA-256 of contiguous bytes."""
     import hashlib  # because importing it takes long, and few constants are large
 
     return hashlib.sha256(data).digest()
 
 
+def held_elements(array: np.ndarray[Any, Any]) -> memoryview | None:
+    """Return the shared memory that an array shows all of, as arrays of constants do; None for any other array.
+
+    >>> memory, _ = shared_elements(bytes(100_000))
+    >>> held_elements(np.frombuffer(memory, np.float32).reshape(2, -1)) == memory
+    True
+    >>> held_elements(np.frombuffer(memory, np.uint8)[:70_000]) is None
+    True
+    """
+    holder: Any = array
+    while holder is not None and not isinstance(holder, Elements):
+        holder = holder.obj if isinstance(holder, memoryview) else getattr(holder, "base", None)
+    if holder is None or not array.flags.c_contiguous:
+        return None
+    is_all = holder.nbytes == array.nbytes and holder.ctypes.data == array.ctypes.data
+    return holder.data if is_all else None
+
+
 def shared_elements(data: Any) -> tuple[memoryview, bytes]:
-    """Read-only memory with these bytes, the same for the same bytes, and its digest.
+    """Return read-only memory with these bytes, the same for the same bytes, and its digest.
 
     Args:
-        data: contiguous bytes, which are copied unless they are known.
+        data: contiguous bytes, which are copied unless they are shared already.
 
     >>> first, digest = shared_elements(bytes(100_000))
     >>> again, _ = shared_elements(bytearray(100_000))

@@ -80,7 +80,7 @@ class SameType(StdTensorOp):
         x = inputs[0]
         if x.dtype not in self.accepts:
             require_dtype(self.name, "x" if len(inputs) == 1 else "x0", x.dtype, self.accepts)
-        # Types are shared: those that are equal mostly are one object.
+        # Types are shared: equal payloads are mostly the same object.
         return (x,) if inputs.count(x) == len(inputs) else (same_type(self.name, inputs, guards),)
 
 
@@ -539,7 +539,7 @@ class IsFinite(StdTensorOp):
 class Convert(StdTensorOp):
     """Change the element type: y = x in dtype `to`.
 
-    Float to integer truncates, saturates, and sends NaN to 0, as XLA does. To bool is x != 0.
+    Float to integer truncates, saturates, and maps NaN to 0, as XLA does. To bool is x != 0.
     Complex to real keeps the real part. Integer to narrower integer wraps.
 
     Shapes:  x S -> S

@@ -20,8 +20,8 @@ Card = TypeVar("Card")
 def card(cls: type[Card]) -> type[Card]:
     """Declare the annotated fields of a card as its payload: a frozen dataclass.
 
-    The methods that need not be written out for each class are those of `StdTensorOp`, because
-    `dataclass` compiles its own, which takes longer than the rest of the import.
+    Methods that all classes share are defined in `StdTensorOp`: `dataclass` would compile them for each class,
+    which takes longer than the rest of the import.
     """
     card_class: Any = dataclass(repr=False, eq=False)(cls)
     compared = [entry.name for entry in fields(card_class) if entry.compare]
@@ -38,9 +38,9 @@ class StdTensorOp:
     A card without payload is a plain subclass; one with payload is declared with `@card`. Two ops are
     equal if they are of one class and their payloads are.
 
-    A card states its formula, shapes, dtypes and errors in its docstring. It holds the one rule that belongs to every
-    layer: the types of the outputs for the types of the inputs. What a layer *does* with the op is a row in that
-    layer's column.
+    A card states its formula, shapes, dtypes and errors in its docstring. It holds the one rule of all layers: the
+    types of the outputs for the types of the inputs. What a layer *does* with the op is a row in that layer's
+    column.
 
     The page of the card adds facts that are stated elsewhere. They are the errors of its base class, the StableHLO
     operation that it is lowered to one to one, and that operation's definition.
@@ -55,10 +55,10 @@ class StdTensorOp:
     ufunc: ClassVar[str] = ""
     """NumPy's function that computes it element by element, which is its kernel then."""
     has_effects: ClassVar[Any] = False
-    """Whether it does more than give outputs: two of them are never one, and none is dropped."""
+    """Whether it does more than give outputs: two such ops are never merged, and none is dropped."""
 
     parts: ClassVar[Any] = ()
-    """The programs inside of it: of a loop, a conditional or alternatives."""
+    """The programs inside of the op: of a loop, a conditional or alternatives."""
     payload_of: ClassVar[attrgetter[Any] | None] = None
     """Getter of the payload that distinguishes two ops of the class; None if there is none."""
     token: ClassVar[Any]

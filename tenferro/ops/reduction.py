@@ -315,7 +315,7 @@ class CumMin(Scan):
 class Sort(StdTensorOp):
     """Sort `count` operands along an axis by the first of them, ascending.
 
-    NaN comes last; -0.0 and 0.0 are equal; complex numbers go by real part, then imaginary part; False
+    NaN comes last; -0.0 and 0.0 are equal; complex numbers are ordered by real part, then imaginary part; False
     comes before True. With `stable`, equal keys keep their order; natively they always do.
 
     Shapes:  x0 S, .. of one shape -> as many of that shape

@@ -1,4 +1,4 @@
-"""Ops that make tensors from nothing, or from a shape."""
+"""Ops that create tensors, from constants or from a shape."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 from tenferro.dims import GuardLog, product
 from tenferro.errors import InvalidConfigError
-from tenferro.ops.elements import LARGE, adopted_elements, digest_of, shared_elements
+from tenferro.ops.elements import LARGE, adopted_elements, digest_of, held_elements, shared_elements
 from tenferro.ops.op import StdTensorOp, card, normalize
 from tenferro.rules.dtypes import ANY, NUMERIC, require_dtype
 from tenferro.rules.payload import as_dims, as_int, as_ints, distinct_axes
@@ -64,7 +64,7 @@ class Constant(StdTensorOp):
         return getattr(self, "_digest", None) or digest_of(self.data)
 
     def __hash__(self) -> int:
-        # The digest of a large constant is known; hashing its elements would read them again.
+        # The digest of a large constant is cached; hashing its elements would read them again.
         return hash((Constant, self.dtype, self.shape, getattr(self, "_digest", self.data)))
 
     def __eq__(self, other: object) -> bool:
@@ -83,6 +83,9 @@ class Constant(StdTensorOp):
     def of(cls, array: Any) -> Constant:
         """Create the constant with the elements of a NumPy array in any memory order."""
         array = host_array(array, "Constant")
+        held = held_elements(array)
+        if held is not None:
+            return cls(DType.of(array.dtype), array.shape, held)
         dense = np.ascontiguousarray(array)
         data = dense.view(np.uint8).ravel().data if dense.nbytes >= LARGE else array.tobytes()
         return cls(DType.of(array.dtype), array.shape, data)

@@ -363,7 +363,7 @@ class Concatenate(StdTensorOp):
                     )
         joined = shape[self.axis]
         if isinstance(joined, int) and joined >= 1 << 63:
-            # Because NumPy's sum of extents, as that of others, wraps around.
+            # A Python sum, because NumPy's sum of extents wraps around.
             raise ShapeError(
                 f"Concatenate: the extents along axis {self.axis} add up to {joined}; an extent is at most 2^63 - 1"
             )

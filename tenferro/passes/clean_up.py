@@ -1,8 +1,8 @@
 """Algebraic simplification and constant folding: the result is the same bit for bit, with fewer instructions.
 
 Transposes are composed and cancelled, reshapes of reshapes merged, and conversions through a wider dtype made direct.
-Identities (times one, minus zero, double negation) are dropped. Adding +0.0 stays, because -0.0 + 0.0 is 0.0; so does
-multiplying complex numbers by one, because of infinities.
+Identities (times one, minus zero, double negation) are dropped. Adding +0.0 stays, because -0.0 + 0.0 is 0.0;
+multiplying complex numbers by one does the same, because of infinities.
 
 Constants of few integers or bools, such as the indices of a window, are folded. Arithmetic and comparisons of splats,
 whose elements are all equal, are folded too. A select by a constant predicate is replaced by its branch: derivatives of
@@ -294,7 +294,7 @@ def negate(
 
 
 def absorb(absorbing: bool) -> Rule:
-    """Return the rule for a bool splat in `And` or `Or`: the absorbing element is the result, the other is dropped."""
+    """Return the rule for a bool splat in `And` or `Or`: the absorbing element is the result, and the other operand is dropped."""
 
     def rule(
         producers: Producers, op: Any, inputs: Values, source: SourceLine | None

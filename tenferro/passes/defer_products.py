@@ -1,10 +1,10 @@
-"""Defer products that a scan accumulates: one product over all iterations, after the loop, takes their place.
+"""Defer products that a scan accumulates: they are replaced by one product over all iterations after the loop.
 
 Law: the same sum, in another order. The gradient of a loop adds a product to the cotangent of each constant in every
 iteration. For a matrix that multiplies a vector this is an outer product, much larger than its operands. The loop would
 read and write the sum in every iteration; one product of the stacked operands reads them once.
 
-A product is deferred where nothing else reads the sum, and where the stacked operands take little memory beside it.
+A product is deferred if the sum has no other reader, and the stacked operands are small compared with it.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ DTYPES = (DType.F32, DType.F64, DType.C32, DType.C64)
 MIN_SUM_ELEMENTS = 1 << 12
 """Minimum number of elements of a deferred sum."""
 MIN_EXPANSION = 2
-"""Minimum ratio of the elements of a product to those of its operands."""
+"""Minimum ratio of a product's elements to its operands' elements."""
 MAX_STACK_RATIO = 8
-"""Maximum ratio of the elements that are stacked for a product to those of the sum."""
+"""Maximum ratio of the elements stacked for a product to the elements of the sum."""
 
 
 def defer_products(program: GraphProgram) -> GraphProgram:

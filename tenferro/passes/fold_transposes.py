@@ -4,8 +4,8 @@ The result is unchanged, because a transpose is folded only where the free axes 
 them in the order of the operand's axes, so [4,3,2] as a transpose of [2,3,4] is not folded. Batch and contracting axes
 are listed in the dimension numbers, and may be permuted.
 
-A transpose that exchanges the free axes of lhs with those of rhs becomes a dot with exchanged operands, unless the dot has
-another reader. It adds the same products, and BLAS may add them in another order.
+A transpose that exchanges the free axes of lhs and rhs is rewritten as a dot with exchanged operands, unless the
+dot has another reader. It adds the same products, and BLAS may add them in another order.
 
 Source: docs/specification/schedule.md (`TransposeFolding`).
 """
@@ -57,7 +57,7 @@ def fold_transposes(program: GraphProgram) -> GraphProgram:
 
 
 def exchanged_dot(op: DotGeneral, transpose: Any, lhs_rank: int) -> DotGeneral | None:
-    """Return the dot of exchanged operands that equals a dot's transpose; None if the transpose does something else."""
+    """Return the dot of exchanged operands that equals a dot's transpose; None for other transposes."""
     perm, batch = transpose.perm, len(op.lhs_batch)
     free = lhs_rank - len(op.lhs_contracting)
     if perm != (*range(batch), *range(free, len(perm)), *range(batch, free)):

@@ -1,8 +1,8 @@
 """Loop-invariant code motion: compute values that are the same in every iteration once, before the loop.
 
 Law: the result is the same bit for bit. A scan of at least one iteration runs every instruction of its body, so that
-any without effects may be hoisted. The body of a while loop may never run: only ops of the vocabulary, which cannot
-fail, are hoisted out of it, and no loops, which may not end.
+any without effects may be hoisted. The body of a while loop may never run: only standard ops, which cannot fail,
+are hoisted, and no loops, which may not terminate.
 
 Data movement stays in the loop, where it is index arithmetic. So does elementwise arithmetic on broadcast operands: the
 hoisted result would be larger than its operands, and read from memory in every iteration.
@@ -131,7 +131,7 @@ def _hoisted(program: GraphProgram, invariant: Sequence[int], is_run: bool) -> t
         is_run: whether the program is run at least once.
     """
     sizes: dict[int, int] = {}
-    """The number of elements in memory that reading an invariant slot takes: its own, or those of its operands."""
+    """The number of elements in memory that reading an invariant slot takes: its own name, or the names of its operands."""
     for position in invariant:
         spec = program.types[program.input_slots[position]]
         sizes[program.input_slots[position]] = spec.size if spec.is_static else 0

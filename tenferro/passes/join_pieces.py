@@ -61,7 +61,7 @@ ONCE: Mapping[type[StdTensorOp], Rule] = {
 def to_fixed_point(
     producers: Producers, op: StdTensorOp, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Apply the rules of an op, then those of its result: a slice of a slice may be a slice of a pad."""
+    """Apply the rules of an op, then the rules of its result: a slice of a slice may be a slice of a pad."""
     outputs = ONCE[type(op)](producers, op, inputs, source)
     after = outputs
     while after is not None:

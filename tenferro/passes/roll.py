@@ -1,8 +1,9 @@
 """Roll repeated sequences of ops into scans.
 
 Law: the result is the same bit for bit. A loop that Python ran while tracing leaves the same ops again and again. A scan
-of one repetition computes the same values by the same ops in the same order. What an iteration reads of the one
-before is a carry, what differs from iteration to iteration is stacked as xs, and what is read later is stacked as ys.
+of one repetition computes the same values by the same ops in the same order. Values of the preceding iteration are
+the carry, operands that differ between iterations are stacked as xs, and values that are read later are stacked as
+ys.
 
 Source: maximal repetitions by k-gram fingerprints, as in Karp, Miller, Rosenberg, "Rapid identification of repeated
 patterns in strings, trees and arrays" (STOC 1972).
@@ -15,10 +16,13 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
+from math import prod
 from typing import Any
 
 import numpy as np
 
+from tenferro.dims import is_static
+from tenferro.facts import Fact, facts_of
 from tenferro.graph import Graph, Instruction
 from tenferro.ops.control import Scan
 from tenferro.ops.source import Constant
@@ -28,7 +32,9 @@ from tenferro.ops.structural import (
     Reshape,
     Reverse,
     Slice,
+    Transpose,
 )
+from tenferro.passes.join_padded_sums import join_padded_sums
 from tenferro.program import GraphProgram, Subprogram, makers
 from tenferro.program.rewrite import fresh_arena, written_again
 
@@ -45,17 +51,14 @@ MAX_EMBEDDED = 16
 PERIODS_PER_LENGTH = 8
 """Number of candidate periods that are taken from the fingerprints of each length."""
 MAX_BOUNDS = 8
-"""Maximum number of times that a run is made shorter, until its operands from outside are computed before it."""
+"""Maximum number of times that a run is shortened, until its operands from outside are computed before it."""
 MAX_EXAMINED = 64
 """Maximum number of times that each step is examined, on average."""
-
-VIEWS = (Slice, Reshape, BroadcastInDim)
-"""Ops that are written before the loops where they read inputs and constants alone."""
 
 
 def roll(program: GraphProgram) -> GraphProgram:
     """Return the program with each repeated sequence of ops as a scan; itself where that saves nothing."""
-    code = _Code(program)
+    code = _Code(join_padded_sums(program))
     stretches = sorted(_stretches(code), key=lambda stretch: stretch.start)
     if not stretches:
         return program
@@ -66,7 +69,7 @@ def roll(program: GraphProgram) -> GraphProgram:
 
 
 class _Code:
-    """Instructions in order, without those that only read inputs and constants.
+    """Instructions in order, except for instructions that read only inputs and constants.
 
     Attributes:
         steps: the instructions.
@@ -86,8 +89,7 @@ class _Code:
         tokens: list[int] = []
         types = program.types
         for step in program.instructions:
-            is_view = not step.inputs or isinstance(step.op, VIEWS)
-            if is_view and not step.op.has_effects and self._is_before(step):
+            if _is_view(step) and not step.op.has_effects and self._is_before(step):
                 self.first.append(step)
                 continue
             key = (step.op.token, *[types[slot] for slot in step.inputs])
@@ -103,6 +105,15 @@ class _Code:
         return all([self.place[slot] < 0 for slot in step.inputs])
 
 
+def _is_view(step: Instruction) -> bool:
+    """Return whether an instruction makes elements, or moves those of one operand.
+
+    It is written before the loops where it reads inputs and constants alone.
+    """
+    moves = facts_of(step.op) & (Fact.MOVES | Fact.CARRIES)
+    return not step.inputs or (len(step.inputs) == 1 and bool(moves))
+
+
 # ---- finding -------------------------------------------------------------------------------------------
 
 
@@ -113,7 +124,7 @@ class _Stretch:
     Attributes:
         lags: for each operand that the iterations compute, by its step in the period and its position: how many steps
             behind it is computed. Other operands are computed before the stretch.
-        is_carried: whether an iteration reads what an earlier one computes.
+        is_carried: whether an iteration reads a value of an earlier one.
     """
 
     start: int
@@ -159,7 +170,7 @@ def _stretches(code: _Code) -> list[_Stretch]:
             continue
         is_shorter = (stretch.start, stretch.stop) != (start, stop)
         if is_shorter and queue and stretch.saved < -queue[0][0] - period:
-            # Another run may save more; this one comes again as what it is.
+            # Another run may save more; this value is repeated unchanged.
             heapq.heappush(queue, (-stretch.saved, period, stretch.start, stretch.stop))
             continue
         taken.append(stretch)
@@ -175,7 +186,8 @@ def _is_worth_it(
 ) -> bool:
     """Return whether a scan of iterations that do not read each other saves instructions.
 
-    Its xs are put together of values and its ys are taken apart, by an instruction for each that no other stretch stacks.
+    Its xs are stacked from values and its ys are unstacked, by an instruction for each that no other stretch stacks
+    and no concatenation reads.
     """
     outside: set[int] = set()
     outputs = set(code.program.output_slots)
@@ -189,7 +201,12 @@ def _is_worth_it(
             ]
         )
         for slot in step.outputs:
-            readers = [i for i in read_by.get(slot, ()) if not stretch.start <= i < stretch.stop]
+            readers = [
+                i
+                for i in read_by.get(slot, ())
+                if not stretch.start <= i < stretch.stop
+                and not isinstance(code.steps[i].op, Concatenate)
+            ]
             if slot in outputs or not all([is_taken[i] for i in readers]):
                 outside.add(slot)
     return stretch.saved - 2 * len(outside) >= MIN_SAVED
@@ -252,7 +269,7 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
     for a, b in sorted(parts, key=lambda part: part[0] - part[1]):
         if b - a - period < max(MIN_SAVED, 0 if best is None else best.saved + 1):
             break
-        # In the second iteration an operand of the stretch may stand for one from before it, if it is carried.
+        # In the second iteration, an operand inside the stretch may replace an earlier one, if it is carried.
         for carried in (period, 0):
             bounds = _bounded(operands, start, a, b, period, carried)
             stretch = None if bounds is None else _stretch(code, period, *bounds)
@@ -268,9 +285,9 @@ def _bounded(
     """Return the longer part of the steps from a to b whose operands from outside are computed before it.
 
     Args:
-        operands: the last steps, from `start` on, that must come before a stretch with a step, and with the one a period
-            before.
-        carried: how many steps of the second iteration may read what the first one computes.
+        operands: the last steps, from `start` on, that must precede a stretch with a step, and with the step one
+            period before.
+        carried: the number of steps of the second iteration that may read values of the first.
     """
     for _ in range(MAX_BOUNDS):
         late = [
@@ -411,11 +428,36 @@ class _Writer:
         return written_again(program, self.graph, self.values)
 
     def _copy(self, step: Instruction) -> None:
-        inputs = tuple([self.value(slot) for slot in step.inputs])
-        for slot, value in zip(
-            step.outputs, self.graph.add(step.op, inputs, step.source), strict=True
-        ):
+        op = step.op
+        if isinstance(op, Concatenate):
+            inputs = tuple(self._pieces(step.inputs, op.axis))
+            op = Concatenate(op.axis, len(inputs))
+        else:
+            inputs = tuple([self.value(slot) for slot in step.inputs])
+        for slot, value in zip(step.outputs, self.graph.add(op, inputs, step.source), strict=True):
             self.values[slot] = value
+
+    def _pieces(self, operands: Sequence[int], axis: int) -> list[int]:
+        """Return the operands of a concatenation, with neighbours that are in stacks as one."""
+        types = self.code.program.types
+        pieces: list[int] = []
+
+        def kind(slot: int) -> Any:
+            return types[slot].shape if self.values[slot] < 0 else None
+
+        for shape, group in groupby(operands, kind):
+            slots = list(group)
+            if shape is None or len(slots) == 1:
+                pieces += [self.value(slot) for slot in slots]
+                continue
+            stack = self._joined([self.stacked[slot] for slot in slots])
+            if axis or shape[axis] != 1:
+                # Behind the axis, because Reshape is column-major.
+                perm = (*range(1, axis + 2), 0, *range(axis + 2, len(shape) + 1))
+                stack = self._add(Transpose(perm), stack)
+            extent = len(slots) * shape[axis]
+            pieces.append(self._add(Reshape((*shape[:axis], extent, *shape[axis + 1 :])), stack))
+        return pieces
 
     def value(self, slot: int) -> int:
         """Return the value of a slot, taken out of its stack where it is in one."""
@@ -455,9 +497,21 @@ class _Writer:
             return self._add(Constant.of(np.stack(constants)))
         return self._joined([self._element(slot) for slot in slots])
 
-    def stack_of_slices(self, elements: Sequence[tuple[int, int]]) -> int:
-        """Return a value with these rows of values along the leading axis: pairs of a slot and an index."""
-        return self._joined([(self.value(slot), index) for slot, index in elements])
+    def stack_of_rows(self, rows: Sequence[_Row]) -> int:
+        """Return a value with these rows along the leading axis."""
+        return self._joined([(self._by_rows(row), row.index) for row in rows])
+
+    def _by_rows(self, row: _Row) -> int:
+        """Return the array of a row with the axes that the row is cut along as one, the leading one."""
+        value, axis, end = self.value(row.operand), row.axis, row.end
+        shape = self.graph.types[value].shape
+        if end > axis + 1:
+            merged = (*shape[:axis], prod(shape[axis:end]), *shape[end:])
+            value = self._add(Reshape(merged), value)
+        if axis:
+            rest = [i for i in range(len(self.graph.types[value].shape)) if i != axis]
+            value = self._add(Transpose((axis, *rest)), value)
+        return value
 
     def _element(self, slot: int) -> tuple[int, int]:
         """Return a stack and an index; an index of -1 for a value that is in no stack."""
@@ -616,7 +670,7 @@ class _Body:
         rows = [_row_of(m, types) for m in makers] if are_views else []
         slices = [row for row in rows if row is not None]
         if maker and rows and len(slices) == len(rows):
-            row = self._x(writer.stack_of_slices(slices))
+            row = self._x(writer.stack_of_rows(slices))
             return self.graph.add(Reshape(types[slots[0]].shape), (row,), maker.source)[0]
         return self._x(writer.stack(slots))
 
@@ -641,14 +695,35 @@ class _Body:
         return inside
 
 
-def _row_of(maker: Instruction | None, types: Sequence[Any]) -> tuple[int, int] | None:
-    """Return the operand and the index of a slice that is one row along the leading axis; None for any other op."""
+@dataclass(frozen=True)
+class _Row:
+    """A slice of extent 1 along some axes, and of all elements along the others.
+
+    Attributes:
+        operand: what is sliced.
+        axis, end: the first of these axes, and the one after the last; those between have extent 1 in the slice too.
+        index: the place along them, in column-major order.
+    """
+
+    operand: int
+    axis: int
+    end: int
+    index: int
+
+
+def _row_of(maker: Instruction | None, types: Sequence[Any]) -> _Row | None:
+    """Return the row that an instruction slices; None for any other op, and for slices that are no rows."""
     if maker is None or not isinstance(maker.op, Slice):
         return None
     op, (operand,) = maker.op, maker.inputs
-    rest = types[operand].shape[1:]
-    if not op.starts or not isinstance(op.starts[0], int) or op.limits[0] != op.starts[0] + 1:
+    shape = types[operand].shape
+    edges = (*op.starts, *op.limits)
+    if not all(map(is_static, (*shape, *edges))) or set(op.strides) - {1}:
         return None
-    if any(op.starts[1:]) or op.limits[1:] != rest or set(op.strides[1:]) - {1}:
+    ends = list(zip(op.starts, op.limits, strict=True))
+    cut = [i for i, n in enumerate(shape) if ends[i] != (0, n)] or [0]
+    axis, end = cut[0], cut[-1] + 1
+    if not shape or any([stop - start != 1 for start, stop in ends[axis:end]]):
         return None
-    return operand, op.starts[0]
+    index = np.ravel_multi_index(op.starts[axis:end], shape[axis:end], order="F")
+    return _Row(operand, axis, end, int(index))

@@ -1,4 +1,4 @@
-"""Share loops: drop a while loop whose every iteration another one computes too.
+"""Share loops: drop a while loop if another loop computes each of its iterations, too.
 
 Law: the result is the same bit for bit. The derivative of a while loop also carries the primal values, because the
 condition and the tangents need them: its first results are those of the differentiated loop.

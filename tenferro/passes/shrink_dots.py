@@ -1,7 +1,8 @@
 """Shrink dots of broadcast operands, so that each repeated element is multiplied once.
 
-A dot is computed without the broadcast free axes of its operands, and broadcast afterwards. With an operand of ones it
-is rewritten as a sum of the other's elements. Derivatives of sums of products have many of both.
+A dot is computed without the broadcast free axes of its operands, and broadcast afterwards. With an operand of
+ones, a dot is rewritten as a sum of the other operand's elements. Derivatives of sums of products have many of
+both.
 
 Small dots stay. Other broadcast operands stay too, because of infinities. A sum of x c is not c times a sum of x if x
 is infinite, and a complex infinity times one is not itself.
@@ -27,7 +28,7 @@ from tenferro.types import TensorSpec
 __all__ = ["shrink_dots"]
 
 MIN_MULTIPLICATIONS = round(costs.MIN_PARALLEL_COST * costs.MULTIPLICATIONS)
-"""Minimum number of multiplications of a dot that is rewritten: as many as threads would share."""
+"""Minimum number of multiplications of a dot that is rewritten: the size from which threads share work."""
 
 
 def shrink_dots(program: GraphProgram) -> GraphProgram:
@@ -96,7 +97,7 @@ class _Dot:
 
     @property
     def result(self) -> tuple[_Axis, ...]:
-        """The axes of the result: batch axes, then the free ones of lhs, then those of rhs."""
+        """The axes of the result: batch axes, then the free axes of lhs, then of rhs."""
         batch = tuple([_Axis("batch", i) for i in range(len(self.op.lhs_batch))])
         free = [axis for axes in self.axes for axis in axes if axis.kind.startswith("free")]
         return (*batch, *free)

@@ -41,7 +41,7 @@ def _sunk(
 
 
 def _with_scalars(part: Subprogram, scalars: Mapping[int, Constant]) -> Subprogram:
-    """Return a part of a loop with constants for these inputs, and with those of loops inside it sunk, too."""
+    """Return a part of a loop with constants for these inputs; constants of loops inside it are sunk, too."""
     if scalars:
         graph = Graph(part.trusted)
         values = [

@@ -1,4 +1,4 @@
-"""DotDimensionSorter: sort contracting axes where that makes them consecutive.
+"""DotDimensionSorter: sort contracting axes if they are then consecutive.
 
 The result is unchanged, because the same permutation is applied to both sides' lists.
 
@@ -18,7 +18,7 @@ __all__ = ["sort_dot_dimensions"]
 
 
 def sort_dot_dimensions(program: GraphProgram) -> GraphProgram:
-    """Return the program with the contracting axes of each dot sorted, if those of one operand are then consecutive."""
+    """Return the program with the contracting axes of each dot sorted, if they are then consecutive in one operand."""
     return rewrite(program, {DotGeneral: _sorted})
 
 

@@ -1,7 +1,7 @@
 """Stop bounded loops early: a scan that keeps its carry from some iteration on is rewritten as a while loop.
 
-Law: the result is the same bit for bit. Consider a scan without xs, whose next carry is the carry itself where a
-predicate of it is false. Every later iteration has the same carry and predicate, so that all later rows of a stack are
+Law: the result is the same bit for bit. Consider a scan without xs whose next carry is the carry itself if a
+predicate is false. Every later iteration has the same carry and predicate, so that all later rows of a stack are
 equal.
 """
 

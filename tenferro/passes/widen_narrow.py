@@ -1,7 +1,7 @@
 """Compute narrow dtypes wide: each op on them is the op in `DType.wide` between conversions, rounded once.
 
-Law: the result has the bits that exact arithmetic, rounded once, has; no kernel but those of conversions and of ops that
-copy elements meets a narrow dtype.
+Law: the result has the bits that exact arithmetic, rounded once, has; only kernels of conversions and of ops that
+copy elements see narrow dtypes.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def is_widened(op: StdTensorOp, types: list[TensorSpec]) -> bool:
 
 
 def widen_narrow(program: GraphProgram) -> GraphProgram:
-    """Return the program with each op on narrow dtypes in wide ones; bodies of loops are as they were."""
+    """Return the program with each op on narrow dtypes in wide ones; bodies of loops are unchanged."""
     if not any([spec.dtype.is_narrow for spec in program.types]):
         return program
     return emit_again(program, _widened)

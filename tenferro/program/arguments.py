@@ -73,7 +73,7 @@ def check_leaves(
 
 
 def extents_spec(extents: Sequence[Any]) -> TensorSpec:
-    """Return the type of an argument that has extents and no elements, in place of integers that decide shapes.
+    """Return the type of an argument with extents instead of elements, for integers that decide shapes.
 
     >>> extents_spec([SymDim("n"), 3])
     bool[n,3,0]
@@ -118,7 +118,7 @@ def bind_symbols(
 
     Args:
         shapes: of numbers; of extents of a trace, too, where the program is called in one.
-        guards: those of that trace, where conditions on its symbols are added.
+        guards: guards of that trace, to which conditions on its symbols are added.
 
     Raises:
         ShapeError: an extent that contradicts its spec, or a symbol no axis determines.
@@ -165,7 +165,7 @@ def _may_be_equal(extent: Any, actual: Any, guards: GuardLog | None, name: str, 
 
 
 def _solve(extent: SymDim, actual: Any, bindings: dict[Any, Any]) -> None:
-    """Bind the one unbound symbol of a linear extent, if there is just one and it fits."""
+    """Bind the unbound symbol of a linear extent, if there is exactly one and it fits."""
     unbound = extent.leaves() - bindings.keys()
     if len(unbound) != 1 or extent.operations:
         return

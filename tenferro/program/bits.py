@@ -1,8 +1,8 @@
-"""`note_bits`: marks for floats that are made of the bits of other floats.
+"""`note_bits`: marks for floats that are built from the bits of other floats.
 
 Arithmetic on the bits of a float has no derivative here, and the function that it computes may have one: a product by
-a power of two, a mantissa. A module has lost the rule that says so. Differentiation warns, where it would give zero
-without a word.
+a power of two, a mantissa. A module no longer contains the derivative rule. Differentiation warns, where it would
+give zero without a word.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ __all__ = ["note_bits"]
 
 
 def note_bits(program: GraphProgram) -> GraphProgram:
-    """Return the program, with marks where floats are made of the bits of floats; the program itself without such.
+    """Return the program, with marks where floats are built from the bits of floats; the program itself without
+    such.
 
     Computed per block: bits that cross the boundary of a loop or a branch are not followed.
 
@@ -77,15 +78,15 @@ def _with_marked_parts(op: ControlOp) -> ControlOp:
 def _sources(
     instructions: Sequence[Instruction], types: Sequence[TensorSpec]
 ) -> dict[int, tuple[int, ...]]:
-    """Return, for each instruction that makes a float of bits, the floats whose bits it uses, if any."""
+    """Return, for each instruction that converts bits to a float, the floats whose bits it uses, if any."""
     bits_of: dict[int, frozenset[int]] = {}
-    found: dict[int, tuple[int, ...]] = {}
+    sources: dict[int, tuple[int, ...]] = {}
     for index, (op, inputs, outputs, _, _) in enumerate(instructions):
         own = frozenset().union(*[bits_of.get(slot, frozenset()) for slot in inputs])
         if isinstance(op, BitcastConvert):
             is_read, is_made = (types[slot].dtype.is_inexact for slot in (inputs[0], outputs[0]))
             if is_made and own:
-                found[index] = tuple(sorted(own))
+                sources[index] = tuple(sorted(own))
             elif is_read and not is_made:
                 own = frozenset(inputs)
         if own:
@@ -93,11 +94,11 @@ def _sources(
                 dtype = types[slot].dtype
                 if not dtype.is_inexact and not dtype.is_bool:
                     bits_of[slot] = own
-    return found
+    return sources
 
 
 class _Bits(KeptMark):
-    """A float, and the floats whose bits it was made of."""
+    """A float, and the floats whose bits it was built from."""
 
     __slots__ = ("count", "line")
 
@@ -120,11 +121,11 @@ class _Bits(KeptMark):
         return (_Bits, self.line, self.count)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the float, and those that it was made of."""
+        """Return the float, and its sources."""
         return tuple(range(self.count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Warn where one of the other floats is differentiated."""
+        """Warn if one of the source floats is differentiated."""
         if any([dot is not None for dot in tangents[1:]]):
             at = f" at {self.line}" if self.line else ""
             warnings.warn(

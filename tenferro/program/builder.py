@@ -1,4 +1,4 @@
-"""`ProgramBuilder`: programs written op by op, by who does not trace."""
+"""`ProgramBuilder`: programs written op by op, without tracing."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ class ProgramBuilder:
             return self._constants[value]
         graph = Graph()
         values: dict[int, int] = {}
-        # Values are numbered in the order they are made.
+        # Values are numbered in the order of creation.
         code = [part[one] for one in sorted(part) if part[one].outputs[0] == one]
         for one in {one for maker in code for one in maker.inputs} - part.keys():
             (values[one],) = graph.add(Constant.of(self._constants[one]), ())
@@ -119,10 +119,21 @@ class ProgramBuilder:
         """Return the number of ops."""
         return len(self._graph)
 
+    def apply_effect(
+        self, op: StdTensorOp, *values: int, source: SourceLine | None = None
+    ) -> tuple[int, ...]:
+        """Return the outputs of an op with effects; its first operand is the last effect, for which it waits."""
+        effects = self._graph.effects
+        after = effects[-1] if effects else self.constant(np.False_)
+        return self.apply(op, after, *values, source=source)
+
     def part(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """Return the sub-program between these values, for an op."""
-        return Subprogram.of(self._graph, inputs, outputs)
+        """Return the sub-program between these values, for an op; its outputs wait for every effect."""
+        return Subprogram.of(self._graph, inputs, self._graph.after_effects(outputs))
 
     def finish(self, outputs: Sequence[int], **options: Any) -> GraphProgram:
-        """Return the program that computes these values; options are those of `GraphProgram.from_graph`."""
-        return GraphProgram.from_graph(self._graph, outputs, **options)
+        """Return the program that computes these values; options are those of `GraphProgram.from_graph`.
+
+        Outputs wait for every effect.
+        """
+        return GraphProgram.from_graph(self._graph, self._graph.after_effects(outputs), **options)

@@ -104,13 +104,13 @@ class BoundedCache(Generic[Value]):
         self._making: dict[Hashable, threading.RLock] = {}
 
     def get(self, key: Hashable, make: Callable[[], Value]) -> Value:
-        """Return the entry of `key`, made now if there is none."""
+        """Return the entry of `key`, computed now if it is missing."""
         with self._lock:
             cached = self._entries.get(key, _ABSENT)
             if cached is not _ABSENT:
                 self._hits += 1
                 self._entries.move_to_end(key)
-                return cached  # pyright: ignore[reportReturnType]  # because it is no absent one
+                return cached  # pyright: ignore[reportReturnType]  # because it is not an absent one
             making = self._making.setdefault(key, threading.RLock())
         with making:
             with self._lock:

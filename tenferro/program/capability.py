@@ -80,6 +80,6 @@ def _kind(op: Any) -> type[StdTensorOp] | str:
         op = op.__name__
     if not isinstance(op, str) or (op not in names and "." not in op):
         raise InvalidConfigError(
-            f"capabilities: {op!r} is no op and no id of a family; tenferro.STD_OPS lists the ops"
+            f"capabilities: {op!r} is neither an op nor the id of a family; tenferro.STD_OPS lists the ops"
         )
     return names.get(op, op)

@@ -1,4 +1,4 @@
-"""Programs without their effects, such as printing, which is no part of the result."""
+"""Programs without their effects, such as printing, which is not part of the result."""
 
 from __future__ import annotations
 

@@ -59,8 +59,8 @@ def expand_extensions(
         raise UnsupportedError(
             "extension: no expansion into standard ops, and no lowering registered, for:\n  "
             + "\n  ".join(missing)
-            + "\ngive lower_to_standard_ops, or lowering.register_extension_lowering; what only has effects, such "
-            'as prints, program.without_effects() leaves out, and XlaExecutor(effects="drop")'
+            + "\ngive lower_to_standard_ops, or lowering.register_extension_lowering; ops that "
+            'only have effects, such as prints, are omitted by program.without_effects() and XlaExecutor(effects="drop")'
         )
     return expanded
 
@@ -127,6 +127,6 @@ def _expanded(
         if isinstance(written.op, Extension):
             raise ExtensionLoweringError(
                 f"extension: {op.family_id}: lower_to_standard_ops wrote {written.op.family_id}, which "
-                "is no standard op"
+                "is not a standard op"
             ).at(location)
     return outputs

@@ -1,4 +1,4 @@
-"""`Family`: a package's parts of one extension, as one value; and the registry of families.
+"""`Family`: the parts of one extension package, as one value; and the registry of families.
 
 An op's class may carry its family, and then nothing needs to be registered. A family that is registered, or
 listed under the entry-point group `tenferro.extensions`, is looked up by its id, as for ops of files.
@@ -39,7 +39,7 @@ class Family:
         op: the class of its ops, which names the family.
         runtime: executes it natively: an `ExtensionRuntime`, or a class such as `HostReferenceRuntime`, which
             each executor instantiates for the family id.
-        rules: its `ExtensionAdRule`, or the class of it.
+        rules: its `ExtensionAdRule`, as an object or a class.
         lowering: writes its StableHLO, `lowering(op, writer, *operands)`; or one such function per platform.
         batch: its batch rule, `batch(op, builder, inputs, batched)`, where `rules` has none.
         factory: creates ops from files; by default the op's dataclass does.
@@ -96,7 +96,7 @@ class Family:
         return self.op.family_id
 
     def lowering_for(self, platform: str | None) -> Callable[..., Any] | None:
-        """Return the lowering for a platform; for None, the one for all."""
+        """Return the lowering for a platform; for None, the rule for all."""
         if isinstance(self.lowering, Mapping):
             return self.lowering.get(platform)  # pyright: ignore[reportArgumentType]  # because None has none
         return self.lowering if platform is None else None
@@ -133,12 +133,14 @@ class OpFactory:
     >>> OpFactory(int)
     Traceback (most recent call last):
         ...
-    tenferro.errors.RegistrationError: OpFactory: int is no dataclass with a family_id
+    tenferro.errors.RegistrationError: OpFactory: int is not a dataclass with a family_id
     """
 
     def __init__(self, cls: type[Any]) -> None:
         if not (is_dataclass(cls) and isinstance(getattr(cls, "family_id", None), str)):
-            raise RegistrationError(f"OpFactory: {cls.__name__} is no dataclass with a family_id")
+            raise RegistrationError(
+                f"OpFactory: {cls.__name__} is not a dataclass with a family_id"
+            )
         self.cls: Callable[..., Any] = cls
         self.family_id: str = cls.family_id
         self.version = major_version(check_family_id(self.family_id))
@@ -243,7 +245,7 @@ def family_of(op: Any) -> Family | None:
     None if there is none.
 
     Raises:
-        RegistrationError: an entry point of a package is no family.
+        RegistrationError: an entry point of a package is not a family.
     """
     carried = _carried(type(op))
     if carried is not None:
@@ -281,7 +283,7 @@ def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
     """Return the factory of a family, or None; for an unknown id, installed packages are searched.
 
     Raises:
-        RegistrationError: an entry point of a package is no family.
+        RegistrationError: an entry point of a package is not a family.
     """
     with _LOCK:
         _ASKED.discard(family_id)
@@ -325,5 +327,5 @@ def registered_families() -> list[str]:
 
 
 def family_count() -> int:
-    """Return the number of families registered: while it is the same, so are the results of `family_of`."""
+    """Return the number of families registered: while it is unchanged, the results of `family_of` are too."""
     return len(_REGISTERED)

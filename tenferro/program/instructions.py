@@ -1,4 +1,4 @@
-"""Lists of instructions: which of them are needed, in new numbers, and written into a graph again.
+"""Lists of instructions: selecting the needed ones, renumbering, and copying into a graph.
 
 Every list is in topological order: a value is written before it is read, and written once.
 """
@@ -47,7 +47,7 @@ def needed(
 
     Args:
         available: values that are there, whichever instruction computes them.
-        narrow: the part of an instruction that is needed, from it and the wanted values.
+        narrow: the needed part of an instruction, given the wanted values.
 
     One sweep backward.
 
@@ -88,7 +88,7 @@ def pruned(instruction: Instruction, wanted: Collection[int]) -> Instruction:
 
 
 def dependents(instructions: Iterable[Instruction], values: Iterable[int]) -> set[int]:
-    """Return the values, and all that is computed of one of them."""
+    """Return the values, and all values that depend on them."""
     reached = set(values)
     for instruction in instructions:
         if not reached.isdisjoint(instruction.inputs):
@@ -159,7 +159,7 @@ def copy_into(
     Args:
         values: the value for each input; outputs of the instructions are added.
         types: the type of each value that the instructions read or give, if they have no guards that the graph should
-            have: an op on inputs of the same types keeps those of its outputs.
+            have: an op on inputs of the same types keeps its output types.
         rule: returns the values in place of an op's outputs, or None to copy the op.
         source: the line of instructions that have none.
 
@@ -202,8 +202,7 @@ def without_marks(
 ) -> tuple[list[Instruction | None], list[int]]:
     """Return the instructions with values named by marks replaced by the original ones, and the outputs.
 
-    None stands for marks, and for instructions that are equal to another one once two names of one value are
-    one.
+    None stands for marks, and for instructions that equal another one after values were merged.
     """
     same = list(range(len(graph.types)))
     input_set = set(inputs)
@@ -270,5 +269,5 @@ def instructions_between(
         value = error.args[0]
         reader = next((i.op.name for i in part if value in i.inputs), "an output")
         raise InvalidConfigError(
-            f"{reader} needs a value of type {types[value]} which is no input of the program"
+            f"{reader} needs a value of type {types[value]} which is not an input of the program"
         ) from None

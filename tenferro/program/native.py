@@ -1,6 +1,6 @@
 """The native executor that `program.run` uses.
 
-Programs are below executors and cannot name one; the package installs the function that makes one.
+Programs are below executors and cannot name one; the package installs the function that creates it.
 """
 
 from __future__ import annotations
@@ -43,16 +43,16 @@ _LOCK = threading.RLock()  # because signal handlers run programs too
 
 
 def install_native_executor(make: Callable[[str], Executor]) -> None:
-    """Set the function that makes native executors, given what they compile; see `new_native_executor`."""
+    """Set the function that creates native executors, given their compiler option; see `new_native_executor`."""
     _makers[:] = [make]
     _shared.clear()
 
 
 def new_native_executor(compiled: str) -> Executor:
-    """Return a native executor with caches of its own.
+    """Return a native executor with separate caches.
 
     Args:
-        compiled: "jit" for one that compiles steps on small values before the first run, "loops" for one that does not.
+        compiled: "jit" compiles steps on small values before the first run, "loops" does not.
 
     Raises:
         UnsupportedError: none is installed.

@@ -47,12 +47,11 @@ class GraphProgram:
 
     Attributes:
         trusted: False for one that was read from a file of unknown origin, and for programs derived from it:
-            its StableHLO is compiled by a separate process first, because XLA may end the one that compiles
-            it.
-        origin: the `StableHloModule` that it was imported from, as it was written; None for any other. It is no
+            a separate process compiles its StableHLO first, because XLA may terminate the compiling process.
+        origin: the unchanged `StableHloModule` that it was imported from; None for any other. It is no
             part of the saved or compared state.
-        marked: the computation with its marks, where one is such that a call of the program in a trace is differentiated
-            by it; see `Mark.is_kept`. It is no part of what is saved or compared.
+        marked: the computation with its marks, if one of them defines the derivative of a call in a trace; see
+            `Mark.is_kept`. It is not part of what is saved or compared.
 
     Source: docs/specification/schedule.md.
     """
@@ -206,7 +205,7 @@ class GraphProgram:
         """Return the extents for the symbols, read off the inputs' shapes; guards are checked.
 
         Args:
-            guards: those of a trace that the program is called in, whose symbols the shapes may have: conditions
+            guards: guards of the trace in which the program is called; shapes may have its symbols: conditions
                 on them are added there.
 
         Raises:
@@ -308,7 +307,7 @@ class GraphProgram:
     @cached_property
     def identity(self) -> tuple[Any, ...]:
         """The key of a compiled program in this process: the fingerprint; names and lines, which errors
-        print; and the classes of extension ops, because another class may have an old one's name.
+        print; and the classes of extension ops, because a new class may have the name of an old one.
         """
         import hashlib  # as above
 
@@ -376,8 +375,8 @@ class GraphProgram:
     def memory_plan(self, *specs: Any) -> MemoryPlan:
         """Return the live ranges of large intermediate values in a native run on inputs of these shapes.
 
-        Printed, it lists each value's bytes, its place in the executor's arena, and the first and the last
-        line of `source()` that need it. `size` is the arena's, `bound` the most that is needed at once.
+        `print` lists each value's bytes, its offset in the executor's arena, and its first and last line in
+        `source()`. `size` is the arena's, `bound` the most that is needed at once.
 
         >>> import numpy as np, tenferro as tnf
         >>> program = tnf.compile(lambda x: tnf.sum((x @ x) @ x), np.ones((200, 200)))

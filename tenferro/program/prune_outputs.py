@@ -1,4 +1,4 @@
-"""Prune outputs: extension ops with several outputs as ops that compute only those that are read.
+"""Prune outputs: replace extension ops with several outputs by ops that compute only the outputs that are read.
 
 Law: the result computes the same, to rounding; instructions stay in order.
 
@@ -29,8 +29,7 @@ def prune_outputs(program: GraphProgram) -> GraphProgram:
     branches too.
 
     Raises:
-        InvalidConfigError: an op in the place of another that has another family, other inputs, or outputs
-            other than the used ones.
+        InvalidConfigError: a replacement with another family, other inputs, or outputs other than the used ones.
     """
     if not any([_may_prune(instruction) for instruction in program.instructions]):
         return program

@@ -81,7 +81,7 @@ class Producers:
 
 
 Rule = Callable[[Producers, Any, Values, SourceLine | None], Values | None]
-"""`rule(known, op, inputs, source)` gives the values that replace the outputs, or None to keep op."""
+"""`rule(known, op, inputs, source)` returns the values that replace the outputs, or None to keep op."""
 
 
 def rewrite(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> GraphProgram:
@@ -116,7 +116,7 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
 
 
 def fresh_arena(program: GraphProgram) -> tuple[Graph, list[int]]:
-    """Return an arena with the program's inputs, and the value of each slot: -1 for those that have to be written."""
+    """Return an arena with the program's inputs, and the value of each slot: -1 for values that have to be written."""
     graph = Graph(program.trusted)
     values = [graph.add_input(spec) for spec in program.input_specs]
     return graph, values + [-1] * (program.n_slots - len(values))
@@ -158,12 +158,13 @@ def merged(
     later: set[int],
     write: Callable[[Graph, list[int]], None],
 ) -> GraphProgram:
-    """Return the program with two instructions at one place: those in between that need the first go behind it.
+    """Return the program with two instructions merged at one position: instructions in between that need the first
+    are moved behind it.
 
     Args:
         first, second: their numbers.
         later: the values in between that depend on the first.
-        write: writes what stands for both into the graph, and their outputs into the values.
+        write: writes the replacement of both into the graph, and their outputs into the values.
     """
     instructions = program.instructions
     between = instructions[first + 1 : second]

@@ -78,7 +78,7 @@ class Subprogram(GraphProgram):
         """Return the part of a graph between these values, with its marks.
 
         Raises:
-            InvalidConfigError: it needs a value that is no input.
+            InvalidConfigError: it needs a value that is not an input.
         """
         part = needed(graph.instructions, outputs, available=inputs)
         try:
@@ -213,7 +213,7 @@ class Subprogram(GraphProgram):
         """Whether there are marks in it, not only in sub-programs inside it."""
         return any([isinstance(i.op, Mark | Opaque) for i in self.instructions])
 
-    # ---- parts of it ---------------------------------------------------------------------------
+    # ---- parts of a program --------------------------------------------------------------------
 
     def reads(self, outputs: Sequence[int]) -> set[int]:
         """Return the inputs that these outputs depend on."""
@@ -303,7 +303,7 @@ class Subprogram(GraphProgram):
 
 
 class KeptMark(Mark):
-    """Mark that a program keeps beside its instructions, so that a call of the program in a trace is differentiated by it."""
+    """Mark that a program keeps beside its instructions; it defines the derivative of a call of the program in a trace."""
 
     __slots__ = ()
     is_kept = True

@@ -1,4 +1,4 @@
-"""`Tape`: the values of its iterations that a loop stores, and those that a loop of a derivative recomputes."""
+"""`Tape`: values of iterations that a loop stores, and values that a loop of a derivative recomputes."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class Tape:
         return self.turn_bytes * self.turns if isinstance(self.turns, int) else 0
 
     def lines(self) -> list[str]:
-        """Return a line for the bytes, one for each value that is stacked or computed again, and one for the others."""
+        """Return a line for the bytes, a line for each stacked or recomputed value, and a line for the rest."""
         lines: list[str] = []
         if self.stacked:
             total = (

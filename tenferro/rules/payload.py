@@ -1,4 +1,4 @@
-"""Normal forms of payloads, so that equal ops are equal and `True` never passes for 1."""
+"""Normal forms of payloads, so that equal ops compare equal and `True` is never accepted as 1."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ DECIDED: Mapping[str, Callable[[Any, Any], bool | None]] = {
 
 @contextmanager
 def inferring(op: str, guards: GuardLog) -> Generator[None]:
-    """Write guards that `require` makes for this op to this log, while the body runs."""
+    """Write the guards of `require` for this op to this log, while the body runs."""
     token = _INFERENCE.set((op, guards))
     try:
         yield
@@ -75,7 +75,7 @@ def require(lhs: Extent, relation: str, rhs: Extent, what: str) -> None:
 
     Raises:
         ShapeError: the relation cannot hold.
-        InvalidConfigError: another relation; a side that is no extent; symbols outside of inference.
+        InvalidConfigError: another relation; a side that is not an extent; symbols outside of inference.
 
     >>> require(8, "divisible by", 4, "rows of x0")
     >>> require(2, "==", 3, "rows and columns of x0")

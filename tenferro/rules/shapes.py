@@ -70,7 +70,7 @@ def without_axes(shape: Sequence[Any], axes: Sequence[int]) -> tuple[Any, ...]:
 
 
 def _broadcast_hint(lhs: tuple[str, TensorSpec], rhs: tuple[str, TensorSpec]) -> str:
-    """Advise to add the one BroadcastInDim that would help, if trailing axes line up."""
+    """Suggest the BroadcastInDim that would fix the shapes, if trailing axes match."""
     small, large = (lhs, rhs) if lhs[1].rank < rhs[1].rank else (rhs, lhs)
     offset = large[1].rank - small[1].rank
     if not offset or large[1].shape[offset:] != small[1].shape:

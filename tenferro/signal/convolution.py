@@ -177,10 +177,11 @@ def convolve2d(
 
     Args:
         mode: as in `convolve`.
-        boundary: what in1 has outside: "fill" for fillvalue, "wrap" for its period, "symm" for its mirror image.
+        boundary: values of in1 outside of its bounds: "fill" for fillvalue, "wrap" for its period, "symm" for its
+            mirror image.
 
     Raises:
-        InvalidConfigError, ShapeError: another mode or boundary; operands that are no matrices.
+        InvalidConfigError, ShapeError: another mode or boundary; operands that are not matrices.
 
     >>> convolve2d([[1.0, 2.0]], [[1.0, 1.0]], boundary="wrap")
     array([[3., 3., 3.]])

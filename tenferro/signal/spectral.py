@@ -235,10 +235,10 @@ def stft(
     Args:
         fs: samples per unit of time.
         window: a name as in `get_window`, or an array.
-        nperseg, noverlap, nfft: extents of segments, of what they share, and of the transforms.
+        nperseg, noverlap, nfft: extents of segments, of their overlap, and of the transforms.
         detrend: "linear" or "constant", a function of segments along the last axis, or False.
         return_onesided: leave the negative frequencies of real numbers out.
-        boundary: how x goes on before and after: "even", "odd", "constant", "zeros", or None for nothing.
+        boundary: how x is extended at both ends: "even", "odd", "constant", "zeros", or None for nothing.
         padded: append zeros until segments fit.
         scaling: "spectrum" divides by the window's sum, "psd" by the root of its power.
 

@@ -4,7 +4,7 @@ A cover names, for each nonzero, the product to read it from. A product is the m
 of a group of columns, or its transpose times that of a group of rows. Groups are colours of a graph:
 
 - columns of one colour have no nonzero in a common row (Curtis, Powell and Reid, 1974);
-- both: dense rows by colours of rows, the others by colours of columns (Coleman and Verma, 1998);
+- both: dense rows by colours of rows, other rows by colours of columns (Coleman and Verma, 1998);
 - star, of a symmetric matrix: no path of four vertices has two colours, and each nonzero is read directly;
 - acyclic, of a symmetric matrix: no cycle has two colours, and nonzeros are found by substitution.
 
@@ -95,7 +95,7 @@ def cover_of(pattern: Pattern, kind: str, shapes: Sequence[tuple[int, ...]]) -> 
     """Choose the cover of a matrix with this pattern.
 
     Args:
-        kind: "forward", "reverse", "bidirectional", or "auto" for the one with the fewest products.
+        kind: "forward", "reverse", "bidirectional", or "auto" for the mode with the fewest products.
         shapes: the shapes of the tensors that the columns belong to, one after another.
     """
     longest_row = _largest(np.diff(pattern.indptr))
@@ -133,7 +133,7 @@ def _reverse(pattern: Pattern, colors: Array) -> Cover:
 
 
 def _bidirectional(pattern: Pattern) -> Cover:
-    """Cover rows with more nonzeros than a threshold in reverse, the others forward; or columns likewise."""
+    """Cover rows with more nonzeros than a threshold in reverse, other rows forward; or columns likewise."""
     if not pattern.nnz:
         return _forward(pattern, np.zeros(pattern.shape[1], np.int32))
     best: tuple[int, Array, Array, Array] | None = None
@@ -210,8 +210,8 @@ def colors_of_columns(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Ar
 def lattice_colors(pattern: Pattern, shapes: Sequence[tuple[int, ...]], least: int) -> Array | None:
     """Find colours sum_a c_a i_a mod k of the columns at the indices i of a grid, with few k; None if none is valid.
 
-    A linear colouring is valid if no displacement between two columns of a row is a multiple of k in it. Displacements
-    are those of a sample of rows; rows in which a colouring fails join the sample.
+    A linear colouring is valid if no displacement between two columns of a row is a multiple of k in it.
+    Displacements come from a sample of rows; rows in which a colouring fails join the sample.
     """
     shape = _common_grid(shapes, pattern.shape[1])
     index = np.stack(np.unravel_index(np.arange(pattern.shape[1]), shape)).astype(np.int64)

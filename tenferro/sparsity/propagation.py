@@ -1,8 +1,9 @@
 """Propagate sets of input elements through a program.
 
 Law: where the derivative of an element of the result by an element of an input is not zero for some values, that
-element is in the set. For structure the sets are exact: what moves elements, and what reads at positions or by
-conditions that no input decides, reads just its own elements. Where data decide, the pattern is the union of all cases.
+element is in the set. For structure the sets are exact: ops that move elements, and ops whose positions and
+conditions depend on no input, read just their own elements. Where data decide, the pattern is the union of all
+cases.
 
 Loops run iteration by iteration while their conditions and counters are known, up to a bound; above it, the sets of
 their carries are the least fixpoint.
@@ -40,14 +41,14 @@ Patterns = Sequence[Pattern]
 def dependencies(
     program: GraphProgram, patterns: Patterns, known: Known
 ) -> tuple[list[Pattern], list[Array | None]]:
-    """Compute the patterns of the outputs, from those of the inputs; also return the outputs that are known.
+    """Compute the patterns of the outputs from the patterns of the inputs; also return the known outputs.
 
     Args:
-        patterns: for each input, the inputs' elements that its elements stand for; None where there are none.
+        patterns: for each input, the inputs' elements that its elements depend on; None where there are none.
         known: for each input, its array where it is the same in every run; None for data.
 
     Raises:
-        NonStaticShapeError: an extent that is no number.
+        NonStaticShapeError: an extent that is not a number.
         UnsupportedError: a pattern with too many nonzeros, or an extent that depends on the data.
     """
     columns = next((p.shape[1] for p in patterns if p is not None), 0)
@@ -265,7 +266,7 @@ class _Local:
         return kept(row[:, int(start) : int(stop)].tocsr())
 
     def read(self, output: int, patterns: Patterns) -> Pattern:
-        """Compute the pattern of an output, from those of the inputs."""
+        """Compute the pattern of an output from the patterns of the inputs."""
         total: Pattern = None
         for position, pattern in enumerate(patterns):
             part = None if pattern is None else self.part(output, position)
@@ -289,9 +290,10 @@ class _Local:
     def closure(
         self, count: int, first: int, sources: Patterns, init: Patterns, columns: int
     ) -> list[Pattern]:
-        """Compute patterns of the carry that contain the initial ones and those that the body gives for them.
+        """Compute patterns of the carry that contain the initial patterns and the body's results for them.
 
-        They are the least such patterns if `MAX_ROUNDS` rounds reach them; else each element depends on all of them.
+        They are the least such patterns if `MAX_ROUNDS` rounds reach them; else each element depends on all
+        elements.
         """
         carry = list(init)
         for _ in range(MAX_ROUNDS):

@@ -75,7 +75,7 @@ def _numbers(shape: Sequence[int]) -> np.ndarray[Any, Any]:
 def moved(op: StdTensorOp, x: Operands, position: int) -> Relations:
     """Return which operand elements the result's elements are, or zeros, by applying the op to the elements' numbers.
 
-    Operands that are no numbers are read unchanged, or as zeros if they are unknown.
+    Operands that are not numbers are read unchanged, or as zeros if they are unknown.
     """
     arrays: list[Any] = []
     for other, (spec, value) in enumerate(zip(x.types, x.known, strict=True)):
@@ -306,7 +306,7 @@ def _scatter(op: ix.Scatter, x: Operands, position: int) -> Relations:
 
 
 def _windows_that_fit(op: ix.Scatter, x: Operands, sizes: Sequence[int]) -> np.ndarray[Any, Any]:
-    """Return whether the window of each update is in bounds; others are dropped."""
+    """Return whether the window of each update is in bounds; other reads are dropped."""
     starts: Any = x.known[1]
     if op.index_vector_dim == starts.ndim:
         starts = starts[..., None]
@@ -370,7 +370,7 @@ def _truncation(op: dy.DynamicTruncate, x: Operands, position: int) -> Relations
 def independent_slices(
     types: Sequence[TensorSpec], result: TensorSpec, position: int, axes: int
 ) -> Relation:
-    """Relate slices along the first `axes` axes to the operand's slice of that number, and all of it."""
+    """Relate each slice along the first `axes` axes to all of the operand's slice with the same index."""
     count = prod(result.shape[:axes])
     index = np.repeat(np.arange(count), result.size // count if count else 0)
     size = types[position].size

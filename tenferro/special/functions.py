@@ -1,4 +1,4 @@
-"""Special functions that SciPy computes, as one extension family: a row per function.
+"""Special functions computed by SciPy, as one extension family: a row per function.
 
 A row defines a function: its kernel, its partial derivatives as formulas in functions of the table, and its
 expansion in standard ops. Peers without SciPy run the expansion. A partial derivative without a formula, in a
@@ -55,7 +55,7 @@ class Row:
         parameters: the names of its operands.
         kernel: the name in `scipy.special`, or a function of that module which returns the kernel.
         partials: a function of (y, *operands) for each operand, `EXPANDED`, or a text, the reason why there is none;
-            None for an operand of which only integers have a meaning.
+            None for an operand that must be an integer.
         expansion: the function in standard ops, or None.
     """
 
@@ -132,7 +132,10 @@ class SpecialRuntime(ExtensionRuntime):
             named = op.row.kernel
             kernel = getattr(special, named) if isinstance(named, str) else named(special)
             self._kernels[op.name] = kernel
-        return np.asarray(kernel(*inputs), inputs[0].dtype)
+        wide = [
+            np.asarray(x, np.float64) for x in inputs
+        ]  # because some of SciPy compute in float32
+        return np.asarray(kernel(*wide), inputs[0].dtype)
 
 
 class SpecialRule(ExtensionAdRule):
@@ -175,7 +178,7 @@ def function(row: Row, text: str) -> Callable[..., Any]:
     """Create the public function of a row, which promotes and broadcasts.
 
     Args:
-        text: its docstring; what raises is appended.
+        text: its docstring; operands that raise are appended.
     """
     TABLE[row.name] = row
 

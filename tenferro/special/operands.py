@@ -15,7 +15,7 @@ __all__ = ["as_order", "in_reals", "with_signature"]
 
 
 def in_reals(name: str, function: Callable[..., Any], *operands: ArrayLike) -> Any:
-    """`function` of the operands in their common float dtype, computed with at least 32 bits.
+    """Apply `function` to the operands in their common float dtype, with at least 32 bits.
 
     Raises:
         DTypeError: complex operands.

@@ -30,7 +30,7 @@ __all__ = ["log_softmax", "logsumexp", "softmax"]
 
 
 def softmax(x: ArrayLike, /, *, axis: Axis = None) -> Any:
-    """e^x over its sum along `axis`, without overflow; over all elements by default, as in SciPy.
+    """Divide e^x by its sum along `axis`, without overflow; over all elements by default, as in SciPy.
 
     >>> softmax([[0.0, 0.0], [0.0, 0.0]])
     array([[0.25, 0.25],

@@ -75,7 +75,8 @@ class Continuous:
     Attributes:
         parameters: names of the shape parameters.
         text: name of the distribution, with its density.
-        logpdf, cdf, sf, logcdf, logsf, ppf, isf: a formula that is None follows from the others, where it can.
+        logpdf, cdf, sf, logcdf, logsf, ppf, isf: a formula that is None is derived from the other formulas if
+            possible.
         support: the ends of the support, numbers or functions of the shape parameters.
         inner: a point of the support, or a function of the shape parameters.
         is_valid: whether the shape parameters have a meaning.
@@ -163,7 +164,7 @@ class Continuous:
 
 
 class _Standard(NamedTuple):
-    """The standard variable, the shape parameters, the support, a point of it, and whether all have a meaning."""
+    """The standard variable, the shape parameters, the support, a point of it, and whether the parameters are valid."""
 
     z: Any
     shapes: Sequence[Any]

@@ -8,6 +8,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
+from tenferro.api.creation import eye
+from tenferro.api.custom import stop_gradient
 from tenferro.api.elementwise import (
     abs,
     add,
@@ -23,11 +27,20 @@ from tenferro.api.elementwise import (
     log,
     logical_and,
     multiply,
+    round,
     square,
     subtract,
     where,
 )
-from tenferro.api.linalg import cholesky, diagonal, solve_triangular
+from tenferro.api.linalg import (
+    cholesky,
+    diagonal,
+    matmul,
+    matrix_norm,
+    matrix_transpose,
+    solve_triangular,
+)
+from tenferro.api.linalg.matrices import pinv_and_bases
 from tenferro.api.manipulation import concat, expand_dims, moveaxis
 from tenferro.api.promotion import (
     broadcast_shapes,
@@ -39,9 +52,9 @@ from tenferro.api.promotion import (
 from tenferro.api.reductions import all as all_of
 from tenferro.api.reductions import sum as sum_over
 from tenferro.door import as_operand, spec_of
-from tenferro.errors import DTypeError, ShapeError, UnsupportedError
+from tenferro.errors import DTypeError, ShapeError
 from tenferro.special import xlogy
-from tenferro.types import ArrayLike
+from tenferro.types import ArrayLike, Tensor
 
 __all__ = ["Dirichlet", "Multinomial", "MultivariateNormal"]
 
@@ -68,7 +81,7 @@ class Dirichlet:
             alpha: a vector of positive numbers.
 
         Raises:
-            ShapeError: alpha is no vector, or x has another extent.
+            ShapeError: alpha is not a vector, or x has another extent.
 
         >>> from tenferro import stats
         >>> stats.dirichlet.logpdf([0.25, 0.75], [1.0, 1.0])
@@ -132,6 +145,44 @@ class Multinomial:
         return exp(self.logpmf(x, n, p))
 
 
+def _form_and_determinant(away: Tensor, covariance: Tensor) -> tuple[Any, Any]:
+    """Return away^T cov^-1 away and log det(cov), by Cholesky's factor."""
+    count = away.shape[-1]
+    factor = cholesky(covariance)
+    lead = broadcast_shapes(away.shape[:-1], factor.shape[:-2])
+    factor = broadcast_to(factor, (*lead, count, count))
+    away = broadcast_to(away, (*lead, count))
+    solved = solve_triangular(factor, expand_dims(away, axis=-1), lower=True)
+    form = sum_over(square(solved), axis=(-2, -1))
+    return form, multiply(2.0, sum_over(log(diagonal(factor)), axis=-1))
+
+
+def _on_range(away: Tensor, covariance: Tensor) -> Any:
+    """Return the logarithm of the density on the range of a positive semidefinite covariance, -inf beside it.
+
+    With U U^T the projection on the range, N = 1 - U U^T and any c > 0, cov + c N is positive definite.
+    Its inverse is cov^+ + N / c, and its determinant c^(n - rank) times the pseudo-determinant.
+    """
+    dtype = spec_of(covariance).dtype
+    cutoff = (1e6 if dtype.itemsize == 8 else 1e3) * float(np.finfo(dtype.dtype).eps)
+    symmetric = multiply(0.5, add(covariance, matrix_transpose(covariance)))
+    _, u, _ = pinv_and_bases(symmetric, cutoff)
+    nullity = subtract(away.shape[-1], sum_over(stop_gradient(square(u)), axis=(-2, -1)))
+    largest = stop_gradient(matrix_norm(symmetric, ord=2))
+    scale = where(equal(largest, 0.0), 1.0, largest)
+    null = subtract(eye(away.shape[-1], dtype=dtype), matmul(u, matrix_transpose(u)))
+    beside = matmul(null, expand_dims(away, axis=-1))[..., 0]
+    padded = add(symmetric, multiply(scale[..., None, None], null))
+    form, determinant = _form_and_determinant(subtract(away, beside), padded)
+    nullity = round(nullity)
+    determinant = subtract(determinant, multiply(nullity, log(scale)))
+    rank = subtract(away.shape[-1], nullity)
+    values = multiply(-0.5, add(add(form, determinant), multiply(rank, math.log(2 * math.pi))))
+    bound = multiply(1e3 * cutoff, largest)
+    is_inside = less_equal(sum_over(square(beside), axis=-1), square(bound))
+    return where(is_inside, values, -math.inf)
+
+
 class MultivariateNormal:
     """Functions of the multivariate normal distribution: entropy, logpdf, pdf."""
 
@@ -146,23 +197,27 @@ class MultivariateNormal:
             x: vectors along the last axis [.., n].
             mean: a number, or vectors [.., n].
             cov: a number, the variance of each coordinate, or positive definite matrices [.., n, n].
-            allow_singular: must be None or False.
+            allow_singular: whether cov may be positive semidefinite. Eigenvalues below 10^6 eps times the largest,
+                in float32 10^3 eps, then count as zero. The density is that on the range of cov, by pseudo-inverse and
+                pseudo-determinant, and 0 beside it. Derivatives are those along matrices of the same rank.
+
+        NaN where cov is not positive definite, or has a negative eigenvalue.
 
         Raises:
-            UnsupportedError: allow_singular is True.
             ShapeError: extents that differ.
 
         >>> from tenferro import stats
         >>> stats.multivariate_normal.logpdf([0.0, 0.0], [0.0, 0.0], [[1.0, 0.0], [0.0, 1.0]])
         array(-1.83787707)
+        >>> stats.multivariate_normal.pdf([0.0, 0.0], 0.0, [[1.0, 0.0], [0.0, 0.0]], allow_singular=True)
+        array(0.39894228)
         """
-        if allow_singular:
-            raise UnsupportedError(
-                f"stats.multivariate_normal: allow_singular is not supported, got {allow_singular!r}"
-            )
         points, center, covariance = _floats("multivariate_normal.logpdf", x, mean, cov)
         away = subtract(points, center)
-        if not center.shape and not covariance.shape:
+        if allow_singular and not covariance.shape:
+            away = away if center.shape else expand_dims(away, axis=-1)
+            covariance = multiply(covariance, eye(away.shape[-1], dtype=spec_of(covariance).dtype))
+        elif not center.shape and not covariance.shape:
             size = add(divide(square(away), covariance), log(multiply(2 * math.pi, covariance)))
             return multiply(-0.5, size)
         if not away.shape or (
@@ -172,18 +227,14 @@ class MultivariateNormal:
                 f"stats.multivariate_normal: takes x [.., n], mean [.., n] and cov [.., n, n], "
                 f"got {spec_of(points)}, {spec_of(center)} and {spec_of(covariance)}"
             )
+        if allow_singular:
+            return _on_range(away, covariance)
         count = away.shape[-1]
         if not covariance.shape:
             form = divide(sum_over(square(away), axis=-1), covariance)
             determinant = multiply(log(covariance), float(count))
         else:
-            factor = cholesky(covariance)
-            lead = broadcast_shapes(away.shape[:-1], factor.shape[:-2])
-            factor = broadcast_to(factor, (*lead, count, count))
-            away = broadcast_to(away, (*lead, count))
-            solved = solve_triangular(factor, expand_dims(away, axis=-1), lower=True)
-            form = sum_over(square(solved), axis=(-2, -1))
-            determinant = multiply(2.0, sum_over(log(diagonal(factor)), axis=-1))
+            form, determinant = _form_and_determinant(away, covariance)
         return multiply(-0.5, add(add(form, determinant), count * math.log(2 * math.pi)))
 
     def pdf(
@@ -196,7 +247,7 @@ class MultivariateNormal:
         """Return the differential entropy, log det(2 pi e cov) / 2.
 
         Args:
-            mean: a number, or vectors [.., n], which only say how many coordinates there are.
+            mean: a number, or vectors [.., n], of which only the number of coordinates counts.
             cov: as in `logpdf`.
 
         Raises:

@@ -86,7 +86,7 @@ def mode(
 
     Args:
         axis: None for all elements.
-        nan_policy: "propagate": NaN is a value like others, the largest.
+        nan_policy: "propagate": NaN counts as the largest value.
         keepdims: the axis stays, with extent 1.
 
     Raises:
@@ -128,7 +128,8 @@ def mode(
 def rankdata(
     a: ArrayLike, method: str = "average", *, axis: int | None = None, nan_policy: str = "propagate"
 ) -> Any:
-    """Return the ranks of elements in ascending order, from 1 on, as float64; those of equal elements by `method`.
+    """Return the ranks of elements in ascending order, from 1 on, as float64; ranks of equal elements follow
+    `method`.
 
     Args:
         method: "average", "min" or "max" of the ranks that equal elements share; "dense", where the next rank follows

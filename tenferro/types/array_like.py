@@ -47,7 +47,7 @@ class Tensor(Protocol):
 
     @property
     def dtype(self) -> Any:
-        """Element type: NumPy's for arrays, a `tenferro.DType` for others, which compare equal."""
+        """Element type: a NumPy dtype for arrays, else a `tenferro.DType`; both compare equal."""
         ...
 
     @property

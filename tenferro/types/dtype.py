@@ -20,8 +20,8 @@ __all__ = ["DType"]
 class DType(Enum):
     """An element type; members have short tags (`C32` is two float32, NumPy's complex64).
 
-    A member compares equal to every NumPy form of the same dtype, and to nothing else, of whatever
-    class; it hashes like NumPy's dtype, and can be passed to NumPy as a dtype.
+    A member compares equal to every NumPy form of the same dtype, and to no other object; it hashes like NumPy's
+    dtype, and can be passed to NumPy as a dtype.
 
     >>> DType.of("float64"), DType.F64 == np.float64, str(DType.C64)
     (DType.F64, True, 'complex128')
@@ -193,7 +193,7 @@ class DType(Enum):
 
     @property
     def stored(self) -> np.dtype[Any] | None:
-        """The dtype whose bits files of NumPy hold in place of one of `ml_dtypes`; None if they hold it itself."""
+        """Dtype whose bits NumPy's files hold in place of a dtype of `ml_dtypes`; None if they hold it itself."""
         is_native = not self.is_narrow and self is not DType.BF16
         return None if is_native else np.dtype(f"u{self.dtype.itemsize}")
 

@@ -89,7 +89,7 @@ def _named(tree: dict[str, Any], depth: int) -> Any:
     name, names, items = tree["namedtuple"], tree["fields"], tree["items"]
     are_names = isinstance(names, list) and all([isinstance(field, str) for field in names])
     if not isinstance(name, str) or not are_names or len(names) != len(items):
-        raise InvalidConfigError(f"load: {name!r:.60} is no named tuple: fields {names!r:.60}")
+        raise InvalidConfigError(f"load: {name!r:.60} is not a named tuple: fields {names!r:.60}")
     if len(names) > MOST_FIELDS:
         raise InvalidConfigError(
             f"load: {name!r:.60} has {len(names)} fields, at most {MOST_FIELDS}"
@@ -98,5 +98,5 @@ def _named(tree: dict[str, Any], depth: int) -> Any:
     try:
         cls = make(name, names)
     except ValueError as error:
-        raise InvalidConfigError(f"load: {name!r:.60} is no named tuple: {error}") from None
+        raise InvalidConfigError(f"load: {name!r:.60} is not a named tuple: {error}") from None
     return cls(*[_loaded(item, depth + 1) for item in items])

@@ -163,7 +163,7 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
         if "flattening" not in str(error):  # Python's own, of functions that call each other
             raise
         raise InvalidConfigError(
-            f"a {type(tree).__name__} is no tree: it contains itself, or more than "
+            f"a {type(tree).__name__} is not a tree: it contains itself, or more than "
             f"{optree.MAX_RECURSION_DEPTH} containers inside each other"
         ) from None
     return leaves, treedef
@@ -346,7 +346,7 @@ class _Fields:
     def __call__(self, node: Any) -> Any:
         children = [getattr(node, name) for name in self.data]
         meta = tuple([getattr(node, name) for name in self.meta])
-        # Programs are cached by it, and a mutable value would stay equal to itself.
+        # It is a cache key of programs, and a mutable value would remain equal to itself.
         try:
             hash(meta)
         except TypeError as error:
@@ -392,7 +392,7 @@ def register_dataclass(
     is_dataclass = hasattr(nodetype, "__dataclass_fields__")
     if not is_dataclass and data_fields is None:
         raise RegistrationError(
-            f"register_dataclass: {nodetype!r:.60} is no dataclass; give data_fields and meta_fields"
+            f"register_dataclass: {nodetype!r:.60} is not a dataclass; give data_fields and meta_fields"
         )
     if data_fields is None or meta_fields is None:
         fields = _inferred(nodetype, drop_fields)
@@ -466,7 +466,7 @@ def _is_registered_now(cls: type, leaf: Any) -> bool:
     import optree
 
     with _LOCK:
-        # `is_leaf` makes leaves of objects of registered classes.
+        # `is_leaf` treats objects of registered classes as leaves.
         if optree.register_pytree_node.get(cls, namespace=NAMESPACE) is not None:
             return False
         _register_with_optree(cls, node, node.whole)

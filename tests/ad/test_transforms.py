@@ -580,7 +580,7 @@ def test_an_error_in_the_function_names_its_line() -> None:
 
 
 def test_the_cotangent_one_multiplies_nothing() -> None:
-    """The gradient of a sum begins with ones, which are no factors, but for complex infinities."""
+    """The gradient of a sum begins with ones, which change nothing except complex infinities."""
 
     def ops_of(x: Any) -> list[str]:
         program = tnf.compile(tnf.grad(lambda x: tnf.real(tnf.sum(x * x))), x)

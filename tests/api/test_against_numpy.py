@@ -14,6 +14,7 @@ A, B = R.normal(size=(2, 3, 4)), R.normal(size=(3, 1))
 K, J = R.integers(-9, 9, (3, 4)), R.integers(1, 9, (3, 4))
 M, N = R.normal(size=(5, 3, 4)), R.normal(size=(4, 2))
 C = A + 1j * A[::-1]
+TIED = np.array([[1 + 1j, 1 - 2j, 0], [1 + 1j, np.nan * 1j, complex(np.inf, 3)]])
 F4 = A.astype("f4")
 TENSOR = np.random.default_rng(1).normal(size=(2, 3, 6))
 P = np.abs(A) + 0.5
@@ -64,6 +65,13 @@ CASES: list[tuple[str, Any, Any, tuple[Any, ...]]] = [
     ("std", tnf.std, np.std, (F4,)),
     ("prod", lambda x: tnf.prod(x, axis=0), lambda x: np.prod(x, 0), (J,)),
     ("max", lambda x: tnf.max(x, axis=-1), lambda x: np.max(x, -1), (A,)),
+    ("max complex", lambda x: tnf.max(x, axis=0), lambda x: np.max(x, 0), (TIED,)),
+    (
+        "min complex",
+        lambda x: tnf.min(x, axis=1, keepdims=True, initial=1 - 1j),
+        lambda x: np.min(x, 1, keepdims=True, initial=1 - 1j),
+        (TIED,),
+    ),
     ("all", lambda x: tnf.all(x, axis=1), lambda x: np.all(x, 1), (K,)),
     ("any", tnf.any, np.any, (K,)),
     ("cumulative_sum", lambda x: tnf.cumulative_sum(x, axis=1), lambda x: np.cumsum(x, 1), (A,)),

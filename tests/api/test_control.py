@@ -801,12 +801,12 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
         errors.ArityError,
         ["structure"],
     ),
-    "a predicate that is no scalar": (
+    "a predicate that is not a scalar": (
         lambda: tnf.cond(np.ones(2) > 0, lambda: 1.0, lambda: 1.0),
         errors.ShapeError,
         ["bool[2]"],
     ),
-    "a condition that is no scalar": (
+    "a condition that is not a scalar": (
         lambda: tnf.while_loop(lambda c: np.ones(2) > 0, lambda c: c, 0.0),
         errors.ShapeError,
         ["cond_fun"],
@@ -828,13 +828,13 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
             ("Python numbers", lambda c: 0.0, "f64[]"),
         )
     },
-    "an index that is no integer": (
+    "an index that is not an integer": (
         lambda: tnf.switch(1.0, [lambda: 1.0, lambda: 2.0]),
         errors.DTypeError,
         ["switch"],
     ),
     "no branches": (lambda: tnf.switch(1, []), errors.InvalidConfigError, ["branches"]),
-    "bounds that are no integers": (
+    "bounds that are not integers": (
         lambda: tnf.fori_loop(0.0, 3, lambda i, v: v, 1.0),
         errors.DTypeError,
         ["lower"],
@@ -856,7 +856,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
         errors.DTypeError,
         ["carry", "f32", "f64"],
     ),
-    "a bound that is no integer": (
+    "a bound that is not an integer": (
         lambda: tnf.while_loop(lambda c: c < 1, lambda c: c + 1, 0.0, max_steps=True),
         errors.InvalidConfigError,
         ["while_loop", "max_steps", "True"],

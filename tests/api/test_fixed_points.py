@@ -519,7 +519,7 @@ def test_results_of_another_structure_are_refused() -> None:
 
 def test_what_is_no_unknown_or_no_function_is_refused() -> None:
     solve = lambda _, b: b
-    with pytest.raises(errors.DTypeError, match="is no tensor"):
+    with pytest.raises(errors.DTypeError, match="is not a tensor"):
         tnf.custom_linear_solve(lambda x: x, "text", solve)
     with pytest.raises(errors.DTypeError, match=r"initial_guess is i64.*float or complex"):
         tnf.custom_root(lambda x: x, 3, solve, solve)

@@ -11,6 +11,8 @@ import tenferro as tnf
 
 INDEX = np.array([2, 0, 0, 1])
 BOTH: dict[str, tuple[Any, int]] = {
+    "max": (lambda x: tnf.max(x, axis=0), 1),
+    "min": (tnf.min, 1),
     "add": (tnf.add, 2),
     "subtract": (tnf.subtract, 2),
     "multiply": (tnf.multiply, 2),
@@ -115,8 +117,6 @@ REAL: dict[str, tuple[Any, int]] = {
     "lgamma": (tnf.lgamma, 1),
     "digamma": (tnf.digamma, 1),
     "polygamma": (lambda x: tnf.polygamma(2, x), 1),
-    "max": (lambda x: tnf.max(x, axis=0), 1),
-    "min": (tnf.min, 1),
     "sort": (lambda x: tnf.sort(x, axis=0), 1),
     "sortd": (lambda x: tnf.sort(x, axis=1, descending=True), 1),
     "top_k": (lambda x: tnf.top_k(x, 2)[0], 1),
@@ -166,6 +166,12 @@ def test_derivatives_to_second_order(name: str, fn: Any, count: int, dtype: str)
             x = generator.uniform(0.2, 0.9, (3, 4)) + (1.2 if name == "acosh" else 0)
         args.append(x)
     tnf.check_grads(fn, tuple(args), order=2, rtol=1e-7)
+
+
+def test_complex_elements_that_tie_share_the_derivative() -> None:
+    x = np.array([2 - 1j, 1 + 5j, 2 - 1j, 2 - 3j])
+    gradient = tnf.grad(lambda x: tnf.real(tnf.max(x) * (1 - 2j)))(x)
+    np.testing.assert_array_equal(gradient, np.array([0.5, 0, 0.5, 0]) * (1 + 2j))
 
 
 @pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 3)])

@@ -231,7 +231,7 @@ def test_updates_of_arrays() -> None:
     np.testing.assert_array_equal(program.run(5.0), [0.0, 5.0, 0.0])
     np.testing.assert_array_equal(tnf.grad(lambda y: program.run(y)[1])(2.0), 1.0)
     np.testing.assert_array_equal(np.asarray(tnf.at(RT.constant(x))[0].max(7.0)), [7.0, 1.0, 2.0])
-    with pytest.raises(errors.DTypeError, match="no tensor"):
+    with pytest.raises(errors.DTypeError, match="not a tensor"):
         tnf.at("text")
 
 

@@ -601,7 +601,7 @@ def test_what_cannot_be_had_names_function_and_argument(name: str) -> None:
 
 
 REFUSED_BY_NUMPY: dict[str, tuple[Callable[[Any], Any], type[Exception], str]] = {
-    "places that are no integers": (lambda x: np.take_along_axis(x, M[:1] + 0.5, 1), errors.DTypeError, "take_along_axis: indices are integers, got f64"),
+    "places that are not integers": (lambda x: np.take_along_axis(x, M[:1] + 0.5, 1), errors.DTypeError, "take_along_axis: indices are integers, got f64"),
     "places that are bools": (lambda x: np.take_along_axis(x, MASK, 1), errors.DTypeError, "indices are integers, got bool"),
     "half a decimal": (lambda x: np.round(x, 0.5), errors.InvalidConfigError, "round: decimals is an integer, got 0.5"),
     "a power of no square": (lambda x: np.linalg.matrix_power(x.astype("int8"), 0), errors.ShapeError, "needs square matrices, got i8"),

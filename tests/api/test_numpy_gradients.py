@@ -177,7 +177,7 @@ def test_numbers_whose_powers_of_two_overflow() -> None:
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_powers_of_two_of_every_size(dtype: str) -> None:
-    """The product is rounded once, also to a subnormal number; so is its derivative, which is no NaN."""
+    """The product is rounded once, also to a subnormal number; so is its derivative, which is not a NaN."""
     kind = np.finfo(dtype)
     bits = (
         np.random.default_rng(0).integers(0, 256, 200 * np.dtype(dtype).itemsize, "u1").view(dtype)

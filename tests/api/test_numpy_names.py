@@ -31,7 +31,7 @@ ROWS = np.array([[1, 2], [0, 5], [1, 2], [0, 4], [0, 5]])
 
 
 def public(module: Any) -> list[str]:
-    """The public names of a module that are no modules."""
+    """The public names of a module that are not modules."""
     names = [name for name in dir(module) if not name.startswith("_")]
     return [n for n in names if not isinstance(getattr(module, n, None), types.ModuleType)]
 

@@ -176,7 +176,7 @@ def test_a_condition_alone_gives_places() -> None:
 
 WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "two bounds": (lambda: tnf.clip(V, 0, min=1), ValueError, "one bound"),
-    "two corrections": (lambda: tnf.var(V, ddof=1, correction=2), ValueError, "one thing"),
+    "two corrections": (lambda: tnf.var(V, ddof=1, correction=2), ValueError, "one option"),
     "where without initial": (lambda: tnf.max(V, where=[True]), ValueError, "initial="),
     "another mode": (lambda: tnf.pad(V, 1, "round"), ValueError, '"edge"'),
     "an option of another mode": (lambda: tnf.pad(V, 1, "edge", constant_values=1), ValueError, "takes no constant_values="),
@@ -213,7 +213,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "complex fabs": (lambda: tnf.fabs(1j), TypeError, "real"),
     "dots that do not fit": (lambda: tnf.dot(M, M), ValueError, "contract"),
     "another triangle": (lambda: tnf.linalg.eigh(np.eye(2), "X"), ValueError, "UPLO"),
-    "two cutoffs": (lambda: tnf.linalg.pinv(M, 0.1, rtol=0.1), ValueError, "one thing"),
+    "two cutoffs": (lambda: tnf.linalg.pinv(M, 0.1, rtol=0.1), ValueError, "one option"),
     "two ranks": (lambda: tnf.linalg.matrix_rank(M, 0.1, rtol=0.1), ValueError, "give one"),
     "a mode to take by": (lambda: tnf.take(V, [0], mode="near"), ValueError, '"wrap"'),
     "a kind of sort": (lambda: tnf.sort(V, kind="bubble"), ValueError, "heapsort"),

@@ -168,7 +168,7 @@ def test_cut_and_pad_are_transposes() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "int8", "uint64"])
 def test_sizes_of_any_real_dtype(dtype: str) -> None:
-    """Half an element is one more, and what is no number of elements is none."""
+    """Half an element is one more, and what is not a number of elements is none."""
     x = np.arange(7.0)
     is_float = tnf.DType.of(dtype).is_float
     sizes = {0: 0, 3: 3, 100: 7}

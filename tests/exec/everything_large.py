@@ -6,7 +6,7 @@ python -m pytest -p tests.exec.everything_large tests/ad tests/ops
 import pytest
 
 from tenferro import costs
-from tenferro.exec.kernels import dot_general, matrix_product, row_sums
+from tenferro.exec.kernels import dot_general, matrix_product
 from tenferro.exec.plan import group, place, tiling
 
 
@@ -14,13 +14,11 @@ from tenferro.exec.plan import group, place, tiling
 def pytest_configure() -> None:
     """Lower the thresholds before anything runs."""
     group.MIN_GROUPED_ELEMENTS = 1
-    tiling.MIN_SHARED_ELEMENTS = 0
     costs.MIN_PARALLEL_COST = 0.0
-    tiling.TILE_BYTES = tiling.ROW_TILE_BYTES = 256
+    tiling.TILE_BYTES = 256
     place.MIN_PLACED_BYTES = 1
     matrix_product.MIN_PARALLEL_WORK = 1
     matrix_product.MIN_BLOCK_EXTENT = 2
     matrix_product.MIN_POOLED_BYTES = 1
     dot_general.MIN_BUFFERED_ELEMENTS = 1
-    row_sums.BLOCK_ELEMENTS = 4
     dot_general.MIN_POOLED_BYTES = 1

@@ -37,7 +37,9 @@ def verify(module: Module) -> None:
     Raises:
         InvalidError: the first rule that is broken.
     """
-    functions = module.all_functions
+    functions = {
+        **module.vector_functions, **module.functions, **module.late_functions, **module.late_vector_functions,
+    }  # fmt: skip
     for function in functions.values():
         if isinstance(function, Function):
             verify_function(function, functions)

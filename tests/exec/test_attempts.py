@@ -25,7 +25,7 @@ from tenferro.exec.llvm import (
     transposing_copy,
 )
 from tenferro.exec.plan import block as plan_block
-from tenferro.exec.plan import compile as plan_compile
+from tenferro.exec.plan import group as plan_group
 from tenferro.extension import (
     ExtensionOp,
     HostReferenceRuntime,
@@ -98,7 +98,7 @@ PLACES = [
     Place(loop, "estimated_cost", looped, X, (("compiled", "auto"),)),
     Place(loop, "strip_mine", in_strips, LARGE[0]),
     Place(strip_loop, "_written", in_strips, LARGE[0]),
-    Place(plan_compile, "_pays", fused, LARGE, (("compiled", "auto"),)),
+    Place(plan_group, "_cost", fused, LARGE, (("compiled", "auto"),)),
     Place(group, "_row_program", fused, LARGE),
     Place(plan_block, "_cost", stepwise, A),
     Place(plan_block, "_fits", stepwise, A),
@@ -106,8 +106,8 @@ PLACES = [
     Place(block, "_written", stepwise, A),
     *[Place(sums_of_products, "module_of", convolved, LARGE) for _ in range(ADDS_PRODUCTS)],
     *[
-        Place(transposing_copy, name, softmax, WIDE, (("order", "F"),))
-        for name in ("module_of", "rows_module")
+        Place(transposing_copy, "module_of", softmax, WIDE, (("order", "F"),))
+        for _ in range(1)
         if link.is_installed() and max(link.processor().lanes) >= transposing_copy.MIN_LANES
     ],
     *[
@@ -137,7 +137,6 @@ def counting(monkeypatch: pytest.MonkeyPatch) -> None:
 def small_copies(monkeypatch: pytest.MonkeyPatch) -> None:
     """Small results are transposed by compiled code, too."""
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
-    monkeypatch.setattr("tenferro.exec.llvm.group.MIN_STREAMED_BYTES", 0)
 
 
 def broken(*_: Any, **__: Any) -> Any:

@@ -104,9 +104,6 @@ def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
         op, x, w = any_case(random)
         monkeypatch.setattr(window_products, "BLOCK_BYTES", random.choice([1, 400, 1 << 19]))
         monkeypatch.setattr(window_products, "MIN_BLOCK_EXTENT", random.choice([1, 128]))
-        monkeypatch.setattr(window_products, "MAX_SPLIT_ELEMENTS", random.choice([0, 1 << 16]))
-        monkeypatch.setattr(window_products, "MAX_PARTIAL_SUMS", random.choice([1, 3]))
-        monkeypatch.setattr(window_products, "MIN_TRANSPOSABLE_WORK", random.choice([0, 1 << 20]))
         monkeypatch.setattr(kernels, "MIN_CHANNELS_PER_OUTPUT", random.choice([0, 4]))
         monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", random.choice([1, 1 << 24]))
         expected = defined(op, x, w)
@@ -231,7 +228,6 @@ def test_layers_and_gradients_in_any_order_on_any_threads(
             np.testing.assert_array_equal(array, same, strict=True)
     doubles = x.astype(np.float64), w.astype(np.float64)
     monkeypatch.setattr(kernels, "MIN_CHANNELS_PER_OUTPUT", 1 << 20)
-    monkeypatch.setattr(window_products, "MAX_SPLIT_ELEMENTS", 0)
     program = tnf.compile(tnf.value_and_grad(loss, (0, 1), has_aux=True), *doubles)
     (_, y), gradients = runs[0].run(program, *doubles)
     for array, expected in zip(results[0], (y, *gradients), strict=True):

@@ -1,7 +1,6 @@
-"""Copies to another layout: equal elements for any tiling."""
+"""Copies to another layout: equal elements, and what is shared among threads."""
 
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -9,9 +8,6 @@ import pytest
 
 from tenferro.exec.kernels import copying
 from tenferro.exec.kernels.copying import (
-    ALIASING_STRIDE,
-    MAX_CACHED_LINES,
-    MIN_BLOCKED_BYTES,
     MIN_TILED_BYTES,
     Copy,
     Dense,
@@ -37,26 +33,12 @@ SHAPES = [
 ]
 
 
-@pytest.fixture
-def small_caches(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make small arrays be cut into blocks."""
-    monkeypatch.setattr(copying, "MIN_BLOCKED_BYTES", 0)
-    monkeypatch.setattr(copying, "MAX_CACHED_LINES", 1)
-
-
-@pytest.fixture(params=["strips", "tiles"])
-def collisions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Return whether the strides of each array map to the same cache sets."""
-    if request.param == "tiles":
-        monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
-        monkeypatch.setattr(copying, "ALIASING_STRIDE", 1)
-        monkeypatch.setattr(copying, "TILE_ELEMENTS", 4)
-
-
-@pytest.mark.usefixtures("small_caches", "collisions")
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("order", ["C", "F"])
-def test_any_permutation_is_copied(shape: tuple[int, ...], order: str) -> None:
+def test_any_permutation_is_copied(
+    shape: tuple[int, ...], order: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
     rng = np.random.default_rng(0)
     dense = Dense(order, Resources(Workers(2), Pool(0)))
     for dtype in ("float64", "int8", "complex128"):
@@ -72,7 +54,6 @@ def test_any_permutation_is_copied(shape: tuple[int, ...], order: str) -> None:
             assert np.array_equal(copy, view)
 
 
-@pytest.mark.usefixtures("small_caches")
 def test_repeated_elements_and_gaps_are_copied() -> None:
     x = np.arange(6000.0).reshape(60, 100)
     copies = {order: Dense(order) for order in ("C", "F")}
@@ -112,50 +93,6 @@ class Parts(Workers):
 def turned(*shape: int) -> Any:
     """Return a column-major array of this shape."""
     return np.empty(shape[::-1]).T
-
-
-def way(x: Any) -> str:
-    """Return the algorithm that copies an array to row-major layout."""
-    walk = Copy(np.empty(x.shape), x).walk
-    function = walk.func if isinstance(walk, partial) else walk
-    return {"_copy_in_order": "numpy", "_copy_blocks": "strips"}.get(function.__name__, "tiles")
-
-
-FAR = MAX_CACHED_LINES + 1
-WAYS: dict[str, tuple[Any, str]] = {
-    "two long axes": (turned(513, FAR), "strips"),
-    "lines of the source that stay in cache": (turned(513, MAX_CACHED_LINES), "numpy"),
-    "large enough": (turned(128, MIN_BLOCKED_BYTES // 1024), "strips"),
-    "too small": (turned(128, MIN_BLOCKED_BYTES // 1024 - 1), "numpy"),
-    "colliding": (turned(ALIASING_STRIDE // 8, MIN_TILED_BYTES // ALIASING_STRIDE), "tiles"),
-    "colliding, too small": (
-        turned(ALIASING_STRIDE // 8, MIN_TILED_BYTES // ALIASING_STRIDE - 1),
-        "numpy",
-    ),
-    "small, not colliding": (
-        turned(ALIASING_STRIDE // 8 - 1, MIN_TILED_BYTES // ALIASING_STRIDE + 1),
-        "numpy",
-    ),
-    "large and colliding": (turned(ALIASING_STRIDE // 8, 4096), "tiles"),
-    "near, a run of the result": (turned(547, 60, 16), "numpy"),
-    "near, no run of the result": (turned(547, 64, 15), "tiles"),
-    "far, a run of the result": (turned(547, 65, 16), "strips"),
-    "far, no run of the result": (turned(547, 70, 15), "tiles"),
-    "a run of the source": (turned(16, 40, 1100), "strips"),
-    "no run of the source": (turned(15, 40, 1100), "tiles"),
-    "elements worth a call": (turned(16, 520, 64), "strips"),
-    "fewer elements than are worth a call": (turned(16, 530, 63), "tiles"),
-    "strips are all that a call copies": (turned(16, 64, 1025)[:8], "tiles"),
-    "the same fastest axis": (np.empty((600, 1000))[::-1], "numpy"),
-    "one number, repeated": (np.broadcast_to(np.empty(()), (1000, 600)), "numpy"),
-    "short in both": (turned(15, 9000, 15), "numpy"),
-}
-
-
-@pytest.mark.parametrize("name", WAYS)
-def test_large_copies_are_tiled_where_cache_lines_would_be_read_again(name: str) -> None:
-    x, expected = WAYS[name]
-    assert way(x) == expected
 
 
 @pytest.mark.parametrize(
@@ -198,52 +135,9 @@ def test_short_common_runs_are_elements(
     assert np.array_equal(out, x)
     rows = Copy(np.empty((6, 4)), np.empty((6, 8))[:, :4])
     assert (rows.shape, rows.run) == ([6, 4], 32)
-    wide = np.zeros((*x.shape, 2))[..., 0]  # neighbours that are no run
+    wide = np.zeros((*x.shape, 2))[..., 0]  # neighbours that do not form a run
     assert Copy(out, wide).run == 0
     assert Copy(wide, x).run == 0
-
-
-@pytest.mark.parametrize(
-    ("shape", "rows", "columns"),
-    [
-        ((512, 512), {1: 128}, {0: 128}),
-        ((200, 200), {1: 100}, {0: 100}),
-        ((129, 128), {1: 128}, {0: 65}),
-        ((32, 32), {1: 32}, {0: 32}),
-        ((31, 32), None, None),
-        ((32, 31), None, None),
-        ((8, 4, 4, 8), {2: 4, 3: 8}, {1: 4, 0: 8}),
-        ((8, 8, 2, 100, 8), {3: 15, 4: 8}, {2: 2, 1: 8, 0: 8}),
-        ((130, 3, 130), {2: 65}, {0: 65}),
-        ((16, 3, 3, 200), {3: 100}, {2: 2, 1: 3, 0: 16}),
-    ],
-)
-def test_tiles_are_runs_of_both_orders(shape: tuple[int, ...], rows: Any, columns: Any) -> None:
-    tile = copying.choose_tile(np.empty(shape), turned(*shape))
-    if rows is None:
-        assert tile is None
-    else:
-        assert tile is not None
-        assert [list(side.items()) for side in tile] == [[*rows.items()], [*columns.items()]]
-
-
-@pytest.mark.parametrize(
-    ("shape", "step", "rows", "collides"),
-    [
-        ((16, 256), 1, {0: 16}, True),
-        ((16, 256), 1, {0: 15}, False),
-        ((16, 257), 1, {0: 16}, False),
-        ((16, 128), 1, {0: 16}, False),
-        ((16, 512), 1, {0: 16}, True),
-        ((4, 4, 256), 1, {0: 4, 1: 4}, True),
-        ((4, 4, 128), 1, {0: 4, 1: 4}, False),
-        ((4, 4, 128), 1, {0: 16, 1: 4}, True),
-    ],
-)
-def test_lines_at_multiples_of_a_power_of_two_collide(
-    shape: tuple[int, ...], step: int, rows: dict[int, int], collides: bool
-) -> None:
-    assert copying.has_set_conflicts(np.empty(shape), (rows, {len(shape) - 1: 64})) is collides
 
 
 @pytest.mark.parametrize(
@@ -257,73 +151,6 @@ def test_lines_at_multiples_of_a_power_of_two_collide(
 def test_the_fastest_axis_has_the_smallest_stride(x: Any, axis: int) -> None:
     """Ignore axes of stride 0."""
     assert fastest_axis(x) == axis
-
-
-@pytest.mark.parametrize("is_large", [False, True])
-@pytest.mark.parametrize(
-    ("shape", "count"),
-    [
-        ((300, 500), 4),  # strips of 128
-        ((300, 512), 4),
-        ((300, 513), 5),
-        ((40, 7, 300), 21),
-        ((40, 3, 5, 129), 30),
-    ],
-)
-def test_strips_are_shared(
-    shape: tuple[int, ...], count: int, is_large: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(copying, "MIN_BLOCKED_BYTES", 0)
-    monkeypatch.setattr(copying, "MAX_CACHED_LINES", 1)
-    monkeypatch.setattr(copying, "MIN_TILED_BYTES", 1 << 30)
-    x = np.arange(np.prod(shape, dtype=float)).reshape(shape[::-1]).T
-    monkeypatch.setattr(copying, "MIN_PARALLEL_BYTES", x.nbytes + (not is_large))
-    assert way(x) == "strips"
-    workers, out = Parts(), np.empty(shape)
-    Copy(out, x)(out, x, Resources(workers, Pool(0)))
-    assert np.array_equal(out, x)
-    assert workers.counts == ([count] if is_large else [])
-
-
-@pytest.mark.parametrize("is_large", [False, True])
-@pytest.mark.parametrize(
-    ("shape", "perm", "count", "room"),
-    [
-        ((512, 256), (1, 0), 8, (128, 128)),
-        ((200, 300), (1, 0), 6, (100, 100)),
-        ((64, 64), (1, 0), 1, (64, 64)),
-        ((5, 32, 32), (0, 2, 1), 1, (5 * 32, 32)),  # sixteen tiles at once
-        ((20, 32, 32), (0, 2, 1), 2, (16 * 32, 32)),
-        ((20, 2, 32, 32), (1, 0, 3, 2), 4, (16 * 32, 32)),
-        ((2, 20, 32, 32), (1, 0, 3, 2), 3, (8 * 2 * 32, 32)),
-    ],
-)
-def test_tiles_are_shared(
-    shape: tuple[int, ...],
-    perm: tuple[int, ...],
-    count: int,
-    room: tuple[int, int],
-    is_large: bool,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
-    monkeypatch.setattr(copying, "ALIASING_STRIDE", 1)
-    x = np.arange(np.prod(shape, dtype=float)).reshape(shape).transpose(perm)
-    monkeypatch.setattr(copying, "MIN_PARALLEL_BYTES", x.nbytes + (not is_large))
-    workers, out, empty = Parts(), np.empty(x.shape), np.empty
-    copy = Copy(out, x)
-    scratch: list[Any] = []
-
-    def noted(shape: Any, dtype: Any) -> Any:
-        scratch.append(shape)
-        return empty(shape, dtype)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(np, "empty", noted)
-        copy(out, x, Resources(workers, Pool(0)))
-    assert np.array_equal(out, x)
-    assert workers.counts == ([count] if is_large else [])
-    assert scratch == [(room[0], room[1] + 8)]  # each row begins a line after the end of another
 
 
 @pytest.mark.parametrize("is_large", [False, True])
@@ -380,9 +207,6 @@ class RecordingTransposer:
     def function(self, transposition: Any) -> Any:
         self.requests += 1
         return lambda x, y, first, last: self.done.append((first, last)), 6
-
-    def row_function(self, rows: Any, code: Any, operands: int, results: int) -> None:
-        """Return None: nothing is compiled."""
 
 
 def whole_lines(*shape: int, shift: int = 0) -> Any:
@@ -459,15 +283,12 @@ def test_transpositions_have_whole_cache_lines_and_short_tables(
     assert transposition_of(np.empty(x.shape), x) == transposition
 
 
-def test_results_are_streamed_by_their_size_or_on_request() -> None:
+def test_results_are_streamed_by_their_size() -> None:
     for rows in (256, 512):
         x = np.empty((rows, 512)).T
-        for told in (None, False, True):
-            transposition = Copy(np.empty(x.shape), x, told).transposition
-            assert transposition is not None
-            assert transposition.is_streamed == (
-                x.nbytes >= copying.MIN_STREAMED_BYTES if told is None else told
-            )
+        transposition = Copy(np.empty(x.shape), x).transposition
+        assert transposition is not None
+        assert transposition.is_streamed == (x.nbytes >= copying.MIN_STREAMED_BYTES)
 
 
 @pytest.mark.parametrize(

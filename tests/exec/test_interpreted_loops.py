@@ -12,7 +12,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-from tenferro.exec.kernels.buffered import MAX_COUNTED_ELEMENTS, has_zeros, maximum
+from tenferro.exec.kernels.composed import MAX_COUNTED_ELEMENTS, has_zeros, maximum
 from tenferro.extension import HostReferenceRuntime, apply
 from tests.test_printed_programs import WornOut
 
@@ -68,7 +68,7 @@ def test_rows_of_an_inner_loop_that_do_not_fit_name_its_line() -> None:
 
 
 def test_the_text_of_a_program_is_python() -> None:
-    """A function for the steps, and one for each loop, branch and group."""
+    """A function for the steps, and one for each loop and branch."""
 
     def fn(x: Any, big: Any) -> Any:
         def turn(c: Any, _: Any) -> Any:
@@ -83,7 +83,7 @@ def test_the_text_of_a_program_is_python() -> None:
     names = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
     assert names == re.findall(r"^def (\w+)", text, re.MULTILINE)
     kinds = sorted(re.sub(r"\d+", "n", name) for name in names)
-    assert kinds == [*["cond_n_n_n"] * 4, "fused_n_n_n", "run_n", "scan_n_n_n"]
+    assert kinds == [*["cond_n_n_n"] * 4, "run_n", "scan_n_n_n"]
     branches = sorted(name[-4:] for name in names if name.startswith("cond"))
     assert branches == ["_0_0", "_0_0", "_1_0", "_1_0"]
 

@@ -29,9 +29,9 @@ SEEDS = [0, *[pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 2
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Groups, tiles, places and turned copies of few elements."""
     for module, name, size in (
-        (group, "MIN_GROUPED_ELEMENTS", 1), (place, "MIN_PLACED_BYTES", 64), (tiling, "MIN_SHARED_ELEMENTS", 0), (costs, "MIN_PARALLEL_COST", 0.0),
-        (tiling, "TILE_BYTES", 256), (tiling, "ROW_TILE_BYTES", 256), (tiling, "SERIAL_TILE_BYTES", 256),
-        (copying, "MIN_TILED_BYTES", 64), (copying, "ALIASING_STRIDE", 8), (copying, "MIN_RUN_ELEMENTS", 2), (copying, "TILE_ELEMENTS", 8),
+        (group, "MIN_GROUPED_ELEMENTS", 1), (place, "MIN_PLACED_BYTES", 64), (costs, "MIN_PARALLEL_COST", 0.0),
+        (tiling, "TILE_BYTES", 256),
+        (copying, "MIN_TILED_BYTES", 64),
         (matrix_product, "MIN_PARALLEL_WORK", 1), (matrix_product, "MIN_POOLED_BYTES", 1),
     ):  # fmt: skip
         monkeypatch.setattr(module, name, size)

@@ -22,7 +22,6 @@ from tenferro.exec import executor as native
 from tenferro.exec import llvm
 from tenferro.exec.llvm import link, python_calls
 from tenferro.exec.llvm import loop as compiled_loops
-from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.llvm.ir import Module
 from tenferro.exec.plan import group
@@ -40,7 +39,7 @@ from tests.samples.each import each_card
 from xla_peer.fuzz.program import random_case
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "loops"))
-from kernels import KERNELS  # because the folder is no package
+from kernels import KERNELS  # because the folder is not a package
 
 pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 X = np.random.default_rng(0).standard_normal((5, 6))
@@ -799,7 +798,7 @@ def test_sums(dtype: str, shape: tuple[int, ...], axes: Any) -> None:
 
 
 def test_fused_group_of_a_record_field() -> None:
-    """Its stride of twelve bytes is no multiple of the item size."""
+    """Its stride of twelve bytes is not a multiple of the item size."""
     records = np.zeros(100_000, [("a", "f8"), ("b", "i4")])
     records["a"] = np.linspace(0.0, 1.0, records.size)
     x = records["a"]
@@ -911,16 +910,17 @@ def test_short_functions_run_without_passes(
     instructions: int | None, lines: int, is_linked: bool, tmp_path: Path
 ) -> None:
     linker, module = Asked(), long_module(lines)
-    work = None if instructions is None else Work(instructions)
     for again in range(3):
-        function = linker.baseline_function("test", module, work, Short())
+        function = linker.baseline_function("test", module, instructions, Short())
         assert function is (len if is_linked and not again else None)
     assert linker.asked == [module.text] * is_linked
     linker.cache_clear()
-    assert linker.baseline_function("test", module, work, Short()) is (len if is_linked else None)
-    assert linker.baseline_function("test", long_module(1), Work(1), Short()) is len
+    assert linker.baseline_function("test", module, instructions, Short()) is (
+        len if is_linked else None
+    )
+    assert linker.baseline_function("test", long_module(1), 1, Short()) is len
     linker.cache = CompileCache(tmp_path)
-    assert linker.baseline_function("test", long_module(2), Work(1), Short()) is None
+    assert linker.baseline_function("test", long_module(2), 1, Short()) is None
 
 
 def test_break_even_of_while_loops(

@@ -10,7 +10,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.door import apply_one
-from tenferro.exec.llvm import blas, fourier, register_tiles
+from tenferro.exec.llvm import blas, fourier
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.llvm.routines import row_of
 from tenferro.exec.llvm.tensor import Body
@@ -95,14 +95,11 @@ def ones(*shape: int, dtype: Any = np.float64) -> Any:
 )  # fmt: skip
 def test_products(
     calls_of: Any,
-    monkeypatch: pytest.MonkeyPatch,
     lhs: tuple[int, int],
     rhs: tuple[int, int],
     transposed: bool,
     expected: Call | None,
 ) -> None:
-    """Products without tiles in registers, as on processors that have no multiply-adds."""
-    monkeypatch.setattr(register_tiles, "lanes_for", lambda *_: [])
     op = DotGeneral((1,), (int(transposed),), (), ())
     calls = calls_of(lambda x, y: apply_one(op, x, y), ones(*lhs), ones(*rhs))
     assert calls == ([] if expected is None else [expected])

@@ -106,7 +106,6 @@ def test_loops_are_regions() -> None:
     assert isinstance(inner, Loop)
     assert isinstance(guard, Instruction)
     assert (guard.opcode, inner.guard, outer.guard) == ("icmp", guard.result, None)
-    assert (outer.is_block, inner.is_block) == (False, True)
     assert [x.opcode for x in inner.body if isinstance(x, Instruction)] == ["store"]
     assert code.length == len(code.lines) == 16
 

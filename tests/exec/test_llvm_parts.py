@@ -1,4 +1,4 @@
-"""Shared functions of repeated inner loops: the bits of inlined loops."""
+"""Loops inside of loops, several times: the values of the interpreter, errors with their lines, and bits of each run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.errors import BackendFailureError
-from tenferro.exec.llvm import compiled, link, loop, shared_functions
-from tenferro.exec.llvm.shared_functions import repeated_loops
+from tenferro.exec.llvm import compiled, link, loop
 from tenferro.extension import HostReferenceRuntime, apply
 from tests.exec.compiled_loops import run_as_written_and_optimised
 from tests.test_printed_programs import WornOut
@@ -54,42 +53,17 @@ CASES = {
 
 @pytest.mark.parametrize("size", [3, 40])
 @pytest.mark.parametrize("name", CASES)
-def test_shared_functions_give_the_bits_of_inline_loops(
-    name: str, size: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shared_functions, "MIN_INSTRUCTIONS", 5)
+def test_repeated_loops_give_the_values_of_the_interpreter(name: str, size: int) -> None:
     x, ys = RNG.standard_normal(size), RNG.standard_normal((7, size))
     program = tnf.compile(in_a_scan(CASES[name]), x, ys)
     executor = tnf.GraphExecutor("K", compiled=True)
-    text = executor.source(program, "llvm")
-    assert text.count("call i64 @loop") > text.count("define internal i64 @loop")
     results = run_as_written_and_optimised(executor, program, x, ys)
-    monkeypatch.setattr(shared_functions, "MIN_INSTRUCTIONS", 10**9)
-    plain = tnf.GraphExecutor("K", compiled=True)
-    assert plain.source(program, "llvm").count("define internal i64 @loop") == 1
-    for y, wanted in zip(tnf.tree.leaves(results), tnf.tree.leaves(plain.run(program, x, ys)), strict=True):  # fmt: skip
-        assert y.tobytes() == wanted.tobytes()
     interpreted = tnf.GraphExecutor("K", compiled=False).run(program, x, ys)
     for y, wanted in zip(tnf.tree.leaves(results), tnf.tree.leaves(interpreted), strict=True):
         np.testing.assert_allclose(y, wanted, rtol=1e-12)
 
 
-def test_repeated_loops_are_found_by_equality(monkeypatch: pytest.MonkeyPatch) -> None:
-    def scan_of(fn: Any) -> Any:
-        program = tnf.compile(in_a_scan(fn), np.ones(4), np.ones((2, 4)))
-        return next(step.op for step in program.instructions if step.op.parts)
-
-    assert len(repeated_loops(scan_of(CASES["twice"]))) == 1
-    assert not repeated_loops(scan_of(lambda c, y: mixed(c + y) - y))
-    assert not repeated_loops(scan_of(lambda c, y: mixed(c, 5) - mixed(y, 4)))
-    monkeypatch.setattr(shared_functions, "MIN_INSTRUCTIONS", 100)
-    assert not repeated_loops(scan_of(CASES["twice"]))
-
-
-def test_errors_in_repeated_loops_name_their_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A loop that calls a kernel is written at each call."""
-    monkeypatch.setattr(shared_functions, "MIN_INSTRUCTIONS", 1)
-
+def test_errors_in_repeated_loops_name_their_lines() -> None:
     def first(x: Any) -> Any:
         return tnf.fori_loop(0, 2, lambda _, c: c + mixed(apply(WornOut(), c)) * 0, x)  # the first
 
@@ -104,8 +78,6 @@ def test_errors_in_repeated_loops_name_their_lines(monkeypatch: pytest.MonkeyPat
     )
     x, ys = np.ones(4), np.ones((2, 4))
     program = tnf.compile(fn, x, ys)
-    (step,) = [each.op for each in program.instructions if each.op.parts]
-    assert len(repeated_loops(step)) == 2
     executor.run(program, x, ys)
     lines = Path(__file__).read_text().splitlines()
     for carry, rows, line in ((x, -ys, "# the first"), (-2 * x, -ys, "# the second")):

@@ -323,7 +323,6 @@ def test_order_of_sections_in_a_module() -> None:
     assert module.plain == plain + late
     assert module.text.startswith(f"{module.early}; second module")
     assert module.text.endswith(module.late)
-    assert module.all_functions["b"] is code.late_vector_functions["b"]
 
 
 TYPES = {

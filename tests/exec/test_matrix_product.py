@@ -6,7 +6,6 @@ import subprocess
 import sys
 from dataclasses import replace
 from itertools import pairwise
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -291,46 +290,6 @@ def test_pieces_are_whole_lines_of_the_cache(extent: int) -> None:
         assert all(i < j for i, j in pairwise(ends))
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_llvmlite)])
-@pytest.mark.parametrize(
-    ("m", "k", "n", "batch", "is_turned"),
-    [(784, 256, 512, 0, True), (256, 784, 512, 0, True), (64, 128, 80, 96, True), (300, 257, 260, 0, False), (788, 128, 512, 0, False)],
-)  # fmt: skip
-def test_pieces_of_a_column_major_result_are_turned_one_by_one(
-    m: int,
-    k: int,
-    n: int,
-    batch: int,
-    is_turned: bool,
-    compiled: bool,
-    threads: int,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """With the same bits; but if blocks share cache lines, the whole result is transposed at once."""
-    rng = np.random.default_rng(0)
-    each = (batch,) if batch else ()
-    x, y = rng.standard_normal((*each, m, k)), rng.standard_normal((*each, k, n))
-    program = tnf.compile(lambda x, y: x @ y, x, y)
-    expected = tnf.GraphExecutor("K", threads=1).run(program, x, y)
-    np.testing.assert_allclose(expected, x @ y, rtol=0, atol=1e-11)
-    executor = tnf.GraphExecutor("F", threads=threads, compiled=compiled)
-    parts: list[tuple[int, ...]] = []
-    original = matrix_product.Copy.__call__
-
-    def copy(self: Any, out: Any, x: Any, resources: Any = SERIAL_RESOURCES) -> None:
-        parts.append(out.shape)
-        original(self, out, x, resources)
-
-    for _ in range(3):
-        with monkeypatch.context() as patch:
-            patch.setattr(matrix_product.Copy, "__call__", copy)
-            result = executor.run(program, x, y)
-        assert result.flags.f_contiguous
-        np.testing.assert_array_equal(result, expected)
-    assert [prod(part) < expected.size for part in parts] == [is_turned] * (6 if is_turned else 3)
-
-
 AXES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any]] = {
     # lhs, rhs, contracting axes of both, batch axes of both
     "rows of two axes": ((3, 128, 16, 40), (40, 64), (((3,), (0,)), ((), ()))),
@@ -372,19 +331,6 @@ def test_pieces_of_column_major_results_of_any_axes(
         result = tnf.GraphExecutor("F", threads=threads).run(program, x, y)
         assert result.flags.f_contiguous
         np.testing.assert_array_equal(result, expected)
-
-
-def test_a_product_whose_columns_lie_together_is_as_it_is_made(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.delattr(matrix_product.Copy, "__call__")
-    x = np.asfortranarray(np.random.default_rng(0).standard_normal((384, 384)))
-    program = tnf.compile(lambda x, y: x @ y, x, x)
-    expected = tnf.GraphExecutor("K").run(program, x, x + 1.0)
-    result = tnf.GraphExecutor("F").run(program, x, x + 1.0)
-    assert expected.flags.f_contiguous
-    assert result.flags.f_contiguous
-    np.testing.assert_array_equal(result, expected)
 
 
 def test_pieces_are_copied_by_one_thread_each() -> None:

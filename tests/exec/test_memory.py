@@ -11,7 +11,7 @@ import pytest
 import tenferro as tnf
 from tenferro import costs, errors
 from tenferro.exec.kernels import dot_general
-from tenferro.exec.plan import group, place, tiling
+from tenferro.exec.plan import group, place
 from tenferro.exec.plan.memory import plan_memory
 from tenferro.exec.runtime.memory import Pool
 from tenferro.program.memory_plan import Block, MemoryPlan
@@ -59,7 +59,6 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give every group and contraction a place for its results."""
     monkeypatch.setattr(place, "MIN_PLACED_BYTES", 1)
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
-    monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
     monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
     monkeypatch.setattr(dot_general, "MIN_BUFFERED_ELEMENTS", 0)
     monkeypatch.setattr(dot_general, "MIN_POOLED_BYTES", 0)
@@ -80,7 +79,7 @@ def test_random_programs_and_their_results_stay_apart() -> None:
             assert (again.dtype, again.shape) == (z.dtype, z.shape)
             assert again.tobytes() == z.tobytes()
         placed += len(executor.memory_plan(case.program).blocks)
-    assert placed > 90
+    assert placed > 20
 
 
 @pytest.mark.usefixtures("everything_is_large")

@@ -17,7 +17,7 @@ import tenferro as tnf
 from tenferro import costs
 from tenferro.exec.kernels import dot_general
 from tenferro.exec.llvm.link import is_installed
-from tenferro.exec.plan import group, place, tiling
+from tenferro.exec.plan import group, place
 from tenferro.exec.schedule import Arena
 from tenferro.ops.control import Scan
 from tenferro.types import flatten
@@ -65,7 +65,6 @@ HOLDERS = (by_view, by_memoryview, by_ctypes, by_item, capsule)
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(place, "MIN_PLACED_BYTES", 1)
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
-    monkeypatch.setattr(tiling, "MIN_SHARED_ELEMENTS", 0)
     monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
     monkeypatch.setattr(dot_general, "MIN_BUFFERED_ELEMENTS", 0)
 

@@ -8,6 +8,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.exec.kernels import KERNELS
+from tenferro.exec.kernels.composed import maximum, minimum
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
 from tenferro.types import DType
@@ -75,3 +76,20 @@ def test_the_extreme_of_zeros(way: str, dtype: str, name: str) -> None:
             y = executor.run(program, x)
             assert (y == 0).all()
             np.testing.assert_array_equal(np.signbit(y.astype(float)), expected)
+
+
+@pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F32, DType.F64], ids=str)
+@pytest.mark.parametrize("size", [1, 5, 600, 3000])
+def test_one_negative_zero_is_told_apart_among_many_elements(size: int, dtype: DType) -> None:
+    """Including beside a NaN with a sign, whose bits are not the least, and along a broadcast axis."""
+    x = np.full(size, 2.0).astype(dtype.dtype)
+    x[0] = -np.nan
+    x[-1] = -0.0
+    y = np.zeros((), dtype.dtype)
+    for other in (np.full_like(x, y), np.broadcast_to(y, x.shape)):
+        for first, second in ((x, other), (other, x)):
+            for function, is_negative in ((maximum, False), (minimum, True)):
+                with np.errstate(all="ignore"):
+                    found = function(first, second)
+                assert found[-1] == 0
+                assert np.signbit(found[-1]) == is_negative

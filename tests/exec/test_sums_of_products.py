@@ -15,7 +15,6 @@ from tenferro.exec.kernels import matrix_product, sums_of_products
 from tenferro.exec.kernels.convolution import ConvolutionFunction
 from tenferro.exec.kernels.sums_of_products import DirectSums, SumOfProducts
 from tenferro.exec.kernels.windows import Window
-from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.link import Linker, PointerConvention, Processor, is_installed, processor
 from tenferro.exec.llvm.sums_of_products import (
     MAX_NARROW_MULTIPLICATIONS,
@@ -88,20 +87,14 @@ def contiguous(random: Random, rng: Any) -> tuple[Any, Any]:
     return np.ascontiguousarray(x[:, :channels]), np.ascontiguousarray(w[:, :channels])
 
 
-@pytest.mark.parametrize("kernels", [sums_of_products.MAX_CACHED_KERNEL_BYTES, 1 << 13])
 @pytest.mark.parametrize("make", [image, cotangent, contiguous])
 @pytest.mark.parametrize("how", [processor, narrow])
 def test_random_sums(
     make: Callable[..., Any],
     how: Callable[[], Processor],
-    kernels: int,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Bits are the same in any order, on one thread and on two, in memory that was written before, and of kernels that no
-    cache holds.
-    """
-    monkeypatch.setattr(sums_of_products, "MAX_CACHED_KERNEL_BYTES", kernels)
-    monkeypatch.setattr(sums_of_products, "MAX_BLOCK_OUTPUTS", 32)
+    """Bits are the same in any order, on one thread and on two, and in memory that was written before."""
     random, rng = Random(7), np.random.default_rng(7)
     machine, memory, used = compiled(how()), Pool(1 << 24), list[bool]()
     write = DirectSums.write
@@ -167,26 +160,6 @@ def test_outputs_that_fill_no_vectors_are_left_to_blas() -> None:
     op = standard(Random(0), x, w)
     y = ConvolutionFunction(op, Resources(), "K", machine)(channels_last(x), w)
     np.testing.assert_allclose(y, defined(op, x, w))
-
-
-@pytest.mark.parametrize(
-    ("outputs", "kernel", "several"),
-    [
-        (64, (3, 3), 64),  # which a cache holds
-        (256, (3, 3), 64),
-        (512, (3, 3), 32),  # because a cache holds no more
-        (96, (5, 5), 48),
-        (80, (5, 5), 0),
-        (2048, (1, 1), 512),
-        (512, (1, 1), 512),
-    ],
-)
-def test_kernels_are_read_in_blocks_that_a_cache_holds(
-    outputs: int, kernel: tuple[int, int], several: int
-) -> None:
-    channels = {96: 240, 80: 240, 512: 600, 2048: 600}.get(outputs, 256)
-    w = np.empty((outputs, channels, *kernel), np.float32)
-    assert sums_of_products._outputs_per_block(w) == several
 
 
 def test_a_first_call_does_not_wait_for_passes() -> None:
@@ -259,7 +232,7 @@ def test_tiles(
     ],
 )
 def test_outputs_that_do_not_fill_vectors(how: Processor, outputs: int) -> None:
-    with pytest.raises(NotCompiledError, match=f"^{outputs} outputs are no whole vectors of multiply-adds$"):  # fmt: skip
+    with pytest.raises(NotCompiledError, match=f"^{outputs} outputs are not whole vectors of multiply-adds$"):  # fmt: skip
         tile_of(sums(10, outputs), how)
 
 
@@ -284,7 +257,7 @@ class Called:
         self.log = CompileLog()
         self.asked: list[tuple[Any, ...]] = []
 
-    def baseline_function(self, kind: str, text: str, work: Work, convention: Any) -> Any:
+    def baseline_function(self, kind: str, text: str, work: int, convention: Any) -> Any:
         self.asked.append(("now", text, work, convention))
         return "for now" if self.has_one_for_now else None
 
@@ -307,20 +280,18 @@ def test_compilation_threshold(has_one_for_now: bool) -> None:
     expected = ("for now" if has_one_for_now else "for good", 4)
     assert machine.function(sums(40, 4), 102) == expected
     (_, text, *asked), *later = linker.asked
-    assert asked == [Work(102 // 4 * 6), PointerConvention(3, 2)]
+    assert asked == [102 // 4 * 6, PointerConvention(3, 2)]
     assert later == ([] if has_one_for_now else [("for good", text, PointerConvention(3, 2))])
     # And 41 are three of 14, of which the last one begins earlier.
     assert machine.function(sums(41, 4), 100) == (expected[0], 3)
 
 
-def test_pointwise_kernels_are_read_in_blocks_without_a_copy(
+def test_pointwise_kernels_are_read_without_a_copy(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(sums_of_products, "MIN_PRODUCT_WORK", 1)
-    monkeypatch.setattr(sums_of_products, "MAX_CACHED_KERNEL_BYTES", 1 << 10)
     rng = np.random.default_rng(0)
     x, w = channels_last(rng.standard_normal((2, 5, 7, 9))), rng.standard_normal((64, 5, 1, 1))
-    assert sums_of_products._outputs_per_block(w) == 16
     op = replace(
         standard(Random(0), x, w), window_strides=(1, 2), padding=((0, 1), (1, 0)), rhs_dilation=(1, 1)
     )  # fmt: skip

@@ -16,8 +16,6 @@ from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
 from tenferro.exec.runtime.transposition import (
-    TransposedResult,
-    TransposedRows,
     Transposition,
     transposition_of,
 )
@@ -258,49 +256,3 @@ def test_cache_lines_are_written_by_whole_vectors(
     # One cache line of each column of the block, written once.
     assert stores == [(kind, str(lanes * itemsize), around)] * height
     assert ("!0 = !{i32 1}" in text, "fence seq_cst" in text) == (is_streamed, is_streamed)
-
-
-@pytest.mark.skipif(max(LINKER.processor.lanes) < 4, reason="vectors are short")
-def test_rows_are_transposed_by_linked_functions_only() -> None:
-    transposition = Transposition(8, (), ((64, 16),), ((16, 64),), False)
-    rows = TransposedRows(64, (TransposedResult(0, transposition, 128),), 64 * 128)
-    transposer = TransposingCopies(LINKER)
-    assert transposer.row_function(rows, lambda *_: 0, 1, 1) is None
-    short = short_vectors(8)
-    short.__dict__["processor"] = Processor("generic", "", False, False, (2,))
-    (code, _) = transposer.function(transposition) or (None, 0)
-    assert code is not None
-    assert TransposingCopies(short).row_function(rows, code, 1, 1) is None
-    assert transposer.row_function(rows, code, 1, 1) is not None
-    # Requested twice and cached; the processor with short vectors caches nothing.
-    assert (transposer.stats().hits, transposer.stats().misses, transposer.stats().entries) == (
-        2,
-        1,
-        1,
-    )
-
-
-class RecordingLinker(Linker):
-    """Linker that records the signatures of functions."""
-
-    def function(self, kind: str, module: Any, convention: Any, *options: Any) -> Any:
-        (head,) = [line for line in module.text.splitlines() if line.startswith("define i64 @f(")]
-        self.signature = convention.pointers, convention.numbers
-        assert (head.count("ptr"), head.count("i64 %")) == self.signature
-        return super().function(kind, module, convention, *options)
-
-
-@pytest.mark.skipif(max(LINKER.processor.lanes) < 4, reason="vectors are short")
-def test_arguments_of_functions_that_transpose_rows() -> None:
-    """Pass two functions, operands, results, scratch and a block of rows, then the range of rows."""
-    linker = RecordingLinker()
-    transposition = Transposition(8, (), ((64, 16),), ((16, 64),), False)
-    rows = TransposedRows(64, (TransposedResult(0, transposition, 128),), 64 * 128)
-    transposer = TransposingCopies(linker)
-    (code, tasks) = transposer.function(transposition) or (None, 0)
-    assert code is not None
-    assert (linker.signature, tasks) == ((2, 2), 1)
-    for operands, results, pointers in ((2, 1, 7), (1, 3, 8)):
-        function: Any = transposer.row_function(rows, code, operands, results)
-        assert linker.signature == (pointers, 2)
-        assert function.code == [code, code]

@@ -58,7 +58,7 @@ BROKEN: dict[str, tuple[Change, str]] = {
     "other type": (step(0, output_types=(SCALAR,)), r"%1 is f64\[6\], the step says f64\[\]"),
     "other op": (step(2, op=Sin()), "2 operands and 1 results, the op has 1 and 1"),
     "too many places": (step(0, places=(None, None)), "2 places for 1 results"),
-    "in place of no operand": (step(2, places=(InPlace(0),), frees=(1, 2)), "used after it was freed|which is no operand"),
+    "in place of no operand": (step(2, places=(InPlace(0),), frees=(1, 2)), "used after it was freed|which is not an operand"),
     "in place of an operand that is needed": (step(1, places=(InPlace(1),)), "%1, which is needed afterwards"),
     "outside of the arena": (step(0, places=(Arena(0, 48),)), "%1 lies outside of the arena"),
     "unwritten output": (lambda p: replace(p, output_slots=(9,)), "%9 is used before it is written"),

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 import scipy.linalg
@@ -356,6 +357,25 @@ def test_pseudoinverse_along_matrices_of_one_rank(shape: tuple[int, int], dtype:
     b = random(shape[0], 2, dtype=dtype, seed=2)
     tnf.check_grads(lambda a, c: la.pinv(a @ c), (left, right), order=2, rtol=1e-6)
     tnf.check_grads(lambda a, c: la.lstsq(a @ c, b).x, (left, right), order=2, rtol=1e-6)
+
+
+def test_derivatives_of_pinv_at_an_ill_conditioned_matrix() -> None:
+    """Of an invertible matrix they are those of the inverse: A' = -P V P, A'' = 2 P V P V P."""
+    rng = np.random.default_rng(7)
+    q, _ = np.linalg.qr(rng.standard_normal((4, 4)))
+    a, v = q @ np.diag([10.0, 4.0, 1.0, 2e-3]) @ q.T, rng.standard_normal((4, 4))
+    first = lambda x: tnf.jvp(la.pinv, (x,), (v,))[1]
+    with mpmath.workdps(40):
+        p, d = mpmath.matrix(a.tolist()) ** -1, mpmath.matrix(v.tolist())
+        slope = np.array((-p * d * p).tolist(), float)
+        curvature = np.array((2 * p * d * p * d * p).tolist(), float)
+    np.testing.assert_allclose(first(a), slope, rtol=0, atol=1e-11 * np.abs(slope).max())
+    second = tnf.jvp(first, (a,), (v,))[1]
+    np.testing.assert_allclose(second, curvature, rtol=0, atol=1e-11 * np.abs(curvature).max())
+    # In reverse mode too: second derivatives along v, of the product with w.
+    w = rng.standard_normal((4, 4))
+    pulled = tnf.vjp(lambda x: tnf.sum(w * first(x)), a)[1](1.0)[0]
+    np.testing.assert_allclose(np.sum(pulled * v), np.sum(w * curvature), rtol=1e-9)
 
 
 def repeated(dtype: str, values: Any = (3.0, 3.0, 3.0, -1.0, -1.0)) -> Any:

@@ -296,7 +296,7 @@ def test_expansions_are_held_to_the_declared_types() -> None:
         (Last(1.0), "got -1"),
         (Array(1.0), "got array"),
         (Wrong(1.0), r"gives \(f64\[\]\), infer_output_meta declares \(f64\[3\]\)"),
-        (Nested(1.0), "no standard op"),
+        (Nested(1.0), "not a standard op"),
         (Crashes(1.0), "KeyError"),
     ):
         with pytest.raises(errors.ExtensionLoweringError, match=words) as caught:

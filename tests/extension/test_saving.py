@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import mmap
 import zipfile
 from collections import namedtuple
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ import pytest
 import lowering
 import tenferro as tnf
 from tenferro import errors
+from tenferro.archives import opened_archive
 from tenferro.extension import (
     ExtensionOp,
     apply,
@@ -243,7 +245,7 @@ def test_11_a_factory_whose_op_is_another_one(tmp_path: Path) -> None:
     with pytest.raises(errors.UnsupportedError, match=r"gives \(f64\[n\]\), .* \(f32\[n\]\)"):
         tnf.load(path)
     factory.makes = Unregistered
-    with pytest.raises(errors.UnsupportedError, match="no op of that family"):
+    with pytest.raises(errors.UnsupportedError, match="not an op of that family"):
         tnf.load(path)
 
 
@@ -461,3 +463,45 @@ def test_payloads_that_no_file_can_bring_back_are_refused(tmp_path: Path) -> Non
     losing = tnf.compile(lambda x: apply(Listing(Kind.MAX, accumulated=Losing(1, None)), x), X)
     with pytest.raises(errors.UnsupportedError, match="plan of Losing is not compared"):
         tnf.save(losing, tmp_path / "g")
+
+
+def test_large_constants_are_mapped_from_the_file(tmp_path: Path) -> None:
+    first, second = np.arange(20_000.0).reshape(100, 200), np.arange(30_000, dtype="float32")
+    small = np.arange(100.0)
+
+    def function(x: Any) -> Any:
+        return tnf.sum(x * first) + tnf.sum(x[0] * second) + tnf.sum(small * x[:100])
+
+    path = tmp_path / "mapped.tnf"
+    saved = tnf.compile(function, tnf.TensorSpec((200,), "float64"))
+    tnf.save(saved, path)
+    with path.open("rb") as file, opened_archive(file, "the file") as archive:
+        arrays = [archive.mapped_array(f"constants/{number}") for number in range(3)]
+    for array, expected in zip(arrays, (first, second, small), strict=True):
+        assert array is not None
+        owner: Any = array
+        while not isinstance(owner, mmap.mmap):
+            owner = owner.obj if isinstance(owner, memoryview) else owner.base
+        assert array.ctypes.data % 64 == 0
+        assert not array.flags.writeable
+        np.testing.assert_array_equal(array, expected)
+    program = tnf.load(path, mapped=True)
+    assert program.fingerprint == saved.fingerprint
+    tnf.save(program, path)  # replaces the file that is mapped
+    x = np.ones(200)
+    total = first.sum() + second.sum(dtype="f8") + small.sum()
+    executor = tnf.GraphExecutor(compiled=False, segmented=False, passes=())
+    np.testing.assert_allclose(executor.run(program, x), total, rtol=1e-6)
+    assert tnf.load(path).fingerprint == saved.fingerprint
+
+
+def test_members_that_are_not_aligned_or_are_compressed_are_read(tmp_path: Path) -> None:
+    table = np.arange(10_001.0)
+    tnf.save(tnf.compile(lambda x: x * table, table), tmp_path / "a.tnf")
+    for number, method in enumerate((zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED)):
+        path = tmp_path / f"{number}.tnf"
+        with zipfile.ZipFile(tmp_path / "a.tnf") as old, zipfile.ZipFile(path, "w") as new:
+            new.writestr("x" * (number + 1), "", method)
+            for name in old.namelist():
+                new.writestr(name, old.read(name), method)
+        np.testing.assert_array_equal(tnf.load(path, mapped=True).run(table), table**2)

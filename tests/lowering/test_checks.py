@@ -7,7 +7,7 @@ import pytest
 
 import lowering
 from lowering.syntax import read_module
-from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 
 HEAD = """
   %a = stablehlo.constant dense<[1.0, 2.0, 0x7FC00000]> : tensor<3xf32>
@@ -30,6 +30,7 @@ def read(body: str, arguments: str = "") -> object:
         "check.expect_almost_eq %a, %b : tensor<3xf32>",
         "check.expect_almost_eq %a, %b, tolerance = 0.1 : tensor<3xf32>",
         "check.expect_almost_eq_const %a, dense<[1.0, 2.05, 0x7FC00000]> : tensor<3xf32> {tolerance = 0.1 : f64}",
+        "check.expect_almost_eq_const %a, dense<[1.0, 2.05, 0x7FC00000]> : tensor<3xf32>, tolerance = 0.1",
         "check.expect_close %a, %b, max_ulp_difference = 9 : tensor<3xf32>, tensor<3xf32>",
         '"check.expect_eq_const"(%i) <{value = dense<[3, 4]> : tensor<2xi4>}> : (tensor<2xi4>) -> ()',
     ],
@@ -47,7 +48,7 @@ def test_checks_that_hold(check: str) -> None:
         ("check.expect_almost_eq %a, %b, tolerance = 1.0e-9 : tensor<3xf32>", "does not hold"),
         ("check.expect_close %a, %b : tensor<3xf32>, tensor<3xf32>", "does not hold"),
         ("check.expect_close %a, %a, max_ulp_difference = 3, min_ulp_difference = 1 : tensor<3xf32>, tensor<3xf32>",
-         "and at 1 other"),
+         "and at 2 other"),
     ],
 )  # fmt: skip
 def test_checks_that_do_not_hold(check: str, message: str) -> None:
@@ -139,3 +140,115 @@ def test_operations_that_broadcast(
     difference, less = lowering.import_stablehlo(text).run(x, y)
     np.testing.assert_array_equal(difference, expected)
     np.testing.assert_array_equal(less, a < b)
+
+
+def test_what_probes_have_seen() -> None:
+    text = """
+      func.func @main() {
+        %a = stablehlo.constant dense<[2, 5]> : tensor<2xi32>
+        %b = stablehlo.negate %a : tensor<2xi32>
+        %0 = interpreter.probe %a, probe_id = "p" : tensor<2xi32>
+        %1 = interpreter.probe %b, probe_id = "p" : tensor<2xi32>
+        check.expect_serialized_eq %0, probe_id = "p" : tensor<2xi32>
+        check.expect_serialized_eq %b, probe_id = "p", iter = 1 : tensor<2xi32>
+        return
+      }"""
+    lowering.import_stablehlo(text)
+    with pytest.raises(InvalidConfigError, match=r"does not hold: \[-2 -5\] and \[2 5\]"):
+        lowering.import_stablehlo(text.replace("iter = 1", "iter = 0"))
+    with pytest.raises(InvalidConfigError, match="there is no probe 'q'"):
+        lowering.import_stablehlo(text.replace('eq %0, probe_id = "p"', 'eq %0, probe_id = "q"'))
+    with pytest.raises(UnsupportedError, match="stands in a loop"):
+        lowering.import_stablehlo(text.replace("iter = 1", "iter = 2"))
+
+
+WEAK = ([np.nan, -0.0, 1.0, np.inf, np.inf, 3.0], [-np.nan, 0.0, 2.0, np.inf, np.nan, -3.0])
+
+
+@pytest.mark.parametrize("direction", ["EQ", "NE", "LT", "LE", "GT", "GE"])
+def test_the_weak_order_has_one_nan_above_all_numbers_and_one_zero(direction: str) -> None:
+    places = [[2e308 if np.isnan(x) else min(x, 1e308) for x in side] for side in WEAK]
+    compared = {"EQ": np.equal, "NE": np.not_equal, "LT": np.less, "LE": np.less_equal,
+                "GT": np.greater, "GE": np.greater_equal}[direction]  # fmt: skip
+    kind = "tensor<6xf64>"
+    text = f"func.func @main(%x: {kind}, %y: {kind}) -> tensor<6xi1> {{\n%0 = stablehlo.compare {direction}, %x, %y, WEAKORDER : ({kind}, {kind}) -> tensor<6xi1>\nreturn %0 : tensor<6xi1>\n}}"
+    found = lowering.import_stablehlo(text).run(*map(np.array, WEAK))
+    np.testing.assert_array_equal(found, compared(*map(np.array, places)))
+
+
+@pytest.mark.parametrize("dialect", ["stablehlo", "chlo"])
+def test_squares_of_complex_numbers_beyond_the_range_of_their_parts(dialect: str) -> None:
+    kind = "tensor<3xcomplex<f64>>"
+    types = kind if dialect == "stablehlo" else f"{kind} -> {kind}"
+    text = f"func.func @main(%x: {kind}) -> {kind} {{\n%0 = {dialect}.square %x : {types}\nreturn %0 : {kind}\n}}"
+    x = np.array([3 + 4j, complex(1e200, 1e200), complex(1e200, 2e200)])
+    wanted = [-7 + 24j, complex(0, np.inf), complex(-np.inf, np.inf)]
+    np.testing.assert_array_equal(lowering.import_stablehlo(text).run(x), wanted)
+
+
+def test_a_convolution_whose_padding_is_an_operand() -> None:
+    kinds = "tensor<1x5x1xi32>, tensor<3x1x1xi32>"
+    labels = "dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f]"
+    counts = "{batch_group_count = 1 : i64, feature_group_count = 1 : i64}"
+    head = "func.func @main(%x: tensor<1x5x1xi32>, %w: tensor<3x1x1xi32>) -> tensor<1x3x1xi32> {\n%p = stablehlo.constant dense<[[1, 1]]> : tensor<1x2xi64>\n"
+    tail = "-> tensor<1x3x1xi32>\nreturn %y : tensor<1x3x1xi32>\n}"
+    dynamic = f"{head}%y = stablehlo.dynamic_conv(%x, %w, %p) {labels}, window = {{stride = [2]}} {counts} : ({kinds}, tensor<1x2xi64>) {tail}"
+    static = f"{head}%y = stablehlo.convolution(%x, %w) {labels}, window = {{stride = [2], pad = [[1, 1]]}} {counts} : ({kinds}) {tail}"
+    assert str(lowering.import_stablehlo(dynamic)) == str(lowering.import_stablehlo(static))
+
+
+def test_checks_and_constants_as_iree_writes_them() -> None:
+    text = """
+      func.func @rows() {
+        %a = util.unfoldable_constant dense<[[01, 02], [08, 09]]> : tensor<2x2xi32>
+        %b = flow.tensor.dynamic_constant dense<[[1, 2], [8, 9]]> : tensor<2x2xi32> -> tensor<?x2xi32>
+        %c = util.unfoldable_constant dense<[0.5, 2.0]> : tensor<2xf32>
+        check.expect_eq(%a, %a) : tensor<2x2xi32>
+        check.expect_eq(%a, %b) : tensor<2x2xi32>, tensor<?x2xi32>
+        check.expect_eq_const(%a, dense<[[1, 2], [8, 9]]> : tensor<2x2xi32>) : tensor<2x2xi32>
+        check.expect_almost_eq(%c, %c) : tensor<2xf32>
+        check.expect_almost_eq_const(%c, dense<[0.5, 2.05]> : tensor<2xf32>, 1.0e-1) : tensor<2xf32>
+        return
+      }"""
+    lowering.import_stablehlo(text, function="rows")
+    for right, wrong in (
+        (
+            "dense<[[1, 2], [8, 9]]> : tensor<2x2xi32>)",
+            "dense<[[1, 2], [8, 7]]> : tensor<2x2xi32>)",
+        ),
+        ("1.0e-1", "1.0e-3"),
+    ):
+        with pytest.raises(InvalidConfigError, match="does not hold"):
+            lowering.import_stablehlo(text.replace(right, wrong), function="rows")
+
+
+def test_infinities_and_nans_are_the_farthest_from_all_others() -> None:
+    kind, farthest = "tensor<4xf64>", (1 << 64) - 1
+    text = f"""
+      func.func @main() {{
+        %x = stablehlo.constant dense<[0x7FF0000000000000, 0x7FF0000000000000, 1.0, 0x7FF8000000000000]> : {kind}
+        %y = stablehlo.constant dense<[0xFFF0000000000000, 0x7FF8000000000000, 0x7FF0000000000000, 2.0]> : {kind}
+        check.expect_close %x, %y, max_ulp_difference = {farthest}, min_ulp_difference = {farthest} : {kind}, {kind}
+        "check.expect_close"(%x, %x) {{max_ulp_difference = 0 : ui64}} : ({kind}, {kind}) -> ()
+        return
+      }}"""
+    lowering.import_stablehlo(text)
+    with pytest.raises(InvalidConfigError, match="does not hold"):
+        lowering.import_stablehlo(
+            text.replace(
+                f"max_ulp_difference = {farthest}, min_ulp_difference = {farthest}",
+                "max_ulp_difference = 9",
+            )
+        )
+
+
+def test_constants_like_a_tensor_of_another_element_type() -> None:
+    text = """
+      func.func @main(%x: tensor<2x3xi64>) -> tensor<2x3xf32> {
+        %0 = "chlo.constant_like"(%x) {value = 2.5 : f32} : (tensor<2x3xi64>) -> tensor<2x3xf32>
+        return %0 : tensor<2x3xf32>
+      }"""
+    found = lowering.import_stablehlo(text).run(np.zeros((2, 3), "i8"))
+    np.testing.assert_array_equal(found, np.full((2, 3), 2.5, "f4"))
+    with pytest.raises(TenferroError):
+        lowering.import_stablehlo(text.replace("xf32>", "xi32>"))

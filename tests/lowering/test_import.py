@@ -296,7 +296,7 @@ def test_all_of_jax_harnesses() -> None:
     assert failed == []
 
 
-# ---- what has no counterpart, and what is no module --------------------------------------------------
+# ---- what has no counterpart, and what is not a module --------------------------------------------------
 
 REFUSED: dict[str, tuple[str, type[Exception], str]] = {
     "an unknown target": (

@@ -7,6 +7,8 @@ import pytest
 
 import lowering
 import tenferro as tnf
+from lowering import importing
+from tenferro import errors
 
 X = np.array([1.0, 2.0, 4.0, 8.0, 16.0], "f4")
 
@@ -108,3 +110,102 @@ def test_scatters_out_of_bounds_and_their_adjoint() -> None:
     weights = np.arange(1.0, 6.0, dtype="f4")
     slope = tnf.grad(lambda u: tnf.sum(program.run(X, INDICES, u) * weights))(updates)
     np.testing.assert_array_equal(slope, [0, 2, 0])
+
+
+PAIR = "^bb0(%p: tensor<f32>, %q: tensor<f32>):"
+ADD = "%s = stablehlo.add %p, %q : tensor<f32>"
+SUM = f"({{ {PAIR} {ADD} stablehlo.return %s : tensor<f32> }})"
+TRUE = "%t = stablehlo.constant dense<true> : tensor<i1>"
+DECIDE = f"({{ {PAIR} {TRUE} stablehlo.return %t : tensor<i1> }}, {{ {PAIR} {ADD} stablehlo.return %s : tensor<f32> }})"
+SPREAD = f'"stablehlo.select_and_scatter"(%x, %w, %c) {DECIDE} {{window_dimensions = array<i64: 5>}} : (tensor<5xf32>, tensor<1xf32>, tensor<f32>) -> tensor<5xf32>'
+WINDOWS = f'"stablehlo.reduce_window"(%x, %c) <{{window_dimensions = array<i64: 2>}}> {SUM} : (tensor<5xf32>, tensor<f32>) -> tensor<4xf32>'
+SCATTERED = f'"stablehlo.scatter"(%x, %k, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> {SUM} : (tensor<5xf32>, tensor<3x1xi32>, tensor<3xf32>) -> tensor<5xf32>'
+SORTED = '"stablehlo.sort"(%x) <{dimension = 0 : i64, is_stable = true}> ({ ^bb0(%p: tensor<f32>, %q: tensor<f32>): %t = stablehlo.compare LT, %p, %q : (tensor<f32>, tensor<f32>) -> tensor<i1> stablehlo.return %t : tensor<i1> }) : (tensor<5xf32>) -> tensor<5xf32>'
+MAPPED = f'"stablehlo.map"(%x, %x) <{{dimensions = array<i64: 0>}}> {SUM} : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xf32>'
+NORMED = '"stablehlo.batch_norm_inference"(%m, %w, %w, %w, %w) <{epsilon = 0.5 : f32, feature_index = 1 : i64}> : (tensor<5x1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>, tensor<1xf32>) -> tensor<5x1xf32>'
+REDUCED = f'"stablehlo.all_reduce"(%x) <{{replica_groups = dense<[[0]]> : tensor<1x1xi64>}}> {SUM} : (tensor<5xf32>) -> tensor<5xf32>'
+MOVED = '"stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[0, 0]]> : tensor<1x2xi64>}> : (tensor<5xf32>) -> tensor<5xf32>'
+CHOSEN = '"stablehlo.case"(%i) ({ stablehlo.return %x : tensor<5xf32> }, { stablehlo.return %x : tensor<5xf32> }) : (tensor<i32>) -> tensor<5xf32>'
+LOOPED = '"stablehlo.while"(%x) ({ ^bb0(%p: tensor<5xf32>): stablehlo.return %b : tensor<i1> }, { ^bb0(%p: tensor<5xf32>): stablehlo.return %p : tensor<5xf32> }) : (tensor<5xf32>) -> tensor<5xf32>'
+CONVOLVED = "stablehlo.convolution(%f, %g) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {stride = [1]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x5x1xf32>, tensor<3x1x2xf32>) -> tensor<1x3x2xf32>"
+OTHER = "%h = stablehlo.convert %p : (tensor<f32>) -> tensor<i32>"
+BROKEN: dict[str, tuple[str, str, str]] = {
+    "(C8) select_and_scatter: strides": (SPREAD, "window_dimensions = array<i64: 5>", "window_dimensions = array<i64: 5>, window_strides = array<i64: 5, 5>"),
+    "(C9) select_and_scatter: selection's type": (SPREAD, f"{TRUE} stablehlo.return %t : tensor<i1>", f"{ADD} stablehlo.return %s : tensor<f32>"),
+    "(C10) select_and_scatter: region's type": (SPREAD, f"{ADD} stablehlo.return %s : tensor<f32>", f"{OTHER} stablehlo.return %h : tensor<i32>"),
+    "(C4) reduce_window: one extent an axis": (WINDOWS, "array<i64: 2>}", "array<i64: 2>, window_strides = array<i64: 1, 1>}"),
+    "(C9) reduce_window: positive dilations": (WINDOWS, "array<i64: 2>}", "array<i64: 2>, window_dilations = array<i64: 0>}"),
+    "(C12) reduce_window: pairs of padding": (WINDOWS, "array<i64: 2>}", "array<i64: 2>, padding = dense<0> : tensor<2x2xi64>}"),
+    "(C13) reduce_window: region's type": (WINDOWS, f"{ADD} stablehlo.return %s : tensor<f32>", f"{OTHER} stablehlo.return %h : tensor<i32>"),
+    "(C23) scatter: region's type": (SCATTERED, f"{ADD} stablehlo.return %s : tensor<f32>", f"{OTHER} stablehlo.return %h : tensor<i32>"),
+    "(I6) scatter: a bool": (SCATTERED, "index_vector_dim = 1>", "index_vector_dim = 1>, unique_indices = 1 : i64"),
+    "(C4) sort: dimension": (SORTED, "dimension = 0", "dimension = 1"),
+    "(C5) sort: comparator's type": (SORTED, "stablehlo.return %t : tensor<i1>", "stablehlo.return %p : tensor<f32>"),
+    "(I3) sort: a bool": (SORTED, "is_stable = true", "is_stable = 1 : i64"),
+    "(C3) map: all dimensions": (MAPPED, "array<i64: 0>", "array<i64: 1>"),
+    "(C4) map: arguments": (MAPPED.replace(ADD, "%s = stablehlo.negate %p : tensor<f32>"), "%q: tensor<f32>", "%q: tensor<i32>"),
+    "(C4) map: one result": (MAPPED, "stablehlo.return %s : tensor<f32>", "stablehlo.return %s, %s : tensor<f32>, tensor<f32>"),
+    "(C1) batch_norm_inference: feature_index": (NORMED, "feature_index = 1", "feature_index = 2"),
+    "(C3) batch_norm_inference: features": (NORMED, "feature_index = 1", "feature_index = 0"),
+    "(I6) batch_norm_inference: a float": (NORMED, "0.5 : f32", "1 : i64"),
+    "(I2) all_reduce: rank of groups": (REDUCED, "dense<[[0]]> : tensor<1x1xi64>", "dense<[0]> : tensor<1xi64>"),
+    "(C1) all_reduce: a device twice": (REDUCED, "dense<[[0]]> : tensor<1x1xi64>", "dense<[[0], [0]]> : tensor<2x1xi64>"),
+    "(C3) all_reduce: a device missing": (REDUCED, "dense<[[0]]> : tensor<1x1xi64>", "dense<[[1]]> : tensor<1x1xi64>"),
+    "(C5) all_reduce: region's type": (REDUCED, f"{ADD} stablehlo.return %s : tensor<f32>", f"{OTHER} stablehlo.return %h : tensor<i32>"),
+    "(C1) collective_permute: pairs": (MOVED, "dense<[[0, 0]]> : tensor<1x2xi64>", "dense<[[0, 0, 0]]> : tensor<1x3xi64>"),
+    "(C3) collective_permute: a target twice": (MOVED, "dense<[[0, 0]]> : tensor<1x2xi64>", "dense<[[0, 0], [0, 0]]> : tensor<2x2xi64>"),
+    "(C4) collective_permute: below 0": (MOVED, "dense<[[0, 0]]> : tensor<1x2xi64>", "dense<[[0, -1]]> : tensor<1x2xi64>"),
+    "(C1) case: a branch": (CHOSEN, "({ stablehlo.return %x : tensor<5xf32> }, { stablehlo.return %x : tensor<5xf32> })", ""),
+    "(C2) case: results": (CHOSEN, "{ stablehlo.return %x : tensor<5xf32> })", "{ stablehlo.return %x, %x : tensor<5xf32>, tensor<5xf32> })"),
+    "(C1) while: a condition": (LOOPED, "stablehlo.return %b : tensor<i1>", "stablehlo.return %i : tensor<i32>"),
+    "(C27) convolution: element types": (CONVOLVED, "tensor<3x1x2xf32>)", "tensor<3x1x2xf64>)"),
+    "(C2) compare: element types": ("stablehlo.compare LT, %x, %x : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xi1>", "%x, %x : (tensor<5xf32>, tensor<5xf32>)", "%x, %n : (tensor<5xf32>, tensor<5xui32>)"),
+    "(C1) get_dimension_size: int32": ("stablehlo.get_dimension_size %x, dim = 0 : (tensor<5xf32>) -> tensor<i32>", "-> tensor<i32>", "-> tensor<f32>"),
+    "(O1) partition_id: unsigned": ("stablehlo.partition_id : tensor<ui32>", "tensor<ui32>", "tensor<i32>"),
+    "(C1) optimization_barrier: types": ('"stablehlo.optimization_barrier"(%x) : (tensor<5xf32>) -> tensor<5xf32>', "-> tensor<5xf32>", "-> tensor<?xf32>"),
+    "broadcast: shape": ('"stablehlo.broadcast"(%x) <{broadcast_sizes = array<i64: 3>}> : (tensor<5xf32>) -> tensor<3x5xf32>', "array<i64: 3>", "array<i64: 4>"),
+    "(C7) dynamic_broadcast_in_dim: hints": ('"stablehlo.dynamic_broadcast_in_dim"(%x, %d) <{broadcast_dimensions = array<i64: 0>, known_expanding_dimensions = array<i64>, known_nonexpanding_dimensions = array<i64: 0>}> : (tensor<5xf32>, tensor<1xi64>) -> tensor<5xf32>', "known_expanding_dimensions = array<i64>", "known_expanding_dimensions = array<i64: 0>"),
+    "chlo.broadcast_add: shape": ("chlo.broadcast_add %x, %m : (tensor<5xf32>, tensor<5x1xf32>) -> tensor<5x5xf32>", "-> tensor<5x5xf32>", "-> tensor<1x5x5xf32>"),
+    "chlo.top_k: at most the axis": ('"chlo.top_k"(%x) <{k = 2 : i64}> : (tensor<5xf32>) -> (tensor<2xf32>, tensor<2xi32>)', "k = 2", "k = 6"),
+    "chlo.is_inf: floats": ("chlo.is_inf %x : tensor<5xf32> -> tensor<5xi1>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
+    "chlo.zeta: one type": ("chlo.zeta %x, %x : tensor<5xf32>, tensor<5xf32> -> tensor<5xf32>", "%x, %x : tensor<5xf32>, tensor<5xf32>", "%x, %c : tensor<5xf32>, tensor<f32>"),
+    "(C4) reduce: dimensions": (f'"stablehlo.reduce"(%x, %c) <{{dimensions = array<i64: 0>}}> {SUM} : (tensor<5xf32>, tensor<f32>) -> tensor<f32>', "(%x, %c) <{dimensions = array<i64: 0>}>", "(%x, %c) <{dimensions = array<i64: 1>}>"),
+    "(C5) dynamic_broadcast_in_dim: extents": ('"stablehlo.dynamic_broadcast_in_dim"(%x, %d) <{broadcast_dimensions = array<i64: 0>}> : (tensor<5xf32>, tensor<1xi64>) -> tensor<5xf32>', "-> tensor<5xf32>", "-> tensor<6xf32>"),
+    "(C8) scatter: order": (SCATTERED, "scatter_dims_to_operand_dims = [0]", "input_batching_dims = [0, 0], scatter_dims_to_operand_dims = [0]"),
+    "(I1) abs: signed": ("stablehlo.abs %x : tensor<5xf32>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
+    "(I1) imag: complex or float": ("stablehlo.imag %x : tensor<5xf32>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
+}  # fmt: skip
+ARGUMENTS = (
+    "%x: tensor<5xf32>, %w: tensor<1xf32>, %c: tensor<f32>, %k: tensor<3x1xi32>, %u: tensor<3xf32>, "
+    "%m: tensor<5x1xf32>, %i: tensor<i32>, %b: tensor<i1>, %n: tensor<5xui32>, %f: tensor<1x5x1xf32>, "
+    "%g: tensor<3x1x2xf32>, %d: tensor<1xi64>"
+)
+
+
+def with_operation(text: str) -> str:
+    result = text.rsplit("->", 1)[-1].rsplit(" : ", 1)[-1].strip()
+    arguments = (
+        ARGUMENTS.replace("%g: tensor<3x1x2xf32>", "%g: tensor<3x1x2xf64>")
+        if "x2xf64" in text
+        else ARGUMENTS
+    )
+    count = 1 + result.count(", ")
+    names = ", ".join([f"%y#{place}" for place in range(count)]) if count > 1 else "%y"
+    bare = result.strip("()")
+    return f"func.func @main({arguments}) -> {result} {{\n  %y{f':{count}' if count > 1 else ''} = {text}\n  return {names} : {bare}\n}}"
+
+
+@pytest.mark.parametrize("with_mlir", [False, True])
+@pytest.mark.parametrize("constraint", BROKEN)
+def test_broken_constraints(
+    constraint: str, with_mlir: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each operation keeps its constraints, and is refused without one of them; MLIR agrees."""
+    if with_mlir:
+        pytest.importorskip("jaxlib")
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: with_mlir)
+    text, kept, broken = BROKEN[constraint]
+    lowering.import_stablehlo(with_operation(text), trusted=True)
+    assert kept in text
+    with pytest.raises(errors.TenferroError):
+        lowering.import_stablehlo(with_operation(text.replace(kept, broken, 1)), trusted=True)

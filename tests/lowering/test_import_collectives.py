@@ -544,5 +544,99 @@ def test_processes_of_the_reference_interpreter(is_right: bool) -> None:
     else:
         with pytest.raises(errors.InvalidConfigError, match="does not hold"):
             lowering.import_stablehlo(text)
-    with pytest.raises(errors.UnsupportedError, match="all processes must run one function"):
+    with pytest.raises(errors.InvalidConfigError, match="8 operands, and the functions have 6"):
         lowering.import_stablehlo(text.replace("[[@one, @one]", "[[@one, @main]"))
+
+
+def processes(functions: str, programs: str, operands: str, kinds: str, checks: str) -> str:
+    count = kinds.split("->")[1].count("tensor<") + kinds.split("->")[1].count("!")
+    return f"""
+      {functions}
+      func.func @main() {{
+        %t = stablehlo.after_all : !stablehlo.token
+        %x = stablehlo.constant dense<[3, 4]> : tensor<2xi32>
+        %r:{count} = "interpreter.run_parallel"({operands}) {{{programs}}} : {kinds}
+        {checks}
+        return
+      }}"""
+
+
+CHANNEL = (
+    "channel_handle = #stablehlo.channel_handle<handle = 7, type = 2>, is_host_transfer = true"
+)
+TALK = f"""
+  func.func @tell(%x: tensor<2xi32>, %t: !stablehlo.token) -> !stablehlo.token {{
+    %y = stablehlo.add %x, %x : tensor<2xi32>
+    %1 = "stablehlo.send"(%x, %t) {{{CHANNEL}}} : (tensor<2xi32>, !stablehlo.token) -> !stablehlo.token
+    %2 = "stablehlo.send"(%y, %1) {{{CHANNEL}}} : (tensor<2xi32>, !stablehlo.token) -> !stablehlo.token
+    return %2 : !stablehlo.token
+  }}
+  func.func @listen(%t: !stablehlo.token) -> (tensor<2xi32>, tensor<2xi32>) {{
+    %x, %1 = "stablehlo.recv"(%t) {{{CHANNEL}}} : (!stablehlo.token) -> (tensor<2xi32>, !stablehlo.token)
+    %y, %2 = "stablehlo.recv"(%1) {{{CHANNEL}}} : (!stablehlo.token) -> (tensor<2xi32>, !stablehlo.token)
+    return %x, %y : tensor<2xi32>, tensor<2xi32>
+  }}"""
+HEARD = "check.expect_eq_const %r#0, dense<[3, 4]> : tensor<2xi32> check.expect_eq_const %r#1, dense<[6, 8]> : tensor<2xi32>"
+
+
+def test_processes_of_different_functions() -> None:
+    """#send, #recv: what is sent first is received first, whichever process comes first in the grid."""
+    kinds = "(!stablehlo.token, tensor<2xi32>, !stablehlo.token) -> (tensor<2xi32>, tensor<2xi32>, !stablehlo.token)"
+    text = processes(TALK, "programs = [[@listen], [@tell]]", "%t, %x, %t", kinds, HEARD)
+    lowering.import_stablehlo(text)
+    with pytest.raises(errors.InvalidConfigError, match="does not hold"):
+        lowering.import_stablehlo(text.replace("dense<[6, 8]>", "dense<[6, 9]>"))
+    answer = '%2 = "stablehlo.send"(%x, %1)'
+    deaf = text.replace('%2 = "stablehlo.send"(%y, %1)', answer).replace(
+        "handle = 7", "handle = 8", 1
+    )
+    with pytest.raises(errors.UnsupportedError, match="channel 7 needs a send"):
+        lowering.import_stablehlo(deaf)
+
+
+@pytest.mark.parametrize(
+    ("programs", "match"),
+    [
+        ("programs = []", "rows of equal length"),
+        ("programs = [[@listen], [@tell, @tell]]", "rows of equal length"),
+        ("programs = [[@listen], [@nobody]]", "no function @nobody"),
+        ("programs = [[@listen], [@listen]]", "3 operands, and the functions have 2"),
+    ],
+)
+def test_grids_of_functions_that_are_none(programs: str, match: str) -> None:
+    kinds = "(!stablehlo.token, tensor<2xi32>, !stablehlo.token) -> (tensor<2xi32>, tensor<2xi32>, !stablehlo.token)"
+    with pytest.raises(errors.InvalidConfigError, match=match):
+        lowering.import_stablehlo(processes(TALK, programs, "%t, %x, %t", kinds, HEARD))
+
+
+def test_infeed_and_outfeed_of_a_process() -> None:
+    """#infeed, #outfeed: each infeed reads from the next function."""
+    functions = """
+      func.func @first() -> tensor<2xi32> { %0 = stablehlo.constant dense<[3, 4]> : tensor<2xi32> return %0 : tensor<2xi32> }
+      func.func @second() -> tensor<2xi32> { %0 = stablehlo.constant dense<[6, 8]> : tensor<2xi32> return %0 : tensor<2xi32> }
+      func.func @read(%t: !stablehlo.token) -> (tensor<2xi32>, tensor<2xi32>, !stablehlo.token) {
+        %x, %1 = "stablehlo.infeed"(%t) : (!stablehlo.token) -> (tensor<2xi32>, !stablehlo.token)
+        %y, %2 = "stablehlo.infeed"(%1) : (!stablehlo.token) -> (tensor<2xi32>, !stablehlo.token)
+        %3 = "stablehlo.outfeed"(%x, %2) : (tensor<2xi32>, !stablehlo.token) -> !stablehlo.token
+        return %x, %y, %3 : tensor<2xi32>, tensor<2xi32>, !stablehlo.token
+      }"""
+    kinds = "(!stablehlo.token) -> (tensor<2xi32>, tensor<2xi32>, !stablehlo.token)"
+    programs = "programs = [[@read]], infeed = [@first, @second]"
+    lowering.import_stablehlo(processes(functions, programs, "%t", kinds, HEARD))
+    short = processes(functions, programs.replace(", @second", ""), "%t", kinds, HEARD)
+    with pytest.raises(errors.UnsupportedError, match=r"stablehlo\.infeed"):
+        lowering.import_stablehlo(short)
+
+
+def test_numbers_of_processes_of_different_functions() -> None:
+    functions = "".join([
+        f"func.func @{name}() -> tensor<ui32> {{ %0 = stablehlo.{name}_id : tensor<ui32> return %0 : tensor<ui32> }}\n"
+        for name in ("replica", "partition")
+    ])  # fmt: skip
+    checks = "".join([
+        f"check.expect_eq_const %r#{place}, dense<{number}> : tensor<ui32>\n"
+        for place, number in enumerate([0, 1, 1, 1])
+    ])  # fmt: skip
+    programs = "programs = [[@replica, @partition], [@replica, @partition]]"
+    kinds = "() -> (tensor<ui32>, tensor<ui32>, tensor<ui32>, tensor<ui32>)"
+    lowering.import_stablehlo(processes(functions, programs, "", kinds, checks))

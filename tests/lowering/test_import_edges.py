@@ -440,7 +440,7 @@ def test_products_of_other_kinds(kind: str) -> None:
 
 
 def test_pieces_of_two_scatters_at_once() -> None:
-    """One region that sets one operand and adds to the other is no known combiner; each alone is."""
+    """One region that sets one operand and adds to the other is not a known combiner; each alone is."""
     x = np.arange(6.0)
     places = np.array([[1], [1], [4]])
     updates = np.array([10.0, 20.0, 30.0])

@@ -70,7 +70,7 @@ def test_an_extent_that_is_an_argument(read: Any) -> None:
 
 
 def test_arrays_of_one_shape_and_different_extents(read: Any) -> None:
-    """Programs are kept by the shapes of their arguments, and an array's number is no shape."""
+    """Programs are kept by the shapes of their arguments, and an array's number is not a shape."""
     body = (
         N32
         + vector("s", "%n")
@@ -300,3 +300,22 @@ def test_numbers_for_open_extents_beside_an_integer_that_is_data(read: Any) -> N
     assert program.is_static
     assert [str(spec) for spec in program.input_specs] == ["i32[]", "f32[3]"]
     np.testing.assert_array_equal(program.run(np.int32(5), np.ones(3, "f4")), [-1, -1, -1])
+
+
+def test_empty_flags_are_no_extents() -> None:
+    """A type that extents have in a program, as an argument of the module itself."""
+    program = lowering.import_stablehlo(
+        """func.func @main(%x: tensor<2x2x0xi1>) -> tensor<2x2x0xi1> {
+          %y = stablehlo.not %x : tensor<2x2x0xi1>
+          return %y : tensor<2x2x0xi1>
+        }"""
+    )
+    assert program.origin is not None
+    assert program.run(np.zeros((2, 2, 0), np.bool_)).shape == (2, 2, 0)
+    text = """func.func @main(%n: tensor<i64>) -> tensor<?xf32> {
+      %x = stablehlo.constant dense<1.0> : tensor<f32>
+      %0 = stablehlo.reshape %n : (tensor<i64>) -> tensor<1xi64>
+      %1 = stablehlo.dynamic_broadcast_in_dim %x, %0, dims = [] : (tensor<f32>, tensor<1xi64>) -> tensor<?xf32>
+      return %1 : tensor<?xf32>
+    }"""
+    assert lowering.import_stablehlo(text).origin is None

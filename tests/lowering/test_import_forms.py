@@ -116,7 +116,7 @@ def test_files_under_any_name(tmp_path: Path, name: str) -> None:
         path.write_bytes(content)
         np.testing.assert_array_equal(import_stablehlo(str(path)).run(x), x)
         assert find_target(str(path)).program is not None
-    with pytest.raises(errors.InvalidConfigError, match="is no target"):
+    with pytest.raises(errors.InvalidConfigError, match="is not a target"):
         find_target(str(tmp_path / "nothing.bytecode"))
 
 
@@ -230,3 +230,31 @@ def test_a_gather_clamps_and_its_adjoint_adds_where_it_read() -> None:
     np.testing.assert_array_equal(program.run(x, indices), [0, 4])
     gradient = tnf.grad(lambda x: tnf.sum(program(x, indices) * np.array([2.0, 3.0])))(x)
     np.testing.assert_array_equal(gradient, [2, 0, 0, 0, 3])
+
+
+@pytest.mark.parametrize(
+    ("body", "match"),
+    [
+        ("%y = stablehlo.composite \"a.b\" %x {decomposition = @other} : (tensor<2xf32>) -> tensor<2xf32>", "valid function"),
+        ("%y = stablehlo.composite \"a.b\" %x {decomposition = @scalar} : (tensor<2xf32>) -> tensor<2xf32>", "other types"),
+        ("%y = stablehlo.composite \"ab\" %x {decomposition = @same} : (tensor<2xf32>) -> tensor<2xf32>", "a dot"),
+        ("%y = stablehlo.custom_call @Sharding(%x) {operand_layouts = [], result_layouts = [dense<0> : tensor<1xindex>]} : (tensor<2xf32>) -> tensor<2xf32>", "0 layouts"),
+        ("%y = \"stablehlo.exponential\"(%x) {result_accuracy = #stablehlo.result_accuracy<atol = 1.0, rtol = 0.0, ulps = 0, mode = #stablehlo.result_accuracy_mode<HIGHEST>>} : (tensor<2xf32>) -> tensor<2xf32>", "accuracy"),
+    ],
+)  # fmt: skip
+def test_attributes_that_do_not_fit(body: str, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """#composite (C1) to (C4), #custom_call, and the result_accuracy of #exponential."""
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
+    functions = "".join([
+        f"func.func private @{name}(%x: {kind}) -> {kind} {{ return %x : {kind} }}\n"
+        for name, kind in (("same", "tensor<2xf32>"), ("scalar", "tensor<f32>"))
+    ])  # fmt: skip
+    text = f"{functions}func.func @main(%x: tensor<2xf32>) -> tensor<2xf32> {{\n{body}\nreturn %y : tensor<2xf32>\n}}"
+    with pytest.raises(errors.TenferroError, match=match):
+        import_stablehlo(text)
+
+
+def test_bounds_that_are_not_one_to_an_extent() -> None:
+    kind = "tensor<?xf32, #stablehlo.bounds<4, 5>>"
+    with pytest.raises(errors.TenferroError):
+        import_stablehlo(f"func.func @main(%x: {kind}) -> {kind} {{ return %x : {kind} }}")

@@ -457,7 +457,7 @@ def test_long_windows_have_each_element_once(size: int, stride: int, dilation: i
 def test_convolutions_accumulate_in_the_dtype_of_their_result(
     narrow: tuple[str, str], wide: tuple[str, str]
 ) -> None:
-    """100 * 100 is no int8, and products of float32 have more digits than it holds."""
+    """100 * 100 is not an int8, and products of float32 have more digits than it holds."""
     x, w = np.array([100, 99, -100, 7], narrow[1]), np.array([100, 3], narrow[1])
     if narrow[0] == "f32":
         x, w = x + np.float32(2**-16), w + np.float32(2**-16)
@@ -962,7 +962,7 @@ INSTEAD = {
 @pytest.mark.parametrize("name", INSTEAD)
 def test_what_to_do_instead(name: str) -> None:
     operation: Any = SimpleNamespace(name=f"stablehlo.{name}")
-    reader: Any = None
+    reader: Any = SimpleNamespace(feeds=None)
     with pytest.raises(errors.UnsupportedError) as caught:
         READERS[f"stablehlo.{name}"](reader, operation, ())
     assert str(caught.value) == f"stablehlo.{name}: {INSTEAD[name]}"

@@ -163,7 +163,7 @@ def of_another_writer(op: Any, w: Any, x: Any) -> Any:
     [
         (
             lambda op, w, x: w.op("custom_call", x, result=x.spec, call_target_name="f", o=object),
-            r"stablehlo\.custom_call: <class 'object'> is no attribute; lowering\.operations",
+            r"stablehlo\.custom_call: <class 'object'> is not an attribute; lowering\.operations",
         ),
         (
             lambda op, w, x: w.convert(

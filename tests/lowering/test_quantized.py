@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import lowering
+from lowering.mlir_bindings import MlirDiagnosticError
 from lowering.read.quantized import quantized_type
 from lowering.syntax import read_module
 from tenferro.errors import InvalidConfigError, UnsupportedError
@@ -291,3 +292,55 @@ def test_values_between_have_names() -> None:
     np.testing.assert_array_equal(
         run.run(np.zeros(3, np.int8))[0], quantize(dequantize([0] * 3, 0.25, 3) * 2, 0.25, 3)
     )
+
+
+ALONG = "!quant.uniform<i8:f32:0, {0.5:1, 0.25:2}>"
+TURNED = "!quant.uniform<i8:f32:1, {0.5:1, 0.25:2}>"
+SCALED = "!quant.uniform<i8:f32, 5.000000e-01:3>"
+DOT = "contracting_dims = [1] x [0]"
+
+
+@pytest.mark.parametrize(
+    ("constraint", "text"),
+    [
+        ("(I1) add: per tensor", f"stablehlo.add %a, %a : tensor<2x2x{ALONG}>"),
+        ("(I1) slice: per tensor", f"stablehlo.slice %a [0:2, 0:1] : (tensor<2x2x{ALONG}>) -> tensor<2x1x{ALONG}>"),
+        ("(C1) add: storage", f"stablehlo.add %x, %x : (tensor<2x2x{I8}>, tensor<2x2x{I8}>) -> tensor<2x2x{OTHER}>"),
+        ("(C1) reverse: one type", f"stablehlo.reverse %x, dims = [0] : (tensor<2x2x{I8}>) -> tensor<2x2x{SCALED}>"),
+        ("(C1) reshape: scales", f"stablehlo.reshape %x : (tensor<2x2x{I8}>) -> tensor<4x{SCALED}>"),
+        ("(C1) transpose: scales", f"stablehlo.transpose %x, dims = [1, 0] : (tensor<2x2x{I8}>) -> tensor<2x2x{SCALED}>"),
+        ("(C4) transpose: axis", f"stablehlo.transpose %a, dims = [1, 0] : (tensor<2x2x{ALONG}>) -> tensor<2x2x{ALONG}>"),
+        ("(C6) broadcast_in_dim: axis", f"stablehlo.broadcast_in_dim %a, dims = [1, 2] : (tensor<2x2x{ALONG}>) -> tensor<2x2x2x{ALONG}>"),
+        ("(C15) dot_general: left side", f"stablehlo.dot_general %a, %x, {DOT} : (tensor<2x2x{ALONG}>, tensor<2x2x{I8}>) -> tensor<2x2x{I8}>"),
+        ("(C14) dot_general: both sides", f"stablehlo.dot_general %x, %f, {DOT} : (tensor<2x2x{I8}>, tensor<2x2xf32>) -> tensor<2x2xf32>"),
+        ("(C2) uniform_dequantize", f"stablehlo.uniform_dequantize %x : (tensor<2x2x{I8}>) -> tensor<2x2xf64>"),
+        ("(I1) uniform_dequantize", "stablehlo.uniform_dequantize %f : (tensor<2x2xf32>) -> tensor<2x2xf32>"),
+    ],
+)  # fmt: skip
+def test_broken_constraints_on_quantised_types(constraint: str, text: str) -> None:
+    result = text.rsplit("->", 1)[-1].rsplit(" : ", 1)[-1].strip()
+    arguments = f"%a: tensor<2x2x{ALONG}>, %x: tensor<2x2x{I8}>, %f: tensor<2x2xf32>"
+    with pytest.raises((InvalidConfigError, MlirDiagnosticError)):
+        program(f"%y = {text}\nreturn %y : {result}", arguments, result)
+
+
+def test_scales_along_an_axis_that_moves() -> None:
+    body = f"""
+      %t = stablehlo.transpose %a, dims = [1, 0] : (tensor<2x2x{ALONG}>) -> tensor<2x2x{TURNED}>
+      %y = stablehlo.uniform_dequantize %t : (tensor<2x2x{TURNED}>) -> tensor<2x2xf32>
+      return %y : tensor<2x2xf32>"""
+    q = np.array([[3, 5], [7, 11]], "i1")
+    found = program(body, f"%a: tensor<2x2x{ALONG}>", "tensor<2x2xf32>").run(q)
+    np.testing.assert_array_equal(found, [[1, 1.25], [2, 2.25]])
+
+
+def test_a_sort_of_quantised_elements() -> None:
+    body = f"""
+      %y = "stablehlo.sort"(%x) <{{dimension = 0 : i64}}> ({{
+        ^bb0(%p: tensor<{I8}>, %q: tensor<{I8}>):
+          %0 = stablehlo.compare LT, %p, %q : (tensor<{I8}>, tensor<{I8}>) -> tensor<i1>
+          stablehlo.return %0 : tensor<i1>
+      }}) : (tensor<3x{I8}>) -> tensor<3x{I8}>
+      return %y : tensor<3x{I8}>"""
+    found = program(body, f"%x: tensor<3x{I8}>", f"tensor<3x{I8}>").run(np.array([7, -9, 2], "i1"))
+    np.testing.assert_array_equal(found, [-9, 2, 7])

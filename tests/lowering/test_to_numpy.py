@@ -59,7 +59,7 @@ def is_bfloat16(sample: OpSample) -> bool:
 
 def gives_the_definition(sample: OpSample) -> None:
     if is_bfloat16(sample):
-        with pytest.raises(UnsupportedError, match="bfloat16 is no dtype of NumPy"):
+        with pytest.raises(UnsupportedError, match="bfloat16 is not a dtype of NumPy"):
             to_numpy(alone(sample))
         return
     function = function_of(to_numpy(alone(sample)))

@@ -89,7 +89,7 @@ def test_a_card_that_is_not_listed_is_told(tree: Path) -> None:
     path.write_text(path.read_text().replace("    Exp,\n    Exp2,\n", "    Exp,\n"))
     assert cells(tree)[0].startswith(f"Exp2\n  not in CARDS of {CARD}\n")
     imported = run(tree, "-c", "import tenferro").stderr
-    assert f"Exp2 is no op yet; list it in CARDS of {CARD}" in imported
+    assert f"Exp2 is not an op yet; list it in CARDS of {CARD}" in imported
 
 
 def test_a_card_without_special_values_is_told(tree: Path) -> None:
@@ -156,7 +156,9 @@ def test_bases_of_cards_are_no_ops() -> None:
         """A card that nobody lists."""
 
     require_listed([Base], STD_OPS)
-    with pytest.raises(MissingCellError, match=r"Leaf is no op yet; .* tests/ops/test_cells\.py"):
+    with pytest.raises(
+        MissingCellError, match=r"Leaf is not an op yet; .* tests/ops/test_cells\.py"
+    ):
         require_listed([Base, Leaf], STD_OPS)
 
 

@@ -30,7 +30,7 @@ FLOATS = {
     "float4_e2m1fn": (2, 1, 1, "finite"),
     "float8_e8m0fnu": (8, 0, 127, "powers"),
 }
-"""Bits of exponent and mantissa, bias, and which codes are no numbers. Source: IEEE 754, and the papers that StableHLO
+"""Bits of exponent and mantissa, bias, and which codes are not numbers. Source: IEEE 754, and the papers that StableHLO
 names for each type."""
 INTEGERS = {"int2": (-2, 1), "int4": (-8, 7), "uint2": (0, 3), "uint4": (0, 15)}
 

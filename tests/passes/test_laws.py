@@ -176,7 +176,7 @@ KEPT: dict[str, tuple[Callable[[Any], Any], Any]] = {
         lambda x: apply_one(Convert(tnf.DType.F64), apply_one(Convert(tnf.DType.I32), x)),
         np.array([1.5, -2.5]),
     ),
-    "not less, or not equal, is no order": (
+    "not less, or not equal, is not an order": (
         lambda x: tnf.where(tnf.logical_and(x != splat(0.0, x), x <= splat(0.0, x)), x, -x),
         CORNERS,
     ),

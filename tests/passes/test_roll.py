@@ -67,6 +67,26 @@ def bits(x: Any) -> Any:
     return x
 
 
+def twice(x: Any, rows: Any) -> Any:
+    """Each row is read in two iterations, and all of them once more."""
+    for t in range(1, len(rows)):
+        x = tnf.tanh(x + rows[t]) * rows[t - 1]
+    return tnf.sum(x) + tnf.sum(rows**3)
+
+
+def columns(x: Any, matrix: Any) -> Any:
+    for t in range(matrix.shape[1]):
+        x = tnf.sin(x) * matrix[:, t] + matrix[:, t]
+    return tnf.sum(x**2)
+
+
+def elements(x: Any, table: Any) -> Any:
+    for i in range(2):
+        for j in range(T):
+            x = tnf.tanh(x * table[i, j]) + table[i, j]
+    return tnf.sum(x)
+
+
 MATRIX = RNG.normal(size=(4, 4))
 WEIGHTS = [RNG.normal(size=(3, 3)) for _ in range(T)]
 CASES: dict[str, tuple[Any, tuple[Any, ...], int]] = {
@@ -75,6 +95,26 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], int]] = {
         tnf.grad(recurrent, argnums=(0, 2)),
         (RNG.normal(size=4), RNG.normal(size=(T, 4)), MATRIX),
         44,
+    ),
+    "rows, gradient": (
+        tnf.grad(recurrent, argnums=1),
+        (RNG.normal(size=4), RNG.normal(size=(T, 4)), MATRIX),
+        46,
+    ),
+    "twice, gradient": (
+        tnf.grad(twice, argnums=(0, 1)),
+        (RNG.normal(size=4), RNG.normal(size=(3 * T, 4))),
+        47,
+    ),
+    "columns, gradient": (
+        tnf.grad(columns, argnums=1),
+        (RNG.normal(size=4), RNG.normal(size=(4, 3 * T))),
+        25,
+    ),
+    "elements, gradient": (
+        tnf.grad(elements, argnums=1),
+        (RNG.normal(size=4), RNG.normal(size=(2, T))),
+        60,
     ),
     "layers": (layers, (WEIGHTS, RNG.normal(size=(2, 3))), 20),
     "layers, gradient": (tnf.value_and_grad(layers), (WEIGHTS, RNG.normal(size=(2, 3))), 96),

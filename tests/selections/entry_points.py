@@ -30,7 +30,7 @@ COMPILED = (
 """Functions where code of LLVM begins."""
 ENTRY_POINTS = (
     *COMPILED,
-    "tenferro.exec.fused:FusedFunction.__call__",
+    "tenferro.exec.llvm.group:CompiledGroup.__call__",
     "tenferro.exec.kernels.dot_general:Contraction.__init__",
     "tenferro.exec.kernels.convolution:ConvolutionFunction.__call__",
     "tenferro.exec.extensions:ExtensionRegistry.runtime_of",

@@ -425,3 +425,29 @@ def test_parameter_derivatives_outside_of_the_series_are_nan() -> None:
     slopes = tnf.vmap(tnf.grad(special.hyp2f1), in_axes=(None, None, None, 0))(1.0, 1.0, 2.0, x)
     assert np.isnan(slopes).tolist() == [False, True]
     assert np.isfinite(tnf.grad(special.hyp1f1)(29.0, 0.2, -3.0))
+
+
+@pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
+def test_error_functions_of_complex_numbers(dtype: Any) -> None:
+    rng = np.random.default_rng(0)
+    angles = np.exp(2j * np.pi * rng.uniform(0, 1, 40))
+    z = np.concatenate([10 ** rng.uniform(-5, 0.9, 40) * angles, 8j * rng.uniform(-1, 1, 9)])
+    z = np.concatenate([z, rng.uniform(-6, 6, 9), [0.0, 7.0, 1.5j, -7.0 + 0.1j]]).astype(dtype)
+    unit = np.finfo(dtype).eps
+    for name in ("erf", "erfc"):
+        values = np.asarray(getattr(special, name)(z))
+        assert values.dtype == dtype
+        for x, y in zip(z.tolist(), values.tolist(), strict=True):
+            wanted = getattr(digits, name)(digits.mpc(x))
+            size = abs(wanted) + (abs(digits.exp(-(digits.mpc(x) ** 2))) if name == "erf" else 0)
+            size += 2 if name == "erfc" and x.real < 0 else 0
+            assert abs(digits.mpc(y) - wanted) <= (16 + abs(x) ** 2) * unit * size, (name, x)
+
+
+def test_complex_error_functions_at_infinity_and_their_derivatives() -> None:
+    ends = np.array([np.inf, -np.inf, 1e300, -30.0]) + 0j
+    np.testing.assert_array_equal(special.erf(ends), [1, -1, 1, -1])
+    np.testing.assert_array_equal(special.erfc(ends), [0, 2, 0, 2])
+    z = np.array([0.3 - 1.1j, -2.0 + 0.5j])
+    for function in (special.erf, special.erfc):
+        tnf.check_grads(function, (z,), executor=xla_peer.XlaExecutor())

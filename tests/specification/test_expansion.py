@@ -124,7 +124,7 @@ def test_all_at_once() -> None:
         10: Row("An array is no value.", lambda b, x: X, "got array"),
         11: Row("Results of other types than declared are refused.", lambda b, x: [b.constant(1.0)], r"gives \(f64\[\]\), infer_output_meta declares"),
         12: Row("Another number of results is refused.", lambda b, x: [x, x], "declares"),
-        13: Row("An operation that is no standard op is refused in an expansion.", lambda b, x: b.apply_one(tnf.extension.Extension(Scale()), x), "no standard op"),
+        13: Row("An operation that is no standard op is refused in an expansion.", lambda b, x: b.apply_one(tnf.extension.Extension(Scale()), x), "not a standard op"),
     },
 )  # fmt: skip
 def test_results_that_are_refused(result: Any, words: str) -> None:

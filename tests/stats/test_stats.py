@@ -63,7 +63,7 @@ def test_continuous_distributions_are_scipys(name: str) -> None:
                 wanted = getattr(getattr(scipy.stats, name), method)(points, *shapes, loc, scale)
             actual = np.asarray(getattr(distribution, method)(points, *shapes, loc, scale))
             if method in ("pdf", "logpdf") and scale > 0:
-                # SciPy's formulas are NaN there, where the limit is no density.
+                # SciPy's formulas are NaN there, where the limit is not a density.
                 limit = 0.0 if method == "pdf" else -np.inf
                 np.testing.assert_array_equal(actual[np.isinf(X)], limit)
                 actual, wanted = actual[np.isfinite(X)], wanted[np.isfinite(X)]
@@ -269,6 +269,32 @@ def test_vectors() -> None:
         assert report.ok, report
 
 
+def test_normal_distributions_of_singular_covariances() -> None:
+    rng = np.random.default_rng(0)
+    normal, reference = stats.multivariate_normal, scipy.stats.multivariate_normal
+    root, mean = rng.normal(size=(4, 2)), rng.normal(size=4)
+    points = mean + rng.normal(size=(3, 2)) @ root.T
+    for scale in (1.0, 1e-12, 1e10):
+        scaled, covariance = mean + (points - mean) * scale**0.5, scale * root @ root.T
+        wanted = reference.logpdf(scaled, mean, covariance, allow_singular=True)
+        found = normal.logpdf(scaled, mean, covariance, allow_singular=True)
+        np.testing.assert_allclose(found, wanted, rtol=1e-10)
+    beside = normal.pdf(points + np.array([0, 0, 0, 1]), mean, root @ root.T, allow_singular=True)
+    np.testing.assert_array_equal(beside, 0)
+    regular = np.stack([root @ root.T + np.eye(4), np.diag([1.0, 2.0, 3.0, 4.0])])
+    close(
+        normal.logpdf(points[:, None], mean, regular, allow_singular=True),
+        normal.logpdf(points[:, None], mean, regular),
+        "of full rank",
+    )
+    close(normal.logpdf(points, mean, 2.0, True), normal.logpdf(points, mean, 2.0), "a number")
+    assert normal.pdf(0.5, 0.5, 0.0, allow_singular=True) == 1
+    assert np.isnan(normal.pdf([0.0, 0.0], 0.0, np.diag([1.0, -1.0]), allow_singular=True))
+    of_root = lambda z, b: normal.logpdf(mean + b @ z, mean, b @ b.T, allow_singular=True)
+    report = tnf.check_grads(of_root, (rng.normal(size=2), root), rtol=1e-8)
+    assert report.ok, report
+
+
 @pytest.mark.parametrize("axis", [None, 0, 1, -1])
 def test_statistics_of_samples_are_scipys(axis: Any) -> None:
     rng = np.random.default_rng(0)
@@ -328,7 +354,6 @@ def test_densities_by_kernels_are_scipys(method: Any) -> None:
         (lambda: stats.dirichlet.pdf([0.5], [[1.0]]), errors.ShapeError, "stats.dirichlet: takes x"),
         (lambda: stats.dirichlet.pdf([0.5], [1j]), errors.DTypeError, "dirichlet.logpdf: takes real numbers"),
         (lambda: stats.multivariate_normal.pdf([0.0], [0.0], np.eye(2)), errors.ShapeError, "stats.multivariate_normal"),
-        (lambda: stats.multivariate_normal.logpdf(0.0, 0.0, 1.0, True), errors.UnsupportedError, "allow_singular"),
         (lambda: stats.gaussian_kde([1.0]), errors.ShapeError, "takes two numbers at least"),
         (lambda: stats.gaussian_kde([1.0, 2.0], "wide"), errors.InvalidConfigError, "bw_method"),
         (lambda: stats.gaussian_kde([1.0, 2.0], weights=[1.0]), errors.ShapeError, "weights are"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import re
 import sys
+import tempfile
 from collections.abc import Callable
 
 import jax
@@ -94,6 +95,53 @@ def a_training_step_is_data_parallel() -> None:
     np.testing.assert_allclose(one[0], many[0], rtol=1e-12)
     np.testing.assert_allclose(one[1]["w"], many[1]["w"], rtol=1e-11)
     assert "all-reduce" in xla.compile(cut).optimized_hlo()
+
+
+def a_partition_is_saved_exported_and_read_back() -> None:
+    mesh = Mesh({"x": 4, "y": 2})
+    a, b = RNG.standard_normal((8, 6)), RNG.standard_normal((6, 4))
+    table = RNG.standard_normal((4, 5000))  # so large that an artifact has it beside
+    program = tnf.compile(lambda p: {"y": tnf.sin(p["a"] @ p["b"]) @ table}, {"a": a, "b": b})
+    cut = partition(program, mesh, ({"a": P("x"), "b": P(None, "y")},), {"y": P("x", "y")})
+    single = program.run({"a": a, "b": b})
+    xla = XlaExecutor("cpu")
+    with tempfile.TemporaryDirectory() as folder:
+        cut.save(f"{folder}/cut.tnf")
+        again = xla_peer.load_partitioned(f"{folder}/cut.tnf")
+        assert (again.mesh, again.in_specs, again.out_specs) == (mesh, cut.in_specs, cut.out_specs)
+        assert again.program.fingerprint == program.fingerprint
+        assert tnf.load(f"{folder}/cut.tnf").fingerprint == program.fingerprint
+        suffixes = [".mlir"]
+        with contextlib.suppress(errors.UnsupportedError):  # of older jaxlibs
+            xla_peer.export(cut).save(f"{folder}/cut.mlirbc")
+            suffixes.append(".mlirbc")
+        xla_peer.export(cut, path=f"{folder}/cut.mlir")
+        for suffix in suffixes:
+            artifact = xla_peer.load(f"{folder}/cut{suffix}")
+            assert artifact.manifest.partitioning == cut.partitioning
+            np.testing.assert_allclose(artifact.run({"a": a, "b": b})["y"], single["y"], rtol=1e-12)
+            read = artifact.partitioned(mesh)
+            report = xla_peer.check_parity(
+                read.program,
+                {"a": a, "b": b},
+                against=lambda *leaves, read=read: xla.run(read, *leaves),
+                interpreter=False,
+            )
+            assert report.ok
+            assert (read.in_specs, read.out_specs) == (cut.in_specs, cut.out_specs)
+            refused(errors.InvalidConfigError, "several devices", artifact.compile)
+            refused(
+                errors.InvalidConfigError,
+                "and the mesh is",
+                lambda a=artifact: a.partitioned(Mesh({"x": 8})),
+            )
+    refused(
+        errors.InvalidConfigError, "not partitioned", lambda: xla_peer.export(cut, format="numpy")
+    )
+    refused(
+        errors.InvalidConfigError, "not partitioned", lambda: xla_peer.export(cut, gradient=True)
+    )
+    refused(errors.InvalidConfigError, "one device", xla_peer.export(program).partitioned)
 
 
 def symbols_are_bound_per_shape() -> None:
@@ -228,6 +276,7 @@ def main() -> None:
         a_sharded_product_reduces_once,
         every_spec_gives_what_one_device_gives,
         a_training_step_is_data_parallel,
+        a_partition_is_saved_exported_and_read_back,
         symbols_are_bound_per_shape,
         linear_algebra_is_right_where_it_cannot_be_cut,
         donation_and_misuse,

@@ -19,8 +19,12 @@ import pytest
 from typer.testing import CliRunner
 
 import tenferro as tnf
+import xla_peer
 from tenferro.types import flatten, unflatten
 from xla_peer.cli import app
+from xla_peer.mesh import saved_partitioning
+from xla_peer.onnx import import_onnx
+from xla_peer.onnx import run as run_onnx
 
 MODEL = """
 import tenferro as tnf
@@ -142,19 +146,69 @@ def test_a_program_is_converted_through_every_format_and_back(folder: Path) -> N
         np.testing.assert_allclose(y, z, rtol=1e-14)
     weights = tnf.tree.load("w.safetensors")["constant0"]
     np.testing.assert_array_equal(weights, np.linspace(-1, 1, 60).reshape(3, 20))
-    assert "keeps its own" in call(
-        "convert", "a.tnf", "g.py", "--weights", "w.safetensors", status=2
+    assert "holds its own" in call(
+        "convert", "a.tnf", "g.tnf", "--weights", "w.safetensors", status=2
     )
     tnf.tree.save({"constant0": weights + 1}, "w.safetensors")
     assert "not the one" in call("convert", "b.mlir", "g.tnf", status=2)
     assert "a path ends in one of" in call("convert", "a.tnf", "g.txt", status=2)
 
 
+@pytest.mark.skipif(importlib.util.find_spec("onnx") is None, reason="onnx is not installed")
+def test_weights_are_beside_each_format_that_has_none_of_its_own(folder: Path) -> None:
+    (folder / "weights.py").write_text(WEIGHTS)
+    call("convert", "weights.py:program", "a.tnf")
+    source = "a.tnf"
+    for output in ("b.py", "c.onnx", "d.mlir", "e.py", "f.onnx", "g.tnf"):
+        name = f"{output[0]}.safetensors"
+        options = [] if output.endswith(".tnf") else ["--weights", name]
+        said = document("convert", source, output, "--verify", *options)
+        assert said["verification"]["ok"] is True
+        if options:
+            assert sorted(map(str, said["files"])) == sorted([output, name])
+            (array,) = tnf.tree.load(name).values()
+            np.testing.assert_array_equal(array, np.linspace(-1, 1, 60).reshape(3, 20))
+        source = output
+    assert not list(folder.glob("*.npz"))
+    executed = subprocess.run(
+        [sys.executable, "-c", "import runpy; print(runpy.run_path('e.py')['CONSTANTS'].keys())"],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=folder,
+    )
+    assert "c0" in executed.stdout
+    model = import_onnx("c.onnx")
+    point = [np.full((4,), 0.5), np.linspace(0, 1, 80).reshape(20, 4), np.ones((5, 3))]
+    expected = flatten(model.run(*point))[0]
+    for y, z in zip(run_onnx("c.onnx", point), expected, strict=True):
+        np.testing.assert_allclose(y, z, rtol=1e-14)
+
+
+def test_a_partition_travels_with_the_program(folder: Path) -> None:
+    call("convert", "model.py:loss", "a.tnf", "4x2xf64", "8x4xf64")
+    call("convert", "a.tnf", "b.mlir", "--mesh", "data=2", "--cut", "x=data", "--cut", "w=-,data")
+    assert 'sdy.mesh @mesh = <["data"=2]>' in Path("b.mlir").read_text()
+    call("convert", "b.mlir", "c.tnf", "--verify")
+    cut = saved_partitioning("c.tnf")
+    assert cut == xla_peer.load("b.mlir").manifest.partitioning
+    assert cut is not None
+    assert [spec.entries for spec in cut.inputs] == [((), ("data",)), (("data",),)]
+    assert "--mesh none" in call("convert", "c.tnf", "d.py", status=2)
+    call("convert", "c.tnf", "d.py", "--mesh", "none", "--verify")
+    assert "no input or output z" in call(
+        "convert", "a.tnf", "e.tnf", "--mesh", "data=2", "--cut", "z=data", status=2
+    )
+    assert "cut into 3 equal parts" in call(
+        "convert", "a.tnf", "e.tnf", "--mesh", "data=3", "--cut", "x=data", status=2
+    )
+
+
 def test_a_conversion_with_other_results_has_exit_status_1(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (folder / "plain.py").write_text("raise SystemExit('executed')")
-    assert "is no target" in call("convert", "plain.py", "a.tnf", status=2)
+    assert "is not a target" in call("convert", "plain.py", "a.tnf", status=2)
     words = ("convert", "model.py:loss", "a.tnf", "3x4xf64", "2x3xf64", "--verify")
     call(*words)
     monkeypatch.setattr("xla_peer.cli.read_back", lambda path: lambda w, x: np.sum(x @ w))
@@ -221,16 +275,16 @@ def test_bench_and_doctor() -> None:
         (["run", "model.py:nothing"], "it has loss"),
         (["run", "nowhere.py:loss"], "not there"),
         (["run", "nowhere.mlir"], "not there"),
-        (["run", "model"], "no target"),
+        (["run", "model"], "not a target"),
         (["run", "model.py:loss", "3x4xf64", "y=2x3xf64"], "no input 'y'"),
         (["run", "model.py:loss", "w=3x4xf64", "w=3x4xf64"], "given twice"),
         (["run", "model.py:loss", "3x4xf64", "nx3xf64"], "give numbers"),
-        (["run", "model.py:loss", "3x4xf64", "__import__('os')"], "is no input"),
+        (["run", "model.py:loss", "3x4xf64", "__import__('os')"], "is not an input"),
         (["run", "model.py:loss", "3x4xf64", "none.npy"], "none.npy"),
         (["run", "model.py:loss", "3x4xf64", "model.npz"], "no arrays"),
         (["run", "model.py:loss", "3x4xf64", "2x4xf64"], "must agree"),
         (["run", "model.py:bad", "3xf64"], "nothing"),
-        (["run", "model.py:log", "-1.0xf64"], "is no input"),
+        (["run", "model.py:log", "-1.0xf64"], "is not an input"),
         (["run", "model.py:log", "0.0", "--check-finite"], "made -inf"),
         (["run", "model.py:log", "1.0", "--platform", "abacus"], "abacus"),
         (["run", "model.py:log", "1.0", "-o", "x.txt"], ".npz"),

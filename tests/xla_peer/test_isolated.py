@@ -305,7 +305,7 @@ def test_a_child_that_is_killed_in_the_middle(process: PeerProcess) -> None:
     starts = process.starts
     np.testing.assert_array_equal(executor.run(tnf.compile(lambda x: x + x, X), X), X + X)
     assert process.starts == starts + 1
-    # One that is killed between two requests is no finding.
+    # One that is killed between two requests is not a finding.
     worker = process.worker
     os.kill(worker, signal.SIGKILL)
     while _is_alive(worker):

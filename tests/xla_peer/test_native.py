@@ -18,9 +18,18 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.experimental import io_callback
 
 import tenferro as tnf
-from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
+import xla_peer
+from lowering import import_stablehlo, lower_to_stablehlo, register_custom_call
+from tenferro.errors import (
+    ADRuleUnsupportedError,
+    BackendFailureError,
+    DTypeError,
+    InvalidConfigError,
+    UnsupportedError,
+)
 from xla_peer import native
 
 
@@ -466,13 +475,114 @@ def test_machine_code_is_kept_in_a_folder(tmp_path: Any) -> None:
     assert any(tmp_path.iterdir())
 
 
-def test_callbacks_into_python_are_refused_by_what_to_do() -> None:
-    def noisy(x: Any) -> Any:
+def doubled(x: Any, calls: list[float]) -> Any:
+    """2 x by a callback, which notes x."""
+
+    def call(x: Any) -> Any:
+        calls.append(float(x))
+        return np.float32(2) * x
+
+    return jax.pure_callback(call, jax.ShapeDtypeStruct((), np.float32), x)
+
+
+def test_callbacks_run_where_the_program_reaches_them() -> None:
+    calls: list[float] = []
+
+    @native
+    def function(x: Any) -> Any:
+        def step(carry: Any, t: Any) -> Any:
+            carry = jax.lax.cond(t > 1, lambda: doubled(carry, calls), lambda: carry + 1)
+            return carry, carry
+
+        return jax.lax.scan(step, x, jnp.arange(4))[1]
+
+    for _ in range(2):
+        calls.clear()
+        np.testing.assert_array_equal(function(np.float32(1)), [2, 3, 6, 12])
+        assert calls == [3, 6]
+
+
+def test_effects_come_in_order(capsys: pytest.CaptureFixture[str]) -> None:
+    calls: list[float] = []
+
+    def noted(x: Any) -> Any:
+        calls.append(float(x))
+        return np.float32(len(calls))
+
+    @native
+    def function(x: Any) -> Any:
+        def step(carry: Any, _: Any) -> Any:
+            jax.lax.cond(carry > 1, lambda: jax.debug.print("at {}", carry), lambda: None)
+            result = jax.ShapeDtypeStruct((), np.float32)
+            count = io_callback(noted, result, carry, ordered=True)
+            io_callback(lambda x: calls.append(-float(x)), None, carry, ordered=True)
+            return carry + 1, count
+
+        jax.debug.print("begin")
+        return jax.lax.scan(step, x, None, length=3)
+
+    total, counts = function(np.float32(0))
+    assert total == 3
+    np.testing.assert_array_equal(counts, [1, 3, 5])
+    assert calls == [0, -0.0, 1, -1, 2, -2]
+    assert capsys.readouterr().out == "begin\nat 2.0\n"
+
+
+def test_a_callback_that_raises() -> None:
+    """As checks of equinox do, in the branch that is taken alone."""
+
+    def refuse(x: Any) -> Any:
+        raise ValueError(f"{x} is negative")
+
+    @native
+    def root(x: Any) -> Any:
+        result = jax.ShapeDtypeStruct(x.shape, x.dtype)
+        checked = jax.lax.cond(
+            jnp.any(x < 0), lambda: jax.pure_callback(refuse, result, x), lambda: x
+        )
+        return jnp.sqrt(checked)
+
+    assert root(np.float32(4)) == 2
+    with pytest.raises(BackendFailureError, match=r"-4\.0 is negative") as caught:
+        root(np.float32(-4))
+    assert isinstance(caught.value.__cause__, ValueError)
+    assert root(np.float32(9)) == 3
+
+
+def test_callbacks_elsewhere(capsys: pytest.CaptureFixture[str]) -> None:
+    def printed(x: Any) -> Any:
         jax.debug.print("{}", x)
         return x + 1
 
-    with pytest.raises(UnsupportedError, match=r"calls back into Python.*set EQX_ON_ERROR=off"):
-        native(noisy)(array(3))
+    def double(x: Any) -> Any:
+        return doubled(x, [])
+
+    program = xla_peer.from_jax(printed, np.float32(1))
+    assert tnf.grad(program.run)(np.float32(3)) == 1
+    np.testing.assert_array_equal(tnf.vmap(program.run)(np.array([1, 2], "f4")), [2, 3])
+    with pytest.raises(UnsupportedError, match="no lowering registered"):
+        lower_to_stablehlo(program)
+    assert float(program.without_effects().run(np.float32(1))) == 2
+    assert capsys.readouterr().out.splitlines() == ["3.0", "1.0", "2.0"]
+    program = xla_peer.from_jax(double, np.float32(1))
+    with pytest.raises(ADRuleUnsupportedError, match="derivative of a Python function"):
+        tnf.grad(program.run)(np.float32(3))
+    assert program.origin is None
+    report = xla_peer.check_parity(double, np.float32(3), against=jax.jit(double), isolated=False)
+    assert report.ok
+    text = jax.jit(double).lower(np.float32(1)).as_text()
+    with pytest.raises(UnsupportedError, match=r"a module does not have the functions; from_jax"):
+        import_stablehlo(text, trusted=True)
+
+
+def test_entries_of_a_foreign_call_are_keywords() -> None:
+    register_custom_call("tests.scaled", lambda x, factor: x * np.float32(factor), replace=True)
+
+    def scaled(x: Any) -> Any:
+        call = jax.ffi.ffi_call("tests.scaled", jax.ShapeDtypeStruct(x.shape, x.dtype))
+        return call(x, factor=np.float32(3))
+
+    np.testing.assert_array_equal(native(scaled)(array(2)), 3 * array(2))
 
 
 def test_a_leaf_that_is_no_array_is_named_with_what_to_do() -> None:

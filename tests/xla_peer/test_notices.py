@@ -116,8 +116,8 @@ def test_the_search_for_the_first_op(capsys: pytest.CaptureFixture[str]) -> None
     report = xla_peer.check_parity(loss, X, executor=Wrong(), interpreter=False)
     assert not report.ok
     lines = capsys.readouterr().err.splitlines()
-    assert "tenferro: looking for the first op of loss that parts: 0.01 s so far .." in lines
-    assert any(line.startswith("tenferro: looked for it in ") for line in lines)
+    assert "tenferro: searching for the first op of loss that diverges: 0.01 s so far .." in lines
+    assert any(line.startswith("tenferro: searched for it in ") for line in lines)
 
 
 @pytest.mark.parametrize("json", [True, False])

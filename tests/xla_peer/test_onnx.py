@@ -184,6 +184,60 @@ def test_what_is_written_is_read_again(name: str) -> None:
 
 
 @needs_onnx
+def test_arrays_are_left_in_the_file_or_beside_it(tmp_path: Path) -> None:
+    import onnx
+
+    table = np.random.default_rng(2).normal(size=(100, 100))
+    flags = np.arange(100_000) % 3 == 0
+    program = tnf.compile(lambda x: (x * table, tnf.sum(tnf.where(flags, 1.0, x[0, 0]))), table)
+    path = tmp_path / "f.onnx"
+    xla_peer.export(program, format="onnx", path=path)
+    assert [each.name for each in tmp_path.iterdir()] == ["f.onnx"]
+    expected = program.run(table)
+    for y, z in zip(import_onnx(path).run(table), expected, strict=True):
+        np.testing.assert_allclose(y, z)
+    model = xla_peer.export(program, format="onnx", path=path, weights="w.safetensors")
+    assert path.stat().st_size < 10_000
+    onnx.checker.check_model(str(path), full_check=True)
+    for y, z in zip(run(path, [table]), expected, strict=True):
+        np.testing.assert_allclose(y, z)
+    with pytest.raises(InvalidConfigError, match="give the path"):
+        run(model, [table])
+    with pytest.raises(InvalidConfigError, match="give the model's path"):
+        import_onnx(model)
+    with pytest.raises(InvalidConfigError, match="give its path"):
+        xla_peer.export(program, format="onnx", weights="w.safetensors")
+    content = (tmp_path / "w.safetensors").read_bytes()
+    (tmp_path / "w.safetensors").write_bytes(content[:-8])
+    with pytest.raises(InvalidConfigError, match=r"bytes at \d+ of .*w.safetensors, which has"):
+        import_onnx(path)
+    for outside in ("../w.safetensors", "/w.safetensors", "a\\w", ""):
+        for tensor in model.graph.initializer:
+            for entry in tensor.external_data:
+                if entry.key == "location":
+                    entry.value = outside
+        path.write_bytes(model.SerializeToString())
+        with pytest.raises(InvalidConfigError, match="not in the model's folder"):
+            import_onnx(path)
+
+
+@needs_onnx
+def test_files_that_are_cut_short_or_no_models_are_refused(tmp_path: Path) -> None:
+    table = np.random.default_rng(2).normal(size=(100, 100))
+    path = tmp_path / "f.onnx"
+    xla_peer.export(lambda x: x @ table, table, format="onnx", path=path)
+    content = path.read_bytes()
+    for size in (100, len(content) // 2, len(content) - 1):
+        path.write_bytes(content[:size])
+        with pytest.raises((InvalidConfigError, UnsupportedError)):
+            import_onnx(path)
+    for text in (b"\xff" * 40, b"no model at all", b"\x3a\xff\xff\xff\xff\x7f"):
+        path.write_bytes(text)
+        with pytest.raises(InvalidConfigError, match="is no ONNX model"):
+            import_onnx(path)
+
+
+@needs_onnx
 def test_models_are_differentiated_and_exported(tmp_path: Path) -> None:
     import onnx
 
@@ -246,7 +300,7 @@ def test_operators_that_are_not_read_are_told_at_once(tmp_path: Path) -> None:
         import_onnx(onnx.helper.make_model(graph))
     path = tmp_path / "broken.onnx"
     path.write_bytes(b"no model")
-    with pytest.raises(InvalidConfigError, match="is no ONNX model"):
+    with pytest.raises(InvalidConfigError, match="is not an ONNX model"):
         import_onnx(path)
     shape = onnx.helper.make_graph(
         [onnx.helper.make_node("Reshape", ["x", "s"], ["y"])],
@@ -260,7 +314,7 @@ def test_operators_that_are_not_read_are_told_at_once(tmp_path: Path) -> None:
         import_onnx(onnx.helper.make_model(shape))
     program = import_onnx(onnx.helper.make_model(shape), constants={"s": np.array([2, 3])})
     assert program.run(np.arange(6, dtype=np.float32))[0].shape == (2, 3)
-    with pytest.raises(InvalidConfigError, match="z in constants is no input"):
+    with pytest.raises(InvalidConfigError, match="z in constants is not an input"):
         import_onnx(onnx.helper.make_model(shape), constants={"z": 1})
 
 

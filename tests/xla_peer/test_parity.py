@@ -285,7 +285,7 @@ def test_reports_for_every_reader(monkeypatch: pytest.MonkeyPatch, capsys: Any) 
     report.print()
     shown = capsys.readouterr().out
     assert "DISAGREE" in shown
-    assert "they part at Sin" in shown
+    assert "first divergence: Sin" in shown
     assert "beyond what rounding explains" in shown
 
 

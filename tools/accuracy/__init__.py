@@ -1,1 +1,1 @@
-"""The accuracy of functions: the largest error of each in units in the last place, by every way of running it."""
+"""The accuracy of functions: the largest error of each in units in the last place, for every executor."""

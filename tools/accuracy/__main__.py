@@ -1,6 +1,6 @@
 """Measure the accuracy of functions and write docs/accuracy.md.
 
-python -m tools.accuracy                     goes on where it was ended; records are in build/accuracy
+python -m tools.accuracy                     resumes an interrupted run; records are in build/accuracy
 python -m tools.accuracy --only exp pow      some functions
 python -m tools.accuracy --part compiled     only compiled functions against their bounds; `functions` the other part
 python -m tools.accuracy --singles 1000000   number of arguments in float32; --doubles in float64; --proofs of compiled
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def in_every_way(records: Records, name: str, dtype: str, count: int) -> None:
-    """Measure a function by each engine by which as much has not been measured in the same environment."""
+    """Measure a function by each engine, unless an equal measurement in the same environment exists."""
     keys = {engine: Key(name, dtype, engine) for engine in ENGINES}
     missing = [engine for engine in ENGINES if not records.has(keys[engine], count)]
     if missing:
@@ -74,7 +74,7 @@ def against_its_bound(records: Records, name: str, dtype: str, count: int) -> No
 
 
 def is_beyond(record: Record) -> bool:
-    """Return whether a compiled function is beyond its bound, which is said."""
+    """Return whether a compiled function exceeds its bound, and print it."""
     cell, name, dtype = record["cell"], record["function"], record["dtype"]
     if record["engine"] != "bound" or cell is None or cell["error"] <= bound_of(name, dtype):
         return False

@@ -1,4 +1,4 @@
-"""Activation functions of `tenferro.nn` whose values are rounded: those that only choose, such as relu, have no row."""
+"""Activation functions of `tenferro.nn` whose values are rounded: functions that only select, such as relu, have no row."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ NEIGHBOURS = 3
 
 
 def dtype_of(name: str) -> Any:
-    """NumPy's dtype, bfloat16 among them."""
+    """Return NumPy's dtype, bfloat16 among them."""
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
@@ -33,7 +33,7 @@ def all_singles() -> Iterator[list[np.ndarray]]:
 
 
 def chunks(function: Function, name: str, count: int) -> Iterator[list[np.ndarray]]:
-    """Yield the arguments in runs of `CHUNK`, at least as many as asked for, or all there are."""
+    """Yield the arguments in runs of `CHUNK`, at least the requested number, or all arguments."""
     dtype = dtype_of(name)
     if dtype.itemsize == 2 and function.arity == 1:
         every = np.arange(1 << 16, dtype=np.uint16).view(dtype)
@@ -44,15 +44,15 @@ def chunks(function: Function, name: str, count: int) -> Iterator[list[np.ndarra
     yield from _runs([np.array(column, dtype) for column in columns], function, dtype)
     for number in range(-(-count // CHUNK)):
         rng = np.random.Generator(np.random.SFC64([number, function.arity]))
-        # Turned by an eighth, so that those of all sizes and those near one meet each other too.
+        # Shifted by an eighth, so that arguments of all sizes are combined with arguments near one, too.
         yield [
             np.roll(_random(rng, function, dtype), k * CHUNK // 8) for k in range(function.arity)
         ]
 
 
 def structured(function: Function, dtype: Any) -> np.ndarray:
-    """Return ends, powers of two, whole numbers, multiples of a quarter of pi and the function's own points, and those next to
-    them.
+    """Return ends, powers of two, integers, multiples of pi / 4, the function's own points, and the neighbours of
+    all these.
     """
     limits = ml_dtypes.finfo(dtype)
     exponents = np.arange(limits.minexp - limits.nmant, limits.maxexp, dtype=np.float64)
@@ -99,7 +99,7 @@ def _usual(function: Function, dtype: Any) -> Any:
 def _random(rng: np.random.Generator, function: Function, dtype: Any) -> np.ndarray:
     """Return a half of all sizes of either sign, a quarter near one, and a quarter evenly in the domain.
 
-    Bits that are drawn evenly are numbers evenly in every binade, as many in each.
+    Uniform bits give numbers uniform in every binade, the same number in each.
     """
     low, high = function.domain
     largest = min(max(abs(low), abs(high)), float(ml_dtypes.finfo(dtype).max))
@@ -124,7 +124,7 @@ def _random(rng: np.random.Generator, function: Function, dtype: Any) -> np.ndar
 def _with_bits(
     rng: np.random.Generator, low: float, high: float, count: int, dtype: Any
 ) -> np.ndarray:
-    """Draw numbers of either sign whose magnitudes lie between two, uniform in their bits."""
+    """Draw numbers of either sign with magnitudes between two bounds, uniform in their bits."""
     unsigned = np.dtype(f"u{dtype.itemsize}")
     first, last = [int(end) for end in np.array([low, high]).astype(dtype).view(unsigned)]
     bits = rng.integers(2 * first, 2 * last + 2, count, unsigned)

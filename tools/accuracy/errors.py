@@ -15,7 +15,7 @@ from tools.accuracy.function import Function
 __all__ = ["DIGITS", "error_of", "estimates", "exact_values", "unit"]
 
 DIGITS = 60
-"""Decimal digits of the definition, beyond those that large and small arguments need."""
+"""Decimal digits of the definition, in addition to those for large and small arguments."""
 EXPONENT = np.uint64(0x7FF << 52)
 """The bits of float64 that are its power of two."""
 
@@ -32,7 +32,8 @@ def unit(exact: Any, dtype: Any) -> float:
 def exact_values(reference: Callable[..., Any], xs: Sequence[np.ndarray]) -> np.ndarray:
     """Return the values of a reference: in float64 of smaller floats, in long doubles of float64 where it has them.
 
-    Where it has none, float64 may be no better than the measured function, and share its code: then the result tells little.
+    Where it has none, float64 may be no better than the measured function, and share its code: then the result is
+    not meaningful.
     """
     types = "".join(getattr(reference, "types", "d"))
     kind = np.longdouble if xs[0].dtype == np.float64 and "g" in types else np.float64
@@ -41,7 +42,7 @@ def exact_values(reference: Callable[..., Any], xs: Sequence[np.ndarray]) -> np.
 
 
 def estimates(exact: np.ndarray, y: np.ndarray, is_strict: bool = False) -> np.ndarray:
-    """Return the errors in units of y's dtype; infinite where one of both is no number, and zero where neither is one; if
+    """Return the errors in units of y's dtype; infinite where one of both is not a number, and zero where neither is one; if
     strict, where both are NaN or the same infinity.
 
     Few passes, because there are 10^8 of them. The unit is that of the smaller one of both, so that it is not too
@@ -78,7 +79,7 @@ def _judge_infinities(error: np.ndarray, exact: np.ndarray, y: np.ndarray, is_st
 
 
 def error_of(function: Function, xs: Sequence[float], y: float, dtype: Any) -> float:
-    """Return the error of one value in many digits; infinite where one of both is no number.
+    """Return the error of one value in many digits; infinite where one of both is not a number.
 
     Where terms cancel it is relative to their size, if that is larger.
     """

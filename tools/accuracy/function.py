@@ -14,7 +14,7 @@ INF = math.inf
 
 @dataclass(frozen=True)
 class Function:
-    """A function of one or two numbers.
+    """A function of numbers.
 
     Attributes:
         call: the measured function of tensors.
@@ -25,6 +25,7 @@ class Function:
         points: arguments around which its formula, or ours, changes.
         ulps: the most that any way of running it may be off in float32 and float64, by declaration.
         terms: the size of terms that cancel where the function is small: there the error is relative to them.
+        ranges: of each argument by itself, in place of the domain; random arguments only.
     """
 
     call: Callable[..., Any]
@@ -35,3 +36,4 @@ class Function:
     ulps: float = 8.0
     arity: int = 1
     terms: Callable[..., float] | None = None
+    ranges: tuple[tuple[float, float], ...] = ()

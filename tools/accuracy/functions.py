@@ -37,7 +37,7 @@ def elementary(names: Iterable[str], ulps: float) -> dict[str, Function]:
 
 
 def erfinv(x: Any) -> Any:
-    """SciPy's, without its account of each number that is out of the domain, which takes longer than the values."""
+    """Call SciPy's erfinv without its warnings for each number out of the domain, which are slow."""
     inside = np.abs(x) <= 1
     return np.where(inside, sp.erfinv(np.where(inside, x, 0.0)), np.nan)
 

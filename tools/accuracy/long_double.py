@@ -1,4 +1,4 @@
-"""The error functions in long doubles of 64 bits, which SciPy has not: by Taylor's series, from tables by mpmath."""
+"""The error functions in long doubles of 64 bits, which SciPy lacks: by Taylor's series, from tables by mpmath."""
 
 from __future__ import annotations
 
@@ -44,7 +44,8 @@ def _near() -> list[np.longdouble]:
 def _table() -> np.ndarray:
     """Return the coefficients of erfc around k / `STEPS`, a row for each power.
 
-    The derivative is -2 / sqrt(pi) e^(-x^2), and those of that are it times (-1)^n H_n(x), with Hermite's polynomials.
+    The derivative is d = -2 / sqrt(pi) e^(-x^2), and its n-th derivative is (-1)^n H_n(x) d, with Hermite's
+    polynomials.
     """
     rows = np.zeros((TERMS, LARGEST * STEPS + 1), np.longdouble)
     with mpmath.workdps(60):

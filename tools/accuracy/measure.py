@@ -36,11 +36,11 @@ FOLDERS = {"nn": ("tenferro/nn", *PARTS), "special": ("tenferro/special", *PARTS
 WORST = 100
 """Arguments of the largest estimates that are judged in many digits."""
 ROUNDS = 5
-"""Number of times that as many more are judged, while the reference is less accurate than the result."""
+"""Number of repetitions with more arguments, while the reference is less accurate than the result."""
 SAMPLE = 1000
 """Number of random float64 arguments that are judged in many digits, independently of the reference."""
 EACH = 16
-"""Arguments of one run that are judged, so that one bad stretch does not hide the others."""
+"""Number of judged arguments per run, so that one bad range does not hide the others."""
 
 FLUSHED = 2.0**10
 """Largest multiple of the smallest normal number that becomes zero where an intermediate value is flushed."""
@@ -55,7 +55,7 @@ class Cell:
         judged: of those, how many in many digits.
         error: the largest error, in units in the last place.
         arguments: where it is.
-        value: what came out there.
+        value: the result there.
     """
 
     count: int
@@ -160,7 +160,7 @@ def judged(
     worst: Sequence[np.ndarray],
     least: int,
 ) -> Cell:
-    """Return the largest error of a sample and of the worst, at least of a number of them, in many digits."""
+    """Return the largest error, computed with many digits, of a sample and of the worst arguments."""
     best = (0.0, (), 0.0)
     number = 0
     for number, (estimate, *xs, value) in enumerate([*sample, *worst], 1):

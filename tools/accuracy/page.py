@@ -13,7 +13,7 @@ __all__ = ["DTYPES", "written"]
 
 HEAD = """# Accuracy
 
-For those who need to know the error of a function before they trust a result.
+For readers who need to know the error of a function before they trust a result.
 Afterwards you can look up the largest error seen, natively, compiled and through XLA.
 
 Errors are in units in the last place of the exact value, which [mpmath](https://mpmath.org) gives in 60 digits and more. Correct rounding is 0.5.

@@ -37,7 +37,7 @@ class Records:
         return [json.loads(path.read_text()) for path in sorted(self.folder.glob("*.json"))]
 
     def has(self, key: Key, count: int) -> bool:
-        """Return whether as much has been measured in the same environment."""
+        """Return whether an equal measurement in the same environment exists."""
         path = self._path(key)
         if not path.exists():
             return False

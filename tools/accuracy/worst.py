@@ -1,4 +1,4 @@
-"""The arguments of the largest estimated errors, of as many as come."""
+"""The arguments with the largest estimated errors so far."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Worst:
 
     Args:
         count: how many are kept.
-        each: the largest number of one run, so that one bad stretch does not hide the others.
+        each: the largest number per run, so that one bad range does not hide the others.
     """
 
     def __init__(self, count: int, each: int) -> None:

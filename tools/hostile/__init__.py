@@ -1,1 +1,1 @@
-"""Files of unknown origin, by the thousand: what damaged ones do to those who read them."""
+"""Files of unknown origin, by the thousand: the effect of damaged ones on their readers."""

@@ -1,4 +1,4 @@
-"""`make hostile`: 20,000 damaged files of every kind; a run that was ended goes on where it was."""
+"""`make hostile`: 20,000 damaged files of every kind; an interrupted run is resumed."""
 
 from __future__ import annotations
 

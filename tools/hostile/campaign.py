@@ -26,7 +26,7 @@ FAILURES = ("foreign", "signal", "time", "memory")
 SECONDS = 5.0
 """Processor time that a mutant may take."""
 PATIENCE = 30.0
-"""Seconds that the campaign waits for one, while others may have the processor."""
+"""Seconds that the campaign waits for a child, which shares the processor with other children."""
 MOST_READ = 500
 """Mutants that one child reads."""
 TEST = '''"""{kind}, mutant {number} of seed {seed}: {outcome}."""
@@ -50,7 +50,7 @@ class Mutant(NamedTuple):
     edits: tuple[tuple[str, int], ...]
 
     def write(self, folder: Path) -> Path:
-        """Write the files into a fresh folder; return the one that is read."""
+        """Write the files into a fresh folder; return the file that is read."""
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         files = dict(self.seed.files)
@@ -62,7 +62,7 @@ class Mutant(NamedTuple):
 
 
 def mutant_of(seeds: Sequence[Seed], seed: int, number: int) -> Mutant:
-    """Return the mutant of that number: kinds alternate, so that any part of a campaign has all of them."""
+    """Return the mutant of that number: kinds alternate, so that any part of a campaign covers all kinds."""
     random = Random(f"{seed}/{number}")
     kinds = sorted({one.kind for one in seeds})
     chosen = random.choice([one for one in seeds if one.kind == kinds[number % len(kinds)]])
@@ -86,7 +86,7 @@ def shrunk(mutant: Mutant, fails: Callable[[Mutant], bool]) -> Mutant:
 
 
 class Reader:
-    """A child that reads files, with another in its place when it has ended."""
+    """A child that reads files, replaced by another child when it ends."""
 
     def __init__(self) -> None:
         self._child: subprocess.Popen[str] | None = None

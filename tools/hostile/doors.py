@@ -35,7 +35,7 @@ def _module(path: Path) -> None:
 
 
 def _use(program: Any, path: Path) -> None:
-    """Print a program, know it, write it, and run it where it is small and ends by itself."""
+    """Print a program, compute its fingerprint, write it, and run it if it is small and terminates."""
     assert str(program)
     assert program.fingerprint
     tnf.save(program, path.with_name("again.tnf"))

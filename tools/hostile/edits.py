@@ -1,6 +1,6 @@
 """Single edits of a file's content, each decided by a number, so that a mutant is a list of numbers.
 
-An edit knows the fields of what it damages: JSON's values, an archive's members, an array's header, the
+An edit damages the fields of a format: JSON's values, an archive's members, an array's header, the
 words of a text, the manifest in a module. What it cannot read, it damages byte by byte.
 """
 
@@ -108,7 +108,7 @@ def _json(content: bytes, random: Random) -> bytes:
 
 
 def _place(root: list[Any], random: Random) -> tuple[Any, Any]:
-    """Return a holder and a key in it: first a field, then one of its places, so that rare fields are met too."""
+    """Return a holder and a key in it: first a field, then one of its occurrences, so that rare fields are chosen, too."""
     fields: dict[tuple[str, ...], list[tuple[Any, Any]]] = {}
     remaining: list[tuple[tuple[str, ...], Any]] = [((), root)]
     while remaining:
@@ -264,7 +264,7 @@ def _module(content: bytes, random: Random) -> bytes:
 
 
 def _word(word: str, words: list[str], random: Random) -> str:
-    """Return a word in place of this one: mostly of its own class, since others are no syntax."""
+    """Return a replacement for this word: mostly of its own class, because other words are syntax errors."""
     if random.random() < 0.3:
         return random.choice(
             (random.choice(words), random.choice(TOKENS), str(random.choice(NUMBERS)))

@@ -37,8 +37,7 @@ def outcome_of(door: Callable[[Path], None], path: Path) -> tuple[str, str]:
 def _is_exhausted(error: BaseException | None) -> bool:
     """Return whether memory ran out on the way to an error.
 
-    Not where NumPy refuses a size without having taken any of it, nor where Python's parser has no such
-    stack.
+    Except if NumPy refuses a size before allocation, or if Python's parser exhausts its stack.
     """
     while error is not None:
         if isinstance(error, MemoryError) and "Unable to allocate" not in str(error):

@@ -1,4 +1,4 @@
-"""The valid files that mutants are made of: a folder each, the file that is read and what belongs to it."""
+"""The valid files from which mutants are derived: a folder each, the file that is read and what belongs to it."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def _export(folder: Path, name: str, program: Any) -> None:
 
 
 def _place(folder: Path, kind: str, name: str, main: str) -> Path:
-    """Return the path of a seed's file; its folder says which file is read."""
+    """Return the path of a seed's file; its folder determines which file is read."""
     place = folder / kind / name
     place.mkdir(parents=True, exist_ok=True)
     (place / "main").write_text(main)

@@ -1,4 +1,4 @@
-"""`make mutants`: edits of one line each, tried against the tests; a run that was ended goes on where it was.
+"""`make mutants`: edits of one line each, tried against the tests; an interrupted run is resumed.
 
 `make mutants-map` first, which records the tests that run each line.
 """

@@ -1,4 +1,4 @@
-"""Mutants by number: one edit of one line each, tried against the tests of its column and then those of its floor."""
+"""Mutants by number: one edit of one line each, run against the tests of its column and then of its layer."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ __all__ = ["Campaign", "Mutant", "equivalents", "mutants_of"]
 STAGE_SECONDS = 45.0
 """Recorded time of the tests that one stage runs, the quickest first."""
 MOST_FILES = 8
-"""Largest number of files of tests of the layer, because collecting one takes as long as many tests."""
+"""Maximum number of test files of the layer, because collecting a file takes as long as many tests."""
 REST_SECONDS = 90.0
 """Recorded time of all other tests that run the lines, for the few mutants that are left."""
 ALLOWANCE = 30.0
-"""Seconds of processor time that a stage may take beyond four times what its tests took."""
+"""Seconds of processor time that a stage may take in addition to four times its tests' time."""
 
 
 class Mutant(NamedTuple):
@@ -83,13 +83,13 @@ def equivalents(file: Path) -> dict[tuple[str, str, str], str]:
 
 
 class Campaign:
-    """Outcomes of mutants, a line each in `seed_N.jsonl`; a campaign that was ended goes on where it was.
+    """Outcomes of mutants, one line each in `seed_N.jsonl`; an interrupted campaign is resumed.
 
     Args:
-        tree:      a copy of the tree, which is edited and put back
-        recorded:  which tests run which lines of it
-        log:       where outcomes are kept
-        proofs:    what `equivalents` gives
+        tree:      a copy of the tree, which is edited and restored
+        recorded:  the tests that run each line
+        log:       the file of outcomes
+        proofs:    the result of `equivalents`
     """
 
     def __init__(
@@ -150,14 +150,15 @@ class Campaign:
         return tried(self.tree, files, names, seconds=ALLOWANCE + 4 * seconds)
 
     def stages(self, mutant: Mutant) -> tuple[list[str], list[str], list[str]]:
-        """Return the tests of the column, those of the layer, and the rest of both, in the order in which they run.
+        """Return the tests of the column, the tests of the layer, and the rest of both, in the order in which they
+        run.
 
         Tests that run the lines of the edit come first, the quickest first. If there are none, or the lines run only
         on import, the order is as follows:
 
         - tests that have a class of the line in their names, or run a function that the line names;
-        - tests that run a function that names what is assigned there, in this file and in others beside it;
-        - those of the column, and then all others.
+        - tests that run a function that uses the assigned names, in this file and in files beside it;
+        - the tests of the column, and then all other tests.
         """
         seconds, edit = self.recorded.seconds, mutant.edit
         running = set() if edit.at_import else self.recorded.tests(mutant.path, *edit.lines)
@@ -232,7 +233,7 @@ class Campaign:
 
 
 def _of_few_files(names: Sequence[str]) -> list[str]:
-    """Return the tests of those files that have most of them."""
+    """Return the tests of the files with the most tests."""
     counts = Counter(_file_of(name) for name in names)
     files = {file for file, _ in counts.most_common(MOST_FILES)}
     return [name for name in names if _file_of(name) in files]

@@ -1,4 +1,4 @@
-"""Which tests are a source file's own, and which are those of its floor."""
+"""The tests of a source file's column, and of its layer."""
 
 from __future__ import annotations
 

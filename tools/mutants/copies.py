@@ -1,4 +1,4 @@
-"""Copies of the tree: what mutants change is never the checkout itself."""
+"""Copies of the tree: mutants never change the checkout itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KEPT = {".hypothesis", "__pycache__"}
 
 
 def copy_tree(checkout: Path, copy: Path) -> None:
-    """Make the copy hold the files of the checkout that git knows or does not ignore, and no others.
+    """Give the copy exactly the files of the checkout that git tracks or does not ignore.
 
     Equal files are not copied, and keep their cached bytecode.
     """

@@ -39,7 +39,7 @@ COMPARISONS = {
     ast.NotIn: ("not in", ("in",)),
 }
 ORDERED = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult, ast.LShift, ast.RShift)
-"""Operators whose operands may not change places."""
+"""Operators that do not commute."""
 LEFT_ALONE = (ast.Assert, ast.Import, ast.ImportFrom, ast.Raise, ast.JoinedStr)
 """Nodes that tests need not notice: claims to the type checker, the words of errors, and f-strings, whose parts
 have no positions of their own in Python 3.11.
@@ -58,7 +58,7 @@ SYMMETRIC = (
     "multiply",
     "multiply_add",
 )
-"""Functions whose first two arguments may change places, by their names."""
+"""Functions, by name, whose first two arguments may be exchanged."""
 GENERICS = ("Callable", "Mapping", "Sequence", "dict", "list", "set", "tuple", "type")
 """Types that take parameters."""
 LARGE = 12
@@ -67,14 +67,13 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 class Edit(NamedTuple):
-    """The bytes of one expression in another's place.
+    """The bytes of one expression replaced by another.
 
     kind:       operator, comparison, constant, condition, call, operands or row
     lines:      the first and the last line of the expression
     start:      the first byte that is replaced
     stop:       the byte after the last one
-    text:       what stands there instead
-    at_import:  whether the expression stands in no function, so that it runs once
+    text:       the replacement at_import:  whether the expression stands in no function, so that it runs once
     """
 
     kind: str
@@ -111,7 +110,7 @@ def is_another_program(source: str, edit: Edit) -> bool:
 
 
 def edits_of(source: str) -> list[Edit]:
-    """Return the edits that a file offers, in the order of their places; a few do not parse.
+    """Return the possible edits of a file, in the order of their positions; a few do not parse.
 
     >>> for edit in edits_of("y = conj(x) - 1\\n"):
     ...     print(edit.kind, "|", edit.applied("y = conj(x) - 1\\n").strip())
@@ -297,7 +296,7 @@ def _is_a_measure(value: ast.expr) -> bool:
 def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
     """Return whether a statement names a number that was chosen by measurement, with a docstring below it.
 
-    One more or less would be as good, and a test that noticed would only test the number.
+    A slightly different number would serve as well, and a test that detects the change would test only the number.
     """
     return (
         isinstance(statement, ast.Assign)

@@ -13,7 +13,7 @@ Spans = list[tuple[int, int]]
 
 
 def functions_about(source: str, first: int, last: int) -> tuple[Spans, Spans]:
-    """Return the bodies of the functions that the lines name, and of those that use the names assigned there.
+    """Return the bodies of the functions that the lines name, and of functions that use the names assigned there.
 
     >>> source = "def f(x):\\n    return x\\n\\nROWS = {1: f}\\n\\ndef g(i):\\n    return ROWS[i]\\n"
     >>> functions_about(source, 4, 4)

@@ -23,7 +23,7 @@ LEFT_OUT = (
     "tests/test_mutants.py",
     "tests/test_documents.py",
 )
-"""Tests that start children or compilers for each question, and those that read the text of the tree."""
+"""Tests that start children or compilers for each case, and tests that read the text of the tree."""
 
 
 def digest_of_sources(tree: Path) -> str:
@@ -89,7 +89,7 @@ class Recorded:
         """Refuse a tree that differs from the recorded one.
 
         Raises:
-            ValueError: its sources are others, or nothing was recorded.
+            ValueError: its sources have changed, or nothing was recorded.
         """
         if self._sources != {digest_of_sources(tree)}:
             raise ValueError(f"the map is not of the sources in {tree}; run `make mutants-map`")

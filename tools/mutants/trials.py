@@ -68,7 +68,7 @@ class Choice:
 
 
 def preload() -> None:
-    """Import once what every child needs."""
+    """Import the modules that every child needs."""
     for name in LIBRARIES:
         with suppress(ImportError):
             importlib.import_module(name)
@@ -88,8 +88,8 @@ def tried(
         tree:      the folder that is tested
         files:     what pytest collects
         chosen:    names of tests, in the order in which they run; all of the files without it
-        seconds:   of processor time that the child may take; others may have the processor four times as long
-        coverage:  a `coverage.Coverage` that records each test as a context
+        seconds:   of processor time that the child may take; other processes may use the processor four times as
+            long coverage:  a `coverage.Coverage` that records each test as a context
     """
     begin = time.monotonic()
     reader, writer = os.pipe()
@@ -158,7 +158,7 @@ def _child(
         import pytest
 
         stop = ["-x"] if chosen is not None else []
-        # The code that a test calls with a mutant is not what the test checks.
+        # The code that a test calls with a mutant differs from the code under test.
         without = [f"-pno:{plugin}" for plugin in ("xdist", "cacheprovider", "entry-points")]
         code = pytest.main([*files, "-q", *without, *stop], plugins=[choice])
         if coverage is not None:

@@ -1,7 +1,7 @@
 """`make parity-score`: seeded faults that the parity check must catch, and rewrites that it must not accuse.
 
-Sampled with a seed over all programs and lines; a run that was ended goes on where it was. Trials run in children,
-because XLA may end its process; what ended it is an outcome too. The page is written from the outcomes.
+Sampled with a seed over all programs and lines; an interrupted run is resumed. Trials run in children,
+because XLA may end its process; the reason of its end is an outcome, too. The page is written from the outcomes.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from xla_peer import XlaExecutor
 
 ROOT = Path(__file__).parents[2]
 BATCH = 40
-"""Trials of one child: a new one frees what XLA compiled."""
+"""Trials of one child: a new child frees XLA's executables."""
 SILENCE = 90
 """Seconds without an outcome after which a child is ended: XLA may run a loop without an end."""
 STARTING = 900
@@ -126,7 +126,7 @@ def _children(
     path: Path,
     of: str = "",
 ) -> None:
-    """Run these trials; where a child ends, note the trial that ended it, and go on with another child."""
+    """Run these trials; if a child ends, record the trial that ended it, and continue with another child."""
     environment = {**os.environ, "XLA_FLAGS": FLAGS.get(options, "")}
     command = [
         sys.executable,
@@ -166,7 +166,7 @@ def _children(
 
 
 def _noted(process: Any, path: Path) -> tuple[int, bool]:
-    """Write the outcomes of a child down as they come; how many came, and whether silence was their end."""
+    """Write the outcomes of a child as they arrive; how many came, and whether silence was their end."""
     done, patience, pending = 0, STARTING, b""
     while True:
         line, end, rest = pending.partition(b"\n")
@@ -189,7 +189,7 @@ def _noted(process: Any, path: Path) -> tuple[int, bool]:
 
 
 def outcomes(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the recorded outcomes, but for a line that was cut when a run was ended."""
+    """Yield the recorded outcomes, except for a line that an interrupted run truncated."""
     if path.exists():
         for line in path.read_text().splitlines():
             with contextlib.suppress(json.JSONDecodeError):

@@ -145,7 +145,7 @@ def _other_constant(line: str) -> Iterator[str]:
 
 
 def _dropped_op(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
-    """Yield the operand in the place of the result: a missing conjugate, a sign that is lost."""
+    """Yield the operand as a replacement of the result: a missing conjugate, a sign that is lost."""
     match = UNARY.match(line)
     if match:
         yield lambda lines, number: _replaced(lines, number, match[1], match[2])
@@ -160,7 +160,7 @@ def _dropped_term(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
 
 
 def _replaced(lines: list[str], number: int, name: str, by: str) -> list[str]:
-    """Make the readers of a value read another one, up to the end of the function; the line stays, and is dead."""
+    """Replace a value by another one in its readers, up to the end of the function; the line remains as dead code."""
     word = re.compile(re.escape(name) + r"(?![\w#:])")
     changed = list(lines)
     for later in range(number + 1, len(lines)):

@@ -14,7 +14,7 @@ __all__ = ["write_page"]
 Records = Sequence[dict[str, Any]]
 HEAD = """# Verdicts
 
-For those who rely on the [parity check](parity.md).
+For readers who rely on the [parity check](parity.md).
 Afterwards you can say how many faults it catches and names, and how many harmless rewrites it accuses.
 
 `make parity-score` seeds faults into lowered modules of loops, gradients, networks and random programs, and rewrites such modules without changing their meaning.

@@ -45,7 +45,7 @@ class Subject:
 
 
 def subjects(of: str = "") -> list[Subject]:
-    """Return the subjects, in the same order in every run; those of one kind alone where it is given."""
+    """Return the subjects, in the same order in every run; only programs of one kind if it is given."""
     every = {
         "loop gradient": _loops,
         "network gradient": _networks,

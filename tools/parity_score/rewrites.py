@@ -17,7 +17,7 @@ FLAGS = {
     "no algebra": "--xla_disable_hlo_passes=algsimp",
     "one thread": "--xla_cpu_multi_thread_eigen=false",
 }
-"""Options of XLA, each in processes of its own."""
+"""Options of XLA, each in separate processes."""
 CHAIN = re.compile(
     r"^(\s*)(%\w+) = stablehlo\.(add|multiply) (%[\w#]+), (%[\w#]+) : (tensor<[\dx]*f\d+>)$"
 )
@@ -41,7 +41,7 @@ SHORT = re.compile(
     r"(.* : \((tensor<[\dx]+f32>), (tensor<[\dx]+f32>)\).*)$"
 )
 FEWER_BITS = "fewer bits of a product"
-"""The kind of those that `precision_config` grants, which `judge` says something about."""
+"""The kind of rewrites that `precision_config` allows, which `judge` reports."""
 
 
 def rewrites(text: str) -> Iterator[Edit]:

@@ -22,12 +22,12 @@ from xla_peer import XlaExecutor, check_parity, judge
 __all__ = ["fault_trial", "rewrite_trial"]
 
 PERTURBED = 3
-"""Runs of the original on arguments beside the ones at hand."""
+"""Runs of the original on arguments near the given ones."""
 LINE = re.compile(r"<stablehlo>:(\d+)")
 
 
 def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, Any]:
-    """Return whether the fault is caught, and named; `equal` where a reference cannot tell the two modules apart."""
+    """Return whether the fault is caught, and named; `equal` if a reference cannot distinguish the two modules."""
     start = time.perf_counter()
     program = import_stablehlo(subject.text, trusted=True)
     try:
@@ -60,7 +60,7 @@ def places_of(text: str, line: int) -> set[int]:
     waiting = list(places)
     constant = re.match(r"\s*(%\w+) = stablehlo\.constant", lines[line - 1])
     if constant:
-        # A constant is part of what reads it, such as the count of a loop.
+        # A constant is part of its reader, such as the count of a loop.
         reads = re.compile(re.escape(constant[1]) + r"(?!\w)")
         rest = enumerate(lines[line:], line + 1)
         here = itertools.takewhile(lambda item: "func.func" not in item[1], rest)
@@ -73,7 +73,7 @@ def places_of(text: str, line: int) -> set[int]:
         name = lines[head].split("@")[1].split("(")[0]
         for call, written in enumerate(lines, 1):
             if f"@{name}(" in written and "func.func" not in written:
-                # A statement that goes over several lines begins at the indentation of its function's body.
+                # A statement of several lines begins at the indentation of its function's body.
                 start = next(n for n in range(call, 0, -1) if re.match(r"    [%\"s]", lines[n - 1]))
                 waiting += {start} - places
                 places |= {start, call}
@@ -85,7 +85,7 @@ REGION = re.compile(r'"stablehlo\.(?:reduce|sort|scatter|reduce_window|select_an
 
 
 def statement_of(lines: Sequence[str], line: int) -> set[int]:
-    """Return the number of the operation with the region that the line is in, where that is imported as one op."""
+    """Return the number of the operation whose region contains the line, if it is imported as one op."""
     for number in range(line, 0, -1):
         text = lines[number - 1]
         if REGION.search(text):
@@ -149,7 +149,7 @@ class _AsWritten:
 
 
 def _indistinguishable(subject: Subject, edit: Edit) -> bool:
-    """Return whether a reference cannot tell the two modules apart on these arguments.
+    """Return whether a reference cannot distinguish the two modules on these arguments.
 
     The outputs, computed in float64 throughout, are the same to the precision of their dtypes, or as close as the
     original's outputs on arguments that differ in their last places.

@@ -1,4 +1,4 @@
-"""`make torch-samples`: PyTorch's operator samples as definitions; a run that was ended goes on where it was.
+"""`make torch-samples`: PyTorch's operator samples as definitions; an interrupted run is resumed.
 
 python -m tools.torch_samples [--only NAME] [--samples N] [--peer] [--write]
 """

@@ -32,7 +32,7 @@ def name_of(dtype: Any) -> str:
 
 
 def units(only: list[str] | None = None) -> Iterator[Unit]:
-    """Yield each function, each of its rows, each dtype of the samples: the inexact ones, or a whole one where there is none."""
+    """Yield each function, each of its rows, each dtype of the samples: the inexact dtypes, or an integer dtype if there is none."""
     for function, rows in ROWS.items():
         if only and function not in only:
             continue
@@ -74,7 +74,7 @@ def through_pjrt(trial: Trial, checks: tuple[str, ...], executor: Any) -> Iterat
 
 
 def judgement(trial: Trial, check: str, outputs: Any) -> str:
-    """`agree`, `undecided`, `not mapped: ..`, how an output is off, or the error."""
+    """Return `agree`, `undecided`, `not mapped: ..`, how an output is off, or the error."""
     if isinstance(outputs, Exception):
         return refusal(outputs)
     try:

@@ -14,7 +14,7 @@ __all__ = ["PAGE", "text_of", "write_page"]
 PAGE = Path(__file__).parents[2] / "docs" / "torch_samples.md"
 HEADER = """# Samples of PyTorch
 
-For those who port code from PyTorch.
+For readers who port code from PyTorch.
 Afterwards you can look up which functions agree with it, and which differ on purpose.
 
 PyTorch ships sample inputs for each of its operators, which its own tests run.
@@ -72,7 +72,7 @@ def rows_of(records: list[dict[str, Any]]) -> str:
 
 
 def differences_of(records: list[dict[str, Any]]) -> str:
-    """Return the table of reasons; one that no sample needs is an error, and so is a function in vain."""
+    """Return the table of reasons; an unused reason is an error, and so is an unused function."""
     counts: Counter[str] = Counter()
     functions: dict[str, dict[str, None]] = {name: {} for name in DIFFERENCES}
     for record in records:

@@ -191,7 +191,7 @@ class Trial:
     # ---- the judgement -----------------------------------------------------------------------
 
     def judged(self, check: str, outputs: Arrays) -> str:
-        """`agree`, `undecided`, or how an output differs."""
+        """Return `agree`, `undecided`, or how an output differs."""
         reference = self.reference(check, self.doubles)
         if len(outputs) != len(reference):
             return f"{len(outputs)} outputs for {len(reference)}"

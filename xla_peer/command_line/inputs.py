@@ -49,7 +49,7 @@ def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> Given:
     """Read the inputs in the tokens, for a target with inputs of these names.
 
     Raises:
-        InvalidConfigError: a token that is no input, a file without arrays, a name that occurs twice or
+        InvalidConfigError: a token that is not an input, a file without arrays, a name that occurs twice or
             that the target does not have.
         FileNotFoundError: there is no such file.
     """
@@ -150,7 +150,7 @@ def _value(token: str) -> Any:
         number = None
     if not isinstance(number, bool | int | float | complex):
         raise InvalidConfigError(
-            f"{token!r} is no input: expected a .npy or .npz file, a type such as 2x3xf64, or a number"
+            f"{token!r} is not an input: expected a .npy or .npz file, a type such as 2x3xf64, or a number"
         )
     return np.asarray(number)
 

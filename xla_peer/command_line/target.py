@@ -15,18 +15,21 @@ from typing import Any
 import numpy as np
 
 import tenferro as tnf
-from lowering import import_stablehlo
+from lowering import Partitioning, import_stablehlo
+from lowering.to_numpy import READ_CONSTANTS
 from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.files import content_of
+from tenferro.ops.source import Constant
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec, unflatten
 from xla_peer.artifact import Artifact
 from xla_peer.command_line.inputs import UNPACKED, Given, filled, matched, read_inputs
 from xla_peer.exporting import load
 from xla_peer.manifest import ATTRIBUTE
+from xla_peer.mesh import saved_partitioning
 from xla_peer.onnx import import_onnx
 from xla_peer.sampling import random_arrays
-from xla_peer.storage import SUFFIXES
+from xla_peer.storage import SUFFIXES, archived
 from xla_peer.tracing import differentiable, traced
 
 __all__ = ["Target", "find_target"]
@@ -38,8 +41,9 @@ class Target:
 
     Attributes:
         name: the target as written on the command line.
-        names: names of parameters, or of leaves where those are known.
+        names: names of parameters, or of leaves if they are known.
         types: types of the arguments of a function, where its file states them.
+        partitioning: how the program in the file is cut over a mesh.
     """
 
     name: str
@@ -48,6 +52,7 @@ class Target:
     program: GraphProgram | None = None
     artifact: Artifact | None = None
     types: tuple[Any, ...] | None = None
+    partitioning: Partitioning | None = None
 
     def arguments(self, tokens: Sequence[str], seed: int, keep_types: bool = False) -> list[Any]:
         """Read arguments from a command line; random ones if a program declares types and none are passed.
@@ -94,23 +99,8 @@ class Target:
             return self.program
         if self.function is not None:
             return traced(self.function, *arguments)
-        manifest = self._manifest
         assert self.artifact is not None
-        specs = [spec for _, spec in manifest.inputs]
-        types = [*specs, *(constant.spec for constant in manifest.constants)]
-        is_static = all(spec.is_static for spec in specs)
-        program = import_stablehlo(self.artifact.module, None if is_static else types)
-        if manifest.constants:
-            opened, constants = program, tuple(self.artifact.constants.values())
-            program = tnf.compile(lambda *leaves: opened.run(*leaves, *constants), *specs)
-        return replace(
-            program,
-            name=manifest.name,
-            in_tree=manifest.in_tree,
-            out_tree=manifest.out_tree,
-            input_names=tuple([name for name, _ in manifest.inputs]),
-            output_names=tuple([name for name, _ in manifest.outputs]),
-        )
+        return self.artifact.program()
 
     def callable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
         """Return a function of the arguments, for a tracer."""
@@ -126,7 +116,7 @@ def find_target(text: str) -> Target:
     """Find the target that a command line names.
 
     Raises:
-        InvalidConfigError: the text is no target, or the file has no such function.
+        InvalidConfigError: the text is not a target, or the file has no such function.
         FileNotFoundError: the file does not exist.
     """
     path, colon, name = text.rpartition(":")
@@ -134,18 +124,20 @@ def find_target(text: str) -> Target:
         return _function(text, Path(path), name)
     is_named = text.endswith((".tnf", ".onnx", *SUFFIXES))
     if text.endswith(".py") and (header := _exported_header(text)) is not None:
-        name, types = header
-        return replace(_function(f"{text}:{name}", Path(text), name), name=text, types=types)
+        name, types, tree = header
+        target = _function(f"{text}:{name}", Path(text), name, tree)
+        return replace(target, name=text, types=types)
     if text.endswith(".py") or not (is_named or Path(text).is_file()):
         raise InvalidConfigError(
-            f"{text!r} is no target: expected file.py:function, a program in a .tnf file, an ONNX model, or "
+            f"{text!r} is not a target: expected file.py:function, a program in a .tnf file, an ONNX model, or "
             "StableHLO in a file, such as .mlir or .mlirbc"
         )
     if not Path(text).exists():
         raise FileNotFoundError(f"{text} is not there")
     if text.endswith(".tnf"):
         program = tnf.load(text, limit=UNPACKED.get())
-        return Target(text, program.input_names, program=program)
+        partitioning = saved_partitioning(text)
+        return Target(text, program.input_names, program=program, partitioning=partitioning)
     if text.endswith(".onnx"):
         program = import_onnx(text)
         return Target(text, program.input_names, program=program)
@@ -154,7 +146,8 @@ def find_target(text: str) -> Target:
         return Target(text, program.input_names, program=program)
     artifact = load(text)
     names = tuple([name for name, _ in artifact.manifest.inputs])
-    return Target(text, names, artifact=artifact)
+    partitioning = artifact.manifest.partitioning
+    return Target(text, names, artifact=artifact, partitioning=partitioning)
 
 
 HEADER = re.compile(r"(\w+): \((.*)\) -> \(.*\)")
@@ -164,13 +157,14 @@ PLAIN = re.compile(r"[A-Za-z_]\w*(\['\w+'\]|\[\d+\])*")
 """Pattern of the names of leaves that the file takes in trees; other leaves are parameters."""
 
 
-def _exported_header(path: str) -> tuple[str, tuple[Any, ...]] | None:
-    """Return the function of a file that `lowering.to_numpy` wrote, and the types of its arguments.
+def _exported_header(path: str) -> tuple[str, tuple[Any, ...], ast.Module] | None:
+    """Return the function of a file that `lowering.to_numpy` wrote, the types of its arguments, and its syntax.
 
     None for any other file, which is not executed.
     """
     try:
-        text = ast.get_docstring(ast.parse(content_of(path))) or ""
+        tree = ast.parse(content_of(path))
+        text = ast.get_docstring(tree) or ""
     except (SyntaxError, ValueError):
         return None
     header = HEADER.match(text)
@@ -178,7 +172,7 @@ def _exported_header(path: str) -> tuple[str, tuple[Any, ...]] | None:
         return None
     leaves = LEAF.findall(header[2])
     if not all(PLAIN.fullmatch(leaf) for leaf, _ in leaves):
-        return header[1], tuple([TensorSpec.parse(spec) for _, spec in leaves])
+        return header[1], tuple([TensorSpec.parse(spec) for _, spec in leaves]), tree
     arguments: dict[str, Any] = {}
     for leaf, spec in leaves:
         *outer, last = re.findall(r"\w+", leaf)
@@ -186,7 +180,7 @@ def _exported_header(path: str) -> tuple[str, tuple[Any, ...]] | None:
         for key in outer:
             place = place.setdefault(key, {})
         place[last] = TensorSpec.parse(spec)
-    return header[1], tuple(map(_listed, arguments.values()))
+    return header[1], tuple(map(_listed, arguments.values())), tree
 
 
 def _listed(tree: Any) -> Any:
@@ -197,7 +191,37 @@ def _listed(tree: Any) -> Any:
     return list(values.values()) if all(map(str.isdigit, values)) else values
 
 
-def _function(text: str, path: Path, name: str) -> Target:
+def _execute(tree: ast.Module, module: Any, path: Path) -> None:
+    """Execute a file that `lowering.to_numpy` wrote, with its arrays read once: the memory of constants holds them."""
+    body: list[ast.stmt] = []
+    for node in tree.body:
+        text = ast.unparse(node)
+        mapped = MAPPED.fullmatch(text)
+        if text == ARCHIVED:
+            file_path = path.with_suffix(".npz")
+            with archived(file_path, UNPACKED.get(), str(file_path)) as file:
+                module.CONSTANTS = {name: _kept(file[name]) for name in file.names}
+        elif mapped is not None:
+            arrays = tnf.tree.load(path.with_name(ast.literal_eval(mapped[1])), nested=False)
+            module.CONSTANTS = {name: _kept(array) for name, array in arrays.items()}
+        else:
+            body.append(node)
+    code = compile(ast.Module(body, tree.type_ignores), str(path), "exec")
+    exec(code, vars(module))
+
+
+ARCHIVED = ast.unparse(ast.parse(READ_CONSTANTS))
+"""The statement of such a file that reads its arrays from an archive, as `ast.unparse` writes it."""
+MAPPED = re.compile(r"CONSTANTS = mapped_arrays\(Path\(__file__\)\.with_name\(('[^']*')\)\)")
+"""The statement of such a file that maps its arrays, as `ast.unparse` writes it."""
+
+
+def _kept(array: Any) -> Any:
+    """Return a fresh array in the memory of constants."""
+    return Constant.adopting(np.asarray(array, order="C")).array
+
+
+def _function(text: str, path: Path, name: str, tree: ast.Module | None = None) -> Target:
     if not path.exists():
         raise FileNotFoundError(f"{path} is not there")
     spec = importlib.util.spec_from_file_location(path.stem, path)
@@ -207,7 +231,10 @@ def _function(text: str, path: Path, name: str) -> Target:
     sys.path.insert(0, str(path.resolve().parent))  # because it may import its neighbours
     sys.modules[path.stem] = module
     try:
-        spec.loader.exec_module(module)
+        if tree is None:
+            spec.loader.exec_module(module)
+        else:
+            _execute(tree, module, path)
     except TenferroError:
         raise
     except Exception as error:

@@ -53,7 +53,7 @@ def bench(
         seconds: how long the later runs take in all.
     """
     native, xla = tnf.GraphExecutor(), XlaExecutor(platform)
-    # A device takes dense arrays; laying them out is no part of the run.
+    # A device takes dense arrays; laying them out is not part of the run.
     dense = [np.asarray(leaf, order="C") for leaf in program.check_arguments(tuple(arguments))]
     firsts: list[float] = []
     firsts.append(_timed(lambda: native.run(program, *arguments)))

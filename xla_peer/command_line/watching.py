@@ -34,7 +34,7 @@ HERE = "here"
 def chosen_adapters(
     jaxlibs: str, iree: str, opinions: Sequence[str], environments: Environments
 ) -> list[Adapter]:
-    """Return the adapters of the options; environments are made for those that need one.
+    """Return the adapters of the options; environments are created for compilers that need one.
 
     Args:
         jaxlibs: releases, `here`, and paths of interpreters, with commas between.
@@ -108,7 +108,7 @@ def written(table: Table, path: Path) -> list[tuple[str, str]]:
     """Write a table as a page and, beside it, as JSON; return the cases that are worse than in the previous JSON.
 
     Raises:
-        InvalidConfigError: the page does not end in .md; the JSON beside it is no table.
+        InvalidConfigError: the page does not end in .md; the JSON beside it is not a table.
     """
     if path.suffix != ".md":
         raise InvalidConfigError(f"watch: a page ends in .md, got {path}")

@@ -9,9 +9,12 @@ from typing import Any
 
 import tenferro as tnf
 import xla_peer
+from lowering import Partitioning
 from tenferro.errors import InvalidConfigError
 from tenferro.program import GraphProgram
 from xla_peer.command_line.target import find_target
+from xla_peer.mesh import PARTITIONING
+from xla_peer.onnx import files_beside
 from xla_peer.tracing import traced
 
 __all__ = ["FORMS", "Written", "read_back", "write_program"]
@@ -24,6 +27,8 @@ FORMS = {
     ".tnf": "program",
 }
 """Formats of `export`, by the suffix of the file."""
+LARGEST_BESIDE_WEIGHTS = 128
+"""Bytes of the largest array that stays in the text where the weights are in a file: 16 elements of float64."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class Written:
     Attributes:
         files: their paths.
         summary: a line for people.
-        document: what JSON says of it.
+        document: its value in JSON.
     """
 
     files: tuple[str, ...]
@@ -48,13 +53,15 @@ def write_program(
     *,
     vectors: int = 0,
     seed: int = 0,
+    weights: str = "",
+    partitioning: Partitioning | None = None,
     **options: Any,
 ) -> Written:
     """Write a program to the file that `output` names, in the format of its suffix.
 
     Args:
         function: a program, or a function that is traced on `types`.
-        vectors, seed: as for `xla_peer.export`.
+        vectors, seed, weights, partitioning: as for `xla_peer.export`.
         options: further ones of StableHLO artifacts.
 
     Raises:
@@ -64,33 +71,55 @@ def write_program(
     form = FORMS.get(Path(output).suffix)
     if form is None:
         raise InvalidConfigError(f"{output}: a path ends in one of {', '.join(FORMS)}")
+    if partitioning is not None and form in ("numpy", "onnx"):
+        raise InvalidConfigError(
+            f"{output}: a file of one device, and the program is cut over {dict(partitioning.mesh)}; "
+            "--mesh none writes the program of one device"
+        )
     if form == "program":
+        if weights:
+            raise InvalidConfigError(f"--weights {weights}: {output} holds its own arrays")
         program = traced(function, *types)
-        tnf.save(program, output)
+        attributes: dict[str, Any] = {}
+        if partitioning is not None:
+            inputs = list(zip(program.input_names, program.input_specs, strict=True))
+            outputs = list(zip(program.output_names, program.output_specs, strict=True))
+            partitioning.require_fits(inputs, outputs)
+            attributes = {PARTITIONING: partitioning.to_document()}
+        tnf.save(program, output, attributes=attributes)
         return Written((output,), repr(program), {"name": program.name, "files": [output]})
     if form == "numpy":
         source = xla_peer.export(
-            function, *types, format="numpy", path=output, vectors=vectors, seed=seed
+            function,
+            *types,
+            format="numpy",
+            path=output,
+            vectors=vectors,
+            seed=seed,
+            weights=weights,
         )
-        beside = [str(Path(output).with_suffix(".npz"))] if source.constants else []
-        files = (output, *beside)
+        files = (output, *([str(source.beside(output))] if source.constants else ()))
         document = {"name": source.name, "files": [*files], "statements": source.statements}
         return Written(files, f"{source.name}: {source.statements} statements", document)
     if form == "onnx":
-        model = xla_peer.export(function, *types, format="onnx", path=output)
+        model = xla_peer.export(function, *types, format="onnx", path=output, weights=weights)
         name, nodes = model.graph.name, len(model.graph.node)
-        return Written((output,), f"{name}: {nodes} nodes", {"name": name, "files": [output]})
+        files = (output, *files_beside(model, output))
+        return Written(files, f"{name}: {nodes} nodes", {"name": name, "files": [*files]})
+    if weights:
+        options = {"largest_constant": LARGEST_BESIDE_WEIGHTS, **options}
+    options = {**options, "weights": weights, "partitioning": partitioning}
     artifact = xla_peer.export(function, *types, path=output, vectors=vectors, seed=seed, **options)
     manifest = artifact.manifest
-    files = artifact.paths(output)
+    paths = artifact.paths(output)
     document = {
         "name": manifest.name,
         "platforms": manifest.platforms,
         "inputs": [[name, str(spec)] for name, spec in manifest.inputs],
         "outputs": [[name, str(spec)] for name, spec in manifest.outputs],
-        "files": files,
+        "files": paths,
     }
-    return Written(tuple(files), repr(artifact)[1:-1], document)
+    return Written(tuple(paths), repr(artifact)[1:-1], document)
 
 
 def read_back(output: str) -> Any:

@@ -40,7 +40,7 @@ class Group:
         op, dtype: where they part; or the kind of the error that was raised.
         reason: the name of an explanation, or "" where there is none.
         numbers: of the cases.
-        told: the first of them, shrunk, in words.
+        told: a description of the first one, shrunk.
         folder: path of its reproduction.
     """
 
@@ -70,13 +70,13 @@ class FuzzReport:
 
     Attributes:
         seed: names the stream of cases.
-        programs: how many were run.
-        gradients: how many of them were differentiated.
-        interpreted: how many the reference interpreter ran too.
-        undecided: how many had an output on which these arrays prove nothing.
-        refused: how many have an op that the platform, which is not the CPU, has not.
-        ops, dtypes: how often each occurred.
-        forms: how many were run unchanged, as bodies of loops, with a symbolic extent, and as imported text.
+        programs: the number of programs that ran.
+        gradients: the number of programs that were differentiated.
+        interpreted: the number that the reference interpreter also ran.
+        undecided: the number with an output for which these arrays prove nothing.
+        refused: the number with an op that the platform lacks (never on the CPU).
+        ops, dtypes: the number of occurrences of each.
+        forms: the numbers that ran unchanged, as bodies of loops, with a symbolic extent, and as imported text.
         groups: divergences of the paths, and failures.
     """
 
@@ -169,15 +169,15 @@ def fuzz(
         programs: how many.
         seed: names the stream of programs, the same on every machine with the same NumPy.
         start: the number of the first.
-        platform: where the other path runs, in a child process, so that what ends XLA's compiler is a finding.
-        executor: the other path, in place of that.
+        platform: the other path, in a child process, so that a crash of XLA's compiler is a finding.
+        executor: the other path, instead of the default.
         folder: where reproductions of unexplained divergences are written.
         progress: called with the share that is done, and a note.
 
     An interruption ends it early, with the findings so far.
 
     Raises:
-        InvalidConfigError: neither minutes nor programs, or less than none of them.
+        InvalidConfigError: neither minutes nor programs, or a negative number.
         PlatformUnavailableError: the platform is not here.
 
     >>> report = fuzz(programs=2, seed=1)

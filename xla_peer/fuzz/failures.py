@@ -1,4 +1,4 @@
-"""Errors that a program ends in, shrunk as divergences are: a crash of XLA's compiler is one."""
+"""Errors of programs, shrunk like divergences: a crash of XLA's compiler is one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["saved_failure", "smallest_failure"]
 
 
 def smallest_failure(case: Case, error: Exception, peer: Any) -> Case:
-    """Find a smaller case on which the peer raises the same kind of error; the same case if the error is not its own."""
+    """Find a smaller case on which the peer raises the same kind of error; the same case if the error has another cause."""
 
     def fails(candidate: Case) -> bool:
         try:
@@ -31,7 +31,7 @@ def smallest_failure(case: Case, error: Exception, peer: Any) -> Case:
 
 
 def saved_failure(case: Case, folder: Path) -> str:
-    """Write the program, its arrays and, where it has one, its text; gives the folder.
+    """Write the program, its arrays and its text, if any; return the folder.
 
     Raises:
         OSError: the folder cannot be made or written.

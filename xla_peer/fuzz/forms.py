@@ -62,7 +62,7 @@ def symbolic(case: Case) -> Case:
 
 
 def imported(case: Case) -> Case:
-    """Read the program back from its text, which then counts as an opinion of its own."""
+    """Read the program back from its text, which then counts as a separate opinion."""
     return Case(import_stablehlo(lower_to_stablehlo(case.program).plain_text), case.leaves)
 
 

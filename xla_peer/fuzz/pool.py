@@ -23,7 +23,7 @@ class Pool:
     """Values of a growing program.
 
     Attributes:
-        rng: what decides everything.
+        rng: the source of all choices.
         graph: holds the program.
         parameters: arrays for its inputs.
     """

@@ -1,4 +1,4 @@
-"""Reports on LLVM's optimizer, as programs whose code generators all go through it."""
+"""Reports on LLVM's optimizer, as programs for compilers that use it."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ BIT_OR_BIT = main(
 
 
 def distance(x: Any, y: Any) -> Any:
-    """Negate the difference, in the order that the sign of x says."""
+    """Negate the difference, in the order given by the sign of x."""
     return -tnf.where(x > -1, x - y, y - x)
 
 

@@ -15,12 +15,12 @@ class Report(NamedTuple):
 
     Attributes:
         name: the project's issue, such as `jax-ml/jax 39103`.
-        words: what goes wrong.
+        words: the symptom.
         function: the program, or its StableHLO text.
         arrays: its arguments.
         expected: the result by the ops' definitions, each rounded to its dtype.
         rounding: whether another right implementation may round to the reported result.
-        compiler: the compiler that the report is about.
+        compiler: the compiler that is at fault.
     """
 
     name: str

@@ -82,7 +82,7 @@ TWO_CONDITIONALS = main(
 
 
 def scaled_after(x: Any, w: Any, scale: Any) -> Any:
-    """Scale rectified products: a negative factor cannot go before the rectifier."""
+    """Scale rectified products: a negative factor cannot be moved before the rectifier."""
     return tnf.maximum(x @ w, np.float32(0)) * scale
 
 

@@ -13,7 +13,7 @@ __all__ = ["decomposed", "written"]
 
 
 def written(w: Writer, function: Callable[..., Any], *xs: Value) -> list[Value]:
-    """Write a function of NumPy on these values, as its trace."""
+    """Write a NumPy function on these values by tracing it."""
     program = tnf.compile(function, *[x.spec for x in xs])
     return w.program(program, xs)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -11,17 +12,24 @@ from typing import Any
 import numpy as np
 
 import tenferro
+from tenferro.api import tree_files
 from tenferro.dims import SymDim
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.files import replacing, target_of
+from tenferro.ops.elements import LARGE
 from tenferro.program import GraphProgram, expand_extensions, prune_outputs
-from tenferro.types import DType
+from tenferro.types import DType, TensorSpec
+from xla_peer.manifest import weights_name
 from xla_peer.onnx.emit import NODES
 from xla_peer.onnx.writer import Value, Writer, element_type, typed
 
 __all__ = ["export_onnx", "require_onnx", "run", "to_onnx"]
 
 ENGINES = ("reference", "onnxruntime")
+BESIDE = 64 << 20
+"""Bytes of constants from which they are written beside a model, so that no copy of all is ever made."""
+LARGEST_MODEL = (1 << 31) - (1 << 24)
+"""Bytes of constants in a model; protobuf ends at 2 GiB."""
 OPSETS = (26, 28)
 """The opsets that are written; BitCast and CumProd are new in the lowest."""
 
@@ -36,10 +44,29 @@ def to_onnx(program: GraphProgram, opset: int | None = None) -> Any:
         opset: the version of the operators; by default the newest that the installed `onnx` has, up to 28.
 
     Raises:
-        UnsupportedError: ops without a counterpart, all of them at once, each with its types and line; bfloat16 and
+        UnsupportedError: ops without a counterpart, all in one error, each with its types and line; bfloat16 and
             complex numbers.
         InvalidConfigError: an opset that is not written.
         ModuleNotFoundError: the package `onnx` is not installed.
+    """
+    model, constants = _model(program, opset)
+    size = sum([array.nbytes for array in constants.values()])
+    if size > LARGEST_MODEL:
+        raise InvalidConfigError(
+            f"to_onnx: {program.name} has {size} bytes of constants, and a model holds less than 2 GiB; "
+            "export it to a path, beside which they are written"
+        )
+    numpy_helper = import_module("onnx.numpy_helper")
+    for name, array in constants.items():
+        model.graph.initializer.append(numpy_helper.from_array(array, name))
+    return model
+
+
+def _model(program: GraphProgram, opset: int | None = None) -> tuple[Any, dict[str, Any]]:
+    """Return a checked model without initializers, and their arrays by name.
+
+    Raises:
+        UnsupportedError, InvalidConfigError, ModuleNotFoundError: as `to_onnx`.
     """
     onnx = require_onnx()
     newest: int = min(onnx.defs.onnx_opset_version(), OPSETS[1])
@@ -70,7 +97,6 @@ def to_onnx(program: GraphProgram, opset: int | None = None) -> Any:
         program.name,
         list(map(typed, inputs)),
         list(map(typed, outputs)),
-        writer.initializers,
     )
     operators = [onnx.helper.make_opsetid("", opset)]
     model = onnx.helper.make_model(
@@ -80,38 +106,102 @@ def to_onnx(program: GraphProgram, opset: int | None = None) -> Any:
         producer_name="tenferro",
         producer_version=tenferro.__version__,
     )
+    checked = onnx.ModelProto()
+    checked.CopyFrom(model)
+    for name, array in writer.constants.items():
+        if array.nbytes < LARGE:
+            checked.graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        else:  # as an input of its type, because the checker copies the model
+            spec = TensorSpec.of(array.shape, DType.of(array.dtype))
+            checked.graph.input.append(typed(Value(name, spec)))
     try:
-        onnx.checker.check_model(model, full_check=True)
+        onnx.checker.check_model(checked, full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
         raise UnsupportedError(
             f"to_onnx: opset {opset} does not take the model: {error}"
         ) from error
-    return model
+    return model, writer.constants
 
 
-def export_onnx(program: GraphProgram, path: Any = None) -> Any:
+def export_onnx(program: GraphProgram, path: Any = None, weights: str = "") -> Any:
     """Return a program as an ONNX model, written to a `.onnx` file if there is a path.
 
+    Constants of more than `BESIDE` bytes together are written to `<path>.safetensors`, and not in the model: those
+    of 64 KiB or more, as ONNX's external data.
+
+    Args:
+        weights: the name of a `.safetensors` file in the model's folder for the constants of more than 16 elements.
+
     Raises:
-        InvalidConfigError: another suffix; a folder, a pipe or a device in the place of a file.
+        InvalidConfigError: another suffix; a folder, a pipe or a device instead of a file; weights without a path.
         UnsupportedError: as `to_onnx`.
     """
+    if weights and path is None:
+        raise InvalidConfigError(f"export: weights={weights!r} are beside a file; give its path")
     if path is not None:
         if Path(path).suffix != ".onnx":
             raise InvalidConfigError(f"export: an ONNX model is a .onnx file, got {str(path)!r}")
         target_of(path)
-    model = to_onnx(program)
-    if path is not None:
-        with replacing(path) as file:
-            file.write(model.SerializeToString())
+    if path is None:
+        return to_onnx(program)
+    numpy_helper = require_onnx().numpy_helper
+    model, constants = _model(program)
+    beside = _beside(constants, weights)
+    file_path = weights_path(path, weights)
+    located = tree_files.save_located(beside, file_path) if beside else {}
+    for name, array in constants.items():
+        if name in located:
+            tensor = _external(name, array, file_path.name, *located[name])
+        else:
+            tensor = numpy_helper.from_array(array, name)
+        model.graph.initializer.append(tensor)
+    with replacing(path) as file:
+        file.write(model.SerializeToString())
     return model
+
+
+def weights_path(path: Any, weights: str = "") -> Path:
+    """Return the path of the arrays that are beside a model.
+
+    >>> print(weights_path("model.onnx"), weights_path("model.onnx", "w.safetensors"))
+    model.onnx.safetensors w.safetensors
+    """
+    return Path(path).with_name(weights_name(weights) or f"{Path(path).name}.safetensors")
+
+
+def _beside(constants: Mapping[str, Any], weights: str) -> dict[str, Any]:
+    """Return the arrays that are beside the model, of dtypes that both formats store alike."""
+    size = sum([array.nbytes for array in constants.values()])
+    if not weights and size <= BESIDE:
+        return {}
+    known = tree_files.DTYPES.values()
+    return {
+        name: array
+        for name, array in constants.items()
+        if DType.of(array.dtype) in known
+        and (array.size > 16 if weights else array.nbytes >= LARGE)
+    }
+
+
+def _external(name: str, array: Any, location: str, offset: int, length: int) -> Any:
+    """Return an initializer whose elements are in a file in the model's folder."""
+    onnx = require_onnx()
+    tensor = onnx.TensorProto(
+        name=name,
+        dims=array.shape,
+        data_type=onnx.helper.np_dtype_to_tensor_dtype(array.dtype),
+        data_location=onnx.TensorProto.EXTERNAL,
+    )
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        tensor.external_data.add(key=key, value=str(value))
+    return tensor
 
 
 def run(model: Any, arrays: Sequence[Any], engine: str = "reference") -> list[Any]:
     """Return the outputs of an ONNX model for these inputs, in order.
 
     Args:
-        model: a `ModelProto`.
+        model: a `ModelProto`, or the path of a file, which may have arrays beside it.
         engine: "reference" for `onnx.reference`, or "onnxruntime".
 
     Raises:
@@ -121,7 +211,13 @@ def run(model: Any, arrays: Sequence[Any], engine: str = "reference") -> list[An
     """
     if engine not in ENGINES:
         raise InvalidConfigError(f"onnx.run: engine is one of {ENGINES}, got {engine!r}")
-    names = [value.name for value in model.graph.input]
+    content = source = model
+    if isinstance(model, str | os.PathLike):
+        source = os.fspath(model)
+        content = require_onnx().load(source, load_external_data=False)
+    elif any(tensor.data_location == tensor.EXTERNAL for tensor in model.graph.initializer):
+        raise InvalidConfigError("onnx.run: the model has arrays beside its file; give the path")
+    names = [value.name for value in content.graph.input]
     if len(names) != len(arrays):
         raise InvalidConfigError(
             f"onnx.run: the model takes {len(names)} arrays, got {len(arrays)}"
@@ -132,7 +228,7 @@ def run(model: Any, arrays: Sequence[Any], engine: str = "reference") -> list[An
         from onnx.reference import ReferenceEvaluator
 
         with np.errstate(all="ignore"):
-            return [np.asarray(y) for y in ReferenceEvaluator(model).run(None, feeds)]
+            return [np.asarray(y) for y in ReferenceEvaluator(source).run(None, feeds)]
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
@@ -141,7 +237,9 @@ def run(model: Any, arrays: Sequence[Any], engine: str = "reference") -> list[An
     providers = ["CPUExecutionProvider"]
     try:
         session = onnxruntime.InferenceSession(
-            model.SerializeToString(), options, providers=providers
+            source if isinstance(source, str) else source.SerializeToString(),
+            options,
+            providers=providers,
         )
     except Exception as error:  # because the classes of its errors are private
         raise UnsupportedError(f"onnxruntime: {error}") from error

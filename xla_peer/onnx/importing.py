@@ -11,15 +11,18 @@ from typing import Any
 import numpy as np
 
 import tenferro as tnf
-from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 from xla_peer.onnx.exporting import require_onnx
+from xla_peer.onnx.files import Place, initializers, read_model
 from xla_peer.onnx.readers import READERS, dtype_of
 
 __all__ = ["import_onnx"]
 
 CONTROL = ("If", "Loop", "Scan")
+TEXTS = (".json", ".onnxjson", ".textproto", ".prototxt", ".pbtxt", ".onnxtxt", ".onnxtext")
+"""Suffixes of models as text."""
 
 
 def import_onnx(
@@ -29,35 +32,39 @@ def import_onnx(
 
     Args:
         model: a `ModelProto`, or the path of a file.
-        specs: types of the inputs that are not in `constants`, in order; by default those that the model declares, a
-            named dimension being a symbol.
+        specs: types of the inputs that are not in `constants`, in order; by default the model's declared types,
+            with symbols for named dimensions.
         constants: arrays for inputs that decide shapes, by name: ONNX passes shapes, axes and counts as values.
 
     Raises:
-        UnsupportedError: operators that are not read, all of them at once; a shape that depends on inputs; element
+        UnsupportedError: unsupported operators, all in one error; a shape that depends on inputs; element
             types that tenferro lacks.
-        InvalidConfigError: a file that is no model, or a constant that names no input.
+        InvalidConfigError: a file that is not a model, or a constant that names no input.
         ModuleNotFoundError: the package `onnx` is not installed.
     """
     onnx = require_onnx()
+    places: dict[str, Place] = {}
     if isinstance(model, str | Path):
         try:
-            model = onnx.load(model)
-        except (onnx.checker.ValidationError, ValueError) as error:
-            raise InvalidConfigError(f"import_onnx: {model} is no ONNX model: {error}") from error
+            if Path(model).suffix in TEXTS:
+                model = onnx.load(model)
+            else:
+                model, places = read_model(Path(model))
         except Exception as error:
-            if isinstance(error, OSError):
+            if isinstance(error, OSError | TenferroError):
                 raise
-            raise InvalidConfigError(f"import_onnx: {model} is no ONNX model: {error}") from error
+            raise InvalidConfigError(
+                f"import_onnx: {model} is not an ONNX model: {error}"
+            ) from error
     missing = sorted(set(_missing(model.graph, {f.name for f in model.functions})))
     if missing:
         raise UnsupportedError(f"import_onnx: operators that are not read: {', '.join(missing)}")
-    initial = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
+    initial = initializers(model.graph, places)
     known = dict(constants or {})
     names = [value.name for value in model.graph.input]
     if strange := known.keys() - set(names):
         raise InvalidConfigError(
-            f"import_onnx: {', '.join(sorted(strange))} in constants is no input of the model"
+            f"import_onnx: {', '.join(sorted(strange))} in constants is not an input of the model"
         )
     inputs = [
         value
@@ -70,7 +77,7 @@ def import_onnx(
         values: dict[str, Any] = {"": None, **initial}
         values.update({name: np.asarray(x) for name, x in known.items()})
         values.update({value.name: x for value, x in zip(inputs, xs, strict=True)})
-        return tuple(_evaluated(model.graph, values))
+        return tuple(_results(model.graph, values))
 
     function.__name__ = model.graph.name or "main"
     with np.errstate(all="ignore"):
@@ -84,7 +91,7 @@ def import_onnx(
 
 def _declared(value: Any) -> TensorSpec:
     if value.type.WhichOneof("value") != "tensor_type":
-        raise UnsupportedError(f"import_onnx: input {value.name} is no tensor")
+        raise UnsupportedError(f"import_onnx: input {value.name} is not a tensor")
     kind = value.type.tensor_type
     shape = [
         dim.dim_value
@@ -107,10 +114,14 @@ def _missing(graph: Any, functions: set[str]) -> Any:
 
 
 def _evaluated(graph: Any, values: dict[str, Any]) -> list[Any]:
+    """Return the outputs of a graph inside of another, which has initializers of its own."""
+    values.update(initializers(graph, {}))
+    return _results(graph, values)
+
+
+def _results(graph: Any, values: dict[str, Any]) -> list[Any]:
     """Return the outputs of a graph; values that are known stay arrays."""
     helper, numpy_helper = import_module("onnx.helper"), import_module("onnx.numpy_helper")
-    for each in graph.initializer:
-        values[each.name] = numpy_helper.to_array(each)
     for node in graph.node:
         attributes = {
             each.name: numpy_helper.to_array(each.t)

@@ -19,10 +19,10 @@ __all__ = ["READERS", "concrete", "dtype_of"]
 
 
 def concrete(x: Any, what: str) -> Any:
-    """Return a value that is known while tracing as an array.
+    """Return a value that is an array while tracing.
 
     Raises:
-        UnsupportedError: it is computed from inputs; says to give it as a constant.
+        UnsupportedError: it is computed from inputs; asks for a constant.
     """
     try:
         return np.asarray(x)
@@ -31,7 +31,7 @@ def concrete(x: Any, what: str) -> Any:
 
 
 def ints(x: Any, what: str) -> list[Any]:
-    """Return a vector or number that is known as a list of ints, and of symbolic extents."""
+    """Return a known vector or number as a list of ints and symbolic extents."""
     numbers = np.ravel(concrete(x, what))
     return [n if isinstance(n, SymDim) else int(n) for n in numbers]
 
@@ -84,7 +84,7 @@ def folded(function: Callable[..., Any]) -> Any:
 
 
 def divide(a: Any, x: Any, y: Any) -> Any:
-    """Division; of integers truncated."""
+    """Read Div; integers are truncated."""
     return functions.integer_quotient(x, y) if numpy_dtype(x).kind in "iu" else x / y
 
 
@@ -124,7 +124,7 @@ def log_sum_exp(x: Any, axis: Any, keepdims: bool) -> Any:
 
 
 def arg(function: Callable[..., Any]) -> Any:
-    """Return the reader of argmax or argmin, of which the last may be chosen."""
+    """Return the reader of argmax or argmin, which may select the last extreme."""
 
     def read(a: Any, x: Any) -> Any:
         axis = a.get("axis", 0) % np.ndim(x)
@@ -146,7 +146,7 @@ def reshape(a: Any, x: Any, shape: Any) -> Any:
 
 
 def flatten(a: Any, x: Any) -> Any:
-    """Flatten to a matrix: axes before `axis`, and from it on."""
+    """Flatten to a matrix: the axes before `axis`, and the axes from it on."""
     axis = a.get("axis", 1)
     axis = axis + np.ndim(x) if axis < 0 else axis
     return np.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
@@ -268,7 +268,7 @@ def scatter_elements(a: Any, x: Any, indices: Any, updates: Any) -> Any:
 
 
 def pad(a: Any, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -> Any:
-    """Pad by a constant, the edge, its reflection or the other end; negative widths cut."""
+    """Pad by a constant, the edge, a reflection, or elements from the other end; negative widths cut."""
     widths = a.get("pads") if pads is None else ints(pads, "pads")
     along = range(np.ndim(x)) if axes is None else axes_of(x, ints(axes, "axes"))
     low, high = [0] * np.ndim(x), [0] * np.ndim(x)
@@ -319,7 +319,7 @@ def top_k(a: Any, x: Any, k: Any = None) -> Any:
 
 
 def softmax(a: Any, x: Any, log: bool = False) -> Any:
-    """e^x over its sum along an axis."""
+    """Divide e^x by its sum along an axis."""
     axis = a.get("axis", -1)
     y = x - np.max(x, axis=axis, keepdims=True)
     total = np.sum(np.exp(y), axis=axis, keepdims=True)
@@ -369,7 +369,7 @@ def rms_norm(a: Any, x: Any, scale: Any) -> Any:
 
 
 def batch_norm(a: Any, x: Any, scale: Any, bias: Any, mean: Any, variance: Any) -> Any:
-    """Normalise each feature by given moments, or those of the batch in training."""
+    """Normalise each feature by given moments, or by the batch's moments in training."""
     shape = (1, -1, *[1] * (np.ndim(x) - 2))
     epsilon, axes = a.get("epsilon", 1e-5), (0, *range(2, np.ndim(x)))
     results: list[Any] = []
@@ -400,7 +400,7 @@ def pads_of(
     strides: Sequence[int],
     dilations: Sequence[int],
 ) -> Any:
-    """Return the edges of a window's axes, as `auto_pad` or `pads` says."""
+    """Return the padding of a window's axes, given by `auto_pad` or `pads`."""
     count, mode = len(extents), a.get("auto_pad", "NOTSET")
     if mode in ("NOTSET", "VALID"):
         pads = a.get("pads", [0] * 2 * count) if mode == "NOTSET" else [0] * 2 * count
@@ -568,7 +568,7 @@ def gelu(a: Any, x: Any) -> Any:
 
 
 def lp_norm(a: Any, x: Any) -> Any:
-    """x over its norm; 0 where that is 0."""
+    """Divide x by its norm; 0 where the norm is 0."""
     axis = a.get("axis", -1)
     norm = (
         np.sum(np.abs(x), axis=axis, keepdims=True)
@@ -595,7 +595,7 @@ def bit_shift(a: Any, x: Any, y: Any) -> Any:
 
 
 def hardmax(a: Any, x: Any) -> Any:
-    """1 at the first largest element along an axis."""
+    """Return 1 at the first largest element along an axis, 0 elsewhere."""
     axis = a.get("axis", -1) % np.ndim(x)
     counted = np.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(np.ndim(x))])
     return (np.expand_dims(np.argmax(x, axis=axis), axis) == counted).astype(numpy_dtype(x))
@@ -617,7 +617,7 @@ def constant(a: Any) -> Any:
 
 
 def elu(a: Any, x: Any) -> Any:
-    """x above 0, alpha (e^x - 1) below."""
+    """Return x above 0, and alpha (e^x - 1) below."""
     return np.where(x > 0, x, a.get("alpha", 1.0) * (np.exp(np.minimum(x, 0)) - 1))
 
 

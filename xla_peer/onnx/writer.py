@@ -12,6 +12,7 @@ import numpy as np
 from tenferro.dims import SymDim
 from tenferro.dims.polynomial import Operation, Polynomial
 from tenferro.errors import NonStaticShapeError, UnsupportedError
+from tenferro.ops.elements import digest_of
 from tenferro.program import GraphProgram
 from tenferro.types import DType, TensorSpec
 
@@ -52,17 +53,18 @@ class Writer:
         symbols: the input and axis from which each symbol is read.
         missing: ops without a counterpart so far, as lines of the error.
         numbers: the number that all elements of a value are, by the value's name.
+        constants: arrays of the initializers, by name.
     """
 
     def __init__(self, table: Any) -> None:
         self.table = table
         self.nodes: list[Any] = []
-        self.initializers: list[Any] = []
+        self.constants: dict[str, Any] = {}
         self.symbols: dict[str, tuple[str, int]] = {}
         self.missing: list[str] = []
         self.numbers: dict[str, Any] = {}
         self.specs: tuple[TensorSpec, ...] = ()
-        self._constants: dict[Any, Value] = {}
+        self._known: dict[Any, Value] = {}
         self._count = 0
 
     def fresh(self) -> str:
@@ -103,15 +105,15 @@ class Writer:
 
     def constant(self, array: Any) -> Value:
         """Return an initializer; the same for the same elements."""
-        numpy_helper = import_module("onnx.numpy_helper")
-        array = np.ascontiguousarray(array).reshape(np.shape(array))
-        key = (array.dtype.str, array.shape, array.tobytes())
-        value = self._constants.get(key)
+        array = np.asarray(array, order="C")
+        dtype = DType.of(array.dtype)
+        key = (dtype, array.shape, digest_of(array.reshape(-1).view(np.uint8)))
+        value = self._known.get(key)
         if value is None:
-            name = f"c{len(self.initializers)}"
-            self.initializers.append(numpy_helper.from_array(array, name))
-            value = Value(name, TensorSpec.of(array.shape, DType.of(array.dtype)))
-            self._constants[key] = value
+            name = f"c{len(self.constants)}"
+            self.constants[name] = array
+            value = Value(name, TensorSpec.of(array.shape, dtype))
+            self._known[key] = value
             if array.size == 1:
                 self.numbers[name] = array.ravel()[0]
         return value
@@ -201,7 +203,7 @@ class Writer:
         return self._moved(x, self.op("Expand", x, self.shape(shape, operands), spec=spec))
 
     def _moved(self, x: Value, y: Value) -> Value:
-        """Record that the elements of y are those of x."""
+        """Record that y has the same elements as x."""
         if x.name in self.numbers:
             self.numbers[y.name] = self.numbers[x.name]
         return y

@@ -1,4 +1,4 @@
-"""Opinions of other compilers about StableHLO modules, each by an adapter of a dozen lines in a process of its own."""
+"""Opinions of other compilers about StableHLO modules, each by a short adapter in a separate process."""
 
 from xla_peer.opinions.environments import Environments
 from xla_peer.opinions.executor import AdapterExecutor

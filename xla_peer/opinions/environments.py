@@ -21,9 +21,9 @@ SECONDS = 1800
 
 
 class Environments:
-    """Virtual environments in a folder, made when they are first needed.
+    """Virtual environments in a folder, created at first use.
 
-    `uv` makes them where it is installed, otherwise `venv` and pip; both use the user's own package index. An
+    `uv` creates them if it is installed, else `venv` and pip; both use the user's own package index. An
     environment is used only once everything is installed in it. Remove the folder, or call `clear`, to free the space.
 
     Args:
@@ -51,14 +51,14 @@ class Environments:
         return self.folder / name.replace("==", "-")
 
     def python(self, packages: Sequence[str]) -> str:
-        """Return the interpreter of an environment with these packages, and make a missing environment.
+        """Return the interpreter of an environment with these packages; create a missing environment.
 
         Args:
             packages: requirements such as `jaxlib==0.9.2`.
 
         Raises:
-            InvalidConfigError: a requirement that is no name with a version.
-            PlatformUnavailableError: the environment cannot be made; with the last words of the installer.
+            InvalidConfigError: a requirement that is not a name with a version.
+            PlatformUnavailableError: the environment cannot be created; with the last words of the installer.
         """
         for package in packages:
             name, _, version = package.partition("==")
@@ -79,7 +79,7 @@ class Environments:
         return str(python)
 
     def _commands(self, path: Path, python: Path, packages: Sequence[str]) -> list[list[str]]:
-        """Return the commands that make an environment and install the packages into it."""
+        """Return the commands that create an environment and install the packages into it."""
         uv = shutil.which("uv")
         if uv is not None:
             return [
@@ -90,10 +90,10 @@ class Environments:
         return [[self.interpreter, "-m", "venv", str(path)], [*install, *packages]]
 
     def versions(self, package: str) -> list[str]:
-        """List the releases of a package for this interpreter, the oldest first, as pip knows them.
+        """List the releases of a package that pip reports for this interpreter, the oldest first.
 
         Raises:
-            PlatformUnavailableError: pip cannot tell.
+            PlatformUnavailableError: pip fails.
         """
         text = _output([self.interpreter, "-m", "pip", "index", "versions", package])
         line = next((x for x in text.splitlines() if x.startswith("Available versions:")), "")

@@ -1,4 +1,4 @@
-"""`AdapterExecutor`: runs modules through an adapter, each in a process of its own."""
+"""`AdapterExecutor`: runs modules through an adapter, each in a separate process."""
 
 from __future__ import annotations
 
@@ -39,8 +39,8 @@ Options = Mapping[str, bool | int | str]
 class AdapterExecutor:
     """Runs programs and modules through an adapter; a crash or a hang is an error.
 
-    The compiler is imported once, by the first call, and each call runs in a fork of that process. The executor takes
-    the place of an `XlaExecutor` in `check_parity(program, *arrays, executor=..)`.
+    The compiler is imported once, by the first call, and each call runs in a fork of that process. The executor
+    replaces an `XlaExecutor` in `check_parity(program, *arrays, executor=..)`.
 
     Args:
         adapter: see `register`.
@@ -85,7 +85,7 @@ class AdapterExecutor:
 
     @property
     def version(self) -> str:
-        """The version of the compiler; empty where the adapter does not say."""
+        """The version of the compiler; empty if the adapter does not report it."""
         with self._lock:
             self._started()
         return self._version
@@ -125,7 +125,7 @@ class AdapterExecutor:
             return [_read(directory, *place) for place in answer["arrays"]]
 
     def text(self, function: str, module: str) -> str:
-        """Return the text that another function of the adapter's file makes of a module."""
+        """Return the text that another function of the adapter's file returns for a module."""
         with tempfile.TemporaryDirectory(prefix="tenferro-opinion-") as folder:
             request = {"function": function, "arrays": [], "options": {}, "is_text": True}
             return str(self._ask(Path(folder), module, request)["text"])

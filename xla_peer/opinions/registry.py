@@ -1,4 +1,4 @@
-"""Adapters by name: what is run to have a compiler's results."""
+"""Adapters by name: the command that computes a compiler's results."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def jaxlib_adapter(python: str = "", name: str = "jaxlib") -> Adapter:
 
 
 def iree_adapter(python: str = "", name: str = "IREE") -> Adapter:
-    """IREE's CPU compiler in the environment of an interpreter; this one by default."""
+    """Return the adapter of IREE's CPU compiler, run by an interpreter; by default this one."""
     file = ADAPTERS / "iree_cpu.py"
     return Adapter(name, str(file), file.stem, python=python or sys.executable)
 
@@ -107,7 +107,7 @@ def register(name: str, adapter: Callable[..., Any] | str, *, python: str = "") 
 
     An adapter is a function of a module and arrays: `adapter(module, arrays) -> arrays`. The module is StableHLO text,
     or bytes; the arrays are those of `main`, in order. It may raise any error, crash or hang: each call runs in a
-    process of its own. A function `version` beside it says which version of the compiler it is.
+    separate process. A function `version` beside it returns the version of the compiler.
 
     Args:
         name: of the compiler.

@@ -1,7 +1,7 @@
 """The process of an adapter, in the environment of its compiler: `python worker.py FOLDER.json`.
 
-It imports the adapter once, and forks for each request, so that a request that ends its process ends nothing else.
-A request is a folder with a module and arrays, and so is its answer; pipes carry the names of folders and statuses.
+It imports the adapter once, and forks for each request, so that a crash ends only the process of its request.
+A request and its answer are folders with a module and arrays; pipes carry the names of folders and statuses.
 Nothing is unpickled. This file needs Python and NumPy alone, because tenferro is not installed in these environments.
 """
 
@@ -28,7 +28,7 @@ def load_adapter(module: str, file: str) -> Any:
         return importlib.import_module(module)
     spec = importlib.util.spec_from_file_location(module, file)
     if spec is None or spec.loader is None:
-        raise ImportError(f"{file} is no Python file")
+        raise ImportError(f"{file} is not a Python file")
     loaded = importlib.util.module_from_spec(spec)
     sys.modules[module] = loaded
     spec.loader.exec_module(loaded)
@@ -43,7 +43,7 @@ def named(adapter: Any, function: str) -> Any:
 
 
 def dtype_of(name: str) -> Any:
-    """A dtype of NumPy's, or of ml_dtypes."""
+    """Return a dtype of NumPy or of ml_dtypes."""
     try:
         return np.dtype(name)
     except TypeError:

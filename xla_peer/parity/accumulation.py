@@ -1,10 +1,10 @@
 """Rounding errors of long sums and products, measured on the terms at hand.
 
-The error of a sum of random terms is about the square root of that of equal terms, whose roundings all have one
-sign. So some elements of the result are chosen, and their terms are added up in the dtype of the sum. Every partial
-sum is compared with the same sum in higher precision. Reductions and scans add one term after the other, and so do
-products of small matrices and of a vector with a matrix; others do so for `BLOCK` terms. These are the longest
-chains that NumPy, BLAS and XLA on CPU were seen to form.
+Roundings of random terms partly cancel: their error is about the square root of the error of equal terms, whose
+roundings all have one sign. So some elements of the result are chosen, and their terms are added up in the dtype of
+the sum. Every partial sum is compared with the same sum in higher precision. Reductions, scans, products of small
+matrices and of a vector with a matrix add one term after the other; other products do so for `BLOCK` terms. These
+are the longest chains that NumPy, BLAS and XLA on CPU were seen to form.
 
 Terms whose signs follow a pattern cancel in one chain, but may all have one sign in the partial sums of a vector unit.
 So the terms are also added up in each of `LANES`, in the direction that equal terms take.
@@ -215,13 +215,13 @@ TERMS: Column[Callable[..., Any]] = Column(
         co.Convolution: _convolved,
     },
 )
-"""Terms of chosen elements of a result, a row each, of every op that `ROUNDING` says combines some."""
+"""Terms of chosen elements of a result, one row each, for every op that combines terms according to `ROUNDING`."""
 
 
 def _scattered(
     op: ix.Scatter, kernel: Kernel, operands: Sequence[Any], result: Any, pending: float
 ) -> Any:
-    """Estimate the error of a scatter from the updates of each element; all roundings but one may go one way."""
+    """Estimate the error of a scatter from the updates of each element; all roundings but one may have the same sign."""
     x, indices, updates = operands
     ones = np.zeros(x.shape), indices, np.ones(updates.shape)
     hits = np.asarray(kernel(replace(op, combiner="add"), *ones))

@@ -20,8 +20,8 @@ class Side:
     """One of both programs.
 
     Attributes:
-        class_of: a number for each slot, equal in both programs where slots stand for the same.
-        common: slots that stand for a slot of the other program.
+        class_of: a number for each slot, equal in both programs for corresponding slots.
+        common: slots with a corresponding slot in the other program.
     """
 
     program: GraphProgram
@@ -33,8 +33,8 @@ class Alignment(NamedTuple):
     """Places where the walk of two programs ends.
 
     Attributes:
-        places: slots whose makers differ while they read the same, with the other program's; None where the other
-            program leaves the op out.
+        places: slots whose instructions differ on the same operands, with the other program's slots; None if the
+            other program omits the op.
         open: differing slots whose makers cannot be compared operand by operand.
     """
 
@@ -48,8 +48,8 @@ def aligned(
     """Walk from slots that differ to operands that differ, as long as both programs apply the same op.
 
     Args:
-        pairs: differing slots, of one program and of the other.
-        are_close: whether a slot and one of the other program have the same value, up to rounding.
+        pairs: pairs of differing slots.
+        are_close: whether two slots, one of each program, have the same value up to rounding.
     """
     maker_of, other_maker_of = makers(side.program.instructions), makers(other.program.instructions)
     alignment = Alignment([], [])
@@ -98,7 +98,7 @@ def _reads(side: Side, step: Instruction, number: int) -> bool:
 
 
 def _are_alike(step: Instruction, there: Instruction, slot: int, other_slot: int) -> bool:
-    """Return whether two instructions have the same op, as many operands, and the slots at the same position."""
+    """Return whether two instructions have the same op and number of operands, with the slots at the same position."""
     return (
         type(step.op) is type(there.op)
         and len(step.inputs) == len(there.inputs)

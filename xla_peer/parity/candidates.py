@@ -1,5 +1,5 @@
-"""Possible outcomes of a decision: every index that rounding may make the winner, every count that
-comparisons near the edge may add up to.
+"""Possible outcomes of a decision: every index that may win within rounding, and every count that comparisons near
+the edge may give.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Choice:
 
     Attributes:
         output: its number.
-        op: what chooses or counts.
+        op: the op that chooses or counts.
         operand: the slot it chooses among or adds up.
         carried: the ops that take the result to the output, first to last.
     """
@@ -84,7 +84,7 @@ def rivals(choice: Choice, keys: Any, limit: Any, output: Any) -> Alternatives:
     Args:
         keys: the values that were compared.
         limit: the allowed difference of each key.
-        output: the indices, as they left the program.
+        output: the indices in the program's output.
     """
     assert isinstance(choice.op, ArgReduction)
     axis = choice.op.axis

@@ -66,26 +66,26 @@ def check_parity(
     has a verdict: see `OutputParity.verdict`.
 
     Args:
-        fn_or_program: a function is traced on the arrays' shapes and dtypes. For a program that was imported, the
-            text that it was read from runs beside it, so that a fault of the import is found.
-        against: what to compare with in place of the same program through PJRT: another program, a StableHLO
+        fn_or_program: a function is traced on the arrays' shapes and dtypes. For an imported program, the original
+            text runs beside it, which reveals faults of the import.
+        against: the side to compare with, instead of the same program through PJRT: another program, a StableHLO
             module (text, bytes, a path), an artifact, or a function of JAX, PyTorch or NumPy. The program itself
-            runs natively. PJRT and the interpreter are asked who is wrong.
-        executor: where to run the other path, and modules; the CPU by default.
+            runs natively. PJRT and the interpreter decide which side is wrong.
+        executor: the executor of the other path, and of modules; the CPU by default.
         grad: compare the gradients too, of the real part of the sum of the outputs, each weighted by
             numbers around one; a program without float inputs or outputs has none.
         ulps, rtol, atol: tolerances that replace the bound of rounding; meeting any given one suffices.
         bound: "sampled", from runs that round differently, or "proven", by `xla_peer.error_bound`: wider, and never
             exceeded by a right implementation. Where nothing is proven, the output is `not decidable here`.
-        confidence: of the estimate, between 0 and 1: it decides how many runs are made, and the report says how many.
-        interpreter: ask StableHLO's reference interpreter for a third opinion, in a process of its own;
+        confidence: of the estimate, between 0 and 1: it decides the number of runs, which the report contains.
+        interpreter: ask StableHLO's reference interpreter for a third opinion, in a separate process;
             by default where the paths disagree and the program is small.
         locate: where the paths disagree, find the first op that diverges; within a loop, with its iteration.
         context: whose rules differentiate for `grad`.
-        isolated: run what XLA compiles in a child process, so that a crash, a hang or exhausted memory is the verdict
-            `peer ended`, with the module that does it. By default it is, unless the environment variable
-            TENFERRO_ISOLATED is `off`. A function `against` it runs in this process unless `jax.jit` has wrapped it.
-            `executor=IsolatedExecutor(timeout=.., memory_limit=..)` sets limits.
+        isolated: run XLA in a child process, so that a crash, a hang or exhausted memory is the verdict `peer
+            ended`, with the module that causes it. By default it is, unless the environment variable
+            TENFERRO_ISOLATED is `off`. A function `against` it runs in this process unless `jax.jit` has wrapped
+            it. `executor=IsolatedExecutor(timeout=.., memory_limit=..)` sets limits.
         precision: on accelerators, None accepts products with fewer bits where the module or the executor's precision
             grants them, with the verdict `lower precision`; "highest" does not.
         search: how many other arguments are tried natively, scaled and drawn again by `seed`, that reach the sides of
@@ -227,10 +227,10 @@ class Check:
         """Add the precision to the outputs whose products have fewer bits as the module grants."""
         granted = granted_precision(self.program, self.paths.peer)
         lower = LowerPrecision(self.program, self.leaves, granted, self.paths.platform)
-        found = list(map(lower.explains, range(len(outputs)), native, peer, allowed))
+        explanations = list(map(lower.explains, range(len(outputs)), native, peer, allowed))
         return tuple([
             replace(output, outside=0, lower=how) if how and output.outside else output
-            for output, how in zip(outputs, found, strict=True)
+            for output, how in zip(outputs, explanations, strict=True)
         ])  # fmt: skip
 
     def _ended(
@@ -258,11 +258,11 @@ class Check:
         return lost_bounds(self.program, self.leaves)
 
     def _located(self, agree: bool, locate: bool) -> tuple[Divergence | None, tuple[str, ...]]:
-        """Find the first op that diverges, or note that the search for it ended the peer."""
+        """Find the first op that diverges, or note that the search ended the peer."""
         if agree or not locate:
             return None, ()
-        searching = f"looking for the first op of {self.program.name} that parts"
-        with noticed(searching, "looked for it", getattr(self.paths.peer, "notices", True)):
+        searching = f"searching for the first op of {self.program.name} that diverges"
+        with noticed(searching, "searched for it", getattr(self.paths.peer, "notices", True)):
             try:
                 return first_divergence(self.program, self.leaves, self.paths), ()
             except PeerEndedError as error:
@@ -309,7 +309,7 @@ class Check:
         return tuple(joined), tuple(words), None
 
     def against(self, contender: Contender, locate: bool) -> ParityReport:
-        """Compare the program natively with something else, with PJRT and the interpreter as further opinions."""
+        """Compare the native run with another side, with PJRT and the interpreter as further opinions."""
         program, leaves = self.program, self.leaves
         arguments = unflatten(program.in_tree, leaves)
         native = native_outputs(program, leaves)
@@ -344,7 +344,7 @@ class Check:
     def _wrong_collective(
         self, other: Sequence[Any], allowed: Sequence[Allowance]
     ) -> tuple[str, ...]:
-        """Find the collective of a module of several devices after whose change the outputs are the other's."""
+        """Find the collective of a module of several devices whose change gives the other side's outputs."""
         origin = self.program.origin
         if origin is None or "sdy.manual_computation" not in origin.text:
             return ()
@@ -365,7 +365,7 @@ class Check:
         allowed: Sequence[Allowance],
         name: str,
     ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
-        """Add the wrong side to the outputs that differ, and return the opinions that say so."""
+        """Add the wrong side to the outputs that differ, and return the supporting opinions."""
         program = self.program
         notes: list[str] = []
         with_native = with_other = None
@@ -415,7 +415,7 @@ class Check:
 def departing(
     outputs: tuple[OutputParity, ...], divergence: Divergence
 ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
-    """Add the reason to the outputs where native and PJRT are known to differ; also return a sentence about it."""
+    """Add the reason to outputs with a known difference between native and PJRT; also return a sentence about it."""
     explanation = explain(divergence)
     if explanation is None:
         return outputs, ()

@@ -1,7 +1,7 @@
 """Search for the wrong collective in a module of several devices, by changing one after another.
 
 The text is changed at one collective at a time: groups along other mesh axes, reversed pairs, or another reduction.
-The change that makes the program right identifies the collective.
+The change that corrects the program identifies the collective.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _REDUCTION = re.compile(r"stablehlo\.(add|maximum|minimum|multiply)\b")
 def wrong_collective(
     text: str, matches: Callable[[Any], bool], trusted: bool = False
 ) -> str | None:
-    """Describe the collective that a change makes right in a sentence; None if no change does.
+    """Describe in a sentence the collective that a change corrects; None if no change does.
 
     Args:
         text: a module of several devices.

@@ -27,14 +27,14 @@ __all__ = [
 ]
 
 GAP = 1e4
-"""Runs that are farther from the first one than all others by this factor had another decision."""
+"""Runs that are farther from the first run than all others by this factor made another decision."""
 NEAR = 4.0
-"""Units in the last place within which two values agree, whatever their bound is."""
+"""Units in the last place within which two values always agree."""
 
 
 class Alternatives(NamedTuple):
-    """Values that rounding may give in place of some elements, such as the index of a candidate that ties with
-    the winner within rounding, or infinity beside the largest number.
+    """Alternative values of elements within rounding, such as the index of a candidate that ties with the winner,
+    or infinity beside the largest number.
 
     Attributes:
         places: positions of the elements in row-major order; one may occur several times.
@@ -52,9 +52,9 @@ class Allowance(NamedTuple):
     """Distances allowed for the elements of an output, and other values that some may have.
 
     Attributes:
-        is_granted: the user said so: then no limit is too wide to decide anything.
-        unbounded: elements without a bound, which may have any value; None for none.
-        are_bits: they are copies of bit patterns, of which none is flushed to zero.
+        is_granted: the user asserts it: then no limit is too wide to decide anything.
+        unbounded: elements without a bound, which may have any value, or None.
+        are_bits: they are copies of bit patterns, which are never flushed to zero.
     """
 
     limit: Any
@@ -66,7 +66,7 @@ class Allowance(NamedTuple):
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Tolerances of the user, in place of rounding; any one of these suffices."""
+    """Tolerances of the user, instead of rounding; any one of these suffices."""
 
     ulps: float = 0.0
     rtol: float = 0.0
@@ -78,27 +78,26 @@ class OutputParity:
     """One output on both paths.
 
     Attributes:
-        max_ulps, median_ulps: distance in units in the last place; infinite where one of the two is NaN or
-            infinite and the other is not the same.
+        max_ulps, median_ulps: distance in units in the last place; infinite if one value is NaN or infinite and the
+            other differs.
         max_abs, max_rel: absolute and relative distance of finite elements.
         of_norm: the distance of all finite elements, relative to the norm of the native ones (Frobenius).
         share: the largest distance relative to the allowed one at that element; 0 where all are equal,
             infinite where nothing is allowed. Undecided elements do not count.
-        worst: index of the element with that share; of the one that is farthest apart where it is 0.
+        worst: index of the element with that share; of the largest difference among elements whose bound is 0.
         native, xla: its values.
-        ulps, allowed: their distance, and the allowed one, in units in the last place.
+        ulps, allowed: their distance and the allowed distance, in units in the last place.
         undecided: how many elements differ where more is allowed than the largest element of the output:
-            any value would do there, so that nothing is said about them.
-        reached: how many elements of the other path are one of the alternatives, and no small change.
+            any value is allowed there, so they are not judged.
+        reached: the number of elements of the other path that equal an alternative instead of being close.
         outside: number of elements that differ by more than is allowed.
-        nan, inf, zero_sign: how many elements are so on one path only; a zero's sign is no disagreement.
-        flushed: how many are subnormal on one path and zero on the other, which is none either.
+        nan, inf, zero_sign: how many elements are so on one path only; a zero's sign is not a disagreement.
+        flushed: the number that is subnormal on one path and zero on the other, which also is not close.
         unstable: how many have alternatives, such as the index of a maximum that is nearly shared.
-        alone: the side that is wrong, where that is known.
-        departs: the reason for which the peer is known to give something else there; see `explanations`.
-        lower: the precision that its products were computed with, which the module grants, and the significant bits
-            found.
-        ended: how the peer's process ended in place of giving this output; the rest is then the native one's.
+        alone: the wrong side, if it is known.
+        departs: the known reason why the peer differs there; see `explanations`.
+        lower: the precision of its products, which the module grants, and the measured number of significant bits.
+        ended: how the peer's process ended instead of computing this output; the rest is then the native one's.
     """
 
     name: str
@@ -133,12 +132,12 @@ class OutputParity:
         `lower precision: how`, or `peer ended: how`.
 
         `rounding`: the values differ, and stay within the bound everywhere. `unstable`: rounding flips a decision,
-        and both of its outcomes are right. `peer departs`: for a known reason XLA does not give what StableHLO
-        says, such as zeros for subnormal numbers.
-        `not decidable here`: elements differ by more than rounding alone makes, in a place where rounding makes
-        anything. `wrong`: none of these explains the difference; no side is named if neither is known to be right.
-        `lower precision`: products left out bits of their operands, as the module's `precision_config` grants.
-        `peer ended`: XLA crashed, took too long or ran out of memory, and there is nothing to compare.
+        and both of its outcomes are right. `peer departs`: for a known reason XLA deviates from StableHLO, such as
+        zeros for subnormal numbers. `not decidable here`: elements differ by more than plain rounding, where
+        rounding can cause any difference. `wrong`: none of these explains the difference; no side is named if
+        neither is known to be right. `lower precision`: products left out bits of their operands, as the module's
+        `precision_config` grants. `peer ended`: XLA crashed, took too long or ran out of memory, and there is
+        nothing to compare.
         """
         if self.ended:
             return f"peer ended: {self.ended}"
@@ -184,7 +183,7 @@ def compare(
     Args:
         limit: allowed difference of each element; an infinite limit allows nothing, because no value is
             as good as every other. See `explained` and `granted`.
-        alternatives: what some elements may be besides, each within the limit there.
+        alternatives: alternative values of some elements, each within the limit there.
         is_granted: the limit decides, however wide it is.
         unbounded: elements that are undecided wherever they differ.
         are_bits: a subnormal number is not the same as zero.
@@ -272,7 +271,7 @@ def _reached(native: Any, xla: Any, limit: Any, alternatives: Alternatives) -> A
 
 
 def _distance(a: Any, b: Any) -> Any:
-    """|a - b| of floats and complex numbers; of others, 0 where they are equal and infinity elsewhere."""
+    """Return |a - b| for floats and complex numbers; for others 0 where equal, else infinity."""
     if DType.of(a.dtype).kind in "biu":
         return np.where(a == b, 0.0, np.inf)
     return modulus(_wide(b) - _wide(a))
@@ -297,7 +296,7 @@ def explained(
             `sensitivity`.
         drawn: number of runs, the first ones, that rounded every op at random; all by default.
         flips: false if rounding can flip no decision on the way.
-        least_ulps: difference that is always allowed, in units in the last place; 0 if nothing on the way
+        least_ulps: the difference that is always allowed, in units in the last place; 0 if nothing on the way
             rounds in more than one way.
     """
     if DType.of(native.dtype).kind in "biu":
@@ -313,7 +312,7 @@ def explained(
 
 
 def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
-    """|native|, and where that is not finite, the largest finite |x| of the runs, or 0."""
+    """Return |native|, or where that is not finite, the largest finite |x| of the runs, or 0."""
     size = modulus(native)
     is_finite = np.isfinite(size)
     size = np.where(is_finite, size, 0.0)
@@ -327,9 +326,9 @@ def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
 def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -> Any:
     """Measure the movement of each element among the runs that left it finite, from the first of them.
 
-    If some runs are `GAP` times farther away than all others, a decision has flipped in them. They are alternatives,
-    and not part of the spread. Some runs change only one kind of op, and may leave an element unmoved; the others have
-    then flipped a decision only if there are any and they move far.
+    If some runs are `GAP` times farther away than all other runs, a decision flipped in them. They are
+    alternatives, and not part of the spread. Some runs change only one kind of op, and may leave an element
+    unmoved; the other runs, if any, have then flipped a decision only if they move far.
     """
     first = _wide(moved[0])
     distances: list[Any] = []
@@ -342,7 +341,8 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -
     ordered = np.sort(np.stack(distances[:drawn]), axis=0)
     spread = ordered[-1]
     eps = float(ml_dtypes.finfo(native.real.dtype).eps)
-    # What is small beside the largest element, as log Gamma at 1 or what cancels, moves by roundings of large terms.
+    # Elements that are small beside the largest one, such as log Gamma at 1 or a cancelled sum, move by roundings
+    # of large terms.
     largest = np.max(np.where(np.isfinite(first), modulus(first), 0.0), initial=0.0)
     least = np.maximum(8 * eps * modulus(first), min(8 * eps, eps**0.25 / GAP) * largest)
     decides = np.isfinite(modulus(native))
@@ -364,8 +364,8 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -
 def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alternatives:
     """Return the values in runs that are not small changes.
 
-    For integers and bools these are all other values; for floats, infinities and NaN in place of a number, the reverse,
-    and numbers beyond the spread.
+    For integers and bools these are all other values; for floats, infinities and NaN instead of a number, the
+    reverse, and numbers beyond the spread.
     """
     places: list[Any] = []
     values: list[Any] = []

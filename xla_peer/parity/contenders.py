@@ -31,7 +31,7 @@ class Contender:
     Args:
         other: a program; a StableHLO module, as text, bytes, a `StableHloModule` or a path; an artifact; a
             function of JAX, of PyTorch's tensors, or of arrays.
-        program: the one that it is compared with.
+        program: the side that it is compared with.
         peer: the executor that runs modules unchanged.
 
     Raises:
@@ -86,9 +86,13 @@ class Contender:
         return checked_outputs("check_parity", self.program, leaves, f"the {self.name}")
 
     def _in_child(self, function: Any, arguments: Sequence[Any]) -> list[Any]:
-        """Run a function that `jax.jit` wrapped, compiled as JAX does it, in the peer's process."""
+        """Run a function that `jax.jit` wrapped, compiled as JAX does it, in the peer's process.
+
+        One with callbacks runs in this process, which has the functions.
+        """
         module = from_jax(function, *arguments).origin
-        assert module is not None  # because it was imported
+        if module is None:
+            return _called(function, arguments)
         leaves, _ = flatten(tuple(arguments))
         executor = self.peer.with_options({"xla_allow_excess_precision": True})
         return executor.compile_module(module).run_leaves(
@@ -117,10 +121,10 @@ class Contender:
 def checked_outputs(
     caller: str, program: GraphProgram, outputs: Sequence[Any], side: str
 ) -> list[Any]:
-    """Somebody's outputs of a program, as arrays of the types that the program's have.
+    """Return another executor's outputs of a program, as arrays of the declared types.
 
     Raises:
-        ArityError, DTypeError, ShapeError: outputs of other types; in words of the caller and the side.
+        ArityError, DTypeError, ShapeError: outputs of other types; the message names the caller and the side.
     """
     arrays = list(map(np.asarray, outputs))
     specs = program.output_specs
@@ -153,10 +157,10 @@ def program_of_module(module: Any, arguments: Sequence[Any] = ()) -> GraphProgra
     """Convert a module to a program that keeps the text it was read from; a program, an artifact or a function likewise.
 
     Args:
-        arguments: those of a function.
+        arguments: the contenders of a function.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: text that is no module, or has operations without a counterpart.
+        MlirDiagnosticError, UnsupportedError: text that is not a module, or has operations without a counterpart.
     """
     if isinstance(module, GraphProgram):
         return module
@@ -190,7 +194,7 @@ def _is_of_jax(function: Any) -> bool:
 
 
 def _tensor(torch: Any, x: Any) -> Any:
-    """Copy an array to a tensor; bfloat16 by its bits, since PyTorch does not know NumPy's."""
+    """Copy an array to a tensor; bfloat16 by its bits, because PyTorch does not accept NumPy's dtype."""
     array = np.array(x)
     if array.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)

@@ -29,9 +29,9 @@ class Decision:
 
     Attributes:
         op: the instruction, with types.
-        line: the user's, where it is known.
+        line: the user's line, if it is known.
         index: the element of its result.
-        operands: the values that it decides on there, as one run has them.
+        operands: the values in one run that it decides on.
         results: both of its sides.
     """
 

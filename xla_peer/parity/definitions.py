@@ -21,7 +21,7 @@ __all__ = ["by_definition"]
 
 DIGITS = 60
 CLEAR = 4.0
-"""One side is wrong where its error is this many times the other's."""
+"""Minimum ratio of errors at which the less accurate side is wrong."""
 
 
 class _Element(NamedTuple):
@@ -36,7 +36,7 @@ class _Element(NamedTuple):
 def by_definition(divergence: Divergence) -> Opinion | None:
     """Judge the divergent op at the worst element by the function's definition; None if it has no opinion.
 
-    It has none for other ops, complex or infinite operands, poles, and an op that diverges only after others.
+    It has no verdict for other ops, complex or infinite operands, poles, and an op that diverges only after others.
     """
     element = _element(divergence)
     if element is None:
@@ -75,7 +75,7 @@ def _element(divergence: Divergence) -> _Element | None:
 
 
 class _Errors(NamedTuple):
-    """The exact value in words, and how far both paths are from it, in units in the last place."""
+    """The exact value in words, and the errors of both paths, in units in the last place."""
 
     exact: str
     native: float

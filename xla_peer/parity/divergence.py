@@ -1,8 +1,8 @@
 """The first op on which the paths diverge: its inputs agree, and its output does not.
 
-Prefixes of the program are run on both paths, and bisected. Each is compiled as a program of its own, and XLA fuses
-it as it fused the whole. If the op is a loop, its body is run at each iteration on that iteration's native values,
-and bisected at the first iteration that diverges.
+Prefixes of the program are run on both paths, and bisected. Each is compiled as a separate program, which XLA fuses
+like the whole. If the op is a loop, its body is run at each iteration on that iteration's native values, and
+bisected at the first iteration that diverges.
 """
 
 from __future__ import annotations
@@ -46,13 +46,12 @@ class Divergence:
         output: the comparison of the op's own output.
         verdict: the side that the reference interpreter contradicts; or why it was not run.
         turns: the iteration of each enclosing loop, the outermost first, such as "iteration 3 of Scan at model.py:7".
-        other: where the other program has it, for two programs; empty where both run one.
+        other: its counterpart in the other program, for two programs; empty where both run one.
         sides: the names of both paths.
-        program: the op alone, on its values, if that diverges; otherwise the steps that lead to it, or
-            the whole.
+        program: the op alone, on its values, if that diverges; otherwise the steps before it, or the whole program.
         leaves: its arguments.
         platform: of the peer.
-        isolated: the peer runs in a process of its own.
+        isolated: the peer runs in a separate process.
     """
 
     op: str
@@ -110,7 +109,7 @@ class Divergence:
         worst = list(self.output.worst or ())
         one, other = self.sides
         return (
-            f"they part at {self.op}{line}\n"
+            f"first divergence: {self.op}{line}\n"
             f"  element {worst}: {one} {self.output.native!s}, {other} {self.output.xla!s}, "
             f"{self.output.ulps:.3g} ulps apart, {self.output.allowed:.3g} allowed\n"
             f"  {self.verdict}"
@@ -127,7 +126,7 @@ class Paths(Protocol):
 
     @property
     def is_isolated(self) -> bool:
-        """Whether it runs in a process of its own."""
+        """Whether it runs in a separate process."""
         ...
 
     def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
@@ -135,7 +134,7 @@ class Paths(Protocol):
         ...
 
     def agree(self, program: GraphProgram, leaves: Sequence[Any]) -> bool:
-        """Return whether no output is wrong on one of them."""
+        """Return whether no output is wrong on either side."""
         ...
 
     def opinion(self, program: GraphProgram, leaves: Sequence[Any]) -> Opinion:
@@ -156,7 +155,7 @@ class _Parting(NamedTuple):
 def first_divergence(
     program: GraphProgram, leaves: Sequence[Any], paths: Paths
 ) -> Divergence | None:
-    """Find the first op that diverges; if each agrees on its own, the one whose output diverges in the whole program.
+    """Find the first op that diverges; if each agrees alone, the one whose output diverges in the whole program.
 
     Args:
         program: with numbers for extents, whose paths disagree.
@@ -245,10 +244,10 @@ def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int
 def first_failing(
     program: GraphProgram, wrong: Sequence[int], goes_well: Callable[[int], bool]
 ) -> int | None:
-    """Find the first instruction that fails though its operands do not; None if there is none.
+    """Find the first failing instruction with correct operands; None if there is none.
 
     Args:
-        wrong: instructions that make outputs.
+        wrong: instructions that compute outputs.
         goes_well: whether the program of an instruction's outputs alone does; asked once for each.
     """
     known: dict[int, bool] = {}

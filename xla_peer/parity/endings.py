@@ -28,7 +28,7 @@ SHOWN_LINES = 12
 
 @dataclass(frozen=True)
 class Ending:
-    """Signal, exit status or timeout that ended the peer's process, and what it was doing.
+    """Signal, exit status or timeout that ended the peer's process, and its last task.
 
     Attributes:
         how: `SIGSEGV` or another signal, `exit status 7`, `timeout` or `out of memory`.
@@ -36,8 +36,8 @@ class Ending:
         said: the last line that the process wrote; it may be empty.
         op: the first op with which it ends, as printed in the program; empty where it was not looked for or is none.
         line: the user's, where it is known.
-        module: StableHLO text that ends the process: of that op alone if that is enough, else of the steps that lead to it,
-            or of the whole program.
+        module: StableHLO text that ends the process: of that op alone if this suffices, else of the steps before
+            it, or of the whole program.
         program: the same as a program; `leaves` are its arguments.
         platform: of the peer.
     """
@@ -100,11 +100,11 @@ def first_ending(
     platform: str,
     locate: bool = True,
 ) -> Ending:
-    """Find the smallest part of a program that ends the peer as the whole does, by bisection of its instructions.
+    """Find the smallest part of a program that ends the peer in the same way, by bisection of its instructions.
 
-    A timeout is not looked for, because each attempt would take as long.
+    A timeout is not bisected, because each attempt would take as long.
     """
-    part, arguments, found, op, line = program, tuple(leaves), error, "", ""
+    part, arguments, earliest, op, line = program, tuple(leaves), error, "", ""
     if locate and error.ending != "timeout":
         numbers = maker_numbers(program)
         wrong = [numbers[slot] for slot in program.output_slots if slot in numbers]
@@ -121,12 +121,12 @@ def first_ending(
             for candidate, values in (alone(program, index, leaves), (cone, leaves)):
                 again = _ended(candidate, values, peer)
                 if again is not None:
-                    part, arguments, found = candidate, tuple(values), again
+                    part, arguments, earliest = candidate, tuple(values), again
                     break
     return Ending(
-        how=found.ending,
-        stage=found.stage,
-        said=found.said or error.said,
+        how=earliest.ending,
+        stage=earliest.stage,
+        said=earliest.said or error.said,
         op=op,
         line=line,
         module=text_of(part, platform) or error.module,
@@ -139,7 +139,7 @@ def first_ending(
 def ending_of_text(
     program: GraphProgram, leaves: Sequence[Any], error: PeerEndedError, platform: str
 ) -> Ending:
-    """Describe the ending at a text that somebody else wrote, which is not taken apart."""
+    """Describe the ending at a foreign text, which is not bisected."""
     return Ending(
         how=error.ending,
         stage=error.stage,
@@ -159,7 +159,7 @@ def _ended(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> PeerEnded
     except PeerEndedError as error:
         return error
     except TenferroError:
-        return None  # because a refusal is no end
+        return None  # because a refusal is not an end
     return None
 
 

@@ -116,10 +116,10 @@ class ErrorBound:
 def error_bound(fn_or_program: Callable[..., Any] | GraphProgram, *arrays: Any) -> ErrorBound:
     """Compute distances from the native values that no right implementation exceeds, element by element.
 
-    The program runs on balls: every op gives the native value and a radius, rounded outwards, from its operands'
-    radii and its own declared accuracy (`xla_peer.parity.ROUNDING`). Sums and products hold for every order of their
-    terms and for contraction, and subnormal numbers may be flushed. Where the balls leave a comparison, an index or
-    a trip count open, the bound covers all outcomes.
+    The program runs on balls: every op returns the native value and a radius, rounded outwards, from its operands'
+    radii and its own declared accuracy (`xla_peer.parity.ROUNDING`). Sums and products hold for every order of
+    their terms and for contraction, and subnormal numbers may be flushed. Where the balls leave a comparison, an
+    index or a trip count open, the bound covers all outcomes.
 
     Args:
         fn_or_program: a function is traced on the arrays' shapes and dtypes; for gradients, a function that has

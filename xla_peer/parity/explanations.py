@@ -92,7 +92,7 @@ class Parting:
         return NativeAndPeer(plain).agree(self.divergence.program, self.divergence.leaves)
 
     def agrees_before_the_last(self) -> bool:
-        """Return whether more than one op leads here, and the operands of the last of them agree."""
+        """Return whether more than one op leads here, and the operands of the last op agree."""
         divergence = self.divergence
         if len(divergence.program.instructions) < 2:
             return False
@@ -101,7 +101,7 @@ class Parting:
         return NativeAndPeer(peer).agree(before, divergence.leaves)
 
     def is_an_update(self) -> bool:
-        """PJRT's worst element is among the updates."""
+        """Tell whether PJRT's worst element is among the updates."""
         divergence, (_, peer) = self.divergence, self.results
         (updates,) = values_of(divergence.program, self.step.inputs[2:], divergence.leaves)
         return bool(np.any((updates == peer) | ((updates != updates) & (peer != peer))))
@@ -122,10 +122,10 @@ class Parting:
 
 @dataclass(frozen=True)
 class Explanation:
-    """One reason, and how it is recognised.
+    """Reason for a difference, and the test that recognises it.
 
     Attributes:
-        excuses: a value that StableHLO leaves open, or a departure of XLA's that is known and documented; a rewrite
+        excuses: a value that StableHLO leaves open, or a documented deviation of XLA; a rewrite
             of algebra that changes values is neither, and stays wrong.
     """
 
@@ -154,8 +154,8 @@ def _size(y: Any) -> float:
 def _meets_subnormals(parting: Parting) -> bool:
     """Return whether subnormal numbers explain the difference at the worst element, in one of three ways.
 
-    - An operand, or an argument or constant that leads to it, is subnormal there, and numbers as small in its place
-      reach the result of the other path. Complex numbers may be larger, because their parts are halved and squared.
+    - An operand, or an argument or constant that leads to it, is subnormal there, and other numbers of this size
+    give the result of the other path. Complex numbers may be larger, because their parts are halved and squared.
     - The sides differ by no more than a subnormal number, as by one term of a product.
     - One side is zero, and the other within a few powers of two of the smallest normal number, or a complex power,
       whose factors may be subnormal.
@@ -308,7 +308,7 @@ def _leaves_zeros_out(parting: Parting) -> bool:
         return _lies_among(peer, others[worst].reshape(1))
     if parting.is_complex:
         return False
-    # Infinite products of one sign are that infinity, all others NaN.
+    # Infinite products of one sign are that infinity, all other sums NaN.
     signs = np.where(np.isinf(kernel), np.sign(kernel), 0).astype(kernel.dtype)
     (of_signs,) = native_outputs(program, [np.sign(x), signs])
     is_infinite = np.abs(of_signs[worst]) == meetings[worst]
@@ -316,7 +316,7 @@ def _leaves_zeros_out(parting: Parting) -> bool:
 
 
 def _is_folded_nan(parting: Parting) -> bool:
-    """Return whether exp of a NaN, which a constant makes for any arguments, is a number in PJRT; with the operand as
+    """Return whether exp of a NaN that comes from a constant is a number in PJRT; with the operand as
     an argument, PJRT's exp is NaN, too.
     """
     native, peer = parting.results
@@ -387,19 +387,20 @@ EXPLANATIONS = (
     Explanation(
         "zeros that convolutions leave out",
         "By the definition, padding and the holes of a dilated operand are zeros. An infinity or NaN of the kernel "
-        "times one of them is NaN; where XLA writes the loops itself it leaves these products out.",
+        "times one of them is NaN; if XLA writes the loops itself, it omits these products.",
         _leaves_zeros_out,
     ),
     Explanation(
         "exp of a NaN that is known before",
-        "Up to jaxlib 0.11.1 XLA's exp in float32 uses the integer next to its operand. Where LLVM sees that a constant "
-        "makes that a NaN, whose integer is undefined, it takes any: the result is a number, and another when compiled again.",
+        "Up to jaxlib 0.11.1 XLA's exp in float32 uses the integer next to its operand. If LLVM can prove that a "
+        "constant gives NaN, whose integer is undefined, it chooses any integer: the result is a number, which differs "
+        "between compilations.",
         _is_folded_nan,
     ),
     Explanation(
         "partial results that overflow",
-        "A sum or product in another order may overflow on the way where this one does not, and then "
-        "meet the opposite infinity or a zero.",
+        "A sum or product in another order may overflow in an intermediate result, which is then combined with "
+        "the opposite infinity or a zero.",
         _may_overflow,
     ),
     Explanation(
@@ -416,8 +417,8 @@ EXPLANATIONS = (
     ),
     Explanation(
         "windows that XLA moves once",
-        "A window that does not fit is moved to where it does, and one within it likewise. Up to jaxlib 0.11 XLA's algebraic "
-        "simplifier adds up where both begin and moves the sum; with it switched off both paths agree.",
+        "A window that does not fit is moved into the operand, and so is a window inside it. Up to jaxlib 0.11 XLA's "
+        "algebraic simplifier adds both starts and moves the sum; with the simplifier disabled both paths agree.",
         lambda p: (
             isinstance(p.op, ix.Gather | ix.DynamicSlice)
             and any(
@@ -430,7 +431,7 @@ EXPLANATIONS = (
     Explanation(
         "algebra rewritten by XLA",
         "XLA's algebraic simplifier rewrites exp(a) exp(b) as exp(a + b), log(x^y) as y log x and the "
-        "like. The forms differ where one overflows; with the simplifier switched off both paths agree.",
+        "like. The forms differ where one overflows; with the simplifier disabled both paths agree.",
         lambda p: _leaves_a_range(p) and p.agrees_without_rewrites(),
         excuses=False,
     ),
@@ -438,10 +439,10 @@ EXPLANATIONS = (
 
 
 def explain(divergence: Divergence) -> Explanation | None:
-    """Return the first reason that applies; None if none does, or if the check ends the peer."""
+    """Return the first reason that applies; None if no reason applies, or if the check ends the peer."""
     parting = Parting(divergence)
     try:
-        found = (explanation for explanation in EXPLANATIONS if explanation.applies(parting))
-        return next(found, None)
+        matching = (explanation for explanation in EXPLANATIONS if explanation.applies(parting))
+        return next(matching, None)
     except PeerEndedError:
         return None

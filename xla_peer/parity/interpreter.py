@@ -1,10 +1,10 @@
-"""StableHLO's reference interpreter as a third opinion, in a process of its own, because it may end it.
+"""StableHLO's reference interpreter as a third opinion, in a separate process, because it may crash.
 
     python -m xla_peer.parity.interpreter FOLDER
 
 reads `module.mlir` and `inputs.npz` there, and writes `outputs.npz`. The interpreter shares no code with XLA or NumPy,
-but it runs the same text as XLA. It has no custom calls. Complex results end its process, so they are returned as two
-real parts.
+but it runs the same text as XLA. It has no custom calls. Complex results crash it, so they are returned as two real
+parts.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _plain(x: Any) -> list[Any]:
 
 
 def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any]) -> list[Any]:
-    """Run the program between conversions from plain dtypes and to them."""
+    """Run the program on plain dtypes, with conversions of arguments and results."""
     rest = iter(plain)
     inputs = [_as(DType.of(leaf.dtype), rest) for leaf in leaves]
     results, _ = flatten(program.run(*unflatten(program.in_tree, inputs)))

@@ -56,15 +56,15 @@ def judge(
         outputs_a, outputs_b: its results on each side, in order.
         executor: the executor that runs the text; the CPU by default.
         ulps, rtol, atol: tolerances that replace the bound of rounding; meeting any given one suffices.
-        interpreter: ask the reference interpreter; by default where the others do not decide.
-        locate: if PJRT gives the wrong output here too, find the first op that diverges.
+        interpreter: ask the reference interpreter; by default if the other opinions do not decide.
+        locate: if PJRT also computes the wrong output here, find the first op that diverges.
         precision: None accepts products with fewer bits where the module grants them, with the verdict `lower
             precision`; "highest" does not.
-        isolated: see `check_parity`; where the module ends the process, PJRT has no opinion.
+        isolated: see `check_parity`; if the module ends the process, PJRT has no opinion.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: text that is no module, or has operations without a counterpart.
-        ArityError, ShapeError, DTypeError: inputs or outputs that are not those of the module.
+        MlirDiagnosticError, UnsupportedError: text that is not a module, or has operations without a counterpart.
+        ArityError, ShapeError, DTypeError: inputs or outputs that do not match the module.
         InvalidConfigError: another precision.
 
     >>> text = '''
@@ -99,9 +99,9 @@ def judge(
     )
     for number, name in enumerate(static.output_names):
         sides = (one[number], other[number])
-        found = _computed_lower(name, number, sides, native[number], allowed[number], lower)
-        if is_granted and found is not None:
-            outputs.append(found)
+        explained = _computed_lower(name, number, sides, native[number], allowed[number], lower)
+        if is_granted and explained is not None:
+            outputs.append(explained)
             continue
         output, words = _judged(
             name, number, one[number], other[number], native[number], allowed[number], witnesses
@@ -139,10 +139,12 @@ def _computed_lower(
     lower: LowerPrecision,
 ) -> OutputParity | None:
     """Judge an output with at least one side that has fewer bits, as the module grants; None for any other."""
-    found = [lower.explains(number, native, y, allowance) for y in sides]
-    if None in found or not any(found):
+    explanations = [lower.explains(number, native, y, allowance) for y in sides]
+    if None in explanations or not any(explanations):
         return None
-    words = "; ".join([f"{side} {how}" for side, how in zip("ab", found, strict=True) if how])
+    words = "; ".join(
+        [f"{side} {how}" for side, how in zip("ab", explanations, strict=True) if how]
+    )
     return replace(compare(name, *sides, *allowance), outside=0, lower=words)
 
 
@@ -163,7 +165,7 @@ class Witnesses:
 
     @property
     def peer(self) -> list[Any] | str:
-        """The module's own text through PJRT; our lowering of it where there is no text, or how its process ended."""
+        """The module's own text through PJRT; its lowering if it has no text, or how its process ended."""
         if self._peer is None:
             try:
                 self._peer = self._through_peer()
@@ -188,7 +190,7 @@ class Witnesses:
         return not isinstance(peer, str) and not compare("", peer[number], y, *allowance).outside
 
     def peer_gives(self, number: int, y: Any) -> bool:
-        """Return whether PJRT gives the bits of an output."""
+        """Return whether PJRT computes the same bits as an output."""
         peer = self.peer
         return not isinstance(peer, str) and peer[number].tobytes() == y.tobytes()
 
@@ -241,7 +243,7 @@ def _judged(
     parted = max(together.outside, of_one.outside, of_other.outside)
     words = [f"{name}: the native run agrees with {agrees}"]
     if witnesses.peer_agrees(number, wrong, allowance):
-        # Native and PJRT stand against each other, each with one of the two.
+        # Native and PJRT disagree, each in agreement with one side.
         third = witnesses.third
         if isinstance(third, str):
             words.append(
@@ -314,7 +316,7 @@ def _located(
     other: Sequence[Any],
     allowed: Sequence[Allowance],
 ) -> Divergence | None:
-    """Find the first op on which PJRT diverges from the native run, if it gives the wrong output here too."""
+    """Find the first op on which PJRT diverges from the native run, if PJRT also computes the wrong output here."""
     for number, output in enumerate(outputs):
         wrong = {"a": (one,), "b": (other,), "": (one, other)}.get(output.alone, ())
         if output.outside and any(

@@ -1,9 +1,9 @@
-"""The first op in which two programs that should be equivalent differ, found by their intermediate values.
+"""The first op in which two supposedly equivalent programs differ, by their intermediate values.
 
-Both run natively on the same arguments, and every value is kept. Instructions with the same op on the same operands
-are partners, and so are others with equal values up to rounding, by any op. From a differing output both programs are
-followed backward side by side, as long as they apply the same op. Where they do not, the walk goes backward through
-values without a partner. The programs begin to differ at the first instruction whose operands all have one.
+Both run natively on the same arguments, and every value is kept. Instructions are partners if they have the same op
+on the same operands, or equal values up to rounding. From a differing output, both programs are followed backward
+in parallel while their ops are the same. Where the ops differ, the walk continues backward through values without a
+partner. The programs begin to differ at the first instruction whose operands all have one.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Difference(NamedTuple):
 def first_difference(
     program: GraphProgram, other: GraphProgram, leaves: Sequence[Any], outputs: Iterable[int]
 ) -> Difference | None:
-    """Find where two programs begin to differ; None if their values say nothing, or are too many.
+    """Find where two programs begin to differ; None if their values are not comparable, or too many.
 
     Args:
         program, other: with numbers for extents, and arguments of the same types.
@@ -198,7 +198,7 @@ def _swapped(
     other_values: _Values,
     outputs: Sequence[int],
 ) -> tuple[int | None, int | None]:
-    """Return the makers of an output that differs although both of its values are somewhere in the other program."""
+    """Return the instructions of a differing output whose two values both occur in the other program."""
     for number in outputs:
         slot, other_slot = program.output_slots[number], other.output_slots[number]
         if not _are_close(values.by_slot[slot], other_values.by_slot[other_slot]):
@@ -207,11 +207,11 @@ def _swapped(
 
 
 def _partnered(values: _Values, others: _Values, same: set[int], others_same: set[int]) -> set[int]:
-    """Return slots that are the same in the other program, or have an equal value there.
+    """Return slots with the same instruction or an equal value in the other program.
 
     Args:
-        same: slots that stand for the same in both.
-        others_same: slots of the other program that are partners of others already.
+        same: pairs of corresponding slots.
+        others_same: slots of the other program that already have partners.
     """
     exact: set[Any] = set()
     by_type: dict[Any, list[Any]] = defaultdict(list)
@@ -277,7 +277,7 @@ def _are_close(x: Any, y: Any) -> bool:
     size = np.abs(np.where(finite, x_wide, 0))
     if not (apart <= eps**0.75 * float(size.max(initial=0.0))).all():
         return False
-    # Beside a huge element any others are near; but cancellation takes half of the digits of a few only.
+    # All other elements are negligible beside a huge one; but cancellation takes half of the digits of a few only.
     return int(np.count_nonzero(apart > eps**0.5 * size)) <= x.size // 4
 
 

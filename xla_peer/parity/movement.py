@@ -118,7 +118,7 @@ class RecordedValues(Plain):
 
 
 class RecordedMoves(Moved):
-    """A run with roundings of its own, recorded."""
+    """Record of a run with its own roundings."""
 
     def __init__(self, generator: np.random.Generator, record: Record) -> None:
         super().__init__(generator)
@@ -141,7 +141,7 @@ def movement(x: Any, y: Any) -> Any:
 
 
 def significant_digits(runs: Sequence[Any]) -> float:
-    """-log10 of the movement of an array over runs; the first one is unchanged."""
+    """Return -log10 of the movement of an array over runs, of which the first is unchanged."""
     first = np.asarray(runs[0])
     if not _has_digits(first):
         return math.inf
@@ -157,7 +157,7 @@ def _away_and_size(x: Any, y: Any) -> tuple[Any, Any]:
 
 @np.errstate(all="ignore")
 def _norm_movement(y: Any, moves: Any) -> float:
-    """max |y' - y| / max |y|, of relative movements by elements."""
+    """Return max |y' - y| / max |y| for relative movements by elements."""
     size = np.abs(y.astype(np.complex128 if y.dtype.kind == "c" else np.float64))
     size = np.where(np.isfinite(size), size, 0.0)
     largest = float(size.max())

@@ -21,8 +21,8 @@ class Opinion(NamedTuple):
     """A third opinion.
 
     Attributes:
-        words: with whom it agrees, or why it cannot say.
-        alone: the path that it finds alone; empty where it cannot say.
+        words: the side that it agrees with, or why it cannot decide.
+        alone: the path that it finds alone; empty if it cannot decide.
     """
 
     words: str
@@ -41,8 +41,8 @@ def opinion(
 ) -> Opinion:
     """Return the path that the reference interpreter agrees with, and the weight of that.
 
-    It runs the text that PJRT runs. Where an op is written there as an expansion, the two share the
-    op's computation, and count as one opinion.
+    It runs the text that PJRT runs. If the text expands an op, both share the op's computation, and count as one
+    opinion.
     """
     third = interpreted(program, leaves)
     if isinstance(third, str):
@@ -78,14 +78,14 @@ def _agree(one: Sequence[Any], other: Sequence[Any], allowed: Sequence[Allowance
 
 
 def expanded_ops(program: GraphProgram) -> list[str]:
-    """Return the names of the ops that the text has as functions of several operations, not as one of StableHLO's."""
+    """Return the names of the ops that the text writes as functions of several operations."""
     return sorted(
         {step.op.name for step, part in _all_instructions(program) if _is_expanded(step, part)}
     )
 
 
 def _all_instructions(program: GraphProgram) -> Iterator[tuple[Instruction, GraphProgram]]:
-    """Yield the instructions of a program, and those of the bodies of its loops in their place."""
+    """Yield the instructions of a program, with the bodies of loops in place."""
     for step in program.instructions:
         if isinstance(step.op, ControlOp):
             yield from nested_instructions(step.op)

@@ -40,7 +40,7 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["NativeAndPeer", "compared", "limits"]
 
 JUMPS = ops_with(Fact.WHOLE) | {el.Remainder}
-"""Ops that make a step of a float of what rounding decides."""
+"""Ops through which a decision by rounding changes a float by a step."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class NativeAndPeer:
 
     Attributes:
         tolerance: the user's tolerance, which replaces the bound of rounding.
-        is_proven: what rounding explains is proven, and not sampled.
+        is_proven: differences within rounding are proven, not sampled.
         confidence: of the estimate; see `confidence`.
     """
 
@@ -82,7 +82,7 @@ class NativeAndPeer:
 
     @property
     def is_isolated(self) -> bool:
-        """Whether the peer runs in a process of its own."""
+        """Whether the peer runs in a separate process."""
         return isinstance(self.peer, IsolatedExecutor)
 
     @property
@@ -104,7 +104,7 @@ class NativeAndPeer:
         return compared(program, native, peer, self.limits(program, leaves, native))
 
     def agree(self, program: GraphProgram, leaves: Sequence[Any]) -> bool:
-        """Return whether no output is wrong on one of them; equal bits need no bound."""
+        """Return whether no output is wrong on either side; equal bits need no bound."""
         native, peer = self.outputs(program, leaves)
         if all([y.tobytes() == z.tobytes() for y, z in zip(native, peer, strict=True)]):
             return True
@@ -176,7 +176,7 @@ def limits(
 
 
 def _least(program: GraphProgram, slots: Sequence[int], pending: Sequence[Pending]) -> list[float]:
-    """Return the difference that is allowed for each slot, in units in the last place."""
+    """Return the allowed difference of each slot, in units in the last place."""
     return [pending[slot].least_ulps(program.types[slot].dtype) for slot in slots]
 
 
@@ -207,7 +207,7 @@ def _with_flips(
 
 
 class _Runs(NamedTuple):
-    """The values of one slot: of an unchanged run, of `drawn` runs that round at random, and of others."""
+    """The values of one slot: of an unchanged run, of `drawn` runs that round at random, and of further runs."""
 
     values: list[Any]
     drawn: int

@@ -76,7 +76,7 @@ class Pending:
     is_carried: bool = False
 
     def least_ulps(self, dtype: DType) -> float:
-        """Return the difference that is always allowed, in units in the last place; 0 if the value may not differ.
+        """Return the always allowed difference, in units in the last place; 0 if the value may not differ.
 
         It covers a few units, or the pending roundings if they are larger.
         """
@@ -144,7 +144,7 @@ def _result(
         return Pending(own if differs else 0.0, differs)
     product = max([operand.product for operand in operands], default=0.0)
     if type(op) in CHOICES:
-        # No compiler takes a sum apart across a choice, which compares what has been rounded.
+        # No compiler splits a sum across a decision, which compares rounded values.
         return Pending(product, differs or any(before), is_constant, product)
     if type(op) in WHOLE and not spec.dtype.is_complex:
         return Pending(0.0, differs or any(before), is_constant)

@@ -1,6 +1,6 @@
 """Products computed with fewer bits than their dtype has, where the module grants it.
 
-StableHLO's `precision_config` says which bits a product of float32 numbers may omit. DEFAULT, also for an op without a
+StableHLO's `precision_config` allows products of float32 numbers to omit bits. DEFAULT, also for an op without a
 configuration, is "the fastest calculation, but the least accurate". HIGH is slower and more accurate, and HIGHEST omits
 nothing. Compilers use bfloat16 and TF32 for DEFAULT, and TF32 and three products of bfloat16 for HIGH.
 
@@ -29,20 +29,20 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["LEAST_BITS", "LowerPrecision", "granted_precision", "required_precision"]
 
 LEAST_BITS = {"default": 8, "high": 11}
-"""Significant bits that each precision leaves to the operands: those of bfloat16, and those of TF32."""
+"""Significant bits that each precision leaves to the operands: the bits of bfloat16 and of TF32."""
 NAMES = (("bfloat16", 6.5, 9.5), ("TF32", 9.5, 12.5), ("bf16x3", 13.5, 19.0))
-"""Names of ways to compute, with the range of the bits that are found of each."""
+"""Names of algorithms, with the range of measured bits of each."""
 TYPICAL = 0.4
 """Root mean square of the relative error of rounding to p bits, in units of 2^-p. The error is 1/sqrt(3) of half a unit
 in the last place, and numbers are 1.44 times their power of two on average."""
 SLACK = 1.25
-"""Bits by which the number that is found may be too low: operands that are cut off lose one more."""
+"""Number of bits by which the measured number may be too low: operands that are cut off lose one more."""
 RUNS = 9
 """Runs in which operands lose bits."""
 
 
 def required_precision(caller: str, precision: str | None) -> str | None:
-    """Return the precision that a caller requires: None for what the module grants.
+    """Return the precision that a caller requires: None for the precision that the module grants.
 
     Raises:
         InvalidConfigError: neither None nor "highest".
@@ -55,7 +55,7 @@ def required_precision(caller: str, precision: str | None) -> str | None:
 
 
 def granted_precision(program: GraphProgram, peer: Any) -> str:
-    """Return the precision of products without one of their own: that of the text, or of the executor's lowering."""
+    """Return the precision of products without an explicit one: that of the text, or of the executor's lowering."""
     if program.origin is not None:
         return "default"
     settings = getattr(peer, "settings", None)
@@ -67,7 +67,7 @@ class LowerPrecision:
 
     Args:
         program: with numbers for extents; `leaves` are its arguments.
-        granted: the precision of products without one of their own.
+        granted: the precision of products without an explicit one.
     """
 
     def __init__(
@@ -120,7 +120,7 @@ class LowerPrecision:
         )
         if not (all(mean) and all(median)):
             return None  # because few elements differ, and fewer bits show in most
-        # A movement of the operands by TYPICAL * 2^-bits is what rounding to that many bits does.
+        # Rounding to `bits` bits moves the operands by TYPICAL * 2^-bits.
         bits, typical = (self.bits - float(np.log2(x / y)) / 2 for x, y in (mean, median))
         if bits < self.bits - SLACK or abs(bits - typical) > 2 * SLACK:
             return None
@@ -153,15 +153,15 @@ def _bits(op: StdTensorOp, dtype: DType, granted: str) -> int:
 
 
 def _inside(step: Any, program: GraphProgram) -> list[tuple[StdTensorOp, DType]]:
-    """Return an instruction's op with the dtype of its first operand, and those of its bodies."""
-    found = [(step.op, program.types[step.inputs[0]].dtype)] if step.inputs else []
+    """Return an instruction's op with the dtype of its first operand, and the same for its bodies."""
+    uses = [(step.op, program.types[step.inputs[0]].dtype)] if step.inputs else []
     if hasattr(step.op, "parts"):
-        found += [
+        uses += [
             (inner.op, part.types[inner.inputs[0]].dtype)
             for inner, part in nested_instructions(step.op)
             if inner.inputs
         ]
-    return found
+    return uses
 
 
 def _apart(y: Any, z: Any) -> Any:

@@ -52,7 +52,7 @@ def _allowance(ball: Ball, native: Any) -> Allowance:
 
 
 def _among_integers(ball: Ball, native: Any) -> Allowance:
-    """Allow the other integers of each ball; for bools, the other one."""
+    """Allow the other integers of each ball; for bools, the other truth value."""
     centre, radius = ball.value.astype(np.float64), ball.radius
     unbounded = radius > MOST_INTEGERS
     reach = np.where(unbounded, 0.0, radius)

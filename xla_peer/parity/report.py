@@ -46,8 +46,8 @@ class ParityReport:
         bound: origin of the bound: proven, or sampled, with the number of runs and the confidence; empty if the
             user gave it.
         ended: how the process of the peer ended, and at which module; None if it returned its outputs.
-        untouched: sides of decisions that the arguments did not reach, and that the check says nothing about.
-        leaves: the arguments that were checked: the given ones, or others that `search=` found.
+        untouched: branches that the arguments did not reach, which are not checked.
+        leaves: the arguments that were checked: the given arguments, or those that `search=` found.
     """
 
     HEADER: ClassVar = (
@@ -92,7 +92,7 @@ class ParityReport:
         }
 
     def to_json(self) -> str:
-        """`to_dict` as JSON: numbers as numbers, and "nan", "inf", "-inf" where JSON has none."""
+        """Return `to_dict` as JSON: numbers as numbers, and "nan", "inf", "-inf" where JSON has none."""
         return json.dumps(json_value(self.to_dict()), indent=2, allow_nan=False)
 
     @property
@@ -203,7 +203,7 @@ class ParityReport:
         """Write the reproduction to a folder, shrunk; None where all agree.
 
         Values in the middle become arguments and arrays become plainer, as long as the paths still part or the peer
-        still ends. See `Divergence.save` for the files; `tenferro triage FOLDER` makes an issue of them.
+        still ends. See `Divergence.save` for the files; `tenferro triage FOLDER` writes an issue from them.
 
         Args:
             seconds: no smaller program is tried after this time.
@@ -244,7 +244,7 @@ class ParityReport:
 
 
 def _size_of(output: OutputParity, sides: tuple[str, str]) -> str:
-    """Show the element that is farthest off, with both values and the difference in units in the last place."""
+    """Show the element with the largest difference, with both values and the difference in units in the last place."""
     if output.worst is None:
         return ""
     one, other = sides

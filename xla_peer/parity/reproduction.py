@@ -91,7 +91,7 @@ def save_reproduction(
 
     `inputs.npz` has the arguments, `repro.tnf` the program and `repro.py` four lines that check it again. Where there is
     StableHLO, it is `module.mlir`, with `expected.npz`, the native results, and `repro_jax.py`, which needs JAX
-    alone. `about.json` has the versions, the environment, what this version of jaxlib gave, and a digest of the module
+    alone. `about.json` has the versions, the environment, the results of this jaxlib, and a digest of the module
     and its arguments.
 
     Args:
@@ -145,7 +145,7 @@ def _archive(letter: str, arrays: Sequence[Any]) -> bytes:
 
 
 def _versions() -> dict[str, str]:
-    """Return the versions of what computes, and of Python."""
+    """Return the versions of the computing packages and of Python."""
     versions = {"python": machine.python_version()}
     for name in ("tenferro", "jax", "jaxlib", "numpy"):
         try:
@@ -160,7 +160,7 @@ def triage(folder: Any, pythons: Sequence[str] = (), reports: Iterable[Any] | No
 
     Args:
         folder: as `save_reproduction` writes it.
-        pythons: interpreters whose JAX runs `repro_jax.py`, each in a process of its own; this one by default.
+        pythons: interpreters whose JAX runs `repro_jax.py`, each in a separate process; this one by default.
         reports: public reports to compare the module with; by default the hall of miscompiles, where it is installed.
 
     Raises:
@@ -240,7 +240,7 @@ def _ran(directory: Path, python: str, outcomes: dict[str, str]) -> list[str]:
 
 
 def _alike(module: str, reports: Iterable[Any] | None) -> list[str]:
-    """Name the public reports that are like a module; or say that there is none."""
+    """Name the public reports that are like a module; or state that there is none."""
     try:
         near = twins(import_stablehlo(module), reports)
     except TenferroError as error:
@@ -251,7 +251,7 @@ def _alike(module: str, reports: Iterable[Any] | None) -> list[str]:
 
 
 def _outcome(directory: Path, python: str) -> str:
-    """Return what the script prints, or how it ends."""
+    """Return the script's output, or how it ended."""
     try:
         done = subprocess.run(
             [python, "repro_jax.py"],

@@ -1,9 +1,9 @@
 """Rounding of each op in right implementations: the column of the parity check.
 
 An op is exact, rounded once, or approximate. Exact ops copy, select or compare. Ops that round the exact value once
-are the same in every implementation. For an approximate op, the row has the allowed difference of NumPy's kernel and
-XLA's in units in the last place. Sums and products of many terms depend on the order; the effect is measured on
-their terms, see `accumulation`.
+are the same in every implementation. For an approximate op, the row has the allowed difference between NumPy's
+kernel and XLA's, in units in the last place. Sums and products of many terms depend on the order; the effect is
+measured on their terms, see `accumulation`.
 """
 
 from __future__ import annotations
@@ -208,7 +208,7 @@ def rounding_of(op: StdTensorOp, specs: Specs, platform: str = "cpu") -> Roundin
 
 
 def _holds(wide: DType, narrow: DType) -> bool:
-    """Return whether every number of one dtype is a number of the other; conversion to integers rounds nothing."""
+    """Return whether every number of one dtype is representable in the other; conversion to integers rounds nothing."""
     if not wide.is_inexact:
         return True
     info = ml_dtypes.finfo(wide.real.dtype)

@@ -1,9 +1,9 @@
 """Movement of results when every op rounds a little differently.
 
 The program is run natively, op by op, a few times, and each time every op rounds differently. It rounds up or down
-at random, by as many units in the last place as its row of `ROUNDING` allows. Roundings that another
-implementation may omit are omitted at random. Sums and products of many terms move as far as their terms
-permit, and in one more run all in the same direction.
+at random, by at most the units in the last place in its row of `ROUNDING`. Roundings that another implementation
+may omit are omitted at random. Sums and products of many terms move as far as their terms permit, and in one more
+run all in the same direction.
 
 The movement of the outputs is the effect of rounding, which includes cancellation, ill conditioning and
 comparisons that flip. If a run meets subnormal numbers, one more run flushes them to zero, as XLA does on
@@ -74,7 +74,7 @@ class Record:
 
     Attributes:
         entries: operands and result of each decision.
-        is_complete: all of them are here; `LARGEST_RECORD` bounds their bytes.
+        is_complete: all of them are defined here; `LARGEST_RECORD` bounds their bytes.
         tipped: a run that rounded differently decided otherwise somewhere.
     """
 
@@ -169,12 +169,12 @@ class Plain:
     met_subnormals = False
 
     def leaf(self, x: Any) -> Any:
-        """Return an argument or a constant in place of x."""
+        """Return a replacement of the argument or constant x."""
         self.met_subnormals = self.met_subnormals or bool(subnormal(x).any())
         return x
 
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
-        """Return values in place of the op's results."""
+        """Return replacements of the op's results."""
         return [self.leaf(y) for y in _all_of(op, kernel(op, *operands.arrays))]
 
 
@@ -192,7 +192,7 @@ class Recorder(Plain):
 
 
 class Moved(Plain):
-    """Values that round in a way of their own, at random, as far as the platform rounds."""
+    """Values with random roundings, up to the platform's."""
 
     def __init__(
         self, generator: np.random.Generator, platform: str = "cpu", record: Record | None = None
@@ -248,7 +248,7 @@ class Moved(Plain):
         return results
 
     def _compared(self, op: el.Compare, arrays: Sequence[Any], result: Any) -> Any:
-        """Make some pairs of numbers equal that are within rounding of each other, as moving by a few units may not."""
+        """Make some pairs of numbers equal that are within rounding of each other, which random movements may not reach."""
         if op.direction not in ("EQ", "NE") or DType.of(arrays[0].dtype).kind in "biu":
             return result
         x, y = arrays
@@ -345,7 +345,7 @@ class Moved(Plain):
         return np.where(error > 0, y.astype(wide) + away, y.astype(wide)).astype(y.dtype)
 
     def _moved(self, x: Any, share: float) -> Any:
-        """x up or down by that share of it."""
+        """Move x up or down by that fraction of x."""
         if not share or DType.of(x.dtype).kind in "biu" or not x.size:
             return x
         if x.dtype.kind == "c":
@@ -378,7 +378,7 @@ class Moved(Plain):
 
 
 class Together(Moved):
-    """Sums and products of many terms, all moved up, and nothing else."""
+    """Run in which only sums and products of many terms move, all up."""
 
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
         if rounding_of(op, operands.specs).combined is None:
@@ -390,7 +390,7 @@ class Together(Moved):
 
 
 class Flushed(Plain):
-    """Subnormal values to zeros of their sign, where something is computed with them; copies of bits stay."""
+    """Subnormal operands of computations are replaced by zeros of their sign; copies of bits stay."""
 
     def leaf(self, x: Any) -> Any:
         return _by_part(lambda a: np.where(subnormal(a), np.copysign(0 * a, a), a), x)
@@ -403,7 +403,7 @@ class Flushed(Plain):
 
 
 class Turned(Plain):
-    """Zeros that a sum has made to zeros of the other sign."""
+    """Zeros from sums are replaced by zeros of the other sign."""
 
     def leaf(self, x: Any) -> Any:
         return x

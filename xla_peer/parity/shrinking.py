@@ -36,11 +36,11 @@ class Case:
 
 
 def shrunk(case: Case, parts: Callable[[Case], bool], seconds: float | None = None) -> Case:
-    """Shrink a case on which `parts` holds until none of a few steps makes it smaller.
+    """Shrink a case on which `parts` holds until no step makes it smaller.
 
-    Outputs are dropped but for one. Values in the middle become parameters, from the last to the first, and outputs of
-    their own, from the first on. Then arrays become ones or small whole numbers, or are rounded to few digits; and
-    elements become 1, half of an array at a time.
+    All outputs but one are dropped. Intermediate values are rewritten as parameters, from the last to the first,
+    and as outputs, from the first on. Then arrays become ones or small whole numbers, or are rounded to few digits;
+    and elements become 1, half of an array at a time.
 
     Args:
         seconds: no step begins after this time; None for no limit.

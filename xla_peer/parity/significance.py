@@ -1,8 +1,9 @@
 """`digits`: where a function loses significant digits, line by line.
 
 The program is run op by op, once unchanged and a few times with different roundings, as `check_parity` does. The
-movement of a value relative to its size gives its number of significant digits. The movement relative to that of the
-operands gives the number of digits that the op has lost. The line of the op with the largest loss is the culprit.
+movement of a value relative to its size gives its number of significant digits. The movement relative to the
+operands' movement gives the number of digits that the op has lost. The line of the op with the largest loss is the
+culprit.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class Digits:
 
     Attributes:
         name: of the program.
-        lines: those with an op, in the order of files and lines.
+        lines: lines with an op, in the order of files and lines.
         left: significant digits of each output.
     """
 
@@ -152,7 +153,7 @@ class Digits:
     _repr_html_ = to_html
 
     def _shown_lines(self, culprit: LineDigits | None) -> list[LineDigits]:
-        """Return the culprit and the lines that lose most, as many as fit, in the order of the source."""
+        """Return the culprit and the lines that lose most, up to the limit, in the order of the source."""
         by_loss = sorted(self.lines, key=lambda line: (line != culprit, -line.worst))
         sizes = itertools.accumulate(_length(_rows({line.line: line}, culprit)) for line in by_loss)
         count = sum(size <= MOST_BYTES for size in sizes)
@@ -193,7 +194,7 @@ def digits(fn: Callable[..., Any] | GraphProgram, *arrays: Any, grad: bool = Fal
     For a value v, let d(v) = -log10(|v' - v| / |v|) over runs v' that round differently. An op y = f(x) loses
     d(x) - d(y) digits, for the operand with the fewest digits, and never fewer than 0. Elementwise ops are judged
     element by element, with the 90 % quantile for the array, because a sum that is near zero by chance loses digits
-    in few elements. All others are judged by max |v' - v| / max |v| of their result.
+    in few elements. All other ops are judged by max |v' - v| / max |v| of their result.
 
     Args:
         fn: a function of tensors, or a program.

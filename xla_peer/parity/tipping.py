@@ -1,9 +1,9 @@
 """Decisions that rounding may flip, one element at a time, and their effects on the outputs.
 
 Runs with the decisions of the unchanged run show how far rounding alone moves an output. The movement of a decision's
-operands in these runs shows which of its elements are close enough to a tie to flip. Each of these elements is flipped
-in a separate run, and an output may differ by the sum of the effects of any of them, and no more. Otherwise one element
-that may flip would allow all others to be one or several steps off.
+operands in these runs shows which of its elements are close enough to a tie to flip. Each of these elements is
+flipped in a separate run, and an output may differ by at most the sum of any of the effects. Otherwise one element
+that may flip would excuse errors in all other elements.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ from xla_peer.parity.sensitivity import (
 __all__ = ["WIDER", "Tipping", "tipping"]
 
 AMPLIFIED = SAFETY / 2
-"""Movement of a decision's operands, in units of the one that a run has, within which it may flip."""
+"""Movement of a decision's operands within which it may flip, in units of a run's movement."""
 MOST_FLIPS = 64
-"""Elements that are flipped one by one, each in a run of its own."""
+"""Elements that are flipped, each in a separate run."""
 MOST_SUMS = 512
 """Maximum number of distinct sums of effects at one element of an output; beyond it, their range counts."""
 WIDER = 16.0
@@ -167,7 +167,7 @@ def tipping(
 
 @np.errstate(all="ignore")
 def _farther(x: Any, y: Any, times: float) -> Any:
-    """x, moved by a multiple of the way to y."""
+    """Move x by a multiple of the distance to y."""
     if x.dtype.kind in "biu":
         return y
     wide = np.complex128 if x.dtype.kind == "c" else np.float64
@@ -195,4 +195,4 @@ def _distinct(values: Sequence[Any], limit: float) -> Iterator[Any]:
 
 
 EPS = 4 * float(ml_dtypes.finfo(np.float64).eps)
-"""Relative difference of sums that are the same but for rounding."""
+"""Relative difference of sums that are equal up to rounding."""

@@ -23,10 +23,10 @@ class TransformationReport:
     """The verdict of a module before and after passes; `print(report)` shows it.
 
     Attributes:
-        parity: the comparison of both modules' outputs; its sides are `native`, the module before, and `module`, the
-            one after.
-        before: the first value of the module before with operands that are in both, and a result that is not; None
-            where the outputs agree, or the values have no names.
+        parity: the comparison of both modules' outputs; its sides are `native`, the module before, and `module`,
+            the module after.
+        before: the first value of the module before whose operands occur in both modules, and whose result does
+            not; None where the outputs agree, or the values have no names.
         after: the corresponding value of the module after; None if it has none.
     """
 
@@ -76,8 +76,8 @@ def check_transformation(
     """Compare a module before and after passes of a compiler, and name the first value that differs.
 
     Both run natively on the same inputs. The outputs are judged as `check_parity(before, *inputs, against=after)` judges
-    them. Where they differ, the values of both are matched, and the first one that has no partner although its operands
-    have is named as it is written, with its line.
+    them. If they differ, the values of both are matched. The first value without a partner whose operands have
+    partners is named, with its line.
 
     Args:
         before, after: StableHLO as text, bytes, a `StableHloModule` or a path, with arguments and results of the same
@@ -86,7 +86,7 @@ def check_transformation(
         ulps, rtol, atol, executor, isolated, interpreter: see `check_parity`.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: text that is no module, or has operations without a counterpart.
+        MlirDiagnosticError, UnsupportedError: text that is not a module, or has operations without a counterpart.
         ArityError, ShapeError, DTypeError: inputs that do not fit, or a module after with other results.
 
     >>> import numpy as np

@@ -2,7 +2,7 @@
 
 A form is a set of digests, one for each value: of its op's name and its operands' digests, sorted if the op commutes.
 All inputs have one digest, and all constants and their broadcasts another; types, attributes and values do not count.
-Modules with equal forms are twins; the share of common digests measures the similarity of others.
+Modules with equal forms are twins; the share of common digests measures the similarity of different programs.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Twin:
 
     Attributes:
         name: of the report's issue, such as `jax-ml/jax 39103`.
-        words: what goes wrong there.
+        words: the symptom there.
         share: of digests that both modules have; 1 for the same structure.
     """
 
@@ -118,8 +118,8 @@ def twins(program: GraphProgram, reports: Iterable[Any] | None = None) -> tuple[
     """Return the public reports whose modules are most like a program, the most alike first.
 
     Args:
-        reports: with `name`, `words`, `function`, which is a function or StableHLO text, and `arrays`; by default those
-            of the hall.
+        reports: with `name`, `words`, `function`, which is a function or StableHLO text, and `arrays`; by default
+            the reports of the hall.
     """
     form = form_of(program)
     near = [

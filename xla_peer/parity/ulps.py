@@ -41,11 +41,11 @@ def modulus(x: Any) -> np.ndarray[Any, Any]:
 
 
 def ulps_apart(actual: Any, expected: Any) -> np.ndarray[Any, Any]:
-    """|actual - expected| over the spacing of floats at `expected`, element by element.
+    """Return |actual - expected| over the spacing of floats at `expected`, element by element.
 
-    Complex numbers are measured against the spacing at the modulus. Infinite where one of the two is
-    NaN or infinite and the other is not the same; the distance of integers and bools is 0 or infinite.
-    The distance of zeros of both signs is 0.
+    Complex numbers are measured against the spacing at the modulus. Infinite where one value is NaN or infinite and
+    the other differs; the distance of integers and bools is 0 or infinite. The distance of zeros of both signs is
+    0.
 
     >>> ulps_apart(np.array([1.0]), np.array([1.0 + 2.0**-52]))
     array([1.])

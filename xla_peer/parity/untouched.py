@@ -42,8 +42,8 @@ class Untouched:
 
     Attributes:
         op: the instruction, with types.
-        side: what did not happen, such as `is never true` or `branch 1 is never taken`.
-        line: the user's, where it is known; for an imported module the line of its text.
+        side: the missing event, such as `is never true` or `branch 1 is never taken`.
+        line: the user's line, if it is known; for an imported module the line of its text.
         name: the value's name in the text of an imported module; empty for any other program.
         place: the loops and branches that it is in, the outermost first; empty at the top.
     """

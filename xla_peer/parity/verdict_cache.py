@@ -1,4 +1,4 @@
-"""Checks that agreed before, so that what did not change is not checked again."""
+"""Cache of checks that agreed, so that unchanged programs are not checked again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tenferro.program import GraphProgram
 __all__ = ["CachedVerdict", "VerdictCache", "VerdictCounts"]
 
 MOST_ENTRIES = 4096
-"""Checks that are kept; of more, those that were not used for longest go."""
+"""Checks that are kept; beyond it, the least recently used ones are dropped."""
 PACKAGES = ("tenferro", "jax", "jaxlib", "numpy")
 VARIABLES = ("XLA_FLAGS", "TENFERRO_ISOLATED")
 """Variables of the environment that results may depend on."""
@@ -80,7 +80,7 @@ class VerdictCache:
     ) -> str | None:
         """Return the digest that names a check; None if it cannot be cached.
 
-        A program without a text cannot, nor can options that are no numbers, words or bools.
+        A program without a text cannot, nor can options that are not numbers, words or bools.
         """
         if not all(isinstance(x, str | int | float | bool | None) for x in options.values()):
             return None

@@ -44,17 +44,17 @@ def bisect(
 ) -> Bisection:
     """Find a release in which the outcome of a case changes, by halving.
 
-    The outcomes of the first and the last release differ; of several changes between them, one is found.
+    The outcomes of the first and the last release differ; if there are several changes, it finds one.
 
     Args:
         case: see `Case`.
         releases: of jaxlib, in order.
-        run: gives the outcome by a release; by default in an environment with that jaxlib.
+        run: returns the outcome with a release; by default in an environment with that jaxlib.
         environments: of that default.
 
     Raises:
         InvalidConfigError: fewer than two releases; the first and the last have the same outcome.
-        PlatformUnavailableError: an environment cannot be made.
+        PlatformUnavailableError: an environment cannot be created.
     """
     if len(releases) < 2:
         raise InvalidConfigError(

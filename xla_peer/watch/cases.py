@@ -34,7 +34,7 @@ class Case:
         arrays: the arguments of `main`.
         expected: the right results by definition; None where the native run decides, within rounding.
         link: the public report; empty for an ordinary program.
-        compiler: the one that the report is about.
+        compiler: the compiler at fault.
         is_rounding: whether another right implementation may round to the reported result.
     """
 
@@ -54,7 +54,7 @@ class Case:
         return tuple(unflatten(self.program.in_tree, list(self.arrays)))
 
     def is_right(self, outputs: Sequence[Any]) -> bool:
-        """Return whether results are the right ones by their definition, or where there is none, the bits of the native run."""
+        """Return whether results are right by their definition or, without a definition, have the native run's bits."""
         if self.expected is None:
             native = native_outputs(self.program, self.arrays)
             return all(
@@ -77,7 +77,7 @@ def is_close(y: Any, expected: Any) -> bool:
 
 
 def hall_cases(words: Sequence[str] = ()) -> list[Case]:
-    """Return one case per public report in the hall, or those with one of these words in their name."""
+    """Return one case per public report in the hall, or the cases with one of these words in their name."""
     cases: list[Case] = []
     names: dict[str, int] = {}
     for report in REPORTS:

@@ -1,9 +1,9 @@
 """The pass of XLA's that is at fault for a wrong result, a crash or a hang.
 
-It is found in two ways. The modules that XLA dumps between its passes are read back as StableHLO and run natively: the
-pass at fault wrote the first one with another meaning. And passes are disabled, one at a time: without the one at fault
-the result is right. If all modules mean the same, and disabling no pass makes the result right, code generation is at
-fault, and its options are tried in the same way.
+Two methods find it. The modules that XLA dumps between its passes are read back as StableHLO and run natively: the
+pass at fault wrote the first one with another meaning. And passes are disabled, one at a time: without the pass at
+fault the result is right. If all modules are equivalent, and disabling no pass corrects the result, code generation
+is at fault. Its options are then tried in the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["PassFault", "fault_of"]
 DUMPED = re.compile(
     r"\.(?P<number>\d{4})\.(?P<pipeline>[^.]+)\.after_(?P<name>[^.]+)(\.before_(?P<next>[^.]+))?\.txt$"
 )
-"""A module that XLA dumped: its number, the pipeline, the pass that wrote it, and the one that reads it."""
+"""A module that XLA dumped: its number, the pipeline, the pass that wrote it, and the pass that reads it."""
 MARKS = ("pipeline-start", "pipeline-end")
 OPTIONS: tuple[tuple[str, bool | int | str], ...] = (
     ("xla_cpu_use_fusion_emitters", False),
@@ -50,8 +50,8 @@ class PassFault:
     """The pass at fault.
 
     Attributes:
-        name: of the pass, or the option of code generation without which the result is right.
-        by_meaning: the module after it has another meaning than the one before.
+        name: the pass, or the option of code generation without which the result is right.
+        by_meaning: the modules before and after it are not equivalent.
         by_disabling: the result is right without it.
     """
 
@@ -79,11 +79,11 @@ def fault_of(case: Case, executor: AdapterExecutor, likely: Sequence[str] = ()) 
 
     Args:
         case: the module, its arguments and its right results.
-        executor: of an adapter with `has_passes`; each compilation is a process of its own.
+        executor: of an adapter with `has_passes`; each compilation is a separate process.
         likely: passes that are disabled first, such as those at fault in other releases.
 
     Returns:
-        None where the result is right, or neither a pass nor an option makes it so.
+        None if the result is right, or if neither a pass nor an option corrects it.
     """
     guess = _first_alone(case, executor, likely)
     if guess:
@@ -129,8 +129,8 @@ def _dumps(case: Case, executor: AdapterExecutor) -> list[_Dump]:
 def _by_meaning(case: Case, executor: AdapterExecutor, dumps: Sequence[_Dump]) -> str:
     """Find the pass after which a module first gives other results natively; empty if none does, or none is readable.
 
-    Modules before and after several passes have the same meaning, unless one of them is at fault; so the first is
-    found by bisection.
+    Modules before and after several passes are equivalent, unless one pass is at fault; so bisection finds the
+    first one.
     """
     if not dumps:
         return ""
@@ -160,7 +160,7 @@ def _by_meaning(case: Case, executor: AdapterExecutor, dumps: Sequence[_Dump]) -
 
 
 def _means_right(case: Case, executor: AdapterExecutor, text: str) -> bool | None:
-    """Return whether a dumped module gives the right results natively; None where it cannot be read or run."""
+    """Return whether a dumped module has the right results natively; None where it cannot be read or run."""
     try:
         module = executor.text("stablehlo_of", text)
         program = import_stablehlo(module)
@@ -172,7 +172,7 @@ def _means_right(case: Case, executor: AdapterExecutor, text: str) -> bool | Non
 
 
 def _candidates(dumps: Sequence[_Dump]) -> list[str]:
-    """Return the names of passes that changed the module, and of those that ran next."""
+    """Return the names of passes that changed the module, and of the passes after them."""
     names = [dump.written_by for dump in dumps if dump.written_by not in MARKS]
     names += [dump.read_by for dump in dumps if dump.read_by and dump.read_by not in MARKS]
     return list(dict.fromkeys(names))
@@ -191,7 +191,7 @@ def _first_alone(case: Case, executor: AdapterExecutor, candidates: Sequence[str
 
 
 def _smallest(case: Case, executor: AdapterExecutor, candidates: Sequence[str]) -> list[str]:
-    """Find passes without which the result is right, none of which can be left out; empty if there are none."""
+    """Find a minimal set of passes without which the result is right; empty if there are none."""
 
     def is_right(names: Sequence[str]) -> bool:
         return _is_right_with(case, executor, {"xla_disable_hlo_passes": ",".join(names)})

@@ -70,13 +70,13 @@ def judged(
     similar: dict[bytes, Entry] | None = None,
     likely: Sequence[str] = (),
 ) -> Entry:
-    """Run a case by one compiler, and say whether its results are right.
+    """Run a case by one compiler, and tell whether its results are right.
 
     Args:
         case: the module, its arguments and its right results.
         executor: of the compiler.
         names_passes: look for the pass at fault.
-        similar: entries by the bytes of the results, which are taken for the same results of other compilers, and
+        similar: entries by the bytes of the results; they are reused for equal results of other compilers, and
             extended.
         likely: see `fault_of`.
     """
@@ -104,7 +104,7 @@ def judged(
 
 
 def _is_rounding(case: Case, outputs: Sequence[Any]) -> bool:
-    """Return whether the results are the native ones within what rounding explains."""
+    """Return whether the results agree with the native ones up to rounding."""
     native = native_outputs(case.program, case.arrays)
     if [(y.dtype, y.shape) for y in outputs] != [(y.dtype, y.shape) for y in native]:
         return False
@@ -135,6 +135,6 @@ def _fault(case: Case, executor: AdapterExecutor, likely: Sequence[str]) -> str:
 
 
 def _shortened(words: str) -> str:
-    """Return the first line that says something."""
+    """Return the first nonempty line."""
     line = next((x.strip() for x in words.splitlines() if x.strip()), "")
     return line if len(line) <= LONGEST_WORDS else line[: LONGEST_WORDS - 3] + "..."

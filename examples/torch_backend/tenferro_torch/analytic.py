@@ -16,7 +16,7 @@ def erfinv(x: torch.Tensor) -> torch.Tensor:
 
 
 def digamma(x: torch.Tensor) -> torch.Tensor:
-    """NaN at 0 as at the other poles, from whose two sides it goes to either infinity."""
+    """Compute digamma, with NaN at 0 as at the other poles, where the one-sided limits differ."""
     return torch.where(x == 0, torch.nan, torch.digamma(x))
 
 

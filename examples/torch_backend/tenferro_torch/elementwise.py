@@ -17,7 +17,7 @@ Tensor = torch.Tensor
 
 
 def in_float32(function: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """`function` with float16 and bfloat16 tensors computed in float32 and rounded once at the end."""
+    """Wrap `function` so that float16 and bfloat16 are computed in float32 and rounded once at the end."""
 
     def computed(*tensors: Tensor) -> Tensor:
         dtype = tensors[0].dtype
@@ -39,7 +39,7 @@ def is_integer(x: Tensor) -> bool:
 
 
 def divide(x: Tensor, y: Tensor) -> Tensor:
-    """Divide; integers truncate, and a divisor of 0 gives all bits set.
+    """Divide as PyTorch does; integers truncate, and a divisor of 0 sets all bits.
 
     The processor traps on 0, and on -1 where x is the least integer, so that neither reaches it.
     """
@@ -59,13 +59,13 @@ def remainder(x: Tensor, y: Tensor) -> Tensor:
 
 
 def maximum(x: Tensor, y: Tensor) -> Tensor:
-    """PyTorch's, with 0.0 above -0.0: the sum of two zeros is 0.0 unless both are -0.0."""
+    """Return the maximum as PyTorch does, but with 0.0 above -0.0."""
     larger = torch.maximum(x, y)
     return torch.where((x == 0) & (y == 0), x + y, larger) if x.is_floating_point() else larger
 
 
 def minimum(x: Tensor, y: Tensor) -> Tensor:
-    """PyTorch's, with -0.0 below 0.0."""
+    """Return the minimum as PyTorch does, but with -0.0 below 0.0."""
     smaller = torch.minimum(x, y)
     return (
         torch.where((x == 0) & (y == 0), -(-x + -y), smaller) if x.is_floating_point() else smaller
@@ -94,7 +94,7 @@ COMPARISONS = {"EQ": torch.eq, "NE": torch.ne, "LT": torch.lt, "LE": torch.le, "
 
 
 def convert(op: ops.Convert, x: Tensor) -> Tensor:
-    """PyTorch's cast, but truncating and saturating from float to integer; real parts of complex numbers."""
+    """Cast as PyTorch does, but truncate and saturate floats to integers, and take real parts."""
     if op.to.is_bool:
         return x != 0
     if x.is_complex() and not op.to.is_complex:

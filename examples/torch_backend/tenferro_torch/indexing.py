@@ -107,7 +107,7 @@ REDUCTIONS = {"multiply": "prod", "min": "amin", "max": "amax"}
 
 
 def combined(combiner: str, target: Tensor, places: Tensor, values: Tensor) -> Tensor:
-    """`target` with `values` combined into its places, one after the other where places repeat."""
+    """Combine `values` into `target` at their indices, one after the other where indices repeat."""
     if target.dtype is torch.bool:
         number = {"add": "max", "multiply": "min"}.get(combiner, combiner)
         numbers = target.to(torch.uint8), places, values.to(torch.uint8)

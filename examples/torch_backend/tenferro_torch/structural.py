@@ -71,7 +71,7 @@ def window(starts: Sequence[int], sizes: Sequence[int], steps: Sequence[int]) ->
 
 
 def extract_diag(op: ExtractDiag, x: Tensor) -> Tensor:
-    """PyTorch puts the diagonal last; it goes back to where axis_a was."""
+    """Extract the diagonal, which PyTorch puts last, and move it back to axis_a."""
     diagonal = torch.diagonal(x, dim1=op.axis_a, dim2=op.axis_b)
     return torch.movedim(diagonal, -1, op.axis_a - (op.axis_b < op.axis_a))
 

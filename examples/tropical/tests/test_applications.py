@@ -29,8 +29,8 @@ def test_shortest_paths(n: int) -> None:
     for k in range(n):
         expected = np.minimum(expected, expected[:, k, None] + expected[None, k])
     program = tnf.compile(tropical.shortest_paths, lengths)
-    for found in (program.run(lengths), XLA.run(program, lengths)):
-        np.testing.assert_allclose(found, expected)
+    for distances in (program.run(lengths), XLA.run(program, lengths)):
+        np.testing.assert_allclose(distances, expected)
 
 
 def test_the_gradient_is_the_path() -> None:

@@ -57,9 +57,9 @@ def test_matmul(algebra: Any, dtype: str) -> None:
     expected = by_definition(algebra, "bij,bjk->bik", x.astype("f8"), y.astype("f8"))
     program = tnf.compile(lambda x, y: tropical.matmul(x, y, algebra), x, y)
     rounding = {"float16": 1e-3, "bfloat16": 1e-2, "float32": 1e-6, "float64": 1e-15}[dtype]
-    for found in (tropical.matmul(x, y, algebra), program.run(x, y), XLA.run(program, x, y)):
-        assert found.dtype == kind
-        np.testing.assert_allclose(found.astype("f8"), expected, rtol=rounding)
+    for product in (tropical.matmul(x, y, algebra), program.run(x, y), XLA.run(program, x, y)):
+        assert product.dtype == kind
+        np.testing.assert_allclose(product.astype("f8"), expected, rtol=rounding)
 
 
 @each_algebra
@@ -83,8 +83,8 @@ def test_einsum(algebra: Any, subscripts: str, shapes: Any) -> None:
         return tropical.einsum(subscripts, *xs, algebra=algebra)
 
     program = tnf.compile(fn, *operands)
-    for found in (fn(*operands), program.run(*operands), XLA.run(program, *operands)):
-        np.testing.assert_allclose(found, expected, rtol=1e-15)
+    for result in (fn(*operands), program.run(*operands), XLA.run(program, *operands)):
+        np.testing.assert_allclose(result, expected, rtol=1e-15)
 
 
 @each_algebra

@@ -191,7 +191,7 @@ def custom_call(
 
 
 def cholesky(op: Any, w: Writer, a: Value) -> Value:
-    """Potrf."""
+    """Call potrf."""
     batch, _, _ = parts(a)
     a = hermitian(w, a)
     low, info = call(w, "potrf", (a,), "m", (a.spec, spec(INFO, *batch)), "mv")
@@ -199,12 +199,12 @@ def cholesky(op: Any, w: Writer, a: Value) -> Value:
 
 
 def reflectors(w: Writer, a: Value, tau: TensorSpec) -> tuple[Value, ...]:
-    """Geqrf."""
+    """Call geqrf."""
     return call(w, "geqrf", (a,), "m", (a.spec, tau), "mv")
 
 
 def product(w: Writer, packed: Value, tau: Value) -> Value:
-    """Orgqr."""
+    """Call orgqr."""
     (q,) = call(w, "orgqr", (packed, tau), "mv", (packed.spec,), "m")
     return q
 
@@ -271,7 +271,7 @@ def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def eig(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """geev; a real matrix's eigenvalues come in two parts."""
+    """Call geev; a real matrix's eigenvalues are two results, their real and imaginary parts."""
     batch, n, _ = parts(a)
     wide = COMPLEX.get(a.dtype, a.dtype)
     vectors, value, info = spec(wide, *batch, n, n), spec(a.dtype, *batch, n), spec(INFO, *batch)
@@ -289,7 +289,7 @@ def eig(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
-    """getrf, and its row swaps as a permutation."""
+    """Call getrf, and convert its row swaps to a permutation."""
     batch, m, n = parts(a)
     results = (a.spec, spec(INFO, *batch, min(m, n)), spec(INFO, *batch))
     packed, pivots, _ = call(w, "getrf", (a,), "m", results, "mvv")

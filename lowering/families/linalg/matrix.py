@@ -56,7 +56,7 @@ def cut(w: Writer, x: Value, rows: int, columns: int) -> Value:
 
 
 def triangle(w: Writer, x: Value, lower: bool) -> Value:
-    """Keep one triangle with the diagonal, and set the other to zeros."""
+    """Keep one triangle with the diagonal, and set the other triangle to zero."""
     rank = x.rank
     rows, columns = w.iota(x.shape, rank - 2), w.iota(x.shape, rank - 1)
     keep = w.compare("GE" if lower else "LE", rows, columns)
@@ -144,7 +144,7 @@ TRANSPOSE = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 def triangular(
     w: Writer, a: Value, b: Value, lower: bool, unit_diagonal: bool, transpose: str = "N"
 ) -> Value:
-    """`stablehlo.triangular_solve`."""
+    """Emit `stablehlo.triangular_solve`."""
     return w.op(
         "triangular_solve",
         a,
@@ -158,7 +158,7 @@ def triangular(
 
 
 def qr_by(reflectors: Callable[..., Any], product: Callable[..., Value]) -> Callable[..., Any]:
-    """QR by packed Householder reflectors, and their product on as many columns as Q has."""
+    """Compute QR by packed Householder reflectors, and their product on as many columns as Q has."""
 
     def qr(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
         batch, m, n = parts(a)
@@ -195,7 +195,7 @@ def solved(w: Writer, packed: Value, perm: Value, b: Value) -> Value:
 
 
 def without_complex128_on_tpu(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a rule to refuse complex128 on TPU, where it ends the compiler's process."""
+    """Wrap a rule to refuse complex128 on TPU, where the compiler aborts on it."""
 
     def checked(op: Any, w: Writer, a: Value, *more: Value) -> Any:
         if w.platform == "tpu" and a.dtype is DType.C64:

@@ -1,6 +1,6 @@
 """Matrix functions on TPU: its own calls where their precision is the dtype's, else plain StableHLO.
 
-complex128 is refused here, because the TPU compiler ends the process over it.
+complex128 is refused here, because the TPU compiler aborts on it.
 
 Source: the calls that JAX writes for TPU.
 """
@@ -62,7 +62,7 @@ def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
-    """LU by the TPU's routine; in double precision by the inline loop."""
+    """Compute LU by the TPU's routine, or by the inline loop in double precision."""
     if a.dtype not in SINGLE:
         return inline.lu(op, w, a)
     batch, m, n = parts(a)

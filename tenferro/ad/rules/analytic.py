@@ -66,7 +66,7 @@ def over(denominator: str) -> AdRule:
 
 
 def finite(x: Value) -> Value:
-    """x, an infinity as the largest number: derivatives vanish there."""
+    """Replace infinities by the largest number, so that derivatives vanish there."""
     largest = float(ml_dtypes.finfo(x.dtype.dtype).max)
     return clamp(x, -largest, largest)
 
@@ -110,7 +110,7 @@ def below_one(x: Value) -> Value:
 
 
 def times_i(x: Value) -> Value:
-    """i x, part by part, so that an infinite part leaves the other alone."""
+    """Return i x by parts, so that an infinite part does not affect the other one."""
     return complex_(-imag(x), real(x))
 
 
@@ -124,7 +124,7 @@ def near_and_far(x: Value) -> tuple[Value, Value, Value]:
 
 
 def beside_unity(x: Value) -> tuple[Value, Value]:
-    """1 - x and 1 + x of a complex x, as differences that keep the sign of an imaginary zero."""
+    """Return 1 - x and 1 + x for complex x, as differences that keep the sign of an imaginary zero."""
     return -(x - 1), x - (-1)
 
 
@@ -202,7 +202,7 @@ def bell(x: Value) -> Value:
 
 
 def beside_one(x: Value) -> tuple[Value, Value]:
-    """v = x / m and u = 1 / m for m = max(|x|, 1): neither overflows, and u is 0 for infinite x."""
+    """Return v = x / m and u = 1 / m for m = max(|x|, 1): neither overflows, and u is 0 for infinite x."""
     m = maximum(abs_(x), full(x, 1))
     return finite(x) / finite(m), 1 / m
 

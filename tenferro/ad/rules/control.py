@@ -1,7 +1,7 @@
 """Derivatives of the control family.
 
 A loop or a conditional that is differentiated becomes two: the op itself, made to give what its tangent needs
-(`extend`), and a linear one beside it, which reads that. Transposed, a linear scan runs the other way.
+(`extend`), and a linear op that reads these values. Transposed, a linear scan runs the other way.
 
 Source: Radul, Paszke, Frostig, Johnson and Maclaurin, "You only linearize once", 2023.
 """
@@ -54,7 +54,7 @@ def _or_zeros(dots: Sequence[Value | None], like: Sequence[Value]) -> list[Value
 
 
 def _placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
-    """Return the values at these places of a list, None elsewhere."""
+    """Return the values at these indices of a list, None elsewhere."""
     listed: list[Any] = [None] * count
     for position, value in zip(places, values, strict=True):
         listed[position] = value
@@ -238,7 +238,7 @@ def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
 
 
 def _swapped(x: Value) -> Value:
-    """Return the first two axes in the other order."""
+    """Exchange the first two axes."""
     return permute(x, (1, 0, *range(2, x.rank)))
 
 
@@ -366,7 +366,8 @@ def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) ->
 
 
 class Chosen(Mark):
-    """The operands of a conditional, then its results, which the mark gives: their derivative is the conditional's.
+    """The operands of a conditional, then its results, which the mark returns; their derivative is the
+    conditional's.
 
     Differentiated op by op, a batch of all branches would send a cotangent of zero through branches that a slice
     does not take. There it may meet infinite slopes, and give NaN.

@@ -21,7 +21,7 @@ def truncate_transpose(op: ops.DynamicTruncate, x: Value, size: Value, y_bar: Va
 
 
 def pad_transpose(op: ops.PadToMatch, x: Value, reference: Value, y_bar: Value) -> Value:
-    """Return the first elements, as many as x has."""
+    """Return the first elements, up to the extent of x."""
     measured = Value(x.emitter, x.emitter.witness(x.handle))
     return apply_one(ops.DynamicTruncate(op.axis), y_bar, apply_one(ShapeOf(op.axis), measured))
 
@@ -30,7 +30,7 @@ def truncate_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values
     """Return the op along the same axis, behind the leading one.
 
     Raises:
-        UnsupportedError: sizes that differ, of which each gives a slice of another extent.
+        UnsupportedError: different sizes, which give slices of different extents.
     """
     if batched[1]:
         raise UnsupportedError(

@@ -63,7 +63,7 @@ def subtract_jvp(op: ops.Subtract, inputs: Values, outputs: Values, tangents: Ta
 def subtract_transpose(
     op: ops.Subtract, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """y_bar, and -y_bar."""
+    """Return y_bar and -y_bar."""
     (y_bar,) = y_bars
     assert y_bar is not None
     return (y_bar if linear[0] else None, -y_bar if linear[1] else None)
@@ -93,7 +93,7 @@ def extremum(wins: str) -> AdRule:
     """Return the tangent of the operand that wins; the mean of both at a tie."""
 
     def one(x: Value, operand: Value, x_dot: Value) -> Value:
-        """Return the share of one operand's tangent: all of it, half of it, or nothing."""
+        """Return the share of one operand's tangent: all, half or none of it."""
         share = 1 - 0.5 * convert(compare(x, "EQ", operand), x_dot.dtype)
         return select(compare(x, REACHES[wins], operand), x_dot * share, 0)
 
@@ -111,7 +111,7 @@ def extremum(wins: str) -> AdRule:
 
 
 def clamp_jvp(op: ops.Clamp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """x_dot strictly between the bounds and at NaN, a bound's tangent strictly beyond it, 0 at the bounds."""
+    """Return x_dot between the bounds and at NaN, the bound's tangent beyond it, and 0 at the bounds."""
     (x, lower, upper), (x_dot, lower_dot, upper_dot) = inputs, tangents
     total = None
     if x_dot is not None:
@@ -164,7 +164,7 @@ def power_by_base(x: Value, y: Value, z: Value) -> Value:
 
 def power_by_exponent(x: Value, y: Value, z: Value) -> Value:
     """d x^y / dy = x^y log x; at x = 0 it is 0 for exponents with a nonnegative real part, and infinite for
-    one whose real part is.
+    exponents with a negative one.
     """
     at_zero = logical_and(is_zero(x), compare(real(y), "GE", 0))
     at_infinity = logical_and(compare(abs_(x), "EQ", math.inf), compare(real(y), "LT", 0))
@@ -182,7 +182,7 @@ def abs_jvp(op: ops.Abs, inputs: Values, outputs: Values, tangents: Tangents) ->
 
 
 def sign_jvp(op: ops.Sign, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """0 for real x. For complex x only the phase changes: y_dot = i y Im(conj(y) x_dot) / |x|."""
+    """Return 0 for real x.  For complex x only the phase changes: y_dot = i y Im(conj(y) x_dot) / |x|."""
     (x,), (y,), (x_dot,) = inputs, outputs, tangents
     assert x_dot is not None
     if not x.dtype.is_complex:

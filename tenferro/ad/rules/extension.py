@@ -93,7 +93,7 @@ def checked(
         types: None where the value is not used.
 
     Raises:
-        InvalidConfigError: another number of values, or a result that is no Value of this graph.
+        InvalidConfigError: another number of values, or a result that is not a Value of this graph.
         DTypeError, ShapeError: a value of another type.
     """
     where = f"extension: family_id={op.family_id}: {kind} of {op.op}"

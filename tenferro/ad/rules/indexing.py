@@ -173,14 +173,14 @@ def are_disjoint(op: ops.Scatter, indices: Value) -> bool:
 
 
 def add_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """y = x + updates."""
+    """Linearize y = x + updates."""
     return (lambda x_dot: x_dot), (lambda updates_dot: updates_dot)
 
 
 def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """y is x where nothing was written, and otherwise the update that stayed.
+    """Linearize "set": y is x where nothing was written, and elsewhere the update that was kept.
 
-    Each update writes its own number by the same op; who reads the number back has stayed.
+    Each update writes its own number by the same op; an update that reads its number back was kept.
     """
     x, indices, updates = inputs
     numbers = iota_along(updates, (updates.type.size,), 0)
@@ -195,9 +195,10 @@ def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 
 
 def multiply_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """y = x times the updates of that element; each update's derivative is the product of the others.
+    """Linearize products: each update's derivative is the product of x and the other updates.
 
-    The others' product is found by counting zeros: the product without them, if no other is zero.
+    The product of the other updates comes from a count of zeros: it is the product of the nonzero factors if no
+    other factor is zero.
     """
     x, indices, updates = inputs
     product = scattered(op, "multiply", full(x, 1), indices, updates)
@@ -237,7 +238,7 @@ COMBINER_RULES = {
 def scatter_transpose(
     op: ops.Scatter, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """x gets the cotangent, with zeros where "set" has written; each update its window of it.
+    """Return the cotangent of x, with zeros where "set" has written, and for each update its window.
 
     Only "add", and "set" of windows that are disjoint, are in a linear region.
     """
@@ -297,13 +298,13 @@ def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) ->
 
 
 def origin(start: Value | None, like: Value) -> Value:
-    """Return a start of 0 in the dtype of the others."""
+    """Return a start of 0 in the dtype of the other starts."""
     dtype = DType.I64 if start is None else start.dtype
     return scalar(like, 0, dtype)
 
 
 def free_axes(extents: Sequence[Any], sizes: Sequence[Any]) -> tuple[int, ...]:
-    """Return the axes along which a window of these sizes has more than one place."""
+    """Return the axes along which a window of these sizes has more than one position."""
     return tuple([
         axis for axis, (extent, size) in enumerate(zip(extents, sizes, strict=True))
         if extent - size != 0
@@ -333,7 +334,7 @@ def starts_that_fit(starts: Value, x: Value, update: Value, axes: Sequence[int])
 
 
 def dynamic_slice_transpose(op: ops.DynamicSlice, x: Value, *rest: Value) -> Value:
-    """Write the cotangent into zeros at the same place."""
+    """Write the cotangent into zeros at the same position."""
     *starts, y_bar = rest
     return apply_one(ops.DynamicUpdateSlice(x.rank), zeros(x), y_bar, *starts)
 
@@ -350,7 +351,7 @@ def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[boo
     axes = free_axes(extents, sizes)
     if not axes:
         return (x if batched[0] else lead(x, count),)
-    # Rows that are taken by number have kernels of their own, which windows of one row do not.
+    # Rows that are taken by number have separate kernels; windows of one row have none.
     rows = tuple([axis for axis in axes if sizes[axis] == 1])
     batch_axis = (0,) if batched[0] else ()
     gather = ops.Gather(
@@ -371,7 +372,7 @@ def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[boo
 def update_slice_transpose(
     op: ops.DynamicUpdateSlice, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """x gets the cotangent outside of the window, the update the part inside."""
+    """Return the cotangent outside of the window for x, and inside of it for the update."""
     (_, update, *starts), (y_bar,) = inputs, y_bars
     assert y_bar is not None
     x_bar = apply_one(op, y_bar, zeros(update), *starts) if linear[0] else None

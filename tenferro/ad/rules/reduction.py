@@ -55,7 +55,7 @@ def scan_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
 
 
 def last_axis_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Return the op itself, which is about the last axis."""
+    """Return the op itself, which acts on the last axis."""
     return apply(op, *inputs)
 
 
@@ -79,9 +79,8 @@ def reduce_prod_jvp(
 ) -> Tangents:
     """Return the sum over i of x_dot[i] times the product of the others, without dividing by x[i].
 
-    A tree of products of pairs, each with its product rule, is exact for zeros at every order. It
-    needs to know how many there are; for a symbolic extent the others are the product of those before
-    and the product of those after.
+    A tree of products of pairs, each with its product rule, is exact for zeros at every order. This needs the
+    number of elements. For a symbolic extent, the factors before i and after i are multiplied separately.
     """
     (x,), (x_dot,) = inputs, tangents
     assert x_dot is not None
@@ -162,7 +161,7 @@ def cumprod_jvp(x: Value, axis: int, x_dot: Value) -> Value:
 
 
 def squared(x: Value, axis: int, x_dot: Value) -> tuple[Value, Value, Value, Value]:
-    """Return the indices i and k and x[k], x_dot[i], on a grid with i in front and k at its old place."""
+    """Return the indices i and k and x[k], x_dot[i], on a grid with i in front and k on its old axis."""
     shape = (x.shape[axis], *x.shape)
     in_place = tuple(range(1, x.rank + 1))
     moved = tuple(0 if a == axis else a + 1 for a in range(x.rank))

@@ -73,7 +73,7 @@ def broadcast_transpose(op: ops.BroadcastInDim, x: Value, y_bar: Value) -> Value
         return x_bar
     if all(map(is_exact, x.shape)):
         return reshape(x_bar, x.shape)
-    # Extents that the data decide are no shape, and x_bar has them.
+    # Extents that the data decide do not form a shape, and x_bar has them.
     own = [axis for axis in range(x.rank) if axis not in stretched]
     extents = [
         1 if axis in stretched else DimExpr.input_axis(0, own.index(axis)) for axis in range(x.rank)
@@ -124,7 +124,7 @@ def slice_batch(op: ops.Slice, inputs: Values, batched: tuple[bool, ...]) -> Val
 
 
 def pad_jvp(op: ops.Pad, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """x_dot at the elements of x, the padding value's tangent elsewhere."""
+    """Return x_dot at the elements of x, and the padding value's tangent elsewhere."""
     (x, _), (x_dot, fill_dot) = inputs, tangents
     total = None if x_dot is None else apply_one(op, x_dot, scalar(x_dot, 0))
     if fill_dot is not None:
@@ -144,7 +144,7 @@ def pad_transpose(op: ops.Pad, x: Value, fill: Value, y_bar: Value) -> Value:
 
 
 def pad_batch(op: ops.Pad, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Leave the leading axis without padding; select where each slice has a padding value of its own."""
+    """Leave the leading axis without padding; select if the padding value differs from slice to slice."""
     moved = ops.Pad((0, *op.low), (0, *op.high), (0, *op.interior))
     x, value = inputs
     if not batched[1]:
@@ -194,7 +194,7 @@ def same(op: StdTensorOp, x: Value, y_bar: Value) -> Value:
 
 
 def barrier_jvp(op: Any, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Pass the tangents on; they need no barrier of their own."""
+    """Pass the tangents on; they need no barrier."""
     return tuple(tangents)
 
 

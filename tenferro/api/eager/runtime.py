@@ -45,7 +45,7 @@ PLANS = 4096
 
 
 NOWHERE = SourceLine("", 0, "")
-"""The source line of nodes of a plan; each record of its calls replaces it by its own."""
+"""The source line of nodes of a plan; each record of its calls replaces this schedule."""
 
 
 OP_BY_OP = Plan(Subprogram.of(Graph(), (), ()), Binder())
@@ -61,7 +61,7 @@ class EagerRuntime:
         executor: runs ops and programs; a new `GraphExecutor("K")` by default.
 
     Raises:
-        InvalidConfigError: runtimes for an executor that has its own.
+        InvalidConfigError: runtimes for an executor with runtimes of its own.
 
     Nothing is recorded while no operand is tracked.
 
@@ -347,7 +347,7 @@ class EagerRuntime:
         if seed is None:
             if spec.rank or not spec.dtype.is_float:
                 kind = ShapeError if spec.rank else DTypeError
-                raise kind(f"backward: {spec} is no real scalar; give its cotangent as seed")
+                raise kind(f"backward: {spec} is not a real scalar; give its cotangent as seed")
             return np.ones((), spec.dtype.dtype)
         array = self._copied(seed)
         if type(seed) is not EagerTensor and not hasattr(seed, "dtype"):

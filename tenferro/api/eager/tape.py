@@ -24,7 +24,7 @@ __all__ = ["Operand", "Record", "Tape"]
 
 
 class Operand(NamedTuple):
-    """An operand of a record, as it was: the tensor itself may be assigned to afterwards.
+    """The original value of an operand of a record: the tensor itself may be assigned to afterwards.
 
     Attributes:
         record, position: the record that computed it, and its index among the results; None for a constant or variable.

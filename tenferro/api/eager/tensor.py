@@ -141,7 +141,7 @@ class EagerTensor(Operators):
         """
         if not self.is_variable:
             raise InvalidConfigError(
-                "assign: this tensor is no variable; x[...] = value changes it"
+                "assign: this tensor is not a variable; x[...] = value changes it"
             )
         if getattr(value, "is_tracked", False):
             raise InvalidConfigError(
@@ -340,7 +340,7 @@ class EagerTensor(Operators):
         dl_device: tuple[Any, int] | None = None,
         copy: bool | None = None,
     ) -> Any:
-        """Export the elements, read-only. Consumers before DLPack 1.0, which knows no such flag, get a copy.
+        """Export the elements, read-only. Consumers before DLPack 1.0, which lacks this flag, get a copy.
 
         Raises:
             BufferError: copy=False for such a consumer.

@@ -155,7 +155,7 @@ def _from_bands(name: str, ab: ArrayLike, lower: bool) -> Any:
     """Return the Hermitian matrix of the diagonals on and below its main one, or on and above it.
 
     Raises:
-        ShapeError: ab is no matrix.
+        ShapeError: ab is not a matrix.
     """
     bands = as_inexact(as_operand(ab))
     if len(bands.shape) != 2:
@@ -202,7 +202,7 @@ def cholesky_banded(
         overwrite_ab, check_finite: no effect.
 
     Raises:
-        ShapeError: ab is no matrix.
+        ShapeError: ab is not a matrix.
 
     >>> cholesky_banded(np.array([[0.0, 2.0], [4.0, 5.0]]))
     array([[0., 1.],
@@ -267,7 +267,7 @@ def eig_banded(
         overwrite_a_band, max_ev, check_finite: no effect.
 
     Raises:
-        ShapeError: a_band is no matrix. InvalidConfigError: another selection.
+        ShapeError: a_band is not a matrix. InvalidConfigError: another selection.
 
     >>> eig_banded(np.array([[0.0, 1.0], [2.0, 2.0]]), eigvals_only=True)
     array([1., 3.])

@@ -113,7 +113,7 @@ def rq(
         overwrite_a, lwork, check_finite: no effect.
 
     Raises:
-        InvalidConfigError: another mode. ShapeError: a is no matrix.
+        InvalidConfigError: another mode. ShapeError: a is not a matrix.
 
     >>> r, q = rq(np.array([[3.0, 4.0]]))
     >>> np.abs(r).round(12)
@@ -188,7 +188,7 @@ def pinvh(
         check_finite: no effect.
 
     Raises:
-        ShapeError: a is no square matrix.
+        ShapeError: a is not a square matrix.
 
     >>> pinvh(np.diag([2.0, 0.0]))
     array([[0.5, 0. ],

@@ -151,7 +151,7 @@ def polar(a: ArrayLike, side: str = "right") -> tuple[Any, Any]:
     """Return u with orthonormal columns or rows, and p positive semidefinite, with a = u p ("right") or a = p u.
 
     Raises:
-        InvalidConfigError: another side. ShapeError: a is no matrix.
+        InvalidConfigError: another side. ShapeError: a is not a matrix.
 
     >>> polar(np.array([[0.0, -2.0], [2.0, 0.0]]))
     (array([[ 0., -1.],
@@ -253,10 +253,11 @@ def _by_schur_forms(a: Tensor, b: Tensor, q: Tensor) -> Any:
 
 
 def sqrtm(a: ArrayLike) -> Any:
-    """Return the principal square root of a matrix, as complex numbers: the x with x x = a, of eigenvalues right of 0.
+    """Return the principal square root of a matrix: the complex x with x x = a whose eigenvalues have positive real
+    part.
 
     Raises:
-        ShapeError: a is no square matrix.
+        ShapeError: a is not a square matrix.
 
     >>> sqrtm(np.array([[4.0, 0.0], [0.0, 9.0]])).real
     array([[2., 0.],
@@ -326,7 +327,7 @@ def expm_frechet(
     """
     x, direction = square("expm_frechet", A), square("expm_frechet", E)
     if tuple(x.shape) != tuple(direction.shape):
-        raise ShapeError(f"expm_frechet: {spec_of(direction)} is no direction of {spec_of(x)}")
+        raise ShapeError(f"expm_frechet: {spec_of(direction)} is not a direction of {spec_of(x)}")
     n = x.shape[-1]
     dtype = result_type(x, direction)
     x, direction = convert(x, dtype), convert(direction, dtype)
@@ -346,7 +347,7 @@ def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  #
         disp: must be True.
 
     Raises:
-        ShapeError: A is no square matrix.
+        ShapeError: A is not a square matrix.
 
     >>> np.round(funm(np.array([[1.0, 1.0], [0.0, 2.0]]), np.square).real, 12)
     array([[1., 3.],

@@ -186,7 +186,7 @@ def matrix(name: str, x: ArrayLike) -> Any:
 
 
 def _output(op: ExtensionOp, index: int, x: Any) -> Any:
-    """Compute one output: of an array by itself; of a traced value beside the others, for its derivative."""
+    """Compute one output: of an array by itself; of a traced value beside the other results, for its derivative."""
     used = [i == index for i in range(op.output_count)]
     alone = op.prune_outputs(used) if isinstance(x, np.ndarray) else None
     return apply(op, x)[index] if alone is None else apply(alone, x)
@@ -225,7 +225,7 @@ def _scaled_columns(x: Tensor, s: Tensor) -> Any:
 
 
 def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
-    """L with a = L L^H, or U with a = U^H U; NaN where a is not positive definite.
+    """Return L with a = L L^H, or U with a = U^H U; NaN where a is not positive definite.
 
     It factorises the Hermitian part (a + a^H) / 2.
 
@@ -241,7 +241,7 @@ def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
 
 
 def qr(a: ArrayLike, mode: str = "reduced") -> Any:
-    """Q and R with a = Q R; mode is "reduced", "complete" (square Q), or "r" (R alone).
+    """Return Q and R with a = Q R; mode is "reduced", "complete" (square Q), or "r" (R alone).
 
     Raises:
         InvalidConfigError: another mode.
@@ -255,7 +255,7 @@ def qr(a: ArrayLike, mode: str = "reduced") -> Any:
 
 
 def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) -> QRResult:
-    """Q and R of a matrix A with `b` appended, from the factors q and r of A, without factorising A again.
+    """Return Q and R of a matrix A with `b` appended, from the factors q and r of A.
 
     With columns, [A, b], Q keeps the columns of q, and R contains r in its corner; with rows, [A; b], both are new.
     Let A be [m, n], and q have k columns. Then p appended columns take O(m k p) instead of O(m (k + p)^2) operations;
@@ -307,7 +307,7 @@ def svd(
     a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False, *,
     degenerate: str = "zero",
 ) -> Any:  # fmt: skip
-    """U, S and V^H with a = U diag(S) V^H, S descending; S alone if `compute_uv` is false.
+    """Return U, S and V^H with a = U diag(S) V^H, S descending; S alone if `compute_uv` is false.
 
     Args:
         full_matrices: square U and V^H instead of one vector per singular value.
@@ -384,12 +384,12 @@ def eigvals(a: ArrayLike) -> Any:
 
 
 def lu_factor(x: ArrayLike, /) -> tuple[Any, Any]:
-    """L below and U on and above the diagonal of one matrix, and the permutation: x[perm] = L U."""
+    """Return L (below the diagonal) and U of one matrix, and the permutation: x[perm] = L U."""
     return apply(fam.Lu(), matrix("lu_factor", x))
 
 
 def lu(x: ArrayLike, /) -> tuple[Any, Any, Any]:
-    """P, L and U with x = P L U."""
+    """Return P, L and U with x = P L U."""
     packed, perm = lu_factor(x)
     m, n = packed.shape[-2:]
     k = dim_min(m, n)
@@ -411,7 +411,7 @@ def _check_degenerate(name: str, degenerate: str) -> None:
 def truncated_svd(
     a: ArrayLike, *, max_rank: int, rtol: ArrayLike, masked: bool = False
 ) -> TruncatedSVDResult:
-    """U, S and V^H of at most `max_rank` singular values above `rtol` times the largest, and their number.
+    """Return U, S, V^H and the rank, for at most `max_rank` singular values above `rtol` times the largest.
 
     U is [m, rank], S [rank] and V^H [rank, n], with the dtypes of `svd`; the rank, an int64 of
     rank 0, depends on the data. Derivatives are those of the full decomposition, restricted to the retained part, at
@@ -529,7 +529,7 @@ def _solved(solver: Callable[..., Any], name: str, a: ArrayLike, b: Any) -> Any:
 
 
 def _by_factors(a: Tensor, b: Tensor) -> Any:
-    """X with a X = b, for matrices without broadcasting; for large ones by LU factors, shared with derivatives."""
+    """Solve a X = b for matrices without broadcasting; large ones share LU factors with derivatives."""
     if not (is_static(a.shape[-1]) and a.shape[-1] >= FACTORED):
         return apply(fam.Solve(), a, b)
     packed, perm = apply(fam.Lu(), a)
@@ -537,7 +537,7 @@ def _by_factors(a: Tensor, b: Tensor) -> Any:
 
 
 def solve(a: ArrayLike, b: ArrayLike) -> Any:
-    """X with a X = b, by LU with partial pivoting; b is a vector if it has one axis, else matrices.
+    """Solve a X = b by LU with partial pivoting; b is a vector if it has one axis, else matrices.
 
     Raises:
         ShapeError: a is not square, or rows do not match.
@@ -616,7 +616,7 @@ def solve_triangular(
     unit_diagonal: bool = False,
     trans: Any = "N",
 ) -> Any:
-    """X with op(a) X = b, reading one triangle of a; `trans` is "N", "T" or "C" (or 0, 1, 2)."""
+    """Solve op(a) X = b with one triangle of a; `trans` is "N", "T" or "C" (or 0, 1, 2)."""
     trans = {0: "N", 1: "T", 2: "C"}.get(trans, trans)
     if trans not in ("N", "T", "C"):
         raise InvalidConfigError(f'solve_triangular: trans is "N", "T" or "C", got {trans!r}')
@@ -625,7 +625,7 @@ def solve_triangular(
 
 
 def lu_solve(lu_and_perm: tuple[Any, Any], b: Any, /) -> Any:
-    """X with A X = b, from `lu_factor` of A; b is a vector if it has one axis, else matrices.
+    """Solve A X = b from `lu_factor` of A; b is a vector if it has one axis, else matrices.
 
     Leading axes broadcast, as in `solve`.
 
@@ -675,31 +675,48 @@ def pinv(
     """
     refuse("pinv", "hermitian", hermitian)
     if rcond is not None and rtol is not None:
-        raise InvalidConfigError("pinv: rcond and rtol are one thing; give one of them")
+        raise InvalidConfigError("pinv: rcond and rtol name one option; give one of them")
     return _pinv(matrix("pinv", a), rcond if rtol is None else rtol)
 
 
+def _pinv(x: Tensor, rtol: ArrayLike | None) -> Any:
+    return pinv_and_bases(x, rtol)[0]
+
+
 @functools.partial(custom_jvp, nondiff_argnums=(1,))
-def _pinv(x: Tensor, rtol: Tensor) -> Any:
+def pinv_and_bases(x: Tensor, rtol: ArrayLike | None) -> Any:
+    """Return the pseudoinverse, and the singular vectors U and V with zeros for columns that do not count.
+
+    Derivatives of U and V are those of a basis that moves orthogonally to itself; only U U^H and V V^H have a meaning.
+    """
     u, s, vh = svd(x, full_matrices=False)
     keep = greater(s, _cutoff(x, s, rtol))
-    inverse = where(keep, divide(1.0, where(keep, s, 1.0)), 0.0)
-    return matmul(_scaled_columns(adjoint(vh), convert(inverse, spec_of(x).dtype)), adjoint(u))
+    dtype = spec_of(x).dtype
+    inverse = convert(where(keep, divide(1.0, where(keep, s, 1.0)), 0.0), dtype)
+    kept = convert(keep, dtype)
+    u, v = _scaled_columns(u, kept), _scaled_columns(adjoint(vh), kept)
+    return matmul(_scaled_columns(v, inverse), adjoint(u)), u, v
 
 
-@_pinv.defjvp
+@pinv_and_bases.defjvp
 def _pinv_jvp(rtol: ArrayLike | None, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """-P A_dot P + P P^H A_dot^H (1 - A P) + (1 - P A) A_dot^H P^H P, by Golub and Pereyra (1973),
-    doi:10.1137/0710036.
+    doi:10.1137/0710036. The projections are 1 - U U^H and 1 - V V^H, without the rounding of products of A and P,
+    which is the square of A's condition number times larger.
     """
     (a,), (a_dot,) = primals, tangents
-    p = _pinv(a, rtol)
-    ph, ah_dot = adjoint(p), adjoint(a_dot)
-    inside = matmul(p, matmul(a_dot, p))
-    rows, columns = matmul(p, matmul(ph, ah_dot)), matmul(matmul(ah_dot, ph), p)
-    row_part = subtract(rows, matmul(matmul(rows, a), p))
-    column_part = subtract(columns, matmul(p, matmul(a, columns)))
-    return p, add(subtract(row_part, inside), column_part)
+    p, u, v = pinv_and_bases(a, rtol)
+    ph = adjoint(p)
+    left, right = matmul(a_dot, p), matmul(adjoint(a_dot), ph)
+    rows, columns = _outside(u, matmul(left, ph)), _outside(v, matmul(right, p))
+    p_dot = add(subtract(adjoint(rows), matmul(p, left)), columns)
+    u_dot, v_dot = _outside(u, matmul(left, u)), _outside(v, matmul(right, v))
+    return (p, u, v), (p_dot, u_dot, v_dot)
+
+
+def _outside(basis: Tensor, x: Tensor) -> Any:
+    """Project the columns of x on the complement of the space of orthonormal columns."""
+    return subtract(x, matmul(basis, matmul(adjoint(basis), x)))
 
 
 def _first(s: Tensor) -> Any:
@@ -715,7 +732,7 @@ def _last(s: Tensor) -> Any:
 
 
 def _length(x: Any) -> Any:
-    """max(m, n) of matrices, as a number."""
+    """Return max(m, n) of matrices, as a number."""
     length = dim_max(*x.shape[-2:])
     return length if is_static(length) else maximum(shape_of(x, -2), shape_of(x, -1))
 
@@ -746,7 +763,7 @@ def lstsq(
     (array([2.]), array([2.]))
     """
     if rcond is not None and rtol is not None:
-        raise InvalidConfigError("lstsq: rcond and rtol are one thing; give one of them")
+        raise InvalidConfigError("lstsq: rcond and rtol name one option; give one of them")
     rtol = rcond if rtol is None else rtol
     a, b = matrix("lstsq", a), as_operand(b)
     vector = len(b.shape) == 1
@@ -915,7 +932,7 @@ def matrix_norm(
 def norm(
     x: Any, ord: int | float | str | None = None, axis: Axis = None, keepdims: bool = False
 ) -> Any:
-    """NumPy's norm: of a vector along one axis, of matrices along two, of all elements by default."""
+    """Return NumPy's norm: of a vector along one axis, of matrices along two, of all elements by default."""
     x = as_operand(x)
     if axis is None:
         if ord is None:

@@ -40,7 +40,7 @@ def logm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
     (A - 1) (1 + t (A - 1))^-1 over t from 0 to 1.
 
     Raises:
-        ShapeError: A is no square matrix.
+        ShapeError: A is not a square matrix.
 
     >>> logm(np.array([[1.0, 1.0], [0.0, 1.0]])).real.round(12) + 0.0
     array([[0., 1.],
@@ -74,7 +74,7 @@ def fractional_matrix_power(A: ArrayLike, t: float) -> Any:  # noqa: N803  # bec
     """Return A^t = expm(t logm(A)), as complex numbers; for an integer t the power, in A's dtype.
 
     Raises:
-        ShapeError: A is no square matrix.
+        ShapeError: A is not a square matrix.
 
     >>> fractional_matrix_power(np.array([[4.0, 0.0], [0.0, 9.0]]), 0.5).real.round(12)
     array([[2., 0.],
@@ -89,7 +89,7 @@ def signm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
     """Return the sign of a matrix, A (A^2)^(-1/2): its eigenvalues are 1 right of the imaginary axis, and -1 left of it.
 
     Raises:
-        ShapeError: A is no square matrix.
+        ShapeError: A is not a square matrix.
 
     >>> signm(np.array([[2.0, 0.0], [0.0, -3.0]]))
     array([[ 1.,  0.],

@@ -71,7 +71,7 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Any:
     The first element of r is not read.
 
     Raises:
-        ShapeError: c or r is no vector.
+        ShapeError: c or r is not a vector.
 
     >>> toeplitz([1, 2, 3], [1, 4, 5])
     array([[1, 4, 5],
@@ -92,7 +92,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Any:
     The first element of r is not read.
 
     Raises:
-        ShapeError: c or r is no vector.
+        ShapeError: c or r is not a vector.
 
     >>> hankel([1, 2, 3])
     array([[1, 2, 3],
@@ -114,7 +114,7 @@ def circulant(c: ArrayLike) -> Any:
     """Return the matrix whose columns are c, rotated by their index.
 
     Raises:
-        ShapeError: c is no vector.
+        ShapeError: c is not a vector.
 
     >>> circulant([1, 2, 3])
     array([[1, 3, 2],
@@ -148,7 +148,7 @@ def fiedler(a: ArrayLike) -> Any:
     """Return the symmetric matrix |a_i - a_j|.
 
     Raises:
-        ShapeError: a is no vector.
+        ShapeError: a is not a vector.
 
     >>> fiedler([1, 4, 9])
     array([[0, 3, 8],
@@ -182,7 +182,7 @@ def convolution_matrix(a: ArrayLike, n: int, mode: str = "full") -> Any:
     """Return the matrix m with m v = convolve(a, v, mode) for vectors v of n elements.
 
     Raises:
-        ShapeError: a is no vector, or empty. InvalidConfigError: n below 1, or another mode.
+        ShapeError: a is not a vector, or empty. InvalidConfigError: n below 1, or another mode.
 
     >>> convolution_matrix([1, 2], 2)
     array([[1, 0],
@@ -211,7 +211,7 @@ def diagsvd(s: ArrayLike, M: int, N: int) -> Any:  # noqa: N803  # because SciPy
     """Return the M x N matrix with singular values s on its diagonal.
 
     Raises:
-        ShapeError: s has as many elements as neither side.
+        ShapeError: the length of s matches neither side.
 
     >>> diagsvd([2.0], 1, 2)
     array([[2., 0.]])
@@ -251,7 +251,7 @@ def invhilbert(n: int, exact: bool = False) -> Any:
         exact: integers of 64 bits, up to n = 14; otherwise float64.
 
     Raises:
-        InvalidConfigError: n is no order, or above 14 with `exact`.
+        InvalidConfigError: n is not an order, or above 14 with `exact`.
 
     >>> invhilbert(2)
     array([[ 4., -6.],
@@ -284,7 +284,7 @@ def invpascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
         exact: integers of 64 bits; otherwise float64.
 
     Raises:
-        InvalidConfigError: n is no order, or too large for int64; another kind.
+        InvalidConfigError: n is not an order, or too large for int64; another kind.
 
     >>> invpascal(2)
     array([[ 2, -1],
@@ -314,7 +314,7 @@ def hilbert(n: int) -> Any:
     """Return the Hilbert matrix of order n: 1 / (i + j + 1).
 
     Raises:
-        InvalidConfigError: n is no order.
+        InvalidConfigError: n is not an order.
 
     >>> hilbert(2)
     array([[1.        , 0.5       ],
@@ -328,7 +328,7 @@ def pascal(n: int, kind: str = "symmetric") -> Any:
     """Return the Pascal matrix of order n, of binomial coefficients: "symmetric", "lower" or "upper".
 
     Raises:
-        InvalidConfigError: n is no order, or another kind.
+        InvalidConfigError: n is not an order, or another kind.
 
     >>> pascal(3)
     array([[1, 1, 1],
@@ -350,7 +350,7 @@ def hadamard(n: int, dtype: DTypeLike = int) -> Any:
     """Return the Hadamard matrix of order n, a power of 2, by Sylvester's construction.
 
     Raises:
-        InvalidConfigError: n is no power of 2.
+        InvalidConfigError: n is not a power of 2.
 
     >>> hadamard(2)
     array([[ 1,  1],
@@ -369,7 +369,7 @@ def helmert(n: int, full: bool = False) -> Any:
     """Return the Helmert matrix of order n: orthonormal contrasts as rows, after a constant row if `full`.
 
     Raises:
-        InvalidConfigError: n is no order.
+        InvalidConfigError: n is not an order.
 
     >>> np.round(helmert(2), 6)
     array([[ 0.707107, -0.707107]])
@@ -392,7 +392,7 @@ def dft(n: int, scale: str | None = None) -> Any:
         scale: "sqrtn" divides by sqrt(n), "n" by n.
 
     Raises:
-        InvalidConfigError: n is no order, or another scale.
+        InvalidConfigError: n is not an order, or another scale.
 
     >>> np.round(dft(2).real) + 0.0
     array([[ 1.,  1.],
@@ -412,7 +412,7 @@ def solve_banded(
 ) -> Any:  # fmt: skip
     """Return x with a x = b, for a matrix of l diagonals below its main one, and u above.
 
-    Tridiagonal systems take time and memory proportional to their size; others are solved as full matrices.
+    Tridiagonal systems take time and memory proportional to their size; other matrices are solved as full ones.
 
     Args:
         l_and_u: l and u.

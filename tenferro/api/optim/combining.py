@@ -40,7 +40,7 @@ def chain(*args: GradientTransformation) -> GradientTransformation:
 
 
 class MaskedNode(NamedTuple):
-    """A tree without leaves, in place of a parameter where the mask is False."""
+    """Tree without leaves that replaces a parameter where the mask is False."""
 
 
 class MaskedState(NamedTuple):
@@ -50,7 +50,7 @@ class MaskedState(NamedTuple):
 
 
 def masked(inner: GradientTransformation, mask: ArrayLike) -> GradientTransformation:
-    """Transform the updates where the mask is True; the others stay.
+    """Transform the updates where the mask is True; the other parameters are unchanged.
 
     Args:
         mask: a tree of booleans that begins the tree of parameters, or a function from that tree to such a mask.

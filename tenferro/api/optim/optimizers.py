@@ -68,7 +68,7 @@ def adamw(
     *,
     nesterov: bool = False,
 ) -> GradientTransformation:
-    """`adam` with weights that decay by the learning rate times `weight_decay`, where the mask is True.
+    """Build `adam` with weight decay: learning rate times `weight_decay`, where the mask is True.
 
     Source: optax.adamw; Loshchilov and Hutter 2019.
     """

@@ -97,7 +97,7 @@ def apply_updates(params: PyTree, updates: PyTree) -> Any:
 
 
 def map_updates(function: Callable[..., Any], updates: PyTree, *rest: PyTree) -> Any:
-    """`tree.map` with None for every None among the updates, regardless of the other trees."""
+    """Apply `tree.map`, with None for every None among the updates, regardless of the other trees."""
 
     def of_leaf(update: Any, *rest_leaves: Tensor) -> Any:
         return None if update is None else function(update, *rest_leaves)

@@ -89,7 +89,7 @@ def randint(
     It uses two words of bits per number, (2^bits high + low) mod span: the bias is below span / 2^(2 bits).
 
     Args:
-        minval, maxval: integers or integer tensors; a bound beyond the dtype's range is clamped to it.
+        minval, maxval: integers or integer tensors; a bound beyond the dtype's range is clamped to that range.
 
     Raises:
         DTypeError: a dtype, or bounds, that are not integers; an invalid key.
@@ -467,7 +467,7 @@ STIRLING_TAILS = tuple(
 
 
 def _stirling_tail(k: Tensor) -> Any:
-    """`STIRLING_TAILS`, and its series from k = 10 on."""
+    """Return `STIRLING_TAILS`, or from k = 10 on its series."""
     is_small = less_equal(k, 9.0)
     small, large = where(is_small, k, 0.0), where(is_small, 9.0, k)
     known = np.array(STIRLING_TAILS, spec_of(k).dtype.dtype)
@@ -533,7 +533,7 @@ def multinomial(
         p: probabilities of outcomes along the last axis.
         n: numbers of trials, which broadcast to the other axes.
         shape: of the result, with the axis of outcomes; that of p by default.
-        unroll: has no effect; JAX unrolls its loop by it.
+        unroll: has no effect; JAX's unroll factor of the loop.
 
     Raises:
         DTypeError: a dtype that is not a float; an invalid key. ShapeError: p without an axis, or shapes that do not fit.

@@ -1,6 +1,6 @@
 """The gamma distribution, by rejection, and distributions that are functions of it.
 
-Each sample has a key of its own and a loop of its own, so that samples are those of `jax.random` to rounding.
+Each sample has its own key and loop, so that samples agree with `jax.random` up to rounding.
 
 Source: Marsaglia and Tsang, ACM Transactions on Mathematical Software 26 (2000); `jax.random` for functions, signatures
 and the order of keys.

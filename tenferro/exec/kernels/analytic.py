@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from tenferro.exec.kernels.buffered import logistic, logistic_into, rsqrt, rsqrt_into
+from tenferro.exec.kernels.composed import logistic, rsqrt
 from tenferro.exec.kernels.elementwise import compose
 from tenferro.exec.kernels.gamma import lgamma
 from tenferro.exec.kernels.kernel import (
@@ -177,9 +177,9 @@ UFUNCS: KernelRows = {card: upcasting(getattr(np, card.ufunc)) for card in ops.C
 ROWS: KernelRows = {
     ops.Expm1: upcasting(expm1, np.expm1),
     ops.Log1p: upcasting(log1p, np.log1p),
-    ops.Rsqrt: upcasting(rsqrt, into=rsqrt_into),
+    ops.Rsqrt: upcasting(rsqrt),
     ops.Tanh: upcasting(tanh, np.tanh),
-    ops.Logistic: upcasting(logistic, into=logistic_into),
+    ops.Logistic: upcasting(logistic),
     ops.Erf: special("erf"),
     ops.Erfc: upcasting(erfc),
     ops.ErfInv: upcasting(erfinv),

@@ -88,9 +88,7 @@ class ConvolutionFunction:
         self.axes = op.output_batch, op.output_feature, *op.output_spatial
         self.output_perm = tuple(sorted(range(len(self.axes)), key=self.axes.__getitem__))
 
-    def with_order(
-        self, order: Literal["F", "C"], numbers: Sequence[int] = (0,)
-    ) -> ConvolutionFunction:
+    def with_order(self, order: Literal["F", "C"]) -> ConvolutionFunction:
         """Return the convolution with its result in this order."""
         return ConvolutionFunction(self.op, self.resources, order, self.compiler)
 

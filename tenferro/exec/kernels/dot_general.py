@@ -10,20 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
 from tenferro import costs
 from tenferro.blas import NUMPYS
 from tenferro.dims import is_static
-from tenferro.exec.kernels.copying import fastest_axis
 from tenferro.exec.kernels.kernel import Array, Function, Kernel, Specs
 from tenferro.exec.kernels.matrix_product import (
     MIN_POOLED_BYTES,
     AxisGroups,
     BlockedProduct,
-    ColumnMajorProduct,
     SingleProduct,
     SymmetricProduct,
     block_count,
@@ -37,8 +35,6 @@ from tenferro.types import DType, TensorSpec
 
 __all__ = ["DotGeneralKernel"]
 
-MAX_TINY_EXTENT = 4
-"""Maximum extent of matrices that are multiplied as sums of products of vectors along the batch."""
 MIN_FLOAT_MULTIPLICATIONS = 1 << 12
 """Minimum number of multiplications of integers for which conversion to floats is faster."""
 MIN_BUFFERED_ELEMENTS = costs.FRESH // 8
@@ -115,7 +111,6 @@ class Contraction:
     Attributes:
         batch, rows, columns, terms: pairs or groups of axes: of both operands, of lhs, of rhs, of both.
         sizes: the number of rows, columns and terms.
-        order: of the result, if it costs less than a copy.
         wakes_threads: BLAS would share the product among threads of its own.
     """
 
@@ -127,9 +122,7 @@ class Contraction:
         lhs: Sequence[int],
         rhs: Sequence[int],
         resources: Resources,
-        order: Literal["F", "C", "K"] = "K",
     ) -> None:
-        self.op, self.order = op, order
         self.lhs_shape, self.rhs_shape = tuple(lhs), tuple(rhs)
         self.batch = op.lhs_batch, op.rhs_batch
         self.terms = op.lhs_contracting, op.rhs_contracting
@@ -142,10 +135,6 @@ class Contraction:
         self.batch_shape = tuple(lhs[axis] for axis in op.lhs_batch)
         self.wakes_threads = prod(self.sizes) > costs.SERIAL_BLAS[1 in self.sizes[:2]]
         self._plans: dict[tuple[Axes, Axes, bool], Product] = {}
-
-    def with_order(self, order: Literal["F", "C"], numbers: Sequence[int] = (0,)) -> Contraction:
-        """Return the contraction with its result in this order, if that costs less than a copy."""
-        return Contraction(self.op, self.lhs_shape, self.rhs_shape, self.resources, order)
 
     def __call__(self, lhs: Array, rhs: Array, into: Sequence[Any] = (None,)) -> Array:
         """Return the product.
@@ -201,8 +190,6 @@ class Contraction:
     def _plan(self, lhs: Array, rhs: Array) -> Product:
         if self.sizes[2] == 1:
             return self._outer()
-        if self._has_batch_fastest(lhs, rhs):
-            return self._batch_vectors()
         groups, shape, perm = self._merged_axes(lhs, rhs)
         left, right = groups.left(lhs), groups.right(rhs)
         is_column_major = left.is_column_major and right.is_column_major
@@ -215,10 +202,6 @@ class Contraction:
                 product = SymmetricProduct(left, self.resources, 1)
         else:
             product = BlockedProduct.plan(groups, lhs, rhs, single)
-        if self.order == "F":
-            column_major = ColumnMajorProduct.plan(product, groups, lhs.dtype, shape, perm)
-            if column_major is not None:
-                return column_major
         transposition = None if perm == tuple(range(len(perm))) else perm
         copy_bytes = left.copy_bytes + right.copy_bytes
         is_small = prod(shape) < MIN_BUFFERED_ELEMENTS and copy_bytes < MIN_POOLED_BYTES
@@ -231,54 +214,22 @@ class Contraction:
         """Return whether the product is X X^T if both operands are X."""
         return not self.batch[0] and self.terms[0] == self.terms[1]
 
-    def _has_batch_fastest(self, lhs: Array, rhs: Array) -> bool:
-        """Return whether matrices are tiny, and the batch axis has the smallest stride."""
-        if not self.batch_shape or max(self.sizes) > MAX_TINY_EXTENT or prod(self.batch_shape) < 64:
-            return False
-        return all(
-            len(x.strides) > 0 and fastest_axis(x) in axes
-            for x, axes in zip((lhs, rhs), self.batch, strict=True)
-        )
-
-    def _aligned(self, lhs: Array, rhs: Array) -> tuple[Array, Array]:
-        """Return views [batch.., rows.., 1.., terms..] and [batch.., 1.., columns.., terms..]."""
-        count = len(self.batch_shape)
-        a = lhs.transpose(*self.batch[0], *self.rows, *self.terms[0])
-        b = rhs.transpose(*self.batch[1], *self.columns, *self.terms[1])
-        free = count + len(self.rows)
-        a = a.reshape((*a.shape[:free], *[1] * len(self.columns), *a.shape[free:]))
-        b = b.reshape((*b.shape[:count], *[1] * len(self.rows), *b.shape[count:]))
-        return a, b
-
     def _outer(self) -> Product:
         """Return a product with one term as a broadcast multiplication."""
-        rank = len(self.batch_shape) + len(self.rows) + len(self.columns)
-        first = (*[slice(None)] * rank, *[0] * len(self.terms[0]))
+        count = len(self.batch_shape)
+        free = count + len(self.rows)
+        first = (*[slice(None)] * (free + len(self.columns)), *[0] * len(self.terms[0]))
 
         def product(lhs: Array, rhs: Array, into: Any) -> Array:
-            a, b = self._aligned(lhs, rhs)
-            a, b = a[first], b[first]
+            a = lhs.transpose(*self.batch[0], *self.rows, *self.terms[0])
+            b = rhs.transpose(*self.batch[1], *self.columns, *self.terms[1])
+            # As [batch.., rows.., 1.., terms..] and [batch.., 1.., columns.., terms..].
+            a = a.reshape((*a.shape[:free], *[1] * len(self.columns), *a.shape[free:]))[first]
+            b = b.reshape((*b.shape[:count], *[1] * len(self.rows), *b.shape[count:]))[first]
             out = None
             if into is not None:
                 out = np.ndarray(np.broadcast_shapes(a.shape, b.shape), a.dtype, into)
             return np.multiply(a, b, out=out)
-
-        return product
-
-    def _batch_vectors(self) -> Product:
-        """Return a product as a sum over terms of products of vectors along the batch."""
-        rank = len(self.batch_shape) + len(self.rows) + len(self.columns)
-        every = (slice(None),) * rank
-        indices = list(np.ndindex(*[self.lhs_shape[axis] for axis in self.terms[0]]))
-
-        def product(lhs: Array, rhs: Array, into: Any) -> Array:
-            a, b = self._aligned(lhs, rhs)
-            if not indices:
-                return np.zeros(np.broadcast_shapes(a.shape[:rank], b.shape[:rank]), a.dtype)
-            total = np.multiply(a[every + indices[0]], b[every + indices[0]])
-            for index in indices[1:]:
-                total += a[every + index] * b[every + index]
-            return total
 
         return product
 

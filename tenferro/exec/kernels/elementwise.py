@@ -9,18 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tenferro.exec.kernels.buffered import (
-    cast_into,
-    clamp,
-    clamp_into,
-    float_power,
-    float_power_into,
-    maximum,
-    maximum_into,
-    minimum,
-    minimum_into,
-    select_into,
-)
+from tenferro.exec.kernels.composed import clamp, float_power, maximum, minimum
 from tenferro.exec.kernels.kernel import (
     Array,
     Function,
@@ -112,7 +101,7 @@ def shift_right_arithmetic(x: Array, y: Array) -> Array:
 
 
 def population_count(x: Array) -> Array:
-    """Return the number of set bits of x; NumPy counts those of |x|."""
+    """Return the number of set bits of x; NumPy counts the bits of |x|."""
     return np.bitwise_count(_unsigned(x)).astype(x.dtype)
 
 
@@ -310,15 +299,15 @@ ROWS: KernelRows = {
     ops.Multiply: elementwise(np.multiply),
     ops.Divide: elementwise(divide, np.divide),
     ops.Remainder: elementwise(remainder, np.fmod),
-    ops.Power: elementwise(power, float_power, float_power_into),
-    ops.Maximum: elementwise(maximum, into=maximum_into),
-    ops.Minimum: elementwise(minimum, into=minimum_into),
+    ops.Power: elementwise(power, float_power),
+    ops.Maximum: elementwise(maximum),
+    ops.Minimum: elementwise(minimum),
     ops.Negate: elementwise(np.negative),
     ops.Abs: elementwise(np.abs),
     ops.Sign: elementwise(sign),
-    ops.Clamp: elementwise(clamp, into=clamp_into),
+    ops.Clamp: elementwise(clamp),
     ops.Compare: SpecializedKernel(lambda op, _: ops.COMPARISONS[op.direction], elementwise=True),
-    ops.Select: elementwise(np.where, into=select_into),
+    ops.Select: elementwise(np.where),
     ops.And: elementwise(np.bitwise_and),
     ops.Or: elementwise(np.bitwise_or),
     ops.Xor: elementwise(np.bitwise_xor),
@@ -333,9 +322,7 @@ ROWS: KernelRows = {
     ops.RoundNearestEven: elementwise(np.rint, upcasts=True),
     ops.RoundNearestAfz: elementwise(round_away, upcasts=True),
     ops.IsFinite: elementwise(np.isfinite),
-    ops.Convert: SpecializedKernel(
-        convert, elementwise=True, into=dict.fromkeys(CASTS.values(), cast_into)
-    ),
+    ops.Convert: SpecializedKernel(convert, elementwise=True),
     ops.BitcastConvert: OpKernel(bitcast_convert, view=True),
     ops.Conj: OpKernel(_conj, elementwise=True, view=True),
     ops.Real: OpKernel(_real, elementwise=True, view=True),

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.kernels.buffered import extreme_zeros, maximum, minimum
+from tenferro.exec.kernels.composed import extreme_zeros, maximum, minimum
 from tenferro.exec.kernels.kernel import Array, Function, KernelRows, OpKernel
 from tenferro.exec.layout import strided
 from tenferro.ops import indexing as ops
@@ -59,7 +59,7 @@ def gather(op: ops.Gather, x: Array, indices: Array) -> Array:
 
 
 def _take_axis(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int) -> int | None:
-    """Return the axis if the gather is NumPy's `take`: whole slices, with batch axes in its place."""
+    """Return the axis if the gather is NumPy's `take`: whole slices, with batch axes in place of the indexed axis."""
     if (
         len(op.start_index_map) != 1
         or op.operand_batching_dims
@@ -107,7 +107,7 @@ def _start_indices(indices: Array, vector_axis: int) -> tuple[Array, tuple[int, 
 
 
 def _spread(values: Array, axes: Sequence[int], rank: int) -> Array:
-    """Reshape an array to a rank, with its axes in these places and extents of 1 in all others."""
+    """Reshape an array to a rank, with its axes at these positions and extents of 1 elsewhere."""
     shape = [1] * rank
     for axis, extent in zip(axes, values.shape, strict=True):
         shape[axis] = extent
@@ -159,7 +159,7 @@ COMBINERS = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": n
 
 
 def scatter(op: ops.Scatter, x: Array, indices: Array, updates: Array) -> Array:
-    """Combine windows in row-major order of the updates, without those that do not fit."""
+    """Combine windows in row-major order of the updates; windows outside are skipped."""
     starts, batch = _start_indices(indices, op.index_vector_dim)
     is_large = updates.size >= MIN_SPARSE_ELEMENTS
     if op.combiner == "add" and is_large and x.dtype.char in SPARSE_DTYPES:

@@ -34,26 +34,22 @@ class Kernel:
             scalar may replace an operand whose elements are equal.
         view: a result may be a view of an operand, or read-only memory; a function of the op where its payload
             decides. All other results own their memory.
-        into: maps a function that `bind` returns, and that is no ufunc, to one that writes the same result to
-            `out`, which overlaps no operand.
         layout: maps an op and the layouts of its operands to that of its result, if this is neither row-major nor
             that of all operands of an elementwise op.
     """
 
-    __slots__ = ("_layout", "elementwise", "into", "view")
+    __slots__ = ("_layout", "elementwise", "view")
 
     def __init__(
         self,
         *,
         elementwise: bool = False,
         view: bool | Callable[[Any], bool] = False,
-        into: Mapping[Any, Function] | None = None,
         layout: Callable[..., Layout] | None = None,
     ) -> None:
         self._layout = layout
         self.elementwise = elementwise
         self.view = view
-        self.into: Mapping[Any, Function] = into or {}
 
     def __call__(self, op: Any, *arrays: Any) -> Any:
         raise NotImplementedError
@@ -181,16 +177,12 @@ class SpecializedKernel(Kernel):
 
 
 def elementwise(
-    function: Function,
-    floats: Function | None = None,
-    into: Function | None = None,
-    upcasts: bool = False,
+    function: Function, floats: Function | None = None, upcasts: bool = False
 ) -> Kernel:
     """Return the kernel of an elementwise function of arrays.
 
     Args:
         floats: the function for float32 and float64, such as a ufunc where `function` is none.
-        into: writes the same result into a buffer.
         upcasts: float16 and bfloat16 are computed in float32.
     """
     return ArrayKernel(
@@ -198,7 +190,6 @@ def elementwise(
         upcasts,
         floats=None if floats is None else lambda: floats,
         elementwise=True,
-        into=None if into is None else {floats or function: into},
     )
 
 

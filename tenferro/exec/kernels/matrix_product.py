@@ -1,13 +1,13 @@
 """Products of matrix views: by one call of BLAS, or in blocks that threads share while BLAS runs on one thread.
 
-The thread that copies a block of an operand multiplies it next, and transposes its block of a column-major result,
-while its cache holds them. Blocks do not depend on the number of threads or on the order of results, nor do bits.
+The thread that copies a block of an operand multiplies it next, while its cache holds it. Blocks do not depend on the
+number of threads, nor do bits.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -17,20 +17,19 @@ from typing import Any
 import numpy as np
 
 from tenferro import costs
-from tenferro.exec.kernels.copying import Copy
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import SERIAL, Workers, even_ranges
 from tenferro.exec.runtime.transposition import LINE
 
-__all__ = ["AxisGroups", "BlockedProduct", "ColumnMajorProduct", "SingleProduct", "SymmetricProduct", "block_count",
+__all__ = ["AxisGroups", "BlockedProduct", "SingleProduct", "SymmetricProduct", "block_count",
            "estimated_work", "matmul", "scratch", "workers_for"]  # fmt: skip
 
 MIN_BLOCK_EXTENT = 128
 """Minimum number of rows, columns or terms of a block; each block packs the other operand once more."""
 MIN_PARALLEL_WORK = 1 << 24
-"""Minimum number of multiplications for two blocks; there are twice as many for each four times the work.
+"""Minimum number of multiplications for two blocks; four times the work doubles their number.
 
 Threads wait for each other between calls, so that blocks have to grow as well."""
 MAX_BLOCKS = min(16, os.cpu_count() or 1)
@@ -235,7 +234,7 @@ class BlockedProduct:
         ]
         (extent,) = {x.shape[a] for a, x in zip(first, (lhs, rhs), strict=True) if a is not None}
         self.cuts = [*pairwise(_block_ends(extent, min(count, extent)))]
-        # By the extent of a block: views of the blocks of a split operand, or of all of it.
+        # By the extent of a block: views of the blocks of a split operand, or of the whole operand.
         self.lefts = {j - i: groups.left(_part(lhs, first[0], i, j)) for i, j in self.cuts}
         self.rights = {j - i: groups.right(_part(rhs, first[1], i, j)) for i, j in self.cuts}
         # The split axis of the result; None where each block is a partial sum.
@@ -260,20 +259,6 @@ class BlockedProduct:
         shares = (len(self.cuts), *self.shape) if sums else ()
         parts = _result(shares, lhs.dtype, self.is_column_major, None) if sums else out
 
-        def multiply(x: Array, y: Array, number: int, _: Any) -> None:
-            matmul(x, y, self._target(parts, number), self.is_column_major)
-
-        self.for_blocks(lhs, rhs, multiply)
-        return np.add.reduce(parts, axis=0, dtype=parts.dtype, out=out) if sums else out
-
-    def for_blocks(
-        self,
-        lhs: Array,
-        rhs: Array,
-        multiply: Callable[[Array, Array, int, Any], Any],
-        size: int = 0,
-    ) -> None:
-        """Call multiply(x, y, number, memory) for each block: its operands as matrices, and scratch of this size."""
         sides = (*zip(self.axes, (self.lefts, self.rights), (lhs, rhs), strict=True),)
         with scratch(self.resources, self.scratch_sizes[:1]) as (shared,):
             a, b = (
@@ -288,14 +273,15 @@ class BlockedProduct:
                 return views[j - i].copied(_part(x, axis, i, j), memory, self.thread_resources)
 
             def work(first: int, last: int) -> None:
-                with scratch(self.resources, (*self.scratch_sizes[1:], size)) as memory:
+                with scratch(self.resources, self.scratch_sizes[1:]) as memory:
                     for number in range(first, last):
                         i, j = self.cuts[number]
                         x = block_of(0, i, j, memory[0]) if a is None else a
                         y = block_of(1, i, j, memory[1]) if b is None else b
-                        multiply(x, y, number, memory[2])
+                        matmul(x, y, self._target(parts, number), self.is_column_major)
 
             self.resources.workers.parallel_for(work, len(self.cuts))
+        return np.add.reduce(parts, axis=0, dtype=parts.dtype, out=out) if sums else out
 
     def _target(self, parts: Array, number: int) -> Array:
         """Return the part of the result, or the partial sum, of a block."""
@@ -305,78 +291,6 @@ class BlockedProduct:
         index = [slice(None)] * parts.ndim
         index[self.axis] = slice(self.step * start, self.step * stop)
         return parts[tuple(index)]
-
-
-class ColumnMajorProduct:
-    """Product in blocks, each transposed into a column-major array of any axes while a cache holds it.
-
-    Attributes:
-        blocks: of the product.
-        shape: of the result.
-        copies: the transposing copy by the extent of a block.
-    """
-
-    @classmethod
-    def plan(
-        cls, product: Any, groups: AxisGroups, dtype: Any, shape: Sequence[int], perm: Axes
-    ) -> ColumnMajorProduct | None:
-        """Return the product; None if the blocks need no transposition or share cache lines, where one copy is faster.
-
-        Args:
-            shape: extents of batch, rows and columns, axis by axis.
-            perm: of these axes, for the result.
-        """
-        if not isinstance(product, BlockedProduct) or product.kind == "terms":
-            return None
-        if product.is_column_major:
-            return None
-        planned = cls(product, groups, dtype, shape, perm)
-        transposes = all([copy.transposition is not None for copy in planned.copies.values()])
-        return planned if transposes else None
-
-    def __init__(
-        self,
-        blocks: BlockedProduct,
-        groups: AxisGroups,
-        dtype: Any,
-        shape: Sequence[int],
-        perm: Axes,
-    ) -> None:
-        self.blocks = blocks
-        self.shape = tuple([shape[axis] for axis in perm])
-        self.inverse_perm = tuple([perm.index(axis) for axis in range(len(perm))])
-        lhs_axis, rhs_axis = blocks.axes
-        if blocks.kind == "columns":
-            axis = len(groups.batch[0]) + len(groups.rows) + groups.columns.index(rhs_axis)
-        else:
-            axis = (*groups.batch[0], *groups.rows).index(lhs_axis)
-        self.before = (slice(None),) * axis
-        self.parts = {j - i: (*shape[:axis], j - i, *shape[axis + 1 :]) for i, j in blocks.cuts}
-        self.block_bytes = max(map(prod, self.parts.values())) * dtype.itemsize
-        # Stores bypass the caches, which hold the block but not the whole result.
-        target = np.empty(self.shape, dtype, order="F").transpose(self.inverse_perm)
-        self.copies = {
-            extent: Copy(self._block_of(target, 0, extent), np.empty(part, dtype), is_streamed=True)
-            for extent, part in self.parts.items()
-        }
-
-    def __call__(self, lhs: Array, rhs: Array, into: Any = None) -> Array:
-        blocks, dtype = self.blocks, lhs.dtype
-        out = np.ndarray(self.shape, dtype, into, order="F")
-        target = out.transpose(self.inverse_perm)
-
-        def multiply(x: Array, y: Array, number: int, memory: Any) -> None:
-            i, j = blocks.cuts[number]
-            part = np.ndarray((*x.shape[:-1], y.shape[-1]), dtype, memory)
-            matmul(x, y, part, is_column_major=False)
-            part = part.reshape(self.parts[j - i])
-            self.copies[j - i](self._block_of(target, i, j), part, blocks.thread_resources)
-
-        blocks.for_blocks(lhs, rhs, multiply, self.block_bytes)
-        return out
-
-    def _block_of(self, target: Array, start: int, stop: int) -> Array:
-        return target[(*self.before, slice(start, stop))]
 
 
 def _block_ends(extent: int, count: int) -> list[int]:

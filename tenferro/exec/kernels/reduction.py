@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.kernels.buffered import extreme_zeros, has_zeros
+from tenferro.exec.kernels.composed import extreme_zeros, has_zeros
 from tenferro.exec.kernels.kernel import (
     Array,
     Function,
@@ -18,7 +18,6 @@ from tenferro.exec.kernels.kernel import (
     SpecializedKernel,
     in_float32,
 )
-from tenferro.exec.kernels.row_sums import SumKernel
 from tenferro.ops import reduction as ops
 from tenferro.types import DType
 
@@ -195,7 +194,7 @@ def top_k(op: ops.TopK, x: Array) -> Any:
 
 
 ROWS: KernelRows = {
-    ops.ReduceSum: SumKernel(),
+    ops.ReduceSum: reduction(np.add),
     ops.ReduceProd: reduction(np.multiply),
     ops.ReduceMax: extreme_reduction(np.maximum, largest=True),
     ops.ReduceMin: extreme_reduction(np.minimum, largest=False),

@@ -118,7 +118,7 @@ def write_padded(
 def _padding(
     extents: Sequence[int], low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> tuple[tuple[int, ...], Slices, Slices]:
-    """Return the shape of a result, its slices that are copied, and those of the operand."""
+    """Return the shape of a result, and the copied slices of result and operand."""
     shape: list[int] = []
     source: list[slice] = []
     target: list[slice] = []
@@ -143,7 +143,7 @@ def plan_pad(op: ops.Pad, x: TensorSpec, value: TensorSpec) -> Function | None:
 
 
 def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:
-    """Return a copy of the diagonal, in the place of axis_a, where NumPy appends it.
+    """Return a copy of the diagonal on axis_a; NumPy appends the diagonal.
 
     Copy, because the view's elements are far apart.
     """

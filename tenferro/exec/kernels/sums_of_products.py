@@ -22,22 +22,18 @@ from tenferro.types import DType
 
 __all__ = ["IMAGE_ORDERS", "CompiledSum", "DirectSums", "SumCompiler", "SumOfProducts", "in_order"]
 
-MIN_TASKS = 6
-"""Minimum number of calls per result."""
-MAX_CACHED_KERNEL_BYTES = 5 << 18
-"""Maximum bytes of kernels that stay in cache; larger ones are read in blocks of outputs."""
+TASKS = 6
+"""Number of calls per result."""
 MAX_KERNEL_BYTES = 1 << 24
-"""Maximum bytes of kernels that are read in blocks."""
+"""Maximum bytes of kernels, which are read again for every few rows."""
 MIN_PRODUCT_WORK = 1 << 24
 """Minimum number of multiplications by 1x1 kernels worth compiling; BLAS needs no copies of their images."""
-MAX_BLOCK_OUTPUTS, MIN_BLOCK_OUTPUTS = 64, 16
-"""Maximum and minimum number of outputs per block of kernels; 1x1 kernels may have more."""
 MAX_COTANGENT_BYTES = 1 << 22
 """Maximum bytes of cotangents, which are read again for every few elements of a kernel."""
 OUTPUTS_LAST = 2, 3, 1, 0
 """Permutation of kernels [o, c, k..] that makes outputs contiguous for vectors."""
 UNCOPIED = None, None
-"""Orders of arrays that are read as they are."""
+"""Orders of arrays that are read without a copy."""
 IMAGE_ORDERS = (0, 2, 3, 1), None
 """Order of axes [n, c, s..] of images with contiguous channels; kernels are copied by the plan."""
 GRADIENT_ORDERS = (1, 2, 3, 0), (1, 2, 3, 0)
@@ -133,7 +129,7 @@ def _empty_in_order(x: Array, order: Sequence[int], into: Any = None) -> Array:
 
 
 def _direct(window: Window, x: Array, w: Array, out: Array) -> _Direct | None:
-    """Return the plan for arrays as they are, or else for copies with contiguous channels; None if there is none."""
+    """Return the plan for uncopied arrays, or else for copies with contiguous channels; None if there is none."""
     plan = _plan(window, x, w, out)
     if plan is not None:
         return plan, UNCOPIED
@@ -184,61 +180,45 @@ def _has_few_places(w: Array, out: Array) -> bool:
 
 
 class _ImagePlan:
-    """Sum over channels and kernel elements; rows and places are those of the result, in its order.
-
-    Kernels that exceed the cache are read in blocks of outputs, which a thread copies first: strided rows are on as many
-    pages. 1x1 kernels have few rows, and are not copied.
-    """
+    """Sum over channels and kernel elements; rows and places are those of the result, in its order."""
 
     @classmethod
     def plan(cls, window: Window, x: Array, w: Array, out: Array) -> _ImagePlan | None:
-        """Return the plan; None if no cache holds a block of kernels, or padded channels are not contiguous."""
-        block_outputs = _outputs_per_block(w)
-        if not block_outputs:
-            return None
+        """Return the plan; None if padded channels are not contiguous."""
         layout = PaddedLayout(window, x.shape, x.strides)
         windows = window_view(window, layout.pad(x), w.shape[2:])
         if windows.strides[1] != x.itemsize and x.shape[1] > 1:
             return None
-        return cls(layout, _padded_bytes(window, x, w, out), windows, w, out, block_outputs)
+        return cls(layout, _padded_bytes(window, x, w, out), windows, w, out)
 
     def __init__(
-        self,
-        layout: PaddedLayout,
-        padded_bytes: int,
-        windows: Array,
-        w: Array,
-        out: Array,
-        block_outputs: int,
+        self, layout: PaddedLayout, padded_bytes: int, windows: Array, w: Array, out: Array
     ) -> None:
         size, outputs, channels = w.itemsize, len(w), windows.shape[1]
         height, width = w.shape[2:]
-        self.block_outputs = block_outputs
-        self.copies_blocks = block_outputs < outputs and height * width > 1
-        row = block_outputs if self.copies_blocks else outputs
         slow, fast = sorted((2, 3), key=lambda axis: -abs(out.strides[axis]))
         y_strides = [stride // size for stride in out.strides]
         self.is_direct = w.transpose(*OUTPUTS_LAST).flags.c_contiguous
         self.layout, self.scratch_sizes = layout, (padded_bytes, 0 if self.is_direct else w.nbytes)
         strides = [stride // size for stride in windows.strides]
-        inner = ((width * channels, 1, row),)
+        inner = ((width * channels, 1, outputs),)
         if strides[5] != channels:
-            inner = ((width, strides[5], channels * row), (channels, 1, row))
+            inner = ((width, strides[5], channels * outputs), (channels, 1, outputs))
         self.sums = SumOfProducts(
             DType.of(w.dtype),
             (strides[slow], y_strides[slow]),
             (out.shape[slow], strides[0], y_strides[0]) if len(out) > 1 else ONE_IMAGE,
             (out.shape[fast], strides[fast], y_strides[fast]),
-            (block_outputs, y_strides[1]),
-            ((height, strides[4], width * channels * row), *inner),
+            (outputs, y_strides[1]),
+            ((height, strides[4], width * channels * outputs), *inner),
         )
         self.multiplications = out.size * w[0].size
-        self.rows, self.blocks = len(out) * out.shape[slow], range(0, outputs, block_outputs)
+        self.rows = len(out) * out.shape[slow]
 
     def run(self, compiled: CompiledSum, resources: Resources, workers: Workers, x: Array, w: Array, out: Array) -> None:  # fmt: skip
         """Write out by the function of `sums`."""
         function, tasks = compiled
-        parts = [*product(self.blocks, _task_ranges(tasks * self.rows, len(self.blocks), workers))]
+        parts = _task_ranges(tasks * self.rows, workers)
         with scratch(resources, self.scratch_sizes) as memory:
             image = self.layout.pad(x, memory[0])
             kernels = w.transpose(*OUTPUTS_LAST)
@@ -246,41 +226,12 @@ class _ImagePlan:
                 copy = np.ndarray(kernels.shape, w.dtype, memory[1])
                 copy[...] = kernels
                 kernels = copy
-            a, b, y = _address(image), _address(kernels), _address(out)
-            output_stride = out.strides[1]
-
-            def work(number: int) -> None:
-                first, rows = parts[number]
-                block = b + first * w.itemsize
-                with scratch(resources, [self.block_outputs * w[0].nbytes if self.copies_blocks else 0]) as (block_memory,):  # fmt: skip
-                    if self.copies_blocks:
-                        part = kernels[..., first : first + self.block_outputs]
-                        copy = np.ndarray(part.shape, w.dtype, block_memory)
-                        copy[...] = part
-                        block = _address(copy)
-                    function(a, block, y + first * output_stride, *rows)
-
-            workers.for_each(work, len(parts))
+            pointers = _address(image), _address(kernels), _address(out)
+            workers.for_each(lambda number: function(*pointers, *parts[number]), len(parts))
 
 
 def _address(x: Array) -> int:
     return x.__array_interface__["data"][0]
-
-
-def _outputs_per_block(w: Array) -> int:
-    """Return the number of outputs per block of kernels in cache; 0 if it would be too small."""
-    outputs = block_outputs = len(w)
-    if (
-        w.nbytes > MAX_CACHED_KERNEL_BYTES
-        and prod(w.shape[2:]) > 1
-        and outputs % MAX_BLOCK_OUTPUTS == 0
-    ):
-        block_outputs = MAX_BLOCK_OUTPUTS
-    while w[:block_outputs].nbytes > MAX_CACHED_KERNEL_BYTES:
-        if block_outputs % (2 * MIN_BLOCK_OUTPUTS):
-            return 0
-        block_outputs //= 2
-    return block_outputs
 
 
 def _padded_bytes(window: Window, x: Array, w: Array, out: Array) -> int:
@@ -291,9 +242,9 @@ def _padded_bytes(window: Window, x: Array, w: Array, out: Array) -> int:
     return x.shape[0] * x.shape[1] * prod(map(max, edges, reach)) * x.itemsize
 
 
-def _task_ranges(tasks: int, blocks: int, workers: Workers) -> list[tuple[int, int]]:
-    """Split the tasks of each block into few ranges, because threads wait for the GIL between them."""
-    count = min(tasks, -(-MIN_TASKS // blocks)) if workers.count > 1 else 1
+def _task_ranges(tasks: int, workers: Workers) -> list[tuple[int, int]]:
+    """Split tasks into few ranges, because threads wait for the GIL between them."""
+    count = min(tasks, TASKS) if workers.count > 1 else 1
     return even_ranges(tasks, count)
 
 
@@ -335,7 +286,7 @@ class _KernelGradientPlan:
             image = self.layout.pad(x, memory[0])
             y = target if self.is_direct else np.ndarray(target.shape, out.dtype, memory[1])
             pointers = _address(image), _address(w), _address(y)
-            parts = _task_ranges(tasks * height, 1, workers)
+            parts = _task_ranges(tasks * height, workers)
             workers.for_each(lambda number: function(*pointers, *parts[number]), len(parts))
             if not self.is_direct:
                 elements = [*product(range(height), range(width))]

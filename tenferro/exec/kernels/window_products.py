@@ -15,7 +15,7 @@ import numpy as np
 
 from tenferro import costs
 from tenferro.exec.kernels.kernel import Array
-from tenferro.exec.kernels.matrix_product import MIN_BLOCK_EXTENT, matmul, scratch, workers_for
+from tenferro.exec.kernels.matrix_product import MIN_BLOCK_EXTENT, scratch, workers_for
 from tenferro.exec.kernels.matrix_view import Axes, is_blas_layout, merged_stride, merged_strides
 from tenferro.exec.kernels.sums_of_products import DirectSums
 from tenferro.exec.kernels.windows import Window, padded, window_view
@@ -28,16 +28,6 @@ BLOCK_BYTES = 2 * costs.CACHE
 """Bytes of windows that are copied at once."""
 BLOCK_MULTIPLE = 4
 """Multiple of the number of blocks, if there are several, which balances the load of threads."""
-MAX_SPLIT_ELEMENTS = costs.SMALL
-"""Maximum number of elements of a result that is summed over blocks of terms."""
-MAX_PARTIAL_SUMS = 16
-"""Maximum number of partial sums over blocks of terms."""
-MIN_TRANSPOSABLE_WORK = 1 << 20
-"""Minimum number of multiplications for which the bits of a product do not depend on other rows or on transposition.
-
-BLAS has other kernels for smaller products, and for vectors."""
-MAX_TERMS_PER_COLUMN = 4
-"""Maximum terms per column of a product that is computed as column-major and not transposed afterwards."""
 Block = tuple[slice, ...]
 """Slices of the slowest of some axes."""
 
@@ -58,13 +48,7 @@ def multiply_windows(
         return
     if direct is not None and direct.write(window, x, w, out):
         return
-    operands = _Operands(window, x, w, out.shape[2:], resources)
-    rows, outputs = operands.rows, out.shape[1]
-    is_small = rows * outputs <= MAX_SPLIT_ELEMENTS or rows < 2 * MIN_BLOCK_EXTENT
-    if is_small and operands.terms > max(rows, outputs, MIN_BLOCK_EXTENT):
-        _multiply_by_terms(operands, out)
-    else:
-        _multiply_by_rows(operands, out)
+    _multiply_by_rows(_Operands(window, x, w, out.shape[2:], resources), out)
 
 
 class _Operands:
@@ -193,16 +177,11 @@ def _slice(x: Array, axes: Axes, block: Block) -> Array:
 
 
 def _multiply_by_rows(operands: _Operands, out: Array) -> None:
-    """Multiply blocks of positions by the kernels, in the order of the result if it is reproducible."""
-    outputs = out.shape[1]
-    positions = tuple(sorted(operands.positions, key=lambda axis: -out.strides[axis]))
+    """Multiply blocks of positions by the kernels."""
+    positions = operands.positions
     blocks = operands.split(positions, operands.terms)
-    smallest = operands.rows // len(blocks) // 2 * operands.terms * outputs
-    if operands.copies_positions_first or smallest < MIN_TRANSPOSABLE_WORK:
-        positions = operands.positions
-        blocks = operands.split(positions, operands.terms)
     scratch_sizes = operands.scratch_sizes(positions, blocks, operands.terms)
-    scratch_sizes = *scratch_sizes, scratch_sizes[1] // operands.terms * outputs
+    scratch_sizes = *scratch_sizes, scratch_sizes[1] // operands.terms * out.shape[1]
     with scratch(operands.resources, (operands.w.nbytes,)) as (memory,):
         kernels = operands.right(operands.w, memory)
 
@@ -218,54 +197,12 @@ def _multiply_by_rows(operands: _Operands, out: Array) -> None:
 def _multiply(left: Array, right: Array, out: Array, positions: Axes, memory: Any) -> None:
     """Write left [positions, terms] times right [terms, outputs] to out [n, o, p..]."""
     down, across = merged_stride(out, positions), out.strides[1]
-    shape = left.shape[0], right.shape[1]
-    if down is not None and is_blas_layout((down, across), shape, out.itemsize):
-        is_column_major = down < across
-        is_row_major = left.strides[0] > left.strides[1]
-        is_slow = is_row_major and left.shape[1] > MAX_TERMS_PER_COLUMN * shape[1]
-        if not is_column_major or (not is_slow and _is_transposable(left, right)):
-            target = out.transpose(*positions, 1).reshape(shape, copy=False)
-            matmul(left, right, target, is_column_major)
-            return
+    shape, target = (left.shape[0], right.shape[1]), out.transpose(*positions, 1)
+    if down is not None and across <= down and is_blas_layout((down, across), shape, out.itemsize):
+        np.matmul(left, right, out=target.reshape(shape, copy=False))
+        return
     y = np.matmul(left, right, out=np.ndarray(shape, out.dtype, memory))
-    target = out.transpose(*positions, 1)
     target[...] = y.reshape(target.shape)
-
-
-def _is_transposable(left: Array, right: Array) -> bool:
-    """Return whether the product has the same bits as its transpose."""
-    columns = right.shape[1]
-    return min(len(left), columns) > 1 and left.size * columns >= MIN_TRANSPOSABLE_WORK
-
-
-def _multiply_by_terms(operands: _Operands, out: Array) -> None:
-    """Multiply blocks of terms, and sum the products."""
-    rows, outputs, size = operands.rows, out.shape[1], out.itemsize
-    blocks = operands.split(operands.taps, rows + outputs)
-    scratch_sizes = operands.scratch_sizes(operands.taps, blocks, rows)
-    scratch_sizes = *scratch_sizes, scratch_sizes[1] // rows * outputs, rows * outputs * size
-    count = min(len(blocks), MAX_PARTIAL_SUMS)
-    runs = [blocks[i:j] for i, j in even_ranges(len(blocks), count)]
-    with scratch(operands.resources, (count * rows * outputs * size,)) as (memory,):
-        sums = np.ndarray((count, rows, outputs), out.dtype, memory)
-
-        def work(first: int, last: int) -> None:
-            with scratch(operands.resources, scratch_sizes) as parts:
-                for total, run in zip(sums[first:last], runs[first:last], strict=True):
-                    for number, block in enumerate(run):
-                        left = operands.left(operands.taps, block, operands.positions, parts)
-                        part = _slice(operands.w, operands.kernel_axes, block)
-                        right = operands.right(part, parts[2])
-                        if number:
-                            y = np.ndarray(total.shape, total.dtype, parts[3])
-                            np.add(total, np.matmul(left, right, out=y), out=total)
-                        else:
-                            np.matmul(left, right, out=total)
-
-        operands.workers.parallel_for(work, count)
-        target = out.transpose(*operands.positions, 1)
-        sums = sums.reshape(count, *target.shape)
-        target[...] = sums[0] if count == 1 else np.add.reduce(sums, axis=0, dtype=out.dtype)
 
 
 def scatter_products(window: Window, x: Array, w: Array, out: Array, resources: Resources) -> None:

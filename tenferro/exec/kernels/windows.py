@@ -59,7 +59,7 @@ def is_channels_last(x: Array) -> bool:
 
 
 def empty_like_channels(x: Array, shape: Sequence[int], dtype: Any, into: Any = None) -> Array:
-    """Return an array [n, o, p..] in these bytes or in new memory, channels last if those of x are."""
+    """Return an array [n, o, p..] in these bytes or in new memory, channels last if x is channels last."""
     if not is_channels_last(x):
         return np.ndarray(shape, dtype, into)
     out = np.ndarray((shape[0], *shape[2:], shape[1]), dtype, into)

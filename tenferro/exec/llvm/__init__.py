@@ -1,6 +1,6 @@
 """Loops as machine code: a column of ops on scalars in LLVM's IR, and the linker.
 
-Nothing here is imported before something is to be compiled, but this file, which says whether llvmlite is there.
+Only this file, which tells whether llvmlite is installed, is imported before the first compilation.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ OLDEST = 0, 45
 
 @cache
 def installed_version() -> tuple[int, int]:
-    """Return the version of llvmlite; zeros where it is not there."""
+    """Return the version of llvmlite; zeros if it is not installed."""
     try:
         import llvmlite  # because it is an extra; what loads LLVM is its `binding`
     except ImportError:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from tenferro.exec.llvm import capsules, register_tiles
+from tenferro.exec.llvm import capsules
 from tenferro.exec.llvm.code import Code, Index, literal, memory_type
 from tenferro.exec.llvm.ir import Declaration
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor, transposed
@@ -48,8 +48,8 @@ def addresses() -> dict[str, int]:
             for letter in letters
             for stem in stems
         ]
-        found = capsules.addresses(f"scipy.linalg.{module}", names)
-        functions |= {PREFIX + name: address for name, address in zip(names, found, strict=True)}
+        pointers = capsules.addresses(f"scipy.linalg.{module}", names)
+        functions |= {PREFIX + name: address for name, address in zip(names, pointers, strict=True)}
     return functions
 
 
@@ -62,15 +62,7 @@ def dot_general(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) ->
     rows = lhs.spec.size // (batches * terms)
     columns = rhs.spec.size // (batches * terms)
     extents = rows, columns, terms
-    tiled = None
-    if rows > 1 and columns > 1:
-        tiled = register_tiles.product(body.code, y.dtype, (a_transposed, b_transposed), extents)
-    is_slow = (
-        tiled is None
-        and columns > 1
-        and rows >= MIN_TRANSPOSED_ROWS
-        and terms <= MAX_TRANSPOSED_TERMS
-    )
+    is_slow = columns > 1 and rows >= MIN_TRANSPOSED_ROWS and terms <= MAX_TRANSPOSED_TERMS
     if is_slow and not (a_transposed or b_transposed):
         b_transposed = True
         b = _copied(body, rhs, op.rhs_batch, op.rhs_contracting, is_transposed=True)
@@ -82,9 +74,7 @@ def dot_general(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) ->
             for memory, size in ((a, rows * terms), (b, terms * columns), (result, rows * columns))
         )
         # BLAS is column-major: each row-major matrix is the transpose of what BLAS sees.
-        if tiled is not None:
-            tiled(left, right, to)
-        elif columns == 1:
+        if columns == 1:
             _gemv(code, y.dtype, left, rows, terms, a_transposed, right, to)
         elif rows == 1:
             _gemv(code, y.dtype, right, columns, terms, b_transposed, left, to)

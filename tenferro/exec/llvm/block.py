@@ -1,4 +1,4 @@
-"""Compiled blocks: consecutive steps on small values as one function, written as the body of a loop is."""
+"""Compiled blocks: consecutive steps on small values as one function, written like the body of a loop."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.matrix_view import Axes
-from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.compiled import CompiledFunction, WrittenFunction, written_function
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.fallback import Interpreted
@@ -27,7 +26,7 @@ __all__ = ["CompiledBlock"]
 KIND = "compiled block"
 """The name of attempts."""
 SLOW = 2e7
-"""Estimated nanoseconds of LLVM's passes from which calls do not wait for them, where the executor has several threads:
+"""Minimum estimated nanoseconds of LLVM's passes for which calls do not wait, if the executor has several threads:
 blocks are called often, and without passes take a few times as long.
 """
 MAX_WITH_LOCK = 30_000
@@ -40,7 +39,7 @@ class CompiledBlock(CompiledFunction):
     Args:
         program: the computation of the block.
 
-    Operands and results are row-major with their axes in the order that the block says. Other operands are copied.
+    Operands and results are row-major with their axes in the order of the block. Other operands are copied.
 
     Raises:
         NotCompiledError: an op that is not compiled.
@@ -146,12 +145,12 @@ def _written(
     code.ret(0)
     if host.sites:
         raise NotCompiledError(f"{host.sites[0].op.name}: calls of kernels are not compiled")
-    lines = code.length + code.shared_lines
+    lines = code.length
     if lines > MAX_TEXT_LINES:
         raise NotCompiledError(f"{lines} lines of text, more than {MAX_TEXT_LINES}")
     pointers = [*names, *[target.pointer for target in targets]]
     releases = code.work > MAX_WITH_LOCK or bool(code.while_loops)
-    work = None if code.while_loops else Work.from_code(code)
+    work = None if code.while_loops else code.work
     return written_function(body, "block", pointers, "%parts", work, releases)
 
 

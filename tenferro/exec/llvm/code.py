@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from math import prod
 from typing import Any, TypeAlias
 
@@ -31,7 +30,6 @@ __all__ = [
     "Code",
     "Element",
     "Index",
-    "SharedFunction",
     "intrinsic_suffix",
     "literal",
     "llvm_type",
@@ -97,11 +95,6 @@ CALL_WORK = 16
 """Estimated cost of a call, in instructions."""
 
 
-FUNCTION_STATE = ("region", "entry", "areas", "block", "_scopes", "work", "frequency", "while_loops", "innermost",
-                  "_is_innermost", "_vector_work")  # fmt: skip
-"""Attributes of `Code` that belong to the current function, and not to its module."""
-
-
 def intrinsic_suffix(type_: str) -> str:
     """Return the suffix of LLVM's intrinsics for a type.
 
@@ -113,29 +106,11 @@ def intrinsic_suffix(type_: str) -> str:
     return SUFFIXES.get(type_, type_)
 
 
-@dataclass
-class SharedFunction:
-    """An internal function with several call sites.
-
-    Attributes:
-        pointers: parameters, before the areas of scratch memory.
-        areas: byte offsets of its scratch areas, by name.
-        work, innermost, while_loops: cost of a call, as in `Code`.
-    """
-
-    name: str
-    pointers: tuple[str, ...] = ()
-    areas: Mapping[str, int] = field(default_factory=dict)
-    work: int = 0
-    innermost: Mapping[str, int] = field(default_factory=dict)
-    while_loops: int = 0
-
-
 class Code:
     """Builder of one function and its module.
 
-    Index arithmetic is shared within a block and the blocks nested in it. An operand that is no `Value` is a constant or
-    a name, whose type is that of the other operands or the one that is told.
+    Index arithmetic is shared within a block and the blocks nested in it. An operand that is not a `Value` is a
+    constant or a name.  Its type is the type of the other operands, or an explicit one.
 
     Attributes:
         region: instructions of the current region.
@@ -144,13 +119,11 @@ class Code:
         late_functions: scalar functions that are inlined after vectorisation.
         late_vector_functions: vector functions that are inlined after vectorisation, with their declarations.
         work: estimated number of executed instructions, with one iteration of each while loop.
-        innermost: `work` of each innermost loop, by the label of its block.
         while_loops: number of while loops.
         areas: byte offset in scratch memory of each intermediate value. Each one is a `noalias` argument of the function.
-        shared_lines: number of lines of shared functions.
         largest_call: estimated instructions of the largest call of BLAS or LAPACK.
         frequency: executions of the current block in one call of the function.
-        ranges: first value and end of indices that are known to be in a range.
+        ranges: first value and end of indices with known ranges.
 
     Args:
         contracts: whether the processor has fused multiply-adds.
@@ -172,10 +145,7 @@ class Code:
         self.late_vector_functions: dict[str, Function | Declaration] = {}
         self.globals: list[str] = []
         self._constants: dict[tuple[str, str], Value] = {}
-        self._count = self.largest_call = self.shared_lines = 0
-        self._begin_function()
-
-    def _begin_function(self) -> None:
+        self._count = self.largest_call = 0
         self.region: Region = []
         self.entry: list[Instruction] = []
         self.areas: dict[str, int] = {}
@@ -183,7 +153,6 @@ class Code:
         self._scopes: list[dict[Any, Any]] = [{}]
         self.work, self.frequency, self.while_loops = 0, 1, 0
         self.is_repeated = False
-        self.innermost: dict[str, int] = {}
         self._is_innermost = True
         self._vector_work = dict.fromkeys(self.lanes, 0.0)
 
@@ -232,37 +201,6 @@ class Code:
             self.late_functions,
             self.late_vector_functions,
         )
-
-    @contextmanager
-    def shared_function(self, name: str) -> Generator[SharedFunction]:
-        """Write an internal function inside the context; the current function may call it several times."""
-        saved = {attribute: getattr(self, attribute) for attribute in FUNCTION_STATE}
-        self._begin_function()
-        function = SharedFunction(name)
-        try:
-            yield function
-            self.ret(0)
-            function.areas, function.work = self.areas, self.work
-            function.innermost, function.while_loops = self.innermost, self.while_loops
-            self.define(name, function.pointers, is_internal=True)
-            self.shared_lines += self.length
-        finally:
-            for attribute, value in saved.items():
-                setattr(self, attribute, value)
-
-    def call_shared(self, function: SharedFunction, pointers: Sequence[str], scratch: str) -> Value:
-        """Call a shared function and return its status.
-
-        Args:
-            scratch: pointer to the memory of its areas.
-        """
-        areas = [self.gep("i8", scratch, offset) for offset in function.areas.values()]
-        self.mark_call()
-        self.while_loops += function.while_loops
-        for label, work in function.innermost.items():
-            self.innermost[label] = self.innermost.get(label, 0) + self.frequency * work
-        operands = typed_arguments((*pointers, *areas), ())
-        return self.call_defined(function.name, "i64", operands, work=function.work + CALL_WORK)
 
     def call_in_scratch(
         self, name: str, areas: Mapping[str, int], pointers: Sequence[str], numbers: Sequence[str]
@@ -390,7 +328,7 @@ class Code:
         return self.value("extractelement", vector, Value(lane, "i64"))
 
     def shuffle(self, x: Value, y: str, lanes: Sequence[int]) -> Value:
-        """Return lanes of two vectors, numbered from those of the first one on."""
+        """Return lanes of two vectors; the numbers of the second follow those of the first."""
         numbers = ", ".join([f"i32 {lane}" for lane in lanes])
         mask = f"<{numbers}>" if any(lanes) else "zeroinitializer"
         return self.value("shufflevector", x, y, Value(mask, VectorType(len(lanes), "i32")))
@@ -497,7 +435,6 @@ class Code:
             body(index)
         if self._is_innermost:
             self._count_vector_work(count, self.work - work)
-            self.innermost[label] = self.work - work
         self._is_innermost = False
         loop.following = self.name("v", "i64")
         self.work += 2 * self.frequency  # for the next index and the branch
@@ -530,7 +467,7 @@ class Code:
             self._vector_work[lanes] += work * (vectors + rest) / iterations
 
     def mark_call(self) -> None:
-        """Mark the enclosing loop as one with a call, which LLVM does not vectorise."""
+        """Mark the enclosing loop as containing a call, so that LLVM does not vectorise it."""
         self._is_innermost = False
 
     def loops(self, shape: Sequence[int], body: Callable[[tuple[Index, ...]], None]) -> None:
@@ -716,7 +653,8 @@ class Code:
         bits = cast("bitcast", number, "i32")
         sign = op("and", bits, -0x80000000)
         magnitude = op("xor", bits, sign)
-        # In [0.5, 1), a unit in the last place of float32 is one of a subnormal float16: the addition rounds to it.
+        # In [0.5, 1), one unit in the last place of float32 equals one of a subnormal float16, so the addition
+        # rounds to float16.
         beside = op("fadd", cast("bitcast", magnitude, "float"), "0.5")
         small = op("sub", cast("bitcast", beside, "i32"), 0x3F000000)
         # Normal numbers: change the exponent bias, add half a unit and round ties to even.
@@ -731,7 +669,7 @@ class Code:
 
 
 def typed(operands: Sequence[int | str], type_: str) -> tuple[Value, ...]:
-    """Return operands as values: constants and names without a type have that of the others, or the one given."""
+    """Return operands as values: constants and names without a type have the type of the other operands, or the given one."""
     values = [x for x in operands if isinstance(x, Value)]
     if len(values) == len(operands):
         return tuple(values)

@@ -12,12 +12,11 @@ import numpy as np
 from tenferro.blas import SCIPYS
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import blas, python_calls
-from tenferro.exec.llvm.baseline import Work, pass_time
 from tenferro.exec.llvm.fallback import Fallback, Interpreted
 from tenferro.exec.llvm.host import HostCalls
 from tenferro.exec.llvm.host_arrays import allocate_results, as_contiguous
 from tenferro.exec.llvm.ir import Module
-from tenferro.exec.llvm.link import ArrayConvention, Linker
+from tenferro.exec.llvm.link import ArrayConvention, Linker, pass_time
 from tenferro.exec.llvm.python_calls import UNFINISHED, UNLIMITED
 from tenferro.exec.llvm.tensor import Body
 from tenferro.exec.runtime.resources import Resources
@@ -41,14 +40,14 @@ class WrittenFunction(NamedTuple):
             after which a while loop returns, or the first index of a strip.
         constants: large constants.
         scratch: size of scratch memory, in bytes.
-        work: estimated work of a call, if it is known.
+        work: estimated number of instructions of a call, if it is known.
         largest_call: estimated instructions of the largest call of BLAS or LAPACK.
     """
 
     module: Module
     constants: Sequence[Any]
     scratch: int
-    work: Work | None
+    work: int | None
     largest_call: int
 
     def printed(self) -> WrittenFunction:
@@ -61,7 +60,7 @@ def written_function(
     name: str,
     pointers: Sequence[str],
     number: str,
-    work: Work | None,
+    work: int | None,
     releases: bool = True,
 ) -> WrittenFunction:
     """Return the module of a function.

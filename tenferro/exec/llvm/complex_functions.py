@@ -14,8 +14,7 @@ SCALING = {
     DType.F32: (64.0, 32.0, float.fromhex("0x1.1f43fcp+46")),
     DType.F64: (640.0, 64.0, float.fromhex("0x1.425982cf597cdp+92")),
 }
-"""Threshold of a above which e^a may overflow although its products with sine and cosine do not; what is then subtracted
-from a, and the exponential of that, by which the products are multiplied."""
+"""Threshold of a above which e^a may overflow although its products with sine and cosine do not; the number then subtracted from a, and its exponential, by which the products are multiplied."""
 
 
 def complex_exponential(code: Code, dtype: DType, x: Element) -> Element:

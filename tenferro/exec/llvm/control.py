@@ -24,7 +24,6 @@ from tenferro.exec.llvm import (
 )
 from tenferro.exec.llvm.code import Element, Index
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.shared_functions import SharedFunctions
 from tenferro.exec.llvm.tensor import (
     MAX_ALLOCA_ELEMENTS,
     Body,
@@ -36,7 +35,7 @@ from tenferro.exec.llvm.tensor import (
 )
 from tenferro.exec.llvm.update_order import UPDATE_OPS, delay_updates
 from tenferro.ops import ALL_OPS, Column
-from tenferro.ops.control import Alternatives, Cond, ControlOp, Scan, While
+from tenferro.ops.control import Alternatives, Cond, Scan, While
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
@@ -56,15 +55,11 @@ class Emitter:
 
     Args:
         prepare: the executor's passes, which run on bodies first.
-        repeated: loops that are written as shared functions.
     """
 
-    def __init__(
-        self, body: Body, prepare: Prepare, repeated: frozenset[ControlOp] = frozenset()
-    ) -> None:
+    def __init__(self, body: Body, prepare: Prepare) -> None:
         self.body, self.prepare = body, prepare
         self.nesting = 0
-        self.shared = SharedFunctions(body, repeated)
 
     def emit(
         self,
@@ -149,9 +144,7 @@ class Emitter:
         if isinstance(op, Cond):
             results = self.cond(op, operands, types)
         else:
-            results = self.shared.call(op, operands, types, self._loop)
-            if results is None:
-                results = self._loop(op, operands)
+            results = self.scan(op, operands) if isinstance(op, Scan) else self.while_(op, operands)
         self.nesting -= 1
         return results
 
@@ -212,7 +205,7 @@ class Emitter:
         """Store the next carry after the last read of the current one, and the stacked outputs of the iteration.
 
         Args:
-            stacked: outputs that are no carry, with the writers of their elements.
+            stacked: outputs that are not part of the carry, with the writers of their elements.
             is_dense: whether these writers accept linear indices.
         """
         body = self.body
@@ -282,9 +275,6 @@ class Emitter:
         return Tensor(
             spec, lambda index: self.body.at(x, (t, *index)), x.reads, is_cheap=x.is_cheap
         )
-
-    def _loop(self, op: Scan | While, operands: Tensors) -> list[Tensor]:
-        return self.scan(op, operands) if isinstance(op, Scan) else self.while_(op, operands)
 
     def iterate(
         self,

@@ -30,7 +30,7 @@ BLOCK = 32
 
 
 def getrf(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
-    """Return L and U in one matrix, one-based pivots, and the status, which tells of a zero pivot."""
+    """Return L and U in one matrix, one-based pivots, and the status, which reports a zero pivot."""
     (a,), (y, *others), code = operands, types, body.code
     *batch, m, n = y.shape
     packed = to_column_major(body, a)
@@ -203,7 +203,8 @@ def _for_each_finite(
     info: str,
     memories: Sequence[Memory],
 ) -> None:
-    """Call a routine for each finite matrix of a batch; results are NaN for the others and where the routine fails.
+    """Call a routine for each finite matrix of a batch; results are NaN for other matrices and where the routine
+    fails.
 
     LAPACK may not terminate on matrices that are not finite.
     """

@@ -241,7 +241,7 @@ class _Stages:
     # ---- complex numbers -------------------------------------------------------------------------
 
     def butterfly(self, xs: Sequence[Complex]) -> list[Complex]:
-        """Write the transform of as many elements as the radix."""
+        """Write the transform of `radix` elements."""
         if len(xs) == 2:
             return [self.plus(*xs), self.minus(*xs)]
         if len(xs) == 4:

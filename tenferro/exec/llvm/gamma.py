@@ -25,8 +25,8 @@ FUNCTIONS = {"gammaln": "gammaln", "psi": "__pyx_fuse_1psi"}
 
 def addresses() -> dict[str, int]:
     """Return the addresses of the functions, by their symbols in LLVM's text."""
-    found = capsules.addresses("scipy.special.cython_special", [*FUNCTIONS.values()])
-    return {PREFIX + name: address for name, address in zip(FUNCTIONS, found, strict=True)}
+    pointers = capsules.addresses("scipy.special.cython_special", [*FUNCTIONS.values()])
+    return {PREFIX + name: address for name, address in zip(FUNCTIONS, pointers, strict=True)}
 
 
 def _in_float64(

@@ -6,15 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import prod
-from typing import Any, Literal, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.fused import FusedFunction
-from tenferro.exec.kernels.copying import MIN_STREAMED_BYTES
-from tenferro.exec.layout import Layout, dense
-from tenferro.exec.llvm.baseline import Work
+from tenferro.exec.kernels.copying import Dense
+from tenferro.exec.layout import Layout, arranged, dense, row_major
 from tenferro.exec.llvm.code import (
     Code,
     Element,
@@ -28,7 +27,7 @@ from tenferro.exec.llvm.ir import Function, Module, Value
 from tenferro.exec.llvm.link import Linker, PointerConvention
 from tenferro.exec.llvm.reduction import identity
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
-from tenferro.exec.runtime.transposition import TransposedRows, transposed_rows
+from tenferro.exec.runtime.threads import SERIAL
 from tenferro.exec.schedule import ExecInstruction, InPlace
 from tenferro.facts import Fact
 from tenferro.graph import Graph
@@ -42,10 +41,6 @@ __all__ = ["CompiledGroup"]
 
 KIND = "fused group"
 """Name of attempts in the log."""
-STRIP_WIDTH = 8
-"""Width of strips of the last axis if an array is strided along it, in elements. That many cache lines stay in the
-first-level cache, also if the stride is a power of two.
-"""
 
 
 @dataclass(frozen=True)
@@ -62,20 +57,11 @@ class RowProgram:
     totals: tuple[Any, ...]
 
 
-class LinkedCode(NamedTuple):
-    """Machine code of a group.
-
-    Attributes:
-        function: a function of pointers and a range of rows; None if LLVM failed.
-        transposing: the same with transposed results, if there are any.
-    """
-
-    function: Callable[..., Any] | None
-    transposing: Callable[..., Any] | None
-
-
 class CompiledGroup(FusedFunction):
     """Fused group as a compiled function of whole arrays.
+
+    Threads run different tiles. A row's value depends neither on tiles nor on threads. A reduction over rows combines
+    those of the tiles, in order; the shapes alone decide the tiles.
 
     Attributes:
         module: function of pointers to operands, results, partial totals and scratch, and a range of rows.
@@ -89,100 +75,91 @@ class CompiledGroup(FusedFunction):
         step: ExecInstruction,
         body: Callable[..., Any],
         linker: Linker,
-        columns: TransposedRows | None = None,
     ) -> None:
         assert step.fused is not None
         super().__init__(step.fused, body, step.kernels.resources)
-        self.step, self.linker, self.columns = step, linker, columns
+        self.step, self.linker = step, linker
         self.remark = "compiled"
         with linker.log.attempt(KIND):
             self.module, self.scratch_bytes, self._work = self._written()
-        self._code: LinkedCode | None = None
+        self._function: Callable[..., Any] | None = None
+        self._strides = [
+            tuple([step * spec.dtype.itemsize for step in layout.strides])
+            for layout, spec in zip(self.tiling.operands, self.operands, strict=True)
+        ]
+        self._rows = Dense("C", self.resources)
+        self.workers = self.resources.workers if self.tiling.is_parallel else SERIAL
 
-    def with_order(self, order: Literal["F", "C"], numbers: Sequence[int]) -> CompiledGroup:
-        """Return the group with these results in an order, if that costs less than a copy."""
-        op, tiling, transposer = self.op, self.tiling, self.resources.transposer
-        has_rows = tiling.merged == 1 and not tiling.perm and not op.totals
-        if order != "F" or transposer is None or not has_rows:
-            return self
-        columns = transposed_rows(op.results, numbers)
-        if columns is None or columns.nbytes < MIN_STREAMED_BYTES:
-            return self
-        # The last rows are computed together with some before them, so that no operand may be overwritten.
-        return CompiledGroup(self.step.replaced(places=()), self.body, self.linker, columns)
+    @property
+    def operands(self) -> tuple[TensorSpec, ...]:
+        """The type of each operand."""
+        return self.op.body.input_types
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """Return the results, then the totals; see `FusedFunction`."""
-        code = self._code or self._linked()
-        return self.run(arrays, into or (None,) * len(self.op.results), code)
+        function = self._function or self._linked()
+        if function is None:
+            return super().__call__(*arrays, into=into)
+        op, tiling = self.op, self.tiling
+        operands = [
+            x if x.strides == strides else self._arranged(x, number)
+            for number, (x, strides) in enumerate(zip(arrays, self._strides, strict=True))
+        ]
+        results: list[Any] = []
+        for number, target in enumerate(into or (None,) * len(op.results)):
+            # A result in place of an operand that was copied is written over the copy.
+            in_place = [y for x, y in zip(arrays, operands, strict=True) if x is target]
+            results.append(in_place[0] if in_place else self.empty_result(number, target))
+        count = -(-tiling.rows // tiling.height)
+        totals = [np.empty((count, *spec.shape), spec.dtype.dtype) for spec in op.totals]
+        self._compute(function, [x.ctypes.data for x in (*operands, *results)], totals)
+        combined = [fold(total) for fold, total in zip(op.folds, totals, strict=True)]
+        outputs = [*results, *combined]
+        return outputs[0] if len(outputs) == 1 else outputs
 
-    def _linked(self) -> LinkedCode:
-        """Return the code for a call: baseline code for the first one, if LLVM's passes take long."""
+    def _arranged(self, x: Any, number: int) -> Any:
+        """Return an operand in the layout that the code reads."""
+        layout = self.tiling.operands[number]
+        if layout == row_major(layout.shape) and not x.flags.c_contiguous:
+            return self._rows(x)
+        return arranged(x, layout)
+
+    def _linked(self) -> Callable[..., Any] | None:
+        """Return the code for a call: baseline code for the first one, if LLVM's passes take long; None if LLVM failed."""
         convention = PointerConvention(
-            len(self.op.operands) + len(self.op.results) + len(self.op.totals) + 1, 2
+            len(self.operands) + len(self.op.results) + len(self.op.totals) + 1, 2
         )
         try:
             baseline = self.linker.baseline_function(KIND, self.module, self._work, convention)
             if baseline is not None:
-                return self._with_columns(baseline)
-            self._code = self._with_columns(self.linker.function(KIND, self.module, convention))
+                return baseline
+            self._function = self.linker.function(KIND, self.module, convention)
             self.module = self.module.printed()
         except NotCompiledError as error:
             self.remark = f"interpreted: {error.text()}"
-            self._code = LinkedCode(None, None)
-        return self._code
+        return self._function
 
-    def _with_columns(self, function: Any) -> LinkedCode:
-        op, columns, transposer = self.op, self.columns, self.resources.transposer
-        if columns is None or transposer is None:
-            return LinkedCode(function, None)
-        counts = len(op.operands), len(op.results)
-        return LinkedCode(function, transposer().row_function(columns, function, *counts))
-
-    def empty_result(self, number: int, memory: Any, code: LinkedCode) -> Any:
-        """Return the array that a result is written to, column-major if its rows are transposed."""
-        if code.transposing is None or self.columns is None or number not in self.columns.numbers:
-            return super().empty_result(number, memory, code)
-        spec = self.op.results[number]
-        if memory is None:
-            memory = self.resources.memory.allocate(spec.nbytes)
-        return np.ndarray(spec.shape, spec.dtype.dtype, memory, order="F")
-
-    def compute(self, views: Sequence[Any], totals: Sequence[Any], code: LinkedCode) -> None:
-        """Write the results and partial totals."""
-        function, transposing, columns = code.function, code.transposing, self.columns
-        if function is None:
-            super().compute(views, totals, code)
-            return
+    def _compute(
+        self, function: Callable[..., Any], pointers: Sequence[int], totals: Sequence[Any]
+    ) -> None:
+        """Write the results and the partial totals of each tile."""
         scratch, height = self.resources.memory.scratch, self.tiling.height
-        pointers = [x.ctypes.data for x in views]
-        sizes = [max(1, self.scratch_bytes)]
 
         def run(start: int, stop: int) -> None:
-            with scratch(sizes) as (piece,):
+            with scratch([max(1, self.scratch_bytes)]) as (piece,):
                 step = height if totals else stop - start
                 for i in range(start, stop, step):
                     partials = [total[i // height :].ctypes.data for total in totals]
                     function(*pointers, *partials, piece.ctypes.data, i, min(i + step, stop))
 
-        def run_transposing(start: int, stop: int) -> None:
-            assert columns is not None
-            assert transposing is not None
-            with scratch([*sizes, *columns.sizes]) as pieces:
-                transposing(*pointers, *[piece.ctypes.data for piece in pieces], start, stop)
-
-        rows = self.tiling.rows
-        if columns is not None and transposing is not None:
-            self.workers.parallel_for(run_transposing, rows, columns.height)
-        else:
-            self.workers.parallel_for(run, rows, height)
+        self.workers.parallel_for(run, self.tiling.rows, height)
 
     @property
     def text(self) -> str:
         """LLVM text."""
         return self.module.text
 
-    def _written(self) -> tuple[Module, int, Work | None]:
+    def _written(self) -> tuple[Module, int, int | None]:
         """Return the module, its scratch memory in bytes, and the estimated work of all rows.
 
         The work is None if LLVM's passes determine the order of a sum.
@@ -197,7 +174,7 @@ class CompiledGroup(FusedFunction):
         _define_entry(code, names, ("%start", "%stop"))
         totals = zip(rows.totals, self.op.totals, strict=True)
         is_ordered = not any([_is_reassociated(op, spec) for op, spec in totals])
-        return code.module(), body.scratch_bytes, Work.from_code(code) if is_ordered else None
+        return code.module(), body.scratch_bytes, code.work if is_ordered else None
 
 
 def _define_entry(code: Code, pointers: Sequence[str], numbers: Sequence[str]) -> None:
@@ -236,7 +213,7 @@ def _row_program(step: ExecInstruction) -> RowProgram:
         if spec.rank < lead:
             raise NotCompiledError("an operand without the rows of its group")
         values[slot] = graph.add_input(TensorSpec(spec.shape[lead:], spec.dtype))
-    for member in op.members:
+    for member in op.body.instructions:
         (slot,) = member.output_slots
         inner = _row_op(member, lead)
         operands = tuple([values[operand] for operand in member.input_slots])
@@ -286,7 +263,7 @@ class _Writer:
         for number, place in enumerate(step.places):
             if isinstance(place, InPlace):
                 operand = step.input_slots.index(place.slot)
-                self.pointers[len(op.operands) + number] = self.pointers[operand]
+                self.pointers[len(op.body.input_slots) + number] = self.pointers[operand]
         self.partials = [f"%s{number}" for number in range(len(op.totals))]
         self.emitter = Emitter(body, lambda program: program)
 
@@ -336,46 +313,18 @@ class _Writer:
         has_scalars = any([not total.spec.shape for total in partials])
         interleave = INTERLEAVE if is_long and has_scalars else 1
 
-        # Strips would change the order of totals.
-        strip_axis = None if partials or not extents else self._strip_axis()
-
-        def loop(index: tuple[Index, ...], first: Index, width: int) -> None:
+        def loop(index: tuple[Index, ...]) -> None:
             axis = len(index)
             if axis == len(extents) + 1:
                 self._row(index, partials)
-            elif axis == strip_axis and width > STRIP_WIDTH:
-                strips, rest = divmod(width, STRIP_WIDTH)
-                code.loop(strips, lambda k: loop(index, code.scaled(k, STRIP_WIDTH), STRIP_WIDTH))
-                if rest:
-                    loop(index, width - rest, rest)
-            elif axis == 0:
-                code.loop(
-                    count,
-                    lambda i: loop((code.add(i, start),), first, width),
-                    interleave=1 if extents else interleave,
-                )
-            elif axis < len(extents):
-                code.loop(extents[axis - 1], lambda i: loop((*index, i), first, width))
-            else:
-                code.loop(
-                    width,
-                    lambda i: loop((*index, code.add(i, first)), first, width),
-                    interleave=interleave,
-                )
+                return
+            code.loop(
+                extents[axis - 1] if axis else count,
+                lambda i: loop((*index, i if axis else code.add(i, start))),
+                interleave=interleave if axis == len(extents) else 1,
+            )
 
-        loop((), 0, extents[-1] if extents else 0)
-
-    def _strip_axis(self) -> int | None:
-        """Return the axis whose loop runs inside the loop over strips of the last axis, or None without strips.
-
-        It is contiguous in an array that is strided along the last axis.
-        """
-        axes: list[int] = []
-        for layout in self.layouts:
-            strides = [abs(stride) for stride in layout.strides[: self.lead]]
-            if len(strides) == self.lead and strides[-1] >= STRIP_WIDTH and 1 in strides:
-                axes.append(strides.index(1))
-        return min(axes, default=None)
+        loop(())
 
     def _row(self, index: tuple[Index, ...], partials: Sequence[Memory]) -> None:
         """Write all results of one row."""
@@ -385,7 +334,9 @@ class _Writer:
         views = [self._view(number, index) for number in range(len(self.layouts))]
         inputs = [self._read(view, number) for number, view in enumerate(views[:count])]
         specs = rows.program.input_specs[count:]
-        numbers = [body.filled(spec, x.item()) for spec, x in zip(specs, constants, strict=True)]
+        numbers = [
+            body.filled(spec, x.flat[0].item()) for spec, x in zip(specs, constants, strict=True)
+        ]
         outputs = self.emitter.emit(rows.program, [*inputs, *numbers])
         stores = [
             self._storing(view, pointer, y.spec.dtype)

@@ -91,7 +91,7 @@ def scatter(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     )
     sizes = {axis: updates.spec.shape[position] for axis, position in window.items()}
     if prod(sizes.values()) < MIN_FUSED_WINDOW and not updates.is_cheap:
-        updates = body.materialised(updates)  # because loops over few elements are no vectors
+        updates = body.materialised(updates)  # because loops over few elements are not vectors
 
     def at_window(batch: Indices, write: Callable[[Sequence[Index]], None]) -> None:
         """Call `write` with the start of a window, if it fits."""

@@ -8,11 +8,6 @@ from functools import cached_property
 from typing import Any, TypeAlias
 
 __all__ = [
-    "ARITHMETIC",
-    "BITS",
-    "COMPARISONS",
-    "CONVERSIONS",
-    "TERMINATORS",
     "Declaration",
     "Function",
     "Functions",
@@ -20,7 +15,6 @@ __all__ = [
     "Loop",
     "Module",
     "Region",
-    "Structure",
     "Value",
     "VectorType",
     "flatten",
@@ -29,8 +23,6 @@ __all__ = [
     "splat",
 ]
 
-BITS = {"double": 64, "i64": 64, "float": 32, "i32": 32, "half": 16, "i16": 16, "i8": 8, "i1": 8}
-"""Size of an element in memory in bits, by its type."""
 ARITHMETIC = frozenset((
     "add", "and", "ashr", "fadd", "fdiv", "fmul", "fneg", "frem", "fsub", "lshr", "mul", "or", "sdiv", "shl", "srem",
     "sub", "udiv", "urem", "xor",
@@ -41,7 +33,6 @@ CONVERSIONS = (
     "bitcast", "fpext", "fptosi", "fptoui", "fptrunc", "ptrtoint", "sext", "sitofp", "trunc", "uitofp", "zext",
 )  # fmt: skip
 """Opcodes of one operand that are told the type of the result."""
-TERMINATORS = ("br", "ret")
 
 
 class VectorType(str):
@@ -84,7 +75,7 @@ def splat(x: Value, lanes: int) -> Value:
 
 
 def result_type(opcode: str, operands: Sequence[Value], type_: str) -> str:
-    """Return the type of a result: by the operands, or the one that is told."""
+    """Return the type of a result: by the operands, or an explicit one."""
     if opcode in ARITHMETIC:
         return operands[0].type
     if opcode in COMPARISONS:
@@ -181,27 +172,15 @@ _PRINTERS: Mapping[str, Callable[[Instruction], str]] = {
 """Printers by opcode; the others are arithmetic."""
 
 
-class Structure:
-    """Structured instruction, which is lowered to basic blocks before it is printed."""
-
-    def flatten(self, to: list[Instruction], block: str) -> str:
-        """Append the basic blocks after a block, and return the label of the last one."""
-        raise NotImplementedError
-
-
-Region: TypeAlias = "list[Instruction | Structure]"
-"""Instructions in order; basic blocks begin with their labels."""
-
-
 @dataclass(slots=True)
-class Loop(Structure):
+class Loop:
     """Loop over 0, 1, .. count - 1 with a region as its body.
 
     Attributes:
         label, end: labels of the body and of the block after the loop.
         index, following: number of the iteration, and the next one.
         more: condition of the latch.
-        guard: condition of entering the loop, if the count is no constant.
+        guard: condition of entering the loop, if the count is not a constant.
         metadata: LLVM's hints.
     """
 
@@ -215,43 +194,28 @@ class Loop(Structure):
     following: Value = field(default_factory=lambda: Value("", "i64"))
     metadata: str = ""
 
-    @property
-    def is_block(self) -> bool:
-        """Whether the body is one basic block."""
-        return all([isinstance(x, Instruction) and x.opcode != "label" for x in self.body])
-
     def flatten(self, to: list[Instruction], block: str) -> str:
-        self.flatten_entry(to)
-        return self.flatten_from(to, self.label, Value(0, "i64"), block)
-
-    def flatten_entry(self, to: list[Instruction]) -> None:
-        """Append the branch to the loop."""
+        """Append the basic blocks after a block, and return the label of the last one."""
         if self.guard is None:
             to.append(Instruction("br", labels=(self.label,)))
         else:
             to.append(Instruction("br", (self.guard,), labels=(self.label, self.end)))
-
-    def flatten_from(
-        self,
-        to: list[Instruction],
-        label: str,
-        first: Value,
-        block: str,
-        has_metadata: bool = True,
-    ) -> str:
-        """Append the loop from an iteration on, with a label of its own and without the branch to it."""
-        to.append(Instruction("label", labels=(label,)))
-        phi = Instruction("phi", (first, self.following), self.index, "i64")
+        to.append(Instruction("label", labels=(self.label,)))
+        phi = Instruction("phi", (Value(0, "i64"), self.following), self.index, "i64")
         to.append(phi)
-        phi.labels = block, flatten(self.body, to, label)
-        one, metadata = Value(1, "i64"), self.metadata if has_metadata else ""
+        phi.labels = block, flatten(self.body, to, self.label)
+        one = Value(1, "i64")
         to += [
             Instruction("add", (self.index, one), self.following, flags="nsw"),
             Instruction("icmp", (self.following, self.count), self.more, flags="slt"),
-            Instruction("br", (self.more,), labels=(label, self.end), suffix=metadata),
+            Instruction("br", (self.more,), labels=(self.label, self.end), suffix=self.metadata),
             Instruction("label", labels=(self.end,)),
         ]
         return self.end
+
+
+Region: TypeAlias = "list[Instruction | Loop]"
+"""Instructions in order; basic blocks begin with their labels."""
 
 
 def flatten(region: Sequence[Any], to: list[Instruction], block: str = "%entry") -> str:
@@ -355,13 +319,6 @@ class Module:
     retained: Sequence[str] = ()
     late_functions: Functions = field(default_factory=dict)
     late_vector_functions: Functions = field(default_factory=dict)
-
-    @property
-    def all_functions(self) -> Functions:
-        """Functions by name; definitions of the second module hide their declarations in the first one."""
-        return {
-            **self.vector_functions, **self.functions, **self.late_functions, **self.late_vector_functions,
-        }  # fmt: skip
 
     @cached_property
     def early(self) -> str:

@@ -20,7 +20,6 @@ from tenferro.compilations import hold_over_forks, until_compiled
 from tenferro.compile_cache import CompileCache
 from tenferro.exec.attempts import CompileLog, NotCompiledError
 from tenferro.exec.llvm import array_function, blas, gamma, is_installed, python_calls
-from tenferro.exec.llvm.baseline import BASELINE_PENALTY, Work, baseline_module, pass_time
 from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.ir import Module
 from tenferro.forks import call_in_child
@@ -35,6 +34,7 @@ __all__ = [
     "Processor",
     "is_installed",
     "optimised_module",
+    "pass_time",
     "processor",
 ]
 
@@ -43,6 +43,10 @@ CACHE_VERSION = 3
 """Version of the options and passes, in keys of the compilation cache."""
 MISSING_BUILTINS = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
 """Functions of compiler-rt, which is not linked to code in memory."""
+PASS_TIME, PASS_TIME_PER_LINE = 5e6, 100e3
+"""Estimated time of LLVM's passes and of each line of text in them, in nanoseconds."""
+BASELINE_PENALTY = 0.08
+"""Estimated time that an instruction takes longer without passes, in nanoseconds."""
 SCIPY_MODULES = (blas, gamma)
 """Modules with functions of SciPy, which is imported for the first text with their prefix."""
 
@@ -205,15 +209,10 @@ class ArrayConvention:
 
 
 class LinkedFunction:
-    """Callable `@f` of a text, which keeps its code alive.
-
-    Attributes:
-        address: address of the code.
-    """
+    """Callable `@f` of a text, which keeps its code alive."""
 
     def __init__(self, function: Callable[..., int], engine: Any) -> None:
         self._function, self._engine = function, engine
-        self.address: int = engine.get_function_address("f")
 
     def __call__(self, *arguments: Any) -> int:
         """Call `@f` and return its status."""
@@ -243,7 +242,7 @@ class Linker:
 
     @cached_property
     def processor(self) -> Processor:
-        """Processor of the texts.
+        """Target processor of LLVM's text.
 
         Raises:
             NotCompiledError: llvmlite cannot be loaded.
@@ -283,12 +282,13 @@ class Linker:
         return self.functions.get(module.text, linked)
 
     def baseline_function(
-        self, kind: str, module: Module, work: Work | None, convention: Convention
+        self, kind: str, module: Module, work: int | None, convention: Convention
     ) -> Callable[..., Any] | None:
         """Return `@f` of a module without LLVM's passes: compiled sooner, slower, and with the same bits.
 
         Args:
-            work: estimated work of the call; None if it is unknown, or if the bits depend on the passes.
+            work: estimated number of instructions of the call, with one iteration of a while loop; None if it is unknown,
+                or if the bits depend on the passes.
 
         Returns:
             None if the passes are estimated to save time in this call, if the module was requested before, or if
@@ -297,16 +297,13 @@ class Linker:
         Raises:
             NotCompiledError: LLVM fails.
         """
-        if work is None or self.cache is not None:
+        if work is None or self.cache is not None or work * BASELINE_PENALTY > pass_time(module):
             return None
         first = object()
         if self._requested.get(module.text, lambda: first) is not first:
             return None
         with self.log.attempt(kind), until_compiled():
-            baseline = baseline_module(module, work, max(self.processor.lanes))
-            if baseline is None:
-                return None
-            function = convention.linked(self._engine(baseline, is_optimised=False))
+            function = convention.linked(self._engine(module, is_optimised=False))
         self.log.count(kind)
         return function
 
@@ -347,6 +344,11 @@ class Linker:
             with suppress(NotCompiledError), self.log.attempt("function for the cache folder"):
                 cache.store(key, code)
         return code
+
+
+def pass_time(module: Module) -> float:
+    """Return the estimated time of LLVM's passes, in nanoseconds."""
+    return PASS_TIME + PASS_TIME_PER_LINE * module.text.count("\n")
 
 
 def _compiled(module: Module, machine: Any, is_optimised: bool = True) -> bytes:

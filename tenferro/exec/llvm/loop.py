@@ -11,14 +11,12 @@ from tenferro.dims import GuardLog
 from tenferro.errors import TenferroError
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
-from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.compiled import CompiledFunction, WrittenFunction, written_function
 from tenferro.exec.llvm.control import COMPILED, Emitter, Prepare
 from tenferro.exec.llvm.fallback import Interpreted
 from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.link import Linker, Processor
-from tenferro.exec.llvm.shared_functions import repeated_loops
 from tenferro.exec.llvm.strip_loop import StripFunction, strip_loop
 from tenferro.exec.llvm.strip_mining import strip_mine
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
@@ -31,8 +29,6 @@ __all__ = ["compiled_loop", "require_gain"]
 
 LOOP, LOOP_OF_STRIPS = "loop", "loop of strips"
 """Names of attempts in the log."""
-BASELINE_ITERATIONS = 100
-"""Assumed number of iterations of a while loop in baseline code: more, because vectorisation is cheap there."""
 MIN_COMPILED_PER_CALL = 4
 """Minimum number of compiled instructions for each call of an interpreter's kernel."""
 MIN_BASELINE_LINES = 1000
@@ -149,7 +145,7 @@ def written_loop(
         raise NotCompiledError(f"{op.name}: dynamic extents are not compiled")
     code = processor.code()
     body = Body(code, host)
-    emitter = Emitter(body, prepare, repeated_loops(op))
+    emitter = Emitter(body, prepare)
     names = [f"%a{number}" for number in range(len(inputs))]
     memories = [Memory(name, spec) for name, spec in zip(names, inputs, strict=True)]
     n = op.num_consts
@@ -176,10 +172,9 @@ def written_loop(
         )
     write_back()
     code.ret(status)
-    lines = code.length + code.shared_lines
-    work: Work | None = None
-    if code.while_loops <= (op.length is None) or lines >= MIN_BASELINE_LINES:
-        work = Work.from_code(code, BASELINE_ITERATIONS if code.while_loops else 1)
+    lines = code.length
+    is_known = code.while_loops <= (op.length is None)
+    work = code.work if is_known or lines >= MIN_BASELINE_LINES else None
     if lines > MAX_TEXT_LINES:
         raise NotCompiledError(
             f"{op.name}: {lines} lines of text, more than {MAX_TEXT_LINES}, would take long to compile"

@@ -1,8 +1,8 @@
 """Functions of float32, evaluated in float64; the caller rounds the result once.
 
 A float64 has 29 more bits than the result. Therefore no intermediate value is an unevaluated sum, polynomials have few
-terms, nothing overflows or underflows, and no argument except 0 is subnormal. Otherwise the formulas are those of the
-float64 functions.
+terms, nothing overflows or underflows, and no argument except 0 is subnormal. Otherwise the formulas are the same
+as for float64.
 """
 
 from __future__ import annotations

@@ -47,7 +47,7 @@ def descending(code: Code, dtype: DType) -> Before:
 def rank_sort(
     body: Body, key: Tensor, axis: int, before: Before, values: Memory, positions: Memory | None
 ) -> None:
-    """Write the first elements in sorted order, as many as `values` holds, and their positions.
+    """Write the first `len(values)` elements in sorted order, and their positions.
 
     Args:
         before: writes whether an element precedes another.

@@ -12,7 +12,6 @@ from math import prod
 from typing import Any, TypeAlias
 
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.compiled import WrittenFunction, written_function
 from tenferro.exec.llvm.control import COMPILED, MAX_CHAIN
@@ -25,7 +24,7 @@ from tenferro.types import TensorSpec
 __all__ = ["CUTS", "strip_height", "written_stencil"]
 
 MAX_REGIONS = 64
-"""Maximum number of regions, each of which is written as a loop nest of its own."""
+"""Maximum number of regions, each of which is a separate loop nest."""
 STRIP_ELEMENTS = 1 << 16
 """Number of elements of a strip of the result, after which a thread looks for an interruption."""
 Cuts: TypeAlias = "tuple[frozenset[int], ...]"
@@ -52,7 +51,7 @@ CUTS: Mapping[type, Callable[[Any, Cuts, TensorSpec, TensorSpec], Cuts]] = {
     Slice: _cuts_of_slice,
     Pad: _cuts_of_pad,
 }
-"""Cuts of the result of an op that moves elements, from those of its operand; other ops keep them."""
+"""Cuts of the result of an op that moves elements, from the cuts of its operand; other ops keep them."""
 
 
 def regions(program: GraphProgram) -> list[tuple[tuple[int, int], ...]]:
@@ -125,9 +124,7 @@ def written_stencil(program: GraphProgram, processor: Processor) -> WrittenFunct
         _write_region(body, region, stop, values[result], Memory("%y0", spec))
     code.ret(0)
     strips = -(-spec.shape[0] // strip_height(spec))
-    return written_function(
-        body, "stencil", [*names, "%y0"], "%start", Work.from_code(code).times(strips)
-    )
+    return written_function(body, "stencil", [*names, "%y0"], "%start", strips * code.work)
 
 
 def _padded(body: Body, op: Pad, operands: Sequence[Tensor], y: TensorSpec) -> Tensor:

@@ -12,7 +12,6 @@ from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
-from tenferro.exec.llvm.baseline import Work
 from tenferro.exec.llvm.code import Index
 from tenferro.exec.llvm.compiled import WrittenFunction, written_function
 from tenferro.exec.llvm.control import Emitter, Prepare
@@ -20,7 +19,6 @@ from tenferro.exec.llvm.fallback import Fallback, Interpreted
 from tenferro.exec.llvm.host import Kernels
 from tenferro.exec.llvm.host_arrays import allocate_results, as_contiguous
 from tenferro.exec.llvm.link import ArrayConvention, Linker, Processor
-from tenferro.exec.llvm.shared_functions import repeated_loops
 from tenferro.exec.llvm.strip_mining import StripMinedScan, strip_spec
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
 from tenferro.types import TensorSpec
@@ -43,7 +41,7 @@ def _written(
     """
     op, code = strips.op, processor.code()
     body = Body(code)
-    emitter = Emitter(body, prepare, repeated_loops(op))
+    emitter = Emitter(body, prepare)
     names = [f"%a{number}" for number in range(len(inputs))]
     results = [f"%y{number}" for number in range(len(strips.outputs))]
     operands = list(zip(names, inputs, strips.inputs, strict=True))
@@ -89,7 +87,7 @@ def _written(
     for own, end in zip(local, ends, strict=False):
         body.write_all([(body.stored(own), body.storing(end))], is_dense)
     code.ret(0)
-    work = Work.from_code(code).times(strips.count)
+    work = strips.count * code.work
     return written_function(body, "loop", [*names, *results], "%start", work)
 
 

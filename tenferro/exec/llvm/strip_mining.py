@@ -78,7 +78,7 @@ class StripMinedScan:
 
 
 def strip_mine(op: Scan, inputs: Specs, prepare: Prepare) -> StripMinedScan | None:
-    """Return the strip-mined scan, or None if indices depend on each other or strips are not worth it."""
+    """Return the strip-mined scan, or None if indices depend on each other or strips save no time."""
     if not isinstance(op.length, int) or op.length < MIN_ITERATIONS or op.has_effects:
         return None
     carry = [spec for spec in inputs[op.num_consts : op.first_xs] if spec.rank]

@@ -8,11 +8,9 @@ from typing import Any, NamedTuple
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.sums_of_products import SumOfProducts
-from tenferro.exec.llvm.baseline import Work
-from tenferro.exec.llvm.code import Index, llvm_type
-from tenferro.exec.llvm.ir import Module, Value, VectorType
+from tenferro.exec.llvm.code import Code, Index, llvm_type
+from tenferro.exec.llvm.ir import Instruction, Module, Value, VectorType
 from tenferro.exec.llvm.link import Linker, PointerConvention, Processor
-from tenferro.exec.llvm.register_tiles import accumulate, broadcast
 from tenferro.program import BoundedCache
 
 __all__ = ["CompiledSums", "module_of"]
@@ -56,7 +54,7 @@ class CompiledSums:
             code = self._codes.get(sums, lambda: self._written(sums))
             if code is None or (code.is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS):
                 return None
-            work = Work(multiplications // code.lanes * UNOPTIMISED_WORK)
+            work = multiplications // code.lanes * UNOPTIMISED_WORK
             convention = PointerConvention(3, 2)
             function = linker.baseline_function(KIND, code.module, work, convention)
             return function or linker.function(KIND, code.module, convention), code.tasks
@@ -91,14 +89,14 @@ def tile_of(sums: SumOfProducts, processor: Processor) -> tuple[int, int, int]:
     all_lanes = [size * 8 // sums.dtype.itemsize for size in (widest, widest // 2, 2) if size > 1]
     lanes = next((each for each in all_lanes if outputs % each == 0), 0)
     if not processor.has_fma or not lanes:
-        raise NotCompiledError(f"{outputs} outputs are no whole vectors of multiply-adds")
+        raise NotCompiledError(f"{outputs} outputs are not whole vectors of multiply-adds")
     is_narrow, vectors = widest < 8, outputs // lanes
     columns = next(n for n in range(MAX_TILE_COLUMNS[is_narrow], 0, -1) if vectors % n == 0)
     positions = sums.places[0]
     most = min(positions, (REGISTERS[is_narrow] - columns) // columns)
 
     def loads(height: int) -> tuple[int, int]:
-        # The last tile overlaps the one before if the positions are no multiple of the height.
+        # The last tile overlaps the one before if the positions are not a multiple of the height.
         return -(-positions // height) * (height + columns), -height
 
     return min(range(max(1, most // 2), most + 1), key=loads), columns, lanes
@@ -167,7 +165,7 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
             next_b = code.add(b, code.scaled(i, step_b))
             return sum_along(axis + 1, next_a, next_b, totals)
 
-        return accumulate(code, count, totals, term)
+        return _accumulate(code, count, totals, term)
 
     def multiply_add(a: Index, b: Index, totals: Sequence[Value]) -> list[Value]:
         """Write the outer product of a column of a and a row of b, added to the totals."""
@@ -178,7 +176,7 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
         column = [
             code.load("%a", code.add(a, m * position_stride_a), sums.dtype) for m in range(height)
         ]
-        column = [broadcast(code, x, lanes) for x in column]
+        column = [_broadcast(code, x, lanes) for x in column]
         return [
             code.intrinsic("fma", column[m], row[v], total)
             for (m, v), total in zip(places, totals, strict=True)
@@ -189,3 +187,43 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
     code.ret(0)
     code.define("f", ("%a", "%b", "%y"), ("%start", "%stop"))
     return code.module()
+
+
+def _accumulate(
+    code: Code,
+    count: int,
+    totals: Sequence[Value],
+    term: Callable[[Index, Sequence[Value]], Sequence[Value]],
+) -> list[Value]:
+    """Write a loop over 0, 1, .. count - 1 that carries totals in registers, and return the last ones.
+
+    Args:
+        totals: initial values.
+        term: writes an iteration, from its index and the totals, and returns the next totals.
+    """
+    head, inside, end = (code.name(each) for each in ("head", "body", "end"))
+    before = code.block
+    i, more, following = code.name("i", "i64"), code.name("more", "i1"), code.name("next", "i64")
+    code.br(head)
+    code.label(head)
+    names = [code.name("t", total.type) for total in totals]
+    nodes = [code.phi("i64", i), *[code.phi(name.type, name) for name in names]]
+    code.append(Instruction("icmp", (i, Value(count, "i64")), more, flags="slt"))
+    code.br(inside, end, condition=more)
+    code.label(inside)
+    with code.scope(), code.times(count):
+        updated = term(i, names)
+    code.append(Instruction("add", (i, Value(1, "i64")), following, flags="nsw"))
+    back = code.block
+    code.br(head)
+    incoming = zip((Value(0, "i64"), *totals), (following, *updated), strict=True)
+    for node, (first, again) in zip(nodes, incoming, strict=True):
+        node.operands, node.labels = (first, again), (before, back)
+    code.label(end)
+    return names
+
+
+def _broadcast(code: Code, x: Value, lanes: int) -> Value:
+    """Return a vector with a number in all lanes."""
+    poison = Value("poison", VectorType(lanes, x.type))
+    return code.shuffle(code.insert(poison, x, 0), "poison", (0,) * lanes)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from math import prod
@@ -168,16 +167,6 @@ class Body:
         self.reusable: Memory | None = None
         self.target: Memory | None = None
 
-    @contextmanager
-    def new_function(self) -> Generator[None]:
-        """Write another function inside the context, with its own scratch memory."""
-        saved = self.scratch_bytes, self.writable, self.reusable, self.target
-        self.scratch_bytes, self.writable, self.reusable, self.target = 0, set[Memory](), None, None
-        try:
-            yield
-        finally:
-            self.scratch_bytes, self.writable, self.reusable, self.target = saved
-
     # ---- values ----------------------------------------------------------------------------------
 
     def at(self, x: Tensor, index: tuple[Index, ...] = ()) -> Element:
@@ -243,7 +232,7 @@ class Body:
         return Memory(name, TensorSpec.of(array.shape, DType.of(array.dtype)))
 
     def reuse_or_copy(self, x: Tensor) -> Memory:
-        """Return writable memory that holds a value: its own if it may be updated in place, else a copy."""
+        """Return writable memory that holds a value: its own memory if it may be updated in place, else a copy."""
         memory, self.reusable = self.reusable, None
         if memory is not None and x.memory is memory:
             return memory

@@ -12,12 +12,11 @@ from math import prod
 from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm.code import CALL_WORK, Code, Index, typed
+from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.ir import Instruction, Module, Value, VectorType
-from tenferro.exec.llvm.link import LinkedFunction, Linker, PointerConvention, Processor
+from tenferro.exec.llvm.link import Linker, PointerConvention, Processor
 from tenferro.exec.runtime.transposition import (
     LINE,
-    TransposedRows,
     Transposition,
 )
 from tenferro.program import BoundedCache, CacheStats
@@ -27,7 +26,7 @@ __all__ = ["TransposingCopies", "module_of"]
 KIND = "transposing copy"
 """Name of the attempt in the compile log."""
 MAX_LANES = 16
-"""Maximum number of elements per vector; a block is transposed in as many registers."""
+"""Maximum number of elements per vector; a block is transposed in this number of registers."""
 TILE_ROWS = 256
 """Number of rows that are read column by column, bounded by the entries of the TLB."""
 MIN_TASKS = 64
@@ -53,37 +52,6 @@ class TransposingCopies:
         None on processors with short vectors, and if LLVM fails.
         """
         return self._functions.get(transposition, lambda: self._compiled(transposition))
-
-    def row_function(
-        self, rows: TransposedRows, code: Callable[..., Any], operands: int, results: int
-    ) -> Callable[..., Any] | None:
-        """Return a function that computes a range of rows and transposes them; see `Transposer.row_function`.
-
-        It is one call into machine code, because threads would contend for Python's lock between calls.
-        """
-        copies = [self.function(result.transposition) for result in rows.results]
-        if None in copies or not isinstance(code, LinkedFunction):
-            return None
-        linked = [
-            (copy, tasks)
-            for copy, tasks in filter(None, copies)
-            if isinstance(copy, LinkedFunction)
-        ]
-        functions = [code, *[copy for copy, _ in linked]]
-        pointers = len(functions) + operands + results + 1 + len(linked)
-        try:
-            with self.linker.log.attempt(KIND):
-                module = rows_module(rows, operands, results, [tasks for _, tasks in linked])
-                driver = self.linker.function(KIND, module, PointerConvention(pointers, 2))
-        except NotCompiledError:
-            return None
-        addresses = [function.address for function in functions]
-
-        def function(*arguments: int) -> int:
-            return driver(*addresses, *arguments)
-
-        function.code = functions  # pyright: ignore[reportFunctionMemberAccess]  # keeps them alive
-        return function
 
     def stats(self) -> CacheStats:
         """Return hits, misses and the number of cached functions."""
@@ -192,47 +160,6 @@ def module_of(transposition: Transposition, processor: Processor) -> Module:
         code.append(Instruction("fence", flags="seq_cst"))
     code.ret(0)
     code.define("f", ("%x", "%y"), ("%start", "%stop"))
-    return code.module()
-
-
-def rows_module(rows: TransposedRows, operands: int, results: int, tasks: Sequence[int]) -> Module:
-    """Return the module of a function of functions and pointers that computes rows by blocks and transposes each block.
-
-    The last block overlaps the one before if it does not fit.
-    """
-    code = Code()
-    copies = [f"%turn{k}" for k in range(len(tasks))]
-    pieces = [f"%piece{k}" for k in range(len(tasks))]
-    pointers = [f"%a{k}" for k in range(operands + results)]
-    height = rows.height
-
-    def call(function: str, pointers: Sequence[str], numbers: Sequence[Index]) -> None:
-        operands = Value(function, "ptr"), *typed(pointers, "ptr"), *typed(numbers, "i64")
-        code.append(Instruction("call", operands, code.name("v", "i64"), "i64"), CALL_WORK)
-
-    def block(number: Index) -> None:
-        begin = code.value("add", "%start", code.scaled(number, height), type="i64")
-        last = code.value("sub", "%stop", height, type="i64")
-        i = code.intrinsic("smin", begin, last)
-        arguments_of_rows = list(pointers)
-        for result, piece in zip(rows.results, pieces, strict=True):
-            before = code.scaled(i, -result.row_bytes)
-            at = code.gep("i8", piece, before)
-            arguments_of_rows[operands + result.number] = at
-        numbers = i, code.add(i, height)
-        call("%rows", (*arguments_of_rows, "%rest"), numbers)
-        for copy, piece, count, result in zip(copies, pieces, tasks, rows.results, strict=True):
-            offset = code.scaled(i, result.transposition.itemsize)
-            out = pointers[operands + result.number]
-            at = code.gep("i8", out, offset)
-            call(copy, (piece, at), (0, count))
-
-    left = code.value("sub", "%stop", "%start", type="i64")
-    more = code.value("add", left, height - 1)
-    code.loop(code.value("udiv", more, height), block)
-    code.ret(0)
-    names = ("%rows", *copies, *pointers, "%rest", *pieces)
-    code.define("f", names, ("%start", "%stop"))
     return code.module()
 
 

@@ -6,12 +6,12 @@
 | `compile_loops` | which loops are compiled |
 | `fold` | what constants decide, computed once |
 | `stencil` | sums of padded arrays that are one compiled step |
-| `group` | what runs together, tile by tile |
+| `group` | elementwise steps and reductions on large values that are one compiled step |
 | `block` | consecutive steps on small values that are one compiled step |
 | `keep_numbers` | which values are NumPy's scalars |
-| `tile_groups` | layouts and tiles of fused groups |
+| `tile_groups` | the expected layout of each value, and the tiles of fused groups |
 | `place` | where results go, and the last use of each value |
-| `compile_groups` | which fused groups are compiled |
+| `compile_groups` | the machine code of fused groups |
 | `finish` | the layout of results, and copies that keep them from overlapping |
 """
 
@@ -25,7 +25,7 @@ from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.plan import block, finish, fold, group, place, stencil
 from tenferro.exec.plan.bind import Binder, Pass, PlanStep
-from tenferro.exec.plan.compile import compile_groups, compile_loops, tile_compiled_groups
+from tenferro.exec.plan.compile import compile_groups, compile_loops
 from tenferro.exec.plan.tiling import tile_groups
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.schedule import ExecProgram
@@ -33,34 +33,28 @@ from tenferro.program import GraphProgram
 
 __all__ = ["NATIVE", "Binder", "Pass", "PlanStep", "compile_std_to_exec", "planning"]
 
-NATIVE: tuple[PlanStep, ...] = (fold.fold, group.group, fold.keep_numbers, tile_groups, place.place)
+NATIVE: tuple[PlanStep, ...] = (fold.fold, fold.keep_numbers, place.place)
 """The steps of planning between `bind` and `finish`, which bodies of loops go through, too."""
 
 
 def planning(compiler: LoopCompiler | None) -> tuple[PlanStep, ...]:
-    """Return the steps of planning, with compiled blocks and groups if there is a compiler."""
+    """Return the steps of planning, with compiled loops, blocks and groups if there is a compiler."""
     if compiler is None:
         return NATIVE
-    loops, stencils, blocks, tiles, groups = (
+    loops, stencils, fused, blocks, compiled = (
         partial(step, compiler=compiler)
-        for step in (
-            compile_loops,
-            stencil.stencil,
-            block.block,
-            tile_compiled_groups,
-            compile_groups,
-        )
+        for step in (compile_loops, stencil.stencil, group.group, block.block, compile_groups)
     )
     return (
         loops,
         fold.fold,
         stencils,
-        group.group,
+        fused,
         blocks,
         fold.keep_numbers,
-        tiles,
+        tile_groups,
         place.place,
-        groups,
+        compiled,
     )
 
 

@@ -1,4 +1,4 @@
-"""Alias analysis: the memory that each value may share. Places and copies follow from it."""
+"""Alias analysis: the memory that each value may share. Places and copies follow from the aliases."""
 
 from __future__ import annotations
 
@@ -42,7 +42,6 @@ def aliases(program: ExecProgram) -> Aliases:
 
 def may_view(step: ExecInstruction) -> bool:
     """Return whether a result may be a view of an operand, or read-only memory."""
-    if step.planned is not None:
-        return step.planned.is_view
-    kernel = step.kernel
-    return isinstance(kernel, Kernel) and not step.is_ufunc and kernel.may_view(step.op)
+    if step.planned is not None or step.is_ufunc:
+        return False
+    return isinstance(step.kernel, Kernel) and step.kernel.may_view(step.op)

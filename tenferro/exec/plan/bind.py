@@ -171,7 +171,7 @@ class Binder:
         return Runner(body, self.prints)
 
     def fused(self, op: Fused) -> FusedFunction:
-        """Return a fused group as a function of arrays, by NumPy's functions tile by tile."""
+        """Return a fused group as a function of arrays, by its steps one after the other."""
         return FusedFunction(op, self.runner(op.body), self.resources)
 
     def copies(self, op: Copies) -> Callable[..., Any]:
@@ -182,7 +182,7 @@ class Binder:
         """Return the compiled form of an extension's op, if its runtime has one."""
         if Fact.EXTERNAL not in facts_of(op) or self.backend is not NUMPY:
             return None
-        # because only what compiles a loop asks
+        # because only the compiler of loops needs it
         from tenferro.exec.llvm.control import row_of_program
         from tenferro.exec.llvm.routines import row_of
 

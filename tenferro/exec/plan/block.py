@@ -36,7 +36,7 @@ LOOPS = 4
 def block(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """Return the schedule with blocks, if they save as much time as the compiler requires.
 
-    A step that needs nothing of the block before it goes ahead of it.
+    A step that does not depend on the preceding block is moved ahead of it.
     """
     least = compiler.block_gain
     if least is None:
@@ -129,7 +129,7 @@ class _Run:
         return not self.results.isdisjoint(step.input_slots)
 
     def finish(self) -> Iterator[ExecInstruction]:
-        """Return the steps, cut into blocks if all of them save as much time as is required."""
+        """Return the steps, cut into blocks if all blocks save the required time."""
         steps = [self.program.instructions[number] for number in self.numbers]
         kinds = [(type(step.op), step.output_types) for step in steps]
         loops = [step for step in steps if step.output_types[0].size > UNROLLED]
@@ -197,7 +197,7 @@ def compiled_step(
     """Return some steps as one compiled step.
 
     Args:
-        outputs: the slots that others read.
+        outputs: the slots that other steps read.
         compiled: returns the machine code of a block, which computes a program.
     """
     read = dict.fromkeys([slot for step in steps for slot in step.input_slots])

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
 from typing import Any
 
-from tenferro.costs import MIN_COMPILED_COST, MIN_COMPILED_REDUCTION_COST, WHILE_ITERATIONS
+from tenferro.costs import WHILE_ITERATIONS
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
-from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels.convolution import ConvolutionFunction
-from tenferro.exec.plan.tiling import read_in_order, tile_groups
 from tenferro.exec.plan.unbind import program_of
-from tenferro.exec.planned import Compiled, Control, Fused
+from tenferro.exec.planned import Compiled, Control
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.facts import FACTS, Fact
 from tenferro.program import Subprogram
@@ -26,7 +23,6 @@ __all__ = [
     "MIN_MULTIPLICATIONS_IN_LOOPS",
     "compile_groups",
     "compile_loops",
-    "tile_compiled_groups",
     "with_compiled_sums",
 ]
 
@@ -67,52 +63,22 @@ def _interpreted(control: Control, kernels: Any) -> Callable[..., Any]:
     return replace(control, schedules=planned).function(kernels)
 
 
-def tile_compiled_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with a tiling of each fused group, for compiled code where that saves time."""
-
-    def is_compiled(op: Fused) -> bool:
-        with suppress(NotCompiledError), compiler.log.attempt("fused group"):
-            return _pays(op, compiler)
-        return False
-
-    return tile_groups(program, is_compiled)
-
-
 def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with fused groups as machine code where that saves time."""
+    """Return the schedule with fused groups as machine code."""
     steps: list[ExecInstruction] = []
     for step in program.instructions:
         op = step.fused
         if op is not None:
+            from tenferro.exec.llvm.group import CompiledGroup  # because few programs have groups
+
             try:
                 with compiler.log.attempt("fused group"):
-                    step = step.replaced(op=Compiled(op, _group(step, op, compiler)))
+                    code = CompiledGroup(step, step.kernels.runner(op.body), compiler.linker)
+                    step = step.replaced(op=Compiled(op, code))
             except NotCompiledError as error:
-                step = step.replaced(op=read_in_order(replace(op, reason=_first_line(error))))
+                step = step.replaced(op=replace(op, reason=_first_line(error)))
         steps.append(step)
     return replace(program, instructions=tuple(steps))
-
-
-def _pays(op: Fused, compiler: LoopCompiler) -> bool:
-    """Return whether a group is worth compiling."""
-    return compiler.always or op.cost >= _break_even(op)
-
-
-def _break_even(op: Fused) -> float:
-    (first, *others) = op.members
-    is_reduction = Fact.REDUCES in first.facts and not others
-    return MIN_COMPILED_REDUCTION_COST if is_reduction else MIN_COMPILED_COST
-
-
-def _group(step: ExecInstruction, op: Fused, compiler: LoopCompiler) -> FusedFunction:
-    """Return the machine code of a fused group."""
-    if not _pays(op, compiler):
-        raise NotCompiledError(f"{op.cost:.0f} calls of NumPy are not worth compiling")
-    if op.require_tiling().order == "F":
-        raise NotCompiledError("rows of column-major arrays are not contiguous")
-    from tenferro.exec.llvm.group import CompiledGroup  # because large groups alone are compiled
-
-    return CompiledGroup(step, step.kernels.runner(op.body), compiler.linker)
 
 
 def _first_line(error: NotCompiledError) -> str:

@@ -1,4 +1,4 @@
-"""Finish: results as the caller wants them, in an order and each in memory of its own."""
+"""Finish: results for the caller, in a given order and each in separate memory."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from tenferro.exec.kernels.aliasing import copy_aliases
 from tenferro.exec.kernels.copying import Dense
 from tenferro.exec.plan.alias import aliases, may_view
 from tenferro.exec.plan.place import free, slots_read
-from tenferro.exec.planned import Block, Compiled, Copies, InOrder
-from tenferro.exec.schedule import ExecInstruction, ExecProgram, InPlace, Pooled
+from tenferro.exec.planned import Block, Copies, InOrder
+from tenferro.exec.schedule import ExecInstruction, ExecProgram
 
 __all__ = ["copied", "finish"]
 
@@ -22,9 +22,9 @@ __all__ = ["copied", "finish"]
 def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     """Return the schedule with copies of results that may have another order, or share memory.
 
-    Results never share memory with an input, a constant, or each other. One in memory of its own is copied as soon
-    as nothing else reads it: caches hold it then, and its memory is reused. A kernel that can write its result
-    in the order does so, if nothing else reads it.
+    Results never share memory with an input, a constant, or each other. A result in separate memory is copied as
+    soon as no other step reads it: caches hold it then, and its memory is reused. A kernel writes its result in the
+    order if it can, unless another step reads the result.
     """
     memory = aliases(program)
     roots = [memory.roots[slot] for slot in program.output_slots]
@@ -60,11 +60,8 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     steps: list[ExecInstruction] = []
     read = {slot for step in program.instructions for slot in slots_read(step)}
     for step, ending in zip(program.instructions, _ending(program, alone), strict=True):
-        numbers = tuple([
-            n for n, slot in enumerate(step.output_slots) if slot in alone and slot not in read
-        ])  # fmt: skip
-        if numbers and order != "K":
-            step = _in_order(step, order, numbers)
+        if order != "K" and any([slot in alone and slot not in read for slot in step.output_slots]):
+            step = _in_order(step, order)
         steps += [step, *[copies([alone[slot]]) for slot in ending]]
     if shared:
         steps.append(copies(shared, *beside))
@@ -91,26 +88,11 @@ def _copies(
     )
 
 
-def _in_order(
-    step: ExecInstruction, order: Literal["F", "C"], numbers: tuple[int, ...]
-) -> ExecInstruction:
-    """Return the step with results of these numbers in an order, if its kernel can write them so."""
-    op: Any = step.op
-    if not hasattr(step.function, "with_order"):
+def _in_order(step: ExecInstruction, order: Literal["F", "C"]) -> ExecInstruction:
+    """Return the step with its result in an order, if its kernel can write it so."""
+    if step.planned is not None or not hasattr(step.function, "with_order"):
         return step
-    if isinstance(op, Compiled):
-        code = op.code.with_order(order, numbers)
-        if code is op.code:
-            return step
-        # Its rows are transposed in blocks that overlap, so that no operand may be overwritten.
-        places = tuple([
-            Pooled(spec.nbytes) if isinstance(place, InPlace) else place
-            for place, spec in zip(step.places, step.output_types, strict=False)
-        ])  # fmt: skip
-        return step.replaced(op=replace(op, code=code), places=places)
-    return (
-        step if step.planned is not None else step.replaced(op=InOrder(op, step.input_types, order))
-    )
+    return step.replaced(op=InOrder(step.op, step.input_types, order))
 
 
 def _ending(program: ExecProgram, slots: Container[int]) -> list[list[int]]:
@@ -129,7 +111,7 @@ def _ending(program: ExecProgram, slots: Container[int]) -> list[list[int]]:
 
 
 def copied(op: Copies, dense: Dense | None, *arrays: Any) -> Any:
-    """Return the first arrays, in memory of their own; a single one by itself.
+    """Return the first arrays, in separate memory; a single one by itself.
 
     Args:
         dense: copies into the order; None leaves arrays in theirs.

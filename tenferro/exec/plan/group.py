@@ -1,4 +1,4 @@
-"""Group: fuse steps that run tile by tile.
+"""Group: fuse steps that are compiled as one loop over rows.
 
 A fused group computes rows: all of its values have the same leading axes, and a row of a result depends on the same row
 of the operands. Rows of elementwise ops are elements. Reductions along trailing axes, and broadcasts of their results,
@@ -7,21 +7,30 @@ keep the axes before them. A reduction over the leading axes can end a group: th
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from math import prod
 from typing import Any
 
+import numpy as np
+
 from tenferro import costs
+from tenferro.exec.attempts import NotCompiledError
+from tenferro.exec.compiler import LoopCompiler
+from tenferro.exec.kernels import bind_kernel
 from tenferro.exec.plan.place import free
-from tenferro.exec.plan.tile import VIEWS, Group, tile_group
+from tenferro.exec.planned import Fused
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.facts import Fact
-from tenferro.ops.structural import BroadcastInDim
+from tenferro.ops.structural import BroadcastInDim, Reshape
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["group"]
+__all__ = ["VIEWS", "group"]
+
+VIEWS = (BroadcastInDim, Reshape)
+"""Ops whose results take no memory: one that is read outside of the group is run there again."""
 
 MIN_GROUPED_ELEMENTS = costs.SMALL
 """Minimum number of elements of the first value of a group."""
@@ -37,20 +46,26 @@ MAX_POSTPONED = 32
 """Maximum number of small steps that are postponed until the end of a group."""
 
 
-def group(program: ExecProgram) -> ExecProgram:
-    """Return the schedule with fused groups.
+def group(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
+    """Return the schedule with fused groups, where it saves time to compile them.
 
     Steps keep the order of their dependences. To make groups long, a step that does not depend on the preceding group is
     moved ahead of it. A few small steps that depend on the group are postponed to its end.
     """
     if not any(map(is_large, {id(spec): spec for spec in program.types}.values())):
         return program
+    with suppress(NotCompiledError), compiler.log.attempt("estimate of fused groups"):
+        return _with_groups(program, compiler.always)
+    return program
+
+
+def _with_groups(program: ExecProgram, always: bool) -> ExecProgram:
     readers: dict[int, list[int]] = {slot: [-1] for slot in program.output_slots}
     for number, step in enumerate(program.instructions):
         for slot in step.input_slots:
             readers.setdefault(slot, []).append(number)
     steps: list[ExecInstruction] = []
-    run = _Run(program, readers)
+    run = _Run(program, readers, always)
     for number, step in enumerate(program.instructions):
         if run.add(number):
             continue
@@ -58,7 +73,7 @@ def group(program: ExecProgram) -> ExecProgram:
             if run.postpones(step):
                 continue
             steps += run.finish()
-            run = _Run(program, readers)
+            run = _Run(program, readers, always)
             if run.add(number):
                 continue
         steps.append(step)
@@ -72,15 +87,24 @@ def is_large(spec: TensorSpec) -> bool:
 
 
 def _may_be_grouped(step: ExecInstruction) -> bool:
-    return _reduces(step) or _is_view(step) or step.is_elementwise
+    from tenferro.exec.llvm.control import COMPILED  # because few programs have large values
+
+    if not (_reduces(step) or _is_view(step) or step.is_elementwise):
+        return False
+    return not COMPILED.cell(step.op).reason_for(step.op, step.input_types)
 
 
 @dataclass
 class _Run:
-    """Group under construction."""
+    """Group under construction.
+
+    Attributes:
+        always: groups are compiled however little time that saves.
+    """
 
     program: ExecProgram
     readers: dict[int, list[int]]
+    always: bool
     numbers: list[int] = field(default_factory=list)
     results: dict[int, None] = field(default_factory=dict)
     totals: set[int] = field(default_factory=set)
@@ -186,13 +210,11 @@ class _Run:
     def _shares(self, spec: TensorSpec) -> bool:
         return spec.rank >= self.lead and spec.shape[: self.lead] == self.shape[: self.lead]
 
-    def is_worth_grouping(self, step: ExecInstruction) -> bool:
-        """Return whether a single step is worth being a group.
+    def _is_large_reduction(self, step: ExecInstruction) -> bool:
+        """Return whether a single reduction is worth being a group.
 
         NumPy reduces on one thread, and calls an inner loop for each contiguous run.
         """
-        if step.is_elementwise:
-            return True
         x, op = self.types[step.input_slots[0]], step.op
         is_reduced = [axis in op.axes for axis in range(x.rank)]
         extents = zip(reversed(x.shape), reversed(is_reduced), strict=True)
@@ -203,7 +225,7 @@ class _Run:
         return x.nbytes >= least * MIN_REDUCED_BYTES
 
     def finish(self) -> Iterator[ExecInstruction]:
-        """Give the group, views again for steps outside of it, and the steps that were postponed."""
+        """Return the group, repeated views for steps outside of it, and the postponed steps."""
         steps = self.program.instructions
         mine, needed = set(self.numbers), set[int]()
         leaving: set[int] = set()
@@ -222,13 +244,88 @@ class _Run:
             if slot in leaving or any([reader in needed for reader in readers]):
                 needed.add(number)
         order = [number for number in self.numbers if number in needed]
-        if len(order) < 2 and not (order and self.is_worth_grouping(steps[order[0]])):
-            yield from [steps[number] for number in order]
+        members = [steps[number] for number in order]
+        if self._is_worth_fusing(members):
+            yield self._fused(members, leaving)
         else:
-            yield tile_group(self.program, Group(tuple([steps[number] for number in order]), self.shape,
-                                            self.lead, leaving, self.totals))  # fmt: skip
+            yield from members
+            again = [number for number in again if number not in needed]
         yield from [steps[number] for number in reversed(again)]
         yield from self.postponed
+
+    def _is_worth_fusing(self, members: Sequence[ExecInstruction]) -> bool:
+        """Return whether the time to compile some steps is saved; a single large reduction gains threads."""
+        if len(members) == 1 and not members[0].is_elementwise:
+            return self._is_large_reduction(members[0])
+        return bool(members) and (self.always or _cost(members) >= costs.MIN_COMPILED_COST)
+
+    def _fused(
+        self, members: Sequence[ExecInstruction], leaving: Collection[int]
+    ) -> ExecInstruction:
+        """Return the step of a group.
+
+        Args:
+            leaving: slots that are read outside.
+        """
+        program, types = self.program, self.types
+        written = [slot for step in members for slot in step.output_slots if slot in leaving]
+        results = [slot for slot in written if slot not in self.totals]
+        totals = [slot for slot in written if slot in self.totals]
+        makers = {step.output_slots[0]: step for step in members}
+        read = dict.fromkeys([slot for step in members for slot in step.input_slots])
+        read = [slot for slot in read if slot not in makers]
+        moved = {s for step in members if not step.is_elementwise for s in step.input_slots}
+        # Constants that repeat one number are part of the code.
+        constants = {
+            slot: program.constants[slot]
+            for slot in read
+            if slot in program.constants
+            and slot not in moved
+            and not any(program.constants[slot].strides)
+        }
+        operands = tuple([slot for slot in read if slot not in constants])
+        body = free(
+            ExecProgram(
+                instructions=tuple(members),
+                input_slots=operands,
+                output_slots=(*results, *totals),
+                types=types,
+                kernels=program.kernels,
+                constants=constants,
+            )
+        )
+        op = Fused(
+            shape=self.shape,
+            lead=self.lead,
+            body=body,
+            results=tuple([types[slot] for slot in results]),
+            totals=tuple([types[slot] for slot in totals]),
+            folds=tuple([_fold(makers[slot]) for slot in totals]),
+            cost=_cost(members),
+        )
+        return ExecInstruction(
+            op=op,
+            input_slots=operands,
+            output_slots=body.output_slots,
+            input_types=body.input_types,
+            output_types=(*op.results, *op.totals),
+            kernels=program.kernels,
+            source=members[0].source,
+            origin=tuple([number for step in members for number in step.origin]),
+        )
+
+
+def _cost(steps: Sequence[ExecInstruction]) -> float:
+    """Return the estimated time of some steps in the interpreter, in calls."""
+    return sum([costs.estimated_cost(s.op, s.input_types, s.output_types) for s in steps])
+
+
+def _fold(step: ExecInstruction) -> Callable[[Any], Any]:
+    """Return the function that combines the partial results of a total: the reduction over the first axis."""
+    (y,) = step.output_types
+    op: Any = replace(step.op, axes=(0,))
+    fold = bind_kernel(step.kernel, op, (TensorSpec((1, *y.shape), y.dtype),))
+    return lambda shares: np.asarray(fold(shares))
 
 
 def _is_view(step: ExecInstruction) -> bool:

@@ -15,7 +15,7 @@ __all__ = ["plan_memory"]
 
 
 def plan_memory(wanted: Iterable[Block]) -> MemoryPlan:
-    """Return offsets for blocks such that those that live at the same time do not overlap.
+    """Return offsets such that blocks with overlapping live ranges do not overlap.
 
     In the order in which they begin to live, each takes the smallest gap that holds it.
     """
@@ -43,7 +43,7 @@ def plan_memory(wanted: Iterable[Block]) -> MemoryPlan:
 
 
 def _give_back(gaps: list[tuple[int, int]], offset: int, end: int) -> None:
-    """Add a gap, as one with the gaps beside it."""
+    """Add a gap, merged with adjacent gaps."""
     where = bisect_left(gaps, (offset, end))
     if where < len(gaps) and gaps[where][0] == end:
         end = gaps.pop(where)[1]

@@ -13,9 +13,8 @@ from typing import Any, NamedTuple, TypeAlias
 
 from tenferro import costs
 from tenferro.exec.layout import dense
-from tenferro.exec.plan.alias import Aliases, aliases, may_view
+from tenferro.exec.plan.alias import Aliases, aliases
 from tenferro.exec.plan.memory import plan_memory
-from tenferro.exec.planned import Write
 from tenferro.exec.schedule import (
     Arena,
     ExecInstruction,
@@ -35,7 +34,7 @@ MIN_PLACED_BYTES = costs.FRESH
 
 
 def free(program: ExecProgram) -> ExecProgram:
-    """Return the schedule with each slot freed by the last step that reads it, or by the one that writes it in vain."""
+    """Return the schedule with each slot freed by the last step that reads it; the writer frees an unread slot."""
     touched = [(*slots_read(step), *step.output_slots) for step in program.instructions]
     last = last_uses(touched, (*program.output_slots, *program.constants))
     steps: list[ExecInstruction] = []
@@ -53,7 +52,7 @@ def slots_read(step: ExecInstruction) -> Sequence[int]:
 
 
 def place(program: ExecProgram) -> ExecProgram:
-    """Return the schedule with places of results: in place, in the arena or in the pool, where new memory would cost more."""
+    """Return the schedule with places of results: in place, in the arena or in the pool, if new memory would cost more."""
     program, aliasing = free(program), aliases(program)
     spans, leaving, over = _spans(program, aliasing)
     memory = plan_memory([
@@ -108,7 +107,7 @@ _Spans: TypeAlias = tuple[dict[int, tuple[int, int]], set[int], dict[int, _Overw
 
 
 def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
-    """Return the live ranges of large values, those that leave the program, and the in-place results of groups."""
+    """Return the live ranges of large values, the values that leave the program, and the in-place results of groups."""
     spans: dict[int, tuple[int, int]] = {}
     leaving: set[int] = set()
     over: dict[int, _Overwritten] = {}
@@ -150,36 +149,18 @@ def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
 def _overwritten_operand(
     step: ExecInstruction, slot: int, last_used: Iterable[int], types: Sequence[Any]
 ) -> int | None:
-    """Return the operand that a result of a group may overwrite tile by tile; None without one."""
+    """Return the operand that a result of a group may overwrite element by element; None without one."""
     op = step.fused
     if op is None or op.lead < len(op.shape):
         return None
-    tiling, number = op.require_tiling(), step.output_slots.index(slot)
+    tiling = op.require_tiling()
     layout = dense(types[slot].shape, tiling.axes(types[slot].rank))
     for operand in last_used:
         if operand not in step.input_slots or types[operand] != types[slot]:
             continue
         if tiling.operands[step.input_slots.index(operand)] == layout:
-            target = len(op.results) + len(op.totals) - number
-            tiles = op.tiles.values()
-            if all([_is_read_before(tile, operand, tile.input_slots[-target]) for tile in tiles]):
-                return operand
+            return operand
     return None
-
-
-def _is_read_before(body: ExecProgram, operand: int, target: int) -> bool:
-    """Return whether nothing reads or aliases a tile of an operand after the target's is written."""
-    is_written = False
-    for step in body.instructions:
-        if operand in step.input_slots and (is_written or may_view(step)):
-            return False
-        is_target = isinstance(step.op, Write) and step.input_slots[0] == target
-        if is_target or InPlace(target) in step.places:
-            # A ufunc reads an element before it writes it.
-            if operand in step.input_slots and not (is_target or step.is_ufunc):
-                return False
-            is_written = True
-    return True
 
 
 class _LiveAliases:
@@ -200,7 +181,7 @@ class _LiveAliases:
         return None
 
     def is_alone(self, slot: int) -> bool:
-        """Return whether nothing but the value refers to its memory."""
+        """Return whether only the value refers to its memory."""
         return self.aliasing.roots[slot] == (slot,) and self.aliases.get(slot) == 1
 
     def step(self, step: ExecInstruction) -> None:

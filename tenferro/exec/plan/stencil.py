@@ -1,7 +1,7 @@
 """Stencil: sums of padded arrays become one compiled step with the padded expressions.
 
-The gradient of differences along several axes is such a sum. Each term has a shape of its own, so that no fused group
-holds two of them.
+The gradient of differences along several axes is such a sum. The terms have different shapes, so that no fused
+group holds two of them.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from tenferro import costs
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.plan.block import compiled_step
+from tenferro.exec.plan.group import VIEWS
 from tenferro.exec.plan.place import free
-from tenferro.exec.plan.tile import VIEWS
 from tenferro.exec.planned import Block
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.ops.structural import Pad

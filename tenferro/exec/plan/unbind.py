@@ -20,7 +20,7 @@ __all__ = ["program_of"]
 def program_of(schedule: ExecProgram) -> GraphProgram:
     """Return the program that a schedule computes, which has standard ops, and loops and conditionals of such.
 
-    A schedule as it was bound is the program that it was bound from, with the bodies after their passes.
+    A schedule after `bind` is the bound program, with the bodies after their passes.
     """
     ops = [_op_of(step) for step in schedule.instructions]
     program = schedule.program

@@ -45,26 +45,19 @@ def verify(program: ExecProgram) -> ExecProgram:
     >>> verify(tnf.GraphExecutor().compile(program))
     <ExecProgram (f64[3]): 2 instructions>
     """
-    pending = [(program, True)]
+    pending = [program]
     while pending:
-        schedule, is_whole = pending.pop()
-        _Rules(schedule, is_whole).require()
-        for step in schedule.instructions:
-            # A tile has fewer rows than the types say.
-            bodies = step.bodies if step.fused is None else step.fused.tiles.values()
-            pending += [(body, is_whole and step.fused is None) for body in bodies]
+        schedule = pending.pop()
+        _Rules(schedule).require()
+        pending += [body for step in schedule.instructions for body in step.bodies]
     return program
 
 
 class _Rules:
-    """The rules for one schedule, without its bodies.
+    """The rules for one schedule, without its bodies."""
 
-    Args:
-        is_whole: whether values have the types of their slots; a tile has fewer rows.
-    """
-
-    def __init__(self, program: ExecProgram, is_whole: bool) -> None:
-        self.program, self.is_whole = program, is_whole
+    def __init__(self, program: ExecProgram) -> None:
+        self.program = program
         self.written: set[int] = {*program.input_slots, *program.constants}
         self.freed: set[int] = set()
 
@@ -85,8 +78,7 @@ class _Rules:
                 raise InvalidScheduleError(f"step {number}, {step.op}: {error}") from None
         for slot in program.output_slots:
             self._is_there(slot)
-        if self.is_whole:
-            _require_apart(program)
+        _require_apart(program)
 
     def _is_there(self, slot: int) -> None:
         if slot not in self.written:
@@ -116,8 +108,6 @@ class _Rules:
             )
         if counts[1] > counts[0]:
             raise InvalidScheduleError(f"{counts[1]} places for {counts[0]} results")
-        if not self.is_whole:
-            return
         said = zip(
             (*step.input_slots, *step.output_slots),
             (*step.input_types, *step.output_types),
@@ -196,7 +186,7 @@ def _require_last_use(
 ) -> None:
     """Require that a result may be written over an operand."""
     if operand not in step.input_slots:
-        raise InvalidScheduleError(f"%{slot} is written over %{operand}, which is no operand")
+        raise InvalidScheduleError(f"%{slot} is written over %{operand}, which is not an operand")
     if program.types[slot] != program.types[operand]:
         raise InvalidScheduleError(f"%{slot} is written over %{operand}, of another type")
     if operand not in step.frees or roots[operand] != (operand,) or last[operand] > number:

@@ -91,7 +91,7 @@ class Pool:
     def allocate(self, size: int) -> Any:
         """Return an array of `size` bytes, which are released when it and all of its views are deleted."""
         block = self.acquire(size)
-        # Through a memoryview, because NumPy makes the last array before the memory the base of all views.
+        # A memoryview, because otherwise NumPy makes the last array before the memory the base of all views.
         array = np.frombuffer(memoryview(block)[:size], np.uint8)
         allocation = _Allocation(array, self._on_free)
         allocation.block = block

@@ -14,23 +14,14 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BUFFER_ELEMENTS", "buffer_size", "call_in_numpy_state", "numpy_state"]
+__all__ = ["call_in_numpy_state", "numpy_state"]
 
 BUFFER_ELEMENTS = 1024
 """Elements per ufunc buffer. NumPy's default of 8192 is no faster."""
 
 
-def buffer_size(row: int) -> int:
-    """Return the elements per buffer for arrays with rows of this length.
-
-    >>> buffer_size(100), buffer_size(700), buffer_size(5000)
-    (1024, 688, 1024)
-    """
-    return row // 16 * 16 if BUFFER_ELEMENTS // 4 <= row < BUFFER_ELEMENTS else BUFFER_ELEMENTS
-
-
 @contextmanager
-def numpy_state(buffer: int = BUFFER_ELEMENTS) -> Generator[None]:
+def numpy_state() -> Generator[None]:
     """Suppress warnings and set the buffer size in a context.
 
     >>> with numpy_state():
@@ -38,7 +29,7 @@ def numpy_state(buffer: int = BUFFER_ELEMENTS) -> Generator[None]:
     (np.float64(-inf), 1024)
     """
     with np.errstate(all="ignore"):
-        before = np.setbufsize(buffer)
+        before = np.setbufsize(BUFFER_ELEMENTS)
         try:
             yield
         finally:

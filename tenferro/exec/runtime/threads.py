@@ -109,7 +109,7 @@ class Workers:
             return self._tasks
 
     def _set_affinity(self) -> None:
-        """Exclude the caller's core from those that the threads may use.
+        """Exclude the caller's core from the cores of the threads.
 
         Virtual machines may take an idle core for a busy one, and wake a thread on the core of its waker, where it waits
         for the caller to finish. The caller's affinity does not change.
@@ -131,9 +131,9 @@ class Workers:
 
 
 class Future(Generic[T]):
-    """Result of a function that runs in a thread of its own, or in the caller if no thread can be started.
+    """Result of a function that runs in a separate thread, or in the caller if no thread can be started.
 
-    Forking waits for it, because the child could not release a lock that it holds, such as LLVM's. It is no task of
+    Forking waits for it, because the child could not release a lock that it holds, such as LLVM's. It is not a task of
     `Workers`, whose threads wait for ranges of the caller's work.
 
     >>> Future(lambda: 6 * 7).result()

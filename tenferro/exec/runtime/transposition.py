@@ -1,29 +1,19 @@
 """Descriptions of transposing copies: a result that is contiguous along another axis than its source is written in whole
 cache lines.
-
-Rows can be transposed right after they are computed, while caches hold them. A row-major result that is copied afterwards
-is written to memory twice and read once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import prod
-from typing import Any, NamedTuple, Protocol
-
-import numpy as np
+from typing import Any, Protocol
 
 from tenferro import costs
-from tenferro.types import TensorSpec
 
 __all__ = [
     "LINE",
-    "TransposedResult",
-    "TransposedRows",
     "Transposer",
     "Transposition",
-    "transposed_rows",
     "transposition_of",
 ]
 
@@ -35,8 +25,6 @@ MIN_COLUMNS = 4
 """Minimum number of contiguous source elements per vector load, for elements of at most a quarter of a cache line."""
 MAX_TABLE_ELEMENTS = 4096
 """Maximum length of a run of several axes, whose offsets are stored in a table."""
-ROW_BLOCK_BYTES = costs.CACHE // 2
-"""Number of bytes of rows that are computed and then transposed, so that the inner caches hold them with their inputs."""
 
 
 @dataclass(frozen=True)
@@ -59,63 +47,11 @@ class Transposition:
     is_streamed: bool
 
 
-class TransposedResult(NamedTuple):
-    """Column-major result of a function that computes rows.
-
-    Attributes:
-        number: index among the results.
-        transposition: copy of one block of rows.
-        row_bytes: size of a row in bytes.
-    """
-
-    number: int
-    transposition: Transposition
-    row_bytes: int
-
-
-@dataclass(frozen=True)
-class TransposedRows:
-    """Column-major results of a function that computes rows, transposed in blocks.
-
-    Attributes:
-        height: number of rows in a block.
-        results: the column-major results.
-        nbytes: total size of these results.
-    """
-
-    height: int
-    results: tuple[TransposedResult, ...]
-    nbytes: int
-
-    @property
-    def sizes(self) -> list[int]:
-        """Scratch size of each result, in bytes."""
-        return [self.height * result.row_bytes for result in self.results]
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """Indices of the column-major results."""
-        return tuple([result.number for result in self.results])
-
-
 class Transposer(Protocol):
     """Compiled transposing copies."""
 
     def function(self, transposition: Transposition) -> tuple[Callable[..., Any], int] | None:
         """Return a function of pointers to x and y and a range of tasks, and the number of tasks; None if not compiled."""
-        ...
-
-    def row_function(
-        self, rows: TransposedRows, code: Callable[..., Any], operands: int, results: int
-    ) -> Callable[..., Any] | None:
-        """Return a function that computes a range of rows and transposes them; None if not compiled.
-
-        Its arguments are pointers to operands, results, the scratch of `code` and that of each transposed result, then
-        the range of rows, which contains at least one block.
-
-        Args:
-            code: compiled function of pointers to operands, results and scratch, and a range of rows.
-        """
         ...
 
 
@@ -175,23 +111,3 @@ def _contiguous_run(
         axes.append(axis)
         length *= shape[axis]
     return axes, length
-
-
-def transposed_rows(specs: Sequence[TensorSpec], numbers: Sequence[int]) -> TransposedRows | None:
-    """Return how the results with these indices are transposed in blocks of rows; None if cache lines would be partial."""
-    selected = {n: specs[n] for n in numbers if specs[n].rank > 1}
-    if not selected:
-        return None
-    row_bytes = {n: prod(spec.shape[1:]) * spec.dtype.itemsize for n, spec in selected.items()}
-    line = LINE // min([spec.dtype.itemsize for spec in selected.values()])
-    height = max(1, ROW_BLOCK_BYTES // max(1, sum(row_bytes.values())) // line) * line
-    results: list[TransposedResult] = []
-    for n, spec in selected.items():
-        target = np.empty(spec.shape, spec.dtype.dtype, order="F")
-        block = np.empty((height, *spec.shape[1:]), spec.dtype.dtype)
-        is_block = height <= len(target)
-        transposition = transposition_of(target[:height].T, block.T) if is_block else None
-        if transposition is None:
-            return None
-        results.append(TransposedResult(n, transposition, row_bytes[n]))
-    return TransposedRows(height, tuple(results), sum([spec.nbytes for spec in selected.values()]))

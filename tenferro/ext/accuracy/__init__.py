@@ -1,4 +1,4 @@
-"""Functions with the accuracy that a module demands of them."""
+"""Functions with the accuracy that a module demands."""
 
 from tenferro.ext.accuracy import families
 from tenferro.ext.accuracy.families import ResultAccuracy

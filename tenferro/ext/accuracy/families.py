@@ -19,13 +19,13 @@ MODES = ("HIGHEST", "TOLERANCE")
 class ResultAccuracy(ExtensionOp):
     """A function y = f(x) of each element, and how far a result may be from y.
 
-    The demand is kept for those to whom the program is lowered. Native execution, derivatives and compiled loops have
+    The demand is kept for compilers of the lowered program. Native execution, derivatives and compiled loops have
     the function alone, whose error was compared with the demand when the module was read.
 
     Attributes:
         function: a standard op of one operand.
         mode: "HIGHEST", the most accurate implementation that there is, or "TOLERANCE".
-        atol, rtol, ulps: the error is at most atol + rtol |y|, and ulps units in the last place of y more.
+        atol, rtol, ulps: the error is at most atol + rtol |y| + `ulps` units in the last place of y.
     """
 
     function: Any
@@ -55,5 +55,5 @@ class ResultAccuracy(ExtensionOp):
 
 
 def batched(op: ResultAccuracy, builder: Any, inputs: Sequence[Any], of_batch: Any) -> Any:
-    """Return the function of a batch, of which the same is demanded."""
+    """Return the function of a batch, with the same demand."""
     return builder.apply(op, *inputs)

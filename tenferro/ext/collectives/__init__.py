@@ -1,4 +1,4 @@
-"""Values that devices send to each other, simulated on one: an op of one device, and its meaning for all of them.
+"""Values that devices send to each other, simulated on one: an op of one device, and its meaning for all devices.
 
 A program of one device becomes one of all by a batch along a leading axis, in which `Exchange` is a gather.
 """

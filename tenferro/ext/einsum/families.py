@@ -28,8 +28,8 @@ class Einsum(ExtensionOp):
     count is not zero.
 
     Attributes:
-        optimize: the name of the optimiser that plans the path when the extents are known, or the
-            path itself, () being from left to right.
+        optimize: the name of the optimiser that plans the path when the extents are known, or the path itself; ()
+            is from left to right.
 
     >>> from tenferro.types import DType
     >>> Einsum(("ij", "jk"), "ik").infer_output_meta([DType.F64] * 2, [(2, 3), (3, 4)])

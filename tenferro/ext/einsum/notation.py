@@ -18,7 +18,7 @@ from tenferro.extension import ExtensionCacheKey
 __all__ = ["NOTATIONS", "Notation", "interleaved", "read", "spare_labels"]
 
 RESERVED = frozenset(",->.")
-"""Characters that are no labels; the space is ignored."""
+"""Characters that are not labels; the space is ignored."""
 MOST_LABELS = 1_000_000
 
 NOTATIONS = ExtensionCacheKey("tenferro.einsum.v1", "notations")
@@ -94,7 +94,7 @@ def _ellipsis_width(part: str, rank: int) -> int:
 
 
 def interleaved(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
-    """Read subscripts and operands of the other form: operand, labels, operand, labels, .., output labels.
+    """Read subscripts and operands in the alternating form: operand, labels, operand, labels, .., output labels.
 
     Labels are sequences of integers and Ellipsis; without output labels the result has the labels that occur once.
 

@@ -30,7 +30,7 @@ Path = tuple[tuple[int, ...], ...]
 """Positions to contract at each step; the result of a step is appended at the end."""
 
 TYPICAL_EXTENT = 32
-"""The number in place of a symbolic extent; any path is right, some are faster."""
+"""Number that replaces a symbolic extent; any path is right, some are faster."""
 
 
 MOST_OPERANDS = {"optimal": 8, "branch-all": 8, "branch-2": 20}
@@ -80,7 +80,7 @@ def unbounded(optimize: Any, inputs: Sequence[str], output: str) -> str | None:
 def checked_optimize(optimize: Any, operands: int) -> Any:
     """Convert an optimiser to its normal form: a name, a path, an opt_einsum optimiser, or (name, limit).
 
-    True is "auto"; False, and the empty path, go from left to right.
+    True is "auto"; False and the empty path contract from left to right.
 
     Raises:
         InvalidConfigError: none of these, or a path that does not fit the number of operands.
@@ -155,7 +155,7 @@ def plan(inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: An
 def plan_info(
     inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: Any
 ) -> tuple[list[tuple[int, ...]], Any]:
-    """Plan the path, and return opt_einsum's account of it: cost, scaling, largest intermediate."""
+    """Plan the path, and return opt_einsum's description: cost, scaling, largest intermediate."""
     import opt_einsum  # because importing it takes as long as NumPy
 
     require_bounded(optimize, inputs, output)

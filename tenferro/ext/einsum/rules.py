@@ -47,7 +47,7 @@ class EinsumRule(ExtensionAdRule):
             for label in filled
         ]
         labels = (op.output, *terms.values(), *filled)
-        # The derivative is another network, of more operands or of one that has labels of all others.
+        # The derivative is another network, with more operands, or with one operand that has labels of all others.
         is_planned = isinstance(op.optimize, str) and not unbounded(op.optimize, labels, own)
         planned = op.optimize if is_planned else "auto"
         pulled = Einsum(labels, own, planned)

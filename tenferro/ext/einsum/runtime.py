@@ -39,5 +39,5 @@ class EinsumRuntime(ExtensionRuntime):
         return self._expansion.execute(replace(op, optimize=path), inputs, caches)
 
     def compiles_expansion(self, op: Any) -> bool:
-        """Return True: nothing but the expansion is executed."""
+        """Return True: only the expansion is executed."""
         return True

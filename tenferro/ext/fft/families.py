@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms along trailing axes, unnormalised one way and by 1/n the other.
+"""Discrete Fourier transforms along trailing axes; the inverse ones are divided by n.
 
 Source: StableHLO spec #fft, whose four kinds these are.
 """

@@ -50,7 +50,7 @@ class FftRule(ExtensionAdRule):
         if op.kind == "ifft":
             return builder.apply(Fft("fft", op.lengths), y_bar) * (1 / max(count, 1))
         if op.kind == "rfft":
-            # The adjoint of keeping half is filling with zeros; then the full transform's, made real.
+            # The adjoint of keeping half is filling with zeros; then the real part of the full transform's.
             missing = op.lengths[-1] - (op.lengths[-1] // 2 + 1)
             rank = y_bar.rank
             high = (*([0] * (rank - 1)), missing)
@@ -75,7 +75,7 @@ def of_own_lengths(op: Fft, builder: Any, y_bar: Value) -> Value:
 
 
 def mirrored(length: int, like: Value, count: int) -> Value:
-    """Compute how many elements of the full spectrum each of the half spectrum stands for, divided by the count."""
+    """Compute the number of elements of the full spectrum per element of the half spectrum, divided by the count."""
     half = length // 2 + 1
     weights = np.full(half, 2.0)
     weights[0] = 1.0

@@ -65,12 +65,15 @@ class Callback(ExtensionOp):
         results: their types.
         count: the number of operands.
         method: how a batch is called; see `tenferro.pure_callback`.
+        effects: the calls themselves matter, in their order. The first operand is then a value that the call waits
+            for, and the first result False, for later effects to wait for.
     """
 
     function: Callable[..., Sequence[Any]]
     results: tuple[TensorSpec, ...]
     count: int
     method: str | None = None
+    effects: bool = False  # pyright: ignore[reportIncompatibleVariableOverride]  # because the payload decides
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
@@ -83,14 +86,14 @@ class Callback(ExtensionOp):
         return len(self.results)
 
     def payload_hash(self) -> int:
-        return hash((self.function, self.results, self.count, self.method))
+        return hash((self.function, self.results, self.count, self.method, self.effects))
 
     def payload_eq(self, other: Any) -> bool:
         return (
             isinstance(other, Callback)
             and self.function == other.function
-            and (self.results, self.count, self.method)
-            == (other.results, other.count, other.method)
+            and (self.results, self.count, self.method, self.effects)
+            == (other.results, other.count, other.method, other.effects)
         )
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:

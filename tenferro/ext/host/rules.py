@@ -1,4 +1,4 @@
-"""The rules of checks and callbacks: no derivatives; a batch is one check, and as many calls as its method says."""
+"""The rules of checks and callbacks: no derivatives; a batch is one check; the method decides the number of calls."""
 
 from __future__ import annotations
 
@@ -70,6 +70,8 @@ class CallbackRule(ExtensionAdRule):
     family_id = Callback.family_id
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
+        if op.effects and len(op.results) == 1:
+            return None  # because nothing comes out of it
         raise ADRuleUnsupportedError(
             "pure_callback: the derivative of a Python function is not known; give it one by custom_jvp or custom_vjp "
             "around the call"
@@ -84,7 +86,7 @@ class CallbackRule(ExtensionAdRule):
             )
         if not isinstance(size, int):
             raise NonStaticShapeError(
-                f"pure_callback: the size of the batch is {size}, which is no number"
+                f"pure_callback: the size of the batch is {size}, which is not a number"
             )
         results = tuple([TensorSpec.of((size, *spec.shape), spec.dtype) for spec in op.results])
         function = op.function

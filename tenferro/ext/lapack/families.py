@@ -39,7 +39,7 @@ class Getrf(ExtensionOp):
     """L below the diagonal and U on and above it, the row swaps, and `info`.
 
     Row i is swapped with row pivots[i] - 1, for i = 0, 1, ..; `info` is the index of the first zero
-    on U's diagonal, counted from one, and 0 where there is none.
+    on U's diagonal, counted from one, and 0 if there is none.
     """
 
     output_count = 3
@@ -103,8 +103,8 @@ class Geqp3(ExtensionOp):
 @extension_family("tenferro", "householder_product", version=1)
 @dataclass(frozen=True)
 class HouseholderProduct(ExtensionOp):
-    """The leading columns of H_1 H_2 .., as many as x0 has, from reflectors packed as in `Geqrf` and their
-    factors: orgqr and ungqr.
+    """The leading columns of H_1 H_2 .. (the number of columns of x0), from reflectors packed as in `Geqrf` and
+    their factors: orgqr and ungqr.
     """
 
     input_count = 2
@@ -150,8 +150,7 @@ class Geev(ExtensionOp):
 class Gtsv(ExtensionOp):
     """X with T X = B for T of three diagonals, and `info`, which is not 0 where T is singular.
 
-    Below, on and above the diagonal have n entries each, of which the first below and the last above
-    are not read.
+    The diagonal and the two beside it have n entries each; the first entry below and the last above are not read.
     """
 
     input_count = 4

@@ -1,4 +1,4 @@
-"""Derivatives of LAPACK's packed forms, from those of the factorisations.
+"""Derivatives of LAPACK's packed forms, from the derivatives of the factorisations.
 
 A reduction to tridiagonal, Hessenberg or Schur form has none here; eigenvalues have.
 
@@ -69,7 +69,7 @@ def packed_tangents(
     """Compute the tangents of R with the reflectors V below it, and of tau.
 
     Q_dot and R_dot are `Qr`'s. Q minus the first columns of the identity is V U, with V unit lower triangular, and U
-    upper triangular with -tau on the diagonal. V_dot and U_dot are those of an elimination without pivots. A
+    upper triangular with -tau on the diagonal. V_dot and U_dot are as in an elimination without pivots. A
     reflector with tau = 0 is the identity, and its tangent is zero.
     """
     k = factors.shape[-1]
@@ -159,7 +159,7 @@ class GeevRule(MatrixRule):
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (w, left, right), (a_dot,) = outputs, tangents
         rule, eig = EigRule(), linalg.Eig()
-        # Tangents are told by the results alone, so that A stands for A^H too.
+        # Tangents depend on the results alone, so A^H has the same tangents as A.
         w_dot, right_dot = rule.tangents(eig, builder, primals, (w, right), (a_dot,))
         turned = (conj(w), left), (adjoint(a_dot),)
         _, left_dot = rule.tangents(eig, builder, primals, *turned)

@@ -165,7 +165,7 @@ class LapackRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def compiled_routine(self, op: Any) -> Routine | None:
-        """LAPACK's, of those that loops call."""
+        """Return LAPACK's routine, if compiled loops call it."""
         name = ROUTINES.get(type(op))
         return None if name is None else Routine(name, is_exact=True)
 

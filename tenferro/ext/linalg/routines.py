@@ -33,7 +33,7 @@ LARGEST_ALONE = 768
 
 
 def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
-    """Limit BLAS to one thread for a matrix that it factorises faster so; small ones wake no others.
+    """Limit BLAS to one thread for a matrix that it factorises faster so; small batches wake no threads.
 
     Args:
         by_scipy: whether SciPy's BLAS is called. It is loaded first, because one that is loaded inside of the context
@@ -73,10 +73,10 @@ def with_told_workspace(
 
 
 def nan_like(arrays: Iterable[Array]) -> tuple[Array, ...]:
-    """NaN in place of each element, and in both parts of complex numbers."""
+    """Return an array of NaN like x; complex numbers have NaN in both parts."""
     return tuple([np.full_like(x, nan_of(x)) for x in arrays])
 
 
 def nan_of(x: Array) -> complex:
-    """NaN of its dtype."""
+    """Return NaN of its dtype."""
     return complex(np.nan, np.nan) if np.iscomplexobj(x) else np.nan

@@ -1,6 +1,6 @@
 """Derivatives of the linalg families, as tangents; cotangents follow by transposing them.
 
-Tangents consist of matrix products, triangles and solves, which are linear in them and have transposes.
+Tangents consist of matrix products, triangles and solves, which are linear and have transposes.
 Notation: X_dot tangent, ^H conjugate transpose, o elementwise product, E differences of eigenvalues.
 
 Source: Giles, "Collected matrix derivative results for forward and reverse mode algorithmic
@@ -167,12 +167,12 @@ def distinct(builder: RuleBuilder, op: Any, values: Value) -> Value:
 
 
 def along_rows(values: Value, like: Value) -> Value:
-    """values[j] at [i, j]."""
+    """Broadcast along rows: values[j] at [i, j]."""
     return broadcast(values, like_real(values, like), (*range(like.rank - 2), like.rank - 1))
 
 
 def along_columns(values: Value, like: Value) -> Value:
-    """values[i] at [i, j]."""
+    """Broadcast along columns: values[i] at [i, j]."""
     return broadcast(values, like_real(values, like), range(like.rank - 1))
 
 
@@ -257,7 +257,7 @@ class QrRule(FactorisationRule):
             return q1_dot, r1_dot
         q2 = cut(q, -1, k, m)
         q2_dot = -matmul(q1, matmul(adjoint(q1_dot), q2))
-        # R's lower block stays zero; its columns of Q rotate with the others.
+        # R's lower block stays zero; its columns of Q rotate with the other columns.
         zero = zeros(cut(r, -2, k, m))
         return joined(q1_dot, q2_dot, -1), joined(r1_dot, zero, -2)
 
@@ -382,8 +382,8 @@ TURNED: dict[str, Callable[[Value], Value]] = {"N": lambda x: x, "T": swapped, "
 class SolverRule(MatrixRule):
     """X_dot = A^-1 (B_dot - A_dot X), A standing for op(A); linear in B, its transpose solves with A^H.
 
-    The operands between A and B are factors of A: they have no tangents of their own, because the tangent of A
-    determines theirs.
+    The operands between A and B are factors of A: they have no separate tangents, because the tangent of A
+    determines them.
     """
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:

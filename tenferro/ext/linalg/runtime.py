@@ -89,7 +89,7 @@ def is_large_in_double(a: Array) -> bool:
 
 
 def cholesky(op: fam.Cholesky, rows: Dense, a: Array) -> Array:
-    """NaN in the triangle of a matrix that is not positive definite."""
+    """Compute Cholesky factors, with NaN in the triangle of a matrix that is not positive definite."""
     mean = hermitian(rows, a)
     if is_large(a):
         return each_matrix(_cholesky_of_large, mean)[0]
@@ -104,7 +104,7 @@ def _cholesky_of_large(a: Array) -> tuple[Array]:
 
 
 def qr(op: fam.Qr, rows: Dense, a: Array) -> Any:
-    """QR by Householder reflections."""
+    """Compute QR by Householder reflections."""
     if is_large(a):
         return each_matrix(partial(_qr_of_large, op), columns(rows, a))
     if not op.vectors:
@@ -116,7 +116,7 @@ def qr(op: fam.Qr, rows: Dense, a: Array) -> Any:
 
 
 def _qr_of_large(op: fam.Qr, a: Array) -> tuple[Array, ...]:
-    """QR by geqrf and orgqr, in place on a column-major matrix: NumPy would transpose it there and back."""
+    """Compute QR by geqrf and orgqr, in place on a column-major matrix: NumPy would transpose it twice."""
     m, n = a.shape
     packed, factors, _, _ = routine("geqrf", a)(a, lwork=WORK * n, overwrite_a=1)
     k = m if op.full else min(m, n)
@@ -188,7 +188,7 @@ def eig(op: fam.Eig, rows: Dense, a: Array) -> Any:
 
 
 def lu(op: fam.Lu, rows: Dense, a: Array) -> Any:
-    """LU by getrf, in place on a copy; pivots as a permutation."""
+    """Compute LU by getrf, in place on a copy; pivots are returned as a permutation."""
     getrf, laswp = routine("getrf", a), routine("laswp", np.empty(0))
 
     def one(matrix: Array) -> tuple[Array, Array]:
@@ -356,7 +356,7 @@ class LinalgRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def compiled_routine(self, op: Any) -> Routine | None:
-        """LAPACK's, of those that have one."""
+        """Return LAPACK's routine, if the op has one."""
         name = ROUTINES.get(type(op))
         if name is None:
             return None

@@ -76,7 +76,7 @@ def spans_of(producers: Producers, op: Slice, x: int) -> list[Span] | None:
 
 
 def slice_of(producers: Producers, x: int, spans: Sequence[Span], source: SourceLine | None) -> int:
-    """Emit a slice of x; return x itself if it is all of it."""
+    """Emit a slice of x; return x itself if the slice is all of x."""
     if producers.types[x].shape == tuple([s.length for s in spans]):
         return x
     # The stride of a single element is arbitrary; 1 makes equal slices equal ops.
@@ -91,7 +91,7 @@ def repeated(producers: Producers, scalar: int, shape: Shape, source: SourceLine
 
 
 def scalar_of(producers: Producers, value: int) -> int | None:
-    """Return the scalar that `value` broadcasts; None if it is no broadcast of one."""
+    """Return the scalar that `value` broadcasts; None if it is not a broadcast of one."""
     node = producers.of(value, BroadcastInDim)
     if node is None or producers.types[node.inputs[0]].rank:
         return None

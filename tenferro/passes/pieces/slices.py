@@ -46,7 +46,7 @@ def slice_of_slice(
 def slice_of_pad(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite as a slice of the operand, or, outside of it, as a broadcast of the padding value."""
+    """Rewrite as a slice of the operand or, outside of the operand, as a broadcast of the padding value."""
     node, spans = producers.of(inputs[0], Pad), spans_of(producers, op, inputs[0])
     if node is None or spans is None:
         return None

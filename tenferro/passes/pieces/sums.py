@@ -1,6 +1,6 @@
 """Rules for sums of tensors that are zero outside of boxes, which are rewritten as concatenations of the boxes.
 
-A sum of pads adds +0.0 to each box, and x + 0.0 is x but for x = -0.0, where it is 0.0. So a sum of pads without
+A sum of pads adds +0.0 to each box, which changes only -0.0, to 0.0. So a sum of pads without
 overlap is the concatenation of the boxes plus 0.0, one elementwise operation for any number of them. (x + 0.0) + y is
 (x + y) + 0.0, because a sum is -0.0 only where all of its terms are.
 """

@@ -20,7 +20,7 @@ __all__ = ["widen_pads"]
 def widen_pads(program: GraphProgram) -> GraphProgram:
     """Return the program with pads of one operand rewritten as slices of one wide pad.
 
-    They are rewritten only if the wide pad has fewer elements than all of them together.
+    They are rewritten only if the wide pad has fewer elements than all the pads together.
     """
     groups: defaultdict[Values, list[Pad]] = defaultdict(list)
     for op, inputs, _, _, _ in program.instructions:
@@ -50,7 +50,7 @@ def _only_grows(op: Pad) -> bool:
 
 
 def _widest(pads: Sequence[Pad], shape: Shape) -> Pad | None:
-    """Return the pad of which all of these are slices; None if it has as many elements as they have together."""
+    """Return the pad of which all of these are slices; None if it does not have fewer elements than all of them together."""
     low = tuple([max(edges) for edges in zip(*[op.low for op in pads], strict=True)])
     high = tuple([max(edges) for edges in zip(*[op.high for op in pads], strict=True)])
 

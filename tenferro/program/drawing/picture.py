@@ -23,7 +23,7 @@ class Box:
     Attributes:
         kind: "input", "op" or "output".
         name: the name of the op, the argument or the result.
-        detail: the op with its payload, scalars in place of the operands that are.
+        detail: the op with its payload, and scalars in place of scalar operands.
         gives: types.
         takes: numbers of boxes; smaller than the box's own.
         instruction: its number; None for inputs and outputs.

@@ -1,4 +1,4 @@
-"""ONNX nodes of the analytic family, and formulas of those that ONNX lacks."""
+"""ONNX nodes of the analytic family, and formulas for the functions that ONNX lacks."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def polygamma(op: ops.Polygamma, w: Writer, x: Value) -> Value:
 
 
 def erf(op: Any, w: Writer, x: Value) -> Value:
-    """Erf; of float64 a formula, because engines compute that in float32, or not at all."""
+    """Emit Erf, or for float64 a formula: engines compute Erf in float32, or refuse it."""
     return (decomposed(functions.erf) if x.dtype is DType.F64 else node("Erf"))(op, w, x)
 
 

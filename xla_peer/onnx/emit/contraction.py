@@ -16,7 +16,7 @@ __all__ = ["ROWS"]
 
 
 def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
-    """MatMul of matrices, else Einsum."""
+    """Emit MatMul for matrices, else Einsum."""
     spec = w.specs[0]
     dtype = op.accumulate_dtype or lhs.dtype
     wide = DType.F32 if dtype is DType.F16 else dtype

@@ -15,7 +15,7 @@ COUNT, FLAG = TensorSpec.of((), DType.I64), TensorSpec.of((), DType.Bool)
 
 
 def cond(op: ops.Cond, w: Writer, index: Value, *operands: Value) -> list[Value]:
-    """If; one inside another for more than two branches."""
+    """Emit If, or nested ones for more than two branches."""
     specs = w.specs
     if index.dtype.is_bool:
         return _chosen(w, index, op.branches[1], op.branches[0], operands, specs)
@@ -30,7 +30,7 @@ def _switched(
     operands: Sequence[Value],
     specs: Sequence[TensorSpec],
 ) -> list[Value]:
-    """Return the outputs of the branch with the index, counted from `number`; of the last where there is none."""
+    """Return the outputs of branch `index` - `number`, or of the last branch for a larger index."""
     first, *rest = branches
     if not rest:
         return w.program(first.program, operands)  # pyright: ignore[reportAttributeAccessIssue]  # because branches are sub-programs

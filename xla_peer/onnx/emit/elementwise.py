@@ -32,12 +32,12 @@ def missing(reason: str) -> Any:
 
 
 def by_kind(kinds: str, here: Any, elsewhere: Any) -> Any:
-    """Return the cell that is another one on some kinds of dtypes."""
+    """Return the cell with a different cell for some kinds of dtypes."""
     return lambda op, w, *xs: (here if xs[-1].dtype.kind in kinds else elsewhere)(op, w, *xs)
 
 
 def divide(op: Any, w: Writer, x: Value, y: Value) -> Value:
-    """Division; of integers by zero -1."""
+    """Emit Div; integers divided by zero give -1."""
     if not x.dtype.is_integer:
         return w.op("Div", x, y)
     zero = w.op("Equal", y, w.number(0, x.dtype), spec=w.like(x, DType.Bool))
@@ -47,7 +47,7 @@ def divide(op: Any, w: Writer, x: Value, y: Value) -> Value:
 
 
 def remainder(op: Any, w: Writer, x: Value, y: Value) -> Value:
-    """C's fmod; of integers by zero x."""
+    """Emit Mod with C's fmod; integers modulo zero give x."""
     if not x.dtype.is_integer:
         return w.op("Mod", x, y, fmod=1)
     zero = w.op("Equal", y, w.number(0, x.dtype), spec=w.like(x, DType.Bool))
@@ -63,7 +63,7 @@ def negate(op: Any, w: Writer, x: Value) -> Value:
 
 
 def power(op: Any, w: Writer, x: Value, y: Value) -> Value:
-    """Pow; integers are widened, and a negative power is 0 unless the base is 1 or -1."""
+    """Emit Pow; integers are widened, and a negative power is 0 unless the base is 1 or -1."""
     if not x.dtype.is_integer:
         return w.op("Pow", x, y)
     wide = DType.I64 if x.dtype.itemsize == 8 else DType.I32
@@ -153,7 +153,7 @@ def round_away(op: Any, w: Writer, x: Value) -> Value:
 
 
 def is_finite(op: Any, w: Writer, x: Value) -> Value:
-    """|x| < inf, which is false for NaN."""
+    """Return |x| < inf, which is false for NaN."""
     return w.op("Less", w.op("Abs", x), w.number(np.inf, x.dtype), spec=w.like(x, DType.Bool))
 
 
@@ -179,7 +179,7 @@ def real(op: Any, w: Writer, x: Value) -> Value:
 
 
 def imag(op: Any, w: Writer, x: Value) -> Value:
-    """Zeros."""
+    """Emit zeros."""
     return w.expand(w.number(0, x.dtype), x.spec.shape)
 
 

@@ -107,7 +107,7 @@ def sort(op: ops.Sort, w: Writer, *xs: Value) -> list[Value]:
 
 
 def top_k(op: ops.TopK, w: Writer, x: Value) -> list[Value]:
-    """TopK."""
+    """Emit TopK."""
     values, indices = w.specs
     key = w.cast(x, DType.I32) if x.dtype.is_bool else x
     names = w.nodes_of("TopK", [key, w.integers(op.k)], 2, axis=x.rank - 1, largest=1, sorted=1)

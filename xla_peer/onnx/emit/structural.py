@@ -93,7 +93,7 @@ def reverse(op: ops.Reverse, w: Writer, x: Value) -> Value:
 
 
 def extract_diag(op: ops.ExtractDiag, w: Writer, x: Value) -> Value:
-    """GatherND of the pairs (i, i)."""
+    """Emit GatherND of the pairs (i, i)."""
     n, spec = x.spec.shape[op.axis_a], w.specs[0]
     if not isinstance(n, int):
         raise UnsupportedError("to_onnx writes diagonals of extents that are numbers")

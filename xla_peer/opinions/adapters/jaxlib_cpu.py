@@ -83,6 +83,6 @@ def _buffer(x: Any, device: Any) -> Any:
 
 
 def _host(shard: Any) -> Any:
-    """A result as an array."""
+    """Return a result as an array."""
     convert = getattr(shard, "_single_device_array_to_np_array_did_copy", None)
     return np.array(np.asarray(shard) if convert is None else convert()[0])

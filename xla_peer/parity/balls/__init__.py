@@ -35,4 +35,4 @@ BALL_RULES: Column[Rule] = Column(
     dynamic.ROWS,
     {Extension: extension_radii},
 )
-"""The radii of each op's results; `control.LOOPS` has those of the ops that run programs."""
+"""The radii of each op's results; `control.LOOPS` has the rows of the ops that run programs."""

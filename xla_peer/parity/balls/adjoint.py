@@ -7,7 +7,7 @@ step by step in reverse.
 
 A value that is computed once has one rounding error, whatever reads it: functions beyond arithmetic, reductions,
 contractions, and loop carries. A compiler may compute arithmetic again for each use, and round a product here that it
-contracts there. Each use then has an error of its own, and the magnitudes of their adjoints are added up.
+contracts there. Each use then has a separate error, and the magnitudes of the adjoints are added.
 
 Sources: S. M. Rump, Verification methods, Acta Numerica 19, 2010, section 11 (mean value forms); S. Linnainmaa, Taylor
 expansion of the accumulated rounding error, BIT 16, 1976.
@@ -24,7 +24,6 @@ import numpy as np
 from tenferro.ext.linalg import families as fam
 from tenferro.facts import Fact, ops_with
 from tenferro.ops import analytic as an
-from tenferro.ops import contraction as co
 from tenferro.ops import elementwise as el
 from tenferro.ops import indexing as ix
 from tenferro.ops import reduction as re
@@ -37,22 +36,20 @@ from xla_peer.parity.balls.indexing import hits
 from xla_peer.parity.balls.operands import EPSILON, Ball, Operands, flushed, outward
 from xla_peer.parity.balls.pullbacks import Pullbacks
 from xla_peer.parity.balls.tape import Entry, Narrowed, Row, Stack, Step, Tape
+from xla_peer.parity.rounding import ROUNDING
 from xla_peer.parity.ulps import modulus
 
 __all__ = ["tightened"]
 
 FUNCTIONS = tuple(set(an.CARDS) - {an.Polygamma})
-ROUNDED = (
-    el.Add, el.Subtract, el.Multiply, el.Divide, el.Power, re.ReduceSum, re.ReduceProd, re.CumSum, re.CumProd,
-    co.DotGeneral, co.Convolution, *FUNCTIONS,
-)  # fmt: skip
-"""Differentiable ops that round."""
 CHOICES = tuple(ops_with(Fact.CHOOSES) - {el.Select})
 """Ops that compare and give one of their operands, flushed if it is subnormal."""
-EXACT = (
-    el.Negate, el.Conj, el.Real, el.Imag, el.Complex, el.Select, re.ReduceMax, re.ReduceMin,
-    ix.Gather, ix.DynamicSlice, ix.DynamicUpdateSlice, *st.CARDS,
-)  # fmt: skip
+EXACT = tuple(
+    {op for op, row in ROUNDING.items() if not row.rounds}
+    - ops_with(Fact.JUMPS | Fact.HIDES_JUMPS)
+    - {*CHOICES, re.CumMax, re.CumMin}
+)
+"""Ops that move with their operands and do not round."""
 ARITHMETIC = (
     el.Add, el.Subtract, el.Multiply, el.Negate, el.Abs, el.Conj, el.Real, el.Imag, el.Select, el.Convert,
     ix.Gather, ix.DynamicSlice, ix.DynamicUpdateSlice, *CHOICES, *st.CARDS,
@@ -298,12 +295,14 @@ def _own_error(step: Step, result: Ball) -> Any:
         return np.zeros(result.value.shape)
     if isinstance(op, CHOICES):
         return flushed(result.value, DType.of(result.value.dtype))
-    follows = (
-        isinstance(op, ROUNDED)
-        or (isinstance(op, Extension) and isinstance(op.op, fam.Solve | fam.TriangularSolve))
-        or (isinstance(op, ix.Scatter) and op.combiner == "add")
-        or (isinstance(op, el.Convert) and kinds == {is_complex} and not integers)
-    )
+    if isinstance(op, Extension):
+        follows = isinstance(op.op, fam.Solve | fam.TriangularSolve)
+    elif isinstance(op, ix.Scatter):
+        follows = op.combiner == "add"
+    elif isinstance(op, el.Convert):
+        follows = kinds == {is_complex} and not integers
+    else:
+        follows = ROUNDING[type(op)].rounds and not isinstance(op, an.Polygamma | el.Sign)
     if not follows:
         return None
     (own,) = BALL_RULES[type(op)](_operands(step))

@@ -86,7 +86,7 @@ def _by_slope(slope: Callable[[Any, Any], Any]) -> Continuity:
 
 
 def _where_positive(low: Any, value: Callable[[Any], Any]) -> Any:
-    """Apply a function to positive numbers; infinity for others."""
+    """Apply a function to positive numbers; infinity for other arguments."""
     return np.where(low > 0, value(np.where(low > 0, low, 1.0)), np.inf)
 
 

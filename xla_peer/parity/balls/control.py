@@ -1,4 +1,4 @@
-"""Loops and choices on balls: where a ball leaves open which way a run goes, all ways are gone, and united."""
+"""Loops and choices on balls: if a ball does not decide a branch, all possible branches are run, and their results united."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MOST_OPEN_TURNS = 16
 
 Part = Callable[[Sequence[Ball]], list[Ball]]
 Loop = Callable[[Any, Sequence[Part], Sequence[Ball], Tape], list[Ball]]
-"""Function of an op, its bodies, its operands and the tape, which gives the results."""
+"""Function of an op, its bodies, its operands and the tape, which returns the results."""
 
 
 def united(ball: Ball, addition: Ball) -> Ball:
@@ -40,7 +40,7 @@ def _unbounded(ball: Ball) -> Ball:
 
 
 def _choice(op: cf.Cond, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape) -> list[Ball]:
-    """Run the chosen branch, or unite those that may be chosen."""
+    """Run the chosen branch, or unite all branches that may be chosen."""
     index, *rest = operands
     last = len(parts) - 1
     centre, radius = int(index.value), float(index.radius)
@@ -56,7 +56,7 @@ def _choice(op: cf.Cond, parts: Sequence[Part], operands: Sequence[Ball], tape: 
 def _either(
     op: cf.Alternatives, parts: Sequence[Part], operands: Sequence[Ball], tape: Tape
 ) -> list[Ball]:
-    """Unite both programs, of which each executor runs one."""
+    """Unite both programs, because each executor runs one of them."""
     sequential, parallel = parts
     return _united(sequential(operands), parallel(operands))
 

@@ -28,7 +28,7 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["ROWS", "clipped_radius", "larger_radius", "powers_radius"]
 
 LARGEST_WHOLE = 2.0**53
-"""Integers up to it are float64 numbers."""
+"""Integers up to this limit are exact in float64."""
 
 
 def _own(operands: Operands, spread: Any, roundings: float = 1.0, native: Any = np.nan) -> Any:
@@ -52,8 +52,9 @@ def _arithmetic(
     Args:
         spread: movement of the exact result, given the operands and their radii.
         native_error: distance of the native result from the exact one, or NaN, given real operands and the result.
-        roundings: rounding error of the least exact implementation, in units of half the last place of the result.
-        underflows: a result may be 0 where the exact one is not.
+        roundings: rounding error of the least accurate implementation, in half units in the last place of the
+            result.
+        underflows: a result may be 0 although the exact one is not.
     """
 
     def rule(operands: Operands) -> Sequence[Any]:

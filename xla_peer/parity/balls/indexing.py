@@ -115,7 +115,7 @@ def _multiplied(operands: Operands) -> Any:
 
 
 def _extreme(operands: Operands) -> Any:
-    """Compute the largest radius of those that meet in an element."""
+    """Compute the largest radius among the updates of an element."""
     return _with(operands, "max", operands.radii[0], operands.radii[2])
 
 

@@ -1,6 +1,6 @@
-"""Rounding errors of the native results themselves: not bounded, but computed, to far more places than they have.
+"""Rounding errors of the native results themselves: computed with many more digits, instead of bounded.
 
-The distance of two implementations is at most the error bound of the other plus the actual error of this one.
+Two implementations differ by at most the error bound of one plus the actual error of the other.
 Elementwise sums and products are compared with exact ones by error-free transformations. For sums of many terms, the
 operands are split into slices of so few bits that sums of their products are exact.
 
@@ -23,13 +23,13 @@ __all__ = ["error_of_product", "error_of_quotient", "error_of_sum", "error_of_te
 
 SPLITTER = 2.0**27 + 1.0
 SAFE = 2.0**300
-"""Numbers up to it, and down to its reciprocal, are split and multiplied without overflow or underflow."""
+"""Numbers between this limit and its reciprocal are split and multiplied without overflow or underflow."""
 SLICES = 3
 BITS = np.finfo(np.float64).nmant + 1
 
 
 def error_of_sum(values: Sequence[Any], result: Any) -> Any:
-    """|x + y - result| for real numbers in float64; NaN where that overflows."""
+    """Return |x + y - result| for real numbers in float64; NaN where that overflows."""
     x, y = values
     total = x + y
     rest = total - x
@@ -38,14 +38,14 @@ def error_of_sum(values: Sequence[Any], result: Any) -> Any:
 
 
 def error_of_product(values: Sequence[Any], result: Any) -> Any:
-    """|x y - result| for real numbers in float64; NaN where a part of it might overflow or underflow."""
+    """Return |x y - result| for real numbers in float64; NaN where a part might overflow or underflow."""
     x, y = values
     product, left = _product(x, y)
     return np.where((x == 0) | (y == 0), 0.0, np.abs((product - result) + left))
 
 
 def error_of_quotient(values: Sequence[Any], result: Any) -> Any:
-    """|x / y - result|, by the remainder x - result y."""
+    """Return |x / y - result|, by the remainder x - result y."""
     x, y = values
     product, left = _product(result, y)
     return np.where((x == 0) & (y != 0), 0.0, np.abs((x - product) - left) / np.abs(y))

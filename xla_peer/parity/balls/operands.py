@@ -3,7 +3,7 @@
 A ball is an array of values, the centres, and an array of radii of the same shape in float64. Element by element it
 contains the exact result on the exact arguments, the centre, and the result of every other right implementation.
 Around complex numbers it is a disc. If a centre is infinite or NaN and its radius is 0, every implementation gives
-this value; an infinite radius is no bound.
+this value; an infinite radius is not a bound.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ NEAR_ZERO = 16.0
 
 @dataclass(frozen=True, eq=False)
 class Ball:
-    """Centres, and how far from them the elements may be.
+    """Centres, and the largest distance of the elements from them.
 
     Attributes:
-        copy: elements of which other ball these are, where that is known.
+        copy: the ball whose elements these are, if it is known.
         sign: 1 where no implementation has a number below 0, -1 where none has one above 0, and 0 where that is unknown.
     """
 
@@ -70,7 +70,7 @@ class Ball:
 
 @dataclass(frozen=True, eq=False)
 class Copy:
-    """Elements that are those of another ball, the same number in every implementation.
+    """Elements of another ball, the same number in every implementation.
 
     Attributes:
         places: of each, in row-major order; -1 where it is unknown.
@@ -134,7 +134,7 @@ Rule: TypeAlias = Callable[[Operands], Sequence[Any]]
 
 
 def sign_of(x: Any) -> int:
-    """1 without negative elements, -1 without positive ones, 0 else."""
+    """Return 1 if no element is negative, -1 if none is positive, else 0."""
     if x.dtype.kind == "c":
         return 0
     return 1 if bool((x >= 0).all()) else -1 if bool((x <= 0).all()) else 0
@@ -203,8 +203,8 @@ def rounded(operands: Operands, result: Any, spread: Any, error: Any, elementwis
 
     Args:
         spread: how far the exact result moves while the operands move within their balls.
-        error: of both implementations, what their own roundings may add, at most.
-        elementwise: an element depends on the operands' elements in its place alone.
+        error: the largest error that the implementations' own roundings may add.
+        elementwise: an element depends only on the operands' elements at the same position.
     """
     dtype = DType.of(result.dtype)
     size, smallest = modulus(result), tiny(dtype)

@@ -44,7 +44,7 @@ class Pullbacks:
 
 
 def _in_float64(ball: Ball) -> Ball:
-    """Convert the ball to float64, or the half of it that its sign allows."""
+    """Convert the ball to float64, restricted to the half that its sign allows."""
     if ball.value.dtype.kind in "biu":
         return ball
     value, radius = wide(ball.value), ball.radius

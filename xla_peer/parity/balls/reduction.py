@@ -149,7 +149,7 @@ def _as_sum(op: Any) -> StdTensorOp:
 
 
 def _largest(operands: Operands) -> Sequence[Any]:
-    """Compute the largest radius among those that may be largest."""
+    """Compute the largest radius among the elements that may be the largest."""
     return (_extremum(operands, operands.values[0].astype(np.float64)),)
 
 
@@ -207,7 +207,7 @@ def _index(operands: Operands) -> Sequence[Any]:
 
 
 def _sorted(operands: Operands) -> Sequence[Any]:
-    """Bound sorted operands: keys by the largest radius, others by their range among keys that may swap."""
+    """Bound sorted operands: keys by the largest radius, other operands by their range among keys that may swap."""
     op, axis = operands.op, operands.op.axis
     if operands.are_exact and (op.stable or op.count == 1):
         return [np.zeros(result.shape) for result in operands.results]

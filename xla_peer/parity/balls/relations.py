@@ -39,7 +39,7 @@ def copies(operands: Operands) -> Copy | None:
 
 
 def _only_candidates(operands: Operands) -> Any:
-    """Return the position of the one element that can be the extremum; -1 if several can."""
+    """Return the position of the only element that can be the extremum; -1 if several can."""
     (x,), (radius,), axes = operands.values, operands.radii, operands.op.axes
     sign = -1.0 if isinstance(operands.op, re.ReduceMin) else 1.0
     x, reach = sign * x.astype(np.float64), outward(radius)

@@ -1,4 +1,4 @@
-"""The record of a run on balls: which step gave each ball that may move, from which others."""
+"""The record of a run on balls: for each ball that may move, its step and the balls that it depends on."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Matrix functions in plain StableHLO: loops of Householder reflections, eliminations and rotations.
 
-For compilers that know none of the library calls. Written in the algebra that derivative rules are
-written in, and lowered through the same emitters as everything else.
+For compilers without the library calls. Written in the algebra of derivative rules, and lowered through the same
+emitters as all ops.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = ["RULES", "cholesky", "eig", "eigh", "lu", "pivots_to_permutation", "q
 
 
 def cholesky(op: Any, w: Writer, a: Value) -> Value:
-    """`stablehlo.cholesky`, which every compiler has; NaN throughout where it failed."""
+    """Emit `stablehlo.cholesky`, which every compiler has; a failed factor is NaN throughout."""
     a = hermitian(w, a)
     batch, _, _ = parts(a)
     low = triangle(w, w.op("cholesky", a, result=a.spec, lower=True), lower=True)

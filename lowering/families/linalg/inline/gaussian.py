@@ -48,7 +48,7 @@ def lu(op: Any, w: Writer, a: Any) -> Any:
 
 
 def factorised(w: Writer, a: Value) -> tuple[Value, Value]:
-    """Right-looking: each panel, its rows of U to the right, and the update of the matrix below them."""
+    """Factorise right-looking: each panel, its rows of U to the right, and the update of the matrix below."""
     m, n = a.shape[-2:]
     perm = iota_along(a, (*a.shape[:-2], m), a.rank - 2)
     if 0 in a.shape:
@@ -160,7 +160,7 @@ def joined(parts: tuple[Value, ...], axis: int) -> Value:
 
 
 def pivots_to_permutation(w: Writer, swaps: Any, m: int) -> Any:
-    """0, .., m - 1 after swapping entries i and swaps[i] for i = 0, 1, ..; swaps are int64."""
+    """Apply the swaps of entries i and swaps[i], for i = 0, 1, .., to 0, .., m - 1; swaps are int64."""
     (pivots,) = values_of(w, swaps)
     perm = iota_along(pivots, (*pivots.shape[:-1], m), pivots.rank - 1)
     rank = perm.rank

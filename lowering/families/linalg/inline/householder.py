@@ -31,13 +31,13 @@ __all__ = ["as_dtype_of", "householder", "identity", "largest", "qr"]
 
 
 def qr(op: Any, w: Writer, a: Any) -> Any:
-    """Q and R with A = Q R; all of Q when `op.full`."""
+    """Compute Q and R with A = Q R; all of Q when `op.full`."""
     (x,) = values_of(w, a)
     return written(householder(x, op.full)[not op.vectors :])
 
 
 def householder(a: Value, full: bool) -> tuple[Value, Value]:
-    """Q and R: R is A after the reflections, Q is their product.
+    """Compute Q and R: R is A after the reflections, Q is their product.
 
     Reflection i maps column i, from row i down, to a real multiple of e_i.
     """
@@ -95,7 +95,7 @@ def reflected(a: Value, tau: Value, v: Value) -> Value:
 
 
 def from_right(q: Value, tau: Value, v: Value) -> Value:
-    """Q - tau (Q v) v^H."""
+    """Apply a reflection from the right: Q - tau (Q v) v^H."""
     lead = tuple(range(q.rank - 2))
     rows, columns = (*lead, q.rank - 2), (*lead, q.rank - 1)
     wide = broadcast(v, q, columns)
@@ -103,7 +103,7 @@ def from_right(q: Value, tau: Value, v: Value) -> Value:
     return q - broadcast(tau, q, lead) * broadcast(product, q, rows) * conj(wide)
 
 
-# ---- what other algorithms use, too ----------------------------------------------------------------------
+# ---- shared with other algorithms ------------------------------------------------------------------------
 
 
 def identity(like: Value, n: int) -> Value:

@@ -60,7 +60,7 @@ def eigh(op: Any, w: Writer, a: Any) -> Any:
 
 
 def svd(op: Any, w: Writer, a: Any) -> Any:
-    """U, s and V^H, s descending; all of both when `op.full`."""
+    """Compute U, s and V^H, s descending; all of both when `op.full`."""
     (x,) = values_of(w, a)
     is_tall = x.shape[-2] >= x.shape[-1]
     u, s, v = tall_svd(x if is_tall else flipped(x), op.full)
@@ -73,7 +73,7 @@ def svd(op: Any, w: Writer, a: Any) -> Any:
 
 
 def rotation(p: Value, q: Value, off: Value) -> tuple[Value, Value, Value]:
-    """c, s and the phase that make [[p, off], [conj(off), q]] diagonal.
+    """Return c, s and the phase of the rotation that makes [[p, off], [conj(off), q]] diagonal.
 
     The columns (c, -s conj(phase)) and (s, c conj(phase)) are its eigenvectors.
     """
@@ -104,7 +104,7 @@ def rotated(x: Value, axis: int, c: Value, s: Value, phase: Value) -> Value:
 
 
 def dealt(first: Value, second: Value, axis: int) -> Value:
-    """Arrange a tournament's next round: the first player stays, all others move on by one chair."""
+    """Arrange a tournament's next round: the first player stays, and all other players move by one chair."""
     n = first.shape[axis]
     if n == 1:
         return apply_one(Concatenate(axis, 2), first, second)
@@ -240,7 +240,7 @@ def flipped(x: Value) -> Value:
 
 
 def scaled(x: Value) -> tuple[Value, Value]:
-    """x over its largest magnitude, so that squares neither overflow nor vanish, and that magnitude."""
+    """Divide x by its largest magnitude, so that squares neither overflow nor vanish; return both."""
     most = largest(x, 2)
     scale = select(is_zero(most), 1, most)
     return x / as_dtype_of(x, broadcast(scale, real(x), range(x.rank - 2))), scale

@@ -55,7 +55,7 @@ def loop_while(
     body: Callable[..., Sequence[Value]],
     *state: Value,
 ) -> list[Any]:
-    """`body(*state)` while `condition(*state)`."""
+    """Emit a loop: `body(*state)` while `condition(*state)`."""
     w = state[0].emitter.writer
     outputs = w.while_loop(
         name,
@@ -67,7 +67,7 @@ def loop_while(
 
 
 def loop(name: str, count: int, body: Callable[..., Sequence[Value]], *state: Value) -> list[Any]:
-    """`body(i, *state)` for i in 0, .., count - 1."""
+    """Emit a loop: `body(i, *state)` for i in 0, .., count - 1."""
     start = scalar(state[0], 0, DType.I64)
     _, *outputs = loop_while(
         name,

@@ -1,7 +1,4 @@
-"""Functions that are no ufuncs, each with a variant that writes the same result into a buffer.
-
-The variants write before they have read all operands, so that the buffer must not overlap them.
-"""
+"""Elementwise functions that are no ufuncs: extremes with signs of zeros, powers, reciprocal roots and the logistic."""
 
 from __future__ import annotations
 
@@ -11,9 +8,16 @@ import numpy as np
 
 from tenferro.exec.kernels.kernel import Array
 
-__all__ = ["cast_into", "clamp", "clamp_into", "extreme_zeros", "float_power", "float_power_into", "has_zeros",
-           "logistic", "logistic_into", "maximum", "maximum_into", "minimum", "minimum_into", "rsqrt", "rsqrt_into",
-           "select_into"]  # fmt: skip
+__all__ = [
+    "clamp",
+    "extreme_zeros",
+    "float_power",
+    "has_zeros",
+    "logistic",
+    "maximum",
+    "minimum",
+    "rsqrt",
+]
 
 EXP_OVERFLOW_BOUNDS = {"f": np.array(-87.0, "f"), "d": np.array(-708.0)}
 """Number by dtype code below which e^-x may overflow; it does at -88.7 and -709.8."""
@@ -133,108 +137,3 @@ def _overflows(x: Any) -> Any:
         overflows = np.less(x, bound)
         return overflows if np.count_nonzero(overflows) else None
     return None if np.fmin.reduce(x, axis=None, initial=0) >= bound else np.less(x, bound)
-
-
-def select_into(pred: Any, on_true: Any, on_false: Any, out: Any) -> Any:
-    """Write np.where by bits, as on_false ^ ((on_true ^ on_false) & mask), without branches.
-
-    If one of the two is the number zero, the bits of the other are masked.
-    """
-    kind = INTEGER_DTYPES.get(out.itemsize)
-    if kind is None:
-        np.copyto(out, on_false)
-        np.copyto(out, on_true, where=pred)
-        return out
-    bits = out.view(kind)
-    if _is_zero(on_true, kind):
-        np.copyto(bits, pred)
-        np.subtract(bits, 1, out=bits)
-        np.bitwise_and(on_false.view(kind), bits, out=bits)
-    elif _is_zero(on_false, kind):
-        np.copyto(bits, pred)
-        np.negative(bits, out=bits)
-        np.bitwise_and(on_true.view(kind), bits, out=bits)
-    else:
-        false_bits = on_false.view(kind)
-        np.bitwise_xor(on_true.view(kind), false_bits, out=bits)
-        # A mask of bytes, because new memory as large as a tile costs page faults each time.
-        np.bitwise_and(bits, np.negative(pred.view(np.int8)), out=bits)
-        np.bitwise_xor(bits, false_bits, out=bits)
-    return out
-
-
-def cast_into(x: Any, out: Any) -> Any:
-    """Write NumPy's cast."""
-    np.copyto(out, x, casting="unsafe")
-    return out
-
-
-def _is_zero(x: Any, kind: Any) -> bool:
-    """Return whether x is a scalar with all bits 0."""
-    return isinstance(x, np.generic) and not x.view(kind)
-
-
-def rsqrt_into(x: Any, out: Any) -> Any:
-    """Write `rsqrt`."""
-    np.sqrt(x, out=out)
-    np.divide(1, out, out=out)
-    if x.dtype.kind == "c":
-        np.copyto(out, 0, where=np.isinf(x))
-    return out
-
-
-def logistic_into(x: Any, out: Any) -> Any:
-    """Write `logistic`."""
-    np.negative(x, out=out)
-    np.exp(out, out=out)
-    np.add(1, out, out=out)
-    np.divide(1, out, out=out)
-    overflows = _overflows(x)
-    return out if overflows is None else np.exp(x, out=out, where=overflows)
-
-
-def maximum_into(x: Any, y: Any, out: Any) -> Any:
-    """Write `maximum`."""
-    np.maximum(x, y, out=out)
-    number = _scalar_operand(x, y)
-    if number is not None and number == 0 and not np.signbit(number):
-        np.add(out, number, out=out)
-    elif _may_be_zero(out.dtype, number) and has_negative_zeros(out):
-        _set_where_equal(np.bitwise_and, x, y, out)
-    return out
-
-
-def minimum_into(x: Any, y: Any, out: Any) -> Any:
-    """Write `minimum`."""
-    np.minimum(x, y, out=out)
-    if not (_may_be_zero(out.dtype, _scalar_operand(x, y)) and has_zeros(out)):
-        return out
-    if has_negative_zeros(x) or has_negative_zeros(y):
-        _set_where_equal(np.bitwise_or, x, y, out)
-    return out
-
-
-def clamp_into(x: Any, lower: Any, upper: Any, out: Any) -> Any:
-    """Write `clamp`."""
-    np.minimum(maximum_into(x, lower, out), upper, out=out)
-    if _may_be_zero(out.dtype, _scalar_operand(upper, upper)) and has_zeros(out):
-        np.copyto(out, clamp(x, lower, upper))
-    return out
-
-
-def float_power_into(x: Any, y: Any, out: Any) -> Any:
-    """Write `float_power`."""
-    np.power(x, y, out=out)
-    root = half_power_exceptions(x, y)
-    if root is not None:
-        np.copyto(out, np.abs(x), where=root)
-    return out
-
-
-def _scalar_operand(x: Any, y: Any) -> Any:
-    return x if isinstance(x, np.generic) else y if isinstance(y, np.generic) else None
-
-
-def _may_be_zero(dtype: Any, number: Any) -> bool:
-    """Return whether zeros of both signs may have been compared: not in integers, nor with a scalar other than 0."""
-    return dtype.kind not in "biu" and (number is None or bool(number == 0))

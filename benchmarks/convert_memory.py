@@ -1,0 +1,139 @@
+"""Peak memory of `tenferro convert`, in sizes of the model's weights, for each pair of formats.
+
+python benchmarks/convert_memory.py                         512 MB of float32 weights
+python benchmarks/convert_memory.py --megabytes 2048 --sources tnf onnx
+python benchmarks/convert_memory.py --sources foreign-mlir  a module with its weights in the text
+python benchmarks/convert_memory.py --write                 and writes the table to docs/travel.md
+
+Each conversion is a process of its own. Its peak is VmHWM, less that of the same conversion of a model with few weights;
+pages of mapped files count. The process that reads modules of others is a column of its own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PAGE = Path(__file__).parents[1] / "docs" / "travel.md"
+BEGIN, END = "<!-- memory of conversions -->", "<!-- end -->"
+LAYERS = 4
+
+MAKE = f"""
+import sys
+import numpy as np
+import tenferro as tnf
+n, path = int(sys.argv[1]), sys.argv[2]
+layers = [np.random.default_rng(i).standard_normal((n, n), np.float32) for i in range({LAYERS})]
+def model(x):
+    for layer in layers:
+        x = tnf.tanh(x @ layer)
+    return x
+program = tnf.compile(model, tnf.TensorSpec((3, n), "float32"))
+if path.endswith("foreign.mlir"):
+    from lowering import lower_to_stablehlo
+    open(path, "w").write(lower_to_stablehlo(program).plain_text)
+elif path.endswith("foreign.mlirbc"):
+    from lowering import lower_to_stablehlo
+    open(path, "wb").write(lower_to_stablehlo(program).portable_artifact())
+else:
+    tnf.save(program, path)
+"""
+
+CONVERT = """
+import resource, sys
+from xla_peer.cli import app
+try:
+    app(sys.argv[1:], standalone_mode=False)
+finally:
+    lines = open("/proc/self/status").read().splitlines()
+    own = int(next(line for line in lines if line.startswith("VmHWM")).split()[1])
+    from lowering import guarded
+    guarded._PROCESS.end()
+    print("peak", own, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)
+"""
+
+SOURCES = {
+    "tnf": ".tnf",
+    "mlir": ".mlir",
+    "mlirbc": ".mlirbc",
+    "py": ".py",
+    "onnx": ".onnx",
+    "foreign-mlir": "foreign.mlir",
+    "foreign-mlirbc": "foreign.mlirbc",
+}
+OWN = [name for name in SOURCES if not name.startswith("foreign")]
+"""Sources that `convert` writes itself."""
+OUTPUTS = (".tnf", ".mlir", ".mlirbc", ".py", ".onnx")
+
+
+def process(code: str, *arguments: str) -> str:
+    """Run Python code in a process of its own, and return what it printed."""
+    done = subprocess.run(
+        [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{arguments}: {done.stdout[-2000:]}{done.stderr[-4000:]}")
+    return done.stdout
+
+
+def source_in(folder: Path, name: str, width: int) -> Path:
+    """Write a model in a format, and return its path."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"source{SOURCES[name]}"
+    if SOURCES[name].startswith("foreign") or name == "tnf":
+        process(MAKE, str(width), str(path))
+        return path
+    first = folder / "first.tnf"
+    process(MAKE, str(width), str(first))
+    process(CONVERT, "convert", str(first), str(path))
+    first.unlink()
+    return path
+
+
+def peaks(source: Path, output: str, *options: str) -> tuple[int, int]:
+    """Return the peaks of a conversion and of its reading process, in bytes."""
+    with tempfile.TemporaryDirectory(dir=source.parent) as folder:
+        said = process(CONVERT, "convert", str(source), f"{folder}/output{output}", *options)
+    own, children = said.split("peak ")[1].split()
+    return int(own) * 1024, int(children) * 1024
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description="Peak memory of conversions")
+    parser.add_argument("--megabytes", type=int, default=512)
+    parser.add_argument("--sources", nargs="*", default=[*OWN], choices=[*SOURCES])
+    parser.add_argument("--outputs", nargs="*", default=[*OUTPUTS], choices=[*OUTPUTS])
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    width = int((given.megabytes * 1e6 / LAYERS / 4) ** 0.5)
+    size = LAYERS * 4 * width**2
+    columns = [*given.outputs, *(["reading process"] if {*given.sources} - {*OWN} else [])]
+    rows = [f"| from | {' | '.join(columns)} |", f"| --- |{' --- |' * len(columns)}"]
+    print("\n".join(rows), flush=True)
+    for name in given.sources:
+        with tempfile.TemporaryDirectory() as folder:
+            cells: list[str] = []
+            largest = 0.0
+            small = source_in(Path(folder) / "small", name, 8)
+            large = source_in(Path(folder) / "large", name, width)
+            for output in given.outputs:
+                bare, bare_child = peaks(small, output)
+                own, child = peaks(large, output)
+                cells.append(f"{(own - bare) / size:.2f}")
+                largest = max(largest, (child - bare_child) / size)
+            if len(columns) > len(given.outputs):
+                cells.append("-" if name in OWN else f"{largest:.2f}")
+            rows.append(f"| {name} | {' | '.join(cells)} |")
+            print(rows[-1], flush=True)
+    if given.write:
+        text = PAGE.read_text()
+        before, rest = text.split(BEGIN)
+        PAGE.write_text(f"{before}{BEGIN}\n" + "\n".join(rows) + f"\n{END}{rest.split(END, 1)[1]}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,575 @@
+"""`broken`: what an operation breaks of the specification's constraints on its attributes, regions and operands.
+
+Shapes and dtypes of results are no part of them: they are checked where operations are read. The constraints here are
+those that reading does not need, so that a module could break them and run nevertheless.
+
+Source: StableHLO specification; (I) and (C) are its numbers of inputs and of constraints.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from lowering.module_tree import Block, Operation, Type
+from lowering.syntax.definitions import DEFINITIONS
+from lowering.types import is_promotable, tensor_type
+from tenferro.types import DType, TensorSpec
+
+__all__ = ["Types", "broken"]
+
+Types = Mapping[int, Type]
+"""The types of values by number."""
+Check = Callable[[Operation, Sequence[Type], Types], Iterable[str]]
+"""Function that yields what is wrong with an operation whose operands have these types."""
+
+
+def broken(operation: Operation, types: Types) -> str | None:
+    """Return the first constraint that an operation breaks, in words; None if it keeps them all."""
+    operands = [types[number] for number in operation.operands]
+    checks = [CHECKS[operation.name]] if operation.name in CHECKS else []
+    found = chain(kinds(operation), *[check(operation, operands, types) for check in checks])
+    try:
+        return next(iter(found), None)
+    except (AttributeError, LookupError, TypeError, ValueError) as error:
+        return f"is malformed: {error}"
+
+
+# ---- attributes --------------------------------------------------------------------------------
+
+_INTEGERS = frozenset(
+    [
+        "all_gather_dim",
+        "batch_group_count",
+        "concat_dimension",
+        "dimension",
+        "feature_group_count",
+        "feature_index",
+        "iota_dimension",
+        "scatter_dimension",
+        "split_count",
+        "split_dimension",
+    ]
+)
+_BOOLS = frozenset(
+    [
+        "has_side_effect",
+        "indices_are_sorted",
+        "is_host_transfer",
+        "is_stable",
+        "left_side",
+        "lower",
+        "unique_indices",
+        "unit_diagonal",
+    ]
+)
+
+
+def kinds(operation: Operation) -> Iterable[str]:
+    """Yield attributes that are of another kind than their names have in every operation."""
+    if not operation.name.startswith("stablehlo."):
+        return
+    for name, value in operation.attributes.items():
+        is_bool = isinstance(value, bool)
+        if name in _INTEGERS and (is_bool or not isinstance(value, int)):
+            yield f"attribute '{name}' is an integer, got {value!r}"
+        elif name in _BOOLS and not is_bool:
+            yield f"attribute '{name}' is a bool, got {value!r}"
+        elif name == "epsilon" and not isinstance(value, float):
+            yield f"attribute 'epsilon' is a float, got {value!r}"
+        elif name in ("padding", "source_target_pairs"):
+            yield from _pairs(name, value)
+        elif name == "replica_groups":
+            yield from _groups(operation, value)
+
+
+def _pairs(name: str, value: Any) -> Iterable[str]:
+    """Yield what is wrong with pairs of integers."""
+    array: Any = value if isinstance(value, np.ndarray) else np.zeros(0)
+    if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != 2:
+        yield f"attribute '{name}' holds pairs of integers, of shape (N, 2)"
+    elif name == "source_target_pairs":
+        sources, targets = array[:, 0].tolist(), array[:, 1].tolist()
+        if min([*sources, *targets], default=0) < 0:
+            yield "source_target_pairs holds a number below 0"
+        elif len({*sources}) < len(sources) or len({*targets}) < len(targets):
+            yield "source_target_pairs holds a source or a target twice"
+
+
+def _groups(operation: Operation, value: Any) -> Iterable[str]:
+    """Yield what is wrong with groups of devices; groups along the axes of a mesh are text."""
+    if isinstance(value, str):
+        return
+    array = value if isinstance(value, np.ndarray) else np.zeros(0)
+    if array.dtype.kind not in "iu" or array.ndim != 2:
+        yield "attribute 'replica_groups' holds integers, of rank 2"
+        return
+    members = array.ravel().tolist()
+    is_ragged = operation.name in ("stablehlo.all_reduce", "stablehlo.collective_reduce")
+    named = [number for number in members if number >= 0 or not is_ragged or number < -1]
+    if min(named, default=0) < 0:
+        yield f"replica_groups has groups of different sizes, or a device below 0: {members}"
+    elif len({*named}) < len(named):
+        yield "replica_groups holds a device twice"
+    elif operation.name != "stablehlo.collective_broadcast" and {*named} != {*range(len(named))}:
+        yield f"replica_groups lacks a device below {len(named)}"
+    elif not members and "use_global_device_ids" in operation.attributes:
+        yield "use_global_device_ids needs replica_groups"
+
+
+# ---- regions -----------------------------------------------------------------------------------
+
+
+def _returned(block: Block, types: Types) -> list[Type]:
+    """Return the types of what a block returns."""
+    inner = dict(zip(block.arguments, block.types, strict=True))
+    for operation in block.operations:
+        inner.update(zip(operation.results, operation.types, strict=True))
+    return [inner[n] if n in inner else types[n] for n in block.operations[-1].operands]
+
+
+def _element(kind: Type) -> DType | None:
+    return kind.dtype if isinstance(kind, TensorSpec) else None
+
+
+def _scalars(kinds: Iterable[Type]) -> bool:
+    return all([not isinstance(kind, TensorSpec) or kind.rank == 0 for kind in kinds])
+
+
+def _combines(
+    block: Block, types: Types, operands: Sequence[Type], starts: Sequence[Type]
+) -> Iterable[str]:
+    """Yield what is wrong with a region (E, .., E) -> (E, ..), to whose elements those of operands are promotable.
+
+    Args:
+        operands, starts: what the second and the first half of its arguments begin with.
+    """
+    if not block.operations:
+        yield "has a region that does not end with a return"
+        return
+    results = _returned(block, types)
+    count = len(operands)
+    if len(results) != count or len(block.types) != 2 * count:
+        yield f"has a region of {len(block.types)} arguments that returns {len(results)} values, for {count} operands"
+        return
+    if not _scalars(results):
+        yield "has a region that returns more than scalars"
+    for place, result in enumerate(results):
+        wide = _element(result)
+        for given in (block.types[place], block.types[count + place]):
+            if _element(given) is not wide:
+                yield f"has a region whose argument {given} differs from its result {result}"
+        for given in (operands[place], starts[place]):
+            narrow = _element(given)
+            if wide is not None and narrow is not None and not is_promotable(narrow, wide):
+                yield f"has a region of {result}, to which elements of {given} are not promotable"
+
+
+def reduction(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #reduce (C6), #reduce_window (C13): a region on elements of inputs and scalar initial values."""
+    count = len(operands) // 2
+    if not _scalars(operands[count:]):
+        yield "takes initial values that are no scalars"
+    yield from _combines(operation.regions[0], types, operands[:count], operands[count:])
+
+
+def window(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #reduce_window (C4) to (C13), #select_and_scatter (C4) to (C8)."""
+    sizes = operation.attributes.get("window_dimensions")
+    first = operands[0]
+    rank = first.rank if isinstance(first, TensorSpec) else None
+    for name in ("window_dimensions", "window_strides", "base_dilations", "window_dilations"):
+        value = operation.attributes.get(name)
+        if value is None:
+            continue
+        if np.ndim(value) != 1 or rank not in (None, np.size(value)):
+            yield f"{name} must have an element for each axis of {first}"
+        elif min(value, default=1) < 1:
+            yield f"{name} must be positive, got {list(value)}"
+    padding = operation.attributes.get("padding")
+    if sizes is not None and padding is not None and len(padding) != len(sizes):
+        yield f"padding must have a pair for each axis of {first}"
+
+
+def reduce_window(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #reduce_window."""
+    yield from window(operation, operands, types)
+    yield from reduction(operation, operands, types)
+
+
+def select_and_scatter(
+    operation: Operation, operands: Sequence[Type], types: Types
+) -> Iterable[str]:
+    """Check #select_and_scatter: windows, and (C9) and (C10) of its two regions."""
+    yield from window(operation, operands, types)
+    select, scatter = operation.regions
+    wanted = _element(operands[0])
+    if [_element(kind) for kind in select.types] != [wanted, wanted]:
+        yield f"has a selection of other arguments than elements of {operands[0]}"
+    yield from _decides(select, types)
+    yield from _combines(scatter, types, operands[:1], operands[2:3])
+    if scatter.operations and [_element(kind) for kind in _returned(scatter, types)] != [
+        _element(kind) for kind in operation.types
+    ]:
+        yield "has a region of another element type than its result"
+
+
+def scatter(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #scatter (C8), (C9), (C13), (C23): sorted numbers, and a region on elements of inputs and updates."""
+    numbers = operation.attributes["scatter_dimension_numbers"]
+    yield from _sorted(numbers, "update_window_dims", "inserted_window_dims", "input_batching_dims")
+    if numbers.get("index_vector_dim", 0) in numbers.get("scatter_indices_batching_dims", ()):
+        yield "scatter_indices_batching_dims names index_vector_dim"
+    count = len(operands) // 2
+    yield from _combines(operation.regions[0], types, operands[:count], operands[count + 1 :])
+
+
+def gather(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #gather (C4), (C6), (C9), (C13): sorted numbers."""
+    numbers = operation.attributes["dimension_numbers"]
+    yield from _sorted(numbers, "offset_dims", "collapsed_slice_dims", "operand_batching_dims")
+    if numbers.get("index_vector_dim", 0) in numbers.get("start_indices_batching_dims", ()):
+        yield "start_indices_batching_dims names index_vector_dim"
+
+
+def _sorted(numbers: Mapping[str, Any], *names: str) -> Iterable[str]:
+    """Yield the names of lists that are not in order, or hold a number twice."""
+    for name in names:
+        found = list(numbers.get(name, ()))
+        if found != sorted({*found}):
+            yield f"{name} is not in order: {found}"
+
+
+def collective(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #all_reduce (C5), #reduce_scatter (C7): one region on elements of each operand."""
+    for kind in operands[: len(operation.results)]:
+        yield from _combines(operation.regions[0], types, [kind], [kind])
+
+
+def mapped(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #map (C3), (C4): all dimensions, and a region from elements of the inputs to a scalar."""
+    first = operands[0] if operands else None
+    if isinstance(first, TensorSpec):
+        dimensions = np.asarray(operation.attributes["dimensions"]).tolist()
+        if dimensions != list(range(first.rank)):
+            yield f"dimensions must be those of {first}, in order, got {dimensions}"
+    (block,) = operation.regions
+    if [_element(kind) for kind in block.types] != [_element(kind) for kind in operands]:
+        yield "has a region of other arguments than elements of its operands"
+    if not block.operations:
+        yield "has a region that does not end with a return"
+        return
+    results = _returned(block, types)
+    if len(results) != 1 or not _scalars(results):
+        yield "has a region that returns more than one scalar"
+
+
+def _decides(block: Block, types: Types) -> Iterable[str]:
+    """Yield what is wrong with a region that returns a truth value."""
+    results = _returned(block, types) if block.operations else []
+    if results != [TensorSpec.of((), DType.Bool)]:
+        yield f"has a region that returns {', '.join(map(str, results)) or 'nothing'}, and not one tensor<i1>"
+
+
+def sort(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #sort (C4), (C5)."""
+    if not operands:
+        yield "needs an operand"
+    first = operands[0] if operands else None
+    axis = operation.attributes.get("dimension", -1)
+    if isinstance(first, TensorSpec) and not -first.rank <= axis < first.rank:
+        yield f"{first} has no dimension {axis}"
+    yield from _decides(operation.regions[0], types)
+
+
+def loop(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #while (C1): a condition."""
+    yield from _decides(operation.regions[0], types)
+
+
+def branches(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #case (I1), (C1) to (C3), #if (I1), (C1), (C2): a scalar decides between branches of the same results."""
+    dtype = DType.Bool if operation.name == "stablehlo.if" else DType.I32
+    if operands[0] != TensorSpec.of((), dtype):
+        yield f"decides by {operands[0]}, and not by a scalar of {dtype}"
+    if not operation.regions:
+        yield "needs a branch"
+    for block in operation.regions:
+        if not block.operations:
+            yield "has a region that does not end with a return"
+        elif len(block.operations[-1].operands) != len(operation.results):
+            yield f"has a region that returns {len(block.operations[-1].operands)} values"
+
+
+# ---- operands ----------------------------------------------------------------------------------
+
+
+def without(is_wrong: Callable[[DType], bool]) -> Check:
+    """Return the check that no operand is of some dtypes."""
+
+    def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+        for kind in operands:
+            if isinstance(kind, TensorSpec) and is_wrong(kind.dtype):
+                yield f"does not take {kind}"
+
+    return check
+
+
+def normalization(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #batch_norm_grad (C1) to (C4): vectors with an element for each feature."""
+    image, axis = operands[0], operation.attributes["feature_index"]
+    if not isinstance(image, TensorSpec):
+        return
+    if not 0 <= axis < image.rank:
+        yield f"{image} has no axis {axis}"
+        return
+    last = -1 if operation.name == "stablehlo.batch_norm_grad" else None
+    for kind in operands[1:last]:
+        if isinstance(kind, TensorSpec):
+            pair = image.shape[axis], *kind.shape[:1]
+            is_known = all([isinstance(extent, int) for extent in pair])
+            if kind.rank != 1 or (is_known and pair[0] != pair[1]) or kind.dtype != image.dtype:
+                yield f"takes {kind} for the features of {image}"
+
+
+def convolution(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #convolution (C27), #dynamic_conv (C27)."""
+    elements = {_element(kind) for kind in operands[:2]} - {None}
+    if len(elements) > 1:
+        yield f"takes {operands[0]} and {operands[1]}, which differ in element type"
+
+
+def contraction(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #dot_general (I8) to (I14): an algorithm of one component and of 1, 3, 6 or 9 operations."""
+    chosen = operation.attributes.get("algorithm")
+    if chosen is None or chosen is False:
+        return
+    counts = re.findall(r"(?:component_count|primitive_operations) *= *(-?\d+)", str(chosen))
+    if not str(chosen).startswith("#stablehlo.dot_algorithm<") or len(counts) != 3:
+        yield f"attribute 'algorithm' is a dot_algorithm, got {chosen!r}"
+    elif counts[:2] != ["1", "1"] or counts[2] not in ("1", "3", "6", "9"):
+        yield f"no hardware has the algorithm {chosen}"
+
+
+def same_elements(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #compare (C2), #triangular_solve (C1): operands of one element type."""
+    elements = {_element(kind) for kind in operands} - {None}
+    if len(elements) > 1:
+        yield f"takes {' and '.join(map(str, operands))}, which differ in element type"
+
+
+def solve(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #triangular_solve (I1), (I2), (C1)."""
+    yield from _INEXACT(operation, operands, types)
+    yield from same_elements(operation, operands, types)
+
+
+def gives(dtype: DType) -> Check:
+    """Return the check that the result is a scalar of a dtype."""
+
+    def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+        if operation.types[0] != TensorSpec.of((), dtype):
+            yield f"gives {operation.types[0]}, and not a scalar of {dtype}"
+
+    return check
+
+
+def resize(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #set_dimension_size: the size is a scalar int32."""
+    if operands[1] != TensorSpec.of((), DType.I32):
+        yield f"takes {operands[1]} as a size, and not a scalar int32"
+
+
+def vector(place: int) -> Check:
+    """Return the check that an operand, which is a shape, is a vector of integers of known length."""
+
+    def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+        kind = operands[place]
+        if isinstance(kind, TensorSpec) and (
+            kind.rank != 1 or not kind.is_static or kind.dtype.kind not in "iu"
+        ):
+            yield f"takes {kind} as a shape"
+        yield from _hints(operation, operands[0])
+
+    return check
+
+
+def _hints(operation: Operation, first: Type) -> Iterable[str]:
+    """Check #dynamic_broadcast_in_dim (C5), (C7) to (C9): axes fit, each is named once, as expanding or as not."""
+    named = [
+        int(axis)
+        for kind in ("expanding", "nonexpanding")
+        for axis in operation.attributes.get(f"known_{kind}_dimensions", ())
+    ]
+    rank = first.rank if isinstance(first, TensorSpec) else None
+    if len({*named}) < len(named):
+        yield f"names an axis twice among those that expand or do not: {named}"
+    elif rank is not None and any([not 0 <= axis < rank for axis in named]):
+        yield f"names an axis that {first} has not: {named}"
+    result = operation.types[0]
+    if isinstance(first, TensorSpec) and isinstance(result, TensorSpec):
+        for axis, place in enumerate(operation.attributes.get("broadcast_dimensions", ())):
+            extents = first.shape[axis], result.shape[place]
+            if all([isinstance(n, int) for n in extents]) and extents[0] not in (1, extents[1]):
+                yield f"axis {axis} of {first} does not become axis {place} of {result}"
+
+
+def unchanged(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #optimization_barrier (C1): the types of results are those of operands."""
+    if tuple(operands) != operation.types:
+        yield "has results of other types than its operands"
+
+
+def tupled(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #tuple (C1): the elements' types are those of operands."""
+    parts = ", ".join([_text(kind) for kind in operands])
+    if str(operation.types[0]).replace(" ", "") != f"tuple<{parts}>".replace(" ", ""):
+        yield f"gives {operation.types[0]}, and not tuple<{parts}>"
+
+
+def _text(kind: Type) -> str:
+    return tensor_type(kind) if isinstance(kind, TensorSpec) else kind.text
+
+
+def expresses(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #uniform_dequantize (I1): the operand is quantised."""
+    if isinstance(operands[0], TensorSpec):
+        yield f"takes {operands[0]}, which is not quantised"
+
+
+def fixed(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #constant (C1): the result's extents are numbers."""
+    kind = operation.types[0]
+    if isinstance(kind, TensorSpec) and not kind.is_static:
+        yield f"gives {kind}, which has open extents"
+
+
+def stacked(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check `broadcast`, the older one: new leading axes."""
+    sizes, kind, result = operation.attributes["broadcast_sizes"], operands[0], operation.types[0]
+    if min(sizes, default=0) < 0:
+        yield f"broadcast_sizes holds {min(sizes)}"
+    if isinstance(kind, TensorSpec) and isinstance(result, TensorSpec):
+        yield from _fits((*map(int, sizes), *kind.shape), result)
+
+
+def _fits(shape: Sequence[Any], result: TensorSpec) -> Iterable[str]:
+    """Yield if a result has another shape than it must, up to open extents."""
+    if result.rank != len(shape) or any(
+        [
+            isinstance(mine, int) and isinstance(other, int) and mine != other
+            for mine, other in zip(shape, result.shape, strict=False)
+        ]
+    ):
+        yield f"gives {result}, and not one of shape {list(shape)}"
+
+
+def permuted(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #transpose (C2)."""
+    kind, order = operands[0], np.asarray(operation.attributes["permutation"]).tolist()
+    if isinstance(kind, TensorSpec) and sorted(order) != list(range(kind.rank)):
+        yield f"permutation must name each axis of {kind} once, got {order}"
+
+
+# ---- CHLO --------------------------------------------------------------------------------------
+
+
+def broadcast(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check that the result has the shape that the operands broadcast to."""
+    shapes = [kind.shape for kind in operands if isinstance(kind, TensorSpec)]
+    result = operation.types[0]
+    known = [shape for shape in shapes if all([isinstance(n, int) for n in shape])]
+    if len(known) < len(operands) or not isinstance(result, TensorSpec):
+        return
+    if not operation.attributes.get("broadcast_dimensions"):
+        yield from _fits(np.broadcast_shapes(*known), result)
+
+
+def likened(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check `constant_like`: the value is of the result's element type."""
+    dtype, value = _element(operation.types[0]), operation.attributes["value"]
+    kind = isinstance(value, bool), isinstance(value, float)
+    if dtype is not None and not dtype.is_complex and kind != (dtype.is_bool, dtype.is_float):
+        yield f"has the value {value!r} for elements of {operation.types[0]}"
+
+
+def largest(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check `top_k`: as many elements of the last axis."""
+    kind, count = operands[0], operation.attributes["k"]
+    if (
+        count < 0
+        or not isinstance(kind, TensorSpec)
+        or not kind.rank
+        or (isinstance(kind.shape[-1], int) and count > kind.shape[-1])
+    ):
+        yield f"takes the {count} largest of {kind}"
+    else:
+        for result in operation.types:
+            if isinstance(result, TensorSpec):
+                yield from _fits((*kind.shape[:-1], count), result)
+
+
+def same_types(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check that operands are floats, all of one type."""
+    yield from _FLOAT(operation, operands, types)
+    yield from same_elements(operation, operands, types)
+    first, second = operands
+    if isinstance(first, TensorSpec) and isinstance(second, TensorSpec):
+        yield from _fits(first.shape, second)
+
+
+_FLOAT = without(lambda dtype: not dtype.is_float)
+_INEXACT = without(lambda dtype: not dtype.is_inexact)
+_UNARY_CHLO = """acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc lgamma sinh square
+    tan"""
+_CHLO: Mapping[str, Check] = {
+    **{f"chlo.{name}": _INEXACT for name in _UNARY_CHLO.split()},
+    **{f"chlo.{name}": _FLOAT for name in ("is_inf", "is_neg_inf", "is_pos_inf")},
+    **{f"chlo.{name}": same_types for name in ("next_after", "polygamma", "zeta")},
+    **{name: broadcast for name in DEFINITIONS if name.startswith("chlo.broadcast_")},
+    "chlo.constant_like": likened,
+    "chlo.top_k": largest,
+}
+
+CHECKS: Mapping[str, Check] = {
+    **_CHLO,
+    **{
+        f"stablehlo.{name}": check
+        for names, check in (
+            ("abs sign", without(lambda dtype: dtype.kind == "u")),
+            ("imag real square", _INEXACT),
+            ("broadcast", stacked),
+            ("compare", same_elements),
+            ("constant", fixed),
+            ("dynamic_broadcast_in_dim dynamic_reshape", vector(1)),
+            ("dynamic_iota", vector(0)),
+            ("dynamic_gather gather", gather),
+            ("get_dimension_size", gives(DType.I32)),
+            ("optimization_barrier", unchanged),
+            ("partition_id replica_id", gives(DType.U32)),
+            ("set_dimension_size", resize),
+            ("transpose", permuted),
+            ("triangular_solve", solve),
+            ("tuple", tupled),
+            ("uniform_dequantize", expresses),
+            ("all_reduce collective_reduce reduce_scatter", collective),
+            ("batch_norm_grad batch_norm_inference batch_norm_training", normalization),
+            ("case if", branches),
+            ("convolution dynamic_conv", convolution),
+            ("dot_general", contraction),
+            ("map", mapped),
+            ("reduce", reduction),
+            ("reduce_window", reduce_window),
+            ("scatter", scatter),
+            ("select_and_scatter", select_and_scatter),
+            ("sort", sort),
+            ("while", loop),
+        )
+        for name in names.split()
+    },
+}
+"""Checks by operation."""

@@ -1,0 +1,72 @@
+"""`tenferro convert` holds the arrays of a model once: allocations by tracemalloc."""
+
+from __future__ import annotations
+
+import importlib.util
+import tracemalloc
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tenferro as tnf
+from tenferro.ops.source import Constant
+from tenferro.program import GraphProgram
+from xla_peer.command_line.target import find_target
+from xla_peer.command_line.writing import write_program
+from xla_peer.onnx import exporting
+
+ROWS = 200
+"""Rows of 1,024 float64, in eight arrays: 12.5 MiB, of which one and the pieces that are written at once are small parts."""
+HAS_ONNX = importlib.util.find_spec("onnx") is not None
+
+
+def model(folder: Path) -> tuple[Path, int]:
+    """Write a model, and return its path and the bytes of its arrays."""
+    rows = [np.random.default_rng(n).normal(size=(ROWS, 1024)) for n in range(8)]
+
+    def total(x: Any) -> Any:
+        return tnf.sum(sum([tnf.tanh(x * row) for row in rows]))
+
+    tnf.save(tnf.compile(total, tnf.TensorSpec((1024,), "f8")), folder / "source.tnf")
+    return folder / "source.tnf", sum([row.nbytes for row in rows])
+
+
+def peak_of_conversion(source: Path, output: Path, weights: str = "") -> int:
+    """Return the bytes by which memory grows at most from opening the source to the end of writing."""
+    tracemalloc.start()
+    try:
+        target = find_target(str(source))
+        program = target.compiled(target.arguments((), 0, keep_types=True))
+        write_program(program, (), str(output), weights=weights)
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def large_constants(program: GraphProgram) -> set[bytes]:
+    """Return the digests of constants."""
+    operations = [instruction.op for instruction in program.instructions]
+    return {op.digest for op in operations if isinstance(op, Constant) and op.array.nbytes > 1e6}
+
+
+@pytest.mark.parametrize("suffix", [".tnf", ".mlir", ".mlirbc", ".py", ".onnx"])
+def test_the_arrays_of_a_model_are_held_once(
+    suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if suffix == ".onnx" and not HAS_ONNX:
+        pytest.skip("the package onnx is not installed")
+    monkeypatch.setattr(exporting, "BESIDE", 1 << 20)
+    source, size = model(tmp_path)
+    there, back = tmp_path / f"there{suffix}", tmp_path / "back.tnf"
+    weights = "" if suffix == ".tnf" else "w.safetensors"
+    write_program(tnf.load(source), (), str(there))  # so that modules are imported
+    assert peak_of_conversion(source, there) < 1.2 * size + PIECES
+    assert peak_of_conversion(source, there, weights) < 1.2 * size + PIECES
+    assert peak_of_conversion(there, back) < 1.2 * size + PIECES
+    assert large_constants(tnf.load(back)) >= large_constants(tnf.load(source))
+
+
+PIECES = 6 << 20
+"""Bytes that do not grow with the model: pieces of arrays that are written at once, texts, and traces."""
