@@ -376,3 +376,27 @@ def test_complex_numbers_are_converted(dtype: DType, to: DType) -> None:
     wanted = x != 0 if to.is_bool else x if to.is_complex else x.real
     assert y.dtype == to.dtype
     np.testing.assert_array_equal(y, wanted)
+
+
+def test_gathers_with_two_batch_axes_of_unequal_extents() -> None:
+    x = np.arange(30.0).reshape(5, 6)
+    starts = np.array([[[0, 1], [4, 2], [9, 0]], [[1, 3], [2, 2], [0, 5]]])
+    numbers = tnf.lax.GatherDimensionNumbers(
+        offset_dims=(1,), collapsed_slice_dims=(0,), start_index_map=(0, 1)
+    )
+    program = tnf.compile(
+        lambda x, starts: tnf.lax.gather(x, starts, numbers, slice_sizes=(1, 2), mode="clip"),
+        x,
+        starts,
+    )
+    rows, columns = np.minimum(starts[..., 0], 4), np.minimum(starts[..., 1], 4)
+    expected = np.stack([x[rows, columns], x[rows, columns + 1]], axis=1)
+    np.testing.assert_array_equal(function_of(to_numpy(program))(x, starts), expected)
+
+
+def test_numbers_of_a_choice_have_its_dtype() -> None:
+    x = np.array([-1, 2], "float32")
+    program = tnf.compile(lambda x: tnf.where(x > 0, np.float32(1), np.float32(0)), x)
+    y = function_of(to_numpy(program))(x)
+    assert y.dtype == np.float32
+    np.testing.assert_array_equal(y, [0, 1])
