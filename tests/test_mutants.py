@@ -93,8 +93,8 @@ def test_tests_are_of_one_column_and_no_floor_above() -> None:
             assert (ROOT / place).exists()
             assert is_of_column(f"{place}::test_it", folder)
             assert not is_of_floor(f"{place}::test_it", folder)
-    assert is_of_floor("tests/api/test_jit.py::test_it", "tenferro/ad/rules")
-    assert not is_of_floor("tests/lowering/test_module.py::test_it", "tenferro/ad/rules")
+    assert is_of_floor("tests/api/test_jit.py::test_it", "tenferro/ad")
+    assert not is_of_floor("tests/lowering/test_module.py::test_it", "tenferro/ad")
     assert is_of_column("tenferro/passes/folding.py::tenferro.passes.folding", "tenferro/passes")
 
 

@@ -8,7 +8,7 @@ from pathlib import PurePosixPath
 __all__ = ["FOLDERS", "is_of_column", "is_of_floor", "units_within"]
 
 FOLDERS: dict[str, tuple[str, ...]] = {
-    "tenferro/ad/rules": ("tests/ad", "tests/points"),
+    "tenferro/ad": ("tests/ad", "tests/points"),
     "tenferro/exec": (
         "tests/exec",
         "tests/ops/test_samples.py",
@@ -30,6 +30,16 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         "tests/test_drawing.py",
     ),
     "tenferro/ext": ("tests/ext",),
+    "lowering/families": ("tests/lowering/test_linalg.py", "tests/lowering/test_module.py"),
+    "lowering/numpy_source": ("tests/lowering/test_to_numpy.py",),
+    "lowering/syntax": ("tests/lowering/test_syntax.py", "tests/lowering/test_import_by_specification.py"),
+    "xla_peer/parity": tuple(
+        f"tests/xla_peer/test_{name}.py"
+        for name in (
+            "confidence", "definitions", "digits", "error_bounds", "parity", "parity_bounds", "parity_special",
+            "report", "tipping", "untouched", "verdicts",
+        )
+    ),
     "lowering/emit": ("tests/ops/test_parity.py", "tests/lowering/test_module.py", "tests/lowering/test_traps.py"),
     "lowering/read": tuple(
         f"tests/lowering/test_import{suffix}.py"
