@@ -136,8 +136,6 @@ def _step(
     (y,) = steps[-1].output_types
 
     def compiled(op: Block, inside: GraphProgram) -> Any:
-        if op.axes:
-            raise NotCompiledError("operands or a result in another order of axes")
         starts = range(0, y.shape[0], strip_height(y))
         written = written_stencil(inside, compiler.linker.processor)
         interpreted = partial(op.function, program.kernels)
@@ -145,4 +143,5 @@ def _step(
             KIND, written, (y,), starts, program.kernels, compiler.linker, interpreted, "compiled"
         )
 
-    return compiled_step(program, steps, steps[-1].output_slots, compiled)
+    row_major = replace(program, axes={}, order="K")  # others are copied
+    return compiled_step(row_major, steps, steps[-1].output_slots, compiled)
