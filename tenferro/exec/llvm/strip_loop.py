@@ -18,7 +18,7 @@ from tenferro.exec.llvm.control import Emitter, Prepare
 from tenferro.exec.llvm.fallback import Fallback, Interpreted
 from tenferro.exec.llvm.host import Kernels
 from tenferro.exec.llvm.host_arrays import allocate_results, as_contiguous
-from tenferro.exec.llvm.link import ArrayConvention, Linker, Processor
+from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.strip_mining import StripMinedScan, strip_spec
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
 from tenferro.types import TensorSpec
@@ -161,9 +161,9 @@ class StripFunction:
     def _next_function(self) -> Callable[..., int | None]:
         """Return baseline code for this call if that saves time, else optimised code."""
         linker, module, work = self.linker, self.written.module, self.written.work
-        function = linker.baseline_function(self.kind, module, work, ArrayConvention())
+        function = linker.baseline_function(self.kind, module, work)
         if function is None:
-            function = self._function = linker.function(self.kind, module, ArrayConvention())
+            function = self._function = linker.function(self.kind, module)
             self.written = self.written.printed()
         return function
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 from tenferro.costs import WHILE_ITERATIONS
@@ -43,9 +42,6 @@ def compile_loops(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
             except NotCompiledError as error:
                 step = step.replaced(op=replace(op, reason=_first_line(error)))
         steps.append(step)
-    codes = [step.op.code for step in steps if isinstance(step.op, Compiled)]
-    for loop, following in pairwise([code for code in codes if hasattr(code, "compile_ahead")]):
-        loop.following = following  # which is compiled while the first one runs
     return replace(program, instructions=tuple(steps))
 
 
