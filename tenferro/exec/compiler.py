@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from tenferro.exec.llvm.fallback import Interpreted
     from tenferro.exec.llvm.host import Kernels
     from tenferro.exec.llvm.link import Linker
-    from tenferro.exec.llvm.strip_loop import StripFunction
     from tenferro.exec.llvm.strip_mining import Prepare
     from tenferro.exec.llvm.transposing_copy import TransposingCopies
 
@@ -68,7 +67,7 @@ class LoopCompiler:
         prepare: Prepare,
         kernels: Kernels,
         interpreted: Interpreted,
-    ) -> CompiledFunction | StripFunction:
+    ) -> CompiledFunction:
         """Return the loop as a function of its operands; see `compiled_loop`.
 
         Raises:

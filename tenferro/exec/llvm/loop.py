@@ -17,7 +17,7 @@ from tenferro.exec.llvm.fallback import Interpreted
 from tenferro.exec.llvm.host import HostCalls, Kernels
 from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.link import Linker, Processor
-from tenferro.exec.llvm.strip_loop import StripFunction, strip_loop
+from tenferro.exec.llvm.strip_loop import strip_loop
 from tenferro.exec.llvm.strip_mining import strip_mine
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
 from tenferro.graph import Instruction
@@ -86,7 +86,7 @@ def compiled_loop(
     kernels: Kernels,
     linker: Linker,
     interpreted: Interpreted,
-) -> CompiledFunction | StripFunction:
+) -> CompiledFunction:
     """Return the loop as a function of its operands, strip-mined if its strips are independent.
 
     Args:
