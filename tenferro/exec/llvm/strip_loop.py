@@ -16,11 +16,12 @@ from tenferro.exec.llvm.code import Index
 from tenferro.exec.llvm.compiled import CompiledFunction, WrittenFunction, written_function
 from tenferro.exec.llvm.control import Emitter, Prepare
 from tenferro.exec.llvm.fallback import Interpreted
-from tenferro.exec.llvm.host import HostCalls, Kernels
+from tenferro.exec.llvm.host import HostCalls
 from tenferro.exec.llvm.host_arrays import allocate_results, as_contiguous
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.strip_mining import StripMinedScan, strip_spec
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
+from tenferro.exec.schedule import KernelTable
 from tenferro.types import TensorSpec
 
 __all__ = ["StripFunction", "strip_loop"]
@@ -105,7 +106,7 @@ class StripFunction(CompiledFunction):
         written: WrittenFunction,
         outputs: Sequence[TensorSpec],
         starts: Sequence[int],
-        kernels: Kernels,
+        kernels: KernelTable,
         linker: Linker,
         interpreted: Interpreted,
         remark: str,
@@ -148,7 +149,7 @@ def strip_loop(
     strips: StripMinedScan,
     inputs: Specs,
     prepare: Prepare,
-    kernels: Kernels,
+    kernels: KernelTable,
     linker: Linker,
     interpreted: Interpreted,
 ) -> StripFunction:

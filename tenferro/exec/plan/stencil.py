@@ -38,10 +38,7 @@ def stencil(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     pads = [n for n, step in enumerate(steps) if _pads(step) and _is_large(step)]
     if len(pads) < MIN_PADS:
         return program
-    readers: dict[int, list[int]] = {slot: [-1] for slot in program.output_slots}
-    for number, step in enumerate(steps):
-        for slot in step.input_slots:
-            readers.setdefault(slot, []).append(number)
+    readers = program.readers()
     makers = {slot: n for n, step in enumerate(steps) for slot in step.output_slots}
     compiled: dict[int, ExecInstruction] = {}
     inside: set[int] = set()
