@@ -32,7 +32,7 @@ def summed() -> Any:
         code.store(code.value("fadd", x, y), "%z", k, DType.F64)
     code.ret("%number")
     define_function(code, NAMES, ["%number"], "line", releases=False)
-    return Linker().function("test", code.module(), is_optimised=False)
+    return Linker().function("test", code.module())
 
 
 def test_contiguous_arrays_are_passed(summed: Any) -> None:

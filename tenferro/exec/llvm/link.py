@@ -216,14 +216,11 @@ class Linker:
             self._refusal = str(error)
             raise
 
-    def function(
-        self, kind: str, module: Module, is_optimised: bool = True
-    ) -> Callable[..., int | None]:
+    def function(self, kind: str, module: Module) -> Callable[..., int | None]:
         """Return `@f` of a module.
 
         Args:
             kind: name of the attempt in the log.
-            is_optimised: whether to run LLVM's passes.
 
         Raises:
             NotCompiledError: LLVM fails.
@@ -231,7 +228,7 @@ class Linker:
 
         def linked() -> Callable[..., int | None]:
             with self.log.attempt(kind), until_compiled():
-                function = _linked(self._engine(module, is_optimised))
+                function = _linked(self._engine(module))
             self.log.count(kind)
             return function
 
