@@ -165,7 +165,7 @@ def raised_on_entry(file: str) -> TooLongError:
 def test_an_exception_on_the_way_into_a_function() -> None:
     program = tnf.compile(lambda x: tnf.exp(x) + x, 1.0)
     printed = Printed(native_executor().binder.bind(program))
-    file = printed.functions[0].__code__.co_filename
+    file = printed.function.__code__.co_filename
     assert printed.failed(raised_on_entry(file).__traceback__) is None
     line = line_of(raised_on_entry("/home/user/model.py").__traceback__)
     assert line is not None

@@ -17,11 +17,10 @@ if TYPE_CHECKING:
     from tenferro.compile_cache import CompileCache
     from tenferro.exec.llvm.compiled import CompiledFunction
     from tenferro.exec.llvm.fallback import Interpreted
-    from tenferro.exec.llvm.host import Kernels
     from tenferro.exec.llvm.link import Linker
-    from tenferro.exec.llvm.strip_loop import StripFunction
     from tenferro.exec.llvm.strip_mining import Prepare
     from tenferro.exec.llvm.transposing_copy import TransposingCopies
+    from tenferro.exec.schedule import KernelTable
 
 __all__ = ["LoopCompiler"]
 
@@ -66,9 +65,9 @@ class LoopCompiler:
         op: Scan | While,
         inputs: Sequence[TensorSpec],
         prepare: Prepare,
-        kernels: Kernels,
+        kernels: KernelTable,
         interpreted: Interpreted,
-    ) -> CompiledFunction | StripFunction:
+    ) -> CompiledFunction:
         """Return the loop as a function of its operands; see `compiled_loop`.
 
         Raises:
@@ -83,7 +82,7 @@ class LoopCompiler:
             require_gain(op, kernels, self.always)
         return compiled_loop(op, inputs, prepare, kernels, self.linker, interpreted)
 
-    def pays(self, op: Scan | While, kernels: Kernels) -> bool:
+    def pays(self, op: Scan | While, kernels: KernelTable) -> bool:
         """Return whether the loop is worth compiling, by its estimated cost."""
         from tenferro.exec.llvm.loop import require_gain  # because not all have loops
 

@@ -310,6 +310,14 @@ class ExecProgram:
             for step in self.instructions
         ])  # fmt: skip
 
+    def readers(self) -> dict[int, list[int]]:
+        """Return the numbers of the steps that read each slot; -1 comes first where the caller reads it."""
+        readers: dict[int, list[int]] = {slot: [-1] for slot in self.output_slots}
+        for number, step in enumerate(self.instructions):
+            for slot in step.input_slots:
+                readers.setdefault(slot, []).append(number)
+        return readers
+
     def start(self, leaves: Sequence[Any]) -> list[Any]:
         """Return the values of all slots before the first step."""
         slots: list[Any] = [None] * len(self.types)

@@ -363,7 +363,7 @@ class GraphProgram:
         >>> import numpy as np, tenferro as tnf
         >>> program = tnf.compile(lambda x: tnf.exp(x + 1.0) * 2.0, np.ones(3))
         >>> print(program.source())
-        def run_0(v0):
+        def run(v0):
             v0 = add(v0, c0)
             v0 = exp(v0, out=v0)
             v0 = multiply(v0, c1, out=v0)

@@ -216,8 +216,8 @@ def test_each_buffer_has_one_pointer(monkeypatch: pytest.MonkeyPatch) -> None:
     x = uniform(200, 200)
     executor = tnf.GraphExecutor("K", compiled=True)
     *_, step = executor.compile(tnf.compile(normalised, x)).instructions
-    over = step.function.text
-    apart = CompiledGroup(step.replaced(op=step.inner_op, places=()), lambda _: [], Linker()).text
+    own = CompiledGroup(step.replaced(op=step.inner_op, places=()), lambda _: [], Linker())
+    over, apart = (each.text.partition("define i64 @f(")[0] for each in (step.function, own))
     assert apart.count("%a2") > 1
     assert over.count("%a2") == 1
     assert over.replace("%a0", "%a2").count("%a2") == apart.replace("%a0", "%a2").count("%a2")

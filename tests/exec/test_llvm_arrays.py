@@ -18,7 +18,8 @@ pytest.importorskip("llvmlite.binding")
 from tenferro.exec.llvm import array_function, python_calls  # because of what they need
 from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.host import MAX_VIEWS, CallSite, HostCalls
-from tenferro.exec.llvm.link import ArrayConvention, Linker
+from tenferro.exec.llvm.link import Linker
+from tenferro.exec.llvm.python_calls import define_function
 from tenferro.types import DType, TensorSpec
 
 NAMES = ["%x", "%y", "%z"]
@@ -32,9 +33,8 @@ def summed() -> Any:
         x, y = (code.load(name, k, DType.F64) for name in NAMES[:2])
         code.store(code.value("fadd", x, y), "%z", k, DType.F64)
     code.ret("%number")
-    code.define("line", NAMES, ["%number"], is_internal=True)
-    array_function.define_entry(code, "line", NAMES, ["%number"])
-    return Linker().function("test", code.module(), ArrayConvention(), is_optimised=False)
+    define_function(code, NAMES, ["%number"], "line", releases=False)
+    return Linker().function("test", code.module())
 
 
 def test_contiguous_arrays_are_passed(summed: Any) -> None:

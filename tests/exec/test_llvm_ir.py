@@ -25,7 +25,8 @@ from tenferro.exec.llvm.ir import (
     VectorType,
     splat,
 )
-from tenferro.exec.llvm.link import Linker, PointerConvention
+from tenferro.exec.llvm.link import Linker
+from tenferro.exec.llvm.python_calls import define_function
 from tenferro.exec.llvm.quotient import divide_by_constant
 from tenferro.exec.llvm.tensor import Body, Memory
 from tenferro.types import DType
@@ -120,7 +121,7 @@ def test_printed_modules_are_text() -> None:
     )
     code.store(y, "%x", 0, DType.F64)
     code.ret(0)
-    code.define("f", ["%x"])
+    define_function(code, ["%x"], (), "third")
     module = code.module()
     verify(module)
     printed = module.printed()
@@ -134,7 +135,7 @@ def test_printed_modules_are_text() -> None:
     assert not printed.is_calling("cos")
     if llvm.is_installed():
         x = np.array([2.0])
-        assert Linker().function("test", printed, PointerConvention(1))(x.ctypes.data) == 0
+        assert Linker().function("test", printed)(x) == 0
         np.testing.assert_allclose(x, np.tan(2.0 / 3.0), rtol=1e-15)
 
 

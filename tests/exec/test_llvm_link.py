@@ -10,6 +10,7 @@ import pytest
 
 from tenferro.exec.llvm import link
 from tenferro.exec.llvm.code import Code
+from tenferro.exec.llvm.python_calls import define_function
 from tenferro.exec.llvm.tensor import Body, Memory
 from tenferro.types import DType, TensorSpec
 
@@ -49,7 +50,7 @@ def registers(processor: str, *counts: int) -> str:
     code.ret(0)
     machine = llvm.Target.from_default_triple().create_target_machine(opt=3, cpu=processor)
     pointers = [f"%{name}{number}" for number in range(len(counts)) for name in "xyz"]
-    code.define("f", pointers)
+    define_function(code, pointers, (), "sums")
     module = link.optimised_module(code.module(), machine)
     adds = [line for line in machine.emit_assembly(module).splitlines() if "vaddpd" in line]
     assert adds
@@ -93,8 +94,8 @@ def test_linkers_share_the_code_generator(monkeypatch: pytest.MonkeyPatch) -> No
     for number in (7, 8):
         code = Code()
         code.ret(number)
-        code.define("f", ())
-        f = link.Linker().function("test", code.module(), link.PointerConvention(0))
+        define_function(code, (), (), "status")
+        f = link.Linker().function("test", code.module())
         assert f() == number
     assert processors == [link.processor().name]
 

@@ -41,9 +41,9 @@ def written(code: Code) -> list[str]:
     return [line.strip() for line in [*map(str, code.entry), *code.lines]]
 
 
-def text(code: Code, *definition: Any, **options: Any) -> str:
+def text(code: Code, *definition: Any) -> str:
     """Return the text of a module with one function."""
-    code.define("f", *definition, **options)
+    code.define("f", *definition)
     return code.module().text
 
 
@@ -66,7 +66,7 @@ def shift(code: Code) -> None:
     code.ret(0)
 
 
-SHIFT = """define {linkage}i64 @f(ptr noalias %x, ptr noalias %y, i64 %n){attributes} nounwind {{
+SHIFT = """define internal i64 @f(ptr noalias %x, ptr noalias %y, i64 %n) noinline nounwind {
 entry:
   br label %body1
 body1:
@@ -81,17 +81,14 @@ body1:
   br i1 %more4, label %body1, label %end2
 end2:
   ret i64 0
-}}
+}
 """
 
 
 def test_a_loop_is_written_and_counted() -> None:
     code = Code()
     shift(code)
-    assert text(code, ["%x", "%y"], ["%n"]) == SHIFT.format(linkage="", attributes="")
-    assert text(code, ["%x", "%y"], ["%n"], is_internal=True) == SHIFT.format(
-        linkage="internal ", attributes=" noinline"
-    )
+    assert text(code, ["%x", "%y"], ["%n"]) == SHIFT
     # Five instructions in each of ten iterations, and two branches, the counter and the return around them.
     assert code.work == 5 * 10 + 4
     module = code.module()
@@ -128,7 +125,7 @@ def test_preferred_vector_width(
         code.loop(count, lambda i: code.store_value(i, "%x"))
     expected = f'"prefer-vector-width"="{width}"' if width else ""
     assert text(code, ["%x"]).splitlines()[0] == " ".join(
-        ["define i64 @f(ptr noalias %x) nounwind", *filter(None, [expected]), "{"]
+        ["define internal i64 @f(ptr noalias %x) noinline nounwind", *filter(None, [expected]), "{"]
     )
 
 
@@ -292,7 +289,7 @@ def test_order_of_sections_in_a_module() -> None:
     function = ["define void @g() nounwind {", "entry:", "  ret void", "}"]
     assert text(code, ["%x"], ["%n"]).splitlines() == [
         "global", "declare void @d()", *function,
-        "define i64 @f(ptr noalias %x, ptr noalias %at1, ptr noalias %at2, i64 %n) nounwind {",
+        "define internal i64 @f(ptr noalias %x, ptr noalias %at1, ptr noalias %at2, i64 %n) noinline nounwind {",
         "entry:", "  fence first", "  fence second", "}",
     ]  # fmt: skip
     part = Code()

@@ -149,7 +149,7 @@ def test_place_keeps_large_values_in_the_arena_and_lends_what_leaves(
     assert second.places == (Pooled(x.nbytes),)
     assert placed.memory.size >= x.nbytes
     lines = source_of(placed).splitlines()
-    assert lines[0] == "def run_0(arena, v0):"
+    assert lines[0] == "def run(arena, v0):"
     assert f", into=[arena[0:{x.nbytes}]])" in lines[1]
     assert f", into=[allocate({x.nbytes})])" in lines[2]
 

@@ -101,6 +101,7 @@ def test_arrays_in_any_order_and_results_in_any() -> None:
         for order in ("C", "F", "K"):
             executor = tnf.GraphExecutor(order, compiled=True)
             for y in (x, np.asfortranarray(x), np.repeat(x, 2, axis=1)[:, ::2]):
+                assert len(stencils_of(executor, program, y)) == 1
                 require_same_bits(executor.run(program, y), expected)
 
 

@@ -15,7 +15,7 @@ from tenferro.exec.kernels import matrix_product, sums_of_products
 from tenferro.exec.kernels.convolution import ConvolutionFunction
 from tenferro.exec.kernels.sums_of_products import DirectSums, SumOfProducts
 from tenferro.exec.kernels.windows import Window
-from tenferro.exec.llvm.link import Linker, PointerConvention, Processor, is_installed, processor
+from tenferro.exec.llvm.link import Linker, Processor, is_installed, processor
 from tenferro.exec.llvm.sums_of_products import (
     MAX_NARROW_MULTIPLICATIONS,
     CompiledSums,
@@ -257,12 +257,12 @@ class Called:
         self.log = CompileLog()
         self.asked: list[tuple[Any, ...]] = []
 
-    def baseline_function(self, kind: str, text: str, work: int, convention: Any) -> Any:
-        self.asked.append(("now", text, work, convention))
+    def baseline_function(self, kind: str, text: str, work: int) -> Any:
+        self.asked.append(("now", text, work))
         return "for now" if self.has_one_for_now else None
 
-    def function(self, kind: str, text: str, convention: Any) -> Any:
-        self.asked.append(("for good", text, convention))
+    def function(self, kind: str, text: str) -> Any:
+        self.asked.append(("for good", text))
         return "for good"
 
 
@@ -280,8 +280,8 @@ def test_compilation_threshold(has_one_for_now: bool) -> None:
     expected = ("for now" if has_one_for_now else "for good", 4)
     assert machine.function(sums(40, 4), 102) == expected
     (_, text, *asked), *later = linker.asked
-    assert asked == [102 // 4 * 6, PointerConvention(3, 2)]
-    assert later == ([] if has_one_for_now else [("for good", text, PointerConvention(3, 2))])
+    assert asked == [102 // 4 * 6]
+    assert later == ([] if has_one_for_now else [("for good", text)])
     # And 41 are three of 14, of which the last one begins earlier.
     assert machine.function(sums(41, 4), 100) == (expected[0], 3)
 

@@ -115,20 +115,19 @@ def test_cuts_hold_as_many_bytes_as_are_copied_at_once(monkeypatch: pytest.Monke
     operands = _Operands(
         plain(1), np.ones((1, 2, 1000)), np.ones((3, 2, 1)), (1000,), SERIAL_RESOURCES
     )
-    monkeypatch.setattr(window_products, "BLOCK_BYTES", 250 * 8 * 7)
-    assert [part for _, part in operands.split((0, 2), 7)] == [
+    monkeypatch.setattr(window_products, "BLOCK_BYTES", 250 * 8 * 2)
+    assert [part for _, part in operands.split()] == [
         slice(i, i + 250) for i in range(0, 1000, 250)
     ]
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
-    assert len(operands.split((0, 2), 7)) == 8  # of MIN_BLOCK_EXTENT elements, at least
+    assert len(operands.split()) == 8  # of MIN_BLOCK_EXTENT elements, at least
 
 
 @pytest.mark.parametrize(
     "edges", [((0, 0), (0, 0)), ((1, 0), (0, 0)), ((0, 0), (0, 2)), ((-1, -1), (-1, 0))]
 )
-@pytest.mark.parametrize("axes", ["positions", "taps"])
 def test_rooms_hold_what_is_copied_of_the_largest_block(
-    edges: Any, axes: str, monkeypatch: pytest.MonkeyPatch
+    edges: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
     monkeypatch.setattr(window_products, "MIN_BLOCK_EXTENT", 3)
@@ -136,25 +135,19 @@ def test_rooms_hold_what_is_copied_of_the_largest_block(
     x, w = np.zeros((2, 3, 11, 14)), np.zeros((5, 3, 2, 3))
     counts = window.counts(x.shape[2:], w.shape[2:])
     operands = _Operands(window, x, w, counts, SERIAL_RESOURCES)
-    walked, others = (
-        (operands.positions, operands.taps)
-        if axes == "positions"
-        else (operands.taps, operands.positions)
-    )
-    beside = operands.terms if axes == "positions" else operands.rows
-    blocks = operands.split(walked, beside)
+    blocks = operands.split()
     assert len(blocks) > 1
     pad, copied = [], []
     for block in blocks:
         parts = [slice(0, n) for n in operands.shape]
-        for axis, part in zip(walked, block, strict=False):
+        for axis, part in zip(operands.positions, block, strict=False):
             parts[axis] = part
-        cut = window.cut(x.shape[2:], parts[2:4], parts[4:])
+        cut = window.cut(x.shape[2:], parts[2:4], w.shape[2:])
         pad.append(padded(cut, x[parts[0], parts[1]]).nbytes)
         copied.append(int(np.prod([part.stop - part.start for part in parts])) * x.itemsize)
     is_padded = any([edge > 0 for pair in edges for edge in pair])
-    assert operands.scratch_sizes(walked, blocks, beside) == (max(pad) * is_padded, max(copied))
-    assert sorted((*walked, *others)) == list(range(6))
+    assert operands.scratch_sizes(blocks) == (max(pad) * is_padded, max(copied))
+    assert sorted((*operands.positions, *operands.taps)) == list(range(6))
 
 
 @pytest.mark.parametrize("is_column_major", [False, True])

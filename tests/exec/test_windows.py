@@ -75,11 +75,10 @@ def test_a_part_of_the_windows_reads_what_the_whole_does() -> None:
         window = Window((stride,), ((low, 6),), (gap,), (reach,))
         (count,) = window.counts((n,), (size,))
         whole = window_view(window, padded(window, x), (size,))
-        for places, taps in product((slice(0, 1), slice(1, count)), (slice(0, 2), slice(1, 4))):
-            part = window.cut((n,), (places,), (taps,))
-            sizes = (taps.stop - taps.start,)
-            got = window_view(part, padded(part, x), sizes)
-            np.testing.assert_array_equal(got, whole[:, :, places, taps])
+        for places in (slice(0, 1), slice(1, count)):
+            part = window.cut((n,), (places,), (size,))
+            got = window_view(part, padded(part, x), (size,))
+            np.testing.assert_array_equal(got, whole[:, :, places])
 
 
 def test_where_channels_are_last() -> None:

@@ -233,7 +233,7 @@ def test_files_that_are_cut_short_or_no_models_are_refused(tmp_path: Path) -> No
             import_onnx(path)
     for text in (b"\xff" * 40, b"no model at all", b"\x3a\xff\xff\xff\xff\x7f"):
         path.write_bytes(text)
-        with pytest.raises(InvalidConfigError, match="is no ONNX model"):
+        with pytest.raises(InvalidConfigError, match="is not an ONNX model"):
             import_onnx(path)
 
 

@@ -60,19 +60,22 @@ def gather(op: ops.Gather, x: Array, indices: Array) -> Array:
 
 def _take_axis(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int) -> int | None:
     """Return the axis if the gather is NumPy's `take`: whole slices, with batch axes in place of the indexed axis."""
-    if (
-        len(op.start_index_map) != 1
-        or op.operand_batching_dims
-        or op.collapsed_slice_dims != op.start_index_map
-    ):
+    if op.operand_batching_dims or op.collapsed_slice_dims != op.start_index_map:
         return None
-    (axis,) = op.start_index_map
-    is_whole = [*sizes] == [*shape[:axis], 1, *shape[axis + 1 :]]
-    is_in_place = sorted(op.offset_dims) == [
-        *range(axis),
-        *range(axis + batch, len(shape) - 1 + batch),
-    ]
-    return axis if is_whole and is_in_place else None
+    axis = _replaced_axis(op.start_index_map, op.offset_dims, len(shape), batch)
+    is_whole = axis is not None and [*sizes] == [*shape[:axis], 1, *shape[axis + 1 :]]
+    return axis if is_whole else None
+
+
+def _replaced_axis(
+    indexed: Sequence[int], window: Sequence[int], rank: int, batch: int
+) -> int | None:
+    """Return the single indexed axis of an operand if batch axes are in its place; `window` has the other axes."""
+    if len(indexed) != 1:
+        return None
+    (axis,) = indexed
+    in_place = [*range(axis), *range(axis + batch, rank - 1 + batch)]
+    return axis if sorted(window) == in_place else None
 
 
 def plan_take(op: ops.Gather, x: TensorSpec, indices: TensorSpec) -> Function | None:
@@ -200,18 +203,12 @@ def scatter(op: ops.Scatter, x: Array, indices: Array, updates: Array) -> Array:
 
 def _scatter_add_axis(op: ops.Scatter, x: Array, updates: Array) -> int | None:
     """Return the indexed axis if each update is a slice of x across it, with batch axes in its place."""
-    if (
-        len(op.scatter_dims_to_operand_dims) != 1
-        or op.input_batching_dims
-        or op.inserted_window_dims != op.scatter_dims_to_operand_dims
-    ):
+    indexed, window = op.inserted_window_dims, sorted(op.update_window_dims)
+    if op.input_batching_dims or indexed != op.scatter_dims_to_operand_dims:
         return None
-    (axis,) = op.inserted_window_dims
-    window = sorted(op.update_window_dims)
+    axis = _replaced_axis(indexed, window, x.ndim, updates.ndim - len(window))
     rest = [n for i, n in enumerate(x.shape) if i != axis]
-    batch = updates.ndim - len(window)
-    placed = window == [*range(axis), *range(axis + batch, updates.ndim)]
-    return axis if placed and rest == [updates.shape[i] for i in window] else None
+    return axis if rest == [updates.shape[i] for i in window] else None
 
 
 def _scatter_add(x: Array, starts: Array, updates: Array, axis: int) -> Array:

@@ -90,17 +90,16 @@ class _Operands:
         work = self.rows * self.terms * w.shape[0]
         self.workers = workers_for(resources, work, self.rows * self.terms)
 
-    def split(self, axes: Axes, others: int) -> list[Block]:
-        """Split these axes into blocks, where each element has `others` along all other axes."""
-        most = max(MIN_BLOCK_EXTENT, BLOCK_BYTES // (others * self.x.itemsize))
-        return _blocks([self.shape[axis] for axis in axes], most)
+    def split(self) -> list[Block]:
+        """Split the positions into blocks."""
+        most = max(MIN_BLOCK_EXTENT, BLOCK_BYTES // (self.terms * self.x.itemsize))
+        return _blocks([self.shape[axis] for axis in self.positions], most)
 
-    def scratch_sizes(self, axes: Axes, blocks: Sequence[Block], others: int) -> tuple[int, int]:
+    def scratch_sizes(self, blocks: Sequence[Block]) -> tuple[int, int]:
         """Return the bytes of the padded input and of the copied windows of the largest block."""
         largest = list(self.shape)
-        for axis, parts in zip(axes, zip(*blocks, strict=True), strict=False):
+        for axis, parts in zip(self.positions, zip(*blocks, strict=True), strict=False):
             largest[axis] = max([part.stop - part.start for part in parts])
-        windows = prod([largest[axis] for axis in axes]) * others
         n, c, *sizes = largest
         counts, taps = sizes[: self.spatial], sizes[self.spatial :]
         elements = n * c
@@ -109,24 +108,23 @@ class _Operands:
         ):
             elements *= (p - 1) * stride + (k - 1) * dilation + 1
         is_padded = any([edge > 0 for pair in self.window.padding for edge in pair])
-        return elements * self.x.itemsize * is_padded, windows * self.x.itemsize
+        return elements * self.x.itemsize * is_padded, prod(largest) * self.x.itemsize
 
-    def left(self, axes: Axes, block: Block, positions: Axes, memory: Sequence[Any]) -> Array:
+    def left(self, block: Block, memory: Sequence[Any]) -> Array:
         """Return the windows of a block as [positions, terms]."""
-        parts = [slice(0, n) for n in self.shape]
-        for axis, part in zip(axes, block, strict=False):
+        parts = [slice(0, n) for n in self.shape[: 2 + self.spatial]]
+        for axis, part in zip(self.positions, block, strict=False):
             parts[axis] = part
-        spatial = self.spatial
-        counts, taps = parts[2 : 2 + spatial], parts[2 + spatial :]
-        window = self.window.cut(self.x.shape[2:], counts, taps)
-        x = padded(window, self.x[parts[0], parts[1]], memory[0])
-        windows = window_view(window, x, [part.stop - part.start for part in taps])
-        return as_matrix(windows, positions, self.taps, self.copies_positions_first, memory[1])
+        taps = self.shape[2 + self.spatial :]
+        window = self.window.cut(self.x.shape[2:], parts[2:], taps)
+        x = padded(window, self.x[parts[0]], memory[0])
+        windows = window_view(window, x, taps)
+        return as_matrix(windows, self.positions, self.taps, self.copies_positions_first, memory[1])
 
-    def right(self, part: Array, into: Any) -> Array:
-        """Return kernels as [terms, outputs]."""
-        axes = self.kernel_axes
-        return as_matrix(part, axes, (0,), abs(part.strides[0]) > abs(part.strides[axes[-1]]), into)
+    def right(self, into: Any) -> Array:
+        """Return the kernels as [terms, outputs]."""
+        w, axes = self.w, self.kernel_axes
+        return as_matrix(w, axes, (0,), abs(w.strides[0]) > abs(w.strides[axes[-1]]), into)
 
 
 def _copies_positions_first(shape: Axes, strides: Axes, positions: Axes, taps: Axes) -> bool:
@@ -179,16 +177,16 @@ def _slice(x: Array, axes: Axes, block: Block) -> Array:
 def _multiply_by_rows(operands: _Operands, out: Array) -> None:
     """Multiply blocks of positions by the kernels."""
     positions = operands.positions
-    blocks = operands.split(positions, operands.terms)
-    scratch_sizes = operands.scratch_sizes(positions, blocks, operands.terms)
+    blocks = operands.split()
+    scratch_sizes = operands.scratch_sizes(blocks)
     scratch_sizes = *scratch_sizes, scratch_sizes[1] // operands.terms * out.shape[1]
     with scratch(operands.resources, (operands.w.nbytes,)) as (memory,):
-        kernels = operands.right(operands.w, memory)
+        kernels = operands.right(memory)
 
         def work(number: int) -> None:
             block = blocks[number]
             with scratch(operands.resources, scratch_sizes) as parts:
-                left = operands.left(positions, block, positions, parts)
+                left = operands.left(block, parts)
                 _multiply(left, kernels, _slice(out, positions, block), positions, parts[2])
 
         operands.workers.for_each(work, len(blocks))

@@ -41,14 +41,14 @@ class Window:
         return tuple(counts)
 
     def cut(
-        self, extents: Sequence[int], positions: Sequence[slice], taps: Sequence[slice]
+        self, extents: Sequence[int], positions: Sequence[slice], sizes: Sequence[int]
     ) -> Window:
-        """Return the window for a range of positions and of kernel elements, for axes of these extents."""
+        """Return the window of these sizes for a range of positions, for axes of these extents."""
         padding: list[tuple[int, int]] = []
-        for i, (n, p, k) in enumerate(zip(extents, positions, taps, strict=True)):
+        for i, (n, p, size) in enumerate(zip(extents, positions, sizes, strict=True)):
             stride, dilation, low = self.strides[i], self.rhs_dilation[i], self.padding[i][0]
-            first = p.start * stride + k.start * dilation - low
-            last = (p.stop - 1) * stride + (k.stop - 1) * dilation - low
+            first = p.start * stride - low
+            last = (p.stop - 1) * stride + (size - 1) * dilation - low
             padding.append((-first, last - (n - 1) * self.lhs_dilation[i]))
         return replace(self, padding=tuple(padding))
 

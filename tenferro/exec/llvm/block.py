@@ -13,12 +13,13 @@ from tenferro.exec.kernels.matrix_view import Axes
 from tenferro.exec.llvm.compiled import CompiledFunction, WrittenFunction, written_function
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.fallback import Interpreted
-from tenferro.exec.llvm.host import HostCalls, Kernels
+from tenferro.exec.llvm.host import HostCalls
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.loop import MAX_TEXT_LINES
 from tenferro.exec.llvm.python_calls import UNLIMITED
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor, transposed, transposed_spec
 from tenferro.exec.planned import Block
+from tenferro.exec.schedule import KernelTable
 from tenferro.program import GraphProgram
 
 __all__ = ["CompiledBlock"]
@@ -56,7 +57,7 @@ class CompiledBlock(CompiledFunction):
         self,
         block: Block,
         program: GraphProgram,
-        kernels: Kernels,
+        kernels: KernelTable,
         linker: Linker,
         interpreted: Interpreted,
     ) -> None:

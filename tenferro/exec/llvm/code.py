@@ -168,26 +168,16 @@ class Code:
         """Text of the current function, without its entry."""
         return lines_of(self.region)
 
-    def define(
-        self,
-        name: str,
-        pointers: Sequence[str],
-        numbers: Sequence[str] = (),
-        is_internal: bool = False,
-    ) -> None:
-        """End the current function, of `noalias` pointers and of integers.
-
-        Args:
-            is_internal: whether only functions of the same module call it.
-        """
+    def define(self, name: str, pointers: Sequence[str], numbers: Sequence[str] = ()) -> None:
+        """End the current function, of `noalias` pointers and of integers, which only its module calls."""
         self.functions[name] = Function(
             name,
             "i64",
             typed_arguments((*pointers, *self.areas), numbers),
             self.region,
             self.entry,
-            f"{' noinline' if is_internal else ''} nounwind{self._width()}",
-            is_internal,
+            f" noinline nounwind{self._width()}",
+            is_internal=True,
             is_noalias=True,
         )
 

@@ -14,7 +14,6 @@ from tenferro.types import DType, TensorSpec
 
 __all__ = [
     "call_getrf",
-    "conjugate",
     "fill_nan",
     "from_column_major",
     "has_failed",
@@ -38,7 +37,7 @@ def to_column_major(body: Body, x: Tensor, transpose: str = "N") -> Memory:
         number, j, i = index
         outer = body.code.unravel_index(number, batch)
         value = body.at(x, (*outer, i, j) if transpose == "N" else (*outer, j, i))
-        return conjugate(body.code, spec.dtype, value) if transpose == "C" else value
+        return el.conj(body.code, None, spec.dtype, [value]) if transpose == "C" else value
 
     return body.copy(Tensor(spec, element, x.reads))
 
@@ -74,17 +73,10 @@ def hermitian_part(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
     code, dtype = body.code, a.spec.dtype
     half = literal(0.5, dtype.real)
     value = body.at(a, index)
-    transposed = conjugate(code, dtype, body.at(a, (*batch, j, i)))
+    transposed = el.conj(code, None, dtype, [body.at(a, (*batch, j, i))])
     pairs = zip(value, transposed, strict=True) if dtype.is_complex else [(value, transposed)]
     parts = [code.value("fmul", code.value("fadd", x, y), half) for x, y in pairs]
     return tuple(parts) if dtype.is_complex else parts[0]
-
-
-def conjugate(code: Code, dtype: DType, value: Element) -> Element:
-    """Write the complex conjugate; real numbers are unchanged."""
-    if not dtype.is_complex:
-        return value
-    return value[0], code.value("fneg", value[1])
 
 
 def has_failed(code: Code, info: str) -> str:

@@ -16,7 +16,7 @@ from tenferro.exec.llvm.fallback import Fallback, Interpreted
 from tenferro.exec.llvm.host import HostCalls
 from tenferro.exec.llvm.host_arrays import allocate_results, as_contiguous
 from tenferro.exec.llvm.ir import Module
-from tenferro.exec.llvm.link import ArrayConvention, Linker, pass_time
+from tenferro.exec.llvm.link import Linker, pass_time
 from tenferro.exec.llvm.python_calls import UNFINISHED, UNLIMITED
 from tenferro.exec.llvm.tensor import Body
 from tenferro.exec.runtime.resources import Resources
@@ -72,8 +72,7 @@ def written_function(
     """
     code, host = body.code, [] if body.host is None else ["%host"]
     pointers = [*pointers, *[constant for constant, _ in body.constants], "%scratch", *host]
-    code.define(name, pointers, [number], is_internal=True)
-    python_calls.define_entry(code, pointers, [number], name, releases)
+    python_calls.define_function(code, pointers, [number], name, releases)
     constants = [array for _, array in body.constants]
     return WrittenFunction(code.module(), constants, body.scratch_bytes, work, code.largest_call)
 
@@ -91,7 +90,6 @@ class CompiledFunction:
     Attributes:
         max_pass_wait: maximum estimated time of LLVM's passes for which a call of an executor with threads waits, in
             nanoseconds.
-        following: the function that is called after this one, compiled during the first call of this one.
     """
 
     accepts_buffers = True
@@ -111,10 +109,8 @@ class CompiledFunction:
         self.kind, self.written, self.linker, self.host = kind, written, linker, host
         self.outputs, self.memory = tuple(outputs), resources.memory
         self.fallback = Fallback(interpreted, self.outputs, "compiled")
-        self.following: CompiledFunction | None = None
         self._first, self._last = carried.start, carried.stop
         self._function: Callable[..., int | None] | None = None
-        self._ahead: Future[Callable[..., int | None]] | None = None
         self._early: Callable[..., int | None] | None = None
         self._optimised: Future[Callable[..., int | None]] | None = None
         # Idle threads of OpenBLAS would spin until the next iteration.
@@ -138,9 +134,6 @@ class CompiledFunction:
             return self.fallback.run(arrays, into)
         is_final = function is self._function
         chunks = UNLIMITED if is_final else self.linker.break_even_chunks(self.module)
-        if self.following is not None:
-            following, self.following = self.following, None
-            following.compile_ahead()
         first, last = self._first, self._last
         results = allocate_results(self.outputs, into, arrays[first:last])
         count = last - first
@@ -195,11 +188,6 @@ class CompiledFunction:
         """Remark beside the step in the printed schedule."""
         return self.fallback.remark
 
-    def compile_ahead(self) -> None:
-        """Compile the code of the first call in a thread, if the executor has several."""
-        if self._has_threads and self._function is None and self._ahead is None:
-            self._ahead = Future(self._compiled)
-
     def _next_function(self) -> Callable[..., int | None]:
         """Return a function for this call, before optimised code is ready.
 
@@ -207,30 +195,23 @@ class CompiledFunction:
         """
         early = self._early
         if early is None:
-            ahead, self._ahead = self._ahead, None
-            function = self._compiled() if ahead is None else ahead.result()
+            work = self.written.work
+            function = self.linker.baseline_function(self.kind, self.module, work)
+            function = function or self._optimised_function()
             is_long = (
                 function is not self._function and pass_time(self.module) >= self.max_pass_wait
             )
             self._early = function if is_long and self._has_threads else None
             return function
         if self._optimised is None:
-            self._optimised = Future(
-                partial(self.linker.function, self.kind, self.module, ArrayConvention())
-            )
+            self._optimised = Future(partial(self.linker.function, self.kind, self.module))
         return self._optimised_function() if self._optimised.done() else early
-
-    def _compiled(self) -> Callable[..., int | None]:
-        """Return baseline code if that saves time, else optimised code."""
-        work = self.written.work
-        function = self.linker.baseline_function(self.kind, self.module, work, ArrayConvention())
-        return function or self._optimised_function()
 
     def _optimised_function(self) -> Callable[..., int | None]:
         """Return the function of optimised code, and keep it for later calls."""
         optimised = self._optimised
         function = (
-            self.linker.function(self.kind, self.module, ArrayConvention())
+            self.linker.function(self.kind, self.module)
             if optimised is None
             else optimised.result()
         )

@@ -14,17 +14,12 @@ from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels.copying import Dense
 from tenferro.exec.layout import Layout, arranged, dense, row_major
-from tenferro.exec.llvm.code import (
-    Code,
-    Element,
-    Index,
-    literal,
-    typed_arguments,
-)
+from tenferro.exec.llvm.code import Code, Element, Index, literal
 from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.folding import BLOCK_TERMS, INTERLEAVE, MIN_INTERLEAVED_TERMS, alloca_scalar
-from tenferro.exec.llvm.ir import Function, Module, Value
-from tenferro.exec.llvm.link import Linker, PointerConvention
+from tenferro.exec.llvm.ir import Module, Value
+from tenferro.exec.llvm.link import Linker
+from tenferro.exec.llvm.python_calls import define_function
 from tenferro.exec.llvm.reduction import identity
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
 from tenferro.exec.runtime.threads import SERIAL
@@ -126,14 +121,11 @@ class CompiledGroup(FusedFunction):
 
     def _linked(self) -> Callable[..., Any] | None:
         """Return the code for a call: baseline code for the first one, if LLVM's passes take long; None if LLVM failed."""
-        convention = PointerConvention(
-            len(self.operands) + len(self.op.results) + len(self.op.totals) + 1, 2
-        )
         try:
-            baseline = self.linker.baseline_function(KIND, self.module, self._work, convention)
+            baseline = self.linker.baseline_function(KIND, self.module, self._work)
             if baseline is not None:
                 return baseline
-            self._function = self.linker.function(KIND, self.module, convention)
+            self._function = self.linker.function(KIND, self.module)
             self.module = self.module.printed()
         except NotCompiledError as error:
             self.remark = f"interpreted: {error.text()}"
@@ -171,21 +163,10 @@ class CompiledGroup(FusedFunction):
         with code.times(prod(self.op.shape[:1])):
             writer.write()
         names = [*writer.names, *writer.partials, "%scratch"]
-        _define_entry(code, names, ("%start", "%stop"))
+        define_function(code, names, ("%start", "%stop"), "rows")
         totals = zip(rows.totals, self.op.totals, strict=True)
         is_ordered = not any([_is_reassociated(op, spec) for op, spec in totals])
         return code.module(), body.scratch_bytes, code.work if is_ordered else None
-
-
-def _define_entry(code: Code, pointers: Sequence[str], numbers: Sequence[str]) -> None:
-    """End the function as `@f`; with scratch areas as an inner function that `@f` calls."""
-    if not code.areas:
-        code.define("f", pointers, numbers)
-        return
-    code.define("rows", pointers, numbers, is_internal=True)
-    part = Code()
-    part.ret(part.call_in_scratch("rows", code.areas, pointers, numbers))
-    code.functions["f"] = Function("f", "i64", typed_arguments(pointers, numbers), part.region)
 
 
 def _is_reassociated(op: Any, total: TensorSpec) -> bool:

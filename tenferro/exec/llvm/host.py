@@ -6,41 +6,23 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
 from tenferro.errors import TenferroError
 from tenferro.exec.interpreter import failure
 from tenferro.exec.llvm import python_calls
-from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Specs, Tensors
-from tenferro.exec.runtime.resources import Resources
+from tenferro.exec.schedule import KernelTable
 from tenferro.facts import Fact, facts_of
 from tenferro.interruption import is_interruption
 from tenferro.types import TensorSpec
 
-__all__ = ["HostCalls", "Kernels", "call_kernel"]
+__all__ = ["HostCalls", "call_kernel"]
 
 MAX_VIEWS = 256
 """Maximum number of cached array views of a call site; iterations use the same memory."""
-
-
-class Kernels(Protocol):
-    """Kernels of an executor, by op and types, and its resources."""
-
-    @property
-    def resources(self) -> Resources:
-        """Threads and memory pool of the executor."""
-        ...
-
-    def bound(self, op: Any, inputs: tuple[TensorSpec, ...], /) -> Callable[..., Any]:
-        """Return the interpreter's kernel, bound to types."""
-        ...
-
-    def row(self, op: Any, inputs: tuple[TensorSpec, ...], /) -> Row | None:
-        """Return the row of an extension's runtime, or None."""
-        ...
 
 
 @dataclass
@@ -105,7 +87,7 @@ class CallSite:
 class HostCalls:
     """Call sites of one loop, by number."""
 
-    def __init__(self, kernels: Kernels) -> None:
+    def __init__(self, kernels: KernelTable) -> None:
         self.kernels = kernels
         self.sites: list[CallSite] = []
 

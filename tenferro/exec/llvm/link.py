@@ -5,7 +5,6 @@ llvmlite serialises calls of LLVM by a lock. A fork waits for that lock, because
 
 from __future__ import annotations
 
-import ctypes
 import platform
 import threading
 import weakref
@@ -14,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib.metadata import version
-from typing import Any, Protocol
+from typing import Any
 
 from tenferro.compilations import hold_over_forks, until_compiled
 from tenferro.compile_cache import CompileCache
@@ -26,11 +25,7 @@ from tenferro.forks import call_in_child
 from tenferro.program import BoundedCache
 
 __all__ = [
-    "ArrayConvention",
-    "Convention",
-    "LinkedFunction",
     "Linker",
-    "PointerConvention",
     "Processor",
     "is_installed",
     "optimised_module",
@@ -178,45 +173,10 @@ def _in_memory(code: bytes) -> Any:
     return engine
 
 
-class Convention(Protocol):
-    """Calling convention of `@f`."""
-
-    def linked(self, engine: Any) -> Callable[..., Any]:
-        """Return `@f` of linked code as a Python callable."""
-        ...
-
-
-@dataclass(frozen=True)
-class PointerConvention:
-    """Convention of a function of pointers, then integers, called by ctypes without the interpreter's lock."""
-
-    pointers: int
-    numbers: int = 0
-
-    def linked(self, engine: Any) -> LinkedFunction:
-        kinds = [*[ctypes.c_void_p] * self.pointers, *[ctypes.c_int64] * self.numbers]
-        prototype = ctypes.CFUNCTYPE(ctypes.c_int64, *kinds)
-        return LinkedFunction(prototype(engine.get_function_address("f")), engine)
-
-
-@dataclass(frozen=True)
-class ArrayConvention:
-    """Convention of a function of arrays and integers, called with the interpreter's lock; exceptions propagate."""
-
-    def linked(self, engine: Any) -> Callable[..., int | None]:
-        caller = _shared().get_function_address(array_function.CALLER)
-        return array_function.new_builtin(engine.get_function_address("f"), caller, engine)
-
-
-class LinkedFunction:
-    """Callable `@f` of a text, which keeps its code alive."""
-
-    def __init__(self, function: Callable[..., int], engine: Any) -> None:
-        self._function, self._engine = function, engine
-
-    def __call__(self, *arguments: Any) -> int:
-        """Call `@f` and return its status."""
-        return self._function(*arguments)
+def _linked(engine: Any) -> Callable[..., int | None]:
+    """Return `@f` of linked code as a function of arrays, addresses and integers."""
+    caller = _shared().get_function_address(array_function.CALLER)
+    return array_function.new_builtin(engine.get_function_address("f"), caller, engine)
 
 
 class Linker:
@@ -234,7 +194,7 @@ class Linker:
         cache: CompileCache | None = None,
         log: CompileLog | None = None,
     ) -> None:
-        self.functions: BoundedCache[Callable[..., Any]] = BoundedCache(capacity)
+        self.functions: BoundedCache[Callable[..., int | None]] = BoundedCache(capacity)
         self.cache = cache
         self.log = CompileLog() if log is None else log
         self._refusal = ""
@@ -256,34 +216,27 @@ class Linker:
             self._refusal = str(error)
             raise
 
-    def function(
-        self,
-        kind: str,
-        module: Module,
-        convention: Convention,
-        is_optimised: bool = True,
-    ) -> Callable[..., Any]:
+    def function(self, kind: str, module: Module) -> Callable[..., int | None]:
         """Return `@f` of a module.
 
         Args:
             kind: name of the attempt in the log.
-            is_optimised: whether to run LLVM's passes.
 
         Raises:
             NotCompiledError: LLVM fails.
         """
 
-        def linked() -> Callable[..., Any]:
+        def linked() -> Callable[..., int | None]:
             with self.log.attempt(kind), until_compiled():
-                function = convention.linked(self._engine(module, is_optimised))
+                function = _linked(self._engine(module))
             self.log.count(kind)
             return function
 
         return self.functions.get(module.text, linked)
 
     def baseline_function(
-        self, kind: str, module: Module, work: int | None, convention: Convention
-    ) -> Callable[..., Any] | None:
+        self, kind: str, module: Module, work: int | None
+    ) -> Callable[..., int | None] | None:
         """Return `@f` of a module without LLVM's passes: compiled sooner, slower, and with the same bits.
 
         Args:
@@ -303,7 +256,7 @@ class Linker:
         if self._requested.get(module.text, lambda: first) is not first:
             return None
         with self.log.attempt(kind), until_compiled():
-            function = convention.linked(self._engine(module, is_optimised=False))
+            function = _linked(self._engine(module, is_optimised=False))
         self.log.count(kind)
         return function
 

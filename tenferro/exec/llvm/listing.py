@@ -9,15 +9,14 @@ __all__ = ["llvm_text"]
 
 
 def llvm_text(schedule: ExecProgram) -> str:
-    """Return the texts of compiled loops, blocks and fused groups; of a group the one for row-major arrays."""
+    """Return the texts of compiled loops, blocks and fused groups."""
     texts: list[str] = []
     schedules = [schedule]
     while schedules:
         for step in schedules.pop().instructions:
             op = step.op
             if isinstance(op, Compiled):
-                code = getattr(op.code, "machine", None) or op.code
-                texts.append(f"; {op.name} at {step.source or 'an unknown line'}\n{code.text}")
+                texts.append(f"; {op.name} at {step.source or 'an unknown line'}\n{op.code.text}")
             else:
                 schedules += step.bodies
     return "\n".join(texts) or "; nothing is compiled\n"

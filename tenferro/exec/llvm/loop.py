@@ -14,12 +14,13 @@ from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.compiled import CompiledFunction, WrittenFunction, written_function
 from tenferro.exec.llvm.control import COMPILED, Emitter, Prepare
 from tenferro.exec.llvm.fallback import Interpreted
-from tenferro.exec.llvm.host import HostCalls, Kernels
+from tenferro.exec.llvm.host import HostCalls
 from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.link import Linker, Processor
-from tenferro.exec.llvm.strip_loop import StripFunction, strip_loop
+from tenferro.exec.llvm.strip_loop import strip_loop
 from tenferro.exec.llvm.strip_mining import strip_mine
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
+from tenferro.exec.schedule import KernelTable
 from tenferro.graph import Instruction
 from tenferro.ops.control import Scan, While
 from tenferro.program import GraphProgram
@@ -37,7 +38,7 @@ MAX_TEXT_LINES = 20_000
 """Maximum length of a text; LLVM takes up to half a millisecond for each line."""
 
 
-def _require_few_calls(op: Scan | While, kernels: Kernels) -> None:
+def _require_few_calls(op: Scan | While, kernels: KernelTable) -> None:
     """Refuse a loop that mostly calls the interpreter's kernels, which is slower from compiled code."""
     calls: list[tuple[str, Any]] = []
     count = 0
@@ -58,7 +59,7 @@ def _require_few_calls(op: Scan | While, kernels: Kernels) -> None:
         raise NotCompiledError(reason).at(str(source) if source else None)
 
 
-def _is_called(step: Instruction, operands: tuple[TensorSpec, ...], kernels: Kernels) -> bool:
+def _is_called(step: Instruction, operands: tuple[TensorSpec, ...], kernels: KernelTable) -> bool:
     """Return whether an op without a row is a call of a kernel, and not compiled by a runtime."""
     try:
         return kernels.row(step.op, operands) is None
@@ -83,10 +84,10 @@ def compiled_loop(
     op: Scan | While,
     inputs: Specs,
     prepare: Prepare,
-    kernels: Kernels,
+    kernels: KernelTable,
     linker: Linker,
     interpreted: Interpreted,
-) -> CompiledFunction | StripFunction:
+) -> CompiledFunction:
     """Return the loop as a function of its operands, strip-mined if its strips are independent.
 
     Args:
@@ -111,7 +112,7 @@ def compiled_loop(
         return CompiledFunction(LOOP, written, outputs, carried, host, linker, interpreted)
 
 
-def require_gain(op: Scan | While, kernels: Kernels, always: bool) -> None:
+def require_gain(op: Scan | While, kernels: KernelTable, always: bool) -> None:
     """Refuse a loop that cannot be compiled, or is not worth compiling.
 
     Args:

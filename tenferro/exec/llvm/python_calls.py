@@ -25,7 +25,7 @@ __all__ = [
     "call_python",
     "check_signals",
     "counted_loop",
-    "define_entry",
+    "define_function",
     "while_loop",
 ]
 
@@ -73,14 +73,19 @@ def addresses() -> dict[str, int]:
     return array_function.cpython_addresses(NAMES)
 
 
-def define_entry(
+def define_function(
     code: Code,
     pointers: Sequence[str],
     numbers: Sequence[str],
-    function: str,
-    releases: bool,
+    name: str,
+    releases: bool = True,
 ) -> None:
-    """Define `@f`, which calls a function and may release the interpreter's lock meanwhile."""
+    """End the current function, of pointers and integers, and define `@f`, which calls it.
+
+    Args:
+        releases: whether to release the interpreter's lock meanwhile.
+    """
+    code.define(name, pointers, numbers)
     before: list[Instruction] = []
     after: list[Instruction] = []
     if releases:
@@ -89,7 +94,7 @@ def define_entry(
         code.declared[restore] = Declaration(restore, "void", ("ptr",))
         before.append(Instruction("call", (Value(f"@{save}", "ptr"),), thread, "ptr"))
         after.append(Instruction("call", (Value(f"@{restore}", "ptr"), thread), type="void"))
-    array_function.define_entry(code, function, pointers, numbers, before, after)
+    array_function.define_entry(code, name, pointers, numbers, before, after)
 
 
 def check_signals(code: Code) -> None:

@@ -6,21 +6,22 @@ If the width does not divide the extent, the last strip overlaps the one before,
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.code import Index
-from tenferro.exec.llvm.compiled import WrittenFunction, written_function
+from tenferro.exec.llvm.compiled import CompiledFunction, WrittenFunction, written_function
 from tenferro.exec.llvm.control import Emitter, Prepare
-from tenferro.exec.llvm.fallback import Fallback, Interpreted
-from tenferro.exec.llvm.host import Kernels
+from tenferro.exec.llvm.fallback import Interpreted
+from tenferro.exec.llvm.host import HostCalls
 from tenferro.exec.llvm.host_arrays import allocate_results, as_contiguous
-from tenferro.exec.llvm.link import ArrayConvention, Linker, Processor
+from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.strip_mining import StripMinedScan, strip_spec
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
+from tenferro.exec.schedule import KernelTable
 from tenferro.types import TensorSpec
 
 __all__ = ["StripFunction", "strip_loop"]
@@ -91,18 +92,13 @@ def _written(
     return written_function(body, "loop", [*names, *results], "%start", work)
 
 
-class StripFunction:
+class StripFunction(CompiledFunction):
     """Function of operands that runs strip by strip on the executor's threads, and allocates its results.
 
     Args:
-        kind: name of its attempts in the log.
-        written: function of operands, results, scratch and the first index of a strip.
         starts: first index of each strip.
-        interpreted: returns the interpreter's function, which runs if LLVM fails.
         remark: remark beside the step in the printed schedule.
     """
-
-    accepts_buffers = True
 
     def __init__(
         self,
@@ -110,25 +106,15 @@ class StripFunction:
         written: WrittenFunction,
         outputs: Sequence[TensorSpec],
         starts: Sequence[int],
-        kernels: Kernels,
+        kernels: KernelTable,
         linker: Linker,
         interpreted: Interpreted,
         remark: str,
     ) -> None:
-        self.kind, self.written, self.outputs, self.starts = kind, written, tuple(outputs), starts
-        self.linker, self.resources = linker, kernels.resources
-        self.fallback = Fallback(interpreted, self.outputs, remark)
-        self._function: Callable[..., int | None] | None = None
-
-    @property
-    def text(self) -> str:
-        """LLVM text."""
-        return self.written.module.text
-
-    @property
-    def remark(self) -> str:
-        """Remark beside the step in the printed schedule."""
-        return self.fallback.remark
+        super().__init__(
+            kind, written, outputs, slice(0, 0), HostCalls(kernels), linker, interpreted
+        )
+        self.starts, self.workers, self.fallback.remark = starts, kernels.resources.workers, remark
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """Return the results.
@@ -141,10 +127,10 @@ class StripFunction:
             return self.fallback.run(arrays, into)
         results = allocate_results(self.outputs, into)
         operands = [*map(as_contiguous, arrays), *results, *self.written.constants]
-        memory, stop = self.resources.memory, threading.Event()
+        stop = threading.Event()
 
         def run(first: int, last: int) -> None:
-            with memory.scratch([self.written.scratch]) as (scratch,):
+            with self.memory.scratch([self.written.scratch]) as (scratch,):
                 try:
                     for start in self.starts[first:last]:
                         if stop.is_set():
@@ -155,24 +141,15 @@ class StripFunction:
                     stop.set()
                     raise
 
-        self.resources.workers.parallel_for(run, len(self.starts))
+        self.workers.parallel_for(run, len(self.starts))
         return results[0] if len(results) == 1 else tuple(results)
-
-    def _next_function(self) -> Callable[..., int | None]:
-        """Return baseline code for this call if that saves time, else optimised code."""
-        linker, module, work = self.linker, self.written.module, self.written.work
-        function = linker.baseline_function(self.kind, module, work, ArrayConvention())
-        if function is None:
-            function = self._function = linker.function(self.kind, module, ArrayConvention())
-            self.written = self.written.printed()
-        return function
 
 
 def strip_loop(
     strips: StripMinedScan,
     inputs: Specs,
     prepare: Prepare,
-    kernels: Kernels,
+    kernels: KernelTable,
     linker: Linker,
     interpreted: Interpreted,
 ) -> StripFunction:

@@ -10,7 +10,8 @@ from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.sums_of_products import SumOfProducts
 from tenferro.exec.llvm.code import Code, Index, llvm_type
 from tenferro.exec.llvm.ir import Instruction, Module, Value, VectorType
-from tenferro.exec.llvm.link import Linker, PointerConvention, Processor
+from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.python_calls import define_function
 from tenferro.program import BoundedCache
 
 __all__ = ["CompiledSums", "module_of"]
@@ -55,9 +56,8 @@ class CompiledSums:
             if code is None or (code.is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS):
                 return None
             work = multiplications // code.lanes * UNOPTIMISED_WORK
-            convention = PointerConvention(3, 2)
-            function = linker.baseline_function(KIND, code.module, work, convention)
-            return function or linker.function(KIND, code.module, convention), code.tasks
+            function = linker.baseline_function(KIND, code.module, work)
+            return function or linker.function(KIND, code.module), code.tasks
         return None
 
     def _written(self, sums: SumOfProducts) -> _Code | None:
@@ -185,7 +185,7 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
     count = code.value("sub", "%stop", "%start", type="i64")
     code.loop(count, task)
     code.ret(0)
-    code.define("f", ("%a", "%b", "%y"), ("%start", "%stop"))
+    define_function(code, ("%a", "%b", "%y"), ("%start", "%stop"), "sums")
     return code.module()
 
 

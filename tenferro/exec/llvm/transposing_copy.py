@@ -14,7 +14,8 @@ from typing import Any
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.ir import Instruction, Module, Value, VectorType
-from tenferro.exec.llvm.link import Linker, PointerConvention, Processor
+from tenferro.exec.llvm.link import Linker, Processor
+from tenferro.exec.llvm.python_calls import define_function
 from tenferro.exec.runtime.transposition import (
     LINE,
     Transposition,
@@ -68,7 +69,7 @@ class TransposingCopies:
                 return None
             counts, task_axes = tasks_of(transposition)
             module, tasks = module_of(transposition, processor), prod(counts[:task_axes])
-            return self.linker.function(KIND, module, PointerConvention(2, 2)), tasks
+            return self.linker.function(KIND, module), tasks
         return None
 
 
@@ -159,7 +160,7 @@ def module_of(transposition: Transposition, processor: Processor) -> Module:
         # Make the non-temporal stores visible to other threads.
         code.append(Instruction("fence", flags="seq_cst"))
     code.ret(0)
-    code.define("f", ("%x", "%y"), ("%start", "%stop"))
+    define_function(code, ("%x", "%y"), ("%start", "%stop"), "transpose")
     return code.module()
 
 

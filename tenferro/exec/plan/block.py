@@ -49,11 +49,8 @@ def block(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
 
 
 def _with_blocks(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    readers: dict[int, list[int]] = {slot: [-1] for slot in program.output_slots}
-    for number, step in enumerate(program.instructions):
-        for slot in step.input_slots:
-            readers.setdefault(slot, []).append(number)
     steps: list[ExecInstruction] = []
+    readers = program.readers()
     run = _Run(program, readers, compiler)
     for number, step in enumerate(program.instructions):
         if _fits(step, program):

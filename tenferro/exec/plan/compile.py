@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from itertools import pairwise
 from typing import Any
 
 from tenferro.costs import WHILE_ITERATIONS
@@ -34,23 +33,33 @@ MIN_MULTIPLICATIONS_IN_LOOPS = MIN_MULTIPLICATIONS // WHILE_ITERATIONS
 
 def compile_loops(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """Return the schedule with loops as machine code where that saves time."""
-    steps: list[ExecInstruction] = []
-    for step in program.instructions:
-        op = step.control
-        if op is not None and Fact.ITERATES in FACTS.cell(op.op):
+
+    def iterates(step: ExecInstruction) -> bool:
+        return step.control is not None and Fact.ITERATES in FACTS.cell(step.control.op)
+
+    return _with_code(program, iterates, partial(_loop, compiler))
+
+
+def _with_code(
+    program: ExecProgram,
+    selects: Callable[[ExecInstruction], bool],
+    code_of: Callable[[ExecInstruction], Any],
+) -> ExecProgram:
+    """Return the schedule with some steps as machine code, or with the reasons why they are not."""
+    steps = list(program.instructions)
+    for number, step in enumerate(steps):
+        if selects(step):
             try:
-                step = step.replaced(op=Compiled(op, _loop(step, op, compiler)))
+                op: Any = Compiled(step.op, code_of(step))
             except NotCompiledError as error:
-                step = step.replaced(op=replace(op, reason=_first_line(error)))
-        steps.append(step)
-    codes = [step.op.code for step in steps if isinstance(step.op, Compiled)]
-    for loop, following in pairwise([code for code in codes if hasattr(code, "compile_ahead")]):
-        loop.following = following  # which is compiled while the first one runs
+                op = replace(step.op, reason=str(error).partition("\n")[0])
+            steps[number] = step.replaced(op=op)
     return replace(program, instructions=tuple(steps))
 
 
-def _loop(step: ExecInstruction, control: Control, compiler: LoopCompiler) -> Any:
+def _loop(compiler: LoopCompiler, step: ExecInstruction) -> Any:
     """Return the machine code of a loop."""
+    control = step.op
     parts = [Subprogram.of_program(program_of(body)) for body in control.schedules]
     op: Any = control.op.with_parts(*parts)
     interpreted = partial(_interpreted, control, step.kernels)
@@ -65,24 +74,14 @@ def _interpreted(control: Control, kernels: Any) -> Callable[..., Any]:
 
 def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """Return the schedule with fused groups as machine code."""
-    steps: list[ExecInstruction] = []
-    for step in program.instructions:
-        op = step.fused
-        if op is not None:
-            from tenferro.exec.llvm.group import CompiledGroup  # because few programs have groups
 
-            try:
-                with compiler.log.attempt("fused group"):
-                    code = CompiledGroup(step, step.kernels.runner(op.body), compiler.linker)
-                    step = step.replaced(op=Compiled(op, code))
-            except NotCompiledError as error:
-                step = step.replaced(op=replace(op, reason=_first_line(error)))
-        steps.append(step)
-    return replace(program, instructions=tuple(steps))
+    def code(step: ExecInstruction) -> Any:
+        from tenferro.exec.llvm.group import CompiledGroup  # because few programs have groups
 
+        with compiler.log.attempt("fused group"):
+            return CompiledGroup(step, step.kernels.runner(step.op.body), compiler.linker)
 
-def _first_line(error: NotCompiledError) -> str:
-    return str(error).partition("\n")[0]
+    return _with_code(program, lambda step: step.fused is not None, code)
 
 
 def with_compiled_sums(

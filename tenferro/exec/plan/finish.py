@@ -30,9 +30,11 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     roots = [memory.roots[slot] for slot in program.output_slots]
     times = Counter([root for several in roots for root in several])
     viewed = {slot for step in program.instructions if may_view(step) for slot in step.output_slots}
-    # Compiled blocks write results in the order that the schedule was planned for.
+    # Compiled blocks write row-major results, or column-major ones where they say so.
     blocks = [step for step in program.instructions if isinstance(step.inner_op, Block)]
-    ordered = {s for step in blocks for s in step.output_slots if order == program.order}
+    ordered = {
+        s for x in blocks for s in x.output_slots if (s in x.inner_op.axes) == (order == "F")
+    }
     shared: list[int] = []
     alone: dict[int, int] = {}
     beside: dict[int, None] = {}

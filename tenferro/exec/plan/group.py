@@ -60,11 +60,8 @@ def group(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
 
 
 def _with_groups(program: ExecProgram, always: bool) -> ExecProgram:
-    readers: dict[int, list[int]] = {slot: [-1] for slot in program.output_slots}
-    for number, step in enumerate(program.instructions):
-        for slot in step.input_slots:
-            readers.setdefault(slot, []).append(number)
     steps: list[ExecInstruction] = []
+    readers = program.readers()
     run = _Run(program, readers, always)
     for number, step in enumerate(program.instructions):
         if run.add(number):

@@ -38,10 +38,7 @@ def stencil(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     pads = [n for n, step in enumerate(steps) if _pads(step) and _is_large(step)]
     if len(pads) < MIN_PADS:
         return program
-    readers: dict[int, list[int]] = {slot: [-1] for slot in program.output_slots}
-    for number, step in enumerate(steps):
-        for slot in step.input_slots:
-            readers.setdefault(slot, []).append(number)
+    readers = program.readers()
     makers = {slot: n for n, step in enumerate(steps) for slot in step.output_slots}
     compiled: dict[int, ExecInstruction] = {}
     inside: set[int] = set()
@@ -136,8 +133,6 @@ def _step(
     (y,) = steps[-1].output_types
 
     def compiled(op: Block, inside: GraphProgram) -> Any:
-        if op.axes:
-            raise NotCompiledError("operands or a result in another order of axes")
         starts = range(0, y.shape[0], strip_height(y))
         written = written_stencil(inside, compiler.linker.processor)
         interpreted = partial(op.function, program.kernels)
@@ -145,4 +140,5 @@ def _step(
             KIND, written, (y,), starts, program.kernels, compiler.linker, interpreted, "compiled"
         )
 
-    return compiled_step(program, steps, steps[-1].output_slots, compiled)
+    row_major = replace(program, axes={}, order="K")  # others are copied
+    return compiled_step(row_major, steps, steps[-1].output_slots, compiled)
