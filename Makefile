@@ -40,7 +40,7 @@ core: newest-environment ## choose the core of the test suite by what each test 
 matrix: oldest newest ## run what touches jaxlib, llvmlite and NumPy with the oldest and the newest that are supported; PART=1/2 is half of it
 
 TOUCHING := tests/hall tests/ops/test_samples.py tests/exec/test_kernel_corners.py tests/api/test_against_numpy.py $(addprefix tests/xla_peer/test_,executable.py executor.py compile_cache.py \
-	artifact.py inside_jax.py jax_export.py sharding.py device.py known_faults.py) $(addprefix tests/exec/test_llvm,.py _link.py _vectors.py)
+	artifact.py inside_jax.py jax_export.py sharding.py device.py known_faults.py) $(addprefix tests/exec/test_llvm,.py _link.py _products.py)
 first_python = $(shell for version in $(1); do for python in python$$version $$HOME/.pyenv/versions/$$version*/bin/python; do \
 	$$python -c '' 2>/dev/null && echo $$python && exit; done; done)
 
