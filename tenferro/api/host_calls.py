@@ -74,9 +74,7 @@ def check(condition: ArrayLike, message: str, *args: Any, **kwargs: Any) -> None
             raise error
         return
     values = [value_in(builder, as_operand(x)) for x in everything]
-    earlier = builder.graph.effects
-    after = earlier[-1] if earlier else builder.constant(np.False_)
-    builder.apply(Extension(op), after, *values)
+    builder.apply(Extension(op), builder.graph.awaited(), *values)
 
 
 @dataclass(frozen=True)

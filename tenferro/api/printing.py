@@ -56,9 +56,7 @@ def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> N
         print(template.format(*[np.asarray(x)[()] for x in tensors]))
         return
     values = [value_in(builder, as_operand(x)) for x in tensors]
-    earlier = builder.graph.effects
-    after = earlier[-1] if earlier else builder.constant(np.False_)
-    builder.apply(Extension(DebugPrint(template, len(values))), after, *values)
+    builder.apply(Extension(DebugPrint(template, len(values))), builder.graph.awaited(), *values)
 
 
 def numbered_template(

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tenferro.dims import GuardLog
 from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.graph.instruction import Instruction
@@ -17,6 +19,7 @@ from tenferro.graph.mark import Mark, Opaque
 from tenferro.graph.source_line import CallerFinder, SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
+from tenferro.ops.source import Constant
 from tenferro.ops.structural import OptimizationBarrier
 from tenferro.types import TensorSpec
 
@@ -134,6 +137,10 @@ class Graph:
                 "let it give something, such as a count"
             )
         self.effects = [*[value for value in self.effects if value not in inputs], outputs[0]]
+
+    def awaited(self) -> int:
+        """Return the value that the next effect waits for: the last effect's, or False."""
+        return self.effects[-1] if self.effects else self.add(Constant.of(np.False_), ())[0]
 
     def after_effects(self, outputs: Sequence[int]) -> list[int]:
         """Return the outputs, as values that exist only after every effect; each effect is awaited once.

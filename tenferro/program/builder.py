@@ -123,9 +123,7 @@ class ProgramBuilder:
         self, op: StdTensorOp, *values: int, source: SourceLine | None = None
     ) -> tuple[int, ...]:
         """Return the outputs of an op with effects; its first operand is the last effect, for which it waits."""
-        effects = self._graph.effects
-        after = effects[-1] if effects else self.constant(np.False_)
-        return self.apply(op, after, *values, source=source)
+        return self.apply(op, self._graph.awaited(), *values, source=source)
 
     def part(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
         """Return the sub-program between these values, for an op; its outputs wait for every effect."""
