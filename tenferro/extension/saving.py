@@ -11,7 +11,8 @@ from __future__ import annotations
 
 import json
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -190,18 +191,9 @@ def load(
         MalformedFamilyIdError: a family id that is not `<package>.<name>.v<major>`.
         UnsupportedError: a family that is not registered, or is in another major version.
     """
-    try:
-        with reading(path) as file, opened_archive(file, "load: the file", limit) as archive:
-            constants = _Constants(archive, mapped)
-            return note_bits(_load(archive, constants, skip_missing_extensions, trusted))
-    except (TenferroError, FileNotFoundError, PermissionError):
-        raise
-    except Exception as error:
-        if is_interruption(error):
-            raise
-        raise InvalidConfigError(
-            f"load: {path} is no {FORMAT} file: {type(error).__name__}: {error}"
-        ) from error
+    with _opened(path, limit) as archive:
+        constants = _Constants(archive, mapped)
+        return note_bits(_load(archive, constants, skip_missing_extensions, trusted))
 
 
 def load_attributes(path: Any, *, limit: int | None = None) -> dict[str, Any]:
@@ -210,10 +202,17 @@ def load_attributes(path: Any, *, limit: int | None = None) -> dict[str, Any]:
     Raises:
         FileNotFoundError, PermissionError, InvalidConfigError: as `load`.
     """
+    with _opened(path, limit) as archive:
+        attributes = _document(archive).get("attributes", {})
+        return {str(name): value for name, value in attributes.items()}
+
+
+@contextmanager
+def _opened(path: Any, limit: int | None) -> Generator[Archive]:
+    """Open the archive of a saved program; whatever is wrong with its content is one error that names the file."""
     try:
         with reading(path) as file, opened_archive(file, "load: the file", limit) as archive:
-            attributes = _document(archive).get("attributes", {})
-            return {str(name): value for name, value in attributes.items()}
+            yield archive
     except (TenferroError, FileNotFoundError, PermissionError):
         raise
     except Exception as error:
