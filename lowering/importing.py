@@ -12,7 +12,7 @@ from lowering import mlir_bindings
 from lowering.guarded import perform
 from lowering.mlir_bindings import is_jaxlib_installed
 from lowering.module import StableHloModule
-from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation, Type
+from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation, Type, is_token
 from lowering.read import READERS, Reader, note_extents
 from lowering.read.bounds import has_bounds, with_bounds
 from lowering.read.broadcasting import PREFIX
@@ -445,33 +445,29 @@ def _entry(tree: ModuleTree, name: str) -> Function:
 def _without_tokens(function: Function) -> Function:
     """Return the function without tokens among its arguments and results, as JAX has them for ordered effects."""
     body = function.body
-    tokens = [_is_token(spec) for spec in body.types]
+    tokens = [is_token(spec) for spec in body.types]
     if not any(tokens):
         return function
-    kept = [number for number, is_token in enumerate(tokens) if not is_token]
+    values = [i for i, ordered in enumerate(tokens) if not ordered]
     created = [
         Operation("stablehlo.create_token", (), (body.arguments[i],), (body.types[i],), {}, (), "")
-        for i, is_token in enumerate(tokens)
-        if is_token
+        for i, ordered in enumerate(tokens)
+        if ordered
     ]
     last = body.operations[-1]
-    results = [i for i, spec in enumerate(function.result_types) if not _is_token(spec)]
+    results = [i for i, spec in enumerate(function.result_types) if not is_token(spec)]
     returned = replace(last, operands=tuple([last.operands[i] for i in results]))
     return Function(
         function.name,
         Block(
-            tuple([body.arguments[i] for i in kept]),
-            tuple([body.types[i] for i in kept]),
+            tuple([body.arguments[i] for i in values]),
+            tuple([body.types[i] for i in values]),
             [*created, *body.operations[:-1], returned],
         ),
         tuple([function.result_types[i] for i in results]),
-        tuple([function.argument_names[i] for i in kept]) if function.argument_names else (),
+        tuple([function.argument_names[i] for i in values]) if function.argument_names else (),
         tuple([function.result_names[i] for i in results]) if function.result_names else (),
     )
-
-
-def _is_token(spec: Type) -> bool:
-    return isinstance(spec, ForeignType) and "token" in spec.text
 
 
 @dataclass(frozen=True)

@@ -43,6 +43,11 @@ def has_unknown_extents(spec: Type) -> bool:
     return "?" in spec.text if isinstance(spec, ForeignType) else not spec.is_static
 
 
+def is_token(spec: Type) -> bool:
+    """Return whether a type is StableHLO's token, which orders effects."""
+    return isinstance(spec, ForeignType) and "token" in spec.text
+
+
 @dataclass(slots=True)
 class Operation:
     """One operation.
@@ -63,6 +68,14 @@ class Operation:
     attributes: dict[str, Any]
     regions: tuple[Block, ...]
     location: str
+
+    @property
+    def config(self) -> Any:
+        """The entries for the callee of a custom call, a dictionary or a string; None without any.
+
+        JAX writes them as an attribute of MLIR's other dialect.
+        """
+        return self.attributes.get("mhlo.backend_config") or self.attributes.get("backend_config")
 
     @property
     def spec(self) -> TensorSpec:

@@ -30,8 +30,7 @@ def custom_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
     if read is not None:
         results = read(r, operation, operands)
         return (results,) if isinstance(results, int) else results
-    attributes = a.get("backend_config")
-    named = attributes if isinstance(attributes, dict) else {}
+    named = operation.config if isinstance(operation.config, dict) else {}
     outputs = rebound(r, operation, operands, target, named)
     if outputs is None:
         outputs = python_call(r, operation, operands)

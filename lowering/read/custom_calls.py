@@ -77,7 +77,7 @@ def _filled(message: str, values: Sequence[Any]) -> str:
 
 def approx_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     """Return exactly the first k in the order of the comparator, of pairs of operands and initial values."""
-    options = operation.attributes.get("mhlo.backend_config") or {}
+    options = operation.config or {}
     k, axis = int(options["top_k"]), int(options["reduction_dim"])
     comparator = r.tree.functions[operation.attributes["called_computations"][0]]
     values = list(operands[: len(operands) // 2])

@@ -66,17 +66,13 @@ def layouts(operation: Operation, name: str, ranks: Sequence[int]) -> list[tuple
 
 def flags(operation: Operation) -> dict[str, Any]:
     """Return the call's own attributes, with flags that are bytes as letters."""
-    attributes: dict[str, Any] = {}
-    for name in ("backend_config", "mhlo.backend_config"):
-        entries = operation.attributes.get(name)
-        if isinstance(entries, dict):
-            attributes.update(entries)
+    attributes = operation.config if isinstance(operation.config, dict) else {}
     letters = ("uplo", "diag", "side", "trans_x", "mode", "sort", "compute_left", "compute_right")
     return {key: chr(value) if key in letters else value for key, value in attributes.items()}
 
 
 def handler(operand_kinds: str, result_kinds: str, routine: Routine) -> Read:
-    """Wrap a routine with conversions between the declared layouts and those that it reads."""
+    """Wrap a routine with conversions between the declared layouts and the layouts that it reads."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
         operand_layouts = layouts(

@@ -100,15 +100,10 @@ def python_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
             f"custom_call @{target}: a Python function has operands and results here, and the extents of results are "
             "numbers"
         )
-    config = _config(a)
+    config = operation.config
     keywords = config if isinstance(config, dict) else {"backend_config": config} if config else {}
     call = _Call(target, function, keywords, tuple(types))
     return r.apply(Extension(Callback(call, tuple(types), len(operands))), *operands)
-
-
-def _config(attributes: Mapping[str, Any]) -> Any:
-    """Return the entries for the callee; JAX writes them as an attribute of MLIR's other dialect."""
-    return attributes.get("mhlo.backend_config") or attributes.get("backend_config")
 
 
 def _jax_callback(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -117,7 +112,7 @@ def _jax_callback(r: Reader, operation: Operation, operands: Sequence[int]) -> S
     A call with effects waits for those before it. Its tokens, if it has any, come first.
     """
     attributes = operation.attributes
-    function = r.callbacks[int(_config(attributes)["index"])]
+    function = r.callbacks[int(operation.config["index"])]
     types = [spec for spec in operation.types if isinstance(spec, TensorSpec)]
     tokens = len(operation.types) - len(types)
     values = operands[tokens:]

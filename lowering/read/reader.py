@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation
+from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation, is_token
 from lowering.read.expansions import expanded_op
 from tenferro.dims import UpperBound, is_exact
 from tenferro.errors import InvalidConfigError, ShapeError, TenferroError, UnsupportedError
@@ -160,7 +160,7 @@ class Reader:
                 located(operation)
             )
         for declared in operation.types:
-            if isinstance(declared, ForeignType) and "token" not in declared.text:
+            if isinstance(declared, ForeignType) and not is_token(declared):
                 raise UnsupportedError(f"{operation.name}: results of type {declared}").at(
                     located(operation)
                 )
