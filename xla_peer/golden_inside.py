@@ -216,7 +216,7 @@ def _fits(spec: TensorSpec, declared: TensorSpec) -> bool:
 
 
 def _used(operation: Operation) -> list[int]:
-    """Return the values that an operation uses, including those that its regions capture."""
+    """Return the values that an operation uses, including the values that its regions capture."""
     used = dict.fromkeys(operation.operands)
     inside: set[int] = set()
     waiting = list(operation.regions)

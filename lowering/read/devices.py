@@ -519,7 +519,7 @@ def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Se
 
 
 def _senders_first(r: Reader, operation: Operation, names: Sequence[str]) -> list[int]:
-    """Order processes so that those that receive from a channel come after those that send to it.
+    """Order processes so that the receivers of a channel come after its senders.
 
     Raises:
         UnsupportedError: they communicate otherwise, or in a cycle.

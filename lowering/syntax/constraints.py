@@ -1,7 +1,7 @@
 """`broken`: what an operation breaks of the specification's constraints on its attributes, regions and operands.
 
-Shapes and dtypes of results are no part of them: they are checked where operations are read. The constraints here are
-those that reading does not need, so that a module could break them and run nevertheless.
+Shapes and dtypes of results are checked where operations are read. A module could break the constraints here and run
+nevertheless, because reading does not need them.
 
 Source: StableHLO specification; (I) and (C) are its numbers of inputs and of constraints.
 """
@@ -32,9 +32,9 @@ def broken(operation: Operation, types: Types) -> str | None:
     """Return the first constraint that an operation breaks, in words; None if it keeps them all."""
     operands = [types[number] for number in operation.operands]
     checks = [CHECKS[operation.name]] if operation.name in CHECKS else []
-    found = chain(kinds(operation), *[check(operation, operands, types) for check in checks])
+    breaches = chain(kinds(operation), *[check(operation, operands, types) for check in checks])
     try:
-        return next(iter(found), None)
+        return next(iter(breaches), None)
     except (AttributeError, LookupError, TypeError, ValueError) as error:
         return f"is malformed: {error}"
 
@@ -239,9 +239,9 @@ def gather(operation: Operation, operands: Sequence[Type], types: Types) -> Iter
 def _sorted(numbers: Mapping[str, Any], *names: str) -> Iterable[str]:
     """Yield the names of lists that are not in order, or hold a number twice."""
     for name in names:
-        found = list(numbers.get(name, ()))
-        if found != sorted({*found}):
-            yield f"{name} is not in order: {found}"
+        dimensions = list(numbers.get(name, ()))
+        if dimensions != sorted({*dimensions}):
+            yield f"{name} is not in order: {dimensions}"
 
 
 def collective(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:

@@ -67,19 +67,19 @@ class _Layout:
 
 def join_padded_sums(program: GraphProgram) -> GraphProgram:
     """Return the program with sums of many pads as concatenations; itself where there are none."""
-    made = makers(program.instructions)
+    maker_of = makers(program.instructions)
     layouts: dict[int, tuple[_Sum, _Layout]] = {}
     dropped: set[int] = set()
     pieces: dict[int, tuple[int, ...]] = {}  # the shape of each pad's piece
-    for total in _sums(program, made):
-        layout = _layout(program, made, total)
+    for total in _sums(program, maker_of):
+        layout = _layout(program, maker_of, total)
         if layout is None:
             continue
         layouts[total.sums[-1]] = total, layout
         dropped.update(total.sums[:-1])
         for slot in total.pads:
             at = layout.axis
-            extent = program.types[made[slot].inputs[0]].shape[at]
+            extent = program.types[maker_of[slot].inputs[0]].shape[at]
             pieces[slot] = (*layout.shape[:at], extent, *layout.shape[at + 1 :])
     if not layouts:
         return program
@@ -104,7 +104,7 @@ def join_padded_sums(program: GraphProgram) -> GraphProgram:
     return written_again(program, graph, values)
 
 
-def _sums(program: GraphProgram, made: dict[int, Instruction]) -> list[_Sum]:
+def _sums(program: GraphProgram, maker_of: dict[int, Instruction]) -> list[_Sum]:
     """Return the longest sums of pads with +0 whose terms and partial sums are read once."""
     reads = Counter(program.output_slots)
     for step in program.instructions:
@@ -114,14 +114,14 @@ def _sums(program: GraphProgram, made: dict[int, Instruction]) -> list[_Sum]:
         if type(step.op) is not Add:
             continue
         first, second = step.inputs
-        if not _is_term(program, made, reads, second):
+        if not _is_term(program, maker_of, reads, second):
             first, second = second, first
-        if not _is_term(program, made, reads, second):
+        if not _is_term(program, maker_of, reads, second):
             continue
         before = sums.get(first)
         if before is not None and reads[first] == 1:
             del sums[first]
-        elif _is_term(program, made, reads, first):
+        elif _is_term(program, maker_of, reads, first):
             before = _Sum(None, [first], [])
         else:
             before = _Sum(first, [], [])
@@ -132,10 +132,10 @@ def _sums(program: GraphProgram, made: dict[int, Instruction]) -> list[_Sum]:
 
 
 def _is_term(
-    program: GraphProgram, made: dict[int, Instruction], reads: Counter[int], slot: int
+    program: GraphProgram, maker_of: dict[int, Instruction], reads: Counter[int], slot: int
 ) -> bool:
     """Return whether a value is a pad with +0, without negative edges, and is read once."""
-    step = made.get(slot)
+    step = maker_of.get(slot)
     if step is None or type(step.op) is not Pad or reads[slot] != 1:
         return False
     edges = (*step.op.low, *step.op.high)
@@ -143,23 +143,23 @@ def _is_term(
         return False
     if not all([program.types[value].is_static for value in (slot, step.inputs[0])]):
         return False
-    fill = made.get(step.inputs[1])
+    fill = maker_of.get(step.inputs[1])
     if fill is None or type(fill.op) is not Constant:
         return False
     return not any(fill.op.array.tobytes())
 
 
-def _layout(program: GraphProgram, made: dict[int, Instruction], total: _Sum) -> _Layout | None:
+def _layout(program: GraphProgram, maker_of: dict[int, Instruction], total: _Sum) -> _Layout | None:
     """Return the places of a sum's pieces; None where they are no concatenations of few layers."""
     full = program.types[total.sums[-1]].shape
-    ops: list[Any] = [made[slot].op for slot in total.pads]
+    ops: list[Any] = [maker_of[slot].op for slot in total.pads]
     edges = np.array([(op.low, op.high) for op in ops])
     padded = np.flatnonzero(edges.any(axis=(0, 1))).tolist()
     if not padded:
         return None
     axis, end = padded[0], padded[-1] + 1
     # Column-major, as Reshape merges axes: the first of them may have any extent in a piece.
-    operands = [program.types[made[slot].inputs[0]].shape for slot in total.pads]
+    operands = [program.types[maker_of[slot].inputs[0]].shape for slot in total.pads]
     if any([extent != 1 for operand in operands for extent in operand[axis + 1 : end]]):
         return None
     places = prod(full[axis:end])

@@ -1,4 +1,4 @@
-"""Libraries of JAX's users through `xla_peer.native`, against `jax.jit`; those that are not installed are skipped."""
+"""Libraries of JAX's users through `xla_peer.native`, against `jax.jit`; a library that is not installed is skipped."""
 
 from __future__ import annotations
 

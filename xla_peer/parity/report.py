@@ -47,7 +47,7 @@ class ParityReport:
             user gave it.
         ended: how the process of the peer ended, and at which module; None if it returned its outputs.
         untouched: branches that the arguments did not reach, which are not checked.
-        leaves: the arguments that were checked: the given arguments, or those that `search=` found.
+        leaves: the arguments that were checked: the given arguments, or arguments from `search=`.
     """
 
     HEADER: ClassVar = (
