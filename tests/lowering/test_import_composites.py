@@ -217,7 +217,9 @@ func.func @main(%x: tensor<3x3xf64>) -> tensor<3x3xf64> {
 }"""
     assert families(import_stablehlo(text)) == [Cholesky()]
     # JAX's foreign calls have their attributes in another dialect.
-    by_jax = text.replace("backend_config =", 'backend_config = "", mhlo.backend_config =')
+    by_jax = text.replace(
+        "api_version = 4 : i32, backend_config =", 'backend_config = "", mhlo.backend_config ='
+    )
     assert families(import_stablehlo(by_jax)) == [Cholesky()]
 
 
