@@ -24,10 +24,10 @@ from tests.specification.statements import (
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "specification"
 INDEX = """# The contract
 
-What operations of other packages, backends and programs may rely on, sentence by sentence.
-Each sentence has a test that shows it, in `tests/specification/`, and these pages are written from the tests by `make specification`.
+For authors of operations and backends: the statements on which their code may rely.
+A test in `tests/specification/` shows each statement, and `make specification` writes these pages from the tests.
 
-A sentence *works*, or it *differs on purpose* from the documents that the project began with, and then says what a user has of that.
+A statement *works*, or it *differs on purpose* from the original design documents. The reason follows.
 
 | chapter | works | differs on purpose |
 | --- | --- | --- |
@@ -52,7 +52,7 @@ Shown by `tests/specification/test_{name}.py`.
 
 
 def chapters() -> list[Chapter]:
-    """Return the chapters whose modules are there."""
+    """Return all chapters, in the order of the pages."""
     return [
         importlib.import_module(f"tests.specification.test_{name}").chapter for name in CHAPTERS
     ]
@@ -68,7 +68,7 @@ def pages() -> dict[str, str]:
 
 
 def page(chapter: Chapter) -> str:
-    """Return a chapter's statements, in the order of their numbers."""
+    """Return the page of a chapter, with its statements in the order of their numbers."""
     statements = sorted(chapter.statements.values(), key=lambda statement: statement.number)
     rows = [row(chapter, statement) for statement in statements]
     return PAGE.format(
@@ -89,7 +89,7 @@ def cell(text: str) -> str:
 
 
 def index(book: Iterable[Chapter]) -> str:
-    """Return the number of statements of each verdict in a chapter."""
+    """Return the page that counts the statements of each chapter by verdict."""
     rows, total = [], Counter[str]()
     for chapter in book:
         counts = Counter(statement.verdict for statement in chapter.statements.values())

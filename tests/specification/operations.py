@@ -1,4 +1,4 @@
-"""Operations of another package, as the chapters need them."""
+"""Extension operations for the chapters."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["PEERS", "Scale", "X", "compiled", "operation", "runs_without"]
 
 X = np.array([1.0, 2.0, 3.0])
 PEERS = {"jax", "jaxlib", "lowering", "xla_peer"}
-"""Packages that only the other peer needs."""
+"""Packages that only the XLA peer needs."""
 
 
 @extension_family("specification", "scale", version=1, runtime=HostReferenceRuntime)
@@ -34,9 +34,9 @@ class Scale(ExtensionOp):
 
 
 def operation(name: str, **members: Any) -> Any:
-    """An operation without payload, of the family `specification.<name>.v1`, that members override.
+    """Return an operation without payload of the family `specification.<name>.v1`, with these members.
 
-    Its shape rule is the identity, and its runtime `eager_execute`, unless members say otherwise.
+    The default shape rule is the identity, and the default runtime calls `eager_execute`.
     """
     parts = {"runtime": members.pop("runtime", HostReferenceRuntime)}
     parts.update({key: members.pop(key) for key in ("rules", "batch") if key in members})
@@ -46,11 +46,11 @@ def operation(name: str, **members: Any) -> Any:
 
 
 def runs_without(modules: set[str], code: str) -> None:
-    """Run code in a process of its own, which must not import any of these modules."""
+    """Run code in a new process, which must not import any of these modules."""
     check = f"\nimport sys\nassert not {modules!r} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code + check], check=True)
 
 
 def compiled(op: Any, *arrays: Any) -> tnf.GraphProgram:
-    """A program of one call."""
+    """Compile a program of one call."""
     return tnf.compile(lambda *xs: apply(op, *xs), *(arrays or (X,)))

@@ -1,6 +1,6 @@
 """Statements of the contract, each beside the test that shows it; `make specification` writes them as pages.
 
-A chapter numbers its statements: `identity.3` stays what it is, and a number is not used again.
+Statements are numbered within a chapter. The number of a statement never changes and is never reused.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ Test = TypeVar("Test", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Statement:
-    """One sentence of the contract, and what became of it.
+    """One statement of the contract, with its verdict.
 
     Attributes:
-        because: of one that differs, what a user has of it.
-        test: the function that shows it.
+        because: the reason, if the implementation differs on purpose.
+        test: the test function that shows it.
     """
 
     number: int
@@ -50,7 +50,7 @@ class Statement:
 
 
 class Row:
-    """A statement of a table, with what its test is given."""
+    """Statement in a table of statements, with the arguments of the test."""
 
     def __init__(self, text: str, *values: Any, because: str = "") -> None:
         self.text, self.values, self.because = text, values, because
@@ -64,15 +64,15 @@ class Chapter:
         self.statements: dict[int, Statement] = {}
 
     def works(self, number: int, text: str) -> Callable[[Test], Test]:
-        """The test shows that the statement is kept."""
+        """Register a test which shows that the statement holds."""
         return self._of_function(number, text, WORKS, "")
 
     def differs(self, number: int, text: str, because: str) -> Callable[[Test], Test]:
-        """The test shows what is done instead of what the statement's source asked for, and why."""
+        """Register a test of a statement that differs from the design documents, with the reason."""
         return self._of_function(number, text, DIFFERS, because)
 
     def table(self, names: str, rows: Mapping[int, Row]) -> Callable[[Test], Test]:
-        """One test for many statements, given each row's values."""
+        """Register one test for several statements; it receives the values of each row."""
 
         def decorate(test: Test) -> Test:
             for number, row in rows.items():

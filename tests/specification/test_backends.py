@@ -1,4 +1,4 @@
-"""Backends: who computes, and what may be asked of them."""
+"""Backends: kernels, executors, devices and capabilities."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.specification.statements import Chapter, Row
 chapter = Chapter(
     "backends",
     "Backends and peers",
-    "A backend is a value: kernels by op, and how arrays are uploaded, downloaded and allocated. "
-    "XLA is a peer, not a backend: it takes programs as text.",
+    "A backend is a value: its kernels by op, and functions to upload, download and allocate arrays. "
+    "XLA is a peer and not a backend: it receives programs as text.",
 )
 
 
@@ -44,15 +44,15 @@ BOXES = Backend(
 SQUARED = tnf.compile(lambda x: x * x + x, X)
 
 
-# ---- the seam ------------------------------------------------------------------------------------
+# ---- the interface ------------------------------------------------------------------------------------
 
 
-@chapter.works(1, "A program runs on another backend by its kernels, on arrays of its own.")
+@chapter.works(1, "Another backend runs a program by its own kernels, on its own arrays.")
 def test_kernels() -> None:
     np.testing.assert_array_equal(tnf.GraphExecutor(backend=BOXES).run(SQUARED, X), X * X + X)
 
 
-@chapter.works(2, "Arguments are uploaded once each, and results are downloaded.")
+@chapter.works(2, "Each argument is uploaded once, and results are downloaded.")
 def test_transfers() -> None:
     counts = {"up": 0, "down": 0}
 
@@ -76,7 +76,9 @@ def test_constants() -> None:
     np.testing.assert_array_equal(result, X + np.array([10.0, 20.0, 30.0]))
 
 
-@chapter.works(4, "An op that a backend has no kernel for is refused by name: nothing falls back.")
+@chapter.works(
+    4, "An op without a kernel on a backend is an error that names the op: there is no fallback."
+)
 def test_missing_kernels() -> None:
     with pytest.raises(
         errors.UnsupportedError, match=r"(?s)Sin: backend 'boxes' has no kernel.*test_backends"
@@ -84,7 +86,7 @@ def test_missing_kernels() -> None:
         tnf.GraphExecutor(backend=BOXES).run(tnf.compile(lambda x: tnf.sin(x * x), X), X)
 
 
-@chapter.works(5, "A dtype that a backend refuses is refused with its reason.")
+@chapter.works(5, "A dtype that a backend does not support is an error with the backend's reason.")
 def test_refused_dtypes() -> None:
     wide = replace(BOXES, refuses=lambda op, dtype: "too wide" if dtype.itemsize > 4 else None)
     with pytest.raises(errors.UnsupportedError, match=r"'boxes' on float64: too wide"):
@@ -106,7 +108,7 @@ def test_failing_kernels() -> None:
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-@chapter.works(7, "A kernel that gives None in place of an array is an error that names the op.")
+@chapter.works(7, "A kernel that returns None instead of an array is an error that names the op.")
 def test_kernels_that_give_nothing() -> None:
     empty = replace(BOXES, kernels={**BOXES.kernels, Multiply: lambda op, x, y: None})
     executor = tnf.GraphExecutor(backend=empty)
@@ -115,7 +117,7 @@ def test_kernels_that_give_nothing() -> None:
             call()
 
 
-@chapter.works(8, "A kernel that gives another number of results than its op has is an error.")
+@chapter.works(8, "A kernel that returns another number of results than its op has is an error.")
 def test_kernels_that_give_too_few() -> None:
     short = Backend("short", {Sort: lambda op, *xs: (xs[0],)})
     program = tnf.compile(lambda x: tnf.extension.algebra.apply(Sort(0, count=2), x, x), X)
@@ -123,22 +125,20 @@ def test_kernels_that_give_too_few() -> None:
         tnf.GraphExecutor(backend=short).run(program, X)
 
 
-@chapter.works(9, "One op runs on a backend outside of any program.")
+@chapter.works(9, "A backend can run one op outside of a program.")
 def test_one_op() -> None:
     (y,) = tnf.GraphExecutor(backend=BOXES).apply(Multiply(), [X, X])
     np.testing.assert_array_equal(y, X * X)
 
 
-@chapter.works(10, "NumPy is a backend as any other, and the default.")
+@chapter.works(10, "NumPy is a backend like any other, and the default.")
 def test_numpy() -> None:
     explicit = tnf.GraphExecutor(backend=NUMPY).run(SQUARED, X)
     np.testing.assert_array_equal(explicit, tnf.GraphExecutor().run(SQUARED, X))
     assert Multiply in NUMPY.kernels
 
 
-@chapter.works(
-    11, "An operation of another package needs no second interface: its runtime executes it."
-)
+@chapter.works(11, "Extension operations need no backend interface: their runtime executes them.")
 def test_extensions() -> None:
     with pytest.raises(errors.UnsupportedError, match=r"scale\.v1: backend 'boxes' has no kernel"):
         tnf.GraphExecutor(backend=BOXES).run(compiled(Scale()), X)
@@ -147,8 +147,8 @@ def test_extensions() -> None:
 
 @chapter.differs(
     12,
-    "There are no sessions: a schedule is one function of its arrays, which holds what it needs.",
-    because="nothing is opened and closed around each call",
+    "There are no sessions: a schedule is a function of its arrays and holds all of its state.",
+    because="calls need no set-up and no cleanup",
 )
 def test_no_sessions() -> None:
     assert not hasattr(Backend, "with_backend_session")
@@ -158,8 +158,8 @@ def test_no_sessions() -> None:
 
 @chapter.differs(
     13,
-    "Memory is reclaimed by the schedule's plan, not by calls to the backend.",
-    because="a kernel's author writes no bookkeeping",
+    "The schedule decides when memory is reused, without calls to the backend.",
+    because="authors of kernels do not manage memory",
 )
 def test_no_reclaiming() -> None:
     made: list[Any] = []
@@ -197,12 +197,12 @@ class Counting:
 @chapter.table(
     "call",
     {
-        14: Row("`jit` runs on the executor given.", lambda e: tnf.jit(lambda x: x * x, executor=e)(X)),
-        15: Row("`grad` runs on the executor given.", lambda e: tnf.grad(lambda x: tnf.sum(x * x * x) / 3, executor=e)(X)),
-        16: Row("`vmap` runs on the executor given.", lambda e: tnf.vmap(lambda x: x * x, executor=e)(X)),
-        17: Row("Loops on arrays run on the executor given.", lambda e: tnf.fori_loop(0, 1, lambda i, x: x * x, X, executor=e)),
-        18: Row("Branches on arrays run on the executor given.", lambda e: tnf.cond(True, lambda x: x * x, lambda x: x, X, executor=e)),
-        19: Row("`scan` on arrays runs on the executor given.", lambda e: tnf.scan(lambda c, x: (c, x * x), 0.0, X, executor=e)[1]),
+        14: Row("`jit` runs on the given executor.", lambda e: tnf.jit(lambda x: x * x, executor=e)(X)),
+        15: Row("`grad` runs on the given executor.", lambda e: tnf.grad(lambda x: tnf.sum(x * x * x) / 3, executor=e)(X)),
+        16: Row("`vmap` runs on the given executor.", lambda e: tnf.vmap(lambda x: x * x, executor=e)(X)),
+        17: Row("Loops on arrays run on the given executor.", lambda e: tnf.fori_loop(0, 1, lambda i, x: x * x, X, executor=e)),
+        18: Row("Conditionals on arrays run on the given executor.", lambda e: tnf.cond(True, lambda x: x * x, lambda x: x, X, executor=e)),
+        19: Row("`scan` on arrays runs on the given executor.", lambda e: tnf.scan(lambda c, x: (c, x * x), 0.0, X, executor=e)[1]),
     },
 )  # fmt: skip
 def test_executors(call: Any) -> None:
@@ -211,7 +211,7 @@ def test_executors(call: Any) -> None:
     assert executor.runs >= 1
 
 
-@chapter.works(20, "An executor given to `jit` is used for eager tensors too.")
+@chapter.works(20, "An executor given to `jit` runs eager tensors, too.")
 def test_eager_tensors() -> None:
     executor = Counting()
     y = tnf.jit(lambda x: x * x, executor=executor)(tnf.EagerRuntime().constant(X))
@@ -219,7 +219,7 @@ def test_eager_tensors() -> None:
     assert executor.runs == 1
 
 
-@chapter.works(21, "`EagerRuntime` runs on the executor given.")
+@chapter.works(21, "`EagerRuntime` runs on the given executor.")
 def test_eager_runtimes() -> None:
     executor = tnf.GraphExecutor("K")
     runtime = tnf.EagerRuntime(executor=executor)
@@ -230,7 +230,7 @@ def test_eager_runtimes() -> None:
 # ---- the peer ------------------------------------------------------------------------------------
 
 
-@chapter.works(22, "The native path never imports the peer's libraries.")
+@chapter.works(22, "The native path never imports the libraries of the XLA peer.")
 def test_imports() -> None:
     runs_without(
         PEERS,
@@ -238,7 +238,7 @@ def test_imports() -> None:
     )
 
 
-@chapter.works(23, "The peer reads a program's lowering view, which cannot be changed.")
+@chapter.works(23, "The XLA peer reads the program's lowering view, which is immutable.")
 def test_lowering_view() -> None:
     import dataclasses
 
@@ -248,19 +248,21 @@ def test_lowering_view() -> None:
         view.instructions = ()  # type: ignore[misc]  # because the test is about it
 
 
-@chapter.works(24, "A device that there is not is refused by name.")
+@chapter.works(24, "A device that does not exist is an error that names it.")
 def test_devices() -> None:
     with pytest.raises(errors.PlatformUnavailableError, match="cuda"):
         xla_peer.XlaExecutor("cuda").run(SQUARED, X)
 
 
-@chapter.works(25, "A plugin that cannot be loaded is refused by its path.")
+@chapter.works(25, "A plugin that cannot be loaded is an error that names its path.")
 def test_plugins() -> None:
     with pytest.raises(errors.TenferroError, match=r"no_such_plugin\.so"):
         xla_peer.XlaExecutor("/tmp/no_such_plugin.so").run(SQUARED, X)
 
 
-@chapter.works(26, "Arrays are moved to the peer's device and back where the caller says so.")
+@chapter.works(
+    26, "Arrays are moved to the peer's device and back only where the caller asks for it."
+)
 def test_put_and_get() -> None:
     xla = xla_peer.XlaExecutor("cpu")
     result = xla.compile(SQUARED)(xla.put(X))
@@ -273,12 +275,12 @@ def test_put_and_get() -> None:
 @chapter.table(
     "op, dtype, platform, is_supported",
     {
-        27: Row("`capabilities` says that an op runs natively.", "Sin", "float64", "native", True),
-        28: Row("`capabilities` says that an op does not take a dtype.", Sin, "int32", "native", False),
-        29: Row("`capabilities` says what runs on the peer's platforms.", "Sort", "float32", "cpu", True),
-        30: Row("`capabilities` says what does not run on a platform.", "DynamicTruncate", "float64", "cpu", False),
-        31: Row("`capabilities` knows families of extensions.", "tenferro.svd.v1", "float64", "native", True),
-        32: Row("`capabilities` says of a family that has no runtime that it does not run.", "specification.nobody.v1", "float64", "native", False),
+        27: Row("`capabilities` reports that an op runs natively.", "Sin", "float64", "native", True),
+        28: Row("`capabilities` reports that an op does not support a dtype.", Sin, "int32", "native", False),
+        29: Row("`capabilities` reports what runs on the peer's platforms.", "Sort", "float32", "cpu", True),
+        30: Row("`capabilities` reports what does not run on a platform.", "DynamicTruncate", "float64", "cpu", False),
+        31: Row("`capabilities` accepts extension families.", "tenferro.svd.v1", "float64", "native", True),
+        32: Row("`capabilities` reports that a family without a runtime does not run.", "specification.nobody.v1", "float64", "native", False),
     },
 )  # fmt: skip
 def test_capabilities(op: Any, dtype: str, platform: str, is_supported: bool) -> None:
@@ -290,7 +292,7 @@ def test_capabilities(op: Any, dtype: str, platform: str, is_supported: bool) ->
 # ---- layout --------------------------------------------------------------------------------------
 
 
-@chapter.works(33, "`GraphExecutor` gives dense column-major arrays.")
+@chapter.works(33, "`GraphExecutor` returns dense column-major arrays.")
 def test_columns() -> None:
     x = np.arange(6.0).reshape(2, 3)
     for function in (tnf.exp, lambda x: x.T, lambda x: x[:, :1] + x, tnf.linalg.qr):
@@ -300,8 +302,8 @@ def test_columns() -> None:
 
 @chapter.differs(
     34,
-    "What is called without naming an executor gives arrays in the order in which they were made.",
-    because="turning an array costs a copy that nobody who thinks in NumPy sees a reason for",
+    "Calls without a named executor return arrays in the layout in which they were computed.",
+    because="another layout costs a copy for which NumPy users see no reason",
 )
 def test_any_order() -> None:
     x = np.arange(6.0).reshape(2, 3)
@@ -309,7 +311,7 @@ def test_any_order() -> None:
         assert y.flags.c_contiguous
 
 
-@chapter.works(35, "Arguments may have any strides, and results do not depend on them.")
+@chapter.works(35, "Arguments may have any strides; results do not depend on them.")
 def test_strides() -> None:
     x = np.arange(24.0).reshape(4, 6)[::2, ::-2]
     program = tnf.compile(lambda x: tnf.tanh(x) @ x.T, x)

@@ -1,4 +1,4 @@
-"""Caches: what is kept, by whom, and how much of it."""
+"""Caches: their owners, contents and bounds."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from tests.specification.statements import Chapter, Row
 chapter = Chapter(
     "caches",
     "Caches",
-    "What an operation is and what is kept of it are apart. "
-    "Plans lie in stores that an executor, an eager runtime, a compiler or a context owns.",
+    "Cached data of an operation is separate from the operation. "
+    "Plans are cached in stores, each owned by an executor, an eager runtime, a compiler or a context.",
 )
 KEY = ExtensionCacheKey(Scale.family_id, "plans")
 
 
 class Planning(ExtensionRuntime):
-    """Keeps a plan of eight kilobytes for each factor."""
+    """Runtime that caches a plan of eight kilobytes for each factor."""
 
     family_id = Scale.family_id
 
@@ -35,7 +35,7 @@ def planned(executor: Any, *factors: float) -> None:
         np.testing.assert_array_equal(executor.run(compiled(Scale(factor)), X), factor * X)
 
 
-@chapter.works(1, "A plan is made once for each key, and counted as a hit from then on.")
+@chapter.works(1, "A plan is built once per key; later lookups count as hits.")
 def test_plans_are_kept() -> None:
     executor = tnf.GraphExecutor(runtimes=[Planning()])
     planned(executor, 1.0, 2.0, 2.0, 2.0)
@@ -43,14 +43,14 @@ def test_plans_are_kept() -> None:
     assert (stats.entries, stats.hits) == (2, 2)
 
 
-@chapter.works(2, "Each executor has caches of its own.")
+@chapter.works(2, "Each executor has its own caches.")
 def test_executors_apart() -> None:
     one, other = (tnf.GraphExecutor(runtimes=[Planning()]) for _ in range(2))
     planned(one, 1.0)
     assert (len(one.extensions.caches), len(other.extensions.caches)) == (1, 0)
 
 
-@chapter.works(3, "An eager runtime has caches of its own, and `cache_clear` empties them.")
+@chapter.works(3, "An eager runtime has its own caches, which `cache_clear` empties.")
 def test_eager_runtimes() -> None:
     eager = tnf.EagerRuntime(runtimes=[Planning()])
     apply(Scale(), eager.constant(X))
@@ -59,7 +59,7 @@ def test_eager_runtimes() -> None:
     assert eager.executor.extensions.caches.retained_bytes == 0
 
 
-@chapter.works(4, "`GraphCompiler` has caches of its own, where einsum keeps its plans.")
+@chapter.works(4, "`GraphCompiler` has its own caches, in which einsum stores its plans.")
 def test_compilers() -> None:
     compiler = tnf.GraphCompiler()
     compiler.compile(lambda x: tnf.einsum("ij,jk->ik", x, x), np.eye(2))
@@ -68,7 +68,7 @@ def test_compilers() -> None:
     assert len(compiler.extension_caches) == 0
 
 
-@chapter.works(5, "An `AdContext` has caches of its own, and `cache_clear` empties them.")
+@chapter.works(5, "An `AdContext` has its own caches, which `cache_clear` empties.")
 def test_contexts() -> None:
     context = tnf.AdContext(cache_size=3)
     store = context.extension_caches.store(KEY)
@@ -78,7 +78,7 @@ def test_contexts() -> None:
     assert len(context.extension_caches) == 0
 
 
-@chapter.works(6, "A store keeps 256 entries unless its owner is told another number.")
+@chapter.works(6, "A store has at most 256 entries unless its owner sets another limit.")
 def test_capacities() -> None:
     assert tnf.GraphExecutor().extensions.caches.store(KEY).capacity == 256
     assert tnf.GraphExecutor(cache_size=7).extensions.caches.store(KEY).capacity == 7
@@ -87,7 +87,7 @@ def test_capacities() -> None:
     assert executor.extensions.caches.stats()[KEY].entries == 2
 
 
-@chapter.works(7, "What was used longest ago goes first.")
+@chapter.works(7, "The least recently used entry is evicted first.")
 def test_least_recently_used() -> None:
     store = ExtensionCaches(capacity=2).store(KEY)
     for key in ("a", "b", "a", "c"):
@@ -95,7 +95,7 @@ def test_least_recently_used() -> None:
     assert [key for key, _ in store.items()] == ["a", "c"]
 
 
-@chapter.works(8, "The number of stores is bounded too.")
+@chapter.works(8, "The number of stores is bounded, too.")
 def test_number_of_stores() -> None:
     caches = ExtensionCaches(capacity=4)
     for number in range(20):
@@ -120,9 +120,11 @@ class Plan:
 @chapter.table(
     "entry",
     {
-        10: Row("`retained_bytes` counts arrays.", np.zeros(1000)),
-        11: Row("`retained_bytes` counts what tuples and dicts hold.", ({"a": np.zeros(1000)},)),
-        12: Row("`retained_bytes` counts what plan objects hold.", Plan()),
+        10: Row("`retained_bytes` includes arrays.", np.zeros(1000)),
+        11: Row(
+            "`retained_bytes` includes the contents of tuples and dicts.", ({"a": np.zeros(1000)},)
+        ),
+        12: Row("`retained_bytes` includes the attributes of plan objects.", Plan()),
     },
 )
 def test_retained_bytes(entry: Any) -> None:
@@ -133,7 +135,7 @@ def test_retained_bytes(entry: Any) -> None:
     assert caches.retained_bytes == 0
 
 
-@chapter.works(13, "`GraphExecutor.cache_clear` empties the stores of extensions too.")
+@chapter.works(13, "`GraphExecutor.cache_clear` empties the stores of extensions, too.")
 def test_executors_clear() -> None:
     executor = tnf.GraphExecutor(runtimes=[Planning()])
     planned(executor, 1.0)
@@ -142,7 +144,7 @@ def test_executors_clear() -> None:
     assert executor.extensions.caches.retained_bytes == 0
 
 
-@chapter.works(14, "The plans of a runtime that is replaced are dropped.")
+@chapter.works(14, "Replacing a runtime drops its plans.")
 def test_replaced_runtimes() -> None:
     executor = tnf.GraphExecutor(runtimes=[Planning()])
     planned(executor, 1.0)
@@ -150,7 +152,7 @@ def test_replaced_runtimes() -> None:
     assert len(executor.extensions.caches) == 0
 
 
-@chapter.works(15, "Einsum's plans are counted and bounded as any family's are.")
+@chapter.works(15, "The plans of einsum are counted and bounded like those of any family.")
 def test_einsum() -> None:
     from tenferro.ext.einsum import Einsum
 
@@ -162,7 +164,9 @@ def test_einsum() -> None:
     assert all(store.nbytes > 0 and store.capacity == 256 for store in stats)
 
 
-@chapter.works(16, "Programs that an executor compiled are counted, bounded and cleared.")
+@chapter.works(
+    16, "The compiled programs of an executor are counted and bounded, and can be cleared."
+)
 def test_programs() -> None:
     executor = tnf.GraphExecutor(cache_size=2)
     for extent in (1, 2, 3):
@@ -174,8 +178,8 @@ def test_programs() -> None:
 
 @chapter.differs(
     17,
-    "`tnf.einsum` becomes contractions while it is traced, so that executors keep no plan of it.",
-    because="derivatives, fusion and StableHLO see contractions, and a run looks nothing up",
+    "`tnf.einsum` is traced as contractions, so executors cache no plan for it.",
+    because="derivatives, fusion and StableHLO work on contractions, and a run needs no lookup",
 )
 def test_einsum_is_expanded() -> None:
     program = tnf.compile(lambda x: tnf.einsum("ij,jk->ik", x, x), np.eye(2))
@@ -185,14 +189,14 @@ def test_einsum_is_expanded() -> None:
     assert len(executor.extensions.caches) == 0
 
 
-@chapter.works(18, "Equal programs share what was compiled for them.")
+@chapter.works(18, "Equal programs share compiled code.")
 def test_shared_programs() -> None:
     executor = tnf.GraphExecutor()
     planned(executor, 1.0, 1.0)
     assert executor.cache_stats().entries == 1
 
 
-@chapter.works(19, "What a context keeps of derivatives is bounded by number and by bytes.")
+@chapter.works(19, "The derivatives that a context caches are bounded in number and in bytes.")
 def test_bounded_contexts() -> None:
     def power(x: Any, exponent: int) -> Any:
         for _ in range(exponent):

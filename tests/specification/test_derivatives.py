@@ -1,4 +1,4 @@
-"""Derivatives and batches: rules, what they are given, and what they give."""
+"""Derivatives and batches: the arguments and results of rules."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ from tests.specification.statements import Chapter, Row
 chapter = Chapter(
     "derivatives",
     "Derivatives and batches",
-    "A rule of a family gives tangents, cotangents and batches, made of standard ops and of operations that have rules. "
-    "None is the tangent of what is not active.",
+    "The rules of a family return tangents, cotangents and batches, as standard ops and operations with rules of their own. "
+    "The tangent of an inactive value is None.",
 )
 V = np.array([3.0, -1.0, 0.5])
 
@@ -53,36 +53,36 @@ class Linear(ExtensionAdRule):
 
 
 def ruled(rules: Any = Rule, **members: Any) -> Any:
-    """y = x^2 of a family whose rules are these."""
+    """Return an operation y = x^2 of a family with these rules."""
     members.setdefault("eager_execute", lambda self, inputs: [inputs[0] ** 2])
     return operation("ruled", rules=rules, **members)
 
 
 def with_rule(base: Any, **roles: Any) -> Any:
-    """A rule whose roles are these functions."""
+    """Return a rule with these functions as its roles."""
     return type("Changed", (base,), {key: staticmethod(role) for key, role in roles.items()})
 
 
 def linear(rules: Any = Linear, **members: Any) -> Any:
-    """y = 2 x of a family whose rules are these."""
+    """Return an operation y = 2 x of a family with these rules."""
     return ruled(rules, eager_execute=lambda self, inputs: [2.0 * inputs[0]], **members)
 
 
 def energy(x: Any) -> Any:
-    """The sum of x^4, whose derivatives are 4 x^3 and 12 x^2."""
+    """Return the sum of x^4, with the derivatives 4 x^3 and 12 x^2."""
     op = ruled()
     return tnf.sum(apply(op, apply(op, x)))
 
 
-# ---- where rules are -----------------------------------------------------------------------------
+# ---- owners of rules -----------------------------------------------------------------------------
 
 
-@chapter.works(1, "Rules belong to the family, apart from the operation itself.")
+@chapter.works(1, "Rules belong to the family, not to the operation class.")
 def test_rules_of_the_family() -> None:
     np.testing.assert_allclose(tnf.grad(energy)(X), 4 * X**3, rtol=1e-15)
 
 
-@chapter.works(2, "An `AdContext` may bring a set of rules, which come before those of the family.")
+@chapter.works(2, "The rules of an `AdContext` take precedence over those of the family.")
 def test_rules_of_a_context() -> None:
     tripled = with_rule(Rule, linearize=lambda op, b, xs, ys, dots: 3.0 * dots[0])
     context = tnf.AdContext(ExtensionRuleSet([tripled()]))
@@ -93,8 +93,8 @@ def test_rules_of_a_context() -> None:
 
 @chapter.differs(
     3,
-    "A context is made of rule sets at once, `AdContext(*rule_sets)`, without a builder.",
-    because="a context is a value that never changes",
+    "A context is created from its rule sets, `AdContext(*rule_sets)`, without a builder.",
+    because="a context is immutable",
 )
 def test_contexts_without_builders() -> None:
     assert not hasattr(tnf.AdContext, "builder")
@@ -113,7 +113,8 @@ def test_two_rules() -> None:
 
 
 @chapter.works(
-    5, "An operation without a rule is refused, by family and role: no gradient is dropped."
+    5,
+    "An operation without a rule is an error that names the family and the role: no gradient is dropped.",
 )
 def test_no_rule() -> None:
     op = ruled(rules=None)
@@ -128,7 +129,7 @@ def test_no_rule() -> None:
 
 
 @chapter.works(
-    6, "A missing rule of an operation that another rule applies is told when it is needed."
+    6, "If a rule applies an operation without a rule, the error comes when that rule is needed."
 )
 def test_no_rule_of_second_order() -> None:
     bare = operation("bare", eager_execute=lambda self, inputs: [2.0 * inputs[0]])
@@ -139,7 +140,7 @@ def test_no_rule_of_second_order() -> None:
         tnf.hessian(loss)(X)
 
 
-@chapter.works(7, "What needs no derivative needs no rule.")
+@chapter.works(7, "An operation without active inputs needs no rule.")
 def test_inactive_operations() -> None:
     op = ruled(rules=None)
     loss = lambda x: tnf.sum(x * apply(op, X))
@@ -148,10 +149,10 @@ def test_inactive_operations() -> None:
     np.testing.assert_array_equal(tnf.grad(stopped)(X), X**2)
 
 
-# ---- what rules are given ------------------------------------------------------------------------
+# ---- arguments of rules ------------------------------------------------------------------------
 
 
-@chapter.works(8, "`linearize` is given the operation, the inputs, the outputs and the tangents.")
+@chapter.works(8, "`linearize` receives the operation, the inputs, the outputs and the tangents.")
 def test_arguments_of_linearize() -> None:
     seen: dict[str, Any] = {}
 
@@ -170,7 +171,7 @@ def test_arguments_of_linearize() -> None:
     assert seen == {"op": op, "counts": (3, 2, 3)}
 
 
-@chapter.works(9, "The tangent of an input that is not active is None.")
+@chapter.works(9, "The tangent of an inactive input is None.")
 def test_inactive_tangents() -> None:
     seen = []
 
@@ -187,15 +188,13 @@ def test_inactive_tangents() -> None:
     assert seen == [[True, False]]
 
 
-@chapter.works(10, "A rule that gives None says that a tangent is zero.")
+@chapter.works(10, "A rule returns None for a tangent that is zero.")
 def test_zero_tangents() -> None:
     op = ruled(with_rule(Rule, linearize=lambda *arguments: None))
     np.testing.assert_array_equal(tnf.grad(lambda x: tnf.sum(apply(op, x)))(X), np.zeros(3))
 
 
-@chapter.works(
-    11, "No zeros are made for what is not active: a program of it has no instruction more."
-)
+@chapter.works(11, "Inactive values need no zeros: they add no instruction to the program.")
 def test_no_zeros() -> None:
     op = ruled(with_rule(Rule, linearize=lambda *arguments: None))
     program = tnf.compile(lambda x: tnf.jvp(lambda x: tnf.exp(apply(op, x)), (x,), (x,)), X)
@@ -205,7 +204,7 @@ def test_no_zeros() -> None:
     assert ops == [op.family_id, "Exp"]
 
 
-@chapter.works(12, "Values in rules know their dtype and shape, symbols included.")
+@chapter.works(12, "Values in rules have a dtype and a shape, also with symbols.")
 def test_metadata_of_values() -> None:
     seen = []
 
@@ -221,8 +220,8 @@ def test_metadata_of_values() -> None:
 
 @chapter.differs(
     13,
-    "`transpose_rule` is told by `linear` which inputs it transposes; there is no mode.",
-    because="a rule asks for each input what it must know of it",
+    "The argument `linear` of `transpose_rule` lists the inputs to transpose; there is no mode.",
+    because="a rule can check each input",
 )
 def test_linear_inputs() -> None:
     seen = []
@@ -246,8 +245,8 @@ def test_linear_inputs() -> None:
 
 @chapter.differs(
     14,
-    "Rules query no context: dtypes and shapes are on the values themselves.",
-    because="there is no second place in which metadata could be out of date",
+    "Rules query no context: dtypes and shapes are attributes of the values.",
+    because="metadata is in one place and cannot be out of date",
 )
 def test_no_context_argument() -> None:
     from inspect import signature
@@ -256,7 +255,7 @@ def test_no_context_argument() -> None:
     assert "ctx" not in signature(ExtensionAdRule.transpose_rule).parameters
 
 
-@chapter.works(15, "In rules, tenferro's functions and Python's operators work on values.")
+@chapter.works(15, "In rules, tenferro's functions and Python's operators accept values.")
 def test_functions_in_rules() -> None:
     def linearize(op: Any, b: Any, xs: Any, ys: Any, dots: Any) -> Any:
         return tnf.where(xs[0] > 1.5, tnf.exp(xs[0]), -1) * dots[0] / 2 + 0 * dots[0]
@@ -275,16 +274,16 @@ def test_operations_in_rules() -> None:
     )
 
 
-# ---- what rules give -----------------------------------------------------------------------------
+# ---- results of rules -----------------------------------------------------------------------------
 
 
 @chapter.table(
     "change, kind, words",
     {
-        17: Row("A tangent of another shape is refused.", lambda x: reduce_sum(x, (0,)), errors.ShapeError, r"f64\[3\], got f64\[\]"),
-        18: Row("A tangent of another dtype is refused.", lambda x: tnf.astype(x, "float32"), errors.DTypeError, r"f64\[3\], got f32\[3\]"),
-        19: Row("A tangent that is an array is refused.", lambda x: np.ones(3), errors.InvalidConfigError, "must be a Value"),
-        20: Row("Another number of tangents is refused.", lambda x: (x, x), errors.InvalidConfigError, "gives 2 values, expected 1"),
+        17: Row("A tangent of another shape is an error.", lambda x: reduce_sum(x, (0,)), errors.ShapeError, r"f64\[3\], got f64\[\]"),
+        18: Row("A tangent of another dtype is an error.", lambda x: tnf.astype(x, "float32"), errors.DTypeError, r"f64\[3\], got f32\[3\]"),
+        19: Row("A tangent that is an array is an error.", lambda x: np.ones(3), errors.InvalidConfigError, "must be a Value"),
+        20: Row("A wrong number of tangents is an error.", lambda x: (x, x), errors.InvalidConfigError, "gives 2 values, expected 1"),
     },
 )  # fmt: skip
 def test_tangents_that_are_refused(change: Any, kind: Any, words: str) -> None:
@@ -296,9 +295,9 @@ def test_tangents_that_are_refused(change: Any, kind: Any, words: str) -> None:
 @chapter.table(
     "change, kind, words",
     {
-        21: Row("A cotangent of another shape is refused.", lambda x: reduce_sum(x, (0,)), errors.ShapeError, r"f64\[3\], got f64\[\]"),
-        22: Row("A cotangent of another dtype is refused.", lambda x: tnf.astype(x, "float32"), errors.DTypeError, r"f64\[3\], got f32\[3\]"),
-        23: Row("Another number of cotangents is refused.", lambda x: (x, x), errors.InvalidConfigError, "gives 2 values, expected 1"),
+        21: Row("A cotangent of another shape is an error.", lambda x: reduce_sum(x, (0,)), errors.ShapeError, r"f64\[3\], got f64\[\]"),
+        22: Row("A cotangent of another dtype is an error.", lambda x: tnf.astype(x, "float32"), errors.DTypeError, r"f64\[3\], got f32\[3\]"),
+        23: Row("A wrong number of cotangents is an error.", lambda x: (x, x), errors.InvalidConfigError, "gives 2 values, expected 1"),
     },
 )  # fmt: skip
 def test_cotangents_that_are_refused(change: Any, kind: Any, words: str) -> None:
@@ -307,7 +306,7 @@ def test_cotangents_that_are_refused(change: Any, kind: Any, words: str) -> None
         tnf.grad(lambda x: tnf.sum(apply(op, x)))(X)
 
 
-@chapter.works(24, "A rule that raises is reported with its family and the user's line.")
+@chapter.works(24, "An error raised by a rule is reported with its family and the user's line.")
 def test_a_rule_that_raises() -> None:
     def fails(*arguments: Any) -> Any:
         raise KeyError("axis")
@@ -321,7 +320,7 @@ def test_a_rule_that_raises() -> None:
         assert isinstance(caught.value.__cause__, KeyError)
 
 
-@chapter.works(49, "An error of ours in a rule keeps its kind, and names the family.")
+@chapter.works(49, "A tenferro error raised in a rule keeps its class and names the family.")
 def test_an_error_in_a_rule() -> None:
     def unequal(op: Any, b: Any, inputs: Any, batched: Any) -> Any:
         return inputs[0] + reduce_sum(inputs[0], (0,))
@@ -339,7 +338,7 @@ C = tnf.AdContext(ExtensionRuleSet([Rule()]))
 
 
 def bare(x: Any) -> Any:
-    """x^2 whose rule only a context has."""
+    """Return x^2, by an operation whose rule only a context has."""
     return apply(ruled(rules=None), x)
 
 
@@ -350,23 +349,23 @@ def bare_energy(x: Any) -> Any:
 @chapter.table(
     "transform, expected",
     {
-        25: Row("`grad` uses the context given.", lambda: tnf.grad(bare_energy, context=C)(X), 4 * X**3),
-        26: Row("`value_and_grad` uses the context given.", lambda: tnf.value_and_grad(bare_energy, context=C)(X)[1], 4 * X**3),
-        27: Row("`jvp` uses the context given.", lambda: tnf.jvp(bare, (X,), (V,), context=C)[1], 2 * X * V),
-        28: Row("`vjp` uses the context given.", lambda: tnf.vjp(bare, X, context=C)[1](V)[0], 2 * X * V),
-        29: Row("`linearize` uses the context given.", lambda: tnf.linearize(bare, X, context=C)[1](V), 2 * X * V),
-        30: Row("`hvp` uses the context given.", lambda: tnf.hvp(bare_energy, (X,), (V,), context=C), 12 * X**2 * V),
-        31: Row("`hessian` uses the context given.", lambda: tnf.hessian(bare_energy, context=C)(X), np.diag(12 * X**2)),
-        32: Row("`jacfwd` uses the context given.", lambda: tnf.jacfwd(bare, context=C)(X), np.diag(2 * X)),
-        33: Row("`jacrev` uses the context given.", lambda: tnf.jacrev(bare, context=C)(X), np.diag(2 * X)),
-        34: Row("`vmap` uses the context given.", lambda: tnf.vmap(bare, context=C)(np.stack([X, V])), np.stack([X, V]) ** 2),
+        25: Row("`grad` uses the given context.", lambda: tnf.grad(bare_energy, context=C)(X), 4 * X**3),
+        26: Row("`value_and_grad` uses the given context.", lambda: tnf.value_and_grad(bare_energy, context=C)(X)[1], 4 * X**3),
+        27: Row("`jvp` uses the given context.", lambda: tnf.jvp(bare, (X,), (V,), context=C)[1], 2 * X * V),
+        28: Row("`vjp` uses the given context.", lambda: tnf.vjp(bare, X, context=C)[1](V)[0], 2 * X * V),
+        29: Row("`linearize` uses the given context.", lambda: tnf.linearize(bare, X, context=C)[1](V), 2 * X * V),
+        30: Row("`hvp` uses the given context.", lambda: tnf.hvp(bare_energy, (X,), (V,), context=C), 12 * X**2 * V),
+        31: Row("`hessian` uses the given context.", lambda: tnf.hessian(bare_energy, context=C)(X), np.diag(12 * X**2)),
+        32: Row("`jacfwd` uses the given context.", lambda: tnf.jacfwd(bare, context=C)(X), np.diag(2 * X)),
+        33: Row("`jacrev` uses the given context.", lambda: tnf.jacrev(bare, context=C)(X), np.diag(2 * X)),
+        34: Row("`vmap` uses the given context.", lambda: tnf.vmap(bare, context=C)(np.stack([X, V])), np.stack([X, V]) ** 2),
     },
 )  # fmt: skip
 def test_transforms_use_the_context(transform: Any, expected: Any) -> None:
     np.testing.assert_allclose(transform(), expected, rtol=1e-14)
 
 
-@chapter.works(35, "`check_grads` and `check_parity` use the context given.")
+@chapter.works(35, "`check_grads` and `check_parity` use the given context.")
 def test_tools_use_the_context() -> None:
     assert tnf.check_grads(bare_energy, (X,), order=2, context=C).ok
     with pytest.raises(errors.ADRuleUnsupportedError, match=Rule.family_id):
@@ -375,7 +374,7 @@ def test_tools_use_the_context() -> None:
         xla_peer.check_parity(bare_energy, X, grad=True)
 
 
-@chapter.works(36, "Derivatives run on the executor given, which alone needs the runtime.")
+@chapter.works(36, "Derivatives run on the given executor; only this executor needs the runtime.")
 def test_transforms_use_the_executor() -> None:
     op = ruled(runtime=None)
     executor = tnf.GraphExecutor(runtimes=[HostReferenceRuntime(op.family_id)])
@@ -385,7 +384,7 @@ def test_transforms_use_the_executor() -> None:
         tnf.value_and_grad(loss)(X)
 
 
-@chapter.works(37, "Derivatives go through the same pipeline as values: they are programs.")
+@chapter.works(37, "Derivatives are programs and use the same pipeline as values.")
 def test_derivatives_are_programs() -> None:
     program = tnf.compile(tnf.grad(energy), X)
     assert isinstance(program, tnf.GraphProgram)
@@ -399,7 +398,7 @@ def test_eager_derivatives() -> None:
     np.testing.assert_allclose(x.grad.numpy(), 4 * X**3, rtol=1e-15)
 
 
-@chapter.works(39, "Rules work inside of loops and branches.")
+@chapter.works(39, "Rules work inside loops and branches.")
 def test_rules_in_loops() -> None:
     op = ruled()
     loop = lambda x: tnf.sum(tnf.fori_loop(0, 2, lambda i, y: apply(op, y), x))
@@ -408,7 +407,9 @@ def test_rules_in_loops() -> None:
         np.testing.assert_allclose(tnf.grad(function)(X), 4 * X**3, rtol=1e-14)
 
 
-@chapter.works(40, "The gradient of a complex argument is that of <a, b> = Re(conj(a) b).")
+@chapter.works(
+    40, "The gradient of a complex argument is defined by the inner product <a, b> = Re(conj(a) b)."
+)
 def test_complex_gradients() -> None:
     z = np.array([1.0 + 2.0j, -0.5j])
     np.testing.assert_allclose(tnf.grad(lambda z: tnf.sum(tnf.real(z * tnf.conj(z))))(z), 2 * z)
@@ -417,7 +418,7 @@ def test_complex_gradients() -> None:
 # ---- batches -------------------------------------------------------------------------------------
 
 
-@chapter.works(41, "A batch rule is told which inputs have the leading axis.")
+@chapter.works(41, "A batch rule receives which inputs have the leading batch axis.")
 def test_batch_rules() -> None:
     seen = []
 
@@ -435,7 +436,10 @@ def test_batch_rules() -> None:
     assert seen == [((True, False), [2, 1])]
 
 
-@chapter.works(42, "An operation that has no batch rule is refused by `vmap`, by family and role.")
+@chapter.works(
+    42,
+    "`vmap` of an operation without a batch rule is an error that names the family and the role.",
+)
 def test_no_batch_rule() -> None:
     with pytest.raises(errors.UnsupportedError, match=r"ruled\.v1: no batch_rule rule"):
         tnf.vmap(lambda x: apply(linear(), x))(np.stack([X, V]))
@@ -444,9 +448,9 @@ def test_no_batch_rule() -> None:
 @chapter.table(
     "change, kind",
     {
-        43: Row("A batch of another shape is refused.", lambda x: reduce_sum(x, (0,)), errors.ShapeError),
-        44: Row("A batch of another dtype is refused.", lambda x: tnf.astype(x, "float32"), errors.DTypeError),
-        45: Row("A batch rule that gives None is refused.", lambda x: None, errors.InvalidConfigError),
+        43: Row("A batch rule that returns another shape is an error.", lambda x: reduce_sum(x, (0,)), errors.ShapeError),
+        44: Row("A batch rule that returns another dtype is an error.", lambda x: tnf.astype(x, "float32"), errors.DTypeError),
+        45: Row("A batch rule that returns None is an error.", lambda x: None, errors.InvalidConfigError),
     },
 )  # fmt: skip
 def test_batches_that_are_refused(change: Any, kind: Any) -> None:
@@ -458,8 +462,8 @@ def test_batches_that_are_refused(change: Any, kind: Any) -> None:
 @chapter.table(
     "rules, words",
     {
-        46: Row("`check_extension` reports tangents that differ from differences.", with_rule(Rule, linearize=lambda op, b, xs, ys, dots: 3.0 * xs[0] * dots[0]), "tangent"),
-        47: Row("`check_extension` reports batches that differ from their slices.", with_rule(Rule, batch_rule=lambda op, b, xs, batched: 2.0 * xs[0]), "batch"),
+        46: Row("`check_extension` reports tangents that differ from finite differences.", with_rule(Rule, linearize=lambda op, b, xs, ys, dots: 3.0 * xs[0] * dots[0]), "tangent"),
+        47: Row("`check_extension` reports batches that differ from the results of their slices.", with_rule(Rule, batch_rule=lambda op, b, xs, batched: 2.0 * xs[0]), "batch"),
     },
 )  # fmt: skip
 def test_reports(rules: Any, words: str) -> None:
@@ -478,8 +482,8 @@ def test_reported_transposes() -> None:
 
 @chapter.differs(
     50,
-    "`jvp` and `vjp` give zeros, not None, where nothing is active.",
-    because="what comes back has the shape and dtype that one computes with, whatever the function is",
+    "`jvp` and `vjp` return zeros, not None, if no argument is active.",
+    because="the results have the usual shapes and dtypes, whatever the function",
 )
 def test_results_that_are_not_active() -> None:
     for function in (tnf.floor, lambda x: tnf.zeros(3), tnf.stop_gradient):

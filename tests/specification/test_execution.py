@@ -1,4 +1,4 @@
-"""Execution: what a runtime is given, and what it gives."""
+"""Execution: the inputs and outputs of a runtime."""
 
 from __future__ import annotations
 
@@ -24,21 +24,21 @@ from tests.specification.statements import Chapter, Row
 chapter = Chapter(
     "execution",
     "Execution",
-    "A runtime executes the operations of one family on an executor. "
-    "It borrows its inputs and gives its outputs away.",
+    "A runtime executes the operations of a family on an executor. "
+    "It borrows its inputs, and the executor owns its outputs.",
 )
 MATRIX = np.arange(6.0).reshape(2, 3)
 
 
 def running(function: Any, **members: Any) -> Any:
-    """An operation that computes `function(x)`."""
+    """Return an operation that computes `function(x)`."""
     return operation("running", eager_execute=lambda self, inputs: function(inputs[0]), **members)
 
 
-# ---- who executes --------------------------------------------------------------------------------
+# ---- runtimes --------------------------------------------------------------------------------
 
 
-@chapter.works(1, "An operation is executed by the runtime of its family, in programs and eagerly.")
+@chapter.works(1, "The runtime of a family executes its operations, in programs and eagerly.")
 def test_runtimes_execute() -> None:
     np.testing.assert_array_equal(apply(Scale(3.0), X), 3 * X)
     np.testing.assert_array_equal(compiled(Scale(3.0)).run(X), 3 * X)
@@ -48,8 +48,8 @@ def test_runtimes_execute() -> None:
 
 @chapter.differs(
     2,
-    "`eager_execute` alone executes nothing: `HostReferenceRuntime` says that it may.",
-    because="a reference that is slow, or that lives on the host, is never run by accident",
+    "`eager_execute` is used only if `HostReferenceRuntime` allows it.",
+    because="a slow reference implementation, or one on the host, is never run by accident",
 )
 def test_no_runtime() -> None:
     op = operation("reference", runtime=None, eager_execute=lambda self, inputs: [2 * inputs[0]])
@@ -59,7 +59,7 @@ def test_no_runtime() -> None:
     np.testing.assert_array_equal(executor.run(compiled(op), X), 2 * X)
 
 
-@chapter.works(3, "A runtime that is registered on an executor comes before that of the family.")
+@chapter.works(3, "A runtime registered on an executor takes precedence over that of the family.")
 def test_registered_runtimes_come_first() -> None:
     class Negating(ExtensionRuntime):
         family_id = Scale.family_id
@@ -72,7 +72,7 @@ def test_registered_runtimes_come_first() -> None:
     np.testing.assert_array_equal(compiled(Scale(3.0)).run(X), 3 * X)
 
 
-@chapter.works(4, "A runtime that replaces another is used from the next call on.")
+@chapter.works(4, "A replaced runtime is not used from the next call on.")
 def test_replaced_runtimes() -> None:
     class Times(ExtensionRuntime):
         family_id = Scale.family_id
@@ -89,7 +89,7 @@ def test_replaced_runtimes() -> None:
         np.testing.assert_array_equal(executor.run(program, X), factor * X)
 
 
-@chapter.works(5, "Two executors do not see one another's runtimes.")
+@chapter.works(5, "Runtimes of one executor are not visible to another.")
 def test_executors_apart() -> None:
     op = operation("apart", runtime=None, eager_execute=lambda self, inputs: [inputs[0] + 1])
     tnf.GraphExecutor(runtimes=[HostReferenceRuntime(op.family_id)])
@@ -97,7 +97,7 @@ def test_executors_apart() -> None:
         tnf.GraphExecutor().run(compiled(op), X)
 
 
-@chapter.works(6, "A runtime finds the executor that calls it, and may run programs on it.")
+@chapter.works(6, "A runtime can access the executor that calls it, and run programs on it.")
 def test_the_owner() -> None:
     executor = tnf.GraphExecutor()
     owners = []
@@ -114,7 +114,7 @@ def test_the_owner() -> None:
     assert owners == [executor]
 
 
-@chapter.works(7, "The operation is executed as one step, which is fused with nothing.")
+@chapter.works(7, "An extension operation is one step, which is never fused.")
 def test_one_step() -> None:
     program = tnf.compile(
         lambda x: tnf.exp(apply(Scale(), tnf.exp(x) + 1) + 1), np.ones((512, 512))
@@ -127,7 +127,7 @@ def test_one_step() -> None:
     ]
 
 
-@chapter.works(8, "Compiling a program executes none of its operations.")
+@chapter.works(8, "Compiling a program executes no operation.")
 def test_compiling_executes_nothing() -> None:
     calls = []
     op = running(lambda x: calls.append(1) or [x + 1])
@@ -139,7 +139,7 @@ def test_compiling_executes_nothing() -> None:
 
 
 @chapter.works(
-    9, "The schedule holds the operation with the dtypes and shapes that its rule gives."
+    9, "The schedule contains the operation with the dtypes and shapes from its shape rule."
 )
 def test_the_schedule() -> None:
     op = operation(
@@ -155,7 +155,7 @@ def test_the_schedule() -> None:
     assert step.output_extents == ((Exact(3),), ())
 
 
-@chapter.works(10, "Calls run where the results need them, and only there.")
+@chapter.works(10, "An operation runs only if a result depends on it.")
 def test_dead_calls() -> None:
     calls = []
     op = running(lambda x: calls.append(1) or [x + 1])
@@ -163,7 +163,7 @@ def test_dead_calls() -> None:
     assert not calls
 
 
-@chapter.works(11, "Calls with effects run in the order in which they were written.")
+@chapter.works(11, "Operations with effects run in the order in which they were traced.")
 def test_order_of_effects() -> None:
     seen: list[float] = []
     op = running(lambda x: seen.append(float(x[0])) or [x + 1], effects=True)
@@ -177,13 +177,13 @@ def test_order_of_effects() -> None:
 @chapter.table(
     "array",
     {
-        12: Row("A runtime is given dense column-major arrays of row-major ones.", MATRIX),
+        12: Row("Row-major arguments reach a runtime as dense column-major arrays.", MATRIX),
         13: Row(
-            "A runtime is given dense column-major arrays of strided ones.",
+            "Strided arguments reach a runtime as dense column-major arrays.",
             np.ones((4, 6))[::2, ::3],
         ),
         14: Row(
-            "A runtime is given dense column-major arrays of broadcast ones.",
+            "Broadcast arguments reach a runtime as dense column-major arrays.",
             np.broadcast_to(X, (2, 3)),
         ),
     },
@@ -195,7 +195,7 @@ def test_inputs_are_columns(array: Any) -> None:
     assert flags == [True]
 
 
-@chapter.works(15, "A runtime may declare that it takes arrays of any order.")
+@chapter.works(15, "A runtime may declare that it accepts any layout.")
 def test_any_order() -> None:
     class Any_(ExtensionRuntime):
         family_id, order = Scale.family_id, "K"
@@ -209,7 +209,7 @@ def test_any_order() -> None:
 
 
 @chapter.works(
-    16, "Inputs are read-only: who writes to one gets an error, and the caller's array stays."
+    16, "Inputs are read-only: writing to one is an error, and the caller's array is unchanged."
 )
 def test_inputs_are_borrowed() -> None:
     x = X.copy()
@@ -218,7 +218,9 @@ def test_inputs_are_borrowed() -> None:
     np.testing.assert_array_equal(x, X)
 
 
-@chapter.works(17, "What an operation declares to overwrite it is given as a copy of its own.")
+@chapter.works(
+    17, "An operation receives its own copy of each input that it declares to overwrite."
+)
 def test_declared_aliases() -> None:
     op = running(lambda x: [np.negative(x, out=x)], aliases={0: 0})
     x = X.copy()
@@ -226,7 +228,7 @@ def test_declared_aliases() -> None:
     np.testing.assert_array_equal([y, same, x], [-X, X, X])
 
 
-@chapter.works(18, "Aliases of inputs or outputs that there are not are refused.")
+@chapter.works(18, "An alias that names a nonexistent input or output is an error.")
 def test_wrong_aliases() -> None:
     with pytest.raises(errors.InvalidConfigError, match=r"running\.v1"):
         apply(running(lambda x: [x + 1], aliases={0: 1}), X)
@@ -240,12 +242,19 @@ WORKSPACE = np.zeros(3)
 @chapter.table(
     "function",
     {
-        19: Row("An input that is given back is copied.", lambda x: [x]),
-        20: Row("A view of an input is copied.", lambda x: [x[::-1]]),
-        21: Row("A workspace that something else holds is copied.", lambda x: [WORKSPACE]),
-        22: Row("A broadcast array is written out.", lambda x: [np.broadcast_to(1.0, 3)]),
+        19: Row("An input that is returned as an output is copied.", lambda x: [x]),
+        20: Row("An output that is a view of an input is copied.", lambda x: [x[::-1]]),
+        21: Row(
+            "An output with another reference, such as a workspace, is copied.",
+            lambda x: [WORKSPACE],
+        ),
+        22: Row(
+            "An output that is a broadcast array is materialised.",
+            lambda x: [np.broadcast_to(1.0, 3)],
+        ),
         23: Row(
-            "Memory that NumPy does not own is copied.", lambda x: [np.frombuffer(bytearray(24))]
+            "An output in memory that NumPy does not own is copied.",
+            lambda x: [np.frombuffer(bytearray(24))],
         ),
     },
 )
@@ -259,7 +268,7 @@ def test_outputs_are_given_away(function: Any) -> None:
     np.testing.assert_array_equal(y, expected + 1.0)
 
 
-@chapter.works(24, "Two calls that return one workspace give two results.")
+@chapter.works(24, "Two calls that return the same workspace have separate results.")
 def test_two_results_of_one_workspace() -> None:
     workspace = np.zeros(3)
     op = running(lambda x: [np.add(x, 1.0, out=workspace)])
@@ -269,7 +278,7 @@ def test_two_results_of_one_workspace() -> None:
     np.testing.assert_array_equal(first, [X + 1, 3 * X + 1])
 
 
-@chapter.works(25, "A fresh array is taken as it is, without a copy.")
+@chapter.works(25, "A new array is used without a copy.")
 def test_fresh_outputs_are_taken() -> None:
     places = []
 
@@ -284,17 +293,17 @@ def test_fresh_outputs_are_taken() -> None:
 @chapter.table(
     "outputs, words",
     {
-        26: Row("Too many outputs are refused, with both counts.", [X, X], "2 outputs"),
-        27: Row("Too few outputs are refused, with both counts.", [], "0 outputs"),
-        28: Row("An output of another shape is refused.", [X[:2]], r"f64\[2\].*declares f64\[3\]"),
+        26: Row("Too many outputs are an error that gives both counts.", [X, X], "2 outputs"),
+        27: Row("Too few outputs are an error that gives both counts.", [], "0 outputs"),
+        28: Row("An output of another shape is an error.", [X[:2]], r"f64\[2\].*declares f64\[3\]"),
         29: Row(
-            "An output of another dtype is refused, not cast.",
+            "An output of another dtype is an error; it is not cast.",
             [X.astype("f4")],
             r"f32\[3\].*declares f64\[3\]",
         ),
-        30: Row("A result that is no array is refused.", None, "NoneType"),
+        30: Row("A result that is not an array is an error.", None, "NoneType"),
         31: Row(
-            "A masked array is refused, because its mask would be lost.",
+            "A masked array is an error, because its mask would be lost.",
             [np.ma.masked_greater(X, 2)],
             "mask",
         ),
@@ -305,7 +314,7 @@ def test_outputs_that_are_refused(outputs: Any, words: str) -> None:
         apply(running(lambda x: outputs), X)
 
 
-@chapter.works(32, "An output on a device that the host cannot read is an error: nothing is moved.")
+@chapter.works(32, "An output on a device that the host cannot read is an error; it is not moved.")
 def test_outputs_on_devices() -> None:
     class DeviceArray:
         shape, dtype, device = (3,), np.dtype("f8"), "cuda:0"
@@ -325,7 +334,7 @@ def test_outputs_on_devices() -> None:
 # ---- the executor --------------------------------------------------------------------------------
 
 
-@chapter.works(33, "Eager calls, programs, and programs that run step by step give the same bits.")
+@chapter.works(33, "Eager calls, programs, and programs run step by step give the same bits.")
 def test_eager_and_compiled_agree() -> None:
     op = running(lambda x: [np.tanh(x) / 3.0])
     np.testing.assert_array_equal(apply(op, X), compiled(op).run(X))
@@ -334,7 +343,7 @@ def test_eager_and_compiled_agree() -> None:
     )
 
 
-@chapter.works(34, "An interruption by the user is none of the operation's failures.")
+@chapter.works(34, "An interruption by the user is not reported as a failure of the operation.")
 def test_interruptions() -> None:
     def interrupted(x: Any) -> Any:
         raise KeyboardInterrupt
@@ -343,7 +352,7 @@ def test_interruptions() -> None:
         apply(running(interrupted), X)
 
 
-@chapter.works(35, "A runtime runs in the thread that called the executor.")
+@chapter.works(35, "A runtime runs in the thread that calls the executor.")
 def test_the_thread() -> None:
     threads = []
     compiled(running(lambda x: threads.append(threading.get_ident()) or [x + 1])).run(X)
@@ -359,7 +368,7 @@ def test_the_thread() -> None:
             "read-only",
         ),
         37: Row(
-            "`check_extension` reports outputs that something else holds.",
+            "`check_extension` reports outputs with other references.",
             lambda x: [np.add(x, 1, out=WORKSPACE_OF_REPORT)],
             "copied",
         ),

@@ -1,4 +1,4 @@
-"""Expansion and lowering: how operations reach peers that cannot run their runtimes."""
+"""Expansion and lowering: operations on peers without their runtimes."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from tests.specification.statements import Chapter, Row
 chapter = Chapter(
     "expansion",
     "Expansion and lowering",
-    "`lower_to_standard_ops` writes an operation as standard ops, for peers that do not know its runtime. "
-    "A registered lowering writes StableHLO instead.",
+    "`lower_to_standard_ops` expands an operation into standard ops, for peers without its runtime. "
+    "A registered lowering emits StableHLO instead.",
 )
 
 
@@ -32,7 +32,7 @@ def square(self: Any, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> An
 
 
 def expanding(expansion: Any = square, **members: Any) -> Any:
-    """An operation with this expansion."""
+    """Return an operation with this expansion."""
     return operation("expanding", lower_to_standard_ops=expansion, **members)
 
 
@@ -44,7 +44,7 @@ def text_of(op: Any, *arrays: Any, **options: Any) -> str:
 
 
 @chapter.works(
-    1, "An operation is lowered by its expansion, and runs through PJRT without its runtime."
+    1, "An operation is lowered by its expansion and runs through PJRT without its runtime."
 )
 def test_the_expansion_is_lowered() -> None:
     op = expanding(runtime=None)
@@ -52,7 +52,7 @@ def test_the_expansion_is_lowered() -> None:
     np.testing.assert_array_equal(xla_peer.XlaExecutor("cpu").run(compiled(op), X), X * X)
 
 
-@chapter.works(2, "The expansion is told the dtypes and shapes of its inputs.")
+@chapter.works(2, "The expansion receives the dtypes and shapes of its inputs.")
 def test_arguments() -> None:
     seen = []
 
@@ -64,7 +64,7 @@ def test_arguments() -> None:
     assert seen == [(1, [tnf.DType.F32], [(2, 3)])]
 
 
-@chapter.works(3, "It is asked when the extents of all inputs are known.")
+@chapter.works(3, "The expansion is called once all extents of its inputs are known.")
 def test_known_extents() -> None:
     seen = []
 
@@ -79,7 +79,9 @@ def test_known_extents() -> None:
     assert seen == [[(3,)]]
 
 
-@chapter.works(4, "Its results are one value of its builder, or a list with one per output.")
+@chapter.works(
+    4, "The expansion returns one value of its builder, or a list with one value per output."
+)
 def test_results() -> None:
     one = lambda self, builder, inputs, dtypes, shapes: inputs[0]
     many = lambda self, builder, inputs, dtypes, shapes: [builder.value(inputs[0])]
@@ -87,7 +89,7 @@ def test_results() -> None:
         assert "return %arg0" in text_of(expanding(expansion))
 
 
-@chapter.works(5, "In expansions, tenferro's functions and Python's operators work on values.")
+@chapter.works(5, "In expansions, tenferro's functions and Python's operators accept values.")
 def test_functions() -> None:
     def expansion(self: Any, builder: Any, inputs: Any, dtypes: Any, shapes: Any) -> Any:
         x = builder.value(inputs[0])
@@ -98,16 +100,14 @@ def test_functions() -> None:
     np.testing.assert_allclose(xla_peer.XlaExecutor("cpu").run(program, X), expected, rtol=1e-14)
 
 
-@chapter.works(6, "An operation without expansion is refused: nothing stands in for it.")
+@chapter.works(6, "An operation without expansion cannot be lowered: there is no fallback.")
 def test_no_expansion() -> None:
     assert ExtensionOp.lower_to_standard_ops(Scale(), None, [], [], []) is None
     with pytest.raises(errors.UnsupportedError, match=r"scale\.v1"):
         text_of(Scale())
 
 
-@chapter.works(
-    7, "All operations that cannot be lowered are listed at once, with the user's lines."
-)
+@chapter.works(7, "The error lists all operations that cannot be lowered, with the user's lines.")
 def test_all_at_once() -> None:
     program = tnf.compile(lambda x: (apply(Scale(1.0), x), apply(Scale(2.0), x)), X)
     with pytest.raises(errors.UnsupportedError) as caught:
@@ -119,12 +119,12 @@ def test_all_at_once() -> None:
 @chapter.table(
     "result, words",
     {
-        8: Row("A number that is no value of the builder is refused.", lambda b, x: [99], "got 99"),
-        9: Row("A negative number is no value.", lambda b, x: [-1], "got -1"),
-        10: Row("An array is no value.", lambda b, x: X, "got array"),
-        11: Row("Results of other types than declared are refused.", lambda b, x: [b.constant(1.0)], r"gives \(f64\[\]\), infer_output_meta declares"),
-        12: Row("Another number of results is refused.", lambda b, x: [x, x], "declares"),
-        13: Row("An operation that is no standard op is refused in an expansion.", lambda b, x: b.apply_one(tnf.extension.Extension(Scale()), x), "not a standard op"),
+        8: Row("An expansion that returns an index without a value in the builder is an error.", lambda b, x: [99], "got 99"),
+        9: Row("An expansion that returns a negative index is an error.", lambda b, x: [-1], "got -1"),
+        10: Row("An expansion that returns an array is an error.", lambda b, x: X, "got array"),
+        11: Row("An expansion whose results have other types than declared is an error.", lambda b, x: [b.constant(1.0)], r"gives \(f64\[\]\), infer_output_meta declares"),
+        12: Row("An expansion with a wrong number of results is an error.", lambda b, x: [x, x], "declares"),
+        13: Row("An expansion that contains another extension operation is an error.", lambda b, x: b.apply_one(tnf.extension.Extension(Scale()), x), "not a standard op"),
     },
 )  # fmt: skip
 def test_results_that_are_refused(result: Any, words: str) -> None:
@@ -133,7 +133,9 @@ def test_results_that_are_refused(result: Any, words: str) -> None:
         text_of(op)
 
 
-@chapter.works(14, "An expansion that raises is reported with the family and the user's line.")
+@chapter.works(
+    14, "An error raised by an expansion is reported with the family and the user's line."
+)
 def test_failures() -> None:
     def fails(*arguments: Any) -> Any:
         raise KeyError("axis")
@@ -145,7 +147,9 @@ def test_failures() -> None:
     assert isinstance(caught.value.__cause__, KeyError)
 
 
-@chapter.works(15, "An `ExtensionLoweringError` of the expansion's own reaches the caller.")
+@chapter.works(
+    15, "An `ExtensionLoweringError` raised by an expansion reaches the caller unchanged."
+)
 def test_own_errors() -> None:
     def refuses(*arguments: Any) -> Any:
         raise errors.ExtensionLoweringError("no such mode")
@@ -154,7 +158,7 @@ def test_own_errors() -> None:
         text_of(expanding(refuses))
 
 
-@chapter.works(43, "An error in an expansion names the user's line, once.")
+@chapter.works(43, "An error in an expansion names the user's line once.")
 def test_lines() -> None:
     unequal = lambda self, b, inputs, d, s: tnf.sum(b.value(inputs[0])) + b.value(inputs[0])
     with pytest.raises(errors.ExtensionLoweringError, match=r"expanding\.v1: Add: ") as caught:
@@ -163,7 +167,7 @@ def test_lines() -> None:
 
 
 @chapter.works(
-    16, "With `from_expansion`, native execution, derivatives and batches follow from it."
+    16, "`from_expansion` derives native execution, derivatives and batches from the expansion."
 )
 def test_what_follows() -> None:
     op = expanding(from_expansion=True, runtime=None)
@@ -176,19 +180,23 @@ def test_what_follows() -> None:
     )  # fmt: skip
 
 
-@chapter.works(17, "What the family has itself comes before what follows from the expansion.")
+@chapter.works(
+    17, "The family's own runtime and rules take precedence over those derived from the expansion."
+)
 def test_what_is_given_comes_first() -> None:
     op = expanding(from_expansion=True, eager_execute=lambda self, inputs: [inputs[0] ** 2 + 1])
     np.testing.assert_array_equal(apply(op, X), X**2 + 1)
 
 
-@chapter.works(18, "`check_extension` reports an expansion that computes something else.")
+@chapter.works(
+    18, "`check_extension` reports an expansion whose results differ from the runtime's."
+)
 def test_reports() -> None:
     wrong = expanding(eager_execute=lambda self, inputs: [3 * inputs[0]])
     assert not check_extension(wrong, [X]).ok
 
 
-@chapter.works(19, "What has effects is expanded into nothing.")
+@chapter.works(19, "An operation with effects is never expanded.")
 def test_effects() -> None:
     op = expanding(effects=True, eager_execute=lambda self, inputs: [inputs[0] * 1])
     with pytest.raises(errors.UnsupportedError, match=r"expanding\.v1"):
@@ -199,7 +207,7 @@ def test_effects() -> None:
 
 
 def lowered(name: str) -> Any:
-    """An operation of a family of its own, for a test that registers a lowering."""
+    """Return an operation of its own family, for a test that registers a lowering."""
     return operation(name, lower_to_standard_ops=square)
 
 
@@ -207,14 +215,16 @@ def by(name: str) -> Any:
     return lambda op, w, x: w.op(name, x, result=x.spec)
 
 
-@chapter.works(20, "A lowering that is registered comes before the expansion.")
+@chapter.works(20, "A registered lowering takes precedence over the expansion.")
 def test_registered_lowerings() -> None:
     op = lowered("direct")
     lowering.register_extension_lowering(op.family_id, by("negate"))
     assert "stablehlo.negate" in text_of(op)
 
 
-@chapter.works(21, "A lowering for a platform comes before the one for all.")
+@chapter.works(
+    21, "A lowering for one platform takes precedence over the lowering for all platforms."
+)
 def test_platforms() -> None:
     op = lowered("placed")
     lowering.register_extension_lowering(op.family_id, by("negate"))
@@ -224,7 +234,8 @@ def test_platforms() -> None:
 
 
 @chapter.works(
-    22, "A second lowering for a family and a platform is an error unless it replaces the first."
+    22,
+    "A second lowering for a family and a platform is an error unless it is registered as a replacement.",
 )
 def test_duplicates() -> None:
     op = lowered("twice_lowered")
@@ -236,7 +247,7 @@ def test_duplicates() -> None:
 
 
 @chapter.works(
-    23, "A lowering that is replaced is not used again, also by executors that compiled with it."
+    23, "A replaced lowering is not used again, not even by executors that compiled with it."
 )
 def test_replaced_lowerings() -> None:
     op = lowered("relowered")
@@ -250,9 +261,9 @@ def test_replaced_lowerings() -> None:
 @chapter.table(
     "rule, words",
     {
-        24: Row("A lowering of another type than declared is refused.", lambda op, w, x: w.scalar(0, x.dtype), "declares"),
-        25: Row("A lowering that gives None is refused.", lambda op, w, x: None, "got None"),
-        26: Row("A lowering that raises is reported with the family and the platform.", lambda op, w, x: {}["axis"], "for cpu failed: KeyError"),
+        24: Row("A lowering whose results have other types than declared is an error.", lambda op, w, x: w.scalar(0, x.dtype), "declares"),
+        25: Row("A lowering that returns None is an error.", lambda op, w, x: None, "got None"),
+        26: Row("An error raised by a lowering is reported with the family and the platform.", lambda op, w, x: {}["axis"], "for cpu failed: KeyError"),
     },
 )  # fmt: skip
 def test_lowerings_that_are_refused(rule: Any, words: str) -> None:
@@ -266,8 +277,8 @@ def test_lowerings_that_are_refused(rule: Any, words: str) -> None:
 @chapter.table(
     "family, platform, kind",
     {
-        27: Row("A lowering for a malformed family id is refused.", "lowered", None, errors.MalformedFamilyIdError),
-        28: Row("A lowering for a platform that there is not is refused.", "a.b.v1", "cupu", errors.InvalidConfigError),
+        27: Row("Registering a lowering for a malformed family id is an error.", "lowered", None, errors.MalformedFamilyIdError),
+        28: Row("Registering a lowering for an unknown platform is an error.", "a.b.v1", "cupu", errors.InvalidConfigError),
     },
 )  # fmt: skip
 def test_registrations_that_are_refused(family: str, platform: Any, kind: Any) -> None:
@@ -278,7 +289,9 @@ def test_registrations_that_are_refused(family: str, platform: Any, kind: Any) -
 # ---- StableHLO -----------------------------------------------------------------------------------
 
 
-@chapter.works(29, "Extensions may be kept as composites, with their identity and payload.")
+@chapter.works(
+    29, "On request extensions are lowered to composites, with their family id and payload."
+)
 def test_composites() -> None:
     @extension_family("specification", "kept", version=2)
     @dataclass(frozen=True)
@@ -292,12 +305,12 @@ def test_composites() -> None:
     assert "version = 2 : i32" in module.text
 
 
-@chapter.works(30, "Everything that is lowered parses and verifies.")
+@chapter.works(30, "All lowered text parses and verifies.")
 def test_verification() -> None:
     lowering.lower_to_stablehlo(compiled(expanding())).verify()
 
 
-@chapter.works(31, "A program is serialised as bytecode, and as a portable artifact.")
+@chapter.works(31, "A program can be serialised as bytecode and as a portable artifact.")
 def test_serialisation() -> None:
     module = lowering.lower_to_stablehlo(compiled(expanding()))
     for encoded in (module.bytecode(), module.portable_artifact()):
@@ -327,8 +340,8 @@ def test_deterministic_text() -> None:
 
 @chapter.differs(
     33,
-    "StableHLO is no layer inside: `lower_to_stablehlo` makes text and artifacts for peers, and no more.",
-    because="running natively needs no MLIR, and starts at once",
+    "StableHLO is not an internal representation: `lower_to_stablehlo` writes text and artifacts for peers.",
+    because="native execution needs no MLIR and starts at once",
 )
 def test_no_layer_inside() -> None:
     runs_without(
@@ -338,7 +351,7 @@ def test_no_layer_inside() -> None:
     )
 
 
-@chapter.works(34, "`Conj` is lowered to real, imaginary, negation and complex.")
+@chapter.works(34, "`Conj` is lowered to `real`, `imag`, `negate` and `complex`.")
 def test_conj() -> None:
     text = lowering.lower_to_stablehlo(tnf.compile(tnf.conj, np.ones(2, "c16"))).text
     ops = [
@@ -347,7 +360,7 @@ def test_conj() -> None:
     assert ops == ["imag", "negate", "real", "complex"]
 
 
-@chapter.works(35, "Column-major arguments need no copy on their way into a lowered program.")
+@chapter.works(35, "Column-major arguments enter a lowered program without a copy.")
 def test_column_major_arguments() -> None:
     x = np.asfortranarray(np.arange(6.0).reshape(2, 3))
     np.testing.assert_array_equal(
@@ -358,7 +371,7 @@ def test_column_major_arguments() -> None:
     assert "tensor<3x2xf64>" in module.text
 
 
-@chapter.works(36, "A peer does not fall back to the native path, nor the native path to a peer.")
+@chapter.works(36, "Neither peer falls back to the other.")
 def test_no_fallback() -> None:
     with pytest.raises(errors.UnsupportedError):
         xla_peer.XlaExecutor("cpu").run(compiled(Scale()), X)
@@ -373,7 +386,7 @@ def test_no_fallback() -> None:
         38: Row("The QR decomposition is lowered to LAPACK's custom call.", "lapack_dgeqrf_ffi", tnf.linalg.qr),
         39: Row("The eigenvalue decomposition is lowered to LAPACK's custom call.", "lapack_dsyevd_ffi", tnf.linalg.eigh),
         40: Row("`solve` is lowered to LAPACK's custom call.", "lapack_dgetrf_ffi", lambda a: tnf.linalg.solve(a, a)),
-        41: Row("`cholesky` is lowered to LAPACK's custom call, with StableHLO's own op on request.", "lapack_dpotrf_ffi", tnf.linalg.cholesky, because="a factorisation that fails gives NaN on every platform"),
+        41: Row("`cholesky` is lowered to LAPACK's custom call, with StableHLO's own op on request.", "lapack_dpotrf_ffi", tnf.linalg.cholesky, because="a failed factorisation gives NaN on every platform"),
     },
 )  # fmt: skip
 def test_linear_algebra(target: str, function: Any) -> None:
@@ -384,7 +397,7 @@ def test_linear_algebra(target: str, function: Any) -> None:
 
 
 @chapter.works(
-    42, "An artifact is exported to a file, and gives the same values when it is loaded."
+    42, "An artifact that is exported to a file and loaded again computes the same values."
 )
 def test_artifacts(tmp_path: Any) -> None:
     program = compiled(expanding())
@@ -392,7 +405,7 @@ def test_artifacts(tmp_path: Any) -> None:
     np.testing.assert_array_equal(xla_peer.load(tmp_path / "artifact.mlirbc").run(X), X * X)
 
 
-@chapter.works(44, "A library's routine on symbolic extents is refused, by an error of ours.")
+@chapter.works(44, "Exporting a library call on symbolic extents is an error.")
 def test_routines_on_symbols() -> None:
     for function in (tnf.linalg.cholesky, tnf.linalg.inv, tnf.linalg.svdvals):
         program = tnf.compile(function, tnf.TensorSpec(("n", "n"), "float64"))
@@ -402,9 +415,9 @@ def test_routines_on_symbols() -> None:
 
 @chapter.differs(
     45,
-    "An artifact of linear algebra takes symbolic extents.",
-    because="its routine and workspace are chosen for numbers, and certified by test vectors, when the artifact is written "
-    "and not where it runs; the symbols are given their numbers there, and natively the program keeps them",
+    "An artifact with linear algebra needs concrete extents; a native program takes symbols.",
+    because="the routine and its workspace are chosen for fixed extents when the artifact is written, "
+    "and test vectors cover this choice",
 )
 def test_symbolic_artifacts() -> None:
     program = tnf.compile(tnf.linalg.inv, tnf.TensorSpec(("n", "n"), "float64"))

@@ -1,4 +1,4 @@
-"""Failures: which error says what, when an argument or a result is wrong."""
+"""Failures: classes and messages of errors."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.specification.statements import Chapter, Row
 chapter = Chapter(
     "failures",
     "Failures",
-    "Every error of an operation names its family. "
-    "All errors have one root, `tnf.errors.TenferroError`, and each kind is also a builtin one.",
+    "Every error of an extension operation names its family. "
+    "All errors derive from `tnf.errors.TenferroError`, and each class also derives from a builtin exception.",
 )
 
 
@@ -39,7 +39,7 @@ def counted(count: int) -> Any:
 
 
 class Remote:
-    """An array on a device that the host cannot read."""
+    """Array on a device that the host cannot read."""
 
     shape, dtype, device = (3,), np.dtype("f8"), "cuda:0"
 
@@ -59,18 +59,18 @@ def backward(x: Any) -> Any:
 @chapter.table(
     "call, kind, words",
     {
-        1: Row("An execution that raises is a `BackendFailureError` with the message.", lambda: apply(failing(RuntimeError("the plan is gone")), X), errors.BackendFailureError, r"extension: family_id=specification\.failing\.v1: RuntimeError: the plan is gone"),
-        2: Row("A capability that is missing is told in the operation's own words.", lambda: apply(failing(errors.BackendFailureError("needs cuTENSOR")), X), errors.BackendFailureError, r"specification\.failing\.v1.*needs cuTENSOR"),
-        3: Row("An operation without a runtime is refused where it is executed eagerly.", lambda: apply(absent(), X), errors.UnsupportedError, r"extension: specification\.absent\.v1: not registered"),
-        4: Row("An operation without a runtime is refused where its program is compiled.", lambda: tnf.GraphExecutor().compile(compiled(absent()), X), errors.UnsupportedError, r"(?s)specification\.absent\.v1: not registered.*operations\.py"),
-        5: Row("A gradient without a rule is refused in traces.", lambda: gradient(X), errors.ADRuleUnsupportedError, r"specification\.counted\.v1: no linearize rule"),
-        6: Row("A gradient without a rule is refused in eager mode.", lambda: backward(X), errors.ADRuleUnsupportedError, r"specification\.counted\.v1: no linearize rule"),
-        7: Row("Another number of inputs is refused, with both numbers.", lambda: apply(counted(1), X, X), errors.InvalidConfigError, r"extension: family_id=specification\.counted\.v1: expected 1 inputs, got 2"),
-        8: Row("Another number of outputs is refused, with both numbers.", lambda: apply(counted(3), X), errors.InvalidConfigError, r"specification\.counted\.v1.*3 outputs.*1"),
-        9: Row("An output on a device that the host cannot read is refused, not moved.", lambda: apply(operation("remote", eager_execute=lambda self, inputs: [Remote()]), X), errors.BackendFailureError, r"specification\.remote\.v1.*cuda:0"),
-        10: Row("An input on a device that the host cannot read is refused, not moved.", lambda: compiled(counted(1)).run(Remote()), errors.BackendFailureError, "cuda:0.*asarray"),
-        11: Row("An operation that cannot be lowered is refused, with the user's line.", lambda: lowering.lower_to_stablehlo(compiled(counted(1))), errors.UnsupportedError, r"(?s)specification\.counted\.v1 at .*operations\.py"),
-        12: Row("A platform that there is not is refused by name.", lambda: xla_peer.XlaExecutor("cupu"), errors.TenferroError, "cupu"),
+        1: Row("An exception during execution becomes a `BackendFailureError` with its message.", lambda: apply(failing(RuntimeError("the plan is gone")), X), errors.BackendFailureError, r"extension: family_id=specification\.failing\.v1: RuntimeError: the plan is gone"),
+        2: Row("If an operation reports a missing capability, the error contains its message.", lambda: apply(failing(errors.BackendFailureError("needs cuTENSOR")), X), errors.BackendFailureError, r"specification\.failing\.v1.*needs cuTENSOR"),
+        3: Row("Executing an operation without a runtime eagerly is an error.", lambda: apply(absent(), X), errors.UnsupportedError, r"extension: specification\.absent\.v1: not registered"),
+        4: Row("Compiling a program for an executor without a runtime for its operation is an error.", lambda: tnf.GraphExecutor().compile(compiled(absent()), X), errors.UnsupportedError, r"(?s)specification\.absent\.v1: not registered.*operations\.py"),
+        5: Row("A gradient without a rule is an error in traces.", lambda: gradient(X), errors.ADRuleUnsupportedError, r"specification\.counted\.v1: no linearize rule"),
+        6: Row("A gradient without a rule is an error in eager mode.", lambda: backward(X), errors.ADRuleUnsupportedError, r"specification\.counted\.v1: no linearize rule"),
+        7: Row("A wrong number of inputs is an error that gives both numbers.", lambda: apply(counted(1), X, X), errors.InvalidConfigError, r"extension: family_id=specification\.counted\.v1: expected 1 inputs, got 2"),
+        8: Row("A wrong number of outputs is an error that gives both numbers.", lambda: apply(counted(3), X), errors.InvalidConfigError, r"specification\.counted\.v1.*3 outputs.*1"),
+        9: Row("An output on a device that the host cannot read is an error; the output is not moved.", lambda: apply(operation("remote", eager_execute=lambda self, inputs: [Remote()]), X), errors.BackendFailureError, r"specification\.remote\.v1.*cuda:0"),
+        10: Row("An input on a device that the host cannot read is an error; the input is not moved.", lambda: compiled(counted(1)).run(Remote()), errors.BackendFailureError, "cuda:0.*asarray"),
+        11: Row("Lowering an operation that cannot be lowered is an error that gives the user's line.", lambda: lowering.lower_to_stablehlo(compiled(counted(1))), errors.UnsupportedError, r"(?s)specification\.counted\.v1 at .*operations\.py"),
+        12: Row("A platform that does not exist is an error that names it.", lambda: xla_peer.XlaExecutor("cupu"), errors.TenferroError, "cupu"),
     },
 )  # fmt: skip
 def test_failures(call: Any, kind: type[Exception], words: str) -> None:
@@ -78,7 +78,7 @@ def test_failures(call: Any, kind: type[Exception], words: str) -> None:
         call()
 
 
-@chapter.works(13, "A call that failed is not tried again, and nothing else is tried in its place.")
+@chapter.works(13, "A failed call is not repeated, and nothing else is tried instead.")
 def test_no_retry() -> None:
     calls = []
 
@@ -92,7 +92,7 @@ def test_no_retry() -> None:
     assert calls == [1]
 
 
-@chapter.works(14, "A failure inside of a loop or a branch names the family too.")
+@chapter.works(14, "An error inside a loop or a branch names the family, too.")
 def test_failures_in_loops() -> None:
     op = failing(RuntimeError("inside"))
     loop = lambda x: tnf.fori_loop(0, 2, lambda i, y: apply(op, y), x)
@@ -102,7 +102,7 @@ def test_failures_in_loops() -> None:
             tnf.compile(function, X).run(X)
 
 
-@chapter.works(15, "The author's exception is the cause of the error.")
+@chapter.works(15, "The original exception is the `__cause__` of the error.")
 def test_causes() -> None:
     error = KeyError("axis")
     with pytest.raises(errors.BackendFailureError) as caught:
@@ -113,7 +113,7 @@ def test_causes() -> None:
     assert error in chain
 
 
-@chapter.works(16, "An executor that ran into a failure can be used again.")
+@chapter.works(16, "An executor can be used again after a failure.")
 def test_executors_survive() -> None:
     executor = tnf.GraphExecutor()
     with pytest.raises(errors.BackendFailureError):
@@ -141,7 +141,7 @@ def test_kinds(kind: type[Exception], builtin: type[Exception]) -> None:
         raise kind("words")
 
 
-@chapter.works(25, "A malformed id is refused wherever a family is registered.")
+@chapter.works(25, "A malformed id is an error wherever a family is registered.")
 def test_malformed_ids() -> None:
     class Rule(tnf.ExtensionAdRule):
         family_id = "malformed"

@@ -1,4 +1,4 @@
-"""Files: what becomes of operations in saved programs."""
+"""Files: extension operations in saved programs."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from tests.specification.statements import Chapter, Row
 chapter = Chapter(
     "files",
     "Files",
-    "A file names an operation by its family id and holds its payload. "
-    "What it cannot bring back is an error when it is saved.",
+    "A file contains the family id and the payload of each operation. "
+    "A payload that could not be restored is an error when the program is saved.",
 )
 
 
@@ -49,7 +49,7 @@ class Saved(Scale):
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """`Saved` is registered, and what a test registers beside is forgotten after it."""
+    """Register `Saved`, and remove the registrations of a test after it."""
     monkeypatch.setattr(families, "_REGISTERED", dict(families._known()))
     register_extension(Saved.family)
 
@@ -73,20 +73,20 @@ def rewritten(path: Path, old: str, new: str) -> None:
             archive.writestr(name, content)
 
 
-@chapter.works(1, "A program with operations is saved and loaded, and is the same program.")
+@chapter.works(1, "A program with extension operations is equal after saving and loading.")
 def test_round_trip(tmp_path: Path) -> None:
     loaded = tnf.load(saved(Saved(3.0), tmp_path))
     assert loaded.fingerprint == compiled(Saved(3.0)).fingerprint
     np.testing.assert_array_equal(loaded.run(X), 3 * X)
 
 
-@chapter.works(2, "The same program makes the same bytes.")
+@chapter.works(2, "Equal programs are saved as equal bytes.")
 def test_same_bytes(tmp_path: Path) -> None:
     first = saved(Saved(3.0), tmp_path).read_bytes()
     assert saved(Saved(3.0), tmp_path).read_bytes() == first
 
 
-@chapter.works(3, "The file has the family id verbatim.")
+@chapter.works(3, "A file contains the family id verbatim.")
 def test_verbatim(tmp_path: Path) -> None:
     with zipfile.ZipFile(saved(Saved(), tmp_path)) as archive:
         assert '"specification.saved.v2"' in archive.read("program.json").decode()
@@ -95,15 +95,15 @@ def test_verbatim(tmp_path: Path) -> None:
 @chapter.table(
     "op",
     {
-        4: Row("Enums in payloads come back.", Saved(kind=Kind.MIN)),
-        5: Row("Configurations in payloads come back, what they hold too.", Saved(window=Window((2, 3), Kind.MIN))),
-        6: Row("Dtypes in payloads come back.", Saved(tnf.DType.BF16)),
-        7: Row("Standard ops in payloads come back.", Saved(DotGeneral((1,), (0,), (), ()))),
-        8: Row("Numbers in payloads come back by type, sign and bits.", Saved((1.5, -0.0, 1, True, np.float32(0.1), 1j))),
-        9: Row("Strings, bytes and None in payloads come back.", Saved(("a", b"bytes", None))),
-        10: Row("NaN and infinities in payloads come back.", Saved((float("nan"), float("-inf")))),
-        11: Row("Frozensets in payloads come back.", Saved(frozenset({1, "a"}))),
-        12: Row("Symbols in payloads come back.", Saved((tnf.SymDim("n") + 1,))),
+        4: Row("Enums in payloads are restored.", Saved(kind=Kind.MIN)),
+        5: Row("Configuration objects in payloads are restored with their contents.", Saved(window=Window((2, 3), Kind.MIN))),
+        6: Row("Dtypes in payloads are restored.", Saved(tnf.DType.BF16)),
+        7: Row("Standard ops in payloads are restored.", Saved(DotGeneral((1,), (0,), (), ()))),
+        8: Row("Numbers in payloads are restored with type, sign and bits.", Saved((1.5, -0.0, 1, True, np.float32(0.1), 1j))),
+        9: Row("Strings, bytes and None in payloads are restored.", Saved(("a", b"bytes", None))),
+        10: Row("NaN and infinities in payloads are restored.", Saved((float("nan"), float("-inf")))),
+        11: Row("Frozensets in payloads are restored.", Saved(frozenset({1, "a"}))),
+        12: Row("Symbols in payloads are restored.", Saved((tnf.SymDim("n") + 1,))),
     },
 )  # fmt: skip
 def test_payloads(op: Any, tmp_path: Path) -> None:
@@ -114,8 +114,8 @@ def test_payloads(op: Any, tmp_path: Path) -> None:
 @chapter.table(
     "factor, words",
     {
-        13: Row("A function in a payload is refused when it is saved.", len, "payload of type"),
-        14: Row("A class in a payload is refused when it is saved.", Window, "payload of type"),
+        13: Row("Saving a function in a payload is an error.", len, "payload of type"),
+        14: Row("Saving a class in a payload is an error.", Window, "payload of type"),
     },
 )
 def test_payloads_that_are_refused(factor: Any, words: str, tmp_path: Path) -> None:
@@ -124,9 +124,7 @@ def test_payloads_that_are_refused(factor: Any, words: str, tmp_path: Path) -> N
     assert not list(tmp_path.iterdir())
 
 
-@chapter.works(
-    15, "A class of payloads that the operation does not name is refused when it is saved."
-)
+@chapter.works(15, "Saving an object of a class that the operation does not declare is an error.")
 def test_unnamed_classes(tmp_path: Path) -> None:
     class Local(Enum):
         ONE = 1
@@ -135,9 +133,7 @@ def test_unnamed_classes(tmp_path: Path) -> None:
         saved(Saved(Local.ONE), tmp_path)
 
 
-@chapter.works(
-    16, "A field that is not compared and has a default is left out, and may be a cache."
-)
+@chapter.works(16, "A field with `compare=False` and a default is not saved, and may be a cache.")
 def test_fields_left_out(tmp_path: Path) -> None:
     @extension_family("specification", "caching", version=1)
     @dataclass(frozen=True)
@@ -151,7 +147,7 @@ def test_fields_left_out(tmp_path: Path) -> None:
     assert step.op.op.plans == {}
 
 
-@chapter.works(17, "A field that is not compared and has no default is refused when it is saved.")
+@chapter.works(17, "Saving a field with `compare=False` and without a default is an error.")
 def test_fields_that_are_lost(tmp_path: Path) -> None:
     @extension_family("specification", "losing", version=1)
     @dataclass(frozen=True)
@@ -162,7 +158,7 @@ def test_fields_that_are_lost(tmp_path: Path) -> None:
         saved(Losing(plan=object()), tmp_path)
 
 
-@chapter.works(18, "An op with an equality of its own that does not say its payload is refused.")
+@chapter.works(18, "Saving an op with its own `__eq__` and without `payload_fields` is an error.")
 def test_hidden_payloads(tmp_path: Path) -> None:
     class Own(Scale):
         family_id = "specification.own.v1"
@@ -180,7 +176,7 @@ def test_hidden_payloads(tmp_path: Path) -> None:
         saved(Own(7.0), tmp_path)
 
 
-@chapter.works(19, "A family that is not known is an error when a file is loaded.")
+@chapter.works(19, "Loading a file with an unknown family is an error.")
 def test_unknown_families(tmp_path: Path) -> None:
     path = saved(of_version(1)(), tmp_path)
     with pytest.raises(
@@ -189,7 +185,10 @@ def test_unknown_families(tmp_path: Path) -> None:
         tnf.load(path)
 
 
-@chapter.works(20, "On request a stand-in takes its place, which fails where it runs.")
+@chapter.works(
+    20,
+    "On request a placeholder replaces an operation of an unknown family, and raises when it runs.",
+)
 def test_skipped_families(tmp_path: Path) -> None:
     path = saved(of_version(1)(), tmp_path)
     loaded = tnf.load(path, skip_missing_extensions=True)
@@ -199,7 +198,7 @@ def test_skipped_families(tmp_path: Path) -> None:
         lowering.lower_to_stablehlo(loaded)
 
 
-@chapter.works(21, "A stand-in keeps the payload, and is saved as what it stands for.")
+@chapter.works(21, "A placeholder keeps the payload and is saved as the original operation.")
 def test_stand_ins_are_saved(tmp_path: Path) -> None:
     cls = of_version(1)
     path = saved(cls(5.0), tmp_path)
@@ -211,8 +210,16 @@ def test_stand_ins_are_saved(tmp_path: Path) -> None:
 @chapter.table(
     "written, known",
     {
-        22: Row("A file of a newer version than is known is refused, with both versions.", 3, 1),
-        23: Row("A file of an older version than is known is refused, with both versions.", 1, 3),
+        22: Row(
+            "Loading a newer version of a family than the installed one is an error that gives both versions.",
+            3,
+            1,
+        ),
+        23: Row(
+            "Loading an older version of a family than the installed one is an error that gives both versions.",
+            1,
+            3,
+        ),
         24: Row("Versions are compared as numbers.", 9, 10),
     },
 )
@@ -225,7 +232,7 @@ def test_versions(written: int, known: int, tmp_path: Path) -> None:
             tnf.load(path, skip_missing_extensions=skip)
 
 
-@chapter.works(25, "A malformed id in a file is refused before anything is looked up.")
+@chapter.works(25, "A malformed id in a file is an error before any lookup.")
 def test_malformed_ids(tmp_path: Path) -> None:
     path = saved(of_version(1)(), tmp_path)
     rewritten(path, "specification.versioned.v1", "versioned")
@@ -233,7 +240,7 @@ def test_malformed_ids(tmp_path: Path) -> None:
         tnf.load(path, skip_missing_extensions=True)
 
 
-@chapter.works(26, "An op that gives other types than the file says is refused.")
+@chapter.works(26, "An op whose types differ from those in the file is an error.")
 def test_drift(tmp_path: Path) -> None:
     path = saved(of_version(1)(), tmp_path)
     cls = of_version(1)
@@ -243,7 +250,7 @@ def test_drift(tmp_path: Path) -> None:
         tnf.load(path)
 
 
-@chapter.works(27, "A file makes no object but those that the op's fields name.")
+@chapter.works(27, "A file creates only objects of classes that the op's fields declare.")
 def test_nothing_else_is_made(tmp_path: Path) -> None:
     path = saved(Saved(kind=Kind.MIN), tmp_path)
     with zipfile.ZipFile(path) as archive:
@@ -254,7 +261,9 @@ def test_nothing_else_is_made(tmp_path: Path) -> None:
         tnf.load(path)
 
 
-@chapter.works(28, "Operations come back from StableHLO that kept them as composites.")
+@chapter.works(
+    28, "Operations that were lowered to composites are restored when the StableHLO is imported."
+)
 def test_composites() -> None:
     op = Saved((1.5, -0.0), Window((2,), Kind.MIN), Kind.MIN)
     module = lowering.lower_to_stablehlo(compiled(WithExpansion(op.factor)), extensions="composite")

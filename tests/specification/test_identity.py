@@ -1,4 +1,4 @@
-"""Identity: when two operations are one."""
+"""Identity: equality of operations."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ from tests.specification.statements import Chapter, Row
 chapter = Chapter(
     "identity",
     "Identity",
-    "An operation of another package enters programs as one carrier, `Extension(op)`. "
-    "Whether two carriers are the same operation is decided by the family id and the payload, and by nothing else.",
+    "An operation of another package is represented in programs by the op `Extension(op)`, its carrier. "
+    "Two carriers are equal if the family ids and the payloads are equal.",
 )
 NAN = float("nan")
 
@@ -57,28 +57,26 @@ class Config:
 # ---- the carrier ---------------------------------------------------------------------------------
 
 
-@chapter.works(
-    1, "An operation from outside takes part in every program as the one op `Extension(op)`."
-)
+@chapter.works(1, "An extension operation is represented in a program by the op `Extension(op)`.")
 def test_the_carrier() -> None:
     program = tnf.compile(lambda x: apply(Scale(), x + x), X)
     assert [type(i.op) for i in program.instructions][-1] is Extension
     np.testing.assert_array_equal(program.run(X), 4 * X)
 
 
-@chapter.works(2, "It adds nothing to the vocabulary of standard ops.")
+@chapter.works(2, "An extension operation adds nothing to the vocabulary of standard ops.")
 def test_the_vocabulary() -> None:
     assert Extension not in STD_OPS
     assert set(ALL_OPS) == {*STD_OPS, Extension}
 
 
-@chapter.works(3, "Carriers are equal when the family ids and the payloads are.")
+@chapter.works(3, "Carriers are equal if their family ids and payloads are equal.")
 def test_equality() -> None:
     assert Extension(Scale(2.0)) == Extension(Scale(2.0))
     assert Extension(Scale(2.0)) != Extension(Scale(3.0))
 
 
-@chapter.works(4, "Operations of different families are never equal, whatever their payloads are.")
+@chapter.works(4, "Operations of different families are never equal, even if their payloads are.")
 def test_families_apart() -> None:
     assert Extension(Scale(2.0)) != Extension(OtherScale(2.0))
 
@@ -91,21 +89,24 @@ def test_families_apart() -> None:
     assert Extension(Never(2.0)) != Extension(Scale(2.0))
 
 
-@chapter.works(5, "Equal operations have equal hashes, and the family is part of the hash.")
+@chapter.works(5, "Equal operations have equal hashes, and the hash includes the family.")
 def test_hashes() -> None:
     assert hash(Extension(Scale(2.0))) == hash(Extension(Scale(2.0)))
     assert hash(Extension(Scale(2.0))) != hash(Extension(OtherScale(2.0)))
     assert hash(Extension(Scale(2.0))) != hash(Scale(2.0).payload_hash())
 
 
-@chapter.works(6, "Equal operations on equal inputs are one instruction, also across calls.")
+@chapter.works(
+    6, "Equal operations on equal inputs are merged into one instruction, also across calls."
+)
 def test_interning() -> None:
     program = tnf.compile(lambda x: apply(Scale(), x) + apply(Scale(), x), X)
     assert [i.op.name for i in program.instructions] == [Scale.family_id, "Add"]
 
 
 @chapter.works(
-    7, "Which of two equal operations is executed makes no difference, however warm its caches are."
+    7,
+    "It makes no difference which of two equal operations is executed, whatever is in its caches.",
 )
 def test_interchangeable() -> None:
     @extension_family(
@@ -125,7 +126,7 @@ def test_interchangeable() -> None:
     np.testing.assert_array_equal(program.run(X)[1], 2 * X)
 
 
-@chapter.works(8, "Two classes may share a family: identity lives on the operation, not its type.")
+@chapter.works(8, "Two classes may share a family: equality does not depend on the Python class.")
 def test_two_classes_of_one_family() -> None:
     class Alike(ExtensionOp):
         family_id = Scale.family_id
@@ -145,7 +146,7 @@ def test_copies() -> None:
     assert twin.op is not carrier.op
 
 
-@chapter.works(10, "One program may be run by many threads at once.")
+@chapter.works(10, "Several threads may run one program at the same time.")
 def test_threads() -> None:
     program = compiled(Scale(3.0))
     with ThreadPoolExecutor(4) as pool:
@@ -160,20 +161,22 @@ def test_threads() -> None:
     "family, is_valid",
     {
         11: Row("A family id is `<package>.<name>.v<major>`.", "package.name.v1", True),
-        12: Row("A package's name in it may have hyphens.", "my-package.name.v1", True),
-        13: Row("A package's name in it may have no spaces.", "my package.name.v1", False),
-        14: Row("A family's version may be 0.", "A-b_c.d_e.v0", True),
-        15: Row("A family's version has no leading zero.", "package.name.v01", False),
-        16: Row("A family's version is an integer.", "package.name.vx", False),
-        17: Row("What has no version is no family id.", "package.name", False),
-        18: Row("What names no package is no family id.", ".name.v1", False),
+        12: Row("The package name in a family id may contain hyphens.", "my-package.name.v1", True),
+        13: Row(
+            "The package name in a family id may not contain spaces.", "my package.name.v1", False
+        ),
+        14: Row("The version of a family may be 0.", "A-b_c.d_e.v0", True),
+        15: Row("The version of a family has no leading zero.", "package.name.v01", False),
+        16: Row("The version of a family is an integer.", "package.name.vx", False),
+        17: Row("A family id without a version is malformed.", "package.name", False),
+        18: Row("A family id without a package name is malformed.", ".name.v1", False),
         19: Row(
-            "An operation's name in a family id is an ASCII identifier.",
+            "The name of the operation in a family id is an ASCII identifier.",
             "package.na-me.v1",
             False,
-            because="the advice is a rule here, so that a composite's symbol in StableHLO never needs quoting",
+            because="the recommendation is a requirement here, so that a composite's symbol in StableHLO never needs quoting",
         ),
-        20: Row("What is no string is no family id.", 3, False),
+        20: Row("A family id that is not a string is malformed.", 3, False),
     },
 )
 def test_family_ids(family: Any, is_valid: bool) -> None:
@@ -184,7 +187,7 @@ def test_family_ids(family: Any, is_valid: bool) -> None:
             check_family_id(family)
 
 
-@chapter.works(21, "`extension_family` makes the id from its parts, as `FAMILY_ID`.")
+@chapter.works(21, "`extension_family` builds the id from its parts, as `FAMILY_ID` does.")
 def test_family_decorator() -> None:
     @extension_family("my-crate", "fft", version=1)
     class Fft(ExtensionOp): ...
@@ -192,12 +195,12 @@ def test_family_decorator() -> None:
     assert Fft.FAMILY_ID == Fft.family_id == "my-crate.fft.v1"
 
 
-@chapter.works(22, "The id belongs to the family: it does not change with the payload.")
+@chapter.works(22, "The family id does not depend on the payload.")
 def test_family_of_instances() -> None:
     assert Scale(1.0).family_id == Scale((2, 3)).family_id == "specification.scale.v1"
 
 
-@chapter.works(23, "A program whose operation has a malformed id is refused while it is traced.")
+@chapter.works(23, "An operation with a malformed id is an error while it is traced.")
 def test_malformed_ids_in_traces() -> None:
     op = operation("fine")
     op.family_id = "fine"
@@ -211,33 +214,37 @@ def test_malformed_ids_in_traces() -> None:
 @chapter.table(
     "a, b",
     {
-        24: Row("In a payload `True` is not `1`.", True, 1),
-        25: Row("In a payload `1` is not `1.0`.", 1, 1.0),
-        26: Row("In a payload `-0.0` is not `0.0`.", 0.0, -0.0),
+        24: Row("In a payload, `True` differs from `1`.", True, 1),
+        25: Row("In a payload, `1` differs from `1.0`.", 1, 1.0),
+        26: Row("In a payload, `-0.0` differs from `0.0`.", 0.0, -0.0),
         27: Row(
-            "Tuples in payloads differ where their elements do, at any depth.",
+            "Tuples in payloads differ if their elements do, at any depth.",
             ((1, (0.0,)),),
             ((1, (-0.0,)),),
         ),
         28: Row(
-            "Complex numbers in payloads differ where the sign of a zero does.",
+            "Complex numbers in payloads differ if the signs of their zeros do.",
             complex(0, 0.0),
             complex(0, -0.0),
         ),
         29: Row(
-            "Configurations in payloads differ where a field does, by type too.",
+            "Configuration objects in payloads differ if a field differs in value or type.",
             Config((1,), 1.0),
             Config((1,), 1),
         ),
         30: Row(
-            "Frozensets in payloads differ where an element does, by type too.",
+            "Frozensets in payloads differ if an element differs in value or type.",
             frozenset([1]),
             frozenset([True]),
         ),
-        31: Row("A number of NumPy in a payload is not Python's.", np.float64(1.0), 1.0),
-        32: Row("Members of an enum are payloads.", Kind.MAX, Kind.MIN),
-        33: Row("Dtypes are payloads.", tnf.DType.F32, tnf.DType.F64),
-        34: Row("Symbols are payloads.", tnf.SymDim("n"), tnf.SymDim("m")),
+        31: Row(
+            "In a payload, a NumPy scalar differs from the equal Python number.",
+            np.float64(1.0),
+            1.0,
+        ),
+        32: Row("A payload may contain enum members.", Kind.MAX, Kind.MIN),
+        33: Row("A payload may contain dtypes.", tnf.DType.F32, tnf.DType.F64),
+        34: Row("A payload may contain symbols.", tnf.SymDim("n"), tnf.SymDim("m")),
     },
 )
 def test_payloads_apart(a: Any, b: Any) -> None:
@@ -248,21 +255,25 @@ def test_payloads_apart(a: Any, b: Any) -> None:
 @chapter.table(
     "a, b",
     {
-        35: Row("A NaN in a payload is itself.", NAN, float("nan")),
+        35: Row("A NaN in a payload is equal to itself.", NAN, float("nan")),
         36: Row(
-            "A NaN is itself at any depth of a payload.",
+            "A NaN is equal to itself at any depth of a payload.",
             (Config((1,), NAN),),
             (Config((1,), -NAN),),
         ),
         37: Row(
-            "The order of a frozenset in a payload is not seen.", frozenset("ab"), frozenset("ba")
+            "The order of a frozenset in a payload does not matter.",
+            frozenset("ab"),
+            frozenset("ba"),
         ),
         38: Row(
-            "Symbolic arithmetic in payloads is compared by value.",
+            "Symbolic expressions in payloads are compared by value.",
             tnf.SymDim("n") + 1,
             1 + tnf.SymDim("n"),
         ),
-        39: Row("Equal configurations make equal payloads.", Config((2, 3)), Config((2, 3))),
+        39: Row(
+            "Payloads with equal configuration objects are equal.", Config((2, 3)), Config((2, 3))
+        ),
     },
 )
 def test_payloads_alike(a: Any, b: Any) -> None:
@@ -271,13 +282,13 @@ def test_payloads_alike(a: Any, b: Any) -> None:
     assert compiled(Scale(a)).fingerprint == compiled(Scale(b)).fingerprint
 
 
-@chapter.works(40, "A payload without a hash is refused, and the error says what to use instead.")
+@chapter.works(40, "An unhashable payload is an error that says what to use instead.")
 def test_unhashable_payloads() -> None:
     with pytest.raises(errors.InvalidConfigError, match=r"scale\.v1.*tuples instead of lists"):
         compiled(Scale([1]))
 
 
-@chapter.works(41, "What is not compared, such as a plan, is no part of identity.")
+@chapter.works(41, "Fields with `compare=False`, such as a plan, do not affect equality.")
 def test_transient_state() -> None:
     @extension_family("specification", "planned", version=1)
     @dataclass(frozen=True)
@@ -288,7 +299,9 @@ def test_transient_state() -> None:
     assert hash(Extension(Planned(2.0, [1]))) == hash(Extension(Planned(2.0)))
 
 
-@chapter.works(42, "A class that is no dataclass says by `payload_fields` what tells two apart.")
+@chapter.works(
+    42, "A class that is not a dataclass lists the compared attributes in `payload_fields`."
+)
 def test_payload_fields() -> None:
     class Times(Scale):
         def __init__(self, k: float) -> None:
@@ -301,7 +314,9 @@ def test_payload_fields() -> None:
     assert Extension(Times(0.0)) != Extension(Times(-0.0))
 
 
-@chapter.works(43, "Attributes of which it is not known whether they tell two apart are refused.")
+@chapter.works(
+    43, "An attribute that is neither compared nor excluded from comparison is an error."
+)
 def test_undeclared_attributes() -> None:
     op = operation("undeclared")
     op.k = 7.0
@@ -309,7 +324,7 @@ def test_undeclared_attributes() -> None:
         compiled(op)
 
 
-@chapter.works(44, "Fingerprints of equal programs are equal in every process.")
+@chapter.works(44, "Equal programs have equal fingerprints in every process.")
 def test_fingerprints_elsewhere() -> None:
     code = "from tests.specification.test_identity import *; print(compiled(MIXED).fingerprint)"
     environment = {**os.environ, "PYTHONHASHSEED": "7"}
@@ -324,8 +339,8 @@ MIXED = Scale((frozenset("abc"), Config((1,), -0.0), Kind.MIN, NAN, 1j, tnf.DTyp
 
 @chapter.differs(
     45,
-    "The payload's hash is a number that `payload_hash()` gives; no hasher is handed in.",
-    because="frozen dataclasses, enums and tuples need nothing written at all",
+    "`payload_hash()` returns the hash of the payload; it takes no hasher.",
+    because="frozen dataclasses, enums and tuples need no code for this",
 )
 def test_hash_is_a_number() -> None:
     assert isinstance(Scale(2.0).payload_hash(), int)
@@ -334,8 +349,8 @@ def test_hash_is_a_number() -> None:
 
 @chapter.differs(
     46,
-    "`payload_eq` recognises its own class by `isinstance`: there is no `as_any` to convert by.",
-    because="Python's objects know their class",
+    "`payload_eq` checks the class by `isinstance`: there is no `as_any` conversion.",
+    because="Python objects carry their class",
 )
 def test_no_downcast() -> None:
     assert Scale(2.0).payload_eq(Scale(2.0))
@@ -343,7 +358,7 @@ def test_no_downcast() -> None:
     assert not hasattr(ExtensionOp, "as_any")
 
 
-@chapter.works(47, "An op whose hash changes from call to call is reported by `check_extension`.")
+@chapter.works(47, "`check_extension` reports an op whose hash changes from call to call.")
 def test_unstable_hash() -> None:
     class Unstable(Scale):
         def payload_hash(self) -> int:
@@ -354,7 +369,7 @@ def test_unstable_hash() -> None:
     assert "hash" in str(report)
 
 
-@chapter.works(48, "Operations with effects stay apart although they are equal.")
+@chapter.works(48, "Equal operations with effects are not merged.")
 def test_effects_stay_apart() -> None:
     counter = operation("effect", effects=True, eager_execute=lambda self, inputs: [inputs[0] + 1])
     program = tnf.compile(lambda x: (apply(counter, x), apply(counter, x)), X)

@@ -1,4 +1,4 @@
-"""The pages of docs/specification are what the tests state."""
+"""The pages of docs/specification agree with the statements in the tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Registration: how what a package brings becomes known."""
+"""Registration of families and factories."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ from tests.specification.statements import Chapter, Row
 chapter = Chapter(
     "registration",
     "Registration",
-    "What a package brings of an operation is one value, its `Family`: runtime, rules, lowering and batch rule. "
-    "The operation's class carries it, or it is registered by its id.",
+    "A `Family` holds everything that a package defines for an operation: runtime, rules, lowering and batch rule. "
+    "It is an attribute of the operation's class, or registered under its id.",
 )
 
 
 def family_class(name: str, version: int = 1, **members: Any) -> Any:
-    """A dataclass op of the family `specification.<name>.v<version>`, registered nowhere."""
+    """Return a dataclass op of the family `specification.<name>.v<version>`, without registering it."""
     cls = dataclass(frozen=True)(type(name, (Scale,), {"family": None, **members}))
     return extension_family("specification", name, version=version)(cls)
 
 
 @pytest.fixture(autouse=True)
 def registry(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Forget what a test registers after it."""
+    """Remove the registrations of a test after it."""
     monkeypatch.setattr(families, "_REGISTERED", dict(families._known()))
 
 
-@chapter.works(1, "An operation whose class carries its family needs no registration.")
+@chapter.works(1, "An operation whose class has a `family` needs no registration.")
 def test_carried_families() -> None:
     assert family_of(Scale()) is Scale.family
     assert lookup_extension_factory(Scale.family_id) is None
     np.testing.assert_array_equal(tnf.jit(lambda x: apply(Scale(), x))(X), 2 * X)
 
 
-@chapter.works(2, "A family that is registered is known by its id.")
+@chapter.works(2, "A registered family is found by its id.")
 def test_registered_families() -> None:
     cls = family_class("by_id")
     with pytest.raises(errors.UnsupportedError, match=r"by_id\.v1: not registered"):
@@ -68,12 +68,12 @@ def test_registered_families() -> None:
     np.testing.assert_array_equal(apply(cls(), X), 2 * X)
 
 
-@chapter.works(3, "Tracing an operation needs no registration of any kind.")
+@chapter.works(3, "Tracing an operation needs no registration.")
 def test_tracing() -> None:
     assert compiled(family_class("traced")()).families == ("specification.traced.v1",)
 
 
-@chapter.works(4, "A family is registered once: another one by the same id is an error.")
+@chapter.works(4, "Registering a second family with the same id is an error.")
 def test_duplicates() -> None:
     cls = family_class("once")
     register_extension(cls)
@@ -84,7 +84,7 @@ def test_duplicates() -> None:
             register_extension(again)
 
 
-@chapter.works(5, "Of many threads that register one family exactly one does.")
+@chapter.works(5, "If several threads register one family, exactly one succeeds.")
 def test_threads() -> None:
     cls = family_class("raced")
     outcomes: list[bool] = []
@@ -107,16 +107,16 @@ def test_threads() -> None:
 @chapter.table(
     "family",
     {
-        6: Row("Looking for a family that nobody registered gives None.", "nobody.knows.v1"),
-        7: Row("Looking for a malformed id gives None.", "nobody"),
-        8: Row("Looking for an empty id gives None.", ""),
+        6: Row("Looking up an unregistered family returns None.", "nobody.knows.v1"),
+        7: Row("Looking up a malformed id returns None.", "nobody"),
+        8: Row("Looking up an empty id returns None.", ""),
     },
 )
 def test_lookups(family: str) -> None:
     assert lookup_extension_factory(family) is None
 
 
-@chapter.works(9, "A factory that is registered is found by its id, and makes operations.")
+@chapter.works(9, "A registered factory is found by its id and creates operations.")
 def test_factories() -> None:
     cls = family_class("made")
     register_extension(cls)
@@ -128,7 +128,7 @@ def test_factories() -> None:
 
 @chapter.differs(
     10,
-    "A factory makes operations of payloads, `instantiate(payload)`, and no default ones.",
+    "A factory creates operations from payloads, by `instantiate(payload)`; there are no default operations.",
     because="a dataclass is its own factory, so that most packages write none",
 )
 def test_no_default_operations() -> None:
@@ -137,7 +137,7 @@ def test_no_default_operations() -> None:
     assert not hasattr(factory, "instantiate_default")
 
 
-@chapter.works(11, "A factory whose version is not the id's is refused.")
+@chapter.works(11, "A factory whose version differs from the id's is rejected.")
 def test_versions() -> None:
     class Newer:
         family_id, version = "specification.newer.v1", 2
@@ -151,10 +151,10 @@ def test_versions() -> None:
 @chapter.table(
     "entry, kind",
     {
-        12: Row("What is neither a family, a dataclass nor a factory is not registered.", 3, errors.RegistrationError),
-        13: Row("An object without an id is not registered.", object(), errors.MalformedFamilyIdError),
-        14: Row("A factory without `instantiate` is not registered.", type("F", (), {"family_id": "a.b.v1", "version": 1})(), errors.RegistrationError),
-        15: Row("A malformed id is not registered.", type("F", (), {"family_id": "a.b", "version": 1, "instantiate": int})(), errors.MalformedFamilyIdError),
+        12: Row("Only families, dataclasses and factories can be registered.", 3, errors.RegistrationError),
+        13: Row("Registering an object without an id is an error.", object(), errors.MalformedFamilyIdError),
+        14: Row("Registering a factory without `instantiate` is an error.", type("F", (), {"family_id": "a.b.v1", "version": 1})(), errors.RegistrationError),
+        15: Row("Registering a malformed id is an error.", type("F", (), {"family_id": "a.b", "version": 1, "instantiate": int})(), errors.MalformedFamilyIdError),
     },
 )  # fmt: skip
 def test_entries_that_are_refused(entry: Any, kind: Any) -> None:
@@ -165,11 +165,11 @@ def test_entries_that_are_refused(entry: Any, kind: Any) -> None:
 @chapter.table(
     "parts, words",
     {
-        16: Row("A part that is no runtime is refused.", {"runtime": 3}, "no runtime"),
-        17: Row("A runtime of another family is refused.", {"runtime": HostReferenceRuntime("a.b.v1")}, "belongs to"),
-        18: Row("A part that is no rule is refused.", {"rules": Scale}, "no rules"),
-        19: Row("A part that is no lowering is refused.", {"lowering": {"cpu": 3}}, "no lowering"),
-        20: Row("A part that is no batch rule is refused.", {"batch": 3}, "no batch"),
+        16: Row("A `runtime` that is not a runtime is rejected.", {"runtime": 3}, "no runtime"),
+        17: Row("A runtime of another family is rejected.", {"runtime": HostReferenceRuntime("a.b.v1")}, "belongs to"),
+        18: Row("A `rules` entry that is not a rule is rejected.", {"rules": Scale}, "no rules"),
+        19: Row("A `lowering` that is not a lowering is rejected.", {"lowering": {"cpu": 3}}, "no lowering"),
+        20: Row("A `batch` that is not a batch rule is rejected.", {"batch": 3}, "no batch"),
     },
 )  # fmt: skip
 def test_parts_that_are_refused(parts: Any, words: str) -> None:
@@ -201,7 +201,7 @@ def test_two_runtimes() -> None:
     executor.register_runtime(runtime, replace=True)
 
 
-@chapter.works(23, "A runtime with a malformed id is not registered.")
+@chapter.works(23, "Registering a runtime with a malformed id is an error.")
 def test_malformed_runtimes() -> None:
     with pytest.raises(errors.MalformedFamilyIdError):
         tnf.GraphExecutor(runtimes=[HostReferenceRuntime("scale")])
@@ -228,7 +228,8 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @chapter.works(
-    25, "A package whose entry point is broken is named, and a family that is known still works."
+    25,
+    "An error names the package whose entry point is broken; families that are already loaded still work.",
 )
 def test_broken_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
     class Point:
@@ -254,7 +255,8 @@ def test_order_of_versions() -> None:
 
 
 @chapter.works(
-    27, "Users of an operation thread nothing: transforms, tools and the peer know its family."
+    27,
+    "Users of an operation pass no registry around: transforms, tools and the XLA peer find its family.",
 )
 def test_nothing_is_threaded() -> None:
     class Rule(ExtensionAdRule):
@@ -279,7 +281,7 @@ def test_nothing_is_threaded() -> None:
 
 @chapter.differs(
     28,
-    "One `apply` serves arrays, eager tensors and traced ones; there is no `apply_eager`.",
+    "`apply` accepts arrays, eager tensors and traced tensors; there is no `apply_eager`.",
     because="a package writes its public function once",
 )
 def test_one_apply() -> None:
@@ -290,7 +292,7 @@ def test_one_apply() -> None:
         np.testing.assert_array_equal(tnf.asarray(apply(Scale(), x)), 2 * X)
 
 
-@chapter.works(29, "An operation that is registered nowhere is executed by nothing.")
+@chapter.works(29, "An operation without a registered runtime cannot be executed.")
 def test_nothing_is_invented() -> None:
     class Other(ExtensionOp):
         family_id = "specification.invented.v1"
@@ -301,7 +303,8 @@ def test_nothing_is_invented() -> None:
 
 
 @chapter.works(
-    30, "`check_extension` accepts an operation that keeps the contract, and says what it checked."
+    30,
+    "`check_extension` accepts an operation that keeps the contract, and reports what it checked.",
 )
 def test_reports() -> None:
     report = check_extension(Scale(), [X])
@@ -309,7 +312,7 @@ def test_reports() -> None:
     assert "keeps the contract" in str(report)
 
 
-@chapter.works(31, "The families that come with the package use the same door.")
+@chapter.works(31, "The families that come with tenferro use the same interface.")
 def test_own_families() -> None:
     program = tnf.compile(lambda x: (tnf.linalg.svdvals(x), tnf.fft.fft(x)), np.eye(2))
     assert program.families == ("tenferro.fft.v1", "tenferro.svd.v1")

@@ -1,4 +1,4 @@
-"""Schedules: what a program becomes before it runs."""
+"""Programs and schedules: passes, planning and execution."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.specification.statements import Chapter, Row
 chapter = Chapter(
     "schedule",
     "Programs and schedules",
-    "A traced function becomes a `GraphProgram`, and that an `ExecProgram` for the shapes of its arguments. "
-    "The schedule is the only truth about what a run does.",
+    "A traced function becomes a `GraphProgram`, which is compiled to an `ExecProgram` for the shapes of its arguments. "
+    "The `ExecProgram`, or schedule, describes everything that a run does.",
 )
 WIDE = np.linspace(0.0, 1.0, 1 << 18).reshape(512, 512)
 
@@ -38,9 +38,7 @@ def names(program: Any) -> list[str]:
 # ---- the schedule --------------------------------------------------------------------------------
 
 
-@chapter.works(
-    1, "Values and derivatives go through one pipeline: both are programs, and schedules."
-)
+@chapter.works(1, "Values and derivatives use one pipeline: both become programs, then schedules.")
 def test_one_pipeline() -> None:
     loss = lambda x: tnf.sum(tnf.sin(x) * x)
     for function in (loss, tnf.grad(loss)):
@@ -97,7 +95,7 @@ def test_output_extents() -> None:
     assert step.output_extents == ((Exact(2), Exact(3)),)
 
 
-@chapter.works(7, "`last_use` says which operands die with an instruction, each of them once.")
+@chapter.works(7, "`last_use` lists the operands that an instruction uses last, each of them once.")
 def test_last_use() -> None:
     schedule = schedule_of(lambda x: tnf.exp(x) + tnf.sin(tnf.exp(x)), X, order="K")
     deaths = [
@@ -111,21 +109,21 @@ def test_last_use() -> None:
     assert set(deaths) >= made - set(schedule.output_slots)
 
 
-@chapter.works(8, "What nothing needs is no instruction.")
+@chapter.works(8, "A program has no instruction whose result is unused.")
 def test_dead_code() -> None:
     assert names(tnf.compile(lambda x: (tnf.exp(x), x + 1)[1], X))[-1] == "Add"
     assert "Exp" not in names(tnf.compile(lambda x: (tnf.exp(x), x + 1)[1], X))
 
 
-@chapter.works(9, "Equal subexpressions are one instruction.")
+@chapter.works(9, "Equal subexpressions are merged into one instruction.")
 def test_common_subexpressions() -> None:
     assert names(tnf.compile(lambda x: tnf.sin(x) * tnf.sin(x), X)) == ["Sin", "Multiply"]
 
 
 @chapter.differs(
     10,
-    "Programs and schedules hold the same ops: there is no second vocabulary for execution.",
-    because="an op has one card, one name and one meaning wherever it is printed",
+    "Programs and schedules contain the same ops: there is no second vocabulary for execution.",
+    because="an op has one definition, one name and one meaning wherever it is printed",
 )
 def test_one_vocabulary() -> None:
     program = tnf.compile(lambda x: tnf.exp(x).T, np.ones((2, 3)))
@@ -137,8 +135,8 @@ def test_one_vocabulary() -> None:
 
 @chapter.differs(
     11,
-    "A schedule's shapes are numbers: a program with symbols has one schedule per shape.",
-    because="places and tiles are decided once, and not at each call",
+    "The shapes of a schedule are integers: a program with symbols has one schedule per shape.",
+    because="memory and tiles are assigned once, and not at each call",
 )
 def test_schedules_are_concrete() -> None:
     executor = tnf.GraphExecutor()
@@ -149,9 +147,7 @@ def test_schedules_are_concrete() -> None:
     assert executor.cache_stats().entries == 2
 
 
-@chapter.works(
-    12, "A schedule does not say on which device it runs: one program runs natively and on XLA."
-)
+@chapter.works(12, "A program names no device: the same program runs natively and on XLA.")
 def test_placement() -> None:
     program = tnf.compile(lambda x: tnf.sin(x) + 1, X)
     np.testing.assert_allclose(
@@ -159,7 +155,7 @@ def test_placement() -> None:
     )
 
 
-@chapter.works(13, "Printing a schedule shows every kernel, place, copy and tile.")
+@chapter.works(13, "A printed schedule shows every kernel, buffer, copy and tile.")
 def test_printing() -> None:
     text = str(schedule_of(lambda x: (tnf.exp(x) + 1.0).T @ x, WIDE))
     for part in ("Fused", "DotGeneral", "into", "%0"):
@@ -195,7 +191,7 @@ def test_passes() -> None:
 @chapter.differs(
     16,
     "Passes run on the program, before kernels are chosen.",
-    because="each pass is tested on its own, with the meaning of programs as its law",
+    because="each pass is tested alone: the program must compute the same values before and after",
 )
 def test_passes_run_on_programs() -> None:
     seen = []
@@ -214,10 +210,10 @@ A, B = np.arange(24.0).reshape(2, 3, 4), np.arange(40.0).reshape(2, 4, 5)
 @chapter.table(
     "one, function, arrays",
     {
-        17: Row("Sorting the axes of contractions keeps their results.", passes.sort_dot_dimensions, lambda a, b: tnf.einsum("bij,bjk->kbi", a, b), (A, B)),
-        18: Row("Folding transposes into contractions keeps their results, also where extents are unequal.", passes.fold_transposes, lambda a, b: tnf.permute_dims(a, (0, 2, 1)) @ tnf.permute_dims(b, (0, 2, 1))[:, :3, :], (A, np.arange(30.0).reshape(2, 5, 3))),
-        19: Row("Decomposing contractions into batched products keeps their results.", passes.decompose_dots, lambda a, b: tnf.einsum("bij,bjk->bik", a, b), (A, B)),
-        20: Row("Cleaning up keeps the results.", passes.clean_up, lambda a, b: (a.T.T * 1.0) @ b, (A, B)),
+        17: Row("Sorting the axes of contractions does not change their results.", passes.sort_dot_dimensions, lambda a, b: tnf.einsum("bij,bjk->kbi", a, b), (A, B)),
+        18: Row("Folding transposes into contractions does not change their results, even if extents are unequal.", passes.fold_transposes, lambda a, b: tnf.permute_dims(a, (0, 2, 1)) @ tnf.permute_dims(b, (0, 2, 1))[:, :3, :], (A, np.arange(30.0).reshape(2, 5, 3))),
+        19: Row("Decomposing contractions into batched products does not change their results.", passes.decompose_dots, lambda a, b: tnf.einsum("bij,bjk->bik", a, b), (A, B)),
+        20: Row("Removing redundant instructions does not change results.", passes.clean_up, lambda a, b: (a.T.T * 1.0) @ b, (A, B)),
     },
 )  # fmt: skip
 def test_laws(one: Any, function: Any, arrays: Any) -> None:
@@ -237,8 +233,8 @@ def test_folding() -> None:
 
 @chapter.differs(
     22,
-    "`decompose_dots` is there, and the native path leaves it out.",
-    because="NumPy's kernel sees strides and merges axes without copies",
+    "The pass `decompose_dots` exists, but the native path does not run it.",
+    because="the NumPy kernel uses strides and merges axes without copies",
 )
 def test_decomposition_is_left_out() -> None:
     assert passes.decompose_dots not in passes.NATIVE_PASSES
@@ -255,14 +251,14 @@ def test_fusion() -> None:
     assert names(schedule)[0] == "Fused(Exp, Multiply, Add)"
 
 
-@chapter.works(24, "Contractions are boundaries of groups.")
+@chapter.works(24, "A fused group contains no contraction.")
 def test_boundaries() -> None:
     schedule = schedule_of(lambda x: tnf.exp((tnf.exp(x) + 1.0) @ x) + 1.0, WIDE)
     assert "DotGeneral" in names(schedule)
     assert not [name for name in names(schedule) if "Fused" in name and "DotGeneral" in name]
 
 
-@chapter.works(25, "Fused and step-by-step execution give the same elements.")
+@chapter.works(25, "Fused and step-by-step execution give the same values.")
 def test_segmented_and_not() -> None:
     program = tnf.compile(lambda x: tnf.exp(x) * 2.0 + x / 3.0, WIDE)
     segmented = tnf.GraphExecutor(compiled=False).run(program, WIDE)
@@ -277,13 +273,13 @@ def test_threads() -> None:
     np.testing.assert_array_equal(one, many)
 
 
-@chapter.works(27, "Memory of values that die is used again.")
+@chapter.works(27, "Memory is reused after the last use of its value.")
 def test_memory() -> None:
     plan = tnf.GraphExecutor().memory_plan(tnf.compile(lambda x: ((x @ x) @ x) @ x, WIDE), WIDE)
     assert plan.size <= 2 * WIDE.nbytes
 
 
-@chapter.works(28, "Results never share memory with an argument, a constant, or one another.")
+@chapter.works(28, "A result shares memory with no argument, constant or other result.")
 def test_results() -> None:
     program = tnf.compile(lambda x: (x, x.T, x[:1], x), np.ones((2, 3)))
     x = np.ones((2, 3))
@@ -294,7 +290,8 @@ def test_results() -> None:
 
 
 @chapter.works(
-    29, "A graph of many thousand instructions is traced, differentiated and run without recursion."
+    29,
+    "A graph of many thousands of instructions is traced, differentiated and run without recursion.",
 )
 def test_depth() -> None:
     def deep(x: Any) -> Any:
@@ -314,13 +311,13 @@ def test_depth() -> None:
 # ---- host ops ------------------------------------------------------------------------------------
 
 
-@chapter.works(30, "`ShapeOf` gives an extent as a tensor, of a symbol too.")
+@chapter.works(30, "`ShapeOf` returns an extent as a tensor, also if the extent is a symbol.")
 def test_shape_of() -> None:
     program = tnf.compile(lambda x: tnf.shape_of(x, 0), tnf.TensorSpec(("n", 3), "float64"))
     assert program.run(np.ones((5, 3))) == 5
 
 
-@chapter.works(31, "`DynamicTruncate` cuts an axis to an extent that the data decide.")
+@chapter.works(31, "`DynamicTruncate` truncates an axis to an extent that depends on data.")
 def test_dynamic_truncate() -> None:
     program = tnf.compile(
         lambda x: tnf.dynamic_truncate(x, tnf.sum(tnf.astype(x > 1.5, "int64")), axis=0), X
@@ -334,7 +331,7 @@ def test_pad_to_match() -> None:
     np.testing.assert_array_equal(program.run(X, np.ones(5)), [1, 2, 3, 0, 0])
 
 
-@chapter.works(33, "A gradient goes through a truncation to a rank that the data decide.")
+@chapter.works(33, "Gradients pass through a truncation to a rank that depends on data.")
 def test_gradient_of_truncation() -> None:
     def loss(x: Any) -> Any:
         return tnf.sum(tnf.dynamic_truncate(x, tnf.sum(tnf.astype(x > 1.5, "int64")), axis=0) ** 2)
@@ -343,7 +340,8 @@ def test_gradient_of_truncation() -> None:
 
 
 @chapter.works(
-    34, "An array of another shape or dtype than the program takes is refused, not cast."
+    34,
+    "An argument of another shape or dtype than the program expects is an error; it is not cast.",
 )
 def test_arguments() -> None:
     program = tnf.compile(tnf.exp, X)
@@ -354,7 +352,7 @@ def test_arguments() -> None:
 
 
 @chapter.works(
-    36, "Where nothing reads some outputs of an op, its `prune_outputs` gives the op that runs."
+    36, "If some outputs of an op are unused, its `prune_outputs` returns the op that runs instead."
 )
 def test_smaller_forms() -> None:
     schedule = schedule_of(lambda a: tnf.linalg.svd(a).S, WIDE[:4, :3])
@@ -370,7 +368,7 @@ def test_smaller_forms() -> None:
         tnf.jit(lambda x: apply(pair, x)[0])(X)
 
 
-@chapter.works(35, "An extension is never part of a group.")
+@chapter.works(35, "An extension is never part of a fused group.")
 def test_extensions_are_no_part() -> None:
     names_of_steps = names(schedule_of(lambda x: tnf.exp(apply(Scale(), tnf.exp(x) + 1)) + 1, WIDE))
     assert Scale.family_id in names_of_steps

@@ -1,4 +1,4 @@
-"""Surface: what the functions that people call become."""
+"""Surface functions: the ops in their traces."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from tests.specification.statements import Chapter, Row
 chapter = Chapter(
     "surface",
     "Surface functions",
-    "Functions have NumPy's and the Array API standard's names, and become standard ops when they are traced. "
-    "They broadcast and promote, and write that down.",
+    "Functions have the names of NumPy and the Array API standard, and are traced as standard ops. "
+    "They broadcast and promote their arguments, by explicit ops in the trace.",
 )
 A = np.array([[1.0, 2.0, -3.0], [4.0, -5.0, 6.0], [0.5, 0.25, 9.0]])
 V = np.array([1.0, -2.0, 3.0])
 
 
 def written(function: Any, *arrays: Any) -> list[str]:
-    """The ops of a traced function, constants and their shapes left out."""
+    """Return the ops of a traced function, without constants and broadcasts of constants."""
     program = tnf.compile(function, *arrays)
     return [
         i.op.name for i in program.instructions if i.op.name not in ("Constant", "BroadcastInDim")
@@ -31,23 +31,23 @@ def written(function: Any, *arrays: Any) -> list[str]:
 @chapter.table(
     "function, arrays, ops, expected",
     {
-        1: Row("`sum` is a `ReduceSum`.", lambda x: tnf.sum(x, axis=0), (A,), ["ReduceSum"], A[0] + A[1] + A[2]),
-        2: Row("`mean` is a `ReduceSum` and a division, not a product with 1/n.", lambda x: tnf.mean(x), (V,), ["ReduceSum", "Divide"], 2.0 / 3.0, because="the result is rounded once, as NumPy's is"),
-        3: Row("`subtract` is a `Subtract`, not a sum with a negation.", tnf.subtract, (A, A.T), ["Subtract"], A + (-A.T), because="StableHLO has it, and so have processors"),
-        4: Row("`square` is a product with itself.", tnf.square, (V,), ["Multiply"], np.array([1.0, 4.0, 9.0])),
-        5: Row("`reciprocal` divides one.", tnf.reciprocal, (V,), ["Divide"], np.array([1.0, -0.5, 1 / 3])),
-        6: Row("`where` is a `Select`.", lambda x: tnf.where(x > 0, x, -x), (V,), ["Compare", "Negate", "Select"], np.array([1.0, 2.0, 3.0])),
-        7: Row("`greater` is a `Compare`.", tnf.greater, (A, A.T), ["Compare"], np.array([[False, False, False], [True, False, True], [True, False, False]])),
-        8: Row("`greater_equal` is a `Compare`.", tnf.greater_equal, (V, V), ["Compare"], np.ones(3, bool)),
-        9: Row("`trace` is an `ExtractDiag` and a `ReduceSum`.", tnf.trace, (A,), ["ExtractDiag", "ReduceSum"], 5.0),
-        10: Row("`extract_diag` is an `ExtractDiag`.", tnf.extract_diag, (A,), ["ExtractDiag"], np.array([1.0, -5.0, 9.0])),
-        11: Row("`diagonal` is an `ExtractDiag`.", tnf.diagonal, (A,), ["ExtractDiag"], np.array([1.0, -5.0, 9.0])),
-        12: Row("`embed_diag` is an `EmbedDiag`.", tnf.embed_diag, (V,), ["EmbedDiag"], np.array([[1.0, 0, 0], [0, -2.0, 0], [0, 0, 3.0]])),
-        13: Row("`einsum` of a matrix product is one `DotGeneral`.", lambda a: tnf.einsum("ij,jk->ik", a, a), (A,), ["DotGeneral"], np.array([[7.5, -8.75, -18.0], [-13.0, 34.5, 12.0], [6.0, 2.0, 81.0]])),
-        14: Row("`einsum` of a repeated label takes the diagonal.", lambda a: tnf.einsum("ii->i", a), (A,), ["ExtractDiag"], np.array([1.0, -5.0, 9.0])),
-        15: Row("`einsum` with a label repeated in the result is written with `embed_diag`.", tnf.embed_diag, (V,), ["EmbedDiag"], np.diag(V), because="NumPy refuses such labels, and a misprint is not taken for a wish"),
-        16: Row("`reshape` in row-major order turns axes round before and after.", lambda a: tnf.reshape(a, (9,)), (A,), ["Transpose", "Reshape"], A.ravel()),
-        17: Row("`reshape` in column-major order is the bare op.", lambda a: tnf.reshape(a, (9,), order="F"), (A,), ["Reshape"], A.ravel("F")),
+        1: Row("`sum` is traced as `ReduceSum`.", lambda x: tnf.sum(x, axis=0), (A,), ["ReduceSum"], A[0] + A[1] + A[2]),
+        2: Row("`mean` is traced as `ReduceSum` and a division, not as a product with 1/n.", lambda x: tnf.mean(x), (V,), ["ReduceSum", "Divide"], 2.0 / 3.0, because="the quotient is rounded once, as in NumPy"),
+        3: Row("`subtract` is traced as `Subtract`, not as a sum with a negation.", tnf.subtract, (A, A.T), ["Subtract"], A + (-A.T), because="StableHLO and processors have a subtraction"),
+        4: Row("`square` is traced as a product of the operand with itself.", tnf.square, (V,), ["Multiply"], np.array([1.0, 4.0, 9.0])),
+        5: Row("`reciprocal` is traced as a division of one.", tnf.reciprocal, (V,), ["Divide"], np.array([1.0, -0.5, 1 / 3])),
+        6: Row("`where` is traced as `Select`.", lambda x: tnf.where(x > 0, x, -x), (V,), ["Compare", "Negate", "Select"], np.array([1.0, 2.0, 3.0])),
+        7: Row("`greater` is traced as `Compare`.", tnf.greater, (A, A.T), ["Compare"], np.array([[False, False, False], [True, False, True], [True, False, False]])),
+        8: Row("`greater_equal` is traced as `Compare`.", tnf.greater_equal, (V, V), ["Compare"], np.ones(3, bool)),
+        9: Row("`trace` is traced as `ExtractDiag` and `ReduceSum`.", tnf.trace, (A,), ["ExtractDiag", "ReduceSum"], 5.0),
+        10: Row("`extract_diag` is traced as `ExtractDiag`.", tnf.extract_diag, (A,), ["ExtractDiag"], np.array([1.0, -5.0, 9.0])),
+        11: Row("`diagonal` is traced as `ExtractDiag`.", tnf.diagonal, (A,), ["ExtractDiag"], np.array([1.0, -5.0, 9.0])),
+        12: Row("`embed_diag` is traced as `EmbedDiag`.", tnf.embed_diag, (V,), ["EmbedDiag"], np.array([[1.0, 0, 0], [0, -2.0, 0], [0, 0, 3.0]])),
+        13: Row("`einsum` traces a matrix product as one `DotGeneral`.", lambda a: tnf.einsum("ij,jk->ik", a, a), (A,), ["DotGeneral"], np.array([[7.5, -8.75, -18.0], [-13.0, 34.5, 12.0], [6.0, 2.0, 81.0]])),
+        14: Row("`einsum` takes the diagonal if a label is repeated in one operand.", lambda a: tnf.einsum("ii->i", a), (A,), ["ExtractDiag"], np.array([1.0, -5.0, 9.0])),
+        15: Row("`einsum` does not repeat a label in the result; `embed_diag` does this.", tnf.embed_diag, (V,), ["EmbedDiag"], np.diag(V), because="NumPy rejects repeated labels in the result, too, and a typing error is not taken for an intention"),
+        16: Row("`reshape` in row-major order is traced as the op between two transposes that reverse the axes.", lambda a: tnf.reshape(a, (9,)), (A,), ["Transpose", "Reshape"], A.ravel()),
+        17: Row("`reshape` in column-major order is traced as the op alone.", lambda a: tnf.reshape(a, (9,), order="F"), (A,), ["Reshape"], A.ravel("F")),
     },
 )  # fmt: skip
 def test_lowering_of_functions(function: Any, arrays: Any, ops: list[str], expected: Any) -> None:
@@ -66,21 +66,21 @@ def test_clamps() -> None:
         np.testing.assert_array_equal(gradient, slope)
 
 
-@chapter.works(19, "Broadcasting is written down as `BroadcastInDim`.")
+@chapter.works(19, "Broadcasting is traced as `BroadcastInDim`.")
 def test_broadcasting() -> None:
     program = tnf.compile(lambda a, v: a + v, A, V)
     assert [i.op.name for i in program.instructions] == ["BroadcastInDim", "Add"]
     np.testing.assert_array_equal(program.run(A, V), [row + V for row in A])
 
 
-@chapter.works(20, "Promotion is written down as `Convert`.")
+@chapter.works(20, "Dtype promotion is traced as `Convert`.")
 def test_promotion() -> None:
     program = tnf.compile(lambda a, v: a + v, A, V.astype("i4"))
     assert next(i.op.name for i in program.instructions) == "Convert"
     assert program.output_specs[0].dtype is tnf.DType.F64
 
 
-@chapter.works(21, "`einsum` is no op of programs: contractions are, in the order of a plan.")
+@chapter.works(21, "`einsum` is not an op: it is traced as contractions, in the order of a plan.")
 def test_einsum() -> None:
     program = tnf.compile(lambda a: tnf.einsum("ij,jk,k->i", a, a, a[0]), A)
     assert "DotGeneral" in [i.op.name for i in program.instructions]
@@ -88,7 +88,7 @@ def test_einsum() -> None:
     np.testing.assert_allclose(program.run(A), A @ (A @ A[0]), rtol=1e-14)
 
 
-@chapter.works(22, "`svd` gives U, S and the conjugate transpose of V, in this order.")
+@chapter.works(22, "`svd` returns U, S and the conjugate transpose of V, in this order.")
 def test_svd() -> None:
     u, s, vh = tnf.linalg.svd(A, full_matrices=False)
     np.testing.assert_allclose((u * s) @ vh, A, atol=1e-14)
@@ -96,7 +96,7 @@ def test_svd() -> None:
     assert np.all(np.diff(s) <= 0)
 
 
-@chapter.works(23, "`qr` gives Q and R, in this order, thin.")
+@chapter.works(23, "`qr` returns the reduced factors Q and R, in this order.")
 def test_qr() -> None:
     q, r = tnf.linalg.qr(A[:, :2])
     assert (q.shape, r.shape) == ((3, 2), (2, 2))
@@ -104,7 +104,9 @@ def test_qr() -> None:
     assert r[1, 0] == 0.0
 
 
-@chapter.works(24, "`eigh` gives eigenvalues in ascending order, and eigenvectors in columns.")
+@chapter.works(
+    24, "`eigh` returns the eigenvalues in ascending order, and the eigenvectors as columns."
+)
 def test_eigh() -> None:
     symmetric = A + A.T
     values, vectors = tnf.linalg.eigh(symmetric)
@@ -117,7 +119,7 @@ def test_solve() -> None:
     np.testing.assert_allclose(A @ tnf.linalg.solve(A, V), V, atol=1e-14)
 
 
-@chapter.works(26, "`cholesky` gives the lower factor, or the upper one on request.")
+@chapter.works(26, "`cholesky` returns the lower factor, or on request the upper one.")
 def test_cholesky() -> None:
     spd = A @ A.T + np.eye(3)
     lower, upper = tnf.linalg.cholesky(spd), tnf.linalg.cholesky(spd, upper=True)
@@ -126,9 +128,7 @@ def test_cholesky() -> None:
     assert lower[0, 2] == 0.0
 
 
-@chapter.works(
-    27, "Derivatives of linear algebra are made of ops that have derivatives themselves."
-)
+@chapter.works(27, "Derivatives of linear algebra consist of ops that have derivatives themselves.")
 def test_linear_algebra() -> None:
     spd = np.array([[2.0, 0.3, 0.1], [0.3, 1.5, 0.2], [0.1, 0.2, 1.0]])
     for function in (tnf.linalg.inv, tnf.linalg.cholesky, tnf.linalg.svdvals, tnf.linalg.eigvalsh):
@@ -138,8 +138,8 @@ def test_linear_algebra() -> None:
 
 @chapter.differs(
     28,
-    "Linear algebra, Fourier transforms and einsum are families of extensions, and no ops.",
-    because="whoever adds a decomposition has what ours have, by the same door",
+    "Linear algebra, Fourier transforms and einsum are extension families, not standard ops.",
+    because="a decomposition from another package has the same interface and the same possibilities",
 )
 def test_families() -> None:
     program = tnf.compile(lambda a: tnf.linalg.inv(a), A)
@@ -149,7 +149,7 @@ def test_families() -> None:
 
 @chapter.differs(
     29,
-    "Batch axes lead in linear algebra and contractions.",
+    "Batch axes come first in linear algebra and contractions.",
     because="NumPy, JAX and PyTorch put them there",
 )
 def test_batch_axes() -> None:
@@ -159,7 +159,7 @@ def test_batch_axes() -> None:
     np.testing.assert_allclose(product, [A @ A, 4 * A @ A], rtol=1e-14)
 
 
-@chapter.works(30, "A function is the same on arrays, on eager tensors and in traces.")
+@chapter.works(30, "A function computes the same on arrays, on eager tensors and in traces.")
 def test_three_ways() -> None:
     function = lambda x: tnf.sum(tnf.exp(x) * x)
     expected = np.sum(np.exp(V) * V)
@@ -170,15 +170,17 @@ def test_three_ways() -> None:
 
 @chapter.differs(
     31,
-    "Derivatives are functions of functions, `grad(f)`, beside `backward` of eager tensors.",
-    because="they compose with one another, with `jit` and with `vmap`",
+    "Derivatives are function transforms, such as `grad(f)`; eager tensors have `backward` as well.",
+    because="transforms compose with one another, with `jit` and with `vmap`",
 )
 def test_transforms_are_functions() -> None:
     assert not hasattr(tnf.TracedTensor, "grad")
     np.testing.assert_array_equal(tnf.jit(tnf.vmap(tnf.grad(lambda x: x * x)))(V), 2 * V)
 
 
-@chapter.works(32, "`truncated_svd` cuts to a rank that the data decide, and is differentiable.")
+@chapter.works(
+    32, "`truncated_svd` truncates to a rank that depends on data, and is differentiable."
+)
 def test_truncated_svd() -> None:
     low = np.outer(V, V) + 1e-9 * np.eye(3)
     u, s, vh, rank = tnf.linalg.truncated_svd(low, max_rank=3, rtol=1e-6)
@@ -190,19 +192,21 @@ def test_truncated_svd() -> None:
     np.testing.assert_allclose(gradient, np.outer(V, V) / 14.0, atol=1e-8)
 
 
-@chapter.works(33, "A Fourier transform takes an axis whose extent is a symbol.")
+@chapter.works(33, "A Fourier transform accepts an axis whose extent is a symbol.")
 def test_symbolic_lengths() -> None:
     program = tnf.compile(tnf.fft.fft, tnf.TensorSpec(("n",), "float64"))
     np.testing.assert_allclose(program.run(V), np.fft.fft(V), rtol=1e-15)
 
 
-@chapter.works(34, "A name of NumPy that is not there says what it is called here.")
+@chapter.works(34, "If NumPy has a name that tenferro lacks, the error gives the counterpart.")
 def test_missing_names() -> None:
     with pytest.raises(AttributeError, match="exp"):
         tnf.expp  # noqa: B018  # because reading it is the test
 
 
-@chapter.works(35, "`einsum` takes symbols, and writes down which of them must be equal.")
+@chapter.works(
+    35, "`einsum` accepts symbolic extents, and records guards for symbols that must be equal."
+)
 def test_symbolic_einsum() -> None:
     product = lambda a, b: tnf.einsum("ij,jk->ik", a, b)
     specs = [tnf.TensorSpec(("n", "m"), "float64"), tnf.TensorSpec(("p", "q"), "float64")]
@@ -216,7 +220,7 @@ def test_symbolic_einsum() -> None:
 
 @chapter.works(
     36,
-    "Factors that were cut to a rank that the data decide are decomposed again, with a gradient.",
+    "Factors truncated to a rank that depends on data can be decomposed again, with a gradient.",
 )
 def test_second_decomposition() -> None:
     def loss(a: Any) -> Any:
@@ -229,7 +233,7 @@ def test_second_decomposition() -> None:
 
 @chapter.works(
     37,
-    "The factors of a QR decomposition take appended columns and rows, without a decomposition of the whole.",
+    "Columns and rows can be appended to a QR decomposition without decomposing the whole matrix again.",
 )
 def test_appended_factors() -> None:
     q, r = tnf.linalg.qr(A[:, :1])
@@ -241,7 +245,7 @@ def test_appended_factors() -> None:
 
 
 @chapter.works(
-    38, "A contraction is planned once, with integers as labels, printed, and called with tensors."
+    38, "A contraction with integer labels can be planned once, printed, and called with tensors."
 )
 def test_planned_contractions() -> None:
     plan = tnf.einsum_plan((3, 3), [0, 1], (3, 3), [1, 2], [0, 2])

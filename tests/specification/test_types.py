@@ -34,7 +34,7 @@ N, M = tnf.SymDim("n"), tnf.SymDim("m")
 
 
 def shaped(rule: Any, **members: Any) -> Any:
-    """An operation whose shape rule is `rule(dtypes, shapes)`."""
+    """Return an operation with the shape rule `rule(dtypes, shapes)`."""
     return operation("shaped", infer_output_meta=lambda self, d, s: rule(d, s), **members)
 
 
@@ -45,7 +45,7 @@ def spec(*shape: Any, dtype: Any = "float64") -> tnf.TensorSpec:
 # ---- arities -------------------------------------------------------------------------------------
 
 
-@chapter.works(1, "A call with another number of inputs than declared is refused.")
+@chapter.works(1, "A call with another number of inputs than declared is an error.")
 def test_input_count() -> None:
     with pytest.raises(
         errors.InvalidConfigError,
@@ -54,14 +54,14 @@ def test_input_count() -> None:
         compiled(Scale(), X, X)
 
 
-@chapter.works(2, "A rule that gives another number of outputs than declared is refused.")
+@chapter.works(2, "A shape rule that returns another number of outputs than declared is an error.")
 def test_output_count() -> None:
     op = shaped(lambda d, s: [(d[0], s[0])] * 3, output_count=2)
     with pytest.raises(errors.InvalidConfigError, match="gives 3 outputs, output_count declares 2"):
         compiled(op)
 
 
-@chapter.works(3, "The rule is given as many dtypes and shapes as the operation has inputs.")
+@chapter.works(3, "The shape rule receives one dtype and one shape per input.")
 def test_rule_arguments() -> None:
     seen = []
     op = shaped(lambda d, s: seen.append((d, s)) or [(d[0], s[1])], input_count=2)
@@ -69,9 +69,7 @@ def test_rule_arguments() -> None:
     assert seen == [([tnf.DType.I32, tnf.DType.F64], [(2,), (3,)])]
 
 
-@chapter.works(
-    4, "Arities may depend on the payload, and are the same whenever they are asked for."
-)
+@chapter.works(4, "Arities may depend on the payload, but not change from call to call.")
 def test_arity_in_the_payload() -> None:
     @extension_family("specification", "total", version=1, runtime=HostReferenceRuntime)
     @dataclass(frozen=True)
@@ -90,7 +88,7 @@ def test_arity_in_the_payload() -> None:
         compiled(Total(2), X, X, X)
 
 
-@chapter.works(5, "An operation may have no inputs, and is an instruction of a trace nevertheless.")
+@chapter.works(5, "An operation without inputs is an instruction of the trace.")
 def test_no_inputs() -> None:
     op = shaped(
         lambda d, s: [("float64", (3,))], input_count=0, eager_execute=lambda self, inputs: [X]
@@ -100,7 +98,7 @@ def test_no_inputs() -> None:
     np.testing.assert_array_equal(program.run(X), X * X)
 
 
-@chapter.works(6, "An operation may have no outputs, and is then dead code.")
+@chapter.works(6, "An operation without outputs is dead code.")
 def test_no_outputs() -> None:
     calls = []
     members = {"output_count": 0, "eager_execute": lambda self, inputs: calls.append(1) or []}
@@ -122,7 +120,7 @@ def test_counts_in_the_report() -> None:
 @chapter.differs(
     8,
     "Counts are attributes or properties: `input_count = 2`, not a method.",
-    because="an operation of the usual arity declares nothing, and a number cannot vary from call to call",
+    because="an operation with one input and one output declares nothing, and an attribute cannot vary from call to call",
 )
 def test_counts_are_attributes() -> None:
     assert (Scale().input_count, Scale().output_count) == (1, 1)
@@ -130,10 +128,10 @@ def test_counts_are_attributes() -> None:
         compiled(operation("method", input_count=lambda self: 1))
 
 
-# ---- what the rule gives -------------------------------------------------------------------------
+# ---- results of the rule -------------------------------------------------------------------------
 
 
-@chapter.works(9, "Each output has a dtype and a shape of its own, and dtypes may differ.")
+@chapter.works(9, "Each output has its own dtype and shape, and dtypes may differ.")
 def test_mixed_outputs() -> None:
     op = shaped(
         lambda d, s: [(d[0], s[0]), ("int32", ())],
@@ -148,7 +146,7 @@ def test_mixed_outputs() -> None:
     assert size.dtype == np.int32
 
 
-@chapter.works(10, "Which output a value is belongs to its identity.")
+@chapter.works(10, "Two outputs of one operation are different values.")
 def test_output_slots() -> None:
     op = shaped(
         lambda d, s: [(d[0], s[0])] * 2,
@@ -163,10 +161,11 @@ def test_output_slots() -> None:
     "answer",
     {
         11: Row(
-            "A dtype may be a name, and extents numbers of NumPy.", [("float64", (np.int64(3),))]
+            "A shape rule may return dtypes as names and extents as NumPy integers.",
+            [("float64", (np.int64(3),))],
         ),
-        12: Row("An answer may be a `TensorSpec`.", [spec(3)]),
-        13: Row("An answer may be any iterable.", iter([(np.float64, [3])])),
+        12: Row("A shape rule may return a `TensorSpec`.", [spec(3)]),
+        13: Row("A shape rule may return any iterable.", iter([(np.float64, [3])])),
     },
 )
 def test_answers(answer: Any) -> None:
@@ -177,11 +176,11 @@ def test_answers(answer: Any) -> None:
 @chapter.table(
     "answer, words",
     {
-        14: Row("An answer that is no list is refused.", 3, "got 3"),
-        15: Row("An entry that is no pair is refused.", [3], "got 3"),
-        16: Row("`True` is no extent.", [("float64", (True,))], "True"),
-        17: Row("A negative number is no extent.", [("float64", (-1,))], "-1"),
-        18: Row("A fraction is no extent.", [("float64", (2.5,))], "2.5"),
+        14: Row("A shape rule that returns no list is an error.", 3, "got 3"),
+        15: Row("A shape rule that returns an entry other than a pair is an error.", [3], "got 3"),
+        16: Row("`True` is not an extent.", [("float64", (True,))], "True"),
+        17: Row("A negative number is not an extent.", [("float64", (-1,))], "-1"),
+        18: Row("A fraction is not an extent.", [("float64", (2.5,))], "2.5"),
     },
 )
 def test_answers_that_are_refused(answer: Any, words: str) -> None:
@@ -189,7 +188,9 @@ def test_answers_that_are_refused(answer: Any, words: str) -> None:
         compiled(shaped(lambda d, s: answer))
 
 
-@chapter.works(19, "A rule that raises is reported with the family and the types of the inputs.")
+@chapter.works(
+    19, "An error raised by a shape rule is reported with the family and the types of the inputs."
+)
 def test_a_rule_that_raises() -> None:
     def fails(dtypes: Any, shapes: Any) -> Any:
         raise KeyError("axis")
@@ -206,7 +207,7 @@ def test_a_rule_that_raises() -> None:
 
 @chapter.differs(
     20,
-    "Extents that are known are plain integers, and only those that are not are `SymDim`s.",
+    "Static extents are plain integers; only symbolic extents are `SymDim`s.",
     because="shape rules are ordinary arithmetic, with no conversions",
 )
 def test_known_extents_are_integers() -> None:
@@ -222,10 +223,10 @@ def test_known_extents_are_integers() -> None:
 @chapter.table(
     "expression, value",
     {
-        21: Row("Symbolic extents are added.", lambda n, m: n + m + 1, 9),
-        22: Row("Symbolic extents are subtracted.", lambda n, m: n - m, 2),
-        23: Row("Symbolic extents are multiplied.", lambda n, m: n * m, 15),
-        24: Row("Symbolic extents are divided, rounding down.", lambda n, m: n // m, 1),
+        21: Row("Symbolic extents can be added.", lambda n, m: n + m + 1, 9),
+        22: Row("Symbolic extents can be subtracted.", lambda n, m: n - m, 2),
+        23: Row("Symbolic extents can be multiplied.", lambda n, m: n * m, 15),
+        24: Row("Symbolic extents can be divided, rounding down.", lambda n, m: n // m, 1),
         25: Row("Symbolic extents have remainders.", lambda n, m: n % m, 2),
     },
 )
@@ -240,7 +241,9 @@ def test_arithmetic(expression: Any, value: int) -> None:
     assert program.run(np.ones(5), np.ones(3)).shape == (value,)
 
 
-@chapter.works(26, "The answer for a symbol is an expression in it, never a number in its place.")
+@chapter.works(
+    26, "The shape rule for a symbolic extent returns an expression in the symbol, not a number."
+)
 def test_symbolic_answers() -> None:
     program = tnf.compile(lambda x: tnf.linalg.qr(x)[0], spec("n", "m"))
     rows, columns = program.output_specs[0].shape
@@ -253,9 +256,13 @@ def test_symbolic_answers() -> None:
 @chapter.table(
     "relation, fitting, unfit",
     {
-        27: Row("A rule may require two extents to be equal.", "==", (4, 4), (4, 3)),
-        28: Row("A rule may require one extent to be at least another.", ">=", (4, 3), (3, 4)),
-        29: Row("A rule may require an extent to be divisible.", "divisible by", (4, 2), (4, 3)),
+        27: Row("A shape rule may require two extents to be equal.", "==", (4, 4), (4, 3)),
+        28: Row(
+            "A shape rule may require one extent to be at least another.", ">=", (4, 3), (3, 4)
+        ),
+        29: Row(
+            "A shape rule may require an extent to be divisible.", "divisible by", (4, 2), (4, 3)
+        ),
     },
 )
 def test_requirements(relation: str, fitting: Any, unfit: Any) -> None:
@@ -272,7 +279,7 @@ def test_requirements(relation: str, fitting: Any, unfit: Any) -> None:
         program.run(np.ones(unfit))
 
 
-@chapter.works(30, "What arithmetic decides leaves no guard behind.")
+@chapter.works(30, "A condition that arithmetic decides adds no guard.")
 def test_no_guard() -> None:
     def rule(dtypes: Any, shapes: Any) -> Any:
         require(shapes[0][0], "divisible by", 2, "the extent")
@@ -282,7 +289,7 @@ def test_no_guard() -> None:
     assert not program.guards
 
 
-@chapter.works(31, "Guards travel with files and artifacts.")
+@chapter.works(31, "Guards are saved with files and artifacts.")
 def test_guards_travel(tmp_path: Any) -> None:
     program = tnf.compile(tnf.linalg.cholesky, spec("n", "m"))
     tnf.save(program, tmp_path / "program")
@@ -294,7 +301,7 @@ def test_guards_travel(tmp_path: Any) -> None:
         artifact.run(np.ones(2), np.ones(3))
 
 
-@chapter.works(32, "An output may be declared to have at most so many elements along an axis.")
+@chapter.works(32, "An output may declare an upper bound for an extent that depends on data.")
 def test_upper_bounds() -> None:
     op = shaped(
         lambda d, s: [(d[0], (UpperBound(s[0][0]),))],
@@ -309,7 +316,7 @@ def test_upper_bounds() -> None:
         apply(longer, X)
 
 
-@chapter.works(33, "An extent with a bound may enter an operation, and arithmetic works on it.")
+@chapter.works(33, "A bounded extent may be the input of an operation, and arithmetic works on it.")
 def test_bounds_as_inputs() -> None:
     def twice(x: Any) -> Any:
         shorter = tnf.dynamic_truncate(x, tnf.asarray(np.int64(2)), axis=0)
@@ -318,7 +325,7 @@ def test_bounds_as_inputs() -> None:
     np.testing.assert_array_equal(tnf.compile(twice, X).run(X), 2 * X[:2])
 
 
-@chapter.works(34, "A symbol that no input binds is refused where the program runs.")
+@chapter.works(34, "A symbol that no input binds is an error when the program runs.")
 def test_fresh_symbols() -> None:
     op = shaped(
         lambda d, s: [(d[0], (tnf.SymDim("fresh"),))], eager_execute=lambda self, inputs: [X]
