@@ -1,4 +1,4 @@
-"""Op samples as functions of their float and complex inputs, for the tests of derivatives."""
+"""Samples of ops as functions of their float and complex inputs, for the tests of derivatives."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ SKIPPED: dict[type[StdTensorOp], str] = {
 }
 
 FIRST_ONLY = (dynamic.DynamicTruncate, dynamic.PadToMatch)
-"""Ops whose later operands decide a shape."""
+"""Ops whose other operands determine a shape."""
 
 
 @dataclass(frozen=True)
 class Case:
-    """A sample with the operands that derivatives are taken for."""
+    """A sample with its differentiable operands."""
 
     sample: OpSample
     inputs: tuple[Any, ...]
@@ -41,7 +41,7 @@ class Case:
 
     @property
     def fn(self) -> Callable[..., Any]:
-        """The op as a function of its active operands."""
+        """Return the op as a function of its active operands."""
 
         def fn(*xs: Any) -> Any:
             operands = list(self.inputs)
@@ -54,7 +54,7 @@ class Case:
 
     @property
     def epsilon(self) -> float:
-        """Half the distance from 1 to the next number, in the coarsest format of the case."""
+        """Return half the distance from 1 to the next number, in the coarsest format of the case."""
         op = self.sample.op
         if isinstance(op, elementwise.ReducePrecision):
             return 2.0 ** -(op.mantissa_bits + 1)
@@ -63,22 +63,22 @@ class Case:
 
     @property
     def expected(self) -> tuple[Any, ...]:
-        """The outputs, as examples of their types."""
+        """Return the outputs, as examples of their types."""
         return tuple(self.sample.expected[index] for index in self.outputs)
 
     @property
     def is_smooth(self) -> bool:
-        """False where the op rounds, so that differences show the rounding."""
+        """Return False if the op rounds, because differences would show the rounding."""
         return self.epsilon < 1e-10
 
     @property
     def primals(self) -> tuple[Any, ...]:
-        """The active operands."""
+        """Return the active operands."""
         return tuple(self.inputs[index] for index in self.active)
 
 
 def case_of(sample: OpSample, tamed: bool = False) -> Case | None:
-    """The case, where the sample is at a point that has derivatives.
+    """Return the case of a sample, or None if it has no derivative at this point.
 
     `tamed` replaces what is not finite, or too large to take a difference of.
     """
@@ -95,7 +95,7 @@ def case_of(sample: OpSample, tamed: bool = False) -> Case | None:
 
 
 def tame(x: Any, seed: int) -> Any:
-    """x with ordinary numbers in place of what is not finite, zero, or of another magnitude."""
+    """Replace elements that are not finite, zero, or of another magnitude by ordinary numbers."""
     with np.errstate(all="ignore"):
         ordinary = (np.abs(x) > 0.05) & (np.abs(x) < 20)
     replaced = direction_like(x, 7 + seed) * 0.5
@@ -124,7 +124,7 @@ def cases(dtypes: set[DType], per_op: int) -> list[Case]:
 
 
 def direction_like(x: Any, seed: int) -> Any:
-    """A random tensor of x's type."""
+    """Return a random tensor of x's type."""
     generator = np.random.default_rng([seed, *x.shape])
     values = generator.normal(size=x.shape)
     if x.dtype.kind == "c":
@@ -133,6 +133,6 @@ def direction_like(x: Any, seed: int) -> Any:
 
 
 def inner(x: Any, y: Any) -> float:
-    """Re(conj(x) y), summed, in double precision."""
+    """Return Re(conj(x) y), summed in double precision."""
     wide = [np.asarray(a, np.complex128 if a.dtype.kind == "c" else np.float64) for a in (x, y)]
     return float(np.sum((np.conj(wide[0]) * wide[1]).real))

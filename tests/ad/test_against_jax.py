@@ -1,4 +1,4 @@
-"""Random compositions, differentiated by us and by JAX; natively and through PJRT."""
+"""Random compositions, differentiated by tenferro and by JAX, natively and through PJRT."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from xla_peer import XlaExecutor
 jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
-# Each step takes and gives a 3 x 4 tensor; `n` is the namespace, tenferro or jax.numpy.
+# Each step maps a 3 x 4 tensor to another; `n` is the namespace, tenferro or jax.numpy.
 REAL_STEPS: dict[str, Any] = {
     "tanh": lambda n, x: n.tanh(x),
     "sin": lambda n, x: n.sin(x) * x,
@@ -80,7 +80,7 @@ def compare(steps: list[Any], x: Any) -> None:
         gradient = jax.grad(composed(jnp, steps))
         second = np.conj(jax.jvp(gradient, (x,), (direction,))[1])
         beside = [np.conj(gradient(x + step * direction)) for step in (1e-9, -1e-9)]
-    # At a kink, such as |x - mean(x)| where rounding alone says on which side x lies, nobody is wrong.
+    # At a kink, such as |x - mean(x)|, rounding decides on which side x is, and both answers are right.
     assume(all(np.allclose(near, expected, rtol=1e-5, atol=1e-5) for near in beside))
     program = tnf.compile(
         lambda x, v: tnf.jvp(tnf.grad(composed(tnf, steps)), (x,), (v,)), x, direction
@@ -102,7 +102,7 @@ def tensors(real: bool) -> Any:
 
 
 def apart(values: Any) -> Any:
-    """The values, moved so that none are equal: derivatives at ties are a matter of convention."""
+    """Perturb the values so that no two are equal: derivatives at ties are a convention."""
     return values + 0.0137 * np.sqrt(np.arange(1, values.size + 1))
 
 

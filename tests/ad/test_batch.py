@@ -1,4 +1,4 @@
-"""Batching: slice i of a batched program's result is the program's result on slice i."""
+"""Batching: slice i of the batched result is the result for slice i."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COVERED = [
     for sample in samples[:: max(1, len(samples) // PER_OP)]
     if sample.inputs and sample.op.name != "DynamicTruncate"
 ]
-"""DynamicTruncate of a size that differs would give slices of different extents."""
+"""DynamicTruncate with different sizes would give slices of different extents."""
 
 
 def masks(sample: OpSample) -> list[tuple[bool, ...]]:
@@ -39,7 +39,7 @@ def masks(sample: OpSample) -> list[tuple[bool, ...]]:
 
 
 def variants(x: Any) -> Any:
-    """Three slices that differ wherever x has elements that do."""
+    """Return three slices that differ from each other in every element that varies in x."""
     flat = x.reshape(-1)
     return np.stack([x, flat[::-1].reshape(x.shape), np.roll(flat, 1).reshape(x.shape)])
 
@@ -103,14 +103,14 @@ ROWS, COLUMNS = 5, 4
 
 
 def places(dtype: str, roll: int = 0) -> Any:
-    """Starts inside and outside of the operand, as far as the dtype has them."""
+    """Return start indices inside and outside of the operand, within the range of the dtype."""
     info = np.iinfo(dtype)
     fit = [start for start in STARTS if info.min <= start <= info.max]
     return np.roll(np.array(fit, dtype), roll)
 
 
 def of_each_slice(program: Any, mask: tuple[bool, ...], operands: tuple[Any, ...]) -> Any:
-    """The program on slice after slice."""
+    """Run the program on one slice after another."""
     count = next(len(x) for x, here in zip(operands, mask, strict=True) if here)
     slices = [
         [x[index] if here else x for x, here in zip(operands, mask, strict=True)]
@@ -186,7 +186,7 @@ def test_a_batch_of_no_windows() -> None:
 
 
 def windows_of(x: Any, i: Any, j: Any) -> Any:
-    """Read at one place, written at another."""
+    """Read a window at one index and write it at another."""
     read = apply_one(DynamicSlice((2, 3)), x, i, j)
     return apply_one(DynamicUpdateSlice(2), x * x, tnf.sin(read), j, i)
 
@@ -241,7 +241,7 @@ def test_windows_of_batches_of_batches() -> None:
 
 
 def rolled(x: Any, i: Any) -> Any:
-    """Windows in bodies of a scan, a choice and a loop."""
+    """Use windows in the bodies of a scan, a conditional and a loop."""
 
     def turn(x: Any, k: Any) -> Any:
         read = tnf.lax.dynamic_slice(x, (i + k,), (2,))
@@ -274,7 +274,7 @@ def test_windows_inside_of_loops() -> None:
 
 
 def test_a_window_of_one_row_is_a_gather_of_rows() -> None:
-    """And along an axis that a window fills, no start is asked for."""
+    """A window that fills an axis needs no start index for it."""
     x, i = np.ones((6, 4)), np.array([0, 2])
     read = lambda i: tnf.lax.dynamic_index_in_dim(x, i, 0, keepdims=False)
     (gather,) = gathers(tnf.compile(tnf.vmap(read), i))

@@ -1,4 +1,4 @@
-"""The gradient checker finds what is wrong, and says where."""
+"""The gradient checker finds wrong rules and names them."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_a_fault_beside_vectors_is_not_laid_to_them(
 
 
 def doubled(rule: type[Any], output: int) -> tnf.AdContext:
-    """The rule with one tangent twice as large."""
+    """Return the rule with one tangent doubled."""
 
     class Doubled(rule):
         family_id = getattr(families, rule.__name__.removesuffix("Rule")).family_id

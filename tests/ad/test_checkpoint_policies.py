@@ -1,4 +1,4 @@
-"""Checkpoints that save what their policy names."""
+"""Checkpoints with policies: only the values that the policy names are saved."""
 
 from __future__ import annotations
 

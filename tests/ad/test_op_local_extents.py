@@ -1,4 +1,4 @@
-"""Ops with extents of their own operands as payload: one op on operands of several shapes, in every column."""
+"""Ops whose payload refers to extents of their operands: one op on operands of several shapes, in every column."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLACES = np.array([[2], [0], [1]])
 
 
 def gather(sizes: tuple[Any, ...], kind: Any = Gather) -> Any:
-    """Windows that start at places along the second axis."""
+    """Gather windows at given positions along the second axis."""
     return kind(
         offset_dims=(0, 2), collapsed_slice_dims=(), operand_batching_dims=(), start_indices_batching_dims=(),
         start_index_map=(1,), index_vector_dim=1, slice_sizes=sizes,
@@ -106,7 +106,7 @@ def test_batches_of_places(name: str, shape: tuple[int, ...], both: bool) -> Non
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", OPS)
 def test_cotangents(name: str, shape: tuple[int, ...]) -> None:
-    """Each is linear: the columns of its matrix are its values on the basis."""
+    """Each cotangent is a linear map: its values on the basis are the columns of its matrix."""
     op, rest, definition = OPS[name]
     basis = np.eye(int(np.prod(shape))).reshape(-1, *shape)
     matrix = np.stack([definition(one).ravel() for one in basis], 1)

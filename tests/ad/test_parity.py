@@ -19,7 +19,7 @@ from xla_peer import XlaExecutor
 
 FLOATS = {dtype for dtype in DType if dtype.is_inexact}
 HOST_ONLY = (dynamic.DynamicTruncate, dynamic.PadToMatch)
-"""Ops whose results have extents that only the data decide."""
+"""Ops with results whose extents depend on data."""
 
 
 def by_op(dtypes: Any, per_dtype: int) -> dict[str, list[Case]]:
@@ -39,7 +39,7 @@ def xla(request: pytest.FixtureRequest) -> XlaExecutor:
 
 
 def derivatives(case: Case) -> Any:
-    """Tangents, cotangents, and the tangents of those."""
+    """Compute tangents, cotangents, and the tangents of both."""
 
     def fn(primals: Any, directions: Any, y_bars: Any) -> Any:
         def pulled(*xs: Any) -> Any:
@@ -64,7 +64,7 @@ def test_more_derivatives_agree_on_both_peers(name: str, xla: XlaExecutor) -> No
 
 @pytest.mark.parametrize("is_stable", [False, True])
 def test_tangents_are_sorted_with_their_elements(is_stable: bool, xla: XlaExecutor) -> None:
-    """Equal keys are many, and XLA's unstable sort does not keep their order."""
+    """There are many equal keys, and XLA's unstable sort does not keep their order."""
     keys, x = np.arange(300.0) % 3, np.arange(300.0)
 
     def sorted_x(x: Any) -> Any:
@@ -77,7 +77,7 @@ def test_tangents_are_sorted_with_their_elements(is_stable: bool, xla: XlaExecut
 
 
 def test_tangents_of_an_unstable_sort_are_ordered_by_a_stable_one() -> None:
-    """Only its order is the same on every backend where keys are equal."""
+    """For equal keys only a stable sort has the same order on every backend."""
     keys, x = np.arange(300.0) % 3, np.arange(300.0)
 
     def tangents(keys: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Every derivative rule against what it must be by definition."""
+"""Every derivative rule against the definition of the derivative."""
 
 from __future__ import annotations
 
@@ -63,14 +63,14 @@ ANALYTIC_OPS: set[type[StdTensorOp]] = {
     indexing.DynamicSlice,
     indexing.DynamicUpdateSlice,
 }
-"""Ops that are the same polynomial or rational function on real and complex numbers."""
+"""Ops that are polynomials or rational functions, with the same formula for real and complex numbers."""
 
 
 CLOSED = {
     an.Erf: lambda x: 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-x * x),
     an.Erfc: lambda x: -2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-x * x),
 }
-"""Derivatives of functions so flat that differences would need hundreds of digits."""
+"""Derivatives of functions that are too flat for differences with fewer than hundreds of digits."""
 
 
 def moved(case: Case, directions: Any, step: float) -> tuple[Any, ...]:
@@ -135,7 +135,7 @@ def test_analytic_derivatives_to_thirteen_digits(card: Any) -> None:
         with mpmath.workdps(60):
             derivative = CLOSED.get(card, lambda p: mpmath.diff(function, p))
             expected = [derivative(mpmath.mpmathify(p)) for p in values]
-        # What rounding the input by half an ulp changes cannot be got right.
+        # The error caused by rounding the input by half an ulp cannot be avoided.
         second = np.abs(
             tnf.jvp(
                 lambda x, d=y_dot: tnf.jvp(
@@ -254,12 +254,12 @@ each_narrow_case = pytest.mark.parametrize("case", cases(NARROW, 2), ids=str)
 
 
 def doubled(x: Any) -> Any:
-    """X in double precision."""
+    """Return x in double precision."""
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def in_double(op: Any) -> Any:
-    """An op whose sub-programs compute in double precision."""
+    """Return an op whose sub-programs compute in double precision."""
     if not isinstance(op, control.ControlOp):
         return op
     parts: list[Subprogram] = []
@@ -278,7 +278,7 @@ def in_double(op: Any) -> Any:
 
 
 def within_range(case: Case) -> tuple[Case, Any, Any]:
-    """The case, a direction and its tangents; at ordinary points where those overflow the dtype."""
+    """Return the case, a direction and its tangents, at ordinary points if they would overflow the dtype."""
     directions = [direction_like(x, 1) for x in case.primals]
     _, y_dots = tnf.jvp(case.fn, case.primals, directions)
     if all(np.isfinite(y_dot).all() for y_dot in y_dots):

@@ -1,4 +1,4 @@
-"""Derivatives of a scatter that writes each element once: no mask, nothing kept but the indices."""
+"""Derivatives of a scatter to distinct indices use no mask and save nothing but the indices."""
 
 from __future__ import annotations
 

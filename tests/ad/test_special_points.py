@@ -63,7 +63,7 @@ CASES: dict[str, tuple[Function, Function, tuple[float, ...]]] = {
 
 
 def expected(definition: Function, x: float, order: int) -> float:
-    """The derivative by differences of 450 digits; at infinity the limit, which is 0 or 1 here."""
+    """Return the derivative by differences with 450 digits; at infinity the limit, which is 0 or 1 here."""
     with mpmath.workdps(450):
         if np.isinf(x):
             point = mpmath.mpf(10) ** 30 * (1 if x > 0 else -1)
@@ -244,7 +244,7 @@ def test_a_clamp_is_constant_at_its_bounds_and_beyond(transform: Any) -> None:
     assert by_lower == [1, 0, 0, 0, 0, 0]
     by_upper = [transform(lambda upper, v=v: tnf.lax.clamp(-1.0, v, upper), 1)(1.0) for v in x]
     assert by_upper == [0, 0, 0, 0, 0, 1]
-    # where the bounds meet or are exchanged, the upper one decides
+    # if the bounds are equal or exchanged, the upper one wins
     for lower, upper in ((1.0, 1.0), (2.0, 1.0)):
         tangents = [
             transform(lambda b, v=v: tnf.lax.clamp(lower, v, b), 1)(upper) for v in (0.5, 3.0)
@@ -254,7 +254,7 @@ def test_a_clamp_is_constant_at_its_bounds_and_beyond(transform: Any) -> None:
 
 @pytest.mark.parametrize("x", [-np.inf, np.inf, complex(-np.inf, 0.0)])
 def test_a_power_at_infinity_does_not_change_with_a_negative_exponent(x: Any) -> None:
-    """x^y is zero around every y below zero."""
+    """x^y is zero in a neighbourhood of every y below zero."""
     x = np.asarray(x)
     y = np.full((), -1.5, x.dtype)
     _, y_dot = tnf.jvp(lambda y: tnf.pow(x, y), (y,), (np.ones_like(y),))
@@ -266,7 +266,7 @@ def test_a_power_at_infinity_does_not_change_with_a_negative_exponent(x: Any) ->
     ("y", "x"), [(1.0, np.inf), (np.inf, 1.0), (np.inf, np.inf), (2.0, -np.inf)]
 )
 def test_the_slopes_of_an_angle_at_infinity_are_zero(y: float, x: float, dtype: str) -> None:
-    """Not the smallest number either, which a reciprocal of the largest one is."""
+    """The slope is exactly zero, not the smallest number, which the reciprocal of the largest number is."""
     y, x = np.asarray(y, dtype), np.asarray(x, dtype)
     for transform in (forward, reverse):
         assert transform(lambda y: tnf.atan2(y, x), 1)(y) == 0

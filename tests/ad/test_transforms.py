@@ -1,4 +1,4 @@
-"""grad, jvp, vjp and their kin over functions: structure, nesting, traces, errors."""
+"""Transforms of functions, such as grad, jvp and vjp: structure, nesting, traces, errors."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def test_nothing_is_confused_with_an_outer_derivative() -> None:
     # d/dx (x * d/dy (x + y)) = 1; a tangent that leaked would give 2.
     assert tnf.grad(lambda x: x * tnf.grad(lambda y: x + y)(1.0))(1.0) == 1.0
 
-    # The inner variable is the outer one's value, and what was computed from it outside is constant.
+    # The inner variable equals the outer one, and values computed from the outer one are constants.
     def outer(x: Any) -> Any:
         seen = tnf.sin(x)
         return tnf.grad(lambda z: z * seen)(x)
@@ -227,7 +227,7 @@ def test_stop_gradient() -> None:
     np.testing.assert_array_equal(tnf.stop_gradient(X), X)
 
 
-# ---- rules of the user's own ----------------------------------------------------------------------
+# ---- rules of users -------------------------------------------------------------------------------
 
 
 def test_custom_jvp_is_used_in_both_modes_and_at_every_order() -> None:
@@ -442,7 +442,7 @@ def test_checkpoint_computes_again_and_keeps_less() -> None:
     plain = tnf.compile(tnf.value_and_grad(lambda x: tnf.sum(layer(x))), X)
     marked = tnf.compile(tnf.value_and_grad(lambda x: tnf.sum(tnf.checkpoint(layer)(x))), X)
     names = [[i.op.name for i in program.instructions] for program in (plain, marked)]
-    # four sines for the value; the derivative needs the arguments of four cosines, which three more sines give
+    # Four sines for the value, and three more for the arguments of the four cosines in the derivative.
     assert [name.count("Sin") for name in names] == [4, 7]
     assert [name.count("Cos") for name in names] == [4, 4]
 
@@ -580,7 +580,7 @@ def test_an_error_in_the_function_names_its_line() -> None:
 
 
 def test_the_cotangent_one_multiplies_nothing() -> None:
-    """The gradient of a sum begins with ones, which change nothing except complex infinities."""
+    """The gradient of a sum begins with ones; multiplying by them would change only complex infinities."""
 
     def ops_of(x: Any) -> list[str]:
         program = tnf.compile(tnf.grad(lambda x: tnf.real(tnf.sum(x * x))), x)
@@ -604,7 +604,7 @@ def test_an_update_is_linear_in_each_operand_alone() -> None:
 
 
 def test_updates_that_tie_share_a_tangent() -> None:
-    """Of x and the updates that equal the maximum, the mean."""
+    """The maximum and x or updates equal to it share the tangent: its mean."""
 
     def largest(x: Any, updates: Any) -> Any:
         return x.at[np.array([0, 0, 1, 2])].max(updates)
@@ -640,7 +640,7 @@ def test_running_maxima_of_symbolic_lengths(reverse: bool) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
 def test_cotangents_of_a_product_in_a_wider_dtype(dtype: str) -> None:
-    """They are formed in the wider one, and rounded once."""
+    """Cotangents are computed in the wider dtype and rounded once."""
     rng = np.random.default_rng(0)
     lhs, rhs = (
         np.asarray(tnf.asarray(rng.integers(-4, 5, shape), dtype=dtype))

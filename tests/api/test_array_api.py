@@ -1,4 +1,4 @@
-"""The Array API standard: every function of it on arrays and on eager tensors, beside `array_api_strict`."""
+"""The Array API standard: each function on arrays and on eager tensors, compared with `array_api_strict`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ strict.set_array_api_strict_flags(api_version="2024.12")
 
 
 def elements(dtype: str) -> np.ndarray:
-    """A few numbers of a dtype, the special ones with them."""
+    """Return a few numbers of a dtype, including special ones."""
     if dtype == "bool":
         return np.array([True, False])
     if dtype in INTEGERS:
@@ -40,7 +40,7 @@ def elements(dtype: str) -> np.ndarray:
 
 
 def assert_strict(result: Any, wanted: Any, ulps: float) -> None:
-    """Compare with the strict namespace's result: structure, dtypes, shapes, and values within a number of ulps."""
+    """Compare structure, dtypes, shapes, and values within some ulps, with the strict namespace's result."""
     if isinstance(wanted, tuple | list):
         assert len(result) == len(wanted)
         for y, z in zip(result, wanted, strict=True):
@@ -86,11 +86,11 @@ EXACT = {
     "real", "round", "subtract", "trunc",
 }  # fmt: skip
 ROUNDED_ONCE = {"abs", "divide", "multiply", "reciprocal", "sign", "sqrt", "square"}
-"""Functions of real numbers that IEEE 754 defines."""
+"""Functions of real numbers that IEEE 754 defines exactly."""
 
 
 def ulps_of(name: str, dtype: str) -> int:
-    """None where there is one result that is right."""
+    """Return the tolerance in ulps, or None if only one result is right."""
     return 0 if name in EXACT or (name in ROUNDED_ONCE and dtype in REAL) else 8
 
 
@@ -124,7 +124,7 @@ LISTED = {
         (complex(np.inf, -2.0), complex(1.0, -0.0)), (complex(-np.inf, 2.0), complex(-1.0, 0.0)),
     ],
 }  # fmt: skip
-"""Elements for which NumPy gives other values than the standard lists, on all platforms or some."""
+"""Elements for which NumPy differs from the standard, on all platforms or on some."""
 
 
 @pytest.mark.parametrize("where", NAMESPACES)
@@ -155,7 +155,7 @@ def test_functions_of_two_arrays(name: str, dtype: str, where: str) -> None:
     assert_strict(result, wanted, ulps_of(name, dtype))
 
 
-# ---- everything else -----------------------------------------------------------------------------
+# ---- other functions -----------------------------------------------------------------------------
 
 R = np.random.default_rng(0)
 F, G, V = R.normal(size=(2, 3, 4)), R.normal(size=(4, 5)), R.normal(size=4)
@@ -411,9 +411,9 @@ ROUNDED = {
     "cumulative_prod", "cumulative_sum", "linspace", "mean", "prod", "std", "sum", "var", "vecdot", "matmul",
     "tensordot",
 }  # fmt: skip
-"""Functions besides `linalg` and `fft` that round; all others copy elements, or compute each exactly."""
+"""Functions besides `linalg` and `fft` that round; all others copy elements or compute them exactly."""
 EXACT_ALL_THE_SAME = {"diagonal", "fftshift", "ifftshift", "matrix_transpose", "outer"}
-"""Functions of `linalg` and `fft`."""
+"""Functions of `linalg` and `fft` that do not round."""
 
 EVERY_CALL = [
     pytest.param(
@@ -436,7 +436,7 @@ def test_calls(call: Any, ulps: int, where: str) -> None:
 
 
 def functions(module: Any) -> set[str]:
-    """The standard's functions in a module."""
+    """Return the standard's functions in a module."""
     names = (name for name in module.__all__ if not name.startswith("_"))
     ours = {name for name in names if inspect.isfunction(getattr(module, name))}
     return {name for name in ours if "flags" not in name}
@@ -457,7 +457,7 @@ def test_every_function_is_there_and_is_called(where: str) -> None:
 @pytest.mark.parametrize("where", NAMESPACES)
 @pytest.mark.parametrize("module", ["", "linalg", "fft"])
 def test_every_argument_is_there(module: str, where: str) -> None:
-    """Names, kinds and defaults; ours may take more by keyword."""
+    """Compare names, kinds and defaults; our functions may accept further keyword arguments."""
     wanted_in = getattr(strict, module) if module else strict
     found_in = getattr(NAMESPACES[where], module) if module else NAMESPACES[where]
     for name in functions(wanted_in):
@@ -467,18 +467,21 @@ def test_every_argument_is_there(module: str, where: str) -> None:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 assert any(p.kind is parameter.kind for p in found.values()), name
                 continue
-            if parameter.kind is parameter.POSITIONAL_ONLY:  # has NumPy's name where that has one
+            if parameter.kind is parameter.POSITIONAL_ONLY:  # has NumPy's name if NumPy has one
                 own = list(found.values())[place]
                 assert own.kind in (own.POSITIONAL_ONLY, own.POSITIONAL_OR_KEYWORD), (name, key)
                 continue
-            if name == "clip" and key in ("min", "max"):  # by place a_min and a_max, as NumPy's
+            if name == "clip" and key in (
+                "min",
+                "max",
+            ):  # the positional names are NumPy's a_min and a_max
                 own = list(found.values())[place]
                 assert (own.kind, own.default) == (own.POSITIONAL_OR_KEYWORD, None)
                 continue
             assert found[key].kind in (parameter.kind, parameter.POSITIONAL_OR_KEYWORD), (name, key)
             has_default = parameter.default is not parameter.empty
             unknown = "Undef" in type(parameter.default).__name__
-            # None is NumPy's word for "backward".
+            # None means "backward", as in NumPy.
             default = (
                 "backward" if key == "norm" and found[key].default is None else found[key].default
             )
@@ -630,7 +633,7 @@ def test_inspection(where: str) -> None:
 
 
 class Capsule:
-    """Exported capsule, handed on to a consumer."""
+    """Exported capsule that is passed to a consumer."""
 
     def __init__(self, exported: Any) -> None:
         self.exported = exported
@@ -662,7 +665,7 @@ def test_exchange() -> None:
     assert x.__dlpack_device__() == given.__dlpack_device__()
     found, wanted = (inspect.signature(y.__dlpack__).parameters for y in (x, strict.asarray(F)))
     assert list(found) == list(wanted)
-    with pytest.raises((RuntimeError, ValueError), match="stream"):  # as NumPy's version has it
+    with pytest.raises((RuntimeError, ValueError), match="stream"):  # as in the version of NumPy
         x.__dlpack__(stream=1)
     xp = RT.namespace
     assert xp.asarray(x, copy=False) is x
@@ -709,7 +712,7 @@ def test_gradients_pass_through_sets() -> None:
 
 
 def test_lookups_of_the_public_suite() -> None:
-    """Its fixtures look every parameter, name and statistic of a test up among the dtypes, by `==`."""
+    """The fixtures of the public suite look parameters, names and statistics up among the dtypes, by `==`."""
     dtypes = [(getattr(tnf, name), name) for name in ("bool", *NUMBERS)]
 
     def plain(entry: Any) -> Any:

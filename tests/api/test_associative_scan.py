@@ -1,4 +1,4 @@
-"""`associative_scan`: JAX's results, one pass natively, logarithmic through XLA."""
+"""`associative_scan`: JAX's results, one pass natively, logarithmic depth through XLA."""
 
 from __future__ import annotations
 
@@ -103,10 +103,12 @@ def test_natively_one_compiled_scan_and_no_loop_in_the_text() -> None:
         pytest.skip("llvmlite is not installed")
     program = tnf.compile(tnf.grad(losses(reverse=False)[0]), MATRICES)
     native = str(EXECUTORS["compiled"].compile(program))
-    assert native.count("Scan(") == 3  # the values, the same with residuals, and backward
+    assert (
+        native.count("Scan(") == 3
+    )  # the values, the values with residuals, and the backward pass
     assert "Alternatives" not in native
     assert "stablehlo.while" not in lower_to_stablehlo(program).plain_text
-    # Few iterations are not worth compiling: the tree, of calls on many elements at once, is the default.
+    # A loop of few iterations is not worth compiling; the tree of calls on many elements at once is the default.
     assert "Scan(" not in str(GraphExecutor().compile(program))
 
 

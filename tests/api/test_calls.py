@@ -1,4 +1,4 @@
-"""How often what stands between an operator and its node is called."""
+"""Number of Python calls between an operator and its node."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`checkpoint(body, levels=k)`: the states that a reverse pass keeps, and the same gradients."""
+"""`checkpoint(body, levels=k)`: the number of states that a reverse pass saves, and equal gradients."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def loss_of(body: Any, reverse: bool = False) -> Any:
 
 
 def stacked_bytes(program: Any) -> int:
-    """Bytes of stacks that are there at once: those of a program, and the most of one of its bodies."""
+    """Return the bytes of stacks that are live at once: those of a program plus the largest of one of its bodies."""
     own, inner = 0, [0]
     for step in program.instructions:
         if isinstance(step.op, Scan):

@@ -1,4 +1,4 @@
-"""Control flow: values and derivatives against JAX and against the same written out, on both peers."""
+"""Control flow: values and derivatives on both peers, against JAX and against unrolled programs."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def backwards(n: Any, f: Any) -> Callable[..., Any]:
 
 
 def nested(n: Any, f: Any) -> Callable[..., Any]:
-    """A conditional inside a loop inside a scan; everything closes over w."""
+    """Return a conditional inside a loop inside a scan, all of which close over w."""
 
     def fn(w: Any, h: Any, xs: Any) -> Any:
         def body(h: Any, x: Any) -> Any:
@@ -87,7 +87,7 @@ each_function = pytest.mark.parametrize("make", FUNCTIONS, ids=lambda make: make
 
 
 class jax_lax:  # because it stands for a module
-    """JAX's functions under the names that are ours."""
+    """Return JAX's functions under tenferro's names."""
 
     scan = staticmethod(jax.lax.scan)
     cond = staticmethod(jax.lax.cond)
@@ -106,7 +106,7 @@ def assert_close(ours: Any, theirs: Any, tolerance: float = 1e-12) -> None:
 
 
 def loss(n: Any, fn: Any) -> Callable[..., Any]:
-    """A number of all float leaves, each weighed differently."""
+    """Return a weighted sum of all float leaves, with distinct weights."""
 
     def value(*args: Any) -> Any:
         leaves = optree.tree_leaves(fn(*args))
@@ -192,7 +192,7 @@ def test_programs_come_back_from_files(make: Any, tmp_path: Any) -> None:
 
 
 def newton(n: Any, f: Any) -> Callable[[Any], Any]:
-    """The square root, until it no longer moves."""
+    """Return the square root by Newton's method, iterated until it converges."""
 
     def fn(a: Any) -> Any:
         state = (a, a * 0 + 1.0, 0)
@@ -223,7 +223,7 @@ def test_while_forward() -> None:
 
 
 def squared(steps: int | None) -> Callable[[Any], Any]:
-    """v^2 until it is 50 or more: x^(2^k), after k iterations."""
+    """Square v until it is at least 50: x^(2^k) after k iterations."""
     return lambda x: tnf.while_loop(lambda v: v < 50.0, lambda v: v * v, x, max_steps=steps)
 
 
@@ -250,7 +250,7 @@ def test_a_while_in_reverse(x: float, power: int, steps: int | None, executor: A
 def test_a_while_whose_states_do_not_fit_is_computed_again(
     trip_count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two states a buffer: x -> x + c sin(x) by hand, with a counter and a constant."""
+    """A while loop whose states exceed the buffer recomputes them: two states fit."""
     monkeypatch.setattr(while_reversal, "MAX_ROWS", 2)
     monkeypatch.setattr(while_reversal, "MIN_ROWS", 2)
     x = np.array([0.3, -1.1])
@@ -278,7 +278,7 @@ def test_whiles_in_reverse_nest_and_batch() -> None:
         return tnf.while_loop(lambda v: v < 1e5, lambda v: inner(v) * x, x)
 
     def by_hand(x: float) -> float:
-        """The derivative of x^k, where k follows the loops."""
+        """Return the derivative of x^k, where k counts the loop iterations."""
         v, k = x, 1
         while v < 1e5:
             while v < 50.0:
@@ -309,7 +309,7 @@ def test_check_finite_names_a_bounded_while_that_does_not_end() -> None:
 
 
 def test_a_bounded_while_has_any_carry() -> None:
-    """Complex and empty tensors, a counter, a bool, a carry that no derivative reaches, a closure."""
+    """Use complex and empty tensors, a counter, a bool, an inactive carry, and a closure."""
 
     def run(w: Any, z: Any) -> Any:
         def body(c: Any) -> Any:
@@ -335,7 +335,7 @@ def test_a_bounded_while_keeps_infinities_and_signs_of_zero() -> None:
 
 
 def test_bounded_whiles_nest_and_batch() -> None:
-    """x^(2 n) by n iterations of a loop of two iterations; n differs from slice to slice."""
+    """Compute x^(2 n) by n iterations of a loop of two iterations; n differs between slices."""
 
     def power(n: Any, x: Any) -> Any:
         def body(c: Any) -> Any:
@@ -400,7 +400,7 @@ def test_a_constant_beside_the_variable_does_not_make_a_while_active() -> None:
     assert_close(tnf.grad(fn)(3.0), 6.0)
 
 
-# ---- what is computed, and what is stored --------------------------------------------------------------
+# ---- recomputed and stored values ----------------------------------------------------------------------
 
 
 def loops(program: Any) -> list[Any]:
@@ -427,7 +427,7 @@ def test_what_nothing_needs_is_not_computed() -> None:
 
 
 def doubled_beside_infinite_slopes(loop: Any, x: Any) -> Any:
-    """8 x: no output depends on the second carry, whose slope is infinite in every iteration."""
+    """Return 8 x: no output depends on the second carry, whose slope is infinite in every iteration."""
     return loop(lambda s: (s[0] * 2, tnf.sqrt(s[0] - s[0])), (x, x))[0]
 
 
@@ -492,13 +492,13 @@ def test_a_matrix_that_does_not_change_is_not_stacked() -> None:
 
 
 def kept(fn: Any) -> int:
-    """Number of elements stacked for the backward pass, per iteration."""
+    """Return the number of elements that are stacked for the backward pass, per iteration."""
     first = loops(tnf.compile(tnf.grad(fn), X))[0].op
     return sum(s.size for s in first.body.output_specs[first.num_carry :])
 
 
 def test_what_is_cheaply_made_again_is_not_stacked() -> None:
-    """An elimination step stacks a row and a column per iteration, not their product, nor masks of a counter."""
+    """An elimination step stacks a row and a column per iteration, but neither their product nor masks of a counter."""
     n = 12
 
     def eliminated(a: Any) -> Any:
@@ -556,7 +556,7 @@ def test_a_derivative_of_the_users_own_holds_inside() -> None:
 
 
 def with_rules(n: Any, t: Any) -> dict[str, Callable[..., Any]]:
-    """Functions of two numbers with derivatives of the user's own, none of them the true one."""
+    """Return functions of two numbers with custom derivatives, all of them deliberately wrong."""
     custom_jvp, custom_vjp = t.custom_jvp, t.custom_vjp
 
     @custom_jvp
@@ -894,7 +894,7 @@ def test_refused(case: tuple[Callable[[], Any], type[Exception], list[str]]) -> 
 
 
 def test_the_gradient_of_a_conditional_computes_nothing_twice() -> None:
-    """What a branch saves for its derivative is in places that all branches share."""
+    """The values that branches save for the derivative share the same outputs."""
 
     def chosen(x: Any, i: Any) -> Any:
         branches = [lambda x: tnf.exp(tnf.sin(x)), lambda x: tnf.exp(tnf.exp(x)), lambda x: x]

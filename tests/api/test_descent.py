@@ -1,4 +1,4 @@
-"""Minimisers in the program: minima that are known, SciPy's fits, and derivatives against differences of SciPy's."""
+"""Minimisers in a program: known minima, SciPy's fits, and derivatives against differences of SciPy's results."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_rosenbrock_in_ten_dimensions() -> None:
 
 
 def test_a_large_quadratic_and_its_derivative() -> None:
-    """x = A^-1 b of 100 unknowns, with condition 1e3."""
+    """Solve x = A^-1 b with 100 unknowns and condition number 1e3."""
     q, _ = np.linalg.qr(np.random.default_rng(0).normal(size=(100, 100)))
     matrix = (q * np.geomspace(1, 1e3, 100)) @ q.T
     b = np.arange(100.0)
@@ -94,7 +94,7 @@ def test_a_curve_fit_and_its_derivatives() -> None:
 
 
 def test_both_in_batches_and_float32() -> None:
-    """Roots of x^2 = c, by least squares and as minima."""
+    """Find roots of x^2 = c, by least squares and as minima."""
     c = np.array([4, 9], np.float32)
     for method in (
         lambda c: levenberg_marquardt(lambda x: x * x - c, np.float32(1)).x,
@@ -121,7 +121,7 @@ def test_complex_parameters() -> None:
 def test_no_minimum_has_a_status_and_no_derivative() -> None:
     few = lbfgs(rosenbrock, np.array([-1.2, 1.0]), maxiter=3)
     assert (int(few.status), int(few.nit), bool(few.success)) == (1, 3, False)
-    # The value decreases until it ends; no step is possible there.
+    # The value decreases until the end, where no step is possible.
     none = lbfgs(lambda x: tnf.where(x < 1e5, -x, tnf.nan), 1.0)
     assert (int(none.status), bool(none.success)) == (2, False)
     assert np.isfinite(none.x)

@@ -1,4 +1,4 @@
-"""Eager tensors: the values and gradients of traces, over every op, and what people do with them."""
+"""Eager tensors: values and gradients equal those of traces for every op, and typical uses."""
 
 import copy
 import gc

@@ -1,4 +1,4 @@
-"""Rules of the user's own, stopped gradients and checkpoints on the tape: what traces make of them."""
+"""Custom rules, stopped gradients and checkpoints on the tape, compared with traces."""
 
 import gc
 import weakref
@@ -17,7 +17,7 @@ X = np.array([0.5, -1.0, 2.0])
 
 @tnf.custom_jvp
 def cube(x: Any) -> Any:
-    """x^3, whose tangent is taken to be 5 x^2: a rule that nothing but itself would give."""
+    """Return x^3 with the wrong tangent 5 x^2, which only this rule gives."""
     return x * x * x
 
 

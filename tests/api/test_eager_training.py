@@ -1,4 +1,4 @@
-"""Training by hand on eager tensors: nothing recorded under no_grad, and variables that change."""
+"""Manual training of eager tensors: nothing is recorded under no_grad, and variables change."""
 
 from __future__ import annotations
 

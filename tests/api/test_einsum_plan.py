@@ -1,4 +1,4 @@
-"""Contractions that are planned once: the same values as `einsum`, and a path that can be read."""
+"""Planned contractions: the values of `einsum`, and a readable path."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_values_are_einsum_s(case: str, optimize: Any) -> None:
     np.testing.assert_allclose(plan(*operands), expected, rtol=1e-12, atol=1e-12)
     assert plan == tnf.einsum_plan(*arguments, optimize=optimize)
     assert hash(plan) == hash(tnf.einsum_plan(*arguments, optimize=optimize))
-    # A step's result has the labels that are still read, so that the last step has those of the output.
+    # The result of a step keeps the labels that later steps read, so the last step has those of the output.
     assert plan.steps[-1].elements == expected.size
 
 

@@ -1,4 +1,4 @@
-"""`==` of what the package makes public: True, False or a tensor, and no error, whatever stands beside it."""
+"""`==` on public objects returns True, False or a tensor, and raises for no other operand."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tenferro import errors
 
 
 class Hostile:
-    """Every attribute, and every comparison, is an error."""
+    """Object whose attributes and comparisons all raise."""
 
     def __getattribute__(self, name: str) -> Any:
         raise RuntimeError(name)
@@ -25,7 +25,7 @@ class Hostile:
 
 
 class HostileDType:
-    """NumPy reads the dtype of an object from this attribute."""
+    """Object with a broken dtype attribute, which NumPy reads."""
 
     @property
     def dtype(self) -> Any:

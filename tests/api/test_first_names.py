@@ -1,4 +1,4 @@
-"""Names that NumPy's tables do not reach: sizes of results that depend on data, `r_` and `c_`, signatures kept."""
+"""Names beyond NumPy's tables: data-dependent sizes, `r_` and `c_`, preserved signatures."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_imaginary_parts_of_a_trace_decide_nothing() -> None:
 
 
 def user_function(x: Any, scale: float = 2.0) -> Any:
-    """Stand for the user's function."""
+    """Stand in for a user's function."""
     return x * scale
 
 

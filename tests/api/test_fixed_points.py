@@ -22,7 +22,7 @@ B = np.array([1.0, 2.0, -0.5])
 
 
 def conjugate_gradients(n: Any, lax: Any) -> Callable[..., Any]:
-    """A loop that no reverse mode passes."""
+    """Solve by conjugate gradients, a loop without reverse mode."""
 
     def solve(matvec: Any, b: Any) -> Any:
         def turn(state: Any) -> Any:
@@ -39,7 +39,7 @@ def conjugate_gradients(n: Any, lax: Any) -> Callable[..., Any]:
 
 
 def newton(n: Any, f: Any) -> Callable[..., Any]:
-    """Newton's method for a number, from a guess above the root."""
+    """Find a root by Newton's method, from a guess above the root."""
 
     def solve(g: Any, guess: Any) -> Any:
         def step(state: Any) -> Any:
@@ -57,7 +57,7 @@ def direct(matvec: Any, b: Any) -> Any:
 
 
 def richardson(matvec: Any, b: Any) -> Any:
-    """x <- x + w (b - A x), which says nothing of its derivative that could be transposed."""
+    """Iterate x <- x + w (b - A x), whose derivative cannot be transposed."""
     start = (0 * b, 0)
     return tnf.while_loop(
         lambda s: s[1] < 200, lambda s: (s[0] + 0.2 * (b - matvec(s[0])), s[1] + 1), start
@@ -83,7 +83,7 @@ def square_root(a: Any) -> Any:
 
 
 def curved(n: Any, solution: Callable[..., Any]) -> Callable[..., Any]:
-    """A loss that is not linear in the solution."""
+    """Return a loss that is nonlinear in the solution."""
     return lambda a, b: n.sum(n.sin(solution(a, b)) * n.exp(b))
 
 
@@ -160,7 +160,7 @@ def test_vectors_may_be_trees() -> None:
             return {"a": s * v["a"] + v["c"][0], "c": [3.0 * v["c"][0] - v["a"]]}
 
         def solve(matvec: Any, b: Any) -> Any:
-            # The 2 by 2 system by its inverse, which knows the matrix from unit vectors.
+            # Solve the 2 by 2 system by its inverse; the matrix is recovered from unit vectors.
             one = matvec({"a": 1.0, "c": [0.0]})
             two = matvec({"a": 0.0, "c": [1.0]})
             det = one["a"] * two["c"][0] - two["a"] * one["c"][0]
@@ -222,7 +222,7 @@ def test_the_initial_guess_has_no_derivative() -> None:
 
 
 def implicit_number(n: Any, f: Any, lax: Any) -> Callable[..., Any]:
-    """x + tanh(a x) / 4 = b."""
+    """Solve x + tanh(a x) / 4 = b."""
 
     def solution(a: Any, b: Any) -> Any:
         return lax.custom_root(
@@ -331,7 +331,7 @@ def test_what_does_not_settle_is_nan() -> None:
     assert loose == 1.75
 
 
-# ---- where they stand ----------------------------------------------------------------------------
+# ---- solutions inside other transforms -----------------------------------------------------------
 
 
 def repeated(solution: Callable[..., Any]) -> Callable[..., Any]:
@@ -478,7 +478,7 @@ def test_reverse_mode_asks_for_transpose_solve() -> None:
 
 
 def test_a_loop_for_the_tangent_is_transposed() -> None:
-    """Its turns are computed again, backward: dx = inv(M) db."""
+    """The iterations are recomputed backward: dx = inv(M) db."""
 
     def fn(b: Any) -> Any:
         return tnf.custom_root(

@@ -61,7 +61,7 @@ EVERY = {**STATIC, **MASKS}
 
 
 def count(y: Any) -> Any:
-    """Distinct numbers in the shape of y, so that every place is told from every other."""
+    """Return distinct numbers in the shape of y, so that positions can be told apart."""
     return 100.0 + np.arange(y.size).reshape(y.shape)
 
 
@@ -251,7 +251,7 @@ def test_tables_indexed_by_a_tensor_say_what_to_write(table: Any, index: Any) ->
     np.testing.assert_array_equal(tnf.jit(lambda i: tnf.take(table, i, axis=0))(index), expected)
 
 
-# ---- neighbours ----------------------------------------------------------------------------------
+# ---- edge cases of indices -----------------------------------------------------------------------
 
 
 def test_repeats_by_place() -> None:
@@ -299,7 +299,7 @@ def test_the_next_number(dtype: str) -> None:
         wanted = np.nextafter(x, y)
     program = tnf.compile(tnf.nextafter, x, y)
     for found in (tnf.nextafter(x, y), XLA.run(program, x, y)):
-        # NumPy's of float16 keeps the first of two zeros.
+        # NumPy's float16 version keeps the first of two zeros.
         alike = np.isnan(wanted) if dtype != "float16" else np.isnan(wanted) | (x == 0) & (y == 0)
         is_same = (found.view(bits) == wanted.view(bits)) | alike
         assert (np.isnan(found) == np.isnan(wanted)).all()
@@ -307,7 +307,7 @@ def test_the_next_number(dtype: str) -> None:
 
 
 def test_clipped_positions_of_every_integer_type() -> None:
-    """Also those beyond every signed one."""
+    """Include indices beyond the range of every signed type."""
     x = np.arange(300.0)
     for dtype in ("i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8"):
         indices = np.array([np.iinfo(dtype).max, 3, np.iinfo(dtype).min], dtype)
@@ -325,7 +325,7 @@ def test_clipped_positions_of_every_integer_type() -> None:
 
 
 def test_traced_positions_beyond_every_signed_integer() -> None:
-    """They are beyond the last element, and not before the first."""
+    """Such indices are beyond the last element, not before the first."""
     x = np.arange(12.0).reshape(3, 4)
     far = np.array([2**63, 2**64 - 1, 2], "u8")
     for peer in (tnf.GraphExecutor(), XLA):

@@ -1,4 +1,4 @@
-"""Linear algebra of the surface on shapes at the edge: matrices without elements, batches, ranks, unknown norms."""
+"""Linear algebra at the edges: matrices without elements, batches, ranks, unknown norms."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def test_matrices_without_elements_are_numpys(name: str) -> None:
             continue
         for run in runs:
             result = run(x)
-            # NumPy gives integers of the machine for a rank, and these are ours.
+            # NumPy returns a scalar for a rank, and tenferro an array.
             agree(result, np.asarray(wanted) if np.isscalar(wanted) else wanted)
 
 
@@ -75,7 +75,7 @@ def test_the_condition_of_singular_matrices_is_infinite() -> None:
         with np.errstate(all="ignore"):
             wanted = np.linalg.cond(x, p)
         for result in (tnf.linalg.cond(x, p), tnf.jit(lambda x, p=p: tnf.linalg.cond(x, p))(x)):
-            # What is singular up to rounding has a large condition, or an infinite one.
+            # A matrix that is singular up to rounding has a large or infinite condition number.
             np.testing.assert_array_equal(result > 1e15, wanted > 1e15)
             np.testing.assert_allclose(result[2], wanted[2])
         assert np.isnan(tnf.linalg.cond(unknown, p))

@@ -1,4 +1,4 @@
-"""Linear maps that are loops or conditionals: counters and predicates in them are not linear, and need not be."""
+"""Linear maps that are loops or conditionals; their counters and predicates need not be linear."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def counter(x: Any, w: Any) -> Any:
 
 
 def constant_carry(x: Any, w: Any) -> Any:
-    """Scan with a carry that depends on no carry, and on another number in the first iteration."""
+    """Scan with a carry that depends on no carry and differs in the first iteration."""
 
     def body(carry: Any, row: Any) -> Any:
         i, y = carry
@@ -51,7 +51,7 @@ def float_counter(x: Any, w: Any) -> Any:
 
 
 def carries_of_each_other(x: Any, w: Any) -> Any:
-    """A counter of a counter; the slices are linear too, and come out."""
+    """Use a counter of a counter; the slices are linear, too, and are returned."""
 
     def body(carry: Any, row: Any) -> Any:
         i, j, y = carry
@@ -95,7 +95,7 @@ def matrix_of(fn: Map, w: Any) -> Any:
 
 @pytest.mark.parametrize("fn", [*MAPS, while_counted])
 def test_tangents_that_are_loops_are_transposed(fn: Map) -> None:
-    """A user's tangent is transposed as it is written."""
+    """A tangent written by the user is transposed as it is."""
 
     @tnf.custom_jvp
     def value(x: Any) -> Any:
@@ -118,7 +118,7 @@ def test_tangents_that_are_loops_are_transposed(fn: Map) -> None:
 
 @pytest.mark.parametrize("fn", MAPS)
 def test_systems_of_loops(fn: Map) -> None:
-    """The transpose of the map is taken at no vector, whatever else its loop does there."""
+    """The transpose of the map is taken without evaluating the rest of its loop."""
 
     def loss(b: Any, w: Any) -> Any:
         direct = lambda matvec, b: tnf.linalg.solve(tnf.jacfwd(matvec)(b), b)
@@ -138,7 +138,7 @@ def test_systems_of_loops(fn: Map) -> None:
 
 
 def test_a_rule_inside_a_counting_loop_is_refused() -> None:
-    """Because narrowing the loop would lose it."""
+    """Narrowing the loop would lose the rule."""
 
     @tnf.custom_jvp
     def doubled(x: Any) -> Any:

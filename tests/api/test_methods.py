@@ -1,4 +1,4 @@
-"""Methods of tensors: those of NumPy's arrays, with the same arguments, or refused with a reason."""
+"""Methods of tensors: those of NumPy arrays with the same arguments, or an error with a reason."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ CALLS: dict[str, list[tuple[Any, tuple[Any, ...], dict[str, Any]]]] = {
 }  # fmt: skip
 ATTRIBUTES = ("T", "device", "dtype", "imag", "itemsize", "mT", "nbytes", "ndim", "real", "shape", "size")  # fmt: skip
 OTHERS = {"item", "sort", "tolist", "to_device"}
-"""Tested below, or with the Array API's."""
+"""Methods that are tested below, or with the Array API's."""
 
 
 def assert_as_numpy(result: Any, wanted: Any) -> None:

@@ -1,4 +1,4 @@
-"""Functions of NumPy's and `jax.numpy`'s names that NumPy does not ask tensors for, and their corners."""
+"""Functions with names of NumPy or `jax.numpy` that NumPy does not dispatch to tensors, and their corner cases."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def test_parts_of_floats(name: str, dtype: str) -> None:
     f = getattr(tnf, name)
     for result in (f(x), tnf.compile(f, x).run(x)):
         if name == "spacing" and dtype == "f2":
-            # NumPy's is positive there, and has the sign of x in the other dtypes.
+            # NumPy's result is positive for this dtype, and has the sign of x for the others.
             result = abs(result)
         for y, z in zip(np.atleast_2d(result), np.atleast_2d(wanted), strict=True):
             np.testing.assert_array_equal(y, z)

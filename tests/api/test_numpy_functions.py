@@ -1,4 +1,4 @@
-"""NumPy's functions on our tensors: NumPy on arrays is what they must give, argument by argument."""
+"""NumPy's functions on tensors: each argument gives the result of NumPy on arrays."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ ORDER = np.argsort(W)
 
 
 class Call:
-    """Arguments of one call; arrays among them become tensors, those in `Static` stay arrays."""
+    """Arguments of one call; arrays become tensors, except inside `Static`."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.args, self.kwargs = args, kwargs
 
 
 class Static:
-    """An array that decides a shape."""
+    """An array that determines a shape."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -89,7 +89,7 @@ FFTN = [
 ]  # fmt: skip
 
 DOWN = [Call(V, descending=True)] if "descending" in inspect.signature(np.sort).parameters else []
-"""Calls that NumPy has since 2.5; there NaN is last, where a reversed order has it first."""
+"""Calls that NumPy has since 2.5; NaN is last in them, and first in a reversed order."""
 CALLS: dict[Any, list[Call]] = {
     **each(np.sum, np.prod, calls=SUMMED),
     **each(np.max, np.amax, np.min, np.amin, calls=EXTREME),
@@ -284,7 +284,7 @@ CALLS |= {
         Call(K[:, :3], K[:, 1:]),
     ],
     np.rollaxis: [Call(T, 2), Call(T, 0, 3), Call(T, 0, 2), Call(T, axis=-1, start=1), Call(T, 1, -1)],
-    # Of three elements the middle one decides the place of all.
+    # In an array of three elements the middle one determines the positions of all.
     **each(np.partition, np.argpartition, calls=[Call(M[:, :3], 1), Call(M, 1, 0), Call(V[:3], 1, None), Call(K[:3, 0] + [0, 20, 40], kth=-2, axis=0, kind="introselect")]),
     np.argwhere: [Call(K), Call(MASK), Call(V[0]), Call(np.zeros(()))], np.flatnonzero: [Call(K), Call(MASK)],
     np.nanmedian: [Call(GAPS), Call(GAPS, 0), Call(T, (0, 2)), Call(K, 1), Call(GAPS, 1, None, False, True), Call(GAPS.astype("f4"), axis=1, keepdims=True)],
@@ -408,13 +408,13 @@ OF_ELEMENTS = {
     np.unique_inverse,
     np.unique_values,
 }
-"""Functions that a trace refuses, because the shape of the result depends on elements."""
+"""Functions without a traced form, because the shape of the result depends on elements."""
 UNORDERED = {np.unique_all, np.unique_counts, np.unique_inverse, np.unique_values}
-"""NumPy leaves the order of these open."""
+"""Functions whose order NumPy does not specify."""
 
 
 def with_tensors(function: Any, call: Call, tensor: Callable[[Any], Any]) -> Any:
-    """The call with every array replaced, inside lists too."""
+    """Return the call with each array replaced, also inside lists."""
 
     def replaced(entry: Any) -> Any:
         if isinstance(entry, Static):
@@ -449,7 +449,7 @@ def traced(function: Any, call: Call) -> Any:
 
 
 def agree(result: Any, wanted: Any) -> None:
-    """Structure, shapes, dtypes and values."""
+    """Compare structure, shapes, dtypes and values."""
     if isinstance(wanted, tuple | list) and not isinstance(wanted, np.ndarray):
         assert len(result) == len(wanted)
         for y, z in zip(result, wanted, strict=True):
@@ -492,7 +492,7 @@ def test_a_function_gives_what_numpy_gives(function: Any, call: Call) -> None:
     if function is np.linalg.lstsq or (function is np.polyfit and len(wanted) == 5):
         wanted = (*wanted[:2], np.int64(wanted[2]), *wanted[3:])
     if function is np.linalg.eigh:
-        # A vector is as good with another sign.
+        # The sign of a vector is arbitrary.
         for w, v in (concrete, eager, traced(function, call)):
             agree(w, wanted[0])
             agree(abs(v), abs(wanted[1]))
@@ -565,7 +565,7 @@ def test_empty_like_has_a_shape_and_a_dtype() -> None:
         assert (result.shape, result.dtype) == (wanted.shape, wanted.dtype)
 
 
-# ---- what has no meaning ---------------------------------------------------------------------------------------------
+# ---- arguments without a meaning -------------------------------------------------------------------------------------
 
 REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "np.linalg.eigvals": (lambda x: np.linalg.eigvals(x), r"np\.linalg\.eigvals has no counterpart"),
@@ -744,7 +744,7 @@ def test_a_ufunc_gives_what_numpy_gives(ufunc: Any, dtype: str) -> None:
                 else:
                     result = tnf.compile(lambda *xs: ufunc(*xs), *operands).run(*operands)
             except errors.TenferroError:
-                # A loud refusal is no other meaning; these are all there are.
+                # An error is not another meaning; these are all cases.
                 assert (ufunc.__name__, x.dtype.kind) in REFUSED_KINDS
                 continue
             parts = (wanted, result) if ufunc.nout > 1 else ((wanted,), (result,))
@@ -826,7 +826,7 @@ def test_gradients_pass_through_numpys_functions() -> None:
 
 
 def test_columns_of_one_observation_are_variables() -> None:
-    # A release of NumPy ago rowvar=False left a single row as it was.
+    # Before its last release NumPy did not transpose a single row for rowvar=False.
     for function in (tnf.cov, tnf.corrcoef):
         result = function(M[:1], rowvar=False)
         assert result.shape == (4, 4)
@@ -834,7 +834,7 @@ def test_columns_of_one_observation_are_variables() -> None:
 
 
 def floats_of_every_size(dtype: str, count: int = 400) -> np.ndarray:
-    """Random bits, and the numbers at which functions take another way."""
+    """Return random bits, and the numbers at which functions change their algorithm."""
     kind = np.dtype(dtype)
     bits = np.random.default_rng(1).integers(0, 256, count * kind.itemsize, "u1").view(kind)
     limits = np.finfo(kind)
@@ -855,7 +855,7 @@ def floats_of_every_size(dtype: str, count: int = 400) -> np.ndarray:
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 def test_quotients_of_floats_are_numpys(dtype: str) -> None:
-    """Also where the remainder with the divisor's sign is not to be had from the dividend without overflow."""
+    """Include quotients whose remainder with the divisor's sign would overflow."""
     x = floats_of_every_size(dtype)
     near = np.array([1.0, -2.0, 3.0, -5.0, 1e3], dtype)
     with np.errstate(all="ignore"):
@@ -872,7 +872,7 @@ def test_quotients_of_floats_are_numpys(dtype: str) -> None:
 
 @pytest.mark.parametrize("signed", ["i8", "i1"])
 def test_integers_of_both_signs_are_compared_exactly(signed: str) -> None:
-    """Their common dtype is float64, which does not hold them."""
+    """Their common dtype is float64, which cannot represent them."""
     limits = np.iinfo(signed)
     x = np.array(
         [limits.min, -1, 0, 1, limits.max - 1, limits.max, min(2**53 + 1, limits.max)], signed
@@ -965,7 +965,7 @@ IN_ONE_ROUNDING: dict[str, Callable[..., Any]] = {
 @pytest.mark.parametrize("dtype", [tnf.float16, tnf.bfloat16])
 @pytest.mark.parametrize("name", IN_ONE_ROUNDING)
 def test_half_precision_is_rounded_once(name: str, dtype: tnf.DType) -> None:
-    """What is computed in several steps neither overflows nor loses digits between them."""
+    """Steps in between neither overflow nor lose digits."""
     bits = np.random.default_rng(0).integers(0, 2**16, (2, 2000), "u2").view("f2")
     finite = bits[:, np.isfinite(bits).all(0)]
     x, y = np.concatenate([finite, [[300, 60000, -60000, 0], [300, 60000, 0, 0]]], 1).astype(
@@ -980,7 +980,7 @@ def test_half_precision_is_rounded_once(name: str, dtype: tnf.DType) -> None:
             values, wanted = np.asarray(result).astype("f8"), rounded.astype("f8")
             np.testing.assert_array_equal(np.isnan(values), np.isnan(wanted))
             digit = {tnf.float16: 2.0**-10, tnf.bfloat16: 2.0**-7}[dtype]
-            # Where terms cancel, what is left is as far off as float32 is.
+            # After cancellation the error is that of float32.
             np.testing.assert_allclose(values, wanted, rtol=4 * digit, atol=4e-6)
 
 

@@ -1,4 +1,4 @@
-"""Names of NumPy and `jax.numpy`: each is here, or has a counterpart or a reason; and the same call gives the same values."""
+"""Names of NumPy and `jax.numpy`: each exists here, or has a counterpart or a reason; equal calls give equal values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ ROWS = np.array([[1, 2], [0, 5], [1, 2], [0, 4], [0, 5]])
 
 
 def public(module: Any) -> list[str]:
-    """The public names of a module that are not modules."""
+    """Return the public names of a module that are not modules."""
     names = [name for name in dir(module) if not name.startswith("_")]
     return [n for n in names if not isinstance(getattr(module, n, None), types.ModuleType)]
 
@@ -44,7 +44,7 @@ NAMESPACES: dict[str, tuple[Any, list[Any]]] = {
     "tnf.signal": (tnf.signal, [jax.scipy.signal]),
     "tnf.linalg": (tnf.linalg, [np.linalg, jnp.linalg, jax.scipy.linalg, scipy.linalg]),
 }
-"""By the namespace, the modules whose names are here, or have a counterpart or a reason."""
+"""Modules whose names exist in a namespace of tenferro, or have a counterpart or a reason there."""
 
 
 @pytest.mark.parametrize("shown", NAMESPACES)
@@ -52,7 +52,7 @@ def test_every_name_is_here_or_has_a_reason(shown: str) -> None:
     here, modules = NAMESPACES[shown]
     known = {*dir(here), *COUNTERPARTS.get(shown, ())}
     names = {name for module in modules for name in public(module)} - known
-    # What an older release still has is deprecated, and gone from the newest.
+    # Names that only an older release has are deprecated and absent from the newest.
     assert {name for name in names if reason_of_absence(shown, name) is None} <= {
         "fix",
         "in1d",

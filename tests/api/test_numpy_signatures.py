@@ -1,4 +1,4 @@
-"""Our functions called as NumPy's: by its signatures, with what has no meaning refused by name."""
+"""Calls by NumPy's signatures; arguments without a meaning are an error that names them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NOT_NUMPYS = {
     "load": "reads programs, not arrays",
     "save": "writes programs, not arrays",
 }
-"""Names that both have, for different things."""
+"""Names that both libraries have for different functions."""
 
 CREATED: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "arange": [((3,), {}), ((1, 7, 2), {}), ((1,), {"stop": 7, "step": 2}), ((2.5,), {"dtype": "int32", "device": "cpu"})],
@@ -46,11 +46,11 @@ CREATED: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "fill_diagonal": [], "place": [], "put": [], "put_along_axis": [], "roots": [],
     "einsum_path": [], "empty": [], "isdtype": [], "linalg.eig": [], "linalg.eigvals": [],
 }  # fmt: skip
-"""Functions that NumPy does not dispatch for tensors: creation, and results without one value or dtype."""
+"""Functions that NumPy does not dispatch to tensors: creation, and results without one value or dtype."""
 
 
 def common() -> dict[str, tuple[Any, Any]]:
-    """Every function that both have, by name."""
+    """Return every function that both have, by name."""
     return {
         prefix + name: (getattr(theirs, name), getattr(ours, name))
         for prefix, (theirs, ours) in NAMESPACES.items()
@@ -115,7 +115,7 @@ def test_a_namespace_creates_tensors_of_its_runtime(name: str, args: tuple[Any, 
     np.testing.assert_array_equal(result, getattr(tnf, name)(*args))
 
 
-# ---- what has no meaning -------------------------------------------------------------------------
+# ---- arguments without a meaning -----------------------------------------------------------------
 
 OUT = [name for name, (f, _) in common().items() if f in FUNCTIONS and "out" in inspect.signature(f).parameters]  # fmt: skip
 FIRST: dict[str, tuple[Any, ...]] = {
@@ -172,7 +172,7 @@ def test_a_condition_alone_gives_places() -> None:
         tnf.where(M > 0, 1.0)
 
 
-# ---- what NumPy refuses ---------------------------------------------------------------------------
+# ---- errors of NumPy ------------------------------------------------------------------------------
 
 WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "two bounds": (lambda: tnf.clip(V, 0, min=1), ValueError, "one bound"),

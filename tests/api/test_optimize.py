@@ -1,4 +1,4 @@
-"""SciPy's minimisers on trees: minima that are known, one program, and parameters of every kind."""
+"""SciPy's minimisers on trees: known minima, one program, and parameters of every kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Functions made from functions, pickled: decorated ones by their names, others by how they were made."""
+"""Pickled functions of functions: decorated ones by name, others by their construction."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def tangent(primals: Any, tangents: Any) -> Any:
     return square(x), 7 * x_dot
 
 
-doubtful = tnf.custom_jvp(square)  # whose name is that of the plain function
+doubtful = tnf.custom_jvp(square)  # whose name is that of the undecorated function
 doubtful.defjvp(tangent)
 
 

@@ -1,4 +1,4 @@
-"""Surface functions whose ops an eager runtime keeps: values, gradients and refusals of the functions themselves."""
+"""Surface functions with plans in an eager runtime: values, gradients and errors equal those without plans."""
 
 from collections.abc import Callable
 from typing import Any

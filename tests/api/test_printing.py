@@ -1,4 +1,4 @@
-"""`debug_print`: each line once, in order, whatever is made of the program; refused or dropped where nothing prints."""
+"""`debug_print`: each line once and in order, after every transform; an error or no output where nothing can print."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_each_line_is_printed_once_and_in_order(
     name: str, f: Any, printed: list[str], capsys: Any
 ) -> None:
     transformed = TRANSFORMS[name](f)
-    for _ in range(3):  # because what runs changes after the first time
+    for _ in range(3):  # because execution changes after the first run
         transformed(X)
         assert capsys.readouterr().out.splitlines() == printed
 

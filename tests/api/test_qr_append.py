@@ -25,7 +25,7 @@ def matrix(*shape: int, dtype: str = "float64") -> Any:
 
 
 def assert_factors(q: Any, r: Any, a: Any, leading: int | None = None) -> None:
-    """Q has orthonormal columns, R is upper trapezoidal, and their product is A."""
+    """Check that Q has orthonormal columns, R is upper trapezoidal, and their product is A."""
     digits = 1e3 * np.finfo(a.dtype).eps * (1 + np.abs(a).max(initial=0))
     k = min(a.shape[-2:]) if leading is None else leading
     assert q.shape == (*a.shape[:-1], k)

@@ -1,4 +1,4 @@
-"""Random numbers: published vectors, JAX's bits, the same bits everywhere, and the distributions."""
+"""Random numbers: published vectors, JAX's bits, equal bits everywhere, and distributions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ LOGITS = np.random.default_rng(0).normal(size=(4, 5))
 
 
 def test_the_published_vectors() -> None:
-    """Random123's known answers for Threefry-2x32 with 20 rounds."""
+    """Compare with Random123's known answers for Threefry-2x32 with 20 rounds."""
     vectors = [
         ((0, 0), (0, 0), (0x6B200159, 0x99BA4EFE)),
         ((0xFFFFFFFF,) * 2, (0xFFFFFFFF,) * 2, (0x1CB996FC, 0xBB002BE7)),
@@ -46,7 +46,7 @@ def test_the_family_keeps_its_contract() -> None:
     ("batch", "each"), [((), ()), ((), (4,)), ((), (2, 3)), ((2,), ()), ((2,), (3,)), ((2, 3), (4,)), ((2, 3), ()), ((2,), (3, 4))]
 )  # fmt: skip
 def test_a_key_for_each_leading_axis(batch: Any, each: Any, expanded: bool) -> None:
-    """The words of each key are those of that key alone, one by one."""
+    """The words of each key equal those of the key alone."""
     generator = np.random.default_rng(3)
     keys = generator.integers(0, 2**32, (*batch, 2), np.uint32)
     x0, x1 = generator.integers(0, 2**32, (2, *batch, *each), np.uint32)
@@ -146,7 +146,7 @@ def test_near_jax(name: str, dtype: str) -> None:
     )
 
 
-# ---- the same everywhere -------------------------------------------------------------------------
+# ---- equal bits everywhere -----------------------------------------------------------------------
 
 STREAMS: dict[str, Any] = {
     "bits": lambda k: random.bits(k, (1000,), "uint64"),
@@ -259,7 +259,7 @@ def test_gamma_parameters_broadcast() -> None:
     np.testing.assert_allclose(found.mean(axis=1), a[:, 0], rtol=0.1)
 
 
-# ---- derivatives and misuse ----------------------------------------------------------------------
+# ---- derivatives and errors ----------------------------------------------------------------------
 
 
 def test_bounds_have_derivatives() -> None:

@@ -1,4 +1,4 @@
-"""`tenferro.linalg` beyond NumPy's names, against SciPy and the equations that define the results."""
+"""`tenferro.linalg` beyond NumPy's names, against SciPy and the defining equations."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
 
 
 def parts(result: Any) -> list[Any]:
-    """The arrays of a result."""
+    """Return the arrays of a result."""
     return list(result) if isinstance(result, tuple) else [result]
 
 

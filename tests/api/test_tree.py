@@ -1,4 +1,4 @@
-"""Trees: what jax.tree gives for them, dataclasses, registered classes, and words for structures that differ."""
+"""Trees: the results of jax.tree, dataclasses, registered classes, and error messages for different structures."""
 
 from __future__ import annotations
 
@@ -369,7 +369,7 @@ def test_jax_is_not_imported_for_trees() -> None:
     subprocess.run([sys.executable, "-c", program], check=True)
 
 
-# ---- structures that differ ------------------------------------------------------------------
+# ---- different structures --------------------------------------------------------------------
 
 
 def dictionary(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Trees in safetensors files: what the format's own library reads and writes, and what it refuses."""
+"""Trees in safetensors files, against the format's own library: files in both directions, and errors."""
 
 from __future__ import annotations
 

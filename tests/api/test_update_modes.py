@@ -1,4 +1,4 @@
-"""`x.at[index]` with modes for indices outside, and reductions by segments, against `jax.numpy`."""
+"""`x.at[index]` with modes for out-of-bounds indices, and segment reductions, against `jax.numpy`."""
 
 from __future__ import annotations
 

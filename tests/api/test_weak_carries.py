@@ -1,4 +1,4 @@
-"""Carries that begin as Python numbers: how often a body is called, the types they take, and its errors."""
+"""Carries that begin as Python numbers: calls of the body, dtypes, and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ DOUBLE = np.ones(3)
 
 
 class Counted:
-    """A body of a loop, and how often it was called."""
+    """Loop body that counts its calls."""
 
     def __init__(self, body: Callable[..., Any]) -> None:
         self.body = body
@@ -81,7 +81,7 @@ def test_a_body_whose_number_takes_another_dtype_is_called_twice(
 
 
 def test_a_number_that_comes_back_as_a_tensor_decides_as_one() -> None:
-    """The carry is float64 in every iteration, and its product with a single is."""
+    """The carry is float64 in every iteration, and so is its product with a float32 tensor."""
     counted = Counted(lambda c, x: (c + np.float64(1), c * x))
     last, products = tnf.scan(counted, 0.0, SINGLE)
     assert (last.dtype, products.dtype) == ("float64", "float64")
@@ -137,7 +137,7 @@ OPERATORS = [
 @pytest.mark.parametrize("number", [3, 0.5])
 @pytest.mark.parametrize("init", [2, 1.5])
 def test_arithmetic_on_numbers_gives_numbers(apply: Any, number: Any, init: Any) -> None:
-    """The value and dtype of Python's arithmetic, beside an array of float16."""
+    """Compare the value and dtype with Python's arithmetic, beside an array of float16."""
     half = np.float16(1)
     for left, right in [(lambda c: c, lambda c: number), (lambda c: number, lambda c: c)]:
         steps = tnf.scan(
@@ -175,7 +175,7 @@ def test_numbers_of_an_outer_loop_are_numbers_in_an_inner_one() -> None:
 
 
 def test_an_error_of_the_first_call_is_the_users() -> None:
-    """Nothing is swallowed: not one that another trace would not meet, and not one that is none of tenferro's."""
+    """An error of the first call is not suppressed, whatever its class, even if another trace would not raise it."""
     for kind in (ValueError, TypeError, AttributeError, errors.ShapeError):
         counted = Counted(lambda c, kind=kind: (_ for _ in ()).throw(kind("mine")))
         with pytest.raises(kind, match="mine"):

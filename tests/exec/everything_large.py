@@ -1,4 +1,4 @@
-"""A pytest plugin under which every array is large: groups, tiles, threads and places everywhere.
+"""A pytest plugin that treats every array as large: groups, tiles, threads and planned memory everywhere.
 
 python -m pytest -p tests.exec.everything_large tests/ad tests/ops
 """
@@ -12,7 +12,7 @@ from tenferro.exec.plan import group, place, tiling
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure() -> None:
-    """Lower the thresholds before anything runs."""
+    """Lower the thresholds before any program runs."""
     group.MIN_GROUPED_ELEMENTS = 1
     costs.MIN_PARALLEL_COST = 0.0
     tiling.TILE_BYTES = 256

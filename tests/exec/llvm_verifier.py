@@ -23,7 +23,7 @@ WIDENING, NARROWING = ("fpext", "sext", "zext"), ("fptrunc", "trunc")
 
 
 class InvalidError(Exception):
-    """Rule of LLVM that a module breaks."""
+    """Violation of a rule of LLVM by a module."""
 
 
 def require(condition: bool, rule: str, where: object) -> None:
@@ -74,7 +74,7 @@ def verify_function(
 
 
 def require_closed_regions(region: Sequence[Any], closed: set[str]) -> set[str]:
-    """Require that values of a loop's region are used there only, and return those of this one.
+    """Require that values of a loop's region are used only inside it, and return those of this region.
 
     Args:
         closed: values of the regions of earlier loops.
@@ -111,7 +111,7 @@ def blocks_of(function: Function) -> dict[str, list[Instruction]]:
 
 
 def dominators_of(blocks: Mapping[str, Sequence[Instruction]]) -> dict[str, set[str]]:
-    """Return the blocks that dominate each block, itself among them."""
+    """Return the dominators of each block, including the block itself."""
     before: dict[str, list[str]] = {label: [] for label in blocks}
     for label, block in blocks.items():
         for target in block[-1].labels:
@@ -144,7 +144,7 @@ def lanes(kind: str) -> int:
 def verify_types(
     x: Instruction, function: Function, functions: Mapping[str, Function | Declaration] | None
 ) -> None:
-    """Require the types of LLVM's language reference."""
+    """Require the types that LLVM's language reference prescribes."""
     kinds = [y.type for y in x.operands]
     result = None if x.result is None else x.result.type
     first = kinds[0] if kinds else ""

@@ -1,4 +1,4 @@
-"""Whatever the native path attempts may fail only into "not compiled"."""
+"""Failed attempts of the native path end as "not compiled", and never reach the user."""
 
 from __future__ import annotations
 
@@ -42,38 +42,38 @@ A = np.array([[4.0, 1.0, 0.5], [2.0, 3.0, 0.1], [0.3, 0.2, 5.0]])
 
 
 def looped(x: Any) -> Any:
-    """A loop whose iterations depend on each other."""
+    """Run a loop whose iterations depend on each other."""
     return tnf.fori_loop(0, 50, lambda i, c: tnf.cumsum(tnf.sin(c)) * 0.5 + x, x)
 
 
 def unbounded(x: Any) -> Any:
-    """A while loop."""
+    """Run a while loop."""
     return tnf.while_loop(lambda c: tnf.sum(c) < 90.0, lambda c: tnf.cumsum(c) * 0.01 + c + 0.1, x)
 
 
 def in_strips(x: Any) -> Any:
-    """A scan whose elements do not depend on each other."""
+    """Run a scan whose elements do not depend on each other."""
     return tnf.scan(lambda c, _: (c * 0.5 + x, None), x, None, length=20)[0]
 
 
 def fused(x: Any) -> Any:
-    """A group of large arrays."""
+    """Run a fused group of large arrays."""
     return tnf.exp(x) * x + tnf.sin(x)
 
 
 def softmax(x: Any) -> Any:
-    """A group of rows."""
+    """Run a fused group of rows."""
     e = tnf.exp(x - tnf.max(x, axis=-1, keepdims=True))
     return e / tnf.sum(e, axis=-1, keepdims=True)
 
 
 def stepwise(x: Any) -> Any:
-    """Steps on few elements, with sums, products and linear algebra."""
+    """Run steps on few elements: sums, products and linear algebra."""
     return tnf.linalg.solve(x + x.T, tnf.sum(x @ x, axis=0)) * 2.0 + 1.0
 
 
 def convolved(x: Any) -> Any:
-    """A convolution."""
+    """Run a convolution."""
     kernel = tnf.reshape(x[0, :4608] + 1.0, (3, 3, 16, 32))
     images = tnf.reshape(x[1, :25_600], (1, 40, 40, 16))
     layout = ("NHWC", "HWIO", "NHWC")
@@ -81,7 +81,7 @@ def convolved(x: Any) -> Any:
 
 
 class Place(NamedTuple):
-    """A guarded place: what is broken, and a program that comes there."""
+    """A guarded attempt, and a program that makes it."""
 
     owner: Any
     name: str
@@ -128,14 +128,14 @@ NAMES = [f"{place.name}-{place.function.__name__}" for place in PLACES]
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Failed attempts are counted, as outside of these tests; the warning has been given."""
+    """Count failed attempts, as outside of these tests; the warning has already been given."""
     monkeypatch.setenv(FAILED_ATTEMPTS_VARIABLE, "")
     monkeypatch.setattr("tenferro.process_warnings._warned", {CompileWarning})
 
 
 @pytest.fixture(autouse=True)
 def small_copies(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small results are transposed by compiled code, too."""
+    """Transpose small results by compiled code, too."""
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
 
 
@@ -194,7 +194,7 @@ def test_the_cache_folder(name: str, monkeypatch: Any, tmp_path: Any) -> None:
 
 @pytest.mark.usefixtures("counting")
 def test_the_optimised_code_of_a_while_loop(monkeypatch: Any) -> None:
-    """The first call's code goes on where the optimised code, which would take over, fails."""
+    """If the optimised code that should take over fails, the first call's code continues."""
     executor, program = tnf.GraphExecutor("K", compiled=True), tnf.compile(unbounded, X)
     compiled = link._compiled
 
@@ -225,7 +225,7 @@ def test_remarks_say_what_failed(monkeypatch: Any) -> None:
 @extension_family("tenferro-tests", "refusing", version=1)
 @dataclass(frozen=True)
 class Refusing(ExtensionOp):
-    """y = x + 1, by a runtime that raises when it is asked how to compile."""
+    """y = x + 1, by a runtime that raises when it is queried for compilation."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]
@@ -235,7 +235,7 @@ class Refusing(ExtensionOp):
 
 
 class Runtime(HostReferenceRuntime):
-    """A runtime with a fault of its user's, in one of the calls."""
+    """A runtime with an error of its author in one of the calls."""
 
     def __init__(self, fault: int | None = None) -> None:
         super().__init__(Refusing.family_id)
@@ -251,7 +251,7 @@ class Runtime(HostReferenceRuntime):
 
 @pytest.mark.usefixtures("counting")
 def test_exceptions_of_user_code_pass() -> None:
-    """Wherever they are raised, also within an attempt, whose failure they are not."""
+    """They pass wherever they are raised; within an attempt, they do not count as its failure."""
 
     def step(_: Any, x: Any) -> Any:
         return tnf.sin(tnf.cos(apply(Refusing(), tnf.sin(x))))

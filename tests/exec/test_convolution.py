@@ -71,7 +71,7 @@ def any_case(random: Random) -> tuple[Convolution, Any, Any]:
     padding = [(random.choice([0, 0, 1, 2, -1]), random.choice([0, 0, 1, 2, -1])) for _ in range(rank)]  # fmt: skip
     if random.random() < 0.2:  # as in gradients of kernels
         sizes = [max(1, n + low + high - random.choice([0, 1])) for n, (low, high) in zip(extents, padding, strict=True)]  # fmt: skip
-    # An edge that cuts more than there is makes no sense to anybody.
+    # Negative padding that removes more than the extent has no meaning.
     padding = [(max(low, -n), max(high, -n)) if low + high + n >= 0 else (0, 0) for n, (low, high) in zip(extents, padding, strict=True)]  # fmt: skip
     axes = tuple(range(2, 2 + rank))
     op = Convolution(
@@ -95,7 +95,7 @@ def channels_last(x: Any) -> Any:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With blocks of a row and of everything, few positions and many, one thread and two, in memory with old values."""
+    """Vary the block size, the number of positions and of threads, and the old contents of memory."""
     random = Random(seed)
     memory = Pool(1 << 24)
     shared = Resources(Workers(2), memory)
@@ -127,7 +127,7 @@ def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
 def test_zeros_of_padding_and_holes_times_what_is_not_finite_are_nan(
     value: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For each algorithm, native and compiled."""
+    """Check each algorithm, native and compiled."""
     random, ways = Random(3), set[str]()
     for name in ("_write_phases", "scatter_products", "_write_groups"):
         monkeypatch.setattr(kernels, name, _noted(getattr(kernels, name), ways, name))
@@ -164,7 +164,7 @@ def _noted(function: Any, ways: set[str], name: str) -> Any:
 def test_blocks_that_lie_in_the_padding(
     edges: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The input is neither read nor written for them."""
+    """Neither read nor write the input for such blocks."""
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
     monkeypatch.setattr(window_products, "MIN_BLOCK_EXTENT", 1)
     op, _, _ = any_case(Random(0))
@@ -196,7 +196,7 @@ LAYERS = {
 def test_layers_and_gradients_in_any_order_on_any_threads(
     name: str, block: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Bits do not depend on the order of the result nor on the number of threads."""
+    """Results do not depend, to the bit, on the order of the result or the number of threads."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1 << 12)
     monkeypatch.setattr(window_products, "BLOCK_BYTES", block)
     extents, filters, strides, groups = LAYERS[name]
@@ -236,7 +236,7 @@ def test_layers_and_gradients_in_any_order_on_any_threads(
 
 
 def test_a_result_that_nothing_else_reads_is_made_in_its_order() -> None:
-    """The copy that follows does nothing."""
+    """The copy that follows does nothing, because the result already has its layout."""
     x, w = np.ones((1, 9, 9, 4), np.float32), np.ones((3, 3, 4, 8), np.float32)
 
     def layer(x: Any, w: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Copies to another layout: equal elements, and what is shared among threads."""
+"""Copies to another layout: equal elements, and work that threads share."""
 
 from collections.abc import Callable
 from typing import Any
@@ -64,7 +64,7 @@ def test_repeated_elements_and_gaps_are_copied() -> None:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_large_arrays_are_copied_on_threads(order: str) -> None:
-    """Share copies among threads, also those by NumPy between equal layouts."""
+    """Share copies among threads, including those by NumPy between equal layouts."""
     dense = Dense(order, Resources(Workers(2), Pool(0)))
     x = np.arange(1_600_000.0)
     for view in (
@@ -79,7 +79,7 @@ def test_large_arrays_are_copied_on_threads(order: str) -> None:
 
 
 class Parts(Workers):
-    """Workers that record how much work is shared among them."""
+    """Workers that record the number of parts."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -135,7 +135,7 @@ def test_short_common_runs_are_elements(
     assert np.array_equal(out, x)
     rows = Copy(np.empty((6, 4)), np.empty((6, 8))[:, :4])
     assert (rows.shape, rows.run) == ([6, 4], 32)
-    wide = np.zeros((*x.shape, 2))[..., 0]  # neighbours that do not form a run
+    wide = np.zeros((*x.shape, 2))[..., 0]  # neighbours that are not contiguous
     assert Copy(out, wide).run == 0
     assert Copy(wide, x).run == 0
 
@@ -162,7 +162,7 @@ def test_copies_by_numpy_are_shared_by_their_slowest_axis(
     workers, out = Parts(), np.empty(x.shape)
     Copy(out, x)(out, x, Resources(workers, Pool(0)))
     assert np.array_equal(out, x)
-    assert workers.counts == ([21] if is_large else [])  # the first two axes are one
+    assert workers.counts == ([21] if is_large else [])  # the first two axes are merged
 
 
 def test_only_large_results_are_borrowed_from_the_pool() -> None:
@@ -194,7 +194,7 @@ def test_how_few_layouts_are_copied_is_planned_once(monkeypatch: pytest.MonkeyPa
     assert (halves.shape, halves.strides) == (arrays[3].shape, arrays[3].strides)
     for x in (arrays[8], arrays[3], arrays[3][::-1], halves):
         assert np.array_equal(dense(x), x)
-    # All are forgotten when there are too many; steps and bytes of elements are of the layout too.
+    # The cache is emptied when it is full; layouts differ by strides and item sizes, too.
     assert planned[9:] == [arrays[3].shape] * 3
 
 

@@ -19,7 +19,7 @@ KERNEL = DotGeneralKernel()
 
 
 def laid_out(pick: random.Random, shape: list[int], dtype: str) -> np.ndarray:
-    """Return small integers in some layout, perhaps reversed, broadcast, or with gaps."""
+    """Return small integers in some layout, possibly reversed, broadcast, or with gaps."""
     perm = pick.sample(range(len(shape)), len(shape))
     rng = np.random.default_rng(pick.randrange(1 << 30))
     x = rng.integers(-3, 4, [shape[p] for p in perm]).astype(dtype).transpose(np.argsort(perm))
@@ -39,7 +39,7 @@ def laid_out(pick: random.Random, shape: list[int], dtype: str) -> np.ndarray:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Split and share small products as large ones, and copy them into scratch."""
+    """Split and share small products like large ones, and copy them into scratch."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
     monkeypatch.setattr(matrix_product, "MIN_BLOCK_EXTENT", 2)
     monkeypatch.setattr(matrix_product, "MIN_POOLED_BYTES", 1)
@@ -203,7 +203,7 @@ def test_a_program_may_be_run_on_arrays_of_many_layouts() -> None:
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16"])
 @pytest.mark.parametrize("terms", [255, 256, 257, 259, 515, 1023, 1041, 4099])
 def test_products_of_narrow_integers_are_exact(dtype: str, terms: int) -> None:
-    """Largest numbers with odd sums, where the first missing bit of a float shows."""
+    """Use large numbers with odd sums, for which the first missing bit of a float shows."""
     largest = int(np.iinfo(dtype).max)
     terms |= 1
     x = np.full((32, terms), largest, dtype)
@@ -218,7 +218,7 @@ def test_products_of_narrow_integers_are_exact(dtype: str, terms: int) -> None:
 
 
 def test_the_longest_products_of_narrow_integers_are_exact() -> None:
-    """65535^2 terms is odd and beyond 2^53."""
+    """A sum of 65535^2 terms is odd and exceeds 2^53."""
     terms = 2**21 + 101
     x = np.full((1, terms), 65535, np.uint16)
     wide = DotGeneral((1,), (0,), accumulate_dtype=DType.U64)
@@ -233,7 +233,7 @@ def test_the_longest_products_of_narrow_integers_are_exact() -> None:
 def test_a_large_matrix_by_a_vector_is_shared(
     shape: tuple[int, int], vector: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is bound by memory at fewer multiplications than a product of two matrices."""
+    """It is bound by memory with fewer multiplications than a product of two matrices."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 8 * 20 * 300)
     kinds: list[str] = []
     original = matrix_product.BlockedProduct.__call__

@@ -1,4 +1,4 @@
-"""The executor's options and counts, and the parts that every run goes through."""
+"""The executor's options and counters, and the stages of every run."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def test_why_an_op_or_a_family_is_refused() -> None:
     assert "backend 'other' has no kernel" in str(other.refusal(Add, DType.F64, "cpu"))
 
 
-# ---- the parts of a run ------------------------------------------------------------------------------
+# ---- stages of a run ---------------------------------------------------------------------------------
 
 INF, NAN = np.inf, np.nan
 STRANGE: dict[str, tuple[Any, list[Any], str | None]] = {

@@ -1,4 +1,4 @@
-"""Expected layouts of results: those that kernels give, and copies of arrays that have another."""
+"""Expected layouts of results: the layouts that kernels return, and copies of other arrays."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ ARRANGEMENTS = {
 
 @each_card
 def test_kernels_give_the_layouts_that_they_say(card: Any) -> None:
-    """Without a rule of its own a kernel is said to give rows, which costs a copy where it does not."""
+    """A kernel without a declared layout is expected to return row-major arrays; otherwise a copy is needed."""
     kernel = KERNELS[card]
     if getattr(kernel, "_layout", None) is None:
         pytest.skip("rows are expected")
@@ -34,7 +34,7 @@ def test_kernels_give_the_layouts_that_they_say(card: Any) -> None:
             continue
         for name, arrange in ARRANGEMENTS.items():
             if card is Reshape and name in ("gaps", "backwards"):
-                continue  # some are views, which is not expected
+                continue  # some are views, which the schedule does not expect
             arrays = [arrange(x) for x in sample.inputs]
             types = tuple([TensorSpec(x.shape, DType.of(x.dtype)) for x in arrays])
             layouts = [layout_of(x) for x in arrays]

@@ -1,4 +1,4 @@
-"""Groups with reductions and repeated rows give what one instruction after the other gives."""
+"""Fused groups with reductions and broadcast rows have the results of their separate instructions."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -43,24 +43,24 @@ def softmax_between(x: Any) -> Any:
 
 
 def attention(x: Any, mask: Any) -> Any:
-    """Softmax of what a mask that repeats itself lets through."""
+    """Compute the softmax of masked logits, with a broadcast mask."""
     return softmax(tnf.where(mask, x, -1e9))
 
 
 def layer_norm(x: Any, g: Any, b: Any) -> Any:
-    """Two reductions, numbers that repeat along rows and rows that repeat."""
+    """Use two reductions, scalars broadcast along rows, and broadcast rows."""
     d = x - tnf.mean(x, axis=-1, keepdims=True)
     return d * tnf.rsqrt(tnf.mean(d * d, axis=-1, keepdims=True) + 1e-5) * g + b
 
 
 def totals(x: Any, y: Any) -> Any:
-    """Reductions over everything, over leading and over inner axes, and what is kept."""
+    """Reduce over all axes, over leading and over inner axes, with some axes kept."""
     z = x * y + 1.0
     return z, tnf.sum(z), tnf.max(z, axis=0), tnf.sum(tnf.sin(z), axis=(0, 1)), tnf.prod(z, axis=1)
 
 
 def around_a_total(x: Any) -> Any:
-    """A number of a total, between what the total is made of and what needs the number."""
+    """Use a scalar computed from a total, between the terms of the total and the ops that need the scalar."""
     e = tnf.exp(x)
     number = tnf.log(tnf.sum(e))
     positive = tnf.where(x > 0, e, 0.0)
@@ -68,19 +68,19 @@ def around_a_total(x: Any) -> Any:
 
 
 def repeated(x: Any) -> Any:
-    """A repeated number that is needed outside, selected by, compared with and reduced again."""
+    """Use a broadcast scalar outside of the group, in a selection and a comparison, and reduce it again."""
     m = tnf.broadcast_to(tnf.sum(x, axis=-1, keepdims=True), x.shape)
     chosen = tnf.where(m > 0, m, x)
     return m, chosen, tnf.sum(m, axis=-1), tnf.divide(m, m + 2.0), tnf.maximum(m, x)
 
 
 def loss(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """The gradient of a scalar of it."""
+    """Compute the gradient of a scalar loss."""
     return tnf.grad(lambda *xs: sum(tnf.sum(tnf.sin(y)) for y in flatten(fn(*xs))[0]))
 
 
 def normal(*shape: int) -> Any:
-    """Random numbers."""
+    """Return random numbers."""
     return RNG.standard_normal(shape)
 
 
@@ -225,7 +225,7 @@ def test_results_do_not_depend_on_threads(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def totals_of_two(x: Any, y: Any) -> Any:
-    """Sums of products."""
+    """Compute sums of products."""
     return tnf.sum(x * y), tnf.sum(x * y, axis=0), tnf.sum(x * y, axis=1)
 
 
@@ -245,7 +245,7 @@ def test_a_group_that_reads_nothing_runs() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_a_view_by_elements_keeps_what_it_looks_at(dtype: Any) -> None:
-    """Real, imaginary and conjugate parts may be views: their scratch is not free while they are read."""
+    """Real, imaginary and conjugate parts may be views; their scratch buffer is not free while they are read."""
 
     def parts(x: Any) -> Any:
         y = x * x
@@ -305,7 +305,7 @@ def test_a_large_reduction_by_itself(
 
 
 def test_which_reductions_go_by_themselves() -> None:
-    """Large ones, short runs of neighbours before long ones; NumPy ends early where nothing can change any more."""
+    """Large reductions run separately, sooner for short contiguous runs; NumPy's stop early if nothing can change."""
 
     def steps(fn: Any, *shape: int, dtype: str = "float64") -> str:
         return str(tnf.GraphExecutor(order="K").compile(tnf.compile(fn, tnf.TensorSpec(shape, dtype))))  # fmt: skip
@@ -367,7 +367,7 @@ def test_totals_of_blocks_of_rows(dtype: str, rows: int, monkeypatch: pytest.Mon
 
 
 def grouped(fn: Any, *arrays: Any) -> str:
-    """The steps of a schedule, groups with their shape, their common axes, and their results and totals."""
+    """Return the steps of a schedule; for groups the shape, common axes, results and totals."""
     executor = tnf.GraphExecutor("K", compiled="loops", segmented=False, passes=())
     assert executor.compiler is not None
     executor.compiler.always = True
@@ -388,7 +388,7 @@ def ones(*shape: int, dtype: str = "f8") -> tnf.TensorSpec:
 
 
 def over_rows(fn: Any, extent: int = 5) -> Any:
-    """A function of exp(x) and of the sums of its rows, repeated along rows."""
+    """Compute a function of exp(x) and of its row sums, broadcast along rows."""
 
     def whole(x: Any) -> Any:
         e = tnf.exp(x)
@@ -398,7 +398,7 @@ def over_rows(fn: Any, extent: int = 5) -> Any:
 
 
 def over_rows_by_two_views(x: Any) -> Any:
-    """The sums of rows, repeated along rows by two views, and a product with them."""
+    """Compute row sums, broadcast along rows by two views, and a product with them."""
     e = tnf.exp(x)
     column = tnf.lax.reshape(tnf.sum(e, axis=1), (4, 1))
     repeated = tnf.lax.broadcast_in_dim(column, (4, 5), (0, 1))
@@ -406,7 +406,7 @@ def over_rows_by_two_views(x: Any) -> Any:
 
 
 def several_waiting(count: int) -> Any:
-    """A total, steps on it in a row, and one that the group would take."""
+    """Compute a total, several steps on it, and one that could be part of the group."""
 
     def whole(x: Any) -> Any:
         e = tnf.exp(x)
@@ -450,7 +450,7 @@ RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
     "a total of halves": (lambda x: tnf.sum(tnf.exp(x), axis=0), (ones(4, 5, dtype="f2"),),
                           "(Exp) 4x5 by 2: 1+0, ReduceSum"),
     "running sums": (lambda x: tnf.cumsum(tnf.exp(x), axis=1), (TABLE,), "(Exp) 4x5 by 2: 1+0, CumSum"),
-    # what repeats itself
+    # broadcast values
     "repeated along rows": (over_rows(lambda e, m: e * m), (TABLE,),
                             "(Exp ReduceSum BroadcastInDim Multiply) 4x5 by 1: 1+0"),
     "repeated and needed outside": (over_rows(lambda e, m: (e * m, m)), (TABLE,),
@@ -472,7 +472,7 @@ RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
                                 "(Exp ReduceSum Negate) 4x5 by 1: 1+0"),
     "a small step on others": (lambda x, y: (tnf.sum(tnf.exp(x), axis=1), -y), (TABLE, ones(4)),
                                "Negate, (Exp ReduceSum) 4x5 by 1: 1+0"),
-    # what needs a total waits, if it is small
+    # small values that depend on a total run after the group
     "a total that is read": (lambda x: -tnf.sum(tnf.exp(x), axis=0), (TABLE,),
                              "(Exp ReduceSum) 4x5 by 1: 0+1, Negate"),
     "a total that is read by what is large": (
@@ -508,11 +508,11 @@ def test_rows_that_are_too_long_are_no_group() -> None:
     assert grouped(fn, ones(4, longest + 1)) == f"(Exp) 4x{longest + 1} by 2: 1+0, ReduceSum"
 
 
-# ---- how arrays are walked ---------------------------------------------------------------------------
+# ---- order of iteration ------------------------------------------------------------------------------
 
 
 def gaps(*shape: int) -> Any:
-    """Rows with as many elements between them as they have."""
+    """Return rows with gaps of the size of a row between them."""
     return np.zeros((*shape[:-1], 2 * shape[-1]))[..., : shape[-1]]
 
 
@@ -531,7 +531,7 @@ SLABS = np.zeros((4, 3, 5)).transpose(1, 0, 2)
     ],
 )  # fmt: skip
 def test_tiles_have_the_order_of_axes_of_most_arrays(arrays: Any, order: tuple[int, ...]) -> None:
-    """Repeated elements, single rows and single columns do not count; without a majority it is row-major."""
+    """Broadcast arrays, single rows and single columns do not count; without a majority the order is row-major."""
     assert common_axes(map(laid_out, arrays), len(order)) == order
 
 
@@ -542,7 +542,7 @@ def laid_out(x: Any) -> Any:
 
 
 def group_of(lead: int, shape: tuple[int, ...], operands: int = 0) -> Any:
-    """Return as much of a group as its tiling depends on."""
+    """Return the part of a group on which its tiling depends."""
     spec = tnf.TensorSpec(shape, "float64")
     step: Any = SimpleNamespace(op=Add(), input_types=(), output_types=(spec,))
     body: Any = SimpleNamespace(instructions=(step,), input_types=(spec,) * operands)
@@ -607,7 +607,7 @@ def test_tiles_fit_in_the_cache(lead: int, shape: tuple[int, ...], height: int) 
 
 @needs_llvmlite
 def test_a_group_takes_as_long_as_its_steps() -> None:
-    """Beside their calls, functions, arithmetic, and what a reduction reads."""
+    """The estimated time includes calls, functions, arithmetic, and the elements that a reduction reads."""
     x = np.ones((64, 2000))
     program = tnf.compile(lambda x: tnf.sum(tnf.exp(x) * x, axis=1), x)
     (step,) = tnf.GraphExecutor("K").compile(program).instructions
@@ -617,7 +617,7 @@ def test_a_group_takes_as_long_as_its_steps() -> None:
 
 
 class Parts(Workers):
-    """Threads that keep how much work was shared among them, and in what steps."""
+    """Threads that record the number of parts and the step sizes."""
 
     def __init__(self) -> None:
         super().__init__(1)
@@ -652,7 +652,7 @@ def test_groups_that_take_long_are_shared(dtype: str, monkeypatch: pytest.Monkey
 
 @needs_llvmlite
 def test_a_group_that_llvm_refuses_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check results in memory of the schedule's, in place of an operand, and totals."""
+    """Check results in the schedule's memory, in place of an operand, and totals."""
 
     def refused(*_: Any, **options: Any) -> Any:
         raise NotCompiledError("no reason")
@@ -700,7 +700,7 @@ def both_largest(x: Any) -> Any:
         ((3, 5, 128), largest, 1),
         ((3, 5, 128), lambda x: (x + 1.0, largest(x)), 1),
         ((5, 128), largest_of_columns, 0),
-        # Rows one after the other; the extreme of a row's numbers is a loop of its own.
+        # Rows one after the other; the extremum of a row has its own loop.
         ((5, 127), both_largest, 1),
         ((5, 128), both_largest, 2),
     ],
@@ -708,7 +708,7 @@ def both_largest(x: Any) -> Any:
 def test_extremes_of_many_numbers_go_in_chains(
     shape: tuple[int, ...], fn: Any, chained: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """In the innermost loop, so that none waits for the one before."""
+    """They are in the innermost loop, so that no chain waits for the one before."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     executor = tnf.GraphExecutor("K", compiled=True)
     text = executor.source(tnf.compile(fn, np.ones(shape)), "llvm")
@@ -718,12 +718,15 @@ def test_extremes_of_many_numbers_go_in_chains(
 
 
 ACROSS = {
-    # Columns that are a power of two apart evict each other's lines.
+    # Columns at a distance of a power of two evict each other's cache lines.
     "columns": (lambda x: np.asfortranarray(x), 1),
     "rows": (lambda x: x, 0),
     "columns that lie well": (lambda x: np.asfortranarray(x[:-3, :-3]), 0),
     "small columns": (lambda x: np.asfortranarray(x[:56]), 0),
-    "a repeated row": (lambda x: np.broadcast_to(x[0], x.shape), None),  # of no order of axes
+    "a repeated row": (
+        lambda x: np.broadcast_to(x[0], x.shape),
+        None,
+    ),  # neither row-major nor column-major
     "planes": (lambda x: x.reshape(2, 128, 256).transpose(0, 2, 1), 1),
 }
 

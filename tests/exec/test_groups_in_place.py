@@ -1,4 +1,4 @@
-"""In-place results of fused groups: which operands are reused, and that live aliases keep their values."""
+"""In-place results of fused groups: operands are overwritten only at their last use."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def viewed(x: Any) -> Any:
 
 
 def seen(x: Any) -> Any:
-    """Program whose operand is passed to a runtime, which may keep it."""
+    """Program with an operand that is passed to a runtime, which may keep it."""
     w, total = middle(x)
     values = tnf.linalg.svdvals(w)
     return w / (total + values[0]) * 2.0, values
@@ -153,12 +153,12 @@ def test_results_in_place_of_operands_at_their_last_use(
             results, _ = tnf.types.flatten(executor.run(program, x))
             np.testing.assert_array_equal(x, before)
             held.append((before, results))
-    # Of all runs, after all of them: nothing was written over what somebody holds.
+    # Check all runs after the last one: no array that is still referenced was overwritten.
     for x, results in held:
         expected = tnf.types.flatten(fn(x))[0]
         alone = tnf.types.flatten(plain.run(program, x))[0]
         for y, other, by_itself in zip(results, expected, alone, strict=True):
-            # One of float32 may be rounded the other way, where totals were added in another order.
+            # A float32 result may be rounded differently if totals are added in another order.
             rtol = 1e-12 if y.dtype == np.float64 else 2 * float(np.finfo(y.dtype).eps)
             np.testing.assert_allclose(y, np.asarray(other), rtol=rtol, atol=1e-12)
             np.testing.assert_allclose(y, by_itself, rtol=rtol, atol=1e-12)
@@ -188,7 +188,7 @@ def test_no_result_is_in_place_of_a_copied_operand(
 
 @needs_llvmlite
 def test_operands_of_another_layout_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check operands of another layout than that of most operands, which results have: a copy is overwritten."""
+    """Check operands of another layout than the majority's, which results have: their copies are overwritten."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     x, y, z = np.asfortranarray(uniform(200, 200)), uniform(200, 200), uniform(200, 200)
 

@@ -1,4 +1,4 @@
-"""Loops that are interpreted: errors name the line, and programs are printed as Python."""
+"""Interpreted loops: errors name the line, and programs can be printed as Python."""
 
 from __future__ import annotations
 
@@ -57,7 +57,9 @@ def test_zeros_of_few_and_of_many_elements(size: int) -> None:
 
 def test_rows_of_an_inner_loop_that_do_not_fit_name_its_line() -> None:
     def outer(_: Any, c: Any) -> Any:
-        rows = tnf.scan(lambda u, _: (u, u), c, None, length=1 << 50)[1]  # the rows that do not fit
+        rows = tnf.scan(lambda u, _: (u, u), c, None, length=1 << 50)[
+            1
+        ]  # the rows of the wrong shape
         return c + rows[0]
 
     program = tnf.compile(lambda x: tnf.fori_loop(0, 2, outer, x), X)
@@ -70,7 +72,7 @@ def test_rows_of_an_inner_loop_that_do_not_fit_name_its_line() -> None:
 
 
 def test_the_text_of_a_program_is_python() -> None:
-    """A function for the steps, and one for each loop and branch."""
+    """The text has a function for the steps, and one for each loop and branch."""
 
     def fn(x: Any, big: Any) -> Any:
         def turn(c: Any, _: Any) -> Any:

@@ -94,7 +94,7 @@ def test_windows_at_any_integer(dtype: str) -> None:
 
 
 def test_many_additions_at_pairs_of_indices() -> None:
-    """Large updates along one axis are a product with a sparse matrix; along two they are not."""
+    """Large updates along one axis are a product with a sparse matrix; those along two axes are not."""
     x = RNG.normal(size=(20, 30))
     rows, columns = RNG.integers(0, 20, 9000), RNG.integers(0, 30, 9000)
     updates = RNG.normal(size=9000)
@@ -114,7 +114,7 @@ def test_many_additions_at_pairs_of_indices() -> None:
 def test_many_additions_leave_other_elements_alone(
     dtype: str, shape: tuple[int, ...], places: list[int]
 ) -> None:
-    """Many updates of few positions, some out of bounds: other zeros keep their sign."""
+    """With many updates of few positions, some out of bounds, other zeros keep their sign."""
     axis = shape.index(7)
     x = np.full(shape, -np.dtype(dtype).type(0))
     indices = np.resize([*places, 7, 9], 9000)
@@ -132,7 +132,7 @@ def test_axes_are_one_in_the_order_of_memory() -> None:
     x = np.zeros((4, 3, 2))
     assert mergeable_order(x, (0, 1)) == (0, 1)
     assert mergeable_order(x.T, (0, 1)) == (1, 0)
-    assert mergeable_order(x, (2, 0)) == (2, 0)  # because no order is one axis
+    assert mergeable_order(x, (2, 0)) == (2, 0)  # because no axis is contiguous
 
 
 def test_windows_that_overlap_are_no_matrix_for_blas() -> None:
@@ -155,7 +155,7 @@ def test_sums_of_products_along_any_axis(axis: Any, dtype: str, compiled: bool) 
     for right in (y, y[:, :1], y[0]):
         got = run(lambda x, y: tnf.sum(x * y, axis=axis), x, right, compiled=compiled)
         wide = np.complex128 if dtype == "complex128" else np.float64
-        products = (x * right).astype(wide)  # which are rounded in the group too
+        products = (x * right).astype(wide)  # which are rounded in the group, too
         size = np.abs(products).sum(axis=axis).max()
         eps = float(np.finfo(dtype).eps)
         np.testing.assert_allclose(
@@ -209,7 +209,7 @@ def test_repeated_values_lie_as_numpy_lays_them() -> None:
                 if y.size != x.size or [*dims] != sorted(dims) or not shape:
                     assert (y.strides, y.flags) == (wanted.strides, wanted.flags)
                     continue
-                # New axes alone repeat nothing.
+                # New axes alone do not broadcast.
                 assert np.may_share_memory(y, operand) or not isinstance(operand, np.ndarray)
                 for n, step, other in zip(y.shape, y.strides, wanted.strides, strict=True):
                     assert n == 1 or step == other

@@ -106,7 +106,7 @@ def test_sorting_is_stable_with_and_without_equal_keys() -> None:
 @pytest.mark.parametrize("k", [-300, -2, 0, 1, 300])
 @pytest.mark.parametrize("shape", [(170, 190), (190, 170), (2, 130, 140), (600, 700)])
 def test_triangles_in_planned_memory(function: str, k: int, shape: tuple[int, ...]) -> None:
-    """In either order, over old values of the buffer, and without NaN or infinity from outside the triangle."""
+    """Check either order, old values in the buffer, and NaN or infinity outside of the triangle."""
     x = RNG.standard_normal(shape)
     x[..., 0, -1] = np.nan
     x[..., -1, 0] = np.inf
@@ -145,5 +145,5 @@ def test_diagonals_in_planned_memory() -> None:
 
 
 def embedded(x: Any) -> Any:
-    """Return matrices with these on their diagonals."""
+    """Return matrices with these diagonals."""
     return apply_one(EmbedDiag(1, 2), x)

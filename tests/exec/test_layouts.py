@@ -1,4 +1,4 @@
-"""Arguments that lie elsewhere in memory, in any order and with any steps, give the results of those in rows."""
+"""Arguments in any layout, with any strides, give the results of row-major arguments."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEEDS = [0, *[pytest.param(seed, marks=pytest.mark.sweep) for seed in range(1, 2
 
 @pytest.fixture
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Groups, tiles, places and turned copies of few elements."""
+    """Use groups, tiles, planned memory and transposing copies for few elements."""
     for module, name, size in (
         (group, "MIN_GROUPED_ELEMENTS", 1), (place, "MIN_PLACED_BYTES", 64), (costs, "MIN_PARALLEL_COST", 0.0),
         (tiling, "TILE_BYTES", 256),
@@ -57,7 +57,7 @@ def elsewhere(random: Random, x: Any) -> Any:
     else:
         some = tuple(random.sample(axes, random.randrange(len(axes) + 1)))
         y = np.flip(np.array(np.flip(x, some)), some)
-    # Of an axis of one element NumPy may say any step.
+    # NumPy may report any stride for an axis of one element.
     steps = [
         random.choice([0, step, y.itemsize, -1024]) if n == 1 else step
         for n, step in zip(y.shape, y.strides, strict=True)
@@ -66,7 +66,7 @@ def elsewhere(random: Random, x: Any) -> Any:
 
 
 def repeated(random: Random, x: Any) -> Any:
-    """An array whose elements along some axis are one in memory; of other elements than x."""
+    """Return an array of other elements than x that is broadcast along some axis."""
     axis = random.randrange(x.ndim)
     return np.broadcast_to(x.take([0], axis), x.shape)
 
@@ -76,7 +76,7 @@ def results(executor: tnf.GraphExecutor, program: GraphProgram, arrays: Sequence
 
 
 def require_near(y: Any, expected: Any) -> None:
-    """Require equal results, except for ops that round in an order of their own."""
+    """Require equal results, except for ops whose rounding depends on the layout."""
     assert (y.dtype, y.shape) == (expected.dtype, expected.shape)
     if y.dtype.kind in "biu":
         np.testing.assert_array_equal(y, expected)
@@ -108,7 +108,7 @@ def test_random_programs(seed: int, compiled: bool) -> None:
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("compiled", [False, pytest.param(True, marks=needs_llvmlite)])
 def test_convolutions(seed: int, compiled: bool) -> None:
-    """Of channels and outputs for which there is machine code, and axes of one element that padding makes longer."""
+    """Use channels and outputs with compiled code, and axes of one element that padding makes longer."""
     random, rng = Random(seed), np.random.default_rng(seed)
     pick = random.choice
     for _ in range(20):

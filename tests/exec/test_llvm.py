@@ -55,7 +55,7 @@ def run_both(program: tnf.GraphProgram, *arrays: Any) -> tuple[list[Any], list[A
 
 
 def of_samples(samples: list[Any]) -> tuple[tnf.GraphProgram, list[Any], list[tuple[int, bool]]]:
-    """Return a loop that applies an op to slices of arrays, and for each result whether it is complex."""
+    """Return a loop that applies an op to slices of arrays, and whether each result is complex."""
     stacked = [[np.stack([x, x[::-1] if x.ndim else x]) for x in s.inputs] for s in samples]
 
     def iteration(n: Any, xs: Any) -> Any:
@@ -87,7 +87,7 @@ def test_float16_without_float16_arithmetic(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 MOST_SAMPLES = 80
-"""Number of samples of an op that are compiled, evenly among all; tests/exec/test_llvm_block.py has all."""
+"""Maximum number of samples of an op that are compiled; tests/exec/test_llvm_block.py has all."""
 
 
 @each_card
@@ -100,14 +100,16 @@ def test_samples(card: Any) -> None:
         several = pending.pop()
         remark = require_same(card, several)
         assert "compiled" in remark, remark
-        if remark != "compiled" and len(several) > 1:  # some are, in loops without the others
+        if (
+            remark != "compiled" and len(several) > 1
+        ):  # some are complete in loops without the others
             half = len(several) // 2
             pending += [several[:half], several[half:]]
 
 
 @each_card
 def test_samples_in_fused_groups(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elementwise ops alone, on row-major, column-major, strided and broadcast arrays."""
+    """Use elementwise ops only, on row-major, column-major, strided and broadcast arrays."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     row, samples = COMPILED.get(card), SAMPLES[card]
     for number, sample in enumerate(samples[:: max(1, len(samples) // 5)]):
@@ -140,7 +142,7 @@ def layouts(arrays: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
 
 
 def batched(items: list[Any], size: int) -> Iterator[list[Any]]:
-    """Yield runs of `size` elements."""
+    """Yield batches of `size` elements."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
 
@@ -293,7 +295,7 @@ def test_loops(name: str) -> None:
 
 
 def test_large_carries_are_updated_in_place() -> None:
-    """2,000 iterations take less than copying the carry 200 times."""
+    """An in-place update in 2,000 iterations takes less time than 200 copies of the carry."""
     x = np.zeros(1_000_000)
     program = tnf.compile(lambda x: tnf.fori_loop(0, 2000, lambda i, y: y.at[i % 7].add(1.0), x), x)
     executor = tnf.GraphExecutor("K", compiled=True)
@@ -445,7 +447,7 @@ def test_threads_share_a_compiled_loop() -> None:
 @pytest.mark.parametrize("extents", [(1, 40, 30, 20), (3, 20, 17, 16), (2, 1, 200, 90), (1, 300, 1, 80), (1, 600, 70, 1)])  # fmt: skip
 @pytest.mark.parametrize("axes", ["bmk,bkn", "bmk,bnk", "kmb,nbk", "bkm,bkn", "mbk,knb"])
 def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -> None:
-    """Values of the previous iteration in the memory of the result do not matter, NaN included."""
+    """Old values in the memory of the result do not matter, NaN included."""
     rng = np.random.default_rng(0)
     extent = dict(zip("bmnk", extents, strict=True))
     left, right = axes.split(",")
@@ -473,7 +475,7 @@ def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -
 
 
 def test_kernels_are_called_from_loops() -> None:
-    """Ops that are not compiled call kernels in each iteration, in nested loops and threads too."""
+    """Ops that are not compiled call kernels in each iteration, also in nested loops and threads."""
 
     def turned(x: Any, a: Any) -> Any:
         def iteration(c: Any, r: Any) -> Any:
@@ -502,7 +504,7 @@ def test_kernels_are_called_from_loops() -> None:
 
 
 def test_errors_of_kernels_in_loops() -> None:
-    """The error names the op and its line in the loop's body, and the next run succeeds."""
+    """The error names the op and its line in the body, and the next run succeeds."""
 
     def turned(x: Any) -> Any:
         return tnf.fori_loop(0, 3, lambda i, y: tnf.real(tnf.linalg.eigvals(y)) * 0.5 + y @ y, x)
@@ -529,7 +531,7 @@ def _failing(*_: Any, **__: Any) -> Any:
 
 
 def test_machine_code_is_cached_on_disk(tmp_path: Path) -> None:
-    """A second executor, as in another process, compiles nothing; damaged files are compiled again."""
+    """A second executor, like another process, compiles nothing; damaged files are compiled again."""
     program = tnf.compile(lambda x: tnf.fori_loop(0, 5, lambda i, y: y * 1.5 + tnf.tanh(y), x), X)
     results: list[Any] = []
     for damaged in (False, False, True, False):
@@ -548,7 +550,7 @@ def test_machine_code_is_cached_on_disk(tmp_path: Path) -> None:
 
 @pytest.fixture
 def runs(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """Record for each compiled module whether LLVM's passes were run."""
+    """Record for each compiled module whether LLVM's passes ran."""
     runs: list[bool] = []
     compiled = link._compiled
 
@@ -592,7 +594,7 @@ def test_the_first_call_does_not_wait_for_passes(runs: list[bool]) -> None:
     executor = tnf.GraphExecutor("K")
     executor.run(program, x)
     runs.clear()
-    # A text that has been linked once is run again, whoever asks for it.
+    # A text that was linked once is reused by every caller.
     executor.run(tnf.compile(lambda x: short(x), x), x)
     assert runs == [True]
     executor.cache_clear()
@@ -634,7 +636,7 @@ def test_the_first_call_of_a_group_does_not_wait_for_passes(runs: list[bool]) ->
         (lambda x: tnf.exp(-x * x) * x + 1, [False, True]),
         (lambda x: tnf.exp(x) / tnf.sum(tnf.exp(x), axis=1, keepdims=True), [False, True]),
         (lambda x: tnf.sum(tnf.exp(-x * x) * x + 1, axis=0), [False, True]),
-        # The order of a sum of rows' numbers is LLVM's.
+        # LLVM decides the order of the sum of a row's numbers.
         (lambda x: tnf.sum(tnf.exp(-x * x) * x + 1), [True]),
     ):
         program, executor = tnf.compile(f, x), tnf.GraphExecutor("K", compiled=True)
@@ -678,7 +680,7 @@ TAKEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions that release the interpreter's lock are called with it."""
+    """Functions that release the GIL are called with it."""
     texts: list[str] = []
     engine_of, linked = link.Linker._engine, link._linked
 
@@ -689,7 +691,7 @@ def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.Monk
     def checked_when_called(engine: Any) -> Any:
         count = len(re.findall(r"getelementptr i64, ptr %arguments, i64 \d+", texts[-1]))
         assert count == texts[-1].count("ptr %arguments") - 1
-        is_short = "@block" in texts[-1]  # a block of few instructions, which keeps the lock
+        is_short = "@block" in texts[-1]  # a block of few instructions, which keeps the GIL
         assert ("call ptr @PyEval_SaveThread()" in texts[-1]) != is_short
         function = linked(engine)
 
@@ -737,7 +739,7 @@ def test_code_on_disk_is_always_optimised(tmp_path: Path, runs: list[bool]) -> N
     ],
 )
 def test_sums(dtype: str, shape: tuple[int, ...], axes: Any) -> None:
-    """Also sums of transposed terms, without linear indices."""
+    """Include sums of transposed terms, without linear indices."""
     rng = np.random.default_rng(3)
     x = rng.integers(-9, 9, (2, *shape)).astype(dtype)
     if dtype == "complex128":
@@ -811,7 +813,7 @@ def kernels_and_sums(kernels: int, sums: int) -> Callable[[Any], Any]:
         (kernels_and_sums(1, 4), True),
         (kernels_and_sums(2, 7), False),
         (kernels_and_sums(2, 8), True),
-        # The loop inside is an instruction too.
+        # The inner loop counts as an instruction, too.
         (lambda x: tnf.scan(lambda c, _: (kernels_and_sums(1, 2)(c), None), x, length=9)[0], False),
         (lambda x: tnf.scan(lambda c, _: (kernels_and_sums(1, 3)(c), None), x, length=9)[0], True),
     ],
@@ -827,7 +829,7 @@ def test_loops_that_call_a_kernel_for_fewer_than_four_instructions_are_interpret
 
 
 class Asked(link.Linker):
-    """Linker that records the texts of modules it would link without passes."""
+    """Linker that records the texts that it would link without passes."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -840,7 +842,7 @@ class Asked(link.Linker):
 
 
 def long_module(lines: int) -> Module:
-    """Return a module of some lines."""
+    """Return a module of a given number of lines."""
     return Module(["line"] * lines, {})
 
 
@@ -879,7 +881,7 @@ def test_short_functions_run_without_passes(
 def test_break_even_of_while_loops(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A chunk in baseline code takes 0.8 ms longer."""
+    """A chunk in baseline code takes 0.8 ms more."""
     linker = link.Linker()
     assert [linker.break_even_chunks(long_module(lines)) for lines in (0, 100, 1000)] == [
         6,
@@ -943,7 +945,7 @@ def test_loops_take_more_operands_than_ctypes_would() -> None:
 
 @pytest.mark.parametrize("combiner", ["set", "add", "multiply"])
 def test_overlapping_windows_are_combined_in_order(combiner: str) -> None:
-    """The order is row-major in the updates, although the window axis comes first in them."""
+    """The order is row-major in the updates, although their window axis comes first."""
     op = Scatter((0,), (), (), (), (0,), 1, combiner)
     rng = np.random.default_rng(7)
     x, starts = (

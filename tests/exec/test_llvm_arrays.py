@@ -15,7 +15,7 @@ from tenferro.ops.elementwise import Add
 from tenferro.ops.extension import Extension
 
 pytest.importorskip("llvmlite.binding")
-from tenferro.exec.llvm import array_function, python_calls  # because of what they need
+from tenferro.exec.llvm import array_function, python_calls  # because of their requirements
 from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.host import MAX_VIEWS, CallSite, HostCalls
 from tenferro.exec.llvm.link import Linker
@@ -80,7 +80,7 @@ def test_other_numbers_are_refused(summed: Any) -> None:
 
 
 def test_buffers_are_released(summed: Any) -> None:
-    """Buffers of all arguments, of those before a refused one, and after an exception."""
+    """Release buffers of all arguments, of those before a rejected argument, and after an exception."""
     memory = bytearray(16)
     owner = np.frombuffer(memory, np.float64)
     for arguments in ((owner, owner, np.zeros(2), 0), (owner, owner, None, 0)):
@@ -92,7 +92,7 @@ def test_buffers_are_released(summed: Any) -> None:
         summed(owner, owner, None, 0)
     assert sys.getrefcount(owner) == counts
     del owner, arguments
-    memory.extend(b"more")  # which a buffer that is held would forbid
+    memory.extend(b"more")  # which a held buffer would prevent
 
 
 # ---- kernels that loops call -----------------------------------------------------------------------
@@ -189,7 +189,7 @@ def test_errors_of_kernels_name_the_op_and_the_line() -> None:
 
 @pytest.mark.parametrize("module", [array_function, python_calls])
 def test_functions_of_python_are_given_their_addresses(module: Any) -> None:
-    """Otherwise LLVM searches the process, and a Python may hide its symbols there."""
+    """Otherwise LLVM searches the process, and some builds of Python hide their symbols there."""
     declared = re.findall(r"^declare .*@(\w+)\(", module.SHARED, re.MULTILINE)
     for name in declared:
         address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value

@@ -53,7 +53,7 @@ def hundred(x: Any) -> Any:
 
 
 def power(x: Any, times: Any) -> Any:
-    """Squares `x` repeatedly, by a loop in a branch."""
+    """Square `x` repeatedly, by a loop in a branch."""
 
     def squares(x: Any) -> Any:
         return tnf.fori_loop(
@@ -158,7 +158,7 @@ def test_linear_algebra_is_part_of_a_block(name: str, layout: Layout) -> None:
         np.testing.assert_allclose(jit.run(program, a, b), wanted, rtol=1e-11, atol=1e-11)
 
 
-# ---- what is a block -------------------------------------------------------------------------------
+# ---- extent of a block -----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_branches_and_bodies_have_blocks() -> None:
     assert "Block of" in text or "compiled" in text
 
 
-# ---- one schedule, from the first run on -----------------------------------------------------------
+# ---- one schedule from the first run on ------------------------------------------------------------
 
 
 def test_printed_schedules_are_those_that_run() -> None:
@@ -269,7 +269,7 @@ def test_results_have_the_requested_layout() -> None:
         assert y.flags[f"{order}_CONTIGUOUS"]
 
 
-# ---- what callers see ------------------------------------------------------------------------------
+# ---- visible behaviour -----------------------------------------------------------------------------
 
 
 def test_results_are_not_shared() -> None:

@@ -22,7 +22,7 @@ from tenferro.types import DType, TensorSpec
 
 pytestmark = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 Call = tuple[str, tuple[str | int, ...], int]
-"""A name, the options and integers among the arguments, and the multiplications by estimate."""
+"""Name, options and integer arguments of a call, and its estimated number of multiplications."""
 
 
 @pytest.fixture
@@ -81,7 +81,7 @@ def ones(*shape: int, dtype: Any = np.float64) -> Any:
         ((64, 64), (64, 4), False, None),
         ((4, 64), (64, 65), False, ("dgemm", ("n", "n", 65, 4, 64, 65, 64, 65), 4 * 64 * 65)),
         ((65, 64), (64, 4), False, ("dgemm", ("n", "n", 4, 65, 64, 4, 64, 4), 4 * 64 * 65)),
-        # A sum of one term is none.
+        # A sum of one term is no product.
         ((130, 1), (1, 130), False, None),
         # Vectors.
         ((1, 129), (129, 128), False, ("dgemv", ("n", 128, 129, 128, 1, 1), 129 * 128)),
@@ -132,10 +132,10 @@ def test_complex_products_of_any_size() -> None:
                 ("orgqr", (6, 6, 4, 6, 32 * 6), 4 * 6 * 6 * 4),
             ],
         ),
-        # Sizes of memory as LAPACK asks for them: 1 + 6 n + 2 n^2 numbers and 3 + 5 n integers.
+        # Sizes of workspace as LAPACK requires them: 1 + 6 n + 2 n^2 numbers and 3 + 5 n integers.
         (fam.Eigh(), [(5, 5)], [("syevd", ("V", "L", 5, 5, 81, 28), 10 * 5**3)]),
         (fam.Eigh(vectors=False), [(5, 5)], [("syevd", ("N", "L", 5, 5, 81, 28), 10 * 5**3)]),
-        # 4 k^2 + 8 k + l, k and l being the lesser and the larger extent.
+        # 4 k^2 + 8 k + l, where k is the smaller and l the larger extent.
         (fam.Svd(), [(6, 4)], [("gesdd", ("S", 6, 4, 6, 6, 4, 102), 20 * 4 * 4 * 6)]),
         (fam.Svd(full=True), [(4, 6)], [("gesdd", ("A", 4, 6, 4, 4, 6, 102), 20 * 4 * 4 * 6)]),
         (fam.Svd(vectors=False), [(6, 4)], [("gesdd", ("N", 6, 4, 6, 6, 4, 102), 20 * 4 * 4 * 6)]),

@@ -1,4 +1,4 @@
-"""Complex numbers in compiled loops: the bits of Smith's quotients, sums, and exponentials with special cases."""
+"""Complex numbers in compiled loops: the bits of Smith's quotients, of sums, and exponentials of special values."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PARTS = [0.0, -0.0, 1.0, -2.5, math.inf, -math.inf, math.nan, 1e-300, 3e200]
 
 
 def numbers(count: int, dtype: Any) -> np.ndarray:
-    """Return random numbers of many magnitudes, then every pair of special parts."""
+    """Return random numbers of many magnitudes, then all pairs of special parts."""
     rng = np.random.default_rng(0)
     sizes = np.exp2(rng.uniform(-30, 30, (2, count)))
     random = rng.standard_normal((2, count)) * sizes

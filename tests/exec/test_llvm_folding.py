@@ -24,7 +24,7 @@ def sequential(total: Any, terms: Any) -> Any:
 
 
 def by_lanes(x: Any) -> Any:
-    """Return the sum by lanes, of fewer than two blocks of terms."""
+    """Return the sum by lanes of fewer than two blocks of terms."""
     lanes = min(link.processor().lanes, key=lambda n: len(x) // n + len(x) % n, default=1)
     if lanes == 1:
         return sequential(x.dtype.type(0), x)
@@ -39,7 +39,7 @@ def by_lanes(x: Any) -> Any:
 
 
 def in_order(x: Any) -> Any:
-    """Return the sum in sequence; of many terms the remainder first, then blocks of 1024."""
+    """Return the sum in sequence; for many terms the remainder first, then blocks of 1024."""
     if len(x) <= 4:
         return sequential(x[0], x[1:])
     if len(x) < 2048:
@@ -62,7 +62,7 @@ def in_order(x: Any) -> Any:
 def test_sums(
     dtype: Any, lanes: tuple[int, ...], length: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The lanes are the widest with the fewest additions, on any processor."""
+    """The lanes are the widest ones with the fewest additions, on any processor."""
     how = replace(link.processor(), lanes=lanes)
     monkeypatch.setattr(link, "processor", lambda: how)
     rng = np.random.default_rng(length)
@@ -86,7 +86,7 @@ def test_sums_of_columns(columns: int) -> None:
 
 @pytest.mark.parametrize("extents", [(1, 9), (3, 4), (9, 4), (4, 5), (9, 5), (2, 9, 4)])
 def test_sums_over_transposed_axes(extents: tuple[int, ...]) -> None:
-    """Nested sums, by lanes if the inner ones have at most four terms and are unrolled."""
+    """Inner sums of at most four terms are unrolled, and the outer ones are computed by lanes."""
     x = np.random.default_rng(0).standard_normal((3, *extents)).astype(np.float32)
     (sums,) = in_a_loop(lambda x: [tnf.sum(x[..., ::-1])], x)
 
@@ -133,7 +133,7 @@ def test_results_of_few_vectors_stay_in_registers(vectors: int, chains: int) -> 
         program = tnf.compile(lambda x: tnf.scan(lambda n, x: (n, function(x)), 0, x)[1], x)
         text = tnf.GraphExecutor("K", compiled=True).source(program, "llvm")
         counts = re.findall(r'"llvm.loop.interleave.count", i32 (\d+)', text)
-        # Where vectors are of two elements, two of them are too short a row.
+        # With vectors of two elements, a row of two elements is too short.
         assert counts == [str(chains)] * (chains > 0 and x.shape[-1] >= LONG_ROW)
 
 

@@ -90,7 +90,7 @@ def test_several_axes(shape: tuple[int, ...]) -> None:
 
 
 def test_an_axis_in_the_middle_and_a_gradient() -> None:
-    """Differentiate a spectral step of the heat equation, against central differences."""
+    """Compare the gradient of a spectral step of the heat equation with central differences."""
 
     def loss(u: Any) -> Any:
         def turn(u: Any, _: Any) -> Any:

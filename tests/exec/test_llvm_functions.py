@@ -36,7 +36,7 @@ WORST = [-8.664460182189941, -0.116646908223629, 5.959629883074802e-39, 1.071667
          0.8829905390739441, 1.0018575191497803, 1.0537488460540771, 1.3808921575546265, 3.176166534423828,
          6.581908226013184, 11.781094551086426, 13.351300239562988, 44.01531219482422, 83.25244903564453,
          2188.90478515625]  # fmt: skip
-"""Arguments at which functions of float32 are furthest from correct rounding, of all bit patterns (`make accuracy`)."""
+"""Arguments of float32 functions with the largest errors among all bit patterns (`make accuracy`)."""
 CALLS: dict[str, Callable[..., Any]] = {
     "logistic": tnf.nn.sigmoid,
     "sinh": tnf.sinh,
@@ -82,7 +82,7 @@ def arguments(name: str) -> tuple[np.ndarray, ...]:
     if name != "pow":
         pairs = [everywhere, signs * np.exp2(rng.uniform(-3, 3, (2, 200)))]
     else:
-        # Powers over the whole range of results, of usual numbers, of all, and of numbers next to 1.
+        # Powers over the whole range of results, over usual numbers, over all numbers, and near 1.
         bases = [
             rng.uniform(0, 40, 200),
             np.abs(everywhere[0]),
@@ -98,13 +98,13 @@ def _numbers(name: str) -> np.ndarray:
     rng = np.random.default_rng(0)
     sign = rng.choice([-1.0, 1.0], 400)
     near_zero = sign * np.exp2(rng.uniform(-1070, 0, 400))
-    # The halves of ln(2) are where the nearest multiple changes, sqrt(2) and its half where exponents do.
+    # The nearest multiple changes at halves of ln(2), and the exponent at sqrt(2) and its half.
     steps = np.log(2) * (np.arange(-60, 60) + 0.5)
     roots = np.sqrt(2.0) * np.exp2(np.arange(-40, 40))
     around = np.concatenate([roots, np.nextafter(roots, 0), np.nextafter(roots, 9e9)])
     usual = [rng.uniform(-40, 40, 400), rng.uniform(-1, 1, 400), near_zero, steps]
     positive = [np.exp2(rng.uniform(-1074, 1024, 400)), 1 + near_zero, around]
-    # Multiples of half pi, where nothing is left, and of a quarter, where the nearest one changes.
+    # Reduced arguments vanish at multiples of pi / 2, and the nearest multiple changes at multiples of pi / 4.
     halves = np.pi / 4 * np.concatenate([np.arange(-200, 200), rng.integers(-600000, 600000, 400)])
     limit = 2.0**19 + np.array([-1e-10, 0.0, 1e-10, 1.0, 1e4, 1e10, 1e22])
     turns = [halves, np.nextafter(halves, 9e9), rng.uniform(-6e5, 6e5, 400), limit, -limit]
@@ -137,12 +137,15 @@ def _numbers(name: str) -> np.ndarray:
     }
     several["acos"] = several["asin"]
     several["erfinv"] = several["atanh"]
-    several["expm1"] = [*usual, rng.uniform(34, 39, 400)]  # up to where 1 is rounded off
+    several["expm1"] = [
+        *usual,
+        rng.uniform(34, 39, 400),
+    ]  # up to numbers to which adding 1 has no effect
     return np.concatenate([POINTS, WORST, *several.get(name, usual)])
 
 
 def exact_pair(name: str, x: float, y: float) -> Any:
-    """Return the value in many digits; special cases are those of the C standard, by Python's functions."""
+    """Return the value with many digits; special cases follow the C standard, by Python's functions."""
     special = getattr(math, name)
     usual = math.isfinite(x) and math.isfinite(y) and x != 0 and y != 0
     if usual and name != "pow":
@@ -168,7 +171,7 @@ UNDEFINED: dict[str, Callable[[float], bool]] = {
 
 
 def exactly(name: str, x: float) -> Any:
-    """Return the value in many digits, or infinity or NaN."""
+    """Return the value with many digits, or infinity or NaN."""
     if name in UNDEFINED and UNDEFINED[name](x):
         return mpmath.nan
     if name in ("atanh", "erfinv") and abs(x) == 1:
@@ -184,9 +187,7 @@ def exactly(name: str, x: float) -> Any:
     if name in ("log", "log1p") and x == (-1 if name == "log1p" else 0):
         return -mpmath.inf
     if name == "erfc":
-        return mpmath.erfc(
-            min(x, 100.0)
-        )  # of which nothing is left; mpmath overflows for large ones
+        return mpmath.erfc(min(x, 100.0))  # which vanish; mpmath overflows for large ones
     if name == "logistic":
         return 1 / (1 + mpmath.exp(-mpmath.mpf(x)))
     return getattr(mpmath, name)(mpmath.mpf(x))
@@ -198,7 +199,7 @@ def error(y: float, exact: Any, dtype: Any) -> float:
         return 0.0 if np.isnan(y) else np.inf
     largest = float(np.finfo(dtype).max)
     if abs(exact) > largest:
-        # What rounds to no finite number is infinite; the largest number is near as well.
+        # A result that rounds to no finite number is infinite; the largest finite number is accepted, too.
         return (
             0.0
             if np.isinf(y) and (y > 0) == (exact > 0)
@@ -218,7 +219,7 @@ NEARER = {
     "tan": 2.07, "sinh": 1.49, "cosh": 0.95, "asinh": 0.83, "acosh": 0.81, "atanh": 0.66, "asin": 0.55, "acos": 0.51,
     "atan": 0.52, "atan2": 0.52, "erf": 0.95, "erfc": 2.95, "erfinv": 1.68, "cbrt": 0.5, "hypot": 0.94, "pow": 0.6,
 }  # fmt: skip
-"""Errors of float64 at these arguments, which no processor decides: less than the bounds of all arguments."""
+"""Errors of float64 functions at these arguments, the same on all processors and below the general bounds."""
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -269,7 +270,7 @@ def values_of(
 def test_functions_are_odd_or_even(
     dtype: Any, contracts: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Check symmetry to the bit; odd functions of tiny and subnormal numbers are the identity."""
+    """Check symmetry to the bit; odd functions of tiny and subnormal numbers return them."""
     processor = link.processor()
     contracts = contracts and processor.has_fma
     monkeypatch.setattr(link, "processor", lambda: replace(processor, has_fma=contracts))
@@ -332,7 +333,7 @@ A, B = Value("%a", "double"), Value("%b", "double")
 
 
 def instructions(text: str) -> int:
-    """Return the instructions of a function, by its text."""
+    """Return the instructions of a function, from its text."""
     head, entry, *lines, end = text.splitlines()
     assert (head[-1], entry, end) == ("{", "entry:", "}")
     return len(lines)
@@ -373,7 +374,7 @@ def test_float32_functions_are_evaluated_in_float64(dtype: DType) -> None:
 
 
 def test_functions_of_bounded_arguments_have_vector_variants() -> None:
-    """Check that vector functions test their arguments and pass large ones to the C library lane by lane."""
+    """Check that vector functions test their arguments, and call the C library lane by lane for large ones."""
     code = Code(True, (8, 4))
     call(code, "tan", DType.F64, A)
     variants = (

@@ -1,4 +1,4 @@
-"""In-place updates of memory that other ops read: random bodies on integers, against NumPy with copies."""
+"""In-place updates of memory that other ops read: random integer bodies, compared with NumPy and copies."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not
 N = 5
 TURNS = 4
 MODULUS = 1009
-"""Values stay below it, so that nothing wraps around."""
+"""Modulus of all values, so that none overflows."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """Operation on matrices u and v and integers s and t below N, in NumPy and in tenferro."""
+    """Operation on matrices u and v and on integers s and t below N, in NumPy and in tenferro."""
 
     by_hand: Callable[..., Any]
     traced: Callable[..., Any]
@@ -41,7 +41,7 @@ def added(u: Any, rows: Any, value: Any) -> Any:
 
 
 def same(write: Callable[[Any, Any, Any, Any, Any], Any]) -> Form:
-    """Return a form with the same function in both."""
+    """Return a form with the same function for both."""
     return Form(lambda *xs: write(np, *xs), lambda *xs: write(tnf, *xs))
 
 
@@ -146,7 +146,7 @@ def steps_of(pick: random.Random, count: int) -> list[Step]:
 
 
 def iteration(steps: Sequence[Step], is_traced: bool, values: list[Any], i: Any) -> list[Any]:
-    """Return all values of an iteration, the given ones first."""
+    """Return all values of an iteration, beginning with the given ones."""
     for step in steps:
         form = FORMS[step.form]
         s, t = (i + 2 if step.s is None else step.s), (i if step.t is None else step.t)
@@ -162,12 +162,12 @@ def iteration(steps: Sequence[Step], is_traced: bool, values: list[Any], i: Any)
 def test_reads_precede_writes_of_the_same_memory(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # So that updates of small windows, too, are computed while they are combined, in every second program.
+    # In every second program, small windows are computed while they are combined, too.
     monkeypatch.setattr(indexing, "MIN_FUSED_WINDOW", seed % 2 * indexing.MIN_FUSED_WINDOW)
     pick = random.Random(seed)
     steps = steps_of(pick, pick.randrange(3, 9))
     last = 3 + len(steps)
-    # Outputs may be old values: their memory may have been updated since.
+    # Outputs may be old values, whose memory may have been updated since.
     ends = [pick.randrange(last - 3, last), pick.randrange(last), *pick.choices(range(last), k=3)]
     rng = np.random.default_rng(seed)
     a, b = rng.integers(0, MODULUS, (2, N, N))

@@ -38,7 +38,7 @@ RETURN = Instruction("ret", (Value(0, "i64"),))
 
 
 def test_nothing_reads_text() -> None:
-    """No module of this package imports regular expressions."""
+    """No module of this package imports regular expressions to parse text."""
     for path in Path(llvm.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
@@ -233,7 +233,7 @@ def test_invalid_functions(name: str) -> None:
 
 
 def test_whoever_writes_an_op_asks_for_its_dtypes() -> None:
-    """Without calls of kernels, as in fused groups, an op that is not compiled for a dtype is refused."""
+    """In fused groups, which cannot call kernels, an op that is not compiled for a dtype is an error."""
     x = np.ones(3, np.int32)
     for program, reason in (
         (tnf.compile(lambda x: x**x, x), "Power: int32 is not compiled"),

@@ -167,14 +167,14 @@ def test_no_loop_calls_python_for_a_small_matrix(function: Any) -> None:
     ("size", "remark"), [(3, "compiled"), (200, "interpreted: tenferro.cholesky.v1: ")]
 )
 def test_routines_are_no_calls_of_kernels(size: int, remark: str) -> None:
-    """Interpret loops that would spend most of their time in calls of kernels."""
+    """A loop that would spend most of its time in calls of kernels is interpreted."""
     turn = lambda c, _: (tnf.linalg.cholesky(c), None)
     program = tnf.compile(lambda x: tnf.scan(turn, x, None, length=9000)[0], np.eye(size))
     assert f"# {remark}" in str(tnf.GraphExecutor("K").compile(program))
 
 
 def test_results_kept_by_a_runtime_are_not_overwritten_by_the_next_iteration() -> None:
-    """Pass arrays of its own to an extension in a compiled loop."""
+    """Extensions in a compiled loop receive arrays of their own."""
     from dataclasses import dataclass
 
     from tenferro.extension import ExtensionOp, HostReferenceRuntime, extension_family
@@ -204,7 +204,7 @@ def test_results_kept_by_a_runtime_are_not_overwritten_by_the_next_iteration() -
 
 
 def test_a_compiled_loop_runs_the_runtime_and_not_the_expansion() -> None:
-    """Call the runtime unless it declares that the expansion has the same bits."""
+    """The runtime is called unless it declares that the expansion gives the same bits."""
     from dataclasses import dataclass
 
     from tenferro.extension import ExtensionOp, HostReferenceRuntime, extension_family

@@ -32,7 +32,7 @@ class Features(dict[str, bool]):
 
 def registers(processor: str, *counts: int) -> str:
     """Return the registers of loops with this number of additions."""
-    import llvmlite.binding as llvm  # because it is not everywhere
+    import llvmlite.binding as llvm  # because not all systems have it
 
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -111,7 +111,7 @@ def test_linkers_share_the_code_generator(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_first_module_that_calls_no_missing_function_is_used(
     codes: list[bytes], chosen: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are in the order of how much they are optimised."""
+    """The modules are in order of decreasing optimisation."""
     monkeypatch.setattr(link, "_modules", lambda *_: iter(codes))
     context: Any = SimpleNamespace(machine=SimpleNamespace(emit_object=lambda module: module))
     module: Any = None

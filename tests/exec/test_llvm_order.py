@@ -45,7 +45,7 @@ def test_programs_without_updates_keep_their_order() -> None:
 
 @pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 def test_the_derivative_of_an_update_copies_nothing() -> None:
-    """The cotangent's row is read, then set to zero in place."""
+    """The row of the cotangent is read, and then set to zero in place."""
     size = 300
 
     def loss(x: Any) -> Any:
@@ -63,7 +63,7 @@ def test_the_derivative_of_an_update_copies_nothing() -> None:
 
 
 def drawn(seed: int) -> Any:
-    """Return a random function of updates and of readers between them."""
+    """Return a random function of updates, and of readers between them."""
     random = np.random.default_rng(seed)
 
     def fn(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Loops inside of loops, several times: the values of the interpreter, errors with their lines, and bits of each run."""
+"""Nested loops that run several times: the interpreter's values, errors with lines, and the same bits in each run."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def test_errors_in_repeated_loops_name_their_lines() -> None:
 
 
 def test_long_texts_are_optimised_during_later_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls before the passes are done do not wait for them; the bits are the same."""
+    """Calls do not wait for the passes, and their bits are the same before and after."""
     x, ys = RNG.standard_normal(40), RNG.standard_normal((7, 40))
     program = tnf.compile(in_a_scan(CASES["around others"]), x, ys)
     expected = tnf.GraphExecutor("K", compiled=True).run(program, x, ys)

@@ -1,4 +1,4 @@
-"""Products of matrices in compiled loops: exact for whole numbers, for every order and extent of the operands."""
+"""Products of matrices in compiled loops: exact for integers, for every order and extent of the operands."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ ROWS, LANES = 40, 1001
 
 
 def dividends(divisor: float) -> np.ndarray:
-    """Return random dividends, those whose quotients are near the middle of two numbers, and special values."""
+    """Return random dividends, dividends with quotients near the midpoint of two numbers, and special values."""
     rng = np.random.default_rng(0)
     shape = (ROWS // 4, LANES)
     significands = rng.uniform(1.0, 2.0, shape) * rng.choice([-1.0, 1.0], shape)
@@ -56,7 +56,7 @@ def test_quotients_are_those_of_a_division(divisor: float) -> None:
 def test_vectorised_loops_do_not_divide() -> None:
     if not link.processor().has_fma:
         pytest.skip("the processor does not multiply and add at once")
-    import llvmlite.binding as llvm  # because it is not everywhere
+    import llvmlite.binding as llvm  # because not all processors have it
 
     x = np.ones((50, 4096))
     program = tnf.compile(lambda xs: tnf.scan(lambda c, x: (c, x / 3.0), 0.0, xs)[1], x)
@@ -67,5 +67,5 @@ def test_vectorised_loops_do_not_divide() -> None:
         cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten()
     )
     body = str(link.optimised_module(step.function.module, machine)).partition("@loop(")[2]
-    assert "call <" in body  # of multiply-adds
+    assert "call <" in body  # without multiply-adds
     assert not [line for line in body.splitlines() if "tenferro_over" in line and "call" in line]

@@ -74,10 +74,10 @@ def test_the_exception_of_a_handler_ends_a_loop(name: str) -> None:
         raise Interrupted
 
     for _ in range(2):  # the first of which compiles it
-        # Again after a while, because Python drops what is raised in the middle of a finaliser.
+        # Try again, because Python drops exceptions that are raised inside a finaliser.
         with timer(interrupt, interval=50 * SECONDS), pytest.raises(Interrupted):
             executor.run(program, X)
-        # What is left of the run after the handler, and not a limit on the time until it is called.
+        # Bound the rest of the run after the handler, not the time until it is called.
         assert time.perf_counter() - raised[-1] < 10
 
 

@@ -23,7 +23,7 @@ BITS = np.arange(1 << 16, dtype=np.uint16)
 
 @pytest.fixture(autouse=True, params=["by its instructions", "by integers"])
 def conversions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Select the conversion of float16: by the processor or by integer arithmetic."""
+    """Select the conversion of float16: by the processor, or by integer arithmetic."""
     own = link.processor()
     if request.param == "by integers":
         own = replace(own, converts_halves=False)
@@ -33,7 +33,7 @@ def conversions(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch)
 
 
 def every(dtype: DType) -> np.ndarray:
-    """Return every number of a dtype, in rows."""
+    """Return all numbers of a dtype, in rows."""
     return BITS.view(dtype.dtype).reshape(4, -1)
 
 
@@ -102,7 +102,7 @@ def test_conversions(dtype: DType) -> None:
     for array in (doubles, singles, integers):
         (y,) = in_a_loop(lambda x: [tnf.astype(x, dtype)], array)
         with np.errstate(all="ignore"):
-            # XLA and the interpreter round to bfloat16 by way of float32.
+            # XLA and the interpreter round to bfloat16 via float32.
             narrower = array.astype(np.float32) if dtype is DType.BF16 else array
             require_equal(y, narrower.astype(dtype.dtype))
     back = in_a_loop(lambda x: [tnf.astype(x, np.float32), tnf.astype(x, np.float64)], x)
@@ -172,7 +172,7 @@ def test_sums_and_products_of_matrices(dtype: DType) -> None:
 
 
 def test_float32_rounded_to_float16() -> None:
-    """Convert the numbers of float16, their float32 neighbours, midpoints, and others."""
+    """Convert the float16 numbers, their float32 neighbours, midpoints, and others."""
     halves = BITS.view(np.float16).astype(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         between = halves + np.spacing(halves.astype(np.float16)).astype(np.float32) / 2

@@ -1,4 +1,4 @@
-"""Strip-mined scans of independent indices: the bits of the interpreter; others are not strip-mined."""
+"""Strip-mined scans of independent indices have the interpreter's bits; other scans are not strip-mined."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def functions(x: Any) -> Any:
 
 
 def predators(states: Any, step: Any) -> Any:
-    """Iterate pairs in two rows, strip-mined along the second axis, with transposed stacked outputs."""
+    """Iterate pairs in two rows: a scan strip-mined along the second axis, with transposed stacked outputs."""
 
     def iteration(y: Any, _: Any) -> Any:
         a, b = y[0], y[1]
@@ -119,7 +119,7 @@ def predators(states: Any, step: Any) -> Any:
 
 
 def of_each(pair: Any, slope: Any) -> Any:
-    """Return a loop whose batch stacks along the second axis and transposes the stack."""
+    """Return a batched loop that stacks along the second axis and transposes the stack."""
 
     def iteration(y: Any, t: Any) -> Any:
         y = y + 0.01 * tnf.stack([y[1], -slope * y[0]]) * t
@@ -196,7 +196,7 @@ ACROSS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 CUT = (Add, Exp, Slice, Concatenate, Reverse, Transpose, ReduceSum)
-"""Cards of which some sample is cut."""
+"""Op classes of which some sample is strip-mined."""
 
 
 def remarks(executor: Any, program: Any) -> list[str]:
@@ -229,7 +229,7 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
         "orbits",
         "square",
     ):
-        # Functions are polynomials where compiled, and NumPy contracts complex products.
+        # Functions are polynomials if they are compiled, and NumPy contracts complex products.
         expected.append(
             tnf.tree.leaves(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))
         )
@@ -241,7 +241,7 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
 
 @each_card
 def test_samples_in_narrow_strips(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each op on the carry of a loop, with any strip-mined axis: the bits of the original loop."""
+    """Apply each op to the carry, with any strip-mined axis, and compare bits with the original loop."""
     samples = [
         sample
         for sample in SAMPLES[card]
@@ -270,7 +270,7 @@ def test_samples_in_narrow_strips(card: Any, monkeypatch: pytest.MonkeyPatch) ->
             results.append(tnf.tree.leaves(executor.run(program, x, *others)))
         for one, other in zip(*results, strict=True):
             assert (one.shape, one.dtype) == (other.shape, other.dtype)
-            if one.dtype == "bfloat16":  # whose NaN NumPy does not know
+            if one.dtype == "bfloat16":  # with NaN that differ from NumPy's
                 one, other = one.astype("f4"), other.astype("f4")
             np.testing.assert_array_equal(one, other)
     assert number_in_strips or card not in CUT
@@ -310,7 +310,7 @@ def test_arrays_in_any_order() -> None:
 
 
 def test_an_interrupt_ends_all_strips() -> None:
-    """Strips of other threads end too, soon after the signal."""
+    """Strips in other threads end, too, soon after the signal."""
 
     class Interrupt(Exception):
         pass
@@ -368,10 +368,10 @@ HALVED = lambda x, iterations=9: tnf.scan(lambda c, _: (c * 0.5, None), x, None,
 @pytest.mark.parametrize(
     ("fn", "shapes", "remark"),
     [
-        # The carry, and the carry with a constant; a strip has 16384 bytes.
+        # The carry, and the carry with a constant; a strip takes 16384 bytes.
         (HALVED, [(N,)], "in 10 strips of 2048"),
         (powers, [(N,), (7,)], "in 20 strips of 1024"),
-        # At least 64 kB and four iterations.
+        # At least 64 kB and at least four iterations.
         (HALVED, [(8192,)], "in 4 strips of 2048"),
         (HALVED, [(8191,)], ""),
         (lambda x: HALVED(x, 4), [(8192,)], "in 4 strips of 2048"),
@@ -383,7 +383,7 @@ HALVED = lambda x, iterations=9: tnf.scan(lambda c, _: (c * 0.5, None), x, None,
         (HALVED, [(9, 1024)], "in 5 strips of 2"),
         (HALVED, [(4, 3000)], "in 6 strips of 512"),
         (lambda x, y: tnf.scan(lambda c, _: (c * x + y, None), x, None, length=9)[0], [(N,), (N,)], "in 32 strips of 640"),
-        # Slices and scalars do not count.
+        # Slices and scalars are not counted.
         (lambda x, s: stacked(x, s)[0], [(N,), (7, N)], "in 10 strips of 2048"),
         (lambda x, n: tnf.scan(lambda c, _: (c * n, None), x, None, length=9)[0], [(N,), ()], "in 10 strips of 2048"),
     ],
@@ -434,7 +434,7 @@ def test_the_last_strip_overlaps() -> None:
         (Add(), [(6, 5), (6, 5)], 1, (Add(), 1)),
         (BroadcastInDim((3, 6, 5), (1, 2)), [(6, 5)], 0, (BroadcastInDim((3, 2, 5), (1, 2)), 1)),
         (BroadcastInDim((3, 6, 5), (1, 2)), [(6, 5)], 1, (BroadcastInDim((3, 6, 2), (1, 2)), 2)),
-        # Elements keep their numbers, of which the first axis is the fastest.
+        # Elements keep their linear index, in which the first axis is fastest.
         (Reshape((6, 4)), [(2, 3, 4)], 2, (Reshape((6, 2)), 1)),
         (Reshape((2, 12)), [(2, 3, 4)], 0, (Reshape((2, 12)), 0)),
         (Reshape((6, 1, 5)), [(6, 5)], 1, (Reshape((6, 1, 2)), 2)),
@@ -469,7 +469,7 @@ def test_the_last_strip_overlaps() -> None:
     ids=str,
 )  # fmt: skip
 def test_ops_on_a_strip(op: Any, shapes: list[tuple[int, ...]], axis: int, expected: Any) -> None:
-    """The op on a strip and the axis of its result; None if an index depends on others."""
+    """Return the op on a strip and the axis of its result; None if an index depends on others."""
     specs = [TensorSpec(shape, "float64") for shape in shapes]
     whole = op.output_types(tuple(specs), GuardLog())
     assert strip_mining._strip_op(op, [*specs, *whole], axis, 2) == expected
@@ -504,7 +504,7 @@ def test_strip_axis_of_operands() -> None:
         (np.full(N, np.nan), True),
         (np.full((3, N), 2.0), False),  # whose indices are along another axis
         (np.arange(float(N)), False),
-        (np.where(np.arange(N) < N - 1, 0.0, -0.0), False),  # which differ in a bit
+        (np.where(np.arange(N) < N - 1, 0.0, -0.0), False),  # which differ in one bit
     ],
 )
 def test_strips_of_constants(array: Any, is_cut: bool) -> None:

@@ -52,7 +52,7 @@ def number(name: str, kind: str = "double") -> Value:
 
 
 def fence(order: str) -> Instruction:
-    """Return an instruction that is told by its text."""
+    """Return an instruction that can be identified by its text."""
     return Instruction("fence", flags=order)
 
 
@@ -89,7 +89,7 @@ def test_a_loop_is_written_and_counted() -> None:
     code = Code()
     shift(code)
     assert text(code, ["%x", "%y"], ["%n"]) == SHIFT
-    # Five instructions in each of ten iterations, and two branches, the counter and the return around them.
+    # Each of ten iterations has five instructions; two branches, the counter and the return are outside.
     assert code.work == 5 * 10 + 4
     module = code.module()
     assert (module.early, module.plain, module.late) == (module.text, module.text, "")
@@ -466,7 +466,7 @@ def test_products_and_their_errors_with_and_without_multiply_adds() -> None:
     ]
     code = Code()
     Formula(code).two_product(number("%x"), number("%y"))
-    # The upper 26 bits of a number are left by 2^27 + 1 times it.
+    # Multiplication by 2^27 + 1 isolates the upper 26 bits of a number.
     assert [line for line in written(code) if "0x" in line] == [
         f"%v{n} = fmul double {name}, {literal(2.0**27 + 1, DType.F64)}"
         for n, name in ((2, "%x"), (6, "%y"))
@@ -476,7 +476,7 @@ def test_products_and_their_errors_with_and_without_multiply_adds() -> None:
     assert written(code) == ["%v1 = fmul double %x, %y", "%v2 = fadd double %v1, %z"]
 
 
-# ---- loops between looks at signals ----------------------------------------------------------------
+# ---- loops between signal checks -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("count", "lines"), [(0, []), (1, ["fence a 0"])])
@@ -518,7 +518,7 @@ def test_counted_loops_check_signals_after_each_chunk(
 ) -> None:
     monkeypatch.setattr(python_calls, "CHUNK_WORK", chunk)
     code = Code()
-    # An iteration has 25 + 5 instructions, and the loop a branch before them.
+    # An iteration has 25 + 5 instructions, and there is one branch before the loop.
     python_calls.counted_loop(code, 1000, lambda i: code.append(fence(f"a {i}"), 25))
     bounds = [
         "%start3 = phi i64 [0, %entry], [%v12, %stay16]",

@@ -23,7 +23,7 @@ each = pytest.mark.parametrize("dtype", DTYPES, ids=str)
 
 
 def values(dtype: DType, *shape: int) -> Any:
-    """Return values of each sign and magnitude."""
+    """Return values of each sign and of many magnitudes."""
     if dtype.is_bool:
         return RNG.integers(0, 2, shape).astype(bool)
     if dtype.is_integer:
@@ -54,7 +54,7 @@ def require_same_bits(fn: Any, *arrays: Any) -> None:
 def test_conversions(dtype: DType) -> None:
     x = values(dtype, 6, 9)
     targets = [to for to in DTYPES if to.is_complex or not dtype.is_complex]
-    if dtype.is_float:  # because what no integer holds has none of its own
+    if dtype.is_float:  # because conversions of values beyond every integer have no defined result
         targets = [to for to in targets if not to.is_integer or to in (DType.I64, DType.I32)]
 
     def iteration(carry: Any, row: Any) -> Any:
@@ -147,7 +147,7 @@ FLOATS = [dtype for dtype in REAL if dtype.is_float]
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("length", [1, 63, 64, 127, 128, 129, 200, 1024, 2048 + 70])
 def test_extremes_of_rows(length: int, dtype: DType) -> None:
-    """NaN at any position, 0 above -0 in either order; the extreme in each lane."""
+    """Include NaN at any position, and 0 and -0 in either order; 0 is larger. Each lane has the extremum in turn."""
     places = sorted({0, length // 2, length - 1, *range(0, length, 37)})
     rows = np.full((4 * len(places), length), -0.0)
     for number, place in enumerate(places):

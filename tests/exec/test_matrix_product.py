@@ -1,4 +1,4 @@
-"""Algorithms of matrix products: views that BLAS reads, and blocks for threads."""
+"""Algorithms of matrix products: views that BLAS accepts, and blocks for threads."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def many_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     [
         # rows, columns, with gaps between them
         ((40, 8), (3, 5), True), ((8, 24), (3, 5), True), ((48, 8), (3, 5), True), ((8, 32), (3, 5), True),
-        # which overlap, go back, or have no neighbours
+        # which overlap, are reversed, or have no contiguous axis
         ((32, 8), (3, 5), False), ((8, 16), (3, 5), False), ((-40, 8), (3, 5), False), ((8, -24), (3, 5), False),
         ((80, 16), (3, 5), False), ((16, 48), (3, 5), False), ((0, 8), (3, 5), False),
         # one row, one column, one element
@@ -193,12 +193,12 @@ def blocks(
 @pytest.mark.parametrize(
     ("m", "k", "n", "is_column_major", "expected"),
     [
-        # Long sums of a small result.
+        # Long sums with a small result.
         (128, 256, 128, False, ("terms", 2)), (128, 255, 128, False, None), (1, 2048, 1, False, ("terms", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2 + 1, MAX_PARTIAL_ELEMENTS // 2, False, ("terms", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2, MAX_PARTIAL_ELEMENTS // 2, False, ("columns", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2 + 2, MAX_PARTIAL_ELEMENTS // 2 + 1, False, ("columns", 16)),
-        # Rows, which lie together, where there are as many as columns, or enough for all blocks; columns if they do.
+        # Rows, which are contiguous, if there are as many as columns or enough for all blocks; else columns.
         (256, 9, 256, False, ("rows", 2)), (255, 9, 255, False, None),
         (384, 9, 512, False, ("columns", 4)), (512, 9, 384, False, ("rows", 4)),
         (2048, 9, 4096, False, ("rows", 16)), (2047, 9, 4096, False, ("columns", 16)),
@@ -238,7 +238,7 @@ def test_products_that_are_worth_pieces(monkeypatch: pytest.MonkeyPatch) -> None
 def test_rooms_of_pieces(
     rows: Any, terms: Any, is_copied: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """For a block of the split operand, and for all of the other."""
+    """Scratch is needed for one block of the split operand, and for all of the other one."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
     lhs = np.empty((300, 5, 4))
     k = lhs.shape[terms[0]]
@@ -372,7 +372,7 @@ def test_many_small_matrices_by_a_vector_each(
     np.testing.assert_array_equal(matmul(a, b, out, False), expected, strict=True)
     np.testing.assert_array_equal(out, expected)
     assert len(calls) == 2 * is_by_sums
-    # Terms that do not lie side by side are BLAS's, unless there is one.
+    # Terms that are not contiguous are left to BLAS, unless there is one.
     np.testing.assert_array_equal(matmul(np.repeat(a, 2, -1)[..., ::2], b, None, False), expected)
     assert len(calls) == 2 * is_by_sums
     is_column_major = np.empty((*batch, columns, rows), dtype).swapaxes(-1, -2)

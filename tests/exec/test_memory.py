@@ -1,4 +1,4 @@
-"""Planned memory: places do not overlap, results never lie in it, and what is kept is bounded."""
+"""Planned memory: live buffers do not overlap, results are outside of it, and the pool is bounded."""
 
 import random
 import threading
@@ -56,7 +56,7 @@ def test_a_chain_needs_no_more_than_what_lives_at_once() -> None:
 
 @pytest.fixture
 def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give every group and contraction a place for its results."""
+    """Give all results of groups and contractions planned memory."""
     monkeypatch.setattr(place, "MIN_PLACED_BYTES", 1)
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
@@ -101,7 +101,7 @@ def test_views_of_what_has_a_place_keep_it() -> None:
 
 
 def products(x: Any) -> Any:
-    """Values in the middle that are worth a place."""
+    """Return intermediate values that are large enough for planned memory."""
     return tnf.sum(tnf.exp(x @ x) @ x)
 
 
@@ -168,7 +168,7 @@ def test_what_does_not_fit_is_freed_at_once() -> None:
 
 
 class Holder(np.ndarray):
-    """A piece that keeps an array alive."""
+    """An allocation that keeps an array alive."""
 
     kept: Any = None
 
@@ -210,7 +210,7 @@ def test_a_plan_is_printed_in_columns() -> None:
     [(1024, "large"), (961, "large"), (512, "large"), (449, "large"), (448, ""), (1025, ""), (256, "small"), (128, "small"), (64, "")],
 )  # fmt: skip
 def test_pieces_of_less_than_twice_the_size_are_taken_again(size: int, piece: str) -> None:
-    """Sizes are whole lines of the cache."""
+    """Sizes are multiples of a cache line."""
     pool = Pool(1 << 20)
     pieces = {"large": pool.acquire(1024), "small": pool.acquire(256)}
     for each in pieces.values():

@@ -1,4 +1,4 @@
-"""A planning step from outside: x * x as a square, in plain programs, loops, fused groups and compiled blocks."""
+"""An additional planning step: x * x as a square, in plain programs, loops, fused groups and compiled blocks."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def square(x: Any, out: Any = None) -> Any:
 
 
 def write_square(code: Any, op: Any, dtype: Any, xs: Any) -> Any:
-    """Write x x, and count the text."""
+    """Write x x, and count the calls."""
     CALLS.append("text")
     return multiply(code, op, dtype, [xs[0], xs[0]])
 
@@ -48,7 +48,7 @@ class Square(SameType):
 
 
 def squares(schedule: ExecProgram) -> ExecProgram:
-    """Return the schedule with a square for each product of a value by itself."""
+    """Replace each product of a value with itself by a square."""
     return replace(
         schedule,
         instructions=tuple([
@@ -100,7 +100,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 
 
 def ops_in(schedule: ExecProgram) -> Iterator[Any]:
-    """Give the ops of a schedule and of its bodies."""
+    """Yield the ops of a schedule and of its bodies."""
     for step in schedule.instructions:
         yield step.op
         for body in step.bodies:

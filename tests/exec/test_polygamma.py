@@ -19,14 +19,14 @@ def exact(order: int, x: Any) -> Any:
 @pytest.mark.parametrize("order", [1, 2, 3, 4, 5, 12])
 def test_every_interval(order: int) -> None:
     x = np.array([-19.97, -8.75, -8.5, -3.4, -2.5, -1.1, -0.5, -0.03, 0.03, 0.25, 1.6, 45.9])
-    # The powers of order + 1 square their roundings.
+    # The rounding errors grow with the powers of order + 1.
     rtol = (6 + 2 * order) * float(np.finfo(float).eps)
     np.testing.assert_allclose(tnf.polygamma(order, x), exact(order, x), rtol=rtol)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 def test_far_below_zero(order: int) -> None:
-    """A sum over the poles up to zero would not end; its value at 1 - x is negligible."""
+    """A sum over the poles up to zero would not end; the value at 1 - x is negligible."""
     x = np.array([-(2.0**50) - 0.5, -(2.0**50) - 0.25])
     near_zero = exact(order, np.array([-0.5, -0.25])) - (-1) ** order * exact(order, [1.5, 1.25])
     wanted = near_zero + (-1) ** order * exact(order, -x)
@@ -48,7 +48,7 @@ def test_poles_and_ends(order: int) -> None:
 
 
 def test_orders_end() -> None:
-    """Orders from a file may be any number, and their polynomials take time and memory."""
+    """Orders in a file may be any number, and their polynomials take time and memory."""
     with pytest.raises(
         tnf.errors.InvalidConfigError, match="order is at most 1000, got 1000000000"
     ):

@@ -1,4 +1,4 @@
-"""Memory of results returns to the pool at their last reference, and not before."""
+"""Memory of results returns to the pool after their last reference, and not before."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_memory_is_used_again_once_the_last_view_is_gone() -> None:
 
 
 def test_results_of_loops_and_views_that_leave_are_their_own() -> None:
-    """The stacked slice of each iteration, and a transposed product."""
+    """Check the stacked slice of each iteration, and a transposed product."""
     executor = tnf.GraphExecutor()
 
     def fn(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""No holder of a result sees it change when programs run again."""
+"""Results do not change when programs run again, whoever holds them."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def capsule(y: Any) -> Callable[[], bytes]:
     """Hold the array by DLPack, in jax."""
     try:
         held = jax.dlpack.from_dlpack(y)
-    except (jax.errors.JaxRuntimeError, BufferError):  # because it takes compact strides only
+    except (jax.errors.JaxRuntimeError, BufferError):  # because it accepts compact strides only
         return by_view(y)
     return lambda: np.asarray(held).tobytes()
 
@@ -47,13 +47,13 @@ def by_memoryview(y: Any) -> Callable[[], bytes]:
 
 
 def by_view(y: Any) -> Callable[[], bytes]:
-    """Hold the array by a view of a view."""
+    """Hold the array through a view of a view."""
     view = y[...].T.T
     return lambda: view.tobytes()
 
 
 def by_item(y: Any) -> Callable[[], bytes]:
-    """Hold the array by an array over its bytes."""
+    """Hold the array through an array over its bytes."""
     view = np.frombuffer(y.data, y.dtype) if y.flags.c_contiguous else y
     return lambda: view.tobytes()
 
@@ -70,7 +70,7 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def held(y: Any, pick: random.Random) -> Callable[[], bytes]:
-    """Hold a result in some way, and return a function that reads it."""
+    """Hold a result in one of these ways, and return a function that reads it."""
     kinds = (
         HOLDERS if y.dtype.kind in "fiu" and y.dtype.itemsize in (4, 8) and y.size else [by_view]
     )

@@ -1,4 +1,4 @@
-"""Sums: any axes and layout, any length, infinities and NaN, rows by themselves."""
+"""Sums over any axes, in any layout and length, with infinities and NaN; rows do not affect each other."""
 
 import itertools
 import math
@@ -147,6 +147,6 @@ def test_sums_of_equal_numbers_are_as_accurate_as_numpys(dtype: Any) -> None:
             exact = length * Fraction(float(x[0, 0]))
             for whose, y in (("ours", sum_of(x, (1,))), ("NumPy's", np.sum(x, axis=1))):
                 errors[whose].append(float(abs(Fraction(float(y[0])) / exact - 1)))
-    # NumPy's roundings are not ours: their means are compared, whatever the processor's vectors hold.
+    # NumPy rounds differently: the mean errors are compared, whatever the vector width.
     assert np.mean(errors["ours"]) <= 1.25 * np.mean(errors["NumPy's"])
     assert max(errors["ours"]) <= 1.5 * max(errors["NumPy's"])

@@ -1,4 +1,4 @@
-"""A program gives the same bits interpreted and as printed code, at any run, on any threads, in any order."""
+"""A program gives the same bits interpreted and printed, in every run, on any number of threads, in any layout."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ COMPILED = ["loops", pytest.param("jit", marks=needs_llvmlite)]
 
 @pytest.fixture(scope="module", autouse=True)
 def _machine_code(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Share loops that are compiled: executors have the same text for them."""
+    """Share compiled loops: executors have the same text for them."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("TENFERRO_CACHE_DIR", str(tmp_path_factory.mktemp("machine_code")))
         yield
@@ -54,17 +54,17 @@ def require_same_bits(
 
 
 def in_scan(program: GraphProgram) -> Callable[..., Any]:
-    """The program in every iteration of a loop."""
+    """Run the program in every iteration of a loop."""
     return lambda *xs: tnf.scan(lambda n, _: (n + 1, program.run(*xs)), 0, None, length=3)
 
 
 def in_choice(program: GraphProgram) -> Callable[..., Any]:
-    """The program in one of two branches."""
+    """Run the program in one of two branches."""
     return lambda *xs: tnf.cond(tnf.sum(tnf.ones(3)) > 2.0, program.run, program.run, *xs)
 
 
 def in_while(program: GraphProgram) -> Callable[..., Any]:
-    """The program once, and in every iteration of a loop that data end."""
+    """Run the program once, and in every iteration of a while loop."""
 
     def fn(*xs: Any) -> Any:
         ys = program.run(*xs)
@@ -110,7 +110,7 @@ def regular(x: Any) -> Any:
 
 
 def random_matrices(number: int) -> tuple[GraphProgram, Any]:
-    """Return a program of some of `MATRICES`, each of whose results is scaled to at most 1, and its argument."""
+    """Return a random program of functions in `MATRICES`, with results scaled to at most 1, and its argument."""
     rng = np.random.default_rng([number, 5])
     size = int(rng.integers(1, 9)) if number % 8 else int(rng.integers(30, 70))
     steps = [MATRICES[k] for k in rng.integers(0, len(MATRICES), rng.integers(2, 7))]
@@ -155,14 +155,14 @@ def normal(*shape: int, dtype: str = "float64") -> Any:
 
 
 def many(x: Any) -> Any:
-    """A hundred ops on one number."""
+    """Apply a hundred ops to one number."""
     for _ in range(50):
         x = tnf.sin(x) * 1.01
     return x
 
 
 def recurrent(w: Any, h: Any, b: Any) -> Any:
-    """Ten steps, unrolled."""
+    """Unroll ten steps."""
     for _ in range(10):
         h = tnf.tanh(h @ w + b)
     return tnf.sum(h * h)

@@ -1,4 +1,4 @@
-"""Planning steps, by looking at the data that they give."""
+"""Planning steps, by their schedules."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ X = np.linspace(0.1, 1.0, 12).reshape(3, 4)
 
 
 def bound(fn: Any, *args: Any) -> ExecProgram:
-    """The schedule of a function before anything but kernels is decided."""
+    """Return the schedule of a function after kernels have been bound."""
     program = tnf.compile(fn, *args)
     binder = replace(tnf.GraphExecutor().binder, passes=(), plan=())
     return binder.schedule(program.specialize(program.bind([np.shape(x) for x in args])))
@@ -56,7 +56,7 @@ def test_bind_keeps_the_programs_own_instructions() -> None:
 
 
 def test_what_has_no_elements_is_constant() -> None:
-    """And so is what is made of it alone."""
+    """Values computed from it alone are constant, too."""
     x, y = np.zeros((3, 0)), np.ones(2)
 
     def fn(x: Any, y: Any) -> Any:
@@ -72,7 +72,7 @@ def test_what_has_no_elements_is_constant() -> None:
 
 
 def test_constants_have_no_gaps() -> None:
-    """So that what is made of them lies row by row; but what repeats elements takes no memory."""
+    """Values computed from dense constants are row-major; broadcast constants take no memory."""
     table = np.arange(12.0).reshape(3, 4)
 
     def fn(x: Any) -> Any:
@@ -110,7 +110,7 @@ def test_numbers_are_what_ufuncs_alone_read() -> None:
     slots = {step.op.name: step for step in schedule.instructions}
     assert slots["Sin"].output_slots[0] in schedule.numbers
     assert slots["Cos"].output_slots[0] not in schedule.numbers  # because a reshape reads it
-    assert slots["Multiply"].output_slots[0] not in schedule.numbers  # because people see it
+    assert slots["Multiply"].output_slots[0] not in schedule.numbers  # because the user sees it
 
 
 def test_group_gathers_rows(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -189,7 +189,7 @@ def test_the_print_shows_everything() -> None:
 
     text = str(tnf.GraphExecutor("F").compile(tnf.compile(fn, x)))
     assert "Fused over [300, 300] by 2 axes" in text
-    assert "DotGeneral" in text  # inside of the loop
+    assert "DotGeneral" in text  # inside the loop
     assert "Copies order=F" in text
     assert "into %" in text
 
@@ -242,7 +242,7 @@ def test_one_op_runs_on_the_backends_arrays() -> None:
 
 
 def test_capabilities_are_what_the_tables_say() -> None:
-    assert lowering.PLATFORMS  # whose tables answer once it is imported
+    assert lowering.PLATFORMS  # whose tables are available once it is imported
     assert tnf.capabilities(el.Add, "float32")
     assert tnf.capabilities("Sin", "complex128", "cpu")
     assert not tnf.capabilities("Sin", "complex128", "tpu")
@@ -287,7 +287,7 @@ def test_a_product_with_itself_is_not_taken_for_one_with_another(n: int) -> None
 
 
 def halved(x: Any) -> Any:
-    """A scan of 1000 iterations."""
+    """Run a scan of 1000 iterations."""
     return tnf.scan(lambda c, _: (0.5 * c + 1.0, None), x, None, length=1000)[0]
 
 

@@ -1,4 +1,4 @@
-"""Odd functions keep the sign of a zero, and powers do not depend on how the exponent lies."""
+"""Odd functions keep the sign of zero, and powers do not depend on the layout of the exponent."""
 
 from itertools import product
 from typing import Any
@@ -61,7 +61,7 @@ ALL_OF = {
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("way", ALL_OF)
 def test_the_extreme_of_zeros(way: str, dtype: str, name: str) -> None:
-    """0.0 is above -0.0, in whatever order they come, and beside numbers that they win over."""
+    """0.0 is larger than -0.0, in either order, and beside numbers that are smaller or larger."""
     loser = -1.0 if name == "max" else 1.0
     columns = [*product([0.0, -0.0], repeat=4), *product([0.0, -0.0, loser], repeat=4)][:-1]
     x = np.array(columns).T.astype(DType.of(dtype).dtype)
@@ -81,7 +81,7 @@ def test_the_extreme_of_zeros(way: str, dtype: str, name: str) -> None:
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F32, DType.F64], ids=str)
 @pytest.mark.parametrize("size", [1, 5, 600, 3000])
 def test_one_negative_zero_is_told_apart_among_many_elements(size: int, dtype: DType) -> None:
-    """Including beside a NaN with a sign, whose bits are not the least, and along a broadcast axis."""
+    """Include a NaN with a sign, whose bits are not the smallest, and a broadcast axis."""
     x = np.full(size, 2.0).astype(dtype.dtype)
     x[0] = -np.nan
     x[-1] = -0.0

@@ -94,7 +94,7 @@ def test_random_sums(
     how: Callable[[], Processor],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """Bits are the same in any order, on one thread and on two, and in memory that was written before."""
+    """Bits are the same for any order, on one or two threads, and for any old contents of memory."""
     random, rng = Random(7), np.random.default_rng(7)
     machine, memory, used = compiled(how()), Pool(1 << 24), list[bool]()
     write = DirectSums.write
@@ -188,14 +188,14 @@ def vectors_of(*lanes: int, has_fma: bool = True) -> Processor:
 @pytest.mark.parametrize(
     ("lanes", "places", "outputs", "expected"),
     [
-        # 32 registers hold a row of b, and for each place a total of each of its vectors.
+        # 32 registers hold a row of b, and for each position one total per vector.
         ((8, 4), 100, 64, (7, 4, 8)),
         ((8, 4), 50, 24, (9, 3, 8)),
         ((8, 4), 49, 16, (13, 2, 8)),
         ((8, 4), 31, 40, (31, 1, 8)),
         ((8, 4), 3, 40, (3, 1, 8)),
         ((8, 4), 1, 64, (1, 4, 8)),
-        # Tiles with the fewest loads: two of 4 instead of 7 and 1. If the number of loads is the same, the largest.
+        # Tiles with the fewest loads: two of 4 instead of 7 and 1. If several have as few, the largest.
         ((8, 4), 8, 64, (4, 4, 8)),
         ((8, 4), 40, 40, (20, 1, 8)),
         ((8, 4), 64, 64, (7, 4, 8)),
@@ -217,7 +217,7 @@ def test_tiles(
     height, columns, elements = expected
     of_singles = tile_of(sums(places, 2 * outputs, DType.F32), how)
     assert of_singles == (height, columns, 2 * elements)
-    # The last tile begins earlier where it would go beyond the end.
+    # The last tile begins earlier if it would end out of bounds.
     assert ("@llvm.smin.i64(" in module_of(sums(places, outputs), how).text) == (
         places % height > 0
     )
@@ -273,7 +273,7 @@ def test_compilation_threshold(has_one_for_now: bool) -> None:
     machine = CompiledSums(linker, 100)
     assert machine.function(sums(40, 4), 99) is None
     assert machine.function(sums(40, 7), 100) is None
-    # By half a vector only where calls cost more than the work.
+    # A half vector is used only if calls cost more than the work.
     assert machine.function(sums(40, 6), MAX_NARROW_MULTIPLICATIONS) is None
     assert linker.asked == []
     # 40 places are four tiles of 10.

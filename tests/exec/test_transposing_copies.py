@@ -29,7 +29,7 @@ DTYPES = ("int8", "float16", "float32", "float64", "complex128")
 
 
 class Recording(TransposingCopies):
-    """Transposing copies that record the requested transpositions."""
+    """Transposing copies that record their requests."""
 
     requests: tuple[Transposition, ...] = ()
 
@@ -40,7 +40,7 @@ class Recording(TransposingCopies):
 
 @pytest.fixture(autouse=True)
 def small_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Make small results be transposed, too."""
+    """Transpose small results, too."""
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", 0)
 
 
@@ -105,7 +105,7 @@ def test_blocks_of_any_extents_are_transposed(
     [
         ((40, 64), True),
         ((40, 63), False),  # partial cache lines of the result
-        ((3, 64), False),  # few neighbours in the source
+        ((3, 64), False),  # short contiguous runs in the source
         ((4, 64), True),
         ((1, 64), False),
     ],
@@ -128,7 +128,7 @@ def test_transpositions_into_a_view_start_runs_at_cache_lines(
 
 def test_a_source_with_gaps_is_transposed_by_its_strides() -> None:
     x = np.zeros((64, 80))[:, ::2].T
-    assert transposition_of(np.zeros(x.shape), x) is None  # no neighbours
+    assert transposition_of(np.zeros(x.shape), x) is None  # no contiguous runs
     x = np.zeros((128, 40))[::2].T
     transposition = transposition_of(np.zeros(x.shape), x)
     assert transposition == Transposition(8, (), ((64, 80),), ((40, 64),), is_streamed=True)
@@ -194,7 +194,7 @@ def with_columns(itemsize: int, *columns: int) -> Transposition:
     [
         *[(8, itemsize, (64,), lanes) for itemsize, lanes in ((1, 16), (2, 16), (4, 16), (8, 8), (16, 4), (32, 2), (64, 1))],
         *[(4, itemsize, (64,), lanes) for itemsize, lanes in ((1, 16), (2, 16), (4, 8), (8, 4), (16, 2), (32, 1), (64, 1))],
-        # No more than there are columns, and half as many where these divide the columns.
+        # No more than the number of columns, and half as many if these divide the columns.
         (8, 8, (3,), 2),
         (8, 8, (1,), 1),
         (8, 8, (6,), 4),

@@ -1,4 +1,4 @@
-"""The rules of the language of schedules: each is broken once, and a schedule of each kind keeps them all."""
+"""The rules of the language of schedules: a schedule of each kind keeps them, and each is broken once."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Change = Callable[[ExecProgram], ExecProgram]
 
 
 def plain() -> ExecProgram:
-    """Slots: the input 0, 1 = sin(0), 2 = exp(1), 3 = 1 * 2."""
+    """Return a schedule with the slots 0 for the input, 1 = sin(0), 2 = exp(1), 3 = 1 * 2."""
 
     def fn(x: Any) -> Any:
         y = tnf.sin(x)

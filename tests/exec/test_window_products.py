@@ -1,4 +1,4 @@
-"""Algorithms of sums over windows: blocks, the order of positions, scratch, and results that BLAS writes itself."""
+"""Algorithms of sums over windows: blocks, order of positions, scratch, and results written directly by BLAS."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def plain(rank: int, edge: int = 0) -> Window:
     ("extents", "most", "outer", "ends"),
     [
         ((10,), 10, (), (0, 10)),
-        ((10,), 9, (), (0, 2, 5, 7, 10)),  # as many blocks as four threads want
+        ((10,), 9, (), (0, 2, 5, 7, 10)),  # as many blocks as four threads need
         ((10,), 2, (), (0, 1, 2, 3, 5, 6, 7, 8, 10)),
         ((3,), 1, (), (0, 1, 2, 3)),
         ((10,), 0, (), tuple(range(11))),
@@ -68,17 +68,17 @@ def test_without_elements_nothing_is_multiplied() -> None:
 @pytest.mark.parametrize(
     ("shape", "strides", "positions", "taps", "expected"),
     [
-        # Axes that are both of the image: the longer rows.
+        # Both axes are the image's: the longer rows.
         ((1, 2, 9, 3), (18, 9, 1, 1), (0, 2), (1, 3), True),
         ((1, 2, 3, 3), (18, 9, 1, 1), (0, 2), (1, 3), True),
         ((1, 2, 3, 9), (18, 9, 1, 1), (0, 2), (1, 3), False),
-        # Else what is nearer.
+        # Otherwise the axis with the smaller stride.
         ((4, 2, 9, 1), (18, 1, 2, 2), (0, 2), (1, 3), False),
         ((4, 2, 9, 1), (18, 9, 1, 1), (0, 2), (1, 3), True),
         ((4, 2, 9, 1), (18, -9, -1, 1), (0, 2), (1, 3), True),
         ((4, 2, 9, 1), (18, -1, -2, 1), (0, 2), (1, 3), False),
         ((4, 2, 9, 1), (18, 1, 1, 1), (0, 2), (1, 3), False),
-        # Axes of one element are nowhere.
+        # Axes of one element have no position in the order.
         ((1, 2, 1, 3), (6, 3, 1, 1), (0, 2), (1, 3), False),
         ((1, 1, 1, 1), (1, 1, 1, 1), (0, 2), (1, 3), True),
         ((1, 1, 9, 1), (9, 9, 1, 1), (0, 2), (1, 3), True),
@@ -173,7 +173,7 @@ def test_a_matrix_is_a_view_where_blas_reads_it(is_column_major: bool) -> None:
 
 @pytest.mark.parametrize("shape", [(2, 6, 4), (2, 4, 6), (2, 6, 7)])
 def test_a_product_is_written_to_any_order_of_axes(shape: tuple[int, ...]) -> None:
-    """Outputs last, places last, and outputs last with a gap."""
+    """Outputs last, positions last, and outputs last with a gap."""
     left, right = np.arange(60.0).reshape(12, 5), np.arange(20.0).reshape(5, 4)
     memory = np.zeros(shape)
     out = memory if shape[1] == 4 else memory[..., :4].transpose(0, 2, 1)
@@ -217,7 +217,7 @@ def test_sums_of_what_meets_are_made_in_blocks_of_rows(
         lambda total, *rest: heights.append(total.shape[2]) or original(total, *rest),
     )
     x = np.arange(8.0).reshape(1, 1, 8)
-    # Elements of x beside each row: two kernels of one tap each.
+    # Elements of x beside each row, for two kernels of one tap each.
     monkeypatch.setattr(window_products, "BLOCK_BYTES", rows * 2 * 8 // 2)
     out = np.zeros((1, 2, 8))
     scatter_products(plain(1), x, np.array([2.0, 3.0]).reshape(2, 1, 1), out, SERIAL_RESOURCES)

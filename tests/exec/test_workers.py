@@ -58,7 +58,7 @@ def test_what_is_dealt_is_done_once_each_by_whoever_is_ready() -> None:
 
 
 def test_the_caller_does_what_no_thread_has_begun() -> None:
-    """It does not wait for threads that are busy for another caller."""
+    """The caller does not wait for threads that are busy for another caller."""
     workers = Workers(2)
     is_held, is_done = threading.Event(), threading.Event()
 
@@ -190,7 +190,7 @@ def test_parts_are_as_equal_as_steps_allow(count: int, rows: int, step: int) -> 
     workers.parallel_for(work, rows, step)
     parts = PARTS[count, rows, step]
     assert sorted(done) == parts
-    # What is one part is done by the caller, without waking anybody.
+    # The caller runs a single part without waking a thread.
     others = {f"tenferro_{number}" for number in range(1, count)}
     assert set(alive) == (others if len(parts) > 1 else set())
 
@@ -211,7 +211,7 @@ def test_as_many_threads_as_the_process_may_use() -> None:
 
 
 def without_threads(monkeypatch: pytest.MonkeyPatch, first: int) -> list[str]:
-    """Refuse threads from the numbered one on; return the names of those that were asked for."""
+    """Fail to start threads from the given number on; return the names of the requested threads."""
     names: list[str] = []
     start = threading.Thread.start
 
@@ -275,7 +275,7 @@ def test_what_is_computed_ahead_without_a_thread(monkeypatch: pytest.MonkeyPatch
 def test_an_interruption_of_what_the_caller_computes_ahead(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """It is raised at once, not where the result is read."""
+    """It is raised at once, not when the result is read."""
     without_threads(monkeypatch, 0)
 
     def interrupted() -> None:

@@ -1,4 +1,4 @@
-"""Programs one instruction after the other, as nothing but their kernels define them."""
+"""Programs that run one instruction after another, by their kernels alone."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["run_unplanned"]
 
 
 def run_unplanned(program: tnf.GraphProgram, *arrays: Any, order: Any = "F") -> Any:
-    """Run the kernels, with nothing folded, grouped or placed."""
+    """Run the kernels without folding, grouping or planning memory."""
     executor = tnf.GraphExecutor()
     leaves = program.check_arguments(arrays)
     static = program.specialize(program.bind([np.shape(x) for x in leaves]))

@@ -120,7 +120,7 @@ def test_a_total_order_of_narrow_floats() -> None:
 def test_operations_that_broadcast(
     lhs: tuple[int, ...], rhs: tuple[int, ...], dimensions: tuple[int, ...] | None
 ) -> None:
-    """As in NumPy, or with the axes of the operand of lower rank, by definition in NumPy."""
+    """Broadcast as NumPy does, or along given axes of the operand of lower rank, by definition in NumPy."""
     x, y = (np.random.default_rng(i).normal(size=s).astype("f4") for i, s in enumerate((lhs, rhs)))
     a, b = x, y
     if dimensions is not None:

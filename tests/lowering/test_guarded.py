@@ -1,4 +1,4 @@
-"""Modules of unknown origin: what ends the process that reads them is an error here, at every door."""
+"""Modules of unknown origin: input that would end the reading process is an error at every entry point."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ FATAL = """func.func @main(%x: tensor<4x16xf32>) -> tensor<16x4xf32> {
     replica_groups = dense<> : tensor<0x0xi64>} : (tensor<4x16xf32>) -> tensor<16x4xf32>
   return %0 : tensor<16x4xf32>
 }"""
-"""StableHLO's verifier divides by the number of the groups' members; since jaxlib 0.11 it counts them first."""
+"""StableHLO's verifier divides by the size of the groups; since jaxlib 0.11 it checks for zero first."""
 LAST_WORDS = "SIGFPE|group size of replica_groups"
 X = np.arange(3.0, dtype="f4")
 
 
 def bomb(levels: int) -> str:
-    """A module with an attribute of 2 ** levels elements."""
+    """Return a module with an attribute of 2 ** levels elements."""
     aliases = [f"#a{n + 1} = [#a{n}, #a{n}]" for n in range(levels)]
     return "\n".join(
         ["#a0 = [0, 0]", *aliases, f"module attributes {{t.a = #a{levels}}} {{", GOOD, "}"]
@@ -51,12 +51,12 @@ def bomb(levels: int) -> str:
 
 
 def foreign(text: str) -> StableHloModule:
-    """A module as somebody else may have made it."""
+    """Return a module as another tool may have written it."""
     ours = lower_to_stablehlo(tnf.compile(lambda x: x + x, X))
     return replace(ours, text=text, plain_text=text, trusted=False)
 
 
-# ---- doors ---------------------------------------------------------------------------------------
+# ---- entry points --------------------------------------------------------------------------------
 
 
 def saved(tmp_path: Path, text: str) -> Path:
@@ -66,7 +66,7 @@ def saved(tmp_path: Path, text: str) -> Path:
 
 
 def artifact_of(tmp_path: Path, text: str) -> Path:
-    """An artifact of ours with another function beside `main`."""
+    """Return an artifact of tenferro with another function beside `main`."""
     path = tmp_path / "artifact.mlir"
     xla_peer.export(lambda x: x + x, X, path=path)
     beside = text.replace("@main", "private @beside")
@@ -108,7 +108,7 @@ OVERFLOWING = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
   %1 = stablehlo.slice %0 [1:4] : (tensor<5xf32>) -> tensor<3xf32>
   return %1 : tensor<3xf32>
 }"""
-"""StableHLO's verifier adds the padding up beyond 64 bits; XLA's simplifier then fails a check of its own."""
+"""StableHLO's verifier adds the padding beyond 64 bits; then a check in XLA's simplifier fails."""
 
 
 def test_text_that_ends_the_compiler(tmp_path: Path) -> None:
@@ -209,7 +209,7 @@ def test_programs_of_unknown_origin_are_tried_first(
         )
     with pytest.raises(errors.TenferroError, match="SIGABRT"):
         USES[use](programs[False])
-    if use != "export":  # whose bytes the replacement above does not make
+    if use != "export":  # with bytes that the replacement above does not produce
         USES[use](programs[True])
     assert len(asked) == 1
 
@@ -296,7 +296,7 @@ def test_a_command_tries_a_program_first(command: str, monkeypatch: Any, tmp_pat
 
 
 def test_values_that_64_bits_do_not_count_are_refused() -> None:
-    """XLA ends the process that compiles them."""
+    """XLA ends the process that compiles such sizes."""
     program = tnf.compile(lambda x: tnf.pad(x, 1 << 31)[:1, :1], np.ones((1, 1)))
     with pytest.raises(
         errors.UnsupportedError, match=r"Pad: f64\[\d+,\d+\] takes.*\n.*test_guarded"
@@ -401,7 +401,7 @@ def test_limits(change: dict[str, Any], levels: int, match: str) -> None:
 
 @pytest.mark.parametrize(("size", "kind"), [(200 << 20, "MemoryError"), (1 << 20, "")])
 def test_a_system_error_after_the_memory_is_used(size: int, kind: str) -> None:
-    """The bindings may find no memory, and return without an exception."""
+    """The bindings may run out of memory and return without an exception."""
     code = f"""
 import json
 from lowering import reading_process
@@ -420,7 +420,7 @@ print(json.loads(reply[16 : 16 + int.from_bytes(reply[:8], "little")])["kind"])
 
 
 def test_calls_that_double() -> None:
-    """2 ** 40 operations in 3 kB."""
+    """A module of 3 kB has 2 ** 40 operations."""
     kind = "(tensor<3xf32>) -> tensor<3xf32>"
     functions = [
         f"func.func private @f{n}(%0: tensor<3xf32>) -> tensor<3xf32> {{\n"
@@ -516,7 +516,7 @@ def test_a_forked_process_has_one_of_its_own_and_both_end(tmp_path: Path) -> Non
     place = str(Path(guarded.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-P", "-W", "error", "-c", FORK, GOOD],
-        cwd=tmp_path,  # from which nothing is imported
+        cwd=tmp_path,  # without imports from it
         env={**os.environ, "PYTHONPATH": place},
         capture_output=True,
         text=True,
@@ -553,7 +553,7 @@ module @named attributes {t.text = "a", t.flag, t.many = [1, [2.5, "b"], {c = tr
 
 
 def plain(value: Any) -> Any:
-    """Something that can be compared, arrays by their bits."""
+    """Convert to a comparable value, with arrays by their bits."""
     if isinstance(value, np.ndarray):
         return str(value.dtype), value.shape, value.tobytes()
     if isinstance(value, dict):
@@ -610,7 +610,7 @@ def test_damaged_trees_are_errors_or_trees() -> None:
     assert refused > 100
     with pytest.raises(errors.InvalidConfigError, match="tree"):
         decoded_tree(b"")
-    looped = whole.replace(b"[1, 2], ", b"[0, 0], ")  # regions that are their own surroundings
+    looped = whole.replace(b"[1, 2], ", b"[0, 0], ")  # regions that contain themselves
     assert looped != whole
     with pytest.raises(errors.InvalidConfigError, match="itself"):
         decoded_tree(looped)

@@ -1,4 +1,4 @@
-"""StableHLO in: what we write comes back, what JAX writes gives JAX's values, and nothing bad ends the process."""
+"""Import of StableHLO: round trips, JAX's values for JAX's modules, and errors that never end the process."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def flat(result: Any) -> list[Any]:
 
 # ---- round trips ---------------------------------------------------------------------------------
 
-# Some are written in operations that come back as others: dots and convolutions that widen, integer divisions,
-# powers and comparators in steps; the text of a second round trip is the same.
+# Dots and convolutions that widen, integer divisions, powers and comparators are written as other operations.
 COMPOUND = {
     "Constant", "Convolution", "Divide", "DotGeneral", "Polygamma", "Power", "ReducePrecision", "Remainder",
     "Sort",
@@ -60,7 +59,7 @@ def test_what_we_write_comes_back(sample: OpSample) -> None:
 
 
 def statements(text: str) -> set[str]:
-    """Return the operations in a text, besides transposes, which reshapes bring."""
+    """Return the operations in a text, except transposes, which reshapes add."""
     return set(re.findall(r"stablehlo\.\w+", text)) - {"stablehlo.transpose"}
 
 
@@ -192,13 +191,13 @@ for harness in harnesses.all_harnesses[start::step]:
     case = (harness.fullname, harness.group_name, lowered.as_text(), given, list(map(np.asarray, wanted)))
     pickle.dump(case, sys.stdout.buffer)
 """
-# Any order of what compares equal is right.
+# Elements that compare equal may be in any order.
 UNSTABLE = ("isstable_False", "top_k_sort_inf_nan")
 KNOWN: tuple[str, ...] = ()
 
 
 def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
-    """Count JAX's own cases, and return those that failed for no known reason."""
+    """Run JAX's own cases: return their number, and the cases that failed for an unknown reason."""
     import pickle
 
     child = subprocess.Popen(
@@ -212,7 +211,7 @@ def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
         try:
             name, group, text, given, wanted = pickle.load(
                 child.stdout
-            )  # because we wrote it just now
+            )  # because this process wrote it just now
         except EOFError:
             break
         count += 1
@@ -231,14 +230,14 @@ def harness_failures(start: int, step: int) -> tuple[int, list[str]]:
 
 
 def near_columns(found: Any, wanted: Any) -> bool:
-    """Return whether unit vectors, which are columns, are the same up to a phase each."""
+    """Return whether unit vectors, stored as columns, are equal up to a phase each."""
     tolerance = 2e-3 if found.dtype.itemsize <= 8 and found.dtype != np.float64 else 1e-7
     along = np.abs(np.sum(found.conj() * wanted, axis=-2))
     return found.shape == wanted.shape and bool((np.abs(along - 1) < tolerance).all())
 
 
 def near_spans(found: Any, wanted: Any, k: int) -> bool:
-    """The first k columns up to a phase each, and the space that the rest span."""
+    """Compare the first k columns up to a phase each, and the space that the others span."""
 
     def projector(x: Any) -> Any:
         return x[..., k:] @ np.swapaxes(x[..., k:].conj(), -1, -2)
@@ -249,7 +248,7 @@ def near_spans(found: Any, wanted: Any, k: int) -> bool:
 
 
 def near_svd(found: list[Any], wanted: list[Any]) -> bool:
-    """Values, then perhaps left vectors, and right ones as rows."""
+    """Compare singular values, then left vectors if there are any, and right vectors as rows."""
     k = wanted[0].shape[-1]
     turned = [(x if place == 0 else np.swapaxes(x, -1, -2)) for place, x in enumerate(found[1:])]
     others = [(x if place == 0 else np.swapaxes(x, -1, -2)) for place, x in enumerate(wanted[1:])]
@@ -259,7 +258,7 @@ def near_svd(found: list[Any], wanted: list[Any]) -> bool:
 
 
 def near_eigen(found: list[Any], wanted: list[Any]) -> bool:
-    """Values are the one of fewer axes."""
+    """Compare eigenvalues and eigenvectors; eigenvalues have fewer axes."""
     least = min(x.ndim for x in wanted)
     return all(
         near(x, y) if y.ndim == least else near_columns(x, y)
@@ -268,7 +267,7 @@ def near_eigen(found: list[Any], wanted: list[Any]) -> bool:
 
 
 UP_TO_PHASE = {"svd": near_svd, "eigh": near_eigen, "eig": near_eigen}
-"""Groups of cases that give vectors, which every build of LAPACK turns its own way."""
+"""Groups of cases that return vectors, whose phases depend on the build of LAPACK."""
 
 
 def near(found: Any, wanted: Any) -> bool:
@@ -296,7 +295,7 @@ def test_all_of_jax_harnesses() -> None:
     assert failed == []
 
 
-# ---- what has no counterpart, and what is not a module --------------------------------------------------
+# ---- operations without a counterpart, and files that are not modules -----------------------------------
 
 REFUSED: dict[str, tuple[str, type[Exception], str]] = {
     "an unknown target": (
@@ -419,7 +418,7 @@ def test_mutated_modules_are_errors_or_programs(rounds: str) -> None:
 
 
 def recurrent(w: Any, h: Any, xs: Any) -> Any:
-    """A scan in reverse inside a loop that counts, over a choice, in JAX."""
+    """Return JAX's text of a reverse scan inside a counting loop, with a conditional inside."""
 
     def turn(h: Any, x: Any) -> Any:
         after = jax.lax.cond(x[0] > 0, lambda v: jnp.tanh(w @ v), lambda v: v - x, h)
@@ -500,7 +499,7 @@ def test_every_way_of_counting(first: int, bound: int, step: int) -> None:
         ) and turns < 20:
             i, turns = i + moved, turns + 1
         if turns == 20:
-            continue  # because it counts past the end of int32 first
+            continue  # because it counts beyond the range of int32 first
         sides = "%n, %i" if flipped else "%i, %n"
         text = COUNTING.format(
             first=first, bound=bound, direction=direction, sides=sides, step=step, op=op
@@ -582,7 +581,7 @@ COMPARED = {"LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": opera
 
 @pytest.mark.parametrize("direction", COMPARED)
 def test_indices_that_are_chosen_are_known_where_the_choice_is(direction: str) -> None:
-    """The index is i where `i direction m` holds and 4 - i elsewhere: a way along x where all turns agree."""
+    """The index is i where `i direction m` holds, and else 4 - i: a slice per iteration if all iterations agree."""
     chosen = "stablehlo.subtract %k, %i : tensor<i32>\n    %w = stablehlo.compare {}, %i, %m : {}"
     chosen += "\n    %j = stablehlo.select %w, %i, %v : tensor<i1>, tensor<i32>"
     x = np.array([1, 3, 9, 27, 81], np.float32)
@@ -712,7 +711,7 @@ def test_what_is_handed_on_whole_is_neither_cut_nor_stacked(
 
 
 def called_in_a_row(count: int) -> str:
-    """`main` calls the last of these functions, then the first, which calls the next, and so on."""
+    """Return `main`, which calls the last of these functions and then the first, each of which calls the next."""
     head = "func.func private @f{}(%x: tensor<3xf32>) -> tensor<3xf32> {{ "
     call = "%0 = func.call @f{}(%x) : (tensor<3xf32>) -> tensor<3xf32> "
     calls = [f"{head.format(i)}{call.format(i + 1)}return %0 : tensor<3xf32> }}" for i in range(1, count)]  # fmt: skip
@@ -733,7 +732,7 @@ def test_calls_are_nested_128_deep_and_no_deeper() -> None:
 
 
 def test_as_many_operations_as_are_allowed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of regions and of called functions count, those that end a block do not."""
+    """Operations in regions and in called functions count, terminators do not."""
     body = (
         "%a = func.call @f(%x) : (tensor<3xf32>) -> tensor<3xf32> "
         "%b = func.call @f(%a) : (tensor<3xf32>) -> tensor<3xf32> %0 = stablehlo.sine %b : tensor<3xf32>"
@@ -845,7 +844,7 @@ def test_places_that_locations_name(location: str, source: Any, place: str) -> N
     ],
 )  # fmt: skip
 def test_reshapes_turn_only_what_is_no_row(before: Any, after: Any, ops: str) -> None:
-    """Our order is column-major, theirs row-major; of at most one extent other than 1 they are the same."""
+    """Our order is column-major and StableHLO's row-major; they agree if at most one extent differs from 1."""
     kinds = ["x".join([*map(str, shape), "f32"]) for shape in (before, after)]
     program = import_stablehlo(
         f"func.func @main(%x: tensor<{kinds[0]}>) -> tensor<{kinds[1]}> {{\n"
@@ -893,7 +892,7 @@ def test_operations_that_change_nothing_are_no_ops(name: str) -> None:
 
 @pytest.mark.parametrize("count", [1024, 1025])
 def test_constants_of_many_equal_elements_are_spread(count: int) -> None:
-    """As many as a thousand are kept as they are, and written inside of regions."""
+    """Up to a thousand elements are kept as they are, and written inside regions."""
     kind = f"tensor<{count}xf32>"
     constants = (
         f"%c = stablehlo.constant dense<2.5> : {kind} "

@@ -1,4 +1,4 @@
-"""Floats made of the bits of floats, in modules without the rules of their functions: differentiation warns."""
+"""Floats built from the bits of other floats, in modules without derivative rules: differentiation warns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where implementations differ, what is imported does what StableHLO's text says."""
+"""Imported programs follow the text of the StableHLO specification where implementations differ."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ X = np.array([1.0, 2.0, 4.0, 8.0, 16.0], "f4")
 
 
 def windows(body: str, dims: int, options: str) -> str:
-    """A function of five numbers and an initial value."""
+    """Return a window reduction of five numbers and an initial value."""
     return f"""func.func @main(%x: tensor<5xf32>, %c: tensor<f32>) -> tensor<?xf32> {{
   %y = "stablehlo.reduce_window"(%x, %c) <{{window_dimensions = array<i64: {dims}>, {options}}}> ({{
     ^bb0(%a: tensor<f32>, %b: tensor<f32>):
@@ -26,7 +26,7 @@ def windows(body: str, dims: int, options: str) -> str:
 
 
 def by_text(x: np.ndarray, c: float, dims: int, low: int, high: int, base: int, step: int) -> list:
-    """#reduce_window: "padded_input = pad(input, init_value, ..)", then "reduce(window, init_value, ..)" of each."""
+    """#reduce_window: "padded_input = pad(input, init_value, ..)", then "reduce(window, init_value, ..)" of each window."""
     spread = np.full((len(x) - 1) * base + 1, c, "f4")
     spread[::base] = x
     padded = np.concatenate([np.full(low, c, "f4"), spread, np.full(high, c, "f4")])
@@ -200,7 +200,7 @@ def with_operation(text: str) -> str:
 def test_broken_constraints(
     constraint: str, with_mlir: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Each operation keeps its constraints, and is refused without one of them; MLIR agrees."""
+    """An operation that violates one of its constraints is an error, as in MLIR."""
     if with_mlir:
         pytest.importorskip("jaxlib")
     monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: with_mlir)

@@ -20,7 +20,7 @@ from tenferro import errors
 REPLICAS, PARTITIONS = 2, 2
 X = np.arange(4 * 4 * 3, dtype="f4").reshape(4, 4, 3) ** 2  # devices, rows, columns
 
-# Processes as replica * 2 + partition, in the groups that "Parallel execution" of the specification makes of these.
+# Processes are replica * 2 + partition, in the groups that "Parallel execution" of the specification defines.
 ACROSS: dict[str, tuple[str, str, list[list[int]]]] = {
     "replicas": ("[[0, 1]]", "", [[0, 2], [1, 3]]),
     "replicas in the other order": ("[[1, 0]]", "", [[2, 0], [3, 1]]),
@@ -47,7 +47,7 @@ BY_PARTITION: dict[str, tuple[str, str, list[list[int]]]] = {
 
 @pytest.fixture(params=[True, False], ids=["MLIR", "our reader"])
 def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`import_stablehlo` by each of the two readers."""
+    """Call `import_stablehlo` with each of the two readers."""
     monkeypatch.setattr("lowering.importing.is_jaxlib_installed", lambda: request.param)
     return lowering.import_stablehlo
 
@@ -55,7 +55,7 @@ def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any
 def program_of(
     read: Any, operation: str, result: str = "tensor<4x3xf32>", **options: Any
 ) -> tnf.GraphProgram:
-    """A function of one device's part, for two replicas of two partitions."""
+    """Return a function of one device's shard, for two replicas of two partitions."""
     text = (
         f"func.func @main(%x: tensor<4x3xf32>) -> {result} {{ {operation} return %y : {result} }}"
     )
@@ -76,7 +76,7 @@ def region(name: str, element: str = "f32") -> str:
 
 
 def by_groups(function: Any, groups: list[list[int]]) -> Any:
-    """Compute each device's result: `function(values of its group, its place)`."""
+    """Compute each device's result by `function(values of its group, its position)`."""
     results: dict[int, Any] = {}
     for group in groups:
         for place, device in enumerate(group):
@@ -150,7 +150,7 @@ def test_all_to_all(read: Any, across: str) -> None:
 @pytest.mark.parametrize(
     ("channel", "source"),
     [
-        # Replica 1 gets from replica 0; partition 1 from partition 0. Nobody sends to the others, who get zeros.
+        # Replica 1 receives from replica 0; partition 1 from partition 0. The others receive zeros.
         ("", [None, None, 0, 1]),
         ("channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>,", [None, 0, None, 2]),
     ],
@@ -166,7 +166,7 @@ def test_collective_permute(read: Any, channel: str, source: list[int | None]) -
 
 
 def test_what_is_sent_is_received(read: Any) -> None:
-    """Device 3 has no source, and gets zeros."""
+    """Device 3 has no source and receives zeros."""
     channel = (
         "channel_handle = #stablehlo.channel_handle<handle = 5, type = 1>, is_host_transfer = false"
     )
@@ -237,7 +237,7 @@ def test_a_collective_of_what_all_devices_share(read: Any) -> None:
 
 
 def test_a_collective_in_a_loop_and_in_a_branch(read: Any) -> None:
-    """The number of the device reaches regions in regions."""
+    """Regions inside regions can use the number of the device."""
     permute = (
         '"stablehlo.collective_permute"({}) <{{source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : '
         "tensor<4x2xi64>}}> : (tensor<4x3xf32>) -> tensor<4x3xf32>"
@@ -258,7 +258,7 @@ def test_a_collective_in_a_loop_and_in_a_branch(read: Any) -> None:
 
 
 def test_derivatives_reach_the_devices_that_were_asked(read: Any) -> None:
-    """With y_d = sum over d's group, the cotangent of x_d is the sum of the group's cotangents."""
+    """If y_d is a sum over d's group, the cotangent of x_d is the sum of the group's cotangents."""
     ids, channel, groups = ACROSS["flattened ids"]
     operation = (
         f'%y = "stablehlo.all_reduce"(%x) <{{{channel} {groups_attribute(ids)}}}> {region("add")} '
@@ -313,7 +313,7 @@ def test_devices_that_the_module_does_not_have() -> None:
 
 
 def test_parts_of_a_mesh_with_its_own_order(read: Any) -> None:
-    """Device 2 is at place 1 of the mesh, and has the second part."""
+    """Device 2 is at position 1 of the mesh, and has the second shard."""
     text = """module {
   sdy.mesh @m = <["x"=2, "y"=2], device_ids=[0, 2, 1, 3]>
   func.func @main(%x: tensor<4xui32>) -> tensor<4xui32> {
@@ -386,7 +386,7 @@ for name, (f, arrays) in cases.items():
 
 @pytest.fixture(scope="module")
 def partitioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Modules that JAX lowers for eight devices, and what these compute."""
+    """Return modules that JAX lowers for eight devices, and their results."""
     folder = tmp_path_factory.mktemp("partitioned")
     flags = {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu"}
     subprocess.run([sys.executable, "-c", JAX, str(folder)], check=True, env=os.environ | flags)
@@ -394,7 +394,7 @@ def partitioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_collective_that_is_wrong(partitioned: Path) -> None:
-    """A module with other groups, or with another reduction, than the function that it should compute."""
+    """Use a module with other groups, or with another reduction, than the function that it should compute."""
     text = (partitioned / "layer.mlir").read_text()
     with np.load(partitioned / "layer.npz") as saved:
         w, x = saved["x0"], saved["x1"]
@@ -430,11 +430,11 @@ def test_jax_on_eight_devices(read: Any, partitioned: Path, name: str) -> None:
         np.testing.assert_allclose(tnf.grad(program)(w, x), slope, rtol=1e-4, atol=1e-6)
 
 
-# ---- groups, roots and processes that the reference interpreter's modules have --------------------
+# ---- groups, roots and processes in modules of the reference interpreter --------------------------
 
 
 def test_groups_may_differ_in_size(read: Any) -> None:
-    """Negative numbers, of which a missing member, as zero, would be the maximum."""
+    """Values are negative, so that a missing member read as zero would be the maximum."""
     x = -1 - X[:3]
     operation = (
         f'%y = "stablehlo.all_reduce"(%x) <{{{groups_attribute("[[0, 2], [1, -1]]")}}}> {region("maximum")} '
@@ -444,7 +444,7 @@ def test_groups_may_differ_in_size(read: Any) -> None:
     np.testing.assert_array_equal(y, [x[[0, 2]].max(0), x[1], x[[0, 2]].max(0)])
     gathered = operation.replace("all_reduce", "all_gather").replace(region("maximum"), "")
     gathered = gathered.replace("<{", "<{all_gather_dim = 0 : i64, ")
-    # MLIR's verifier has another word for it.
+    # MLIR's verifier has another message.
     with pytest.raises(errors.TenferroError, match=r"groups of different sizes|Invalid replica id"):
         program_of(read, gathered, devices={"replicas": 3})
 
@@ -460,7 +460,7 @@ def test_the_first_of_a_group_has_the_reduction() -> None:
 
 
 def test_roots_are_data() -> None:
-    """Of two results each has a root of its own, and device 4 is in no group."""
+    """Each of the two results has its own root, and device 4 is in no group."""
     x, roots = np.concatenate([X, X[:1] + 9]), np.array([[1, 0]] * 2 + [[0, 1]] * 3, "i4")
     kinds = (
         "(tensor<4x3xf32>, tensor<4x3xf32>, tensor<2xi32>) -> (tensor<4x3xf32>, tensor<4x3xf32>)"
@@ -512,7 +512,7 @@ def test_groups_along_axes_of_a_mesh(axes: str, groups: list[list[int]]) -> None
 
 @pytest.mark.parametrize("is_right", [True, False])
 def test_processes_of_the_reference_interpreter(is_right: bool) -> None:
-    """Two replicas of two partitions, two arguments and results of each."""
+    """Run two replicas of two partitions, with two arguments and results each."""
     results = [(3, 1), (2, 0), (1, 3), (0, 2 if is_right else 7)]
     checks = "\n".join(
         f"check.expect_eq_const %r#{2 * process + number}, dense<{value}> : tensor<1xi64>"
@@ -580,7 +580,7 @@ HEARD = "check.expect_eq_const %r#0, dense<[3, 4]> : tensor<2xi32> check.expect_
 
 
 def test_processes_of_different_functions() -> None:
-    """#send, #recv: what is sent first is received first, whichever process comes first in the grid."""
+    """#send, #recv: messages are received in the order of sending, whichever process comes first in the grid."""
     kinds = "(!stablehlo.token, tensor<2xi32>, !stablehlo.token) -> (tensor<2xi32>, tensor<2xi32>, !stablehlo.token)"
     text = processes(TALK, "programs = [[@listen], [@tell]]", "%t, %x, %t", kinds, HEARD)
     lowering.import_stablehlo(text)
@@ -610,7 +610,7 @@ def test_grids_of_functions_that_are_none(programs: str, match: str) -> None:
 
 
 def test_infeed_and_outfeed_of_a_process() -> None:
-    """#infeed, #outfeed: each infeed reads from the next function."""
+    """#infeed, #outfeed: each infeed reads the results of the next function."""
     functions = """
       func.func @first() -> tensor<2xi32> { %0 = stablehlo.constant dense<[3, 4]> : tensor<2xi32> return %0 : tensor<2xi32> }
       func.func @second() -> tensor<2xi32> { %0 = stablehlo.constant dense<[6, 8]> : tensor<2xi32> return %0 : tensor<2xi32> }

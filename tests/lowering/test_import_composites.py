@@ -1,4 +1,4 @@
-"""Composites and calls that name a family come back as it; what nobody knows is told all at once."""
+"""Composites and calls that name a family are imported as its operations; unknown ones are listed together."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_our_families_come_back(op: Any, count: int) -> None:
 @extension_family("tenferro-tests", "every_payload", version=2)
 @dataclass(frozen=True)
 class EveryPayload(ExtensionOp):
-    """x, whatever the payload."""
+    """x, for any payload."""
 
     truth: bool = True
     count: int = -3
@@ -128,7 +128,7 @@ def test_what_makes_no_op_that_fits_is_its_decomposition(attributes: str) -> Non
 @extension_family("tenferro-tests", "particular", version=1)
 @dataclass(frozen=True)
 class Particular(ExtensionOp):
-    """x, of arguments that do not suit it."""
+    """x, with specific requirements on its arguments."""
 
     where: str
     error: str
@@ -216,7 +216,7 @@ func.func @main(%x: tensor<3x3xf64>) -> tensor<3x3xf64> {
   return %0 : tensor<3x3xf64>
 }"""
     assert families(import_stablehlo(text)) == [Cholesky()]
-    # JAX's foreign calls have their attributes in another dialect.
+    # JAX's foreign calls have attributes of another dialect.
     by_jax = text.replace(
         "api_version = 4 : i32, backend_config =", 'backend_config = "", mhlo.backend_config ='
     )

@@ -38,7 +38,7 @@ def samples(dtype: DType) -> Any:
 
 
 def converted(x: Any, to: DType) -> Any:
-    """Element by element, in Python's numbers."""
+    """Convert element by element, by Python's numbers."""
     return np.array([converted_element(value, to) for value in x], to.dtype)
 
 
@@ -63,7 +63,7 @@ def converted_element(value: Any, to: DType) -> Any:
 
 @pytest.mark.parametrize("source", DTYPES, ids=str)
 def test_every_pair(source: DType) -> None:
-    """Of complex numbers the real part; what overflows saturates, NaN is 0, as on XLA; integers wrap."""
+    """Complex numbers become their real part. As on XLA, overflow saturates, NaN becomes 0, and integers wrap around."""
     x = samples(source)
     given = f"tensor<{len(x)}x{element_type(source)}>"
     types = [f"tensor<{len(x)}x{element_type(to)}>" for to in DTYPES]
@@ -77,6 +77,6 @@ def test_every_pair(source: DType) -> None:
     for to, found in zip(DTYPES, import_stablehlo(text).run(x), strict=True):
         assert found.dtype == to.dtype
         wanted = converted(x, to)
-        if to is DType.BF16:  # NumPy's comparison takes its NaN for unequal
+        if to is DType.BF16:  # NumPy's comparison treats NaN as unequal
             found, wanted = found.astype("f4"), wanted.astype("f4")
         np.testing.assert_array_equal(found, wanted, f"{source} to {to}")

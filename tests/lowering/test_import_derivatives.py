@@ -1,4 +1,4 @@
-"""Derivatives of programs that were written as StableHLO and read again."""
+"""Derivatives of programs that were lowered to StableHLO and imported again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CASES = [
 
 
 def read_again(program: tnf.GraphProgram) -> Any:
-    """The function of the program's text."""
+    """Return the function of the program's text, imported again."""
     program = import_stablehlo(lower_to_stablehlo(program).text, trusted=True)
     return lambda *xs: tuple(tnf.tree.leaves(program(*xs)))
 
@@ -57,7 +57,7 @@ def test_a_diagonal_keeps_its_derivatives(name: str) -> None:
 
 
 def test_zeros_of_the_cotangent_have_slopes() -> None:
-    """polygamma(2, x) at -1/2, where the cotangent of its reflection is 0, and at the poles right of zero."""
+    """Check polygamma(2, x) at -1/2, where the cotangent in its reflection is 0, and at positive poles."""
     x = np.array([-0.5, -1.5, 1.0, 2.0])
     fn = lambda x: tnf.polygamma(2, x)
     read = read_again(tnf.compile(fn, x))

@@ -1,4 +1,4 @@
-"""Readers at their edges: every form of a counted loop, random bits word by word, and pieces of regions."""
+"""Edge cases of readers: all forms of counted loops, random bits word by word, and joined regions."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ COMPARISONS = {
     "GE": lambda i, n: i >= n,
     "NE": lambda i, n: i != n,
 }
-# direction, whether the bound comes first, start, bound, step, the turns
+# direction, whether the bound comes first, start, bound, step, number of iterations
 LOOPS = [
     ("LT", False, 0, 5, 1, 5),
     ("LT", False, 0, 5, 2, 3),
@@ -173,7 +173,7 @@ func.func @main(%x: tensor<5xf64>) -> tensor<f64> {{
 def test_a_comparison_that_never_changes_chooses_the_slices_of_a_scan(
     direction: str, is_flipped: bool
 ) -> None:
-    """x[t] where slope t + first compares with zero so, else x[4 - t], in the turns t = 0 .. 4."""
+    """The slice is x[t] if the comparison of slope t + first with zero holds, else x[4 - t], for t = 0 .. 4."""
     compare = {"EQ": lambda i, n: i == n, **COMPARISONS}[direction]
     x = np.random.default_rng(3).normal(size=5)
     for slope in (-1, 0, 1):
@@ -225,7 +225,7 @@ SHIFTED = "%o = stablehlo.constant dense<{}> : tensor<i32> %{} = stablehlo.{} : 
 def test_a_loop_goes_along_what_it_reads_from_end_to_end(
     start: int, end: int, extent: int, shift: int
 ) -> None:
-    """Neither a part of it, nor more than it has."""
+    """The loop reads neither a part of the array, nor beyond its end."""
     turn = SHIFTED.format(shift, "k", "add %i, %o") + "%l = stablehlo.add %i, %i : tensor<i32>"
     program = import_stablehlo(ALONG.format(start=start, end=end, extent=extent, turn=turn))
     x, y = np.arange(1, extent + 1, dtype="f4"), -np.arange(1, 6, dtype="f4")
@@ -245,7 +245,7 @@ def test_a_loop_goes_along_what_it_reads_from_end_to_end(
         assert not loop.reverse
 
 
-# What is read and written in turn i: whether these are along the loop, and whether it is in reverse.
+# Reads and writes of iteration i: whether they are slices along the loop, and whether the loop is reversed.
 WAYS: dict[str, tuple[str, Any, Any, int, int, bool]] = {
     "forwards both": ("i", lambda i: i, lambda i: i, 1, 1, False),
     "backwards both": ("v", lambda i: 4 - i, lambda i: 4 - i, 1, 1, True),
@@ -286,7 +286,7 @@ def test_what_goes_the_other_way_is_indexed(name: str) -> None:
 def test_indices_that_wrap_around_are_no_lines(
     narrow: str, name: str, least: int, most: int, is_up: bool, beyond: int
 ) -> None:
-    """x[i] where i + first is above the middle, else x[4 - i]; the last of the five may wrap around."""
+    """The index is i if i + first is above the middle, else 4 - i; the last of five may wrap around."""
     first = most - 4 + beyond if is_up else least + 4 + beyond
     middle = (least + most) // 2
     change = "add %first, %w" if is_up else "subtract %first, %w"
@@ -334,7 +334,7 @@ def test_loops_that_data_end_or_that_wrap_around_are_while_loops() -> None:
 @pytest.mark.parametrize("algorithm", list(RandomAlgorithm), ids=str)
 @pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
 def test_random_bits_are_those_of_jax(dtype: str, algorithm: RandomAlgorithm) -> None:
-    """JAX compiles its own text; bits, and the state after them."""
+    """Compare the bits and the final state with JAX, which compiles its own text."""
     states = [[0, 0], [2**40 + 5, 7], [2**63 + 3, 2**64 - 2], [1, 2**32 - 1]]
     for shape in [(), (3,), (2, 5), (5, 7, 3)]:
 
@@ -352,7 +352,7 @@ def test_random_bits_are_those_of_jax(dtype: str, algorithm: RandomAlgorithm) ->
 
 @pytest.mark.parametrize("state", [[5, 2**64 - 1, 0], [5, 2**64 - 2, 2**64 - 1], [7, 3, 9]])
 def test_random_bits_of_a_longer_state(state: list[int]) -> None:
-    """Three numbers, of which the last is the upper half of the counter; XLA compiles the text itself."""
+    """The state has three numbers, the last of which is the upper half of the counter; XLA compiles the text itself."""
     text = """
     func.func @main(%s: tensor<3xui64>) -> (tensor<3xui64>, tensor<9xui32>) {
       %t, %v = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<3xui64>) -> (tensor<3xui64>, tensor<9xui32>)
@@ -372,7 +372,7 @@ def test_random_bits_of_a_longer_state(state: list[int]) -> None:
     ("kind", "dtype"), [("i8", "i1"), ("i16", "i2"), ("i32", "i4"), ("i64", "i8"), ("f16", "f2"), ("f32", "f4"), ("f64", "f8")]
 )  # fmt: skip
 def test_random_bits_as_numbers_of_another_kind(kind: str, dtype: str) -> None:
-    """The same bits as of the unsigned integers of that width."""
+    """They are the same bits as those of the unsigned integers of the same width."""
     text = """func.func @main(%s: tensor<2xui64>) -> (tensor<2xui64>, tensor<5x{}>) {{
       %t, %v = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<2xui64>) -> (tensor<2xui64>, tensor<5x{}>)
       return %t, %v : tensor<2xui64>, tensor<5x{}>
@@ -397,7 +397,7 @@ def test_states_of_another_kind_are_refused(state: str) -> None:
         import_stablehlo(text)
 
 
-# ---- what JAX calls ------------------------------------------------------------------------------------
+# ---- calls in JAX's modules ----------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("axis", [0, 1, -1])
@@ -414,7 +414,7 @@ def test_approximate_largest_elements_are_the_exact_ones(name: str, axis: int) -
 
 @pytest.mark.parametrize("kind", ["bool", "int8", "uint16", "int64", "float16", "float32"])
 def test_products_of_other_kinds(kind: str) -> None:
-    """Whether any pair is true; integers wrap around; halves are added up in the kind that is asked for."""
+    """For bool: whether any pair is true. Integers wrap around, and float16 accumulates in the requested dtype."""
     rng = np.random.default_rng(2)
     x, y = (
         rng.integers(0, 2 if kind == "bool" else 9, shape).astype(kind)
@@ -440,7 +440,7 @@ def test_products_of_other_kinds(kind: str) -> None:
 
 
 def test_pieces_of_two_scatters_at_once() -> None:
-    """One region that sets one operand and adds to the other is not a known combiner; each alone is."""
+    """One region that sets one operand and adds to the other is not supported; each alone is."""
     x = np.arange(6.0)
     places = np.array([[1], [1], [4]])
     updates = np.array([10.0, 20.0, 30.0])

@@ -1,4 +1,4 @@
-"""CHLO's operations that MLIR's passes expand, read without them."""
+"""CHLO operations that MLIR's passes expand, read without these passes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ RNG = np.random.default_rng(0)
 
 
 def test_groups_of_rows() -> None:
-    """Rows after the groups are zero; infinity in one group's matrix reaches no other."""
+    """Rows after the groups are zero, and an infinity in one group's matrix affects no other group."""
     a, b = RNG.normal(size=(2, 9, 4)), RNG.normal(size=(2, 4, 3, 5))
     b[0, 0, 1, 0] = np.inf
     text = ragged(
@@ -108,7 +108,7 @@ def test_group_sizes_of_batches_are_refused() -> None:
 
 @pytest.mark.parametrize("kind", ["i8", "ui8", "i32", "i64", "ui64"])
 def test_upper_halves_of_products(kind: str) -> None:
-    """Check all pairs of 8 bits; of more, the ends and random numbers, by Python's integers."""
+    """Check all pairs of 8 bits, and for wider integers extremes and random numbers, by Python's integers."""
     dtype = np.dtype(("u" if kind[0] == "u" else "i") + str(int(kind.lstrip("ui")) // 8))
     info, bits = np.iinfo(dtype), 8 * dtype.itemsize
     if bits == 8:

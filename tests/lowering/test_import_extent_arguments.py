@@ -1,4 +1,4 @@
-"""Arguments whose integers decide shapes, as exporters of 2023 wrote them, and extents that data decide."""
+"""Integer arguments that determine shapes, as in modules exported in 2023, and data-dependent extents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ S = tnf.TensorSpec
 
 @pytest.fixture(params=[True, False], ids=["MLIR", "our reader"])
 def read(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """`import_stablehlo` by each of the two readers."""
+    """Call `import_stablehlo` with each of the two readers."""
     monkeypatch.setattr("lowering.importing.is_jaxlib_installed", lambda: request.param)
     return lowering.import_stablehlo
 
@@ -27,7 +27,7 @@ def function(arguments: str, result: str, body: str) -> str:
 
 
 def vector(name: str, *scalars: str) -> str:
-    """A vector %name of i32 scalars."""
+    """Write a vector %name of i32 scalars."""
     parts = [f"{scalar}_{name}" for scalar in scalars]
     lines = [
         f"{part} = stablehlo.reshape {scalar} : (tensor<i32>) -> tensor<1xi32> "
@@ -70,7 +70,7 @@ def test_an_extent_that_is_an_argument(read: Any) -> None:
 
 
 def test_arrays_of_one_shape_and_different_extents(read: Any) -> None:
-    """Programs are kept by the shapes of their arguments, and an array's number is not a shape."""
+    """Programs are cached by the shapes of their arguments, and equal shapes may come with different extents."""
     body = (
         N32
         + vector("s", "%n")
@@ -154,7 +154,7 @@ def test_a_program_with_an_extent_inside_a_trace(read: Any) -> None:
 
 
 def floor_division(name: str, lhs: str, rhs: str) -> str:
-    """JAX's floor division of extents: a quotient rounded towards zero, and one less where that is above it."""
+    """Write JAX's floor division of extents: a quotient rounded towards zero, minus one if it is too large."""
     q, r, s, t, c, d, e, f = [f"%{name}_{letter}" for letter in "qrstcdef"]
     pair = "SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1>"
     return (
@@ -167,7 +167,7 @@ def floor_division(name: str, lhs: str, rhs: str) -> str:
 
 
 def test_a_convolution_whose_padding_an_argument_decides(read: Any) -> None:
-    """Padding "SAME" for a stride of 2, with the extent as an argument: low = p // 2, for p = -n mod 2 + 2."""
+    """Padding "SAME" for a stride of 2, with the extent as an argument: low = p // 2 for p = -n mod 2 + 2."""
     body = (
         N32 + "%zero = stablehlo.constant dense<0> : tensor<i32> "
         "%m = stablehlo.negate %n : tensor<i32> "
@@ -196,7 +196,7 @@ def test_a_convolution_whose_padding_an_argument_decides(read: Any) -> None:
 
 
 def test_text_whose_lists_are_tensors(read: Any) -> None:
-    """Text from before 2024 writes lists of axes as tensors, which MLIR refuses today."""
+    """Before 2024, lists of axes were written as tensors, which MLIR no longer accepts."""
     body = (
         N32
         + vector("s", "%n")
@@ -229,11 +229,11 @@ def test_a_gather_and_padding_of_sizes_that_are_arguments(read: Any) -> None:
         np.testing.assert_array_equal(y, [9.0] * n + x[:, 2].tolist() + [9.0])
 
 
-# ---- extents that data decide ------------------------------------------------------------------
+# ---- data-dependent extents --------------------------------------------------------------------
 
 
 def test_a_size_that_data_set(read: Any) -> None:
-    """`set_dimension_size` keeps the first elements; `get_dimension_size` tells how many."""
+    """`set_dimension_size` keeps the first elements; `get_dimension_size` returns their number."""
     body = (
         "%s = stablehlo.convert %f : (tensor<f32>) -> tensor<i32> "
         "%z = stablehlo.set_dimension_size %x, %s, dim = 0 : (tensor<4x2xf32>, tensor<i32>) "
@@ -286,7 +286,7 @@ def test_a_slice_whose_bounds_data_decide(read: Any, stride: int) -> None:
 
 
 def test_numbers_for_open_extents_beside_an_integer_that_is_data(read: Any) -> None:
-    """The integer could decide an extent and does not; what is called with numbers is known all the same."""
+    """The integer could determine an extent but does not, and calls with concrete shapes need no specs."""
     body = (
         "%n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32> "
         "%m = stablehlo.subtract %n, %k : tensor<i32> "
@@ -303,7 +303,7 @@ def test_numbers_for_open_extents_beside_an_integer_that_is_data(read: Any) -> N
 
 
 def test_empty_flags_are_no_extents() -> None:
-    """A type that extents have in a program, as an argument of the module itself."""
+    """An argument of the module may have the type that extents have inside a program."""
     program = lowering.import_stablehlo(
         """func.func @main(%x: tensor<2x2x0xi1>) -> tensor<2x2x0xi1> {
           %y = stablehlo.not %x : tensor<2x2x0xi1>

@@ -1,4 +1,4 @@
-"""Forms in which modules come: constants as resources, tuples as results, files under any name."""
+"""Forms of modules: constants as resources, tuples as results, files with any extension."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ TEXT = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor
 
 @pytest.mark.parametrize("name", ["forward.bytecode", "model.mlir.bc", "module"])
 def test_files_under_any_name(tmp_path: Path, name: str) -> None:
-    """`torch_xla` calls its file forward.bytecode."""
+    """`torch_xla` names its file forward.bytecode."""
     x = np.arange(3, dtype="f4")
     for number, content in enumerate((TEXT.encode(), bytecode(TEXT))):
         path = tmp_path / str(number) / name
@@ -243,7 +243,7 @@ def test_a_gather_clamps_and_its_adjoint_adds_where_it_read() -> None:
     ],
 )  # fmt: skip
 def test_attributes_that_do_not_fit(body: str, match: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """#composite (C1) to (C4), #custom_call, and the result_accuracy of #exponential."""
+    """Check #composite (C1) to (C4), #custom_call, and the result_accuracy of #exponential."""
     monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
     functions = "".join([
         f"func.func private @{name}(%x: {kind}) -> {kind} {{ return %x : {kind} }}\n"

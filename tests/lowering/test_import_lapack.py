@@ -1,4 +1,4 @@
-"""LAPACK's calls, read: JAX's values by the same library, their gradients, and what their flags and layouts say."""
+"""LAPACK calls: JAX's values from the same library, gradients, and the meaning of flags and layouts."""
 
 from __future__ import annotations
 
@@ -150,13 +150,13 @@ def test_gradients_of_what_was_read(name: str, dtype: str) -> None:
         return SCALARS[name](x, jnp)
 
     with jax.enable_x64(True):
-        wanted = np.asarray(jax.grad(loss)(x)).conj()  # JAX's is the conjugate of ours
+        wanted = np.asarray(jax.grad(loss)(x)).conj()  # JAX's gradient is the conjugate of ours
     program = xla_peer.from_jax(loss, x)
     np.testing.assert_allclose(tnf.grad(program)(x), wanted, rtol=1e-8, atol=1e-9)
 
 
 def module(target: str, operands: str, results: str, config: str, more: str = "") -> str:
-    """A call of one operand and one result that counts, `%x` and `%0#0`."""
+    """Write a call of one operand and one compared result, `%x` and `%0#0`."""
     given = operands.split(" | ")
     made = results.split(" | ")
     head = ", ".join(f"%a{i}: {kind}" for i, kind in enumerate(given))
@@ -201,7 +201,7 @@ def test_the_other_triangle_of_potrf_stays(lower: bool) -> None:
 
 
 def test_memory_by_rows_is_the_transpose_to_the_routine() -> None:
-    """Without layouts a call is row-major, and LAPACK reads columns."""
+    """A call without layouts is row-major, and LAPACK reads column-major."""
     text = module("lapack_dgeqrf_ffi", "tensor<3x3xf64>", "tensor<3x3xf64> | tensor<3xf64>", "")
     a = general(3, 3)
     packed, factors = import_stablehlo(text).run(a)
@@ -310,7 +310,7 @@ def test_reflections_of_each_matrix_of_a_batch(dtype: str, left: bool, transpose
 
 
 def by_columns(*operands: int, results: tuple[int, ...]) -> str:
-    """Column-major layouts of matrices, and of vectors and numbers, by their ranks."""
+    """Return column-major layouts of matrices, vectors and numbers, by rank."""
 
     def layout(rank: int) -> str:
         order = list(range(rank))[::-1]
@@ -339,7 +339,7 @@ def test_flags_of_triangular_solves(side: str, uplo: str, trans: str, diag: str)
     b = b if side == "L" else b.T.copy()
     kinds = [f"tensor<{'x'.join(map(str, x.shape))}xcomplex<f64>>" for x in (a, b)]
     flags = {"side": side, "uplo": uplo, "trans_x": trans, "diag": diag}
-    # What is not said is the left side, the lower triangle as it is, with its own diagonal.
+    # The defaults are the left side, the lower triangle, no transpose, and a diagonal that is read.
     plain = {"side": "L", "uplo": "L", "trans_x": "N", "diag": "N"}
     others = {name: letter for name, letter in flags.items() if letter != plain[name]}
     t = np.tril(a) if uplo == "L" else np.triu(a)
@@ -362,7 +362,7 @@ def test_flags_of_triangular_solves(side: str, uplo: str, trans: str, diag: str)
 
 @pytest.mark.parametrize("exponent", [470, 1000, -470, -1060])
 def test_eigenvalues_of_large_and_small_matrices(exponent: int) -> None:
-    """LAPACK scales such a matrix, and OpenBLAS's does not scale its eigenvalues back."""
+    """LAPACK scales such a matrix, and OpenBLAS's version does not scale its eigenvalues back."""
     results = f"{VALUES} | {VALUES} | tensor<4x4xcomplex<f64>> | tensor<4x4xcomplex<f64>> | {INFO}"
     config = "compute_left = 86 : ui8, compute_right = 86 : ui8"
     program = import_stablehlo(module("lapack_dgeev_ffi", MATRIX, results, config))
@@ -392,7 +392,7 @@ FAILING: dict[str, tuple[list[str], tuple[int, ...], str]] = {
 
 @pytest.mark.parametrize("name", FAILING)
 def test_each_matrix_of_a_batch_fails_by_itself(name: str) -> None:
-    """What is not finite fails, and the matrix beside it does not."""
+    """A matrix that is not finite fails, and the other matrix does not."""
     results, ranks, config = FAILING[name]
     layouts = by_columns(3, results=ranks)
     program = import_stablehlo(
@@ -409,7 +409,7 @@ def test_each_matrix_of_a_batch_fails_by_itself(name: str) -> None:
 
 
 def test_flags_that_are_not_said() -> None:
-    """The lower triangle; vectors, as many as there are values."""
+    """The defaults are the lower triangle, and as many vectors as values."""
     a = general(4, 4)
     h = np.tril(a) + np.tril(a, -1).T
     layouts = by_columns(2, results=(2, 1, 0))

@@ -1,4 +1,4 @@
-"""Operations that JAX does not write, each against its definition in NumPy; what is refused says what to do."""
+"""Operations that JAX does not write, each against its definition in NumPy; errors say what to do."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ Z = np.array([1, -8, 1j, -1j, 2 - 3j, -0.5 + 1e-8j, 0])
 
 @pytest.mark.parametrize(("dtype", "element"), [("c8", "f32"), ("c16", "f64")])
 def test_functions_of_complex_numbers(dtype: str, element: str) -> None:
-    """As StableHLO's interpreter has them: the principal cube root, and the logarithm of the direction."""
+    """Follow StableHLO's interpreter: the principal cube root, and the logarithm of the direction."""
     kind = f"tensor<7xcomplex<{element}>>"
     text = f"""func.func @main(%y: {kind}, %x: {kind}) -> ({kind}, {kind}) {{
   %0 = stablehlo.cbrt %y : {kind}
@@ -314,7 +314,7 @@ def test_every_operation_of_the_dialect_has_a_reader_or_a_reason() -> None:
     assert names - READERS.keys() - CANONICALIZED - REWRITTEN.keys() == set()
 
 
-# What CHLO has beyond StableHLO: the op that reads it, arguments, and a definition.
+# Operations that CHLO has beyond StableHLO: the op for them, arguments, and a definition.
 CHLO: dict[str, tuple[str, tuple[float, ...], Any]] = {
     "acos": ("Acos", (-0.5, 0.25), mpmath.acos),
     "acosh": ("Acosh", (1.5, 3.0), mpmath.acosh),
@@ -436,7 +436,7 @@ func.func @main(%a: tensor<2xf64>) -> tensor<2xf64> {
 @pytest.mark.parametrize("stride", [1, 3])
 @pytest.mark.parametrize("size", [9, 11, 12, 16, 21])
 def test_long_windows_have_each_element_once(size: int, stride: int, dilation: int) -> None:
-    """Powers of two modulo 2^31 - 1: a sum of other elements is another sum."""
+    """Elements are powers of two modulo 2^31 - 1, so that sums of different elements differ."""
     x = np.array([pow(2, 7 * i, 2**31 - 1) for i in range(60)], "i4")
     reach = (size - 1) * dilation + 1
     starts = range(0, len(x) - reach + 1, stride)
@@ -457,7 +457,7 @@ def test_long_windows_have_each_element_once(size: int, stride: int, dilation: i
 def test_convolutions_accumulate_in_the_dtype_of_their_result(
     narrow: tuple[str, str], wide: tuple[str, str]
 ) -> None:
-    """100 * 100 is not an int8, and products of float32 have more digits than it holds."""
+    """100 * 100 does not fit int8, and products of float32 need more digits than float32 has."""
     x, w = np.array([100, 99, -100, 7], narrow[1]), np.array([100, 3], narrow[1])
     if narrow[0] == "f32":
         x, w = x + np.float32(2**-16), w + np.float32(2**-16)
@@ -532,7 +532,7 @@ def test_a_slice_of_a_computed_number_is_that_number() -> None:
 
 @pytest.mark.parametrize("count", range(8))
 def test_regions_that_are_no_reduction_of_ours_take_every_element(count: int) -> None:
-    """(1 + x) (1 + y) - 1, of any number of elements."""
+    """Combine any number of elements by (1 + x) (1 + y) - 1."""
     x = np.arange(1, 3 * count + 1, dtype="i4").reshape(3, count)
     body = (
         "%z = stablehlo.constant dense<0> : tensor<i32> "
@@ -558,7 +558,7 @@ def test_checks_of_the_reference_interpreter_compute_nothing(name: str) -> None:
 
 @pytest.mark.parametrize(("kind", "one"), [("f16", 2.0**-11), ("bf16", 2.0**-8)])
 def test_windows_of_narrow_floats_are_added_in_wider_ones(kind: str, one: float) -> None:
-    """1 and two halves of its last place are more than 1, and are 1 where each sum is rounded."""
+    """The sum of 1 and two half ulps exceeds 1, but is 1 if each sum is rounded."""
     dtype = {"f16": "float16", "bf16": "bfloat16"}[kind]
     x = np.asarray(tnf.asarray([1.0, one, one, 0.0], dtype=dtype))
     body = (
@@ -572,7 +572,7 @@ def test_windows_of_narrow_floats_are_added_in_wider_ones(kind: str, one: float)
 
 
 def test_places_that_a_broadcast_counts() -> None:
-    """The winner's place of each row, of numbers that are broadcast along the rows."""
+    """Return the index of each row's winner; the indices are broadcast along the rows."""
     x = np.array([[3, 9, 2, 9], [5, 1, 7, 0], [4, 4, 4, 4]], "f4")
     body = (
         "%i = stablehlo.iota dim = 0 : tensor<4xi32> "
@@ -599,7 +599,7 @@ def test_places_that_a_broadcast_counts() -> None:
 
 
 def windows_of(x: Any, start: int, sizes: Any, strides: Any, base: Any, dilations: Any, padding: Any) -> list[Any]:  # fmt: skip
-    """Each window's elements, in a nested list."""
+    """Return each window's elements as a nested list."""
     wide = np.full([(n - 1) * b + 1 for n, b in zip(x.shape, base, strict=True)], start, x.dtype)
     wide[tuple([slice(None, None, b) for b in base])] = x
     wide = np.pad(wide, padding, constant_values=start)
@@ -633,7 +633,7 @@ def windows_of(x: Any, start: int, sizes: Any, strides: Any, base: Any, dilation
 def test_windows_of_a_matrix(
     sizes: Any, strides: Any, base: Any, dilations: Any, padding: Any, is_sum: bool
 ) -> None:
-    """Sums, and (1 + x) (1 + y) - 1; none of a matrix that is smaller than a window."""
+    """Check sums and (1 + x) (1 + y) - 1, also for a matrix smaller than the window."""
     x = np.arange(1, 21, dtype="i4").reshape(4, 5)
     windows = windows_of(x, 0, sizes, strides, base, dilations, padding)
     reduce = np.sum if is_sum else lambda w: np.prod(w + 1) - 1
@@ -726,7 +726,7 @@ def test_cholesky_reads_one_triangle(lower: str | None, is_complex: bool) -> Non
 def test_triangular_solves_by_their_definition(
     left: bool, lower: bool, unit: bool, turned: str
 ) -> None:
-    """The other triangle, and the diagonal of a unit matrix, may hold anything."""
+    """The other triangle and the diagonal of a unit triangular matrix may contain anything."""
     a = RNG.normal(size=(2, 3, 3, 2)) @ [1, 1j] + 3 * np.eye(3)
     b = RNG.normal(size=(2, 3, 2, 2)) @ [1, 1j]
     b = b if left else b.swapaxes(1, 2).copy()
@@ -766,7 +766,7 @@ def test_transforms(name: str, lengths: list[int]) -> None:
 
 @pytest.mark.parametrize(("kind", "barriers"), [("i32", 0), ("f32", 1)])
 def test_the_barrier_before_a_convolution_of_integers_is_ours(kind: str, barriers: int) -> None:
-    """Lowering puts it there; of floats it is somebody else's, and stays."""
+    """The barrier before integers comes from lowering; one before floats was in the original and stays."""
     text = f"""func.func @main(%x: tensor<1x1x4x{kind}>, %w: tensor<1x1x2x{kind}>) -> tensor<1x1x3x{kind}> {{
   %y = stablehlo.optimization_barrier %x : tensor<1x1x4x{kind}>
   %0 = "stablehlo.convolution"(%y, %w) <{{batch_group_count = 1 : i64, feature_group_count = 1 : i64,
@@ -792,7 +792,7 @@ def test_the_barrier_before_a_convolution_of_integers_is_ours(kind: str, barrier
 @pytest.mark.parametrize("direction", ["LT", "LE", "GT", "GE", "EQ", "NE"])
 @pytest.mark.parametrize("kind", ["f16", "bf16", "f32", "f64"])
 def test_comparisons_in_the_total_order(kind: str, direction: str) -> None:
-    """-NaN < -inf < .. < -0 < 0 < .. < inf < NaN, as these are listed."""
+    """-NaN < -inf < .. < -0 < 0 < .. < inf < NaN, in the order of the list."""
     dtype = {"bf16": ml_dtypes.bfloat16}.get(kind, f"f{kind[1:].replace('16', '2').replace('32', '4').replace('64', '8')}")  # fmt: skip
     numbers = np.array([-np.nan, -np.inf, -2, -1, -0.0, 0.0, 1, 2, np.inf, np.nan]).astype(dtype)
     numbers[0] = np.copysign(numbers[-1], np.array(-1).astype(dtype))
@@ -861,7 +861,7 @@ def test_the_order_of_a_polygamma(order: str, fits: int | None) -> None:
             import_stablehlo(other)
 
 
-# ---- slices by places --------------------------------------------------------------------------------
+# ---- slices at indices -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("axis", "batch"), [(0, 0), (1, 0), (2, 0), (3, 0), (1, 1), (2, 1), (3, 1), (2, 2), (3, 2)])  # fmt: skip
@@ -897,7 +897,7 @@ def test_axes_of_selections_are_in_the_ranks(
         import_stablehlo(text)
 
 
-# ---- devices, and what is refused --------------------------------------------------------------------
+# ---- devices and unsupported operations --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -1004,7 +1004,7 @@ STARTS: dict[str, dict[str, list[str]]] = {
     ("kind", "name"), [(kind, name) for kind, starts in STARTS.items() for name in starts]
 )
 def test_reductions_from_their_identity_and_from_another_number(kind: str, name: str) -> None:
-    """The identity is left out; on truth values arithmetic is logic."""
+    """Starting from the identity adds nothing to the program; on booleans arithmetic is logic."""
     x = np.array([[3, 1, 7, 2], [5, 5, 0, 4], [6, 1, 1, 3]]).astype(WORDS[kind])
     x = x > 2 if kind == "i1" else x
     logic = ON_BOOLS.get(name, name) if kind == "i1" else name
@@ -1044,7 +1044,7 @@ def windowed(kind: str, n: int, made: int, region: str, start: str, numbers: str
 }}"""
 
 
-# Windows of few elements one after the other; of more by powers of two.
+# Windows of few elements are combined one element at a time, larger ones by powers of two.
 STEPS = {1: 0, 2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 4, 8: 7, 9: 4, 10: 4, 11: 5, 12: 4, 15: 6, 16: 4, 21: 6}  # fmt: skip
 
 
@@ -1067,7 +1067,7 @@ SCANS = {"add": "CumSum", "multiply": "CumProd", "maximum": "CumMax", "minimum":
     ("kind", "name"), [(kind, name) for kind, starts in STARTS.items() for name in starts]
 )
 def test_windows_of_all_up_to_an_element_are_scans(kind: str, name: str, reverse: bool) -> None:
-    """From the identity, and where the padding is all of one side."""
+    """They start from the identity, with all padding on one side."""
     x = np.array([3, 1, 7, 0, 2, 5]).astype(WORDS[kind])
     x = x > 2 if kind == "i1" else x
     logic = ON_BOOLS.get(name, name) if kind == "i1" else name
@@ -1113,7 +1113,7 @@ ADDED: dict[str, tuple[str, Any]] = {
 def test_elements_that_windows_select(
     sizes: Any, strides: Any, padding: Any, direction: str, name: str
 ) -> None:
-    """Element by element; what is around the tensor is never selected."""
+    """Check element by element; padding is never selected."""
     region, combine = ADDED[name]
     x = np.array([[1, 4, 4, 2], [3, 3, 0, 5], [4, 1, 5, 5], [2, 2, 2, 2]], float)
     counts = [

@@ -1,4 +1,4 @@
-"""Scalars and indices of `arith` and `tensor`, as modules of dynamic shapes have them."""
+"""Scalar and index operations of `arith` and `tensor`, as in modules with dynamic shapes."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_shapes_are_made_of_scalars(read: Any, form: str) -> None:
 
 
 def test_scalars_are_tensors_without_axes(read: Any) -> None:
-    """Elements are in row-major order; a truth value and a float are scalars too."""
+    """Elements are in row-major order; booleans and floats are scalars, too."""
     text = """func.func @main(%p: f32, %n: index) -> (tensor<2x2xf32>, tensor<i1>, tensor<0xi32>, index) {
   %a = arith.constant 1.5 : f32
   %t = arith.constant true
@@ -83,7 +83,7 @@ def test_the_axis_of_an_extent_is_a_constant(read: Any) -> None:
 
 
 def test_shapes_and_elements() -> None:
-    """`shape.shape_of` is a vector of extents, and `tensor.extract` an element of it or of another tensor."""
+    """`shape.shape_of` is a vector of extents, and `tensor.extract` reads an element of it or of another tensor."""
     text = """
       func.func @main(%x: tensor<2x?xf32>, %p: tensor<3xi64>, %k: index) -> (tensor<?x2xf32>, tensor<i64>) {
         %s = shape.shape_of %x : tensor<2x?xf32> -> tensor<2xindex>

@@ -1,4 +1,4 @@
-"""Scatters by any region against one window after the other; complex numbers in order."""
+"""Scatters with any region, compared with one window at a time; complex numbers in order."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def text(
 
 
 def test_windows_that_meet_take_turns() -> None:
-    """y = b - a / 2 neither commutes nor associates."""
+    """The combiner y = b - a / 2 is neither commutative nor associative."""
     program = import_stablehlo(
         text(
             "5",
@@ -184,7 +184,7 @@ def test_clamped_complex_numbers() -> None:
 
 @pytest.mark.parametrize("name", ["add", "multiply"])
 def test_truth_values_in_windows(name: str) -> None:
-    """Sums and products of truth values are or and and, in `select_and_scatter`, too."""
+    """Sums and products of booleans are disjunctions and conjunctions, also in `select_and_scatter`."""
     start = "false" if name == "add" else "true"
     program = import_stablehlo(
         f"""func.func @main(%x: tensor<4xi32>, %s: tensor<2xi1>) -> tensor<4xi1> {{
@@ -208,7 +208,7 @@ def test_truth_values_in_windows(name: str) -> None:
 
 
 def scattered(x: Any, indices: Any, u: Any, numbers: dict[str, Any]) -> Any:
-    """Scatter by the specification, window after window: y = b - a / 2 of the element and the update."""
+    """Scatter by the specification, one window at a time, with y = b - a / 2 of the element and the update."""
     y = x.copy()
     at = numbers["index_vector_dim"]
     window_dims, inserted = numbers["update_window_dims"], numbers["inserted_window_dims"]
@@ -233,7 +233,7 @@ def scattered(x: Any, indices: Any, u: Any, numbers: dict[str, Any]) -> Any:
     return y
 
 
-# shapes of x and of the updates, indices, dimension numbers, and whether windows take turns if indices are constant
+# shapes of x and of the updates, indices, dimension numbers, and whether constant indices make windows run in order
 PLACED: dict[str, tuple[Any, Any, Any, dict[str, Any], bool]] = {
     "all differ": ((5,), (3,), [[1], [4], [0]], {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}, False),
     "two are the same": ((5,), (3,), [[1], [4], [1]], {"inserted_window_dims": (0,), "scatter_dims_to_operand_dims": (0,), "index_vector_dim": 1}, True),
@@ -317,7 +317,7 @@ def test_windows_take_turns_where_they_may_meet(name: str, is_constant: bool) ->
 
 @pytest.mark.parametrize("unique", ["true", "false"])
 def test_two_operands_are_scattered_by_one_region(unique: str) -> None:
-    """Each from both, of another kind each."""
+    """Each result depends on both operands, which have different dtypes."""
     program = import_stablehlo(
         f"""func.func @main(%x: tensor<5xf64>, %y: tensor<5xf32>, %i: tensor<3x1xi32>, %u: tensor<3xf64>, %v: tensor<3xf32>) -> (tensor<5xf64>, tensor<5xf32>) {{
   %0:2 = "stablehlo.scatter"(%x, %y, %i, %u, %v) <{{scatter_dimension_numbers = #stablehlo.scatter<inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>, unique_indices = {unique}}}> ({{

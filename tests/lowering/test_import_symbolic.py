@@ -1,4 +1,4 @@
-"""Modules that leave extents open, as jax exports them, are programs with symbols."""
+"""Modules with dynamic extents, as jax exports them, are imported as programs with symbols."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ UNKNOWN = (
     ": (tensor<?xf32>, tensor<f32>) -> tensor<f32> "
     "%u = stablehlo.convert %s : (tensor<f32>) -> tensor<i32>"
 )
-"""A length m, and a number u that elements decide."""
+"""A length m, and a number u that depends on elements."""
 LENGTHS: dict[str, tuple[str, Any]] = {
     "minimum": ("%r = stablehlo.minimum %n, %three : tensor<i32>", lambda n: min(n, 3)),
     "maximum": ("%r = stablehlo.maximum %n, %three : tensor<i32>", lambda n: max(n, 3)),
@@ -367,7 +367,7 @@ def test_an_extent_that_the_module_declares_is_checked_when_it_runs(operations: 
 
 
 def of_length(text: str) -> str:
-    """Write a module of as many ones as %r says, where %n is a length and %m = %n + 3."""
+    """Write a module that returns %r ones, where %n is a length and %m = %n + 3."""
     return f"""func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {{
   %three = stablehlo.constant dense<3> : tensor<i32>
   %zero = stablehlo.constant dense<0> : tensor<i32>
@@ -382,7 +382,7 @@ def of_length(text: str) -> str:
 
 
 COMPARE = "%{} = stablehlo.compare {}, %{}, %{}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
-# What n + 3 and n are to each other, and either to itself.
+# Comparisons of n + 3 with n, and of each with itself.
 DECIDED = {
     ("m", "n"): {"LT": False, "LE": False, "GT": True, "GE": True, "EQ": False, "NE": True},
     ("n", "m"): {"LT": True, "LE": True, "GT": False, "GE": False, "EQ": False, "NE": True},
@@ -425,11 +425,11 @@ NEGATIVE = "%k = stablehlo.negate %three : tensor<i32> "
 
 
 def cut_quotient(lhs: int, rhs: int) -> int:
-    """Rounded towards zero, as the specification of `divide` says of integers."""
+    """Return the quotient rounded towards zero, as the specification of `divide` requires for integers."""
     return abs(lhs) // abs(rhs) * (1 if (lhs < 0) == (rhs < 0) else -1)
 
 
-# For n of 1 and above, and m = n + 3: what the specification's integer arithmetic gives.
+# Results of the specification's integer arithmetic for n >= 1 and m = n + 3.
 COMPUTED: dict[str, tuple[str, Any]] = {
     "quotient of lengths": (
         "%r = stablehlo.divide %m, %n : tensor<i32>",
@@ -596,7 +596,7 @@ def test_what_an_assertion_says_of_a_length_decides_comparisons_with_less(
 
 
 def test_what_is_declared_of_a_length_decides_comparisons() -> None:
-    """An assertion that n >= 2 makes n - 2 no less than nothing."""
+    """The assertion n >= 2 implies that n - 2 is not negative."""
     text = (
         COMPARE.format("p", "GE", "n", "two")
         + 'stablehlo.custom_call @shape_assertion(%p) {api_version = 2 : i32, error_message = "two at least", '

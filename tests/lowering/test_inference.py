@@ -1,4 +1,4 @@
-"""The types of emitted operations: inferred, told, and compared with those of the op's own rule."""
+"""Types of emitted operations: inferred, given, and compared with those of the op's own rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear algebra on every platform: plain StableHLO by residuals, library calls against JAX's."""
+"""Linear algebra on every platform: plain StableHLO by its residuals, library calls against JAX's."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ SQUARE = [(4, 4), (2, 3, 5, 5), (1, 1), (2, 2), (37, 37), (0, 0)]
 
 @pytest.fixture(scope="module", params=LEVELS, autouse=True)
 def level(request: pytest.FixtureRequest) -> None:
-    """The executor of the whole file, at each level."""
+    """Return the executor for the whole file, at each optimisation level."""
     global INLINE
     INLINE = XlaExecutor("cpu", linalg="inline", optimization_level=request.param)
 
 
 def combined(shapes: list[Any]) -> list[Any]:
-    """Each shape with one of the dtypes, by turns; with the others in the sweep."""
+    """Pair each shape with one of the dtypes in turn; the sweep has all pairs."""
     return [
         pytest.param(
             shape,
@@ -210,7 +210,7 @@ def test_inline_gradients() -> None:
 
 # ---- library calls -------------------------------------------------------------------------------------
 
-PLAIN = ll.SvdAlgorithm.QR  # which is gesvd on a GPU, and what jax takes for a large matrix
+PLAIN = ll.SvdAlgorithm.QR  # which is gesvd on a GPU, as jax calls it for large matrices
 
 PAIRS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
     "qr": (fam.Qr(), lambda a: ll.qr(a, full_matrices=False), (2, 6, 4)),
@@ -244,7 +244,7 @@ PAIRS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
 
 
 def calls(text: str) -> list[tuple[str, ...]]:
-    """Name, flags, layouts and types of each call."""
+    """Return name, flags, layouts and types of each call."""
     found = []
     for line in text.splitlines():
         if "custom_call" not in line or "Sharding" in line:
@@ -349,11 +349,11 @@ EMPTY: dict[str, Any] = {
 @pytest.mark.parametrize("linalg", ["library", "inline"])
 @pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 0), (0, 130, 130), (2, 0, 3, 3)], ids=str)
 def test_no_matrices_and_matrices_of_nothing(shape: tuple[int, ...], linalg: str) -> None:
-    """As the last shard or a filtered batch gives them; the shapes are NumPy's."""
+    """Such shapes occur for the last shard or a filtered batch, and are NumPy's."""
     a = np.zeros(shape)
     executor = XlaExecutor("cpu", linalg=linalg)
     names = set(EMPTY) - ({"eig"} if linalg == "inline" else set())
-    names -= {"expm", "pinv"} if 0 in shape[-2:] else set()  # NumPy and tnf.expm refuse these
+    names -= {"expm", "pinv"} if 0 in shape[-2:] else set()  # NumPy and tnf.expm reject these
     program = tnf.compile(lambda a: {name: EMPTY[name][0](a) for name in sorted(names)}, a)
     for name, found in executor.run(program, a).items():
         wanted = EMPTY[name][1](a)

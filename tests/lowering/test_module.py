@@ -1,4 +1,4 @@
-"""What a module can be made into, and that its text is deterministic and pure."""
+"""Forms of a module, and the determinism and purity of its text."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_malformed_bytes_are_an_error(content: bytes) -> None:
 
 
 NEWER = {"digamma": (0, 11, 2), "asin": (0, 12)}
-"""The jaxlib since which StableHLO expands an op otherwise, with the same meaning but for digamma.
+"""The first jaxlib whose StableHLO expands an op differently, with the same meaning except for digamma.
 
 Its digamma is minus infinity at zero; here it stays NaN, as natively.
 """
@@ -186,7 +186,7 @@ def test_complex_convolutions_for_gpus_are_four_real_ones() -> None:
 
 
 def test_narrow_integers_are_converted_before_they_are_multiplied() -> None:
-    """XLA gives twice the product of int8 in int32 on CUDA; on TPU int8 is multiplied as it is."""
+    """XLA doubles the int32 product of int8 operands on CUDA; on TPU int8 is multiplied directly."""
     op = contraction.DotGeneral((1,), (0,), accumulate_dtype=DType.I32)
     program = tnf.compile(lambda a, b: apply(op, a, b), *[tnf.TensorSpec((3, 3), "int8")] * 2)
     for platform in ("cpu", "cuda", "rocm", "tpu"):
@@ -200,7 +200,7 @@ def test_narrow_integers_are_converted_before_they_are_multiplied() -> None:
 
 
 def statements(fn: Any, *specs: Any) -> list[str]:
-    """The names of the operations of StableHLO in the order of the text, but for those that end regions."""
+    """Return the names of StableHLO operations in the order of the text, without terminators."""
     names = re.findall(r"stablehlo\.(\w+)(?![\w<>.])", str(module_of(fn, *specs)))
     return [name for name in names if name != "return"]
 

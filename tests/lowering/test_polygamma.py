@@ -1,4 +1,4 @@
-"""Polygamma functions through PJRT, on both sides of zero, against 40 digits."""
+"""Polygamma functions through PJRT, for negative and positive arguments, against 40 digits."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_every_interval(order: int, dtype: str) -> None:
     x = X.astype(dtype)
     found = on_xla(lambda x: tnf.polygamma(order, x), x)
     assert found.dtype == x.dtype
-    # The powers of order + 1 square their roundings.
+    # The rounding errors grow with the powers of order + 1.
     rtol = (6 + 2 * order) * float(np.finfo(dtype).eps)
     np.testing.assert_allclose(found, exact(order, x), rtol=rtol)
 
@@ -46,7 +46,7 @@ def test_narrow_dtypes_are_rounded_once(dtype: str) -> None:
 
 
 def test_even_orders_at_half_integers() -> None:
-    """The cotangent is zero there; as pi times a half rounds, its cosine alone would not be."""
+    """The cotangent is zero there, but the cosine of a rounded pi / 2 would not be."""
     x = np.array([-0.5, -7.5, -19.5])
     for order in (2, 4, 6):
         found = on_xla(lambda x, n=order: tnf.polygamma(n, x), x)

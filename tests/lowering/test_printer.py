@@ -38,7 +38,7 @@ def lowered(rule: Callable[..., Any], *shape: int) -> str:
 
 
 def doubled_sum(op: Any, w: Any, x: Any) -> Any:
-    """x plus twice its sum: the region uses a value of its surroundings, which nothing else does."""
+    """Return x plus twice its sum, by a region that captures a value without other uses."""
     two = w.op("add", w.scalar(1, x.dtype), w.scalar(1, x.dtype))
 
     def combine(inner: Any, a: Any, b: Any) -> Any:
@@ -54,13 +54,13 @@ def test_a_region_uses_values_of_its_surroundings() -> None:
     text = lowered(doubled_sum, 1)
     (two,) = re.findall(r"(%\d+) = stablehlo.add %0, %0", text)
     assert re.search(rf"stablehlo.multiply %b, {two} : tensor<f64>", text)
-    # Of one element each order of combining 0 and x gives x + 2 * 0 or 0 + 2 * x.
+    # For one element, any order of combining 0 and x gives x + 2 * 0 or 0 + 2 * x.
     (y,) = XlaExecutor("cpu").run(program_of(doubled_sum, 1), np.array([3.0]))
     assert y in (6.0, 9.0)
 
 
 def test_regions_stand_in_regions() -> None:
-    """One branch returns a value of the surroundings, the other has a name that these have too."""
+    """One branch returns a captured value, and the other defines a name that exists outside, too."""
 
     def rule(op: Any, w: Any, x: Any) -> Any:
         two = w.op("add", w.scalar(1, x.dtype), w.scalar(1, x.dtype))
@@ -117,7 +117,7 @@ def test_names_that_are_given_twice_are_made_unique() -> None:
 
 
 def test_one_operation_that_combines_its_operands_in_turn_is_no_short_form() -> None:
-    """Only `op %a, %b` is what `applies` means."""
+    """The short form `applies` means exactly `op %a, %b`."""
 
     def rule(op: Any, w: Any, x: Any) -> Any:
         body = w.region({"a": SCALAR, "b": SCALAR}, lambda inner, a, b: inner.op("add", b, b))

@@ -1,4 +1,4 @@
-"""Quantised types: the specification's formulas in NumPy and in exact fractions, for the forms of its operations."""
+"""Quantised types: the specification's formulas in NumPy and in exact fractions, for all forms of operations."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_requantisation_changes_scale_and_storage() -> None:
     ],
 )
 def test_arithmetic_of_every_pair(name: str, ufunc: Any) -> None:
-    """Operands and result of three types; 65,536 pairs."""
+    """Use operands and results of three types, and all 65,536 pairs."""
     a, b = (
         np.ascontiguousarray(v)
         for v in np.broadcast_arrays(EVERY_I8[:, None], np.arange(201, dtype=np.uint8)[None])
@@ -139,7 +139,7 @@ def test_dot_general_per_axis_with_a_wide_result() -> None:
 
 
 def test_hybrid_products_stay_floats() -> None:
-    """Of a float and a quantised operand the second is dequantised."""
+    """With a float and a quantised operand, the second one is dequantised."""
     x, w = np.array([[1.5, -2.0]], "f4"), np.array([[3], [-5]], np.int8)
     kind = f"tensor<2x1x{I8}>"
     run = program(

@@ -1,4 +1,4 @@
-"""The page of what is read and refused: from the readers' tables, and as they behave."""
+"""The page of supported operations agrees with the readers' tables and with their behaviour."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Our readers of text and bytecode against MLIR's: the same trees, and the same modules refused."""
+"""Readers of text and bytecode, compared with MLIR's: equal trees, and errors for the same modules."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ VERSIONS = ("0.9.0", "0.14.0", "1.0.0", "1.4.0", "1.8.0", "current")
 
 
 def shape_of(tree: ModuleTree, with_locations: bool = True) -> list[Any]:
-    """A tree as nested lists, with its values numbered in the order in which they occur."""
+    """Return a tree as nested lists, with its values numbered in the order in which they occur."""
 
     def attribute(value: Any) -> Any:
         if isinstance(value, dict):
-            # 1 is its default, which a pretty print leaves out.
+            # 1 is the default, which is not printed.
             kept = {k: attribute(v) for k, v in value.items() if (k, v) != ("api_version", 1)}
             return sorted(kept.items(), key=lambda item: item[0])
         if isinstance(value, np.ndarray):
@@ -82,7 +82,7 @@ def shape_of(tree: ModuleTree, with_locations: bool = True) -> list[Any]:
 
 
 def forms_of(text: str) -> Iterator[str]:
-    """A module as it is, and as MLIR prints it."""
+    """Return a module as it is, and as MLIR prints it."""
     operation = parsed(text).operation
     yield text
     yield str(operation)
@@ -105,7 +105,7 @@ def test_every_operation_in_bytecode_and_artifacts() -> None:
         for version in VERSIONS:
             try:
                 data = portable_artifact(text, version)
-            except TenferroError:  # because older versions lack the operation, and all of them CHLO
+            except TenferroError:  # because older versions lack the operation, or all of CHLO
                 continue
             artifacts += 1
             wanted = shape_of(module_tree(text_of(data)), with_locations=False)
@@ -398,7 +398,7 @@ def test_cut_and_damaged_bytecode_is_refused_or_read() -> None:
 
 
 def mutants(count: int, seed: int) -> Iterator[str]:
-    """Modules with a token or a character removed, repeated or replaced."""
+    """Yield modules with a token or a character removed, repeated or replaced."""
     token = re.compile(r'"[^"\n]*"|tensor<[^<>]*>|[%@#!^]?[\w.$]+|->|\S')
     rng = random.Random(seed)
     words = sorted({word for text in OPERATIONS for word in token.findall(text)})
@@ -442,7 +442,7 @@ def check_mutants(count: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> Non
         if ours[:8] != theirs[:8] and "chlo." not in text:
             differences.append((ours, theirs, text))
     assert outcomes == {"accepted", "refused:"}
-    # Annotations, which no program depends on, are not parsed; and MLIR overlooks words after an enumeration's value.
+    # Annotations that no program depends on are not parsed; MLIR ignores words after an enumeration's value.
     assert len(differences) <= 1 + count // 200, differences
 
 
@@ -491,7 +491,7 @@ def test_exports_run_where_jaxlib_is_missing(tmp_path: Path) -> None:
         b"flat"
         + len(exported.mlir_module_serialized).to_bytes(4, "little")
         + exported.mlir_module_serialized
-    )  # as a serialised export holds it
+    )  # as in a serialised export
     paths = [str(tmp_path / name) for name in ("x.npy", "a.mlirbc", "b.mlir", "c.mlirbc", "d.jax")]
     done = subprocess.run(
         [sys.executable, "-c", WITHOUT_JAXLIB, *paths], capture_output=True, text=True, check=False
@@ -552,6 +552,4 @@ def test_five_thousand_operations_take_no_longer_than_through_mlir() -> None:
             started = time.process_time()
             read(text)
             times[name].append(time.process_time() - started)
-    assert min(times["ours"]) < 1.5 * min(
-        times["mlir"]
-    )  # 0.6 to 0.8 of it when the machine is idle
+    assert min(times["ours"]) < 1.5 * min(times["mlir"])  # 0.6 to 0.8 of it on an idle machine

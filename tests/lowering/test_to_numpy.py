@@ -1,4 +1,4 @@
-"""Programs as Python that needs NumPy alone: each op against its definition, and whole programs in another process."""
+"""Programs as Python files that need NumPy alone: each op against its definition, whole programs in another process."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def alone(sample: OpSample) -> GraphProgram:
 
 
 def function_of(source: Any) -> Callable[..., Any]:
-    """The function of a file, its arrays being given in place of the file beside it."""
+    """Return the function of a file, with its arrays passed directly instead of read from a file."""
     text = re.sub(r"^CONSTANTS = .*$", "", source.text, flags=re.MULTILINE)
     names: dict[str, Any] = {"CONSTANTS": source.constants, "__name__": "module"}
     exec(compile(text, "<numpy source>", "exec"), names)
@@ -255,7 +255,7 @@ def _spread(name: str) -> tuple[Any, ...]:
     return (function, *specs)
 
 
-# ---- how it reads --------------------------------------------------------------------------------------------
+# ---- style of the text ---------------------------------------------------------------------------------------
 
 
 def test_the_text_reads_like_the_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -287,7 +287,7 @@ def test_the_text_reads_like_the_source(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_files_are_short() -> None:
-    """At most one and a half statements for each of the program's instructions besides constants and broadcasts."""
+    """A file has at most one and a half statements per instruction, not counting constants and broadcasts."""
     for function, specs in PROGRAMS.values():
         program = tnf.compile(function, *specs)
         inner = [part for i in program.instructions for part in i.op.parts]
@@ -366,7 +366,7 @@ def test_refusals_name_what_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", [*COMPLEX, DType.F32, DType.F64, DType.of("bool")], ids=str)
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)
 def test_complex_numbers_are_converted(dtype: DType, to: DType) -> None:
-    """To the real part, or to whether they are not zero."""
+    """Convert to the real part, or to whether the number is not zero."""
     x = np.array([0.0, 1.5 - 2.0j, 3.0j, -0.25]).astype(dtype.dtype)
     graph = Graph()
     program = GraphProgram.from_graph(

@@ -1,4 +1,4 @@
-"""The semantics that are easy to get wrong, each shown on the text and on both paths."""
+"""Semantics that are easy to get wrong, shown in the text and on both paths."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_updates_that_choose_no_axis_all_meet(
 @pytest.mark.parametrize("k", range(5))
 @pytest.mark.parametrize("shape", [(3, 4), (4, 3, 5), (4,)])
 def test_the_largest_of_each_row(shape: tuple[int, ...], k: int) -> None:
-    """As many as there are rows are not all of a row."""
+    """As many results as rows are not all elements of a row."""
     x = np.random.default_rng(5).permutation(np.arange(np.prod(shape), dtype=float)).reshape(shape)
     program = tnf.compile(lambda x: tnf.top_k(x, k), x)
     order = np.argsort(-x, axis=-1)[..., :k]
@@ -217,7 +217,7 @@ def test_the_absolute_value_of_complex_counts() -> None:
 
 
 def power(x: int, y: int) -> int:
-    """x ** y, of which nothing but its sign is left below zero: 1, -1 or 0."""
+    """Return x ** y, which for negative y keeps only a sign: 1, -1 or 0."""
     if y >= 0:
         return x**y
     return {1: 1, -1: -1 if y % 2 else 1}.get(x, 0)
@@ -256,7 +256,7 @@ def test_powers_by_the_highest_bits(dtype: str) -> None:
 @pytest.mark.parametrize("op", [Divide(), Remainder()], ids=lambda op: op.name)
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_every_quotient_of_eight_bits(dtype: str, op: Any) -> None:
-    """Towards zero; by zero all bits, and the dividend is left; the least by -1 is itself."""
+    """Round towards zero. Division by zero gives all bits set and leaves the dividend; the minimum by -1 is itself."""
     limits = np.iinfo(dtype)
     x, y = (z.ravel() for z in np.mgrid[limits.min : limits.max + 1, limits.min : limits.max + 1])
     wanted = []
@@ -275,7 +275,7 @@ def test_every_quotient_of_eight_bits(dtype: str, op: Any) -> None:
 
 
 def statements(op: StdTensorOp, *specs: str) -> list[str]:
-    """The operations that an op of arguments like "f16[2]" is, each with the element of its result."""
+    """Return the operations to which an op of arguments like "f16[2]" is lowered, with their element types."""
     types = [
         tnf.TensorSpec(tuple(map(int, shape[:-1].split(","))), kind)
         for kind, shape in (spec.split("[") for spec in specs)
@@ -317,7 +317,7 @@ CONVERTED: dict[tuple[str, str], list[str]] = {
 
 @pytest.mark.parametrize(("source", "to"), CONVERTED)
 def test_conversions_and_the_kinds_on_their_way(source: str, to: str) -> None:
-    """bfloat16 by way of float32, complex numbers by their parts."""
+    """bfloat16 is converted via float32, and complex numbers by parts."""
     found = statements(Convert(tnf.DType.of(to)), f"{source}[2]")
     assert found == CONVERTED[source, to]
 
@@ -423,7 +423,7 @@ def test_extents_are_handed_into_what_is_written_with_regions(name: str) -> None
 
 
 def test_functions_of_regions_say_what_they_are() -> None:
-    """Which profiles and errors of a backend show."""
+    """The names appear in profiles and errors of a backend."""
     x = np.arange(3.0)
     loop = text(lambda x: tnf.while_loop(lambda y: y[0] < 9.0, lambda y: y + 1.0, x), x)
     scan = text(lambda x: tnf.scan(lambda c, v: (c + v, c * v), x[0], x), x)

@@ -1,4 +1,4 @@
-"""Adapters that are right, wrong, slow, or end their process."""
+"""Adapters for tests: right, wrong, slow, or ending their process."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ device_vendor: "NVIDIA Corporation" name: "NVIDIA H100 80GB HBM3" driver_version
 runtime_version: "12.8.0" compile_time_toolkit_version: "12.8.0" dnn_version: "9.10.0" }
 platform_name: "CUDA" dnn_version_info { major: 9 minor: 10 patch: 0 }
 device_description_str: "NVIDIA H100 80GB HBM3" """
-"""Description of a GPU that is not here, as the compiler needs it."""
+"""Description of a GPU that is not present, for the compiler."""
 
 
 def tpu_topology(wheels: str) -> Any:

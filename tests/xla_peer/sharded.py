@@ -100,7 +100,9 @@ def a_training_step_is_data_parallel() -> None:
 def a_partition_is_saved_exported_and_read_back() -> None:
     mesh = Mesh({"x": 4, "y": 2})
     a, b = RNG.standard_normal((8, 6)), RNG.standard_normal((6, 4))
-    table = RNG.standard_normal((4, 5000))  # so large that an artifact has it beside
+    table = RNG.standard_normal(
+        (4, 5000)
+    )  # large enough for an artifact to store it in a separate file
     program = tnf.compile(lambda p: {"y": tnf.sin(p["a"] @ p["b"]) @ table}, {"a": a, "b": b})
     cut = partition(program, mesh, ({"a": P("x"), "b": P(None, "y")},), {"y": P("x", "y")})
     single = program.run({"a": a, "b": b})

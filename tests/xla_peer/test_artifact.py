@@ -1,4 +1,4 @@
-"""Artifacts: what is written is read, everywhere and by others, and what is none of ours is refused."""
+"""Artifacts: files are readable everywhere and by other tools, and foreign files are an error."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tenferro import errors
 from xla_peer.manifest import Manifest
 from xla_peer.storage import constants_path
 
-Point = namedtuple("Point", "x y")  # because plain named tuples are what users have
+Point = namedtuple("Point", "x y")  # because users have plain named tuples
 
 
 def attention(p: Any, x: Any) -> Any:
@@ -144,7 +144,7 @@ def test_guards_are_checked_and_written() -> None:
 
 
 def test_other_tools_find_the_assertions_too() -> None:
-    """By StableHLO's own pass, where the jaxlib has it."""
+    """StableHLO's own pass finds them, if the jaxlib has it."""
     ir = pytest.importorskip("jaxlib.mlir.ir")
     from jaxlib.mlir import passmanager
 
@@ -285,7 +285,7 @@ def test_targets_that_cannot_be_written(target: str) -> None:
         xla_peer.export(lambda x: x + x, np.ones(2), target=target)
 
 
-# ---- files that are none of ours -------------------------------------------------------------------
+# ---- foreign files ---------------------------------------------------------------------------------
 
 
 def test_a_file_cut_short_anywhere(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The command line, in its own process and out of it."""
+"""The command line, in this process and in another."""
 
 from __future__ import annotations
 
@@ -364,7 +364,7 @@ def real(x):
 
 
 def strict(text: str) -> Any:
-    """The document; NaN and infinities as numbers are not JSON."""
+    """Parse JSON strictly, without NaN and infinities as numbers."""
 
     def refuse(word: str) -> None:
         raise AssertionError(word)
@@ -416,7 +416,7 @@ def test_json_of_what_is_no_number(folder: Path) -> None:
 
 
 def test_json_of_a_disagreement(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Not a number, on one path only, and an error that is infinite: none ends the document."""
+    """NaN, a value on one path only, and an infinite error are valid in the document."""
 
     def poisoned(self: Any, program: Any, *arrays: Any) -> Any:
         leaves, tree = flatten(tnf.GraphExecutor().run(program, *arrays))

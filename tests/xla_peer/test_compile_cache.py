@@ -1,4 +1,4 @@
-"""The folder of executables: found again by other processes, and never fatal."""
+"""The folder of compiled executables: shared among processes, and never fatal."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def test_the_least_recently_used_goes(tmp_path: Path) -> None:
     for number, name in enumerate("abc"):
         cache.store(name, bytes(300))
         os.utime(tmp_path / f"{name}.xla", (number, number))
-    assert cache.load("a") == bytes(300)  # and is the latest now
+    assert cache.load("a") == bytes(300)  # and is now the most recently used
     cache.store("d", bytes(300))
     assert sorted(path.stem for path in entries(tmp_path)) == ["a", "c", "d"]
     assert cache.stats().evictions == 1
@@ -195,7 +195,7 @@ UNUSABLE = {
 def test_a_folder_of_the_variable_that_cannot_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, match: str
 ) -> None:
-    """Nothing is read from it or written to it, and the first use warns."""
+    """It is neither read nor written, and the first use warns."""
     folder = UNUSABLE[match](tmp_path)
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.setenv("TENFERRO_CACHE_DIR", str(folder))
@@ -295,7 +295,7 @@ def test_what_belongs_to_another_user_is_not_read(tmp_path: Path) -> None:
     os.chown(entry, 12345, -1)
     assert cache.load("key") is None
     cache.store("key", b"executable")
-    os.chown(theirs, 12345, -1)  # after it was looked at
+    os.chown(theirs, 12345, -1)  # after it was checked
     assert cache.load("key") is None
     assert cache.stats().rejected == 2
     with pytest.raises(errors.InvalidConfigError, match="belongs to user 12345"):
@@ -338,7 +338,7 @@ def test_an_entry_that_is_no_file(tmp_path: Path, kind: str, monkeypatch: Any) -
     elif kind == "pipe":
         os.mkfifo(entry, 0o600)
     else:
-        monkeypatch.chdir(tmp_path)  # because the name of a socket is short
+        monkeypatch.chdir(tmp_path)  # because the path of a socket must be short
         with socket.socket(socket.AF_UNIX) as server:
             server.bind(entry.name)
     stats = run(tmp_path)
@@ -359,7 +359,7 @@ def test_what_cannot_be_removed_fails_nothing(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_nothing_can_be_removed_from(tmp_path: Path, monkeypatch: Any) -> None:
-    """As a sticky folder of another user, in which root may write and others may not remove."""
+    """For example a sticky folder of another user, in which root may write and others may not remove files."""
     run(tmp_path)
     (entry,) = entries(tmp_path)
     entry.write_bytes(b"damaged")
@@ -391,7 +391,7 @@ def test_an_executable_that_cannot_be_serialised(tmp_path: Path, monkeypatch: An
 
 
 def test_writers_at_once(tmp_path: Path) -> None:
-    """Many threads with executors of their own, as processes would be."""
+    """Use many threads with their own executors, as separate processes would."""
     with ThreadPoolExecutor(8) as pool:
         stats = list(pool.map(lambda _: run(tmp_path), range(16)))
     assert sum(s.rejected + s.failed_writes for s in stats) == 0

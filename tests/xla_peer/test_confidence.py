@@ -1,4 +1,4 @@
-"""The number of runs of an estimate: what the confidence promises, by drawing."""
+"""The number of runs of an estimate: the promised confidence, checked by sampling."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ TRIALS = 100_000
 def test_the_largest_movement_of_that_many_runs_bounds_other_implementations(
     confidence: float,
 ) -> None:
-    """Eight times the largest of N normal movements covers 99.9 % of differences of two others."""
+    """Eight times the largest of N normal deviations covers 99.9 % of the differences between two others."""
     rng = np.random.default_rng(3)
     count = rounding_runs(confidence)
     bound = SAFETY * np.abs(rng.standard_normal((TRIALS, count))).max(axis=1)

@@ -1,4 +1,4 @@
-"""`tenferro convert` holds the arrays of a model once: allocations by tracemalloc."""
+"""`tenferro convert` holds the arrays of a model only once: allocations by tracemalloc."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from xla_peer.command_line.writing import write_program
 from xla_peer.onnx import exporting
 
 ROWS = 200
-"""Rows of 1,024 float64, in eight arrays: 12.5 MiB, of which one and the pieces that are written at once are small parts."""
+"""Rows of 1,024 float64 in each of eight arrays: 12.5 MiB in all, much more than one array or one written piece."""
 HAS_ONNX = importlib.util.find_spec("onnx") is not None
 
 
@@ -34,7 +34,7 @@ def model(folder: Path) -> tuple[Path, int]:
 
 
 def peak_of_conversion(source: Path, output: Path, weights: str = "") -> int:
-    """Return the bytes by which memory grows at most from opening the source to the end of writing."""
+    """Return the largest growth of memory, in bytes, from opening the source to the end of writing."""
     tracemalloc.start()
     try:
         target = find_target(str(source))
@@ -69,4 +69,4 @@ def test_the_arrays_of_a_model_are_held_once(
 
 
 PIECES = 6 << 20
-"""Bytes that do not grow with the model: pieces of arrays that are written at once, texts, and traces."""
+"""Bytes that do not grow with the model: written pieces of arrays, texts, and traces."""

@@ -1,4 +1,4 @@
-"""The side that is wrong by a function's definition, where native and PJRT stand against each other."""
+"""The wrong side according to a function's definition, where native and PJRT disagree."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_without_mpmath_it_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_report_blames_by_definition(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The emitter of erf is wrong, and with it the text that the reference interpreter runs."""
+    """The emitter of erf is wrong, and so is the text that the reference interpreter runs."""
     wrong = {an.Erf: lambda op, w, x: w.op("tanh", x, result=x.spec)}
     monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, **wrong})
     report = check_parity(lambda x: tnf.erf(x) * 2, X, interpreter=False)

@@ -21,7 +21,7 @@ RNG = np.random.default_rng(5)
 
 
 def planted(folder: Path, ops: int, seed: int, in_loop: bool) -> tuple[Any, int]:
-    """A function of about `ops` harmless ops, one a line, with a cancellation on one of them."""
+    """Return a function of about `ops` harmless ops, one per line, with a cancellation on one of them."""
     rng = np.random.default_rng([seed, ops])
     harmless = [
         "y = tnf.tanh(y) * 0.9 + 0.3", "y = y / (1.0 + y * y)", "y = tnf.exp(-y) + 0.5",
@@ -47,7 +47,7 @@ def planted(folder: Path, ops: int, seed: int, in_loop: bool) -> tuple[Any, int]
 
 
 def function_of(path: Path, lines: list[str]) -> Any:
-    """`f` of a module with these lines."""
+    """Return `f` of a module with these lines."""
     path.write_text("\n".join(lines) + "\n")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None

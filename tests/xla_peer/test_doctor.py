@@ -1,4 +1,4 @@
-"""The doctor: what works, what is missing, and what ends its process, told apart."""
+"""The doctor distinguishes working, missing, and process-ending installations."""
 
 from __future__ import annotations
 

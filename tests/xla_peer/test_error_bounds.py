@@ -1,4 +1,4 @@
-"""Proven bounds: nothing that is right is ever outside of them, and they are of some use.
+"""Proven error bounds: right results are never outside, and the bounds are tight enough to be useful.
 
 What is right is a definition, a sum of fractions, mpmath, another order of the same operations, or XLA.
 """
@@ -51,7 +51,7 @@ START = RNG.bit_generator.state
 
 @pytest.fixture(autouse=True)
 def _same_numbers() -> None:
-    """Each test draws the same numbers, whichever ran before."""
+    """Draw the same numbers in each test, whichever tests ran before."""
     RNG.bit_generator.state = START
 
 
@@ -76,7 +76,7 @@ def outside(bound: ErrorBound, others: Any, half_ulps: bool = False) -> list[int
 
 
 def holds(fn: Callable[..., Any], *arrays: Any) -> ErrorBound:
-    """The bound of a function, which XLA's results do not leave."""
+    """Return the bound of a function after checking that XLA's results are inside."""
     program = tnf.compile(fn, *arrays)
     bound = error_bound(program, *arrays)
     results = flatten(xla_peer.XlaExecutor().run(program, *arrays))[0]
@@ -103,7 +103,7 @@ def test_no_definition_is_outside(card: Any) -> None:
 
 
 def test_few_elements_of_samples_are_without_a_bound() -> None:
-    """Samples are full of infinities, zeros as divisors, and overflow."""
+    """Samples have many infinities, zero divisors, and overflows."""
     radii: list[Any] = []
     for samples in SAMPLES.values():
         chosen = samples[:: max(1, len(samples) // 20)]
@@ -126,7 +126,7 @@ FUNCTIONS = {
 def test_a_function_of_a_rounded_argument_holds_the_function_of_the_exact_one(
     name: str, dtype: str
 ) -> None:
-    """f(x y + z), whose argument cancels to a thousandth: rounding moves it by a thousand units."""
+    """In f(x y + z), the argument cancels to a thousandth: its rounding error grows by a factor of a thousand."""
     where = 1.5 if name == "acosh" else 0.5
     x = RNG.uniform(999, 1001, 40).astype(dtype)
     z = np.array(
@@ -167,7 +167,7 @@ def test_every_order_of_a_sum_is_inside(dtype: str) -> None:
 
 
 def test_a_wrong_term_is_outside() -> None:
-    """A bound that holds everything would pass every other test."""
+    """A bound that contains everything would pass every other test."""
     x = RNG.standard_normal(300)
     bound = error_bound(lambda x: tnf.sum(x), x)
     assert outside(bound, [x.sum() + 1e-10]) == [1]
@@ -178,7 +178,7 @@ def test_a_wrong_term_is_outside() -> None:
 
 
 def test_a_contraction_to_one_operation_is_inside() -> None:
-    """a b - round(a b) is 0 in two steps and the rounding error of the product in one."""
+    """a b - round(a b) is 0 in two steps, and the rounding error of the product in one."""
     a, b = RNG.standard_normal(50), RNG.standard_normal(50)
     bound = error_bound(lambda a, b: a * b - a * b, a, b)
     fused = [float(Fraction(x) * Fraction(y) - Fraction(x * y)) for x, y in zip(a, b, strict=True)]
@@ -194,7 +194,7 @@ def test_what_is_exact_has_no_radius() -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_whole_numbers_that_an_order_rounds_have_a_radius(dtype: str) -> None:
-    """In order 2^p + 1 + 1 is 2^p, and 1 + 1 + 2^p is 2^p + 2, where p is the number of bits."""
+    """In this order 2^p + 1 + 1 is 2^p, and 1 + 1 + 2^p is 2^p + 2, where p is the precision in bits."""
     x = np.array([float(2 << np.finfo(dtype).nmant), 1.0, 1.0], dtype)
     forward, backward = (np.add.accumulate(order)[-1] for order in (x, x[::-1]))
     assert backward - forward == 2
@@ -206,7 +206,7 @@ def test_whole_numbers_that_an_order_rounds_have_a_radius(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("name", ["cosh", "sinh"])
 def test_the_argument_of_a_hyperbolic_function_is_rounded_on_the_way(name: str, dtype: str) -> None:
-    """e^(x + log(1/2)), as XLA has it, is off by the rounding of the sum times the result."""
+    """XLA computes e^(x + log(1/2)), whose error is the rounding of the sum times the result."""
     x = np.linspace(0.9, 0.99, 40, dtype=dtype) * np.log(np.finfo(dtype).max)
     by_sum = np.exp(
         (x + np.log(x.dtype.type(0.5))).astype(float) if dtype == "float32" else x + np.log(0.5)
@@ -221,7 +221,7 @@ def test_the_argument_of_a_hyperbolic_function_is_rounded_on_the_way(name: str, 
 
 
 def test_reciprocals_of_negative_zeros_have_no_sign() -> None:
-    """-0 is not below zero, and 1 / -0 is; nor is the largest of no elements above it."""
+    """-0 is not less than zero, but 1 / -0 is; the maximum of no elements is not greater than -0."""
     zeros = np.array([-0.0, 0.0, 4.0])
     for fn in (lambda x: 1 / x, tnf.rsqrt):
         bound = error_bound(lambda x, fn=fn: tnf.exp(-fn(tnf.abs(x) * x)), zeros)
@@ -253,7 +253,7 @@ def test_a_subnormal_number_that_is_chosen_may_be_flushed() -> None:
 
 
 def test_a_complex_logarithm_of_nearly_nothing_has_no_bound() -> None:
-    """XLA gives -inf, because the square of what is left underflows."""
+    """XLA gives -inf, because the square underflows."""
     x = np.array([complex(-1.0, 1.1754944e-38)], np.complex64)
     assert np.isinf(np.asarray(holds(lambda x: tnf.log1p(x), x).radii)).all()
 
@@ -284,7 +284,7 @@ def test_a_complex_product_that_is_not_finite_has_no_bound() -> None:
 
 
 def near_tie() -> Any:
-    """0.1 + 0.2, which is a rounding above 0.3."""
+    """0.1 + 0.2, which is one rounding above 0.3."""
     return np.array([0.1]), np.array([0.2]), np.array([0.3])
 
 
@@ -422,11 +422,11 @@ def test_native_errors_of_sums_and_products_hold_those_of_fractions_and_little_m
                 )
 
 
-# ---- errors of one step that meet again ----------------------------------------------------------
+# ---- correlated errors ---------------------------------------------------------------------------
 
 
 def test_an_error_that_cancels_is_not_counted_twice() -> None:
-    """What is computed once and subtracted from itself is 0; from another value it is not."""
+    """A value minus itself is 0; the difference from another value is not."""
     x = RNG.uniform(5, 6, 40)
 
     def difference(x: Any, y: Any) -> Any:
@@ -439,7 +439,7 @@ def test_an_error_that_cancels_is_not_counted_twice() -> None:
 
 
 def test_a_value_that_is_computed_again_may_be_contracted_for_one_use_alone() -> None:
-    """(a b + c) - (a b + c) with one product unrounded, through a second op."""
+    """Compute (a b + c) - (a b + c), with one product contracted, through a second op."""
     a, b, c = (RNG.standard_normal(50) for _ in range(3))
     bound = error_bound(lambda a, b, c: (a * b + c) * 2.0 - (a * b + c) * 2.0, a, b, c)
     terms = list(zip(a, b, c, strict=True))
@@ -450,7 +450,7 @@ def test_a_value_that_is_computed_again_may_be_contracted_for_one_use_alone() ->
 
 
 def test_a_rotation_in_a_loop_grows_by_a_rounding_each_turn() -> None:
-    """Intervals around both coordinates would grow by |cos| + |sin| in each iteration: to 10^8 times this."""
+    """Intervals around both coordinates would grow by |cos| + |sin| per iteration, to 10^8 times this bound."""
     cos, sin, turns = 0.8, 0.6, 60
 
     def turned(point: Any) -> Any:
@@ -466,7 +466,7 @@ def test_a_rotation_in_a_loop_grows_by_a_rounding_each_turn() -> None:
 
 
 def test_what_a_branch_leaves_open_moves_as_a_whole() -> None:
-    """The chosen side has no derivative of the choice: the jump itself is the error."""
+    """The selected value has no derivative with respect to the predicate: the jump itself is the error."""
     a, b, c = near_tie()
     fn = lambda a, b, c: tnf.where(a + b > c, 10.0 * a, -a) * 3.0 + tnf.maximum(a + b, c)
     bound = error_bound(fn, a, b, c)
@@ -502,7 +502,7 @@ def test_a_scan_and_its_gradient_hold_what_xla_gives() -> None:
 
 @pytest.fixture(scope="module")
 def loops() -> list[Subject]:
-    """Small ones and their gradients, of the suite of loops."""
+    """Yield small loops of the benchmark suite, and their gradients."""
     small = [
         subject
         for subject in subjects()
@@ -516,7 +516,7 @@ def loops() -> list[Subject]:
     "part", [*range(2), *[pytest.param(part, marks=pytest.mark.sweep) for part in range(2, 8)]]
 )
 def test_rewrites_of_loops_are_inside(part: int, loops: list[Subject]) -> None:
-    """Commuted, reassociated and reversed: one rewrite of each kind of every eighth loop."""
+    """Apply one rewrite of each kind to every eighth loop: commuted, reassociated, reversed."""
     for subject in loops[part::8]:
         bound = error_bound(import_stablehlo(subject.text, trusted=True), *subject.leaves)
         edits = {edit.kind: edit for edit in rewrites(subject.text)}
@@ -527,7 +527,7 @@ def test_rewrites_of_loops_are_inside(part: int, loops: list[Subject]) -> None:
 
 
 def test_a_fault_in_a_loop_is_outside(loops: list[Subject]) -> None:
-    """A sum in the body that is a difference."""
+    """A difference replaces a sum in the body."""
     (subject,) = [subject for subject in loops if subject.name == "jacobi-1d"]
     bound = error_bound(import_stablehlo(subject.text, trusted=True), *subject.leaves)
     line = next(
@@ -549,7 +549,7 @@ def truth(matrix: Any) -> Any:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_solutions_and_factors_hold_the_exact_ones(dtype: str) -> None:
-    """Of matrices that are rounded products themselves, by mpmath on what was rounded."""
+    """The matrices are rounded products, and mpmath computes with the rounded elements."""
     a, b = positive(5).astype(dtype), RNG.standard_normal((5, 2)).astype(dtype)
     scale = RNG.uniform(0.9, 1.1, (5, 5))
     scale = ((scale + scale.T) / 2).astype(dtype)
@@ -626,7 +626,7 @@ def test_an_op_of_another_package_has_no_bound_and_is_named() -> None:
 
 
 class Changed:
-    """An executor that changes what XLA gives."""
+    """An executor that changes XLA's results."""
 
     platform = "cpu"
 
@@ -702,7 +702,7 @@ def test_alternatives_hold_both_programs() -> None:
 
 
 def test_the_summary_of_values_that_cancel() -> None:
-    """Beside zeros a radius is more units than a float holds."""
+    """Beside zeros a radius may exceed the largest float in ulps."""
     x = np.linspace(0.1, 2.0, 40).reshape(20, 2)
     for pair in x:
         bound = error_bound(lambda x: (x * 1.1 + x) - (x * 1.1 + x) * 1.0, pair)

@@ -1,4 +1,4 @@
-"""Executables on device arrays: what goes in and out, what is shared, and what is refused."""
+"""Executables on device arrays: arguments, results, shared memory, and errors."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def test_many_threads_compile_once() -> None:
 
 
 def test_errors_while_running_are_ours(xla: XlaExecutor) -> None:
-    """After the dispatch has seen the types, what goes wrong is still said by name."""
+    """Errors after the types were checked still name the op."""
     executable = xla.compile(tnf.compile(lambda x, y: x + y, spec(4), spec(4)))
     x = xla.put(np.ones(4))
     for _ in range(3):
@@ -253,7 +253,7 @@ def test_wide_dtypes_whatever_jax_is_set_to(xla: XlaExecutor) -> None:
 
 
 class Producer:
-    """Memory that is not NumPy's, as far as anyone can tell."""
+    """Object whose memory is visibly not NumPy's."""
 
     def __init__(self, array: Any) -> None:
         self._array = array

@@ -1,4 +1,4 @@
-"""`XlaExecutor`: every dtype and order in and out, and each way to misuse it."""
+"""`XlaExecutor`: arguments and results of every dtype and layout, and errors for each misuse."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_what_goes_in_comes_out(dtype: Any, order: str, shape: Any, xla: XlaExec
     size = int(np.prod(shape))
     x = np.asarray(np.arange(size).reshape(shape).astype(dtype.dtype), order=order)
     program = tnf.compile(lambda x: (x, tnf.flip(x)), x)
-    for _ in range(3):  # because what was compiled once is called in a faster way
+    for _ in range(3):  # because the second call takes a faster path
         same, flipped = xla.run(program, x)
         assert same.dtype == flipped.dtype == x.dtype
         assert same.tobytes() == x.tobytes()
@@ -152,7 +152,7 @@ def test_gpu_is_the_one_that_jax_finds() -> None:
 
 
 def test_the_gradient_of_a_written_out_loop_of_7000_ops(xla: XlaExecutor) -> None:
-    """By `roll=True`, without which XLA takes minutes; against reverse mode written in NumPy."""
+    """`roll=True` makes this possible; without it XLA takes minutes. Compare with reverse mode in NumPy."""
 
     def iterated(x: Any, w: Any) -> Any:
         for _ in range(1000):

@@ -1,4 +1,4 @@
-"""`os.fork` with PJRT running: an error in the child where there would be a hang."""
+"""`os.fork` with PJRT running: an error in the child instead of a hang."""
 
 from __future__ import annotations
 

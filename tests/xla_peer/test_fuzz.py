@@ -1,4 +1,4 @@
-"""The fuzzer: its stream, what it finds, how it shrinks, and the reasons it knows."""
+"""The fuzzer: its stream of programs, findings, shrinking, and known reasons."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def test_shrinking_cuts_the_program_and_plains_the_arrays() -> None:
 
 
 class NoSines:
-    """A peer on a platform that lacks an op."""
+    """A peer on a platform without the sine."""
 
     def __init__(self, platform: str) -> None:
         self.platform = platform
@@ -157,9 +157,9 @@ def test_a_platform_that_is_not_here_is_no_finding() -> None:
 
 
 MENDED = {"exp of a NaN that is known before": (0, 11, 2), "windows that XLA moves once": (0, 12)}
-"""The jaxlib since which the example of a reason agrees."""
+"""The first jaxlib for which the example of a reason agrees."""
 UNDEFINED = {"exp of a NaN that is known before"}
-"""Reasons of undefined values: some processors' code chooses the right one in the program, in the op alone, or in both."""
+"""Reasons of undefined values: some processors give the accepted value in the program, the op alone, or both."""
 
 
 def reason_of(fn: Any, *arrays: Any) -> str:
@@ -173,12 +173,12 @@ def reason_of(fn: Any, *arrays: Any) -> str:
 
 
 def holes(x: Any, w: Any) -> Any:
-    """A convolution in whose middle a kernel's element meets a hole between those of `x`."""
+    """Return a convolution in which an element of the kernel meets a hole between elements of `x`."""
     return tnf.lax.conv_general_dilated(x, w, (1,), "VALID", lhs_dilation=(2,))
 
 
 def windows(x: Any, i: Any, j: Any, column: Any) -> Any:
-    """A column of some, which are moved to where they fit, and so is it."""
+    """Return a column of windows that are moved in bounds, together with its update."""
     gather = ix.Gather((0, 1), (), (), (), (1,), 1, (4, 1))
     return apply_one(gather, apply_one(ix.DynamicSlice((4, 3)), x, i, j), column)
 
@@ -225,7 +225,7 @@ def test_each_reason_has_an_example() -> None:
 
 
 def test_a_subnormal_argument_is_on_the_way() -> None:
-    """XLA's cube root of a subnormal number may have the other sign, of which the next op makes NaN."""
+    """XLA's cube root of a subnormal number may have the other sign, and the next op gives NaN."""
     x = np.array([5.9e-39, 1.0], np.float32).astype(tnf.DType.BF16.dtype)
     assert reason_of(lambda x: tnf.rsqrt(tnf.cbrt(x)), x) == "subnormal numbers on the way"
 
@@ -234,7 +234,7 @@ def test_a_subnormal_argument_is_on_the_way() -> None:
     ("last", "of_the_other_sign"), [(an.Rsqrt(), np.nan), (an.Polygamma(2), np.inf)]
 )
 def test_a_subnormal_constant_is_on_the_way(last: Any, of_the_other_sign: float) -> None:
-    """A root of the other sign has no square root, and has its second derivative of digamma with the other sign."""
+    """A root of the other sign has no square root, and the second derivative of digamma there has the other sign."""
     x = np.array([5.9e-39 if isinstance(last, an.Rsqrt) else 9e-41, 1.0], np.float32)
     x = x.astype(tnf.DType.BF16.dtype)
     graph = Graph()
@@ -252,7 +252,7 @@ def test_a_subnormal_constant_is_on_the_way(last: Any, of_the_other_sign: float)
 
 
 def test_a_subnormal_term_of_a_product_is_on_the_way() -> None:
-    """The real part is 6e-308 - 1e-308, of which XLA takes the second for zero."""
+    """The real part is 6e-308 - 1e-308, and XLA flushes the second term to zero."""
     x, y = np.array([3e-154 + 1e-154j, 1.0]), np.array([2e-154 + 1e-154j, 1.0])
     assert (
         reason_of(lambda x, y: tnf.tensordot(x, y, axes=0), x, y) == "subnormal numbers on the way"
@@ -260,11 +260,11 @@ def test_a_subnormal_term_of_a_product_is_on_the_way() -> None:
 
 
 def test_a_choice_that_few_roundings_leave_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """log Gamma is 0 at 1 and 2; XLA gives a little more at 1."""
+    """log Gamma is 0 at 1 and 2; XLA gives a slightly larger value at 1."""
 
     def few(program: Any, leaves: Any, runs: int, platform: str, record: Any = None) -> Any:
         every = moved_outputs(program, leaves, 4, platform, record)
-        return [every[0], every[3]]  # of which neither tips over
+        return [every[0], every[3]]  # neither of which flips
 
     monkeypatch.setattr(paths, "moved_outputs", few)
     x = np.array([1.0, 2.0], np.float32)
@@ -301,7 +301,7 @@ def test_a_wrong_result_has_no_reason(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def reason_of_result(fn: Any, x: Any, native: Any, peer: Any) -> str:
-    """The reason for one element that the peer has otherwise."""
+    """Return the reason for one element in which the peer's result differs."""
     program = tnf.compile(fn, x)
     output = compare(program.output_names[0], np.array([native]), np.array([peer]), np.zeros(1))
     explanation = explain(Divergence("", "", output, "", program, (x,)))
@@ -342,8 +342,8 @@ def test_convolutions_of_a_gpu_that_are_not_finite() -> None:
         ([2.0, np.nan], np.nan, 2.0, True),  # 1 x 2, and a hole x NaN
         ([2.0, np.inf], np.nan, 2.0, True),
         ([2.0, np.nan], np.nan, 3.0, False),
-        ([np.nan, 2.0], np.nan, 0.0, False),  # of an element that is there
-        ([-np.inf, np.inf], np.nan, -np.inf, True),  # and another of a hole
+        ([np.nan, 2.0], np.nan, 0.0, False),  # of an element
+        ([-np.inf, np.inf], np.nan, -np.inf, True),  # and another one of a hole
         ([-np.inf, np.inf], np.nan, np.inf, False),
         ([-np.inf, np.inf], np.nan, 2.0, False),
         ([2.0, 3.0], 2.0, np.nan, False),
@@ -391,7 +391,7 @@ def test_products_of_updates_may_overflow_on_the_way() -> None:
 def test_partial_results_overflow_where_terms_are_that_large(
     fn: Any, x: list[float], right: float | None, wrong: float
 ) -> None:
-    """An infinite or NaN result of terms that do not overflow in any order has no reason."""
+    """Terms that do not overflow in any order give no reason for an infinite or NaN result."""
     array = np.array(x)
     program = tnf.compile(fn, array)
     native = np.asarray(program.run(array) if right is None else right)
@@ -477,7 +477,7 @@ def dying(self, request):
 server.Server._compile = dying
 server.serve({requests}, {answers}, {memory}, {parent})
 """
-"""Python of a child that ends over sines."""
+"""Code of a child process that ends when it computes a sine."""
 
 
 def test_a_crash_is_shrunk_and_saved(tmp_path: Path) -> None:
@@ -507,7 +507,7 @@ def test_forms_compute_what_the_program_does(form: str) -> None:
     if form == "loop":
         assert ops & {"Scan", "While"}
         x, y = arrays
-        for _ in range(3):  # both arguments carry the first result
+        for _ in range(3):  # both arguments depend on the first result
             x, y = x * 2 + y, x * 2 + y
         np.testing.assert_array_equal(results[0], x)
     elif form == "symbolic":

@@ -1,4 +1,4 @@
-"""Every value of a module by its name in the text, and the first one of a dump that is wrong."""
+"""Values of a module by their names in the text, and the first wrong one of a dump."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ X, K = np.array([0.5, 2.0]), np.int32(3)
 
 
 def expected() -> dict[str, Any]:
-    """The values by their definitions."""
+    """Return the values by their definitions."""
     doubled = X * 2
     called = np.sin(doubled)
     curve = 1 / (1 + np.exp(-called))
@@ -122,7 +122,7 @@ def test_narrow_floats_go_through_files(tmp_path: Path) -> None:
 
 
 def test_a_file_is_written_while_values_are_computed(tmp_path: Path) -> None:
-    """The memory that a chain of a hundred values takes is that of a few."""
+    """A chain of a hundred values needs the memory of a few."""
     steps = "\n".join([
         f"  %{n + 1} = stablehlo.add %{n}, %{n} : tensor<100000xf64>" for n in range(100)
     ])  # fmt: skip
@@ -221,7 +221,7 @@ func.func @main(%x: tensor<2xf64>, %p: tensor<i1>, %n: tensor<i32>) -> (tensor<2
 
 
 def test_values_inside_have_the_way_to_them(tmp_path: Path) -> None:
-    """A loop's by iteration; those of `main` are bit by bit what they are without."""
+    """Values in a loop are listed by iteration; those in `main` do not change."""
     values = xla_peer.golden(TEXT, [X, K], inside=True)
     outer = xla_peer.golden(TEXT, [X, K])
     assert [name for name in values if "/" not in name] == list(outer)
@@ -255,7 +255,7 @@ def test_values_inside_of_branches(p: bool, n: int) -> None:
 
 
 def test_the_first_value_inside_that_is_wrong_is_named(tmp_path: Path) -> None:
-    """It is made wrongly of what the dump has before; what is made rightly of wrong values is not."""
+    """The blamed value is computed wrongly from earlier values; one computed correctly from wrong values is not blamed."""
     dump = xla_peer.golden(TEXT, [X, K], inside=True)
     assert xla_peer.compare_golden(TEXT, [X, K], dump, inside=True).ok
     dump["%4/1/%w"] = dump["%4/1/%w"] * (1 + 1e-9)

@@ -97,7 +97,7 @@ def test_vmap() -> None:
 
 
 class Unbatched(tnf.ExtensionAdRule):
-    """A family that refuses batches."""
+    """A family whose batch rule raises."""
 
     family_id = families.Qr.family_id
 

@@ -1,4 +1,4 @@
-"""XLA in a child process: a crash, a hang or exhausted memory is a verdict, and this process goes on."""
+"""XLA in a child process: a crash, a hang or exhausted memory is a verdict, and this process continues."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ server.Server._compile, server.Server._run = compile_, run_
 """
     + SERVE
 )
-"""Python of a child that aborts over tanh, crashes over sine, hangs over cosine and needs 2 GiB for a cube root."""
+"""Code of a child that aborts on tanh, crashes on sine, hangs on cosine, and needs 2 GiB for a cube root."""
 SERVE_SLOWLY = """
 import sys, time
 sys.path[:] = {path!r}
@@ -70,7 +70,7 @@ def say_(answers, message):
     time.sleep(0.5 * ("ended" in message))
 server._say = say_
 """
-"""Python of a child that tells of a worker's end late, and goes on late."""
+"""Code of a child that reports a worker's end late, and resumes late."""
 OVERFLOWING = """func.func @main(%x: tensor<3xf32>) -> tensor<5xf32> {
   %c = stablehlo.constant dense<0.0> : tensor<f32>
   %0 = stablehlo.pad %x, %c, low = [-9223372036854775807], high = [-9223372036854775807], interior = [0]
@@ -128,7 +128,7 @@ def test_trees_constants_and_empty_arrays() -> None:
     np.testing.assert_array_equal(result["sum"], x + large)
     assert result["empty"].shape == (0, 3)
     assert result["one"][0] == 100_000
-    result["sum"][0] = 5.0  # because results are fresh
+    result["sum"][0] = 5.0  # because results are new arrays
 
 
 def test_a_program_is_compiled_once_and_memory_shrinks(process: PeerProcess) -> None:
@@ -172,7 +172,7 @@ def test_an_executor_is_mirrored() -> None:
 
 
 def test_the_environment_decides_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert isinstance(isolated_peer(None, None), xla_peer.XlaExecutor)  # as tests/conftest.py says
+    assert isinstance(isolated_peer(None, None), xla_peer.XlaExecutor)  # as in tests/conftest.py
     monkeypatch.delenv("TENFERRO_ISOLATED")
     assert isinstance(isolated_peer(None, None), IsolatedExecutor)
     before = SHARED_PROCESS.starts
@@ -207,13 +207,13 @@ def test_a_crash_while_running_is_a_verdict_with_the_op_and_the_module(
     assert (ended.how, ended.stage) == ("SIGSEGV", "running")
     assert ended.op.startswith("Sin")
     assert "test_isolated.py" in ended.line
-    assert ended.module.count("stablehlo.") == 1  # because sine alone is enough
+    assert ended.module.count("stablehlo.") == 1  # because a sine alone is enough
     assert "ENDED: SIGSEGV" in str(report)
     assert "no result" in str(report)
     assert json.loads(report.to_json())["ended"]["how"] == "SIGSEGV"
     assert "stablehlo.sine" in (ended.save(tmp_path) / "module.mlir").read_text()
     assert report.reproduction is ended
-    # The next program finds another child.
+    # The next program uses a new child.
     assert xla_peer.check_parity(lambda x: x * 2, X, executor=faulty).ok
 
 
@@ -305,14 +305,14 @@ def test_a_child_that_is_killed_in_the_middle(process: PeerProcess) -> None:
     starts = process.starts
     np.testing.assert_array_equal(executor.run(tnf.compile(lambda x: x + x, X), X), X + X)
     assert process.starts == starts + 1
-    # One that is killed between two requests is not a finding.
+    # A child that is killed between two requests is not a finding.
     worker = process.worker
     os.kill(worker, signal.SIGKILL)
     while _is_alive(worker):
         time.sleep(0.01)
     np.testing.assert_array_equal(executor.run(tnf.compile(lambda x: x - 1, X), X), X - 1)
     assert process.starts == starts + 2
-    # So is the process that forks them.
+    # Nor is the process that forks the children.
     assert process._process is not None
     os.kill(process._process.pid, signal.SIGKILL)
     process._process.wait()
@@ -320,7 +320,7 @@ def test_a_child_that_is_killed_in_the_middle(process: PeerProcess) -> None:
 
 
 def test_a_request_that_is_repeated_before_the_next_worker_is_not_lost() -> None:
-    # The worker's end is told late, so that the request is in its pipe by then, and what follows comes late too.
+    # The worker's end is reported late: by then the request is in its pipe, and the next message is late, too.
     process = PeerProcess(SERVE_SLOWLY + SERVE)
     executor = IsolatedExecutor(process=process, timeout=30)
     try:
@@ -387,7 +387,7 @@ executor.run(program, np.ones(2))
 assert SHARED_PROCESS.worker == first
 print("input", sys.stdin.read(), flush=True)
 """
-"""A process, and a fork of it with a child of its own, which is killed."""
+"""Code of a process and of a fork of it, with a child that is killed."""
 
 
 def test_no_child_is_left_and_the_streams_are_untouched() -> None:

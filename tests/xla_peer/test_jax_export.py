@@ -1,4 +1,4 @@
-"""What `export_for_jax` writes runs, with its gradient, where there is jax and no tenferro."""
+"""Files of `export_for_jax` run with their gradients where jax is installed and tenferro is not."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ assert "tenferro" not in sys.modules
 """
 
 
-def layer(p, x):  # because it is what users write
+def layer(p, x):  # because users write it this way
     y = tnf.tanh(x @ tnf.linalg.inv(p["w"]))
     return {"y": y, "loss": tnf.sum(y * y)}
 

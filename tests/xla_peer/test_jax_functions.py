@@ -1,4 +1,4 @@
-"""JAX functions where functions of tenferro are taken: traced by JAX, or refused with the function to call."""
+"""JAX functions as arguments of tenferro: traced by JAX, or an error that names the function to call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Libraries of JAX's users through `xla_peer.native`, against `jax.jit`; a library that is not installed is skipped."""
+"""Libraries of JAX users through `xla_peer.native`, against `jax.jit`; missing libraries are skipped."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from xla_peer import native
 
 KEY = jax.random.key(0)
 Case = tuple[Callable[..., Any], tuple[Any, ...], float]
-"""A function, its arguments, and the largest difference that is allowed, relative to the largest element or 1."""
+"""A function, its arguments, and the largest allowed difference, relative to the largest element or 1."""
 
 
 def equinox_cases() -> Iterator[tuple[str, Case]]:

@@ -1,4 +1,4 @@
-"""Derivatives that JAX states by hand, in programs imported from JAX, against JAX's own derivatives."""
+"""Custom derivatives of JAX functions in imported programs, against JAX's own derivatives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def wide() -> Iterator[None]:
 
 @jax.custom_vjp
 def clipped(x: Any) -> Any:
-    """x, with a cotangent that is bounded and then scaled."""
+    """Return x, with a cotangent that is clipped and then scaled."""
     return x * 1.0
 
 
@@ -34,7 +34,7 @@ clipped.defvjp(lambda x: (clipped(x), x), lambda x, bar: (jnp.clip(bar, -1, 1) *
 
 @jax.custom_jvp
 def odd(x: Any, y: Any) -> Any:
-    """The product, with a tangent that is not the product's."""
+    """Return the product, with another tangent than the product's."""
     return x * y
 
 
@@ -109,7 +109,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Any]] = {
     "logaddexp": (lambda x: jnp.logaddexp(x, x), -np.inf),
     "sample of gamma": (lambda a: jax.random.gamma(jax.random.key(0), a), 1.5),
 }
-"""Functions with rules that forward mode passes, too."""
+"""Functions with rules that forward mode supports, too."""
 
 PULLBACKS: dict[str, tuple[Callable[..., Any], Any]] = {
     "custom_vjp": (lambda x: jnp.sum(5 * clipped(x) ** 2), np.array([0.05, 2.0])),
@@ -167,7 +167,7 @@ def test_second_derivatives_in_a_scan_are_those_of_its_steps() -> None:
 
     f, x = FUNCTIONS["custom_jvp in a scan"]
     program = from_jax(f, x)
-    # JAX's own scan differs here: its forward half, in the gradient, is differentiated without the rule.
+    # JAX's own scan differs: the forward pass of its gradient ignores the rule.
     expected = jax.grad(lambda x: jnp.sum(jax.grad(unrolled)(x)))(x)
     alike(tnf.grad(lambda x: tnf.sum(tnf.grad(program.run)(x)))(x), expected)
 

@@ -1,4 +1,4 @@
-"""Versions of jaxlib that compute wrongly are excluded, and said wherever their results are shown."""
+"""Versions of jaxlib that compute wrong results are excluded, and reports that show their results say so."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ X = np.ones(2)
 
 @pytest.fixture
 def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The installed version is one that computes wrongly, and nothing was said of it yet."""
+    """Mark the installed version as faulty, without a warning so far."""
     monkeypatch.setattr(known_faults, "KNOWN_FAULTS", {VERSION: "some sums are wrong"})
     monkeypatch.setattr(notices, "_notified", set())
     monkeypatch.delenv(notices.NOTICES_VARIABLE, raising=False)
@@ -37,7 +37,7 @@ def faulty(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def faultless(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Another version does."""
+    """Mark another version as faulty."""
     monkeypatch.setattr(known_faults, "KNOWN_FAULTS", {VERSION + "1": "some sums are wrong"})
 
 
@@ -102,7 +102,7 @@ def test_an_executor_says_nothing_of_other_versions(capsys: pytest.CaptureFixtur
 
 
 def reports() -> dict[str, xla_peer.ParityReport]:
-    """A report of each kind."""
+    """Return a report of each kind."""
     double = tnf.compile(lambda x: x + x, X)
     with IsolatedExecutor() as child:
         return {

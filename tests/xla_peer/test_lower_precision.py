@@ -1,4 +1,4 @@
-"""Products with fewer bits where the module grants them: `lower precision`, with the way and the bits."""
+"""Products with fewer bits, if the module allows it: `lower precision`, with the algorithm and the bits."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def bfloat16(x: Any) -> Any:
 
 
 def tf32(x: Any) -> Any:
-    """x rounded to 11 significant bits."""
+    """Round x to 11 significant bits."""
     bits = x.view(np.uint32)
     last = (bits >> np.uint32(13)) & np.uint32(1)
     return ((bits + np.uint32(0xFFF) + last) & np.uint32(0xFFFFE000)).view("f4")
 
 
 def cut(x: Any) -> Any:
-    """x cut off after 11 significant bits."""
+    """Truncate x to 11 significant bits."""
     return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view("f4")
 
 
@@ -96,7 +96,7 @@ def test_a_fault_is_no_precision() -> None:
 
 
 class Accelerator:
-    """An executor whose products have the bits of TF32."""
+    """An executor whose products have the precision of TF32."""
 
     platform = "abacus"
 

@@ -1,4 +1,4 @@
-"""The op in which a program with a planted fault begins to differ is named."""
+"""The first op that differs in a program with a planted fault is named."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X = np.array([[0.3, -1.2, 3e38, 0.7], [1.5, 2.5, -0.4, -2.0]])
 
 
 def chosen(x: Any, fault: bool) -> Any:
-    """The wrong branch of a choice, whose right one is a value of the program with the fault too."""
+    """Select the wrong branch; the right one is a value of the faulty program, too."""
     y = tnf.sin(x) * 2.0
     nothing = x * 0.0 + 3.25
     here = tnf.abs(x) < 1.0
@@ -25,52 +25,52 @@ def chosen(x: Any, fault: bool) -> Any:
 
 
 def counted(x: Any, fault: bool) -> Any:
-    """An index that is 0 throughout, as other values are."""
+    """Use an index that is 0 everywhere, like other values."""
     zeros = tnf.astype(x * 0.0, "int64")
     y = tnf.cos(x) + np.array([[3.0], [0.0]])
     return (tnf.argmin(y, axis=0) if fault else tnf.argmax(y, axis=0)) + zeros[0]
 
 
 def huge(x: Any, fault: bool) -> Any:
-    """One element beside which all others are small."""
+    """Use one element that is much larger than all others."""
     y = tnf.cbrt(x) * x
     return y - tnf.floor(x) if fault else y + tnf.floor(x)
 
 
 def dropped(x: Any, fault: bool) -> Any:
-    """A term that is left out, with all that led to it."""
+    """Leave out a term with all ops that compute it."""
     term = tnf.tanh(tnf.sin(x) + 0.5) * 3.0
     return tnf.exp(tnf.cos(x) if fault else tnf.cos(x) + term)
 
 
 def in_a_chain(x: Any, fault: bool) -> Any:
-    """A term out of a chain of sums."""
+    """Leave out a term in a chain of sums."""
     y = tnf.sin(x) + tnf.cos(x)
     return (y if fault else y + tnf.floor(x)) + tnf.tanh(x)
 
 
 def swapped(x: Any, fault: bool) -> Any:
-    """Operands in the wrong order."""
+    """Exchange operands."""
     y, z = tnf.sin(x), tnf.cos(x) + 2.0
     return tnf.exp(z / y if fault else y / z)
 
 
 def compared(x: Any, fault: bool) -> Any:
-    """A comparison whose value another comparison has too."""
+    """Use a comparison whose value equals another comparison's."""
     y = tnf.sin(x)
     both = tnf.logical_and(x < 100.0, x > 0.0)
     return tnf.where(both, y, 0.0) + tnf.where(y <= 0.5 if fault else y > 0.5, 1.0, 2.0)
 
 
 def rounded(x: Any, fault: bool) -> Any:
-    """A rounding behind a value that others read as it is."""
-    y = tnf.sin(x) @ tnf.cos(x).T  # which is rounded where there is a fault else not
+    """Add a rounding after a value that other ops read without it."""
+    y = tnf.sin(x) @ tnf.cos(x).T  # rounded only in the faulty program
     z = tnf.lax.reduce_precision(y, exponent_bits=5, mantissa_bits=5) if fault else y
     return tnf.exp(z) + y
 
 
 def constant(x: Any, fault: bool) -> Any:
-    """A factor that is a little off."""
+    """Change a factor slightly."""
     return tnf.exp(tnf.sin(x) * (0.7507 if fault else 0.75)) + 1.0
 
 

@@ -17,7 +17,7 @@ MEGABYTE = 1 << 20
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory."""
+    """Return the resident memory of this process, in bytes."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
     return pages * 4096
@@ -25,7 +25,7 @@ def resident() -> int:
 
 def test_ten_thousand_calls() -> None:
     xla = XlaExecutor("cpu")
-    x = np.ones((64, 64))  # 32 kB: kept, 10,000 of them would be 320 MB
+    x = np.ones((64, 64))  # 32 kB: 10,000 of them would take 320 MB
     program = tnf.compile(lambda x: x * 2, x)
     executable, buffer = xla.compile(program), xla.put(x)
     for _ in range(500):

@@ -35,7 +35,7 @@ from xla_peer import native
 
 @pytest.fixture(autouse=True)
 def narrow_numbers() -> Iterator[None]:
-    """JAX's default dtypes, whatever other tests of the process have set."""
+    """Set JAX's default dtypes, whatever other tests of the process have set."""
     before = jax.config.read("jax_enable_x64")
     jax.config.update("jax_enable_x64", False)  # in all threads
     yield
@@ -57,7 +57,7 @@ class Layer:
 
 @jax.tree_util.register_pytree_node_class
 class Stack:
-    """A tree with static data, as modules of equinox and flax are."""
+    """A tree with static data, as in modules of equinox and flax."""
 
     def __init__(self, layers: Any, name: str) -> None:
         self.layers = layers
@@ -375,7 +375,7 @@ def test_rules_that_jax_states_hold() -> None:
     alike(jax.vmap(jax.grad(native(f)))(x[:, None]), expected[:, None])
 
 
-# ---- what it knows ------------------------------------------------------------------------------
+# ---- what its report shows ----------------------------------------------------------------------
 
 
 def test_programs_are_shown() -> None:
@@ -476,7 +476,7 @@ def test_machine_code_is_kept_in_a_folder(tmp_path: Any) -> None:
 
 
 def doubled(x: Any, calls: list[float]) -> Any:
-    """2 x by a callback, which notes x."""
+    """Return 2 x by a callback that records x."""
 
     def call(x: Any) -> Any:
         calls.append(float(x))
@@ -529,7 +529,7 @@ def test_effects_come_in_order(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_callback_that_raises() -> None:
-    """As checks of equinox do, in the branch that is taken alone."""
+    """Checks of equinox do this, only in the branch that runs."""
 
     def refuse(x: Any) -> Any:
         raise ValueError(f"{x} is negative")

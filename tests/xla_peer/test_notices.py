@@ -1,4 +1,4 @@
-"""What takes long says so on the error stream, unless nobody wants to hear it."""
+"""Slow operations print a notice to the error stream, unless notices are disabled."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def loss(x: Any) -> Any:
 
 @pytest.fixture(autouse=True)
 def _slow(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every compilation takes twenty times the patience."""
+    """Make every compilation take twenty times the threshold."""
     compiled = pjrt.compile_module
 
     def slowly(*arguments: Any) -> Any:

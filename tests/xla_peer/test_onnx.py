@@ -32,7 +32,7 @@ MISSING = {
 }
 """Ops without a counterpart."""
 WIDER = {"Erf": 64, "Cbrt": 8}
-"""Units in the last place by which engines are farther off: the reference's Erf is one of float32."""
+"""Errors of engines that are larger, in ulps: the reference's Erf is computed in float32."""
 HAS_RUNTIME = importlib.util.find_spec("onnxruntime") is not None
 needs_onnx = pytest.mark.skipif(
     importlib.util.find_spec("onnx") is None, reason="the package onnx is not installed"
@@ -48,7 +48,7 @@ def gives_the_definition(sample: OpSample) -> None:
     try:
         model = to_onnx(alone(sample))
     except UnsupportedError:
-        return  # of which the test of the op counts how many there are
+        return  # whose test counts them
     scales = sample.scale or (None,) * len(sample.expected)
     for y, expected, scale in zip(run(model, sample.inputs), sample.expected, scales, strict=True):
         if y.dtype.kind == "f":
@@ -368,7 +368,7 @@ def node_case_agrees(case: Any) -> None:
 
 
 def node_cases_that_agree(every: int) -> tuple[int, int]:
-    """Count the onnx package's cases that agree, and all cases."""
+    """Return the number of the onnx package's cases that agree, and of all cases."""
     from onnx.backend.test.loader import load_model_tests
 
     cases = [

@@ -1,4 +1,4 @@
-"""Adapters: each call in a process of its own, by this interpreter or another."""
+"""Adapters: each call in a new process, with this interpreter or another."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def executor(function: Any, **options: Any) -> AdapterExecutor:
 
 @pytest.mark.parametrize("name", ["IREE", "onnxruntime", "torch", "tvm"])
 def test_compilers_that_are_there_by_name(name: str) -> None:
-    """What is not installed is an error with the name of the package."""
+    """A compiler that is not installed is an error with the name of its package."""
     (adapter,) = registered([name])
     assert adapter not in registered()
     package = name.lower()

@@ -1,4 +1,4 @@
-"""A program for which there is no memory is an error, and the process goes on."""
+"""A program that exceeds memory is an error, and the process continues."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The parity check: what agrees, what rounding explains, and planted faults found and named."""
+"""The parity check: agreement, rounding, and planted faults that are found and named."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def network(x: Any, w: Any) -> Any:
     return {"h": h, "p": tnf.softmax(h), "i": tnf.argmax(h, axis=1)}
 
 
-# ---- what agrees -----------------------------------------------------------------------------------
+# ---- agreement -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex128", "bfloat16", "float16"])
@@ -157,7 +157,7 @@ def test_a_wrong_emitter_is_found_and_named(
     done = subprocess.run(
         [sys.executable, "repro.py"], cwd=place, capture_output=True, text=True, check=True
     )
-    assert "Sin: native and cpu agree" in done.stdout  # because nothing is planted there
+    assert "Sin: native and cpu agree" in done.stdout  # because no fault is planted there
 
 
 def test_a_reproduction_has_arguments_of_every_dtype(
@@ -169,7 +169,7 @@ def test_a_reproduction_has_arguments_of_every_dtype(
     monkeypatch.chdir(place)
     variables: dict[str, Any] = {}
     text = (place / "repro.py").read_text()
-    exec(text[: text.rindex("print")], variables)  # because it is what the script reads
+    exec(text[: text.rindex("print")], variables)  # because the script reads it
     assert [x.dtype for x in variables["inputs"]] == [x.dtype for x in leaves]
 
 
@@ -320,7 +320,7 @@ def test_flushed_subnormals_explain_what_follows_from_them(dtype: str) -> None:
 
 
 class ElsewhereRounded:
-    """A peer that is some units in the last place off everywhere, on a platform of that name."""
+    """A peer whose results are some ulps off everywhere, on a platform of that name."""
 
     def __init__(self, platform: str, ulps: int) -> None:
         self.platform, self.ulps = platform, ulps
@@ -332,7 +332,7 @@ class ElsewhereRounded:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_gpu_divides_and_takes_roots_in_float32_less_exactly(dtype: str) -> None:
-    """PTX's div.full is 2 units off, and its sqrt.approx 1; doubles are rounded right."""
+    """PTX's div.full is 2 ulps off, and its sqrt.approx 1; float64 is rounded correctly."""
     x, y = np.linspace(1.0, 7.0, 50).astype(dtype), np.linspace(2.0, 3.0, 50).astype(dtype)
     quotient = lambda x, y: x / y
     for platform, ulps in (("cuda", 2), ("rocm", 2), ("cpu", 1)):

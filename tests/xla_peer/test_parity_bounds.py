@@ -1,4 +1,4 @@
-"""What the parity check allows: what rounding can reach, and nothing else.
+"""Bounds of the parity check: every difference that rounding can cause, and no other.
 
 The other path is XLA itself where that shows the case, and else an executor that gives what the test says.
 """
@@ -34,7 +34,7 @@ FLOATS = ["float64", "float32", "float16", "bfloat16"]
 
 
 class Told:
-    """An executor that changes what XLA gives."""
+    """An executor that changes XLA's results."""
 
     platform = "cpu"
 
@@ -57,7 +57,7 @@ def of(dtype: str, x: Any) -> Any:
     return np.asarray(x).astype(DType.of(dtype).dtype)
 
 
-# ---- sums side by side ---------------------------------------------------------------------------
+# ---- sums in lanes -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("pattern", "width"), [
@@ -66,9 +66,9 @@ def of(dtype: str, x: Any) -> Any:
 def test_terms_that_follow_a_pattern_may_be_summed_in_lanes(
     pattern: list[float], width: int
 ) -> None:
-    """One chain cancels and rounds little, and each lane of a vector unit adds up terms of one sign."""
+    """One chain cancels and rounds little, and each vector lane adds terms of one sign."""
     x = np.resize(np.float32(pattern), 1 << 14)
-    x[-1] = 2000.0  # which makes the result large beside its bound
+    x[-1] = 2000.0  # which makes the result large relative to its bound
     lanes = x.reshape(-1, width).cumsum(axis=0, dtype=np.float32)[-1].cumsum(dtype=np.float32)[-1]
     chain = x.cumsum(dtype=np.float32)[-1]
     assert agrees(tnf.sum, x, change=lambda y: 0 * y + lanes)
@@ -77,7 +77,7 @@ def test_terms_that_follow_a_pattern_may_be_summed_in_lanes(
     assert not agrees(tnf.sum, x, change=lambda y: 0 * y + beyond)
 
 
-# ---- only what is reachable ----------------------------------------------------------------------
+# ---- reachable values only -----------------------------------------------------------------------
 
 
 def test_an_infinite_limit_allows_nothing() -> None:
@@ -94,7 +94,7 @@ def test_an_infinite_limit_allows_nothing() -> None:
 
 
 def test_an_overflow_on_one_path_is_told() -> None:
-    """XLA takes log(x^y) for y log x."""
+    """XLA replaces log(x^y) by y log x."""
     report = check_parity(lambda x: tnf.log(tnf.power(x, 2.5)), of("float32", [1e20]))
     assert not report.ok
     assert report.outputs[0].inf == 1
@@ -115,7 +115,7 @@ def test_a_number_beside_the_largest_may_overflow_and_is_nothing_else() -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_quotients_by_what_is_broadcast_are_products_by_its_reciprocal(dtype: str) -> None:
-    """XLA takes 1 / b once, and a quarter of the quotients are a unit in the last place off."""
+    """XLA computes 1 / b once, and a quarter of the quotients are one ulp off."""
     generator = np.random.default_rng(0)
     a, b = of(dtype, generator.normal(size=(300, 40))), of(dtype, 1 + generator.random(300))
     for fn in (
@@ -126,7 +126,7 @@ def test_quotients_by_what_is_broadcast_are_products_by_its_reciprocal(dtype: st
     ):
         report = check_parity(fn, a, b)
         assert report.ok, str(report)
-    # What divides each element alone is rounded right everywhere.
+    # A quotient by a different divisor per element is rounded correctly everywhere.
     up = Told(lambda y: (y + np.spacing(np.abs(y))).astype(y.dtype))
     for fn, arrays, is_fine in (
         (lambda x, y: x / y, (a[0], a[1]), False),
@@ -139,7 +139,7 @@ def test_quotients_by_what_is_broadcast_are_products_by_its_reciprocal(dtype: st
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_a_zero_that_moves_a_little_is_no_decision(dtype: str) -> None:
-    """Log Gamma is 0 at 1 and 2, where XLA gives 4.8e-7 in float32: also where a sort might have tipped."""
+    """Log Gamma is 0 at 1 and 2, where XLA gives 4.8e-7 in float32; a sort does not make this a decision."""
     x = of(dtype, [1.0, 2.0, 0.5, 3.0])
     for fn in (lambda x: tnf.sort(tnf.lgamma(x)), lambda x: tnf.flip(tnf.lgamma(x))):
         assert agrees(fn, x)
@@ -149,7 +149,7 @@ def test_a_zero_that_moves_a_little_is_no_decision(dtype: str) -> None:
     allowed = explained(moved[0], moved, 4.0, 3)
     assert compare("", moved[0], of("float32", [4.8e-7, 0.7]), *allowed).ok
     assert not compare("", moved[0], of("float32", [1e-3, 0.7]), *allowed).ok
-    # A step from zero is a decision, and nothing between is a value.
+    # A step from zero is a decision, and there is no value in between.
     steps = [of(dtype, y) for y in ([0, 1], [1, 1], [0, 1], [1, 1], [0, 1])]
     allowed = explained(steps[0], steps, 4.0, 3)
     assert compare("", steps[0], of(dtype, [1, 1]), *allowed).ok
@@ -157,7 +157,7 @@ def test_a_zero_that_moves_a_little_is_no_decision(dtype: str) -> None:
 
 
 def test_what_cancels_to_almost_nothing_moves_by_the_terms() -> None:
-    """Of a saturated row of a softmax the derivative is exactly zero where e / s is 1, and about 1e-16 where it is not."""
+    """The derivative in a saturated row of a softmax is exactly zero if e / s is 1, and else about 1e-16."""
     generator = np.random.default_rng(2)
     x, w1, w2 = (generator.normal(size=s) for s in ((32, 64), (64, 128), (128, 64)))
 
@@ -171,7 +171,7 @@ def test_what_cancels_to_almost_nothing_moves_by_the_terms() -> None:
 
 
 def test_what_may_be_infinite_may_be_a_large_number_and_no_small_one() -> None:
-    """log Gamma is 0 at 1, and one over its root is infinite, or large where the zero is a little more."""
+    """log Gamma is 0 at 1, and 1 / sqrt of it infinite, or large if the zero is slightly more."""
     x = of("float32", [1.0])
 
     def fn(x: Any) -> Any:
@@ -190,7 +190,7 @@ def test_an_index_may_be_of_any_candidate_as_good_and_of_no_other(choose: Any, s
 
     for index, ok in ((299, True), (77, True), (77777, False), (-1, False)):
         assert agrees(fn, keys, change=lambda y, index=index: np.array([[index], [3]])) is ok
-    # One less than the others by a half, where it would have to be the best.
+    # One is smaller than the others by a half, but would have to be the largest.
     assert not agrees(fn, keys, change=lambda y: np.array([[1], [3]]))
     assert not agrees(fn, np.full((2, 3), np.nan), change=lambda y: y + 1)
 
@@ -224,7 +224,7 @@ def test_no_tolerance_is_without_end() -> None:
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "complex128"])
 def test_results_of_rank_0(dtype: str) -> None:
-    """NumPy gives scalars for these, which kernels do not write into."""
+    """NumPy returns scalars for these, which kernels cannot write to."""
     x = of(dtype, 0.5)
 
     def fn(x: Any) -> Any:
@@ -236,7 +236,7 @@ def test_results_of_rank_0(dtype: str) -> None:
     assert not agrees(fn, x, change=lambda y: y * 2)
 
 
-# ---- where nothing rounds ----------------------------------------------------------------------------
+# ---- exact operations --------------------------------------------------------------------------------
 
 EXACT: dict[str, Any] = {
     "negate": lambda x: -x,
@@ -305,7 +305,7 @@ def test_a_scatter_that_adds_up_is_bounded_by_its_updates(combiner: str) -> None
 
 
 def fused(a: Any, b: Any, c: Any) -> Any:
-    """A b + c rounded once, by exact rationals."""
+    """Compute a b + c rounded once, by exact rationals."""
     exact = [
         float(Fraction(float(p)) * Fraction(float(q)) + Fraction(float(r)))
         for p, q, r in zip(a, b, c, strict=True)
@@ -315,7 +315,7 @@ def fused(a: Any, b: Any, c: Any) -> Any:
 
 @pytest.mark.parametrize("close", [False, True])
 def test_a_product_and_a_sum_may_be_rounded_once(close: bool) -> None:
-    """The bound is that of the product's rounding, also where the sum cancels; never a hundred times it."""
+    """The bound includes the product's rounding, also if the sum cancels, but never a hundred times it."""
     a, b, c = RNG.uniform(0.5, 2, (3, 400))
     c = -(a * b) * (1 + 1e-9 * c) if close else c
     program = tnf.compile(lambda a, b, c: a * b + c, a, b, c)
@@ -330,7 +330,7 @@ def test_a_product_and_a_sum_may_be_rounded_once(close: bool) -> None:
 
 
 def test_constants_are_gathered() -> None:
-    """XLA takes (x + 1e4) - 1e4 for x, and x / 3 for x times a third."""
+    """XLA replaces (x + 1e4) - 1e4 by x, and x / 3 by x times a third."""
     x = RNG.standard_normal(64)
     for fn in (lambda x: (x + 1e4) - 1e4, lambda x: x / 3.0, lambda x: (x * 3.3) * 5.1):
         assert agrees(fn, x)
@@ -350,7 +350,7 @@ def test_a_chain_of_constants_loses_a_rounding_each() -> None:
 
 
 def test_a_last_bit_of_a_narrow_float_may_differ_in_a_wide_one() -> None:
-    """What differs by one unit in the last place of bfloat16 does so by 65,536 of float32."""
+    """One ulp of bfloat16 is 65,536 ulps of float32."""
     x = of("bfloat16", RNG.uniform(0.6, 1, 64))
 
     def wide(x: Any) -> Any:
@@ -398,7 +398,7 @@ SUMS: dict[str, Any] = {
 }
 
 NARROW_FIRST = ["float32", pytest.param("float64", marks=pytest.mark.sweep)]
-"""Dtypes of sums whose bounds have one formula; the wider one takes as long, and says the same."""
+"""Dtypes of sums whose bounds have one formula; the wider one takes long and shows the same."""
 
 
 @pytest.mark.parametrize("dtype", NARROW_FIRST)
@@ -414,7 +414,7 @@ def test_sums_of_equal_terms_round_one_way(value: float, dtype: str) -> None:
 
 
 def sequential(terms: Any) -> Any:
-    """One after the other, as a loop does."""
+    """Add one element after another, as a loop does."""
     return np.add.accumulate(terms, axis=-1)[..., -1]
 
 
@@ -456,7 +456,7 @@ def test_a_scatter_may_add_its_updates_in_any_order(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex64"])
 @pytest.mark.parametrize("compare", [tnf.equal, tnf.not_equal])
 def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any) -> None:
-    """Which a run that moves a function by eight units in the last place does not show."""
+    """A run that moves a function by eight ulps does not show this."""
     x = of(dtype, RNG.uniform(-2, 2, (3, 4)))
     y = np.exp(x)
     beside, apart = y * (1 + np.finfo(dtype).eps), y * (1 + 1000 * np.finfo(dtype).eps)
@@ -465,7 +465,7 @@ def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any
     assert not agrees(lambda x, y: compare(tnf.exp(x), y), x, of(dtype, apart), change=turned)
     infinite = of(dtype, np.full_like(y, 1e4))
     assert not agrees(lambda x, y: compare(tnf.exp(x), y), infinite, y, change=turned)
-    # What every implementation computes alike is equal or not.
+    # Values that all implementations compute alike are equal or not.
     assert not agrees(
         lambda x, y: compare(tnf.negative(x), y), -y, of(dtype, beside), change=turned
     )
@@ -473,7 +473,7 @@ def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any
 
 
 def test_the_sign_of_what_is_as_good_as_zero_may_be_either() -> None:
-    """Of the lesser of two such numbers the one sign is rarer."""
+    """The minimum of two such numbers rarely has one of the signs."""
     x = of("bfloat16", [[1, 1, 7], [2, 1, 7], [1, 2, 7], [2, 2, 7]])
     fn = lambda x: tnf.sign(tnf.sort(tnf.lgamma(x)))
     for value in (-1, 0, 1):
@@ -483,7 +483,7 @@ def test_the_sign_of_what_is_as_good_as_zero_may_be_either() -> None:
 
 
 def test_directions_of_complex_numbers_do_not_tip() -> None:
-    """A quotient of one that cancels may be anything as small, and no other side of a decision."""
+    """The quotient of a number that cancels may be any number as small, but no other side of a decision."""
     for dtype, tips in (("complex64", False), ("float32", True)):
         program = tnf.compile(lambda x: tnf.sign(x) / x - 1, of(dtype, RNG.uniform(1, 2, 3)))
         assert may_tip(program) is tips
@@ -586,9 +586,9 @@ def test_the_modulus_of_huge_complex_numbers_is_bounded() -> None:
 
 
 def test_a_pole_that_rounding_reaches_or_misses() -> None:
-    # lgamma(1) is 0 natively and some 1e-7 elsewhere, and digamma has a pole there.
+    # lgamma(1) is 0 natively and about 1e-7 elsewhere, and digamma has a pole there.
     assert agrees(lambda x: tnf.digamma(tnf.lgamma(x)), np.ones((2, 3), "float32"))
-    # sinh(asinh(-1)) is -1 or a last bit beside it: infinite, NaN, or a number.
+    # sinh(asinh(-1)) is -1 or one ulp beside it: infinite, NaN, or a number.
     for value in (-np.inf, np.nan, -36.04, -34.9):
         assert agrees(
             lambda x: tnf.log1p(tnf.sinh(tnf.asinh(x))),
@@ -605,7 +605,7 @@ def test_a_pole_that_rounding_reaches_or_misses() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_sum_whose_largest_terms_cancel(dtype: Any) -> None:
-    """Log-step sums of XLA lose what a chain keeps: ((1 + 1) + 1) + (m - m), and (1 + 1) + ((1 + m) - m)."""
+    """XLA's log-step sums lose terms that a chain keeps: ((1 + 1) + 1) + (m - m) and (1 + 1) + ((1 + m) - m)."""
     m = np.finfo(dtype).max
     x = np.array([[1, 1, 1, m, -m], [1, 1, 1, 1, 1]], dtype)
     report = check_parity(lambda x: tnf.lax.cumsum(x, axis=1, reverse=True), x)

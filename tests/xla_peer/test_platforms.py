@@ -1,4 +1,4 @@
-"""Every op, compiled for TPU and CUDA without having one: `make platforms`, which fetches the compilers.
+"""Every op, compiled for TPU and CUDA without such a device: `make platforms`, which downloads the compilers.
 
 In a process of its own, because a compiler may end it.
 """
@@ -45,19 +45,19 @@ REFUSED = {
     "tpu": ("BitcastConvert c64", "Convert c64"),
     "cuda": ("Convolution i32", "Convolution bool"),
 }
-"""Ops that we refuse ourselves, besides complex128 on TPU."""
+"""Ops that tenferro itself rejects, besides complex128 on TPU."""
 SAYS_NO = {"tpu": {"ReducePrecision f64"}, "cuda": set[str]()}
 """What a compiler refuses by an error of its own; so does TPU's much in complex128. Only ending the process
 is a failure there."""
 
 
 def may_refuse(platform: str, name: str) -> bool:
-    """Return whether an error of the compiler's is none of ours."""
+    """Return whether an error of the compiler is expected."""
     return name in SAYS_NO[platform] or (platform == "tpu" and "c128" in name)
 
 
 def lowers(sample: Any) -> bool:
-    """Return whether StableHLO has it at all."""
+    """Return whether the op can be lowered to StableHLO for the platform."""
     try:
         lower_to_stablehlo(program_of([sample], constants=False))
     except errors.TenferroError:
@@ -66,13 +66,13 @@ def lowers(sample: Any) -> bool:
 
 
 def dtype_of(sample: Any) -> str:
-    """Return the dtype of the first input, or the output of an op that takes nothing."""
+    """Return the dtype of the first input, or of the output if there is no input."""
     types = sample.op.infer() if not sample.inputs else [sample.inputs[0]]
     return tnf.DType.of(types[0].dtype).short
 
 
 def modules(platform: str) -> dict[str, str]:
-    """All samples of each op and dtype, and each linear algebra family both ways."""
+    """Return modules with all samples of each op and dtype, and each linear algebra family in both lowerings."""
     texts: dict[str, str] = {}
     refused: list[str] = []
     for card, samples in SAMPLES.items():
@@ -123,7 +123,7 @@ def test_everything_compiles(platform: str) -> None:
 
 
 def compiled(platform: str, texts: dict[str, str]) -> tuple[dict[str, str], str]:
-    """The error of each module, as far as the compiler came; and its last words."""
+    """Return the error of each module that the compiler reached, and its last output."""
     child = subprocess.run(
         [sys.executable, Path(__file__).parent / "compile_only.py", platform, WHEELS],
         input=json.dumps(texts),

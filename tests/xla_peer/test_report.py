@@ -1,4 +1,4 @@
-"""What a parity report shows: the element nearest to its bound, and words where a bound says nothing."""
+"""Parity reports: the element closest to its bound, and text where a bound says nothing."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def row(output: OutputParity) -> dict[str, str]:
 
 
 def test_the_element_is_that_of_the_largest_share() -> None:
-    """Element 0 is farther apart in ulps and in absolute terms, element 2 nearer to its bound."""
+    """Element 0 differs more in ulps and in absolute terms; element 2 is closer to its bound."""
     output = compared([1.0, 2.0, 4.0], [1.5, 2.0, 4.1], [2.0, 2.0, 0.125])
     assert output.worst == (2,)
     assert output.share == pytest.approx(0.1 / 0.125)

@@ -29,7 +29,7 @@ def layer(x: Any, b: Any) -> Any:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A case that goes well."""
+    """Save a case without failure."""
     program = tnf.compile(layer, X, B)
     text = lower_to_stablehlo(program).text
     return save_reproduction(tmp_path_factory.mktemp("case"), program, [X, B], text)

@@ -1,4 +1,4 @@
-"""Programs over several devices, in processes of their own; see `sharded.py`."""
+"""Programs over several devices, each in a new process; see `sharded.py`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Failing cases that shrink to a few lines with plain arguments, and the public reports that they are like."""
+"""Failing cases are reduced to a few lines with simple arguments, and matched with public reports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every op with symbolic extents: exported as such and right for its sample, or refused by name."""
+"""Every op with symbolic extents: exported with symbols and right for its sample, or an error that names it."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ CHOSEN = [
     ]
 ]
 REFUSED = {"CumSum", "CumProd", "CumMax", "CumMin"}
-"""Windows have sizes that StableHLO wants as numbers."""
+"""Ops lowered to windows, whose sizes StableHLO requires as numbers."""
 
 
 def symbols(sample: OpSample) -> list[tnf.TensorSpec]:
-    """Each extent as a symbol; equal extents share one, because most ops need them to be equal."""
+    """Replace each extent by a symbol; equal extents share one, because most ops require them to be equal."""
     return [
         tnf.TensorSpec([f"n{extent}" for extent in x.shape], DType.of(x.dtype))
         for x in sample.inputs

@@ -1,4 +1,4 @@
-"""Decisions near a tie, element by element; and recurrences whose iterations are combined in another order."""
+"""Decisions near ties, element by element, and recurrences whose iterations are combined in another order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WEIGHTS = np.linspace(-1.0, 1.0, 24).reshape(8, 3)
 
 
 def near_ties(dtype: str) -> Any:
-    """Numbers with 40 tanh(x) between two integers, but within rounding of half of one in three places."""
+    """Return numbers for which 40 tanh(x) is between two integers, but near a half-integer in three places."""
     halves = np.full(32, 0.25)
     halves[list(TIES)] = 0.5
     return np.arctanh((np.linspace(-30, 30, 32).round() + halves) / 40).astype(dtype)
@@ -113,7 +113,7 @@ def scanned(a: Any, b: Any) -> Any:
 
 
 def by_halves(a: Any, b: Any) -> tuple[Any, Any]:
-    """All prefixes of the recurrence c -> a c + b, as an associative scan combines them."""
+    """Return all prefixes of the recurrence c -> a c + b, combined as an associative scan does."""
     if len(a) == 1:
         return a, b
     half = len(a) // 2

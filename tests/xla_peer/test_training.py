@@ -1,4 +1,4 @@
-"""An optimiser of optax steps in a program here."""
+"""An optimiser of optax takes a step inside a program."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A module before and after passes: the first value that differs, by its name and line."""
+"""A module before and after passes: name and line of the first value that differs."""
 
 from __future__ import annotations
 

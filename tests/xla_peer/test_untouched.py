@@ -1,4 +1,4 @@
-"""Sides of decisions that arguments do not reach, and the search for arguments that do."""
+"""Sides of decisions that the arguments never reach, and the search for arguments that do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Verdicts: a program against something else, a module's two outputs, faults of the import, and places in loops."""
+"""Verdicts: comparison with other programs, two sets of outputs of a module, faults of the import, positions in loops."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def verdicts(report: Any) -> list[str]:
     return [output.verdict for output in report.outputs]
 
 
-# ---- against something else ------------------------------------------------------------------------
+# ---- comparison with other programs ----------------------------------------------------------------
 
 
 def jitted(sign: float) -> Any:
@@ -126,11 +126,11 @@ def test_the_turn_of_a_loop_in_which_two_programs_begin_to_differ() -> None:
     report = check_parity(scanned(5.0), X, against=scanned(1.0))
     assert report.first_divergence is not None
     (turn,) = report.first_divergence.turns
-    assert turn.startswith("iteration 3 of Scan at "), turn  # because X[3] is the first above 1
+    assert turn.startswith("iteration 3 of Scan at "), turn  # because X[3] is the first one above 1
 
 
 def test_the_turn_of_a_loop_in_which_the_paths_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The peer's cosine is off where its argument is above 2; the third state is the first one there."""
+    """The peer's cosine is wrong for arguments above 2; the third state is the first one there."""
 
     def off(op: Any, w: Any, x: Any) -> Any:
         y = w.op("cosine", x, result=x.spec)
@@ -265,7 +265,9 @@ def test_a_program_keeps_the_text_it_was_read_from() -> None:
     program = lowering.import_stablehlo(LOSS)
     assert program.origin.plain_text == LOSS
     assert tnf.compile(loss, X).origin is None
-    assert program == tnf.compile(loss, X) or program.fingerprint  # no part of the meaning
+    assert (
+        program == tnf.compile(loss, X) or program.fingerprint
+    )  # which does not affect the meaning
     without = replace(program, origin=None)
     assert without == program
 
@@ -294,7 +296,7 @@ def test_a_judgement_of_each_kind() -> None:
 def test_the_reference_interpreter_decides_between_native_and_pjrt(
     first: str, third: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PJRT runs a wrong cosine for the sine; one of the outputs is native's, the other one PJRT's."""
+    """PJRT runs a wrong cosine for the sine; one of the outputs is native's, the other PJRT's."""
     wrong = {Sin: lambda op, w, x: w.op("cosine", x, result=x.spec)}
     monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, **wrong})
     has = {"native": [np.sin(X)], "PJRT": [np.cos(X)]}

@@ -1,4 +1,4 @@
-"""Artifacts that carry the vectors to prove them by."""
+"""Artifacts with the test vectors that verify them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def layer(x: Any, w: Any) -> Any:
 
 
 class Off(XlaExecutor):
-    """A platform that is slightly wrong."""
+    """A platform with slightly wrong results."""
 
     def compile_module(self, *args: Any, **options: Any) -> Any:
         found = super().compile_module(*args, **options)
@@ -38,7 +38,7 @@ class Off(XlaExecutor):
 
 
 class Choosing(XlaExecutor):
-    """A platform that gives one index whatever the keys are."""
+    """A platform that returns one index for all keys."""
 
     def __init__(self, index: int) -> None:
         super().__init__()

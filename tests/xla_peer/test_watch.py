@@ -137,7 +137,7 @@ def case_is_right(report: Case, executor: AdapterExecutor) -> bool:
 
 
 class Compiler:
-    """A compiler with passes that are at fault, and dumps."""
+    """A compiler with faulty passes, and dumps."""
 
     def __init__(self, guilty: Sequence[str], dumps: Sequence[tuple[str, str]], option: str = ""):
         self.guilty, self.dumps, self.option = set(guilty), dumps, option
