@@ -1,8 +1,8 @@
 """`pytest --ledger FILE`: the tests that fill the ledger, and the file once all of them have passed.
 
-`pytest --part I/N`: those of N parts that a digest of their names puts into the I-th.
+`pytest --part I/N`: the tests of part I of N, which is chosen by a digest of their names.
 
-`pytest --write-processors`: write which tests have the markers `processor` and `compiled`, of the files of tests that run.
+`pytest --write-processors`: write the markers `processor` and `compiled` of the tests in all files that run.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tests.selections import selection
 from tests.selections.entry_points import MARKERS, EntryPoints, is_long
 from tests.selections.systems import missing, needs
 
-collect_ignore = ["typing"]  # because it is read by the checker of types alone
+collect_ignore = ["typing"]  # because only type checkers read it
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -29,15 +29,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    os.environ.setdefault("TENFERRO_NOTICES", "off")  # of children, too
-    # Because most checks here are about verdicts; tests/xla_peer/test_isolated.py has those of the child.
+    os.environ.setdefault("TENFERRO_NOTICES", "off")  # also in child processes
+    # Most checks here are about verdicts; tests/xla_peer/test_isolated.py checks the child.
     os.environ.setdefault("TENFERRO_ISOLATED", "off")
-    # Of children, too, because attempts that fail into "not compiled" would hide faults.
+    # Also in child processes: attempts that fail into "not compiled" would hide faults.
     os.environ.setdefault("TENFERRO_FAILED_ATTEMPTS", "raise")
     os.environ.setdefault("TENFERRO_VERIFY_SCHEDULES", "1")
     if config.getoption("--ledger"):
         config.pluginmanager.register(Collector(config), "ledger-collector")
-    # Where every array is large, other tests than usual have fused groups.
+    # If every array is large, other tests than usual have fused groups.
     if not config.pluginmanager.has_plugin("tests.exec.everything_large"):
         entry_points = EntryPoints(config.getoption("--write-processors"))
         config.pluginmanager.register(entry_points, "entry-points")
@@ -63,13 +63,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def ledger(request: pytest.FixtureRequest) -> Passes:
-    """Return the record of the checks that this test passed."""
+    """Return the record of the checks that a test passed."""
     wanted = request.config.getoption("--ledger")
     return Passes(request.node.user_properties if wanted else None)
 
 
 class Collector:
-    """Collects what passed; with several processes, in the one that hears from all."""
+    """Collector of passed checks; with several processes, in the controlling one."""
 
     def __init__(self, config: pytest.Config) -> None:
         self.config = config

@@ -1,4 +1,4 @@
-"""Work as a number of calls, which is the same on every machine and however busy it is."""
+"""Work measured in function calls, which is the same on every machine under any load."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 @contextlib.contextmanager
 def at_most(calls: int) -> Iterator[None]:
-    """Fail where the block calls more functions, of Python and of C, than `calls`.
+    """Fail if the block makes more than `calls` calls of Python and C functions.
 
-    Stops at the limit, so that work without end is red and not endless.
+    The block is stopped at the limit, so that endless work fails.
     """
     left = calls
 
@@ -33,7 +33,7 @@ def at_most(calls: int) -> Iterator[None]:
 
 
 def calls(function: Callable[[], object]) -> Counter[str]:
-    """Python calls by name while `function` runs."""
+    """Count calls of Python functions by name while `function` runs."""
     names: Counter[str] = Counter()
 
     def note(frame: Any, event: str, argument: Any) -> None:

@@ -1,4 +1,4 @@
-"""Where and how XLA runs what the tests run through PJRT: platform, levels of optimisation, processor and version."""
+"""Configuration of XLA in tests: platform, optimisation level, processor and version."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ import pytest
 from xla_peer import XlaExecutor
 
 HAS_FLOAT16 = "max_isa=SSE" not in os.environ.get("XLA_FLAGS", "")
-"""Whether XLA was told to compile for a processor without conversions of float16: it does not bring any."""
+"""Whether XLA may use float16 conversions of the processor: it has no substitute for them."""
 
 LEVELS = [0, pytest.param(None, marks=pytest.mark.sweep)]
-"""XLA's own passes are the same at level 0, and LLVM's take most of the time; the sweep has both."""
+"""XLA's own passes are the same at level 0, and LLVM's dominate the time; the sweep has both levels."""
 
 
 def version_of(package: str) -> tuple[int, ...]:
-    """The release of what is installed: major, minor and patch number."""
+    """Return the installed release: major, minor and patch number."""
     return tuple(map(int, re.findall(r"\d+", metadata.version(package))[:3]))
 
 
 def platform_of(request: pytest.FixtureRequest) -> str:
-    """The platform of `--tenferro-platform`, the CPU unless a GPU's owner says otherwise."""
+    """Return the platform of `--tenferro-platform`, by default the CPU."""
     return str(request.config.getoption("--tenferro-platform"))
 
 
 def peer_of(request: pytest.FixtureRequest) -> XlaExecutor:
-    """The executor on that platform, at the level that is this fixture's parameter."""
+    """Return the executor on that platform, at the level of this fixture's parameter."""
     return XlaExecutor(platform_of(request), optimization_level=request.param)

@@ -1,4 +1,4 @@
-"""Pairs of cases and kinds that tests run, without running every one of them each time."""
+"""Pairs of cases and kinds, of which a test runs only some."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["in_turn"]
 
 
 def in_turn(first: str, cases: Iterable[Any], second: str, kinds: Sequence[Any]) -> Any:
-    """Parametrize by each case of two parameters with one of the kinds, which alternate; the sweep has all pairs."""
+    """Parametrize by each pair of cases with one of the kinds in turn; the sweep has all."""
     pairs = [
         pytest.param(case, kind, marks=[] if (number - k) % len(kinds) == 0 else [pytest.mark.sweep])
         for number, case in enumerate(cases)

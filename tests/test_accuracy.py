@@ -1,4 +1,4 @@
-"""Functions natively, near the points where formulas change, within the bounds that the table of accuracy declares."""
+"""Native functions near the points where formulas change are within the declared bounds."""
 
 from __future__ import annotations
 
@@ -51,22 +51,22 @@ def test_a_sample_is_within_the_bound(name: str, dtype: str) -> None:
     [
         ("logistic", -709.8411959894131),  # e^-x is infinite, and the value subnormal
         ("logistic", -745.0),
-        ("erfc", 16.982105923718656),  # the rounding of x^2 is x^2 units of the power
+        ("erfc", 16.982105923718656),  # rounding x^2 changes the power by x^2 ulps
         ("erfc", 26.5),
         ("lgamma", -5.30498948e-315),  # 1 / x is infinite
         ("lgamma", 5e-324),
-        ("special.ndtr", -35.45165863246384),  # the rounding of x / sqrt(2) is x^2 units
+        ("special.ndtr", -35.45165863246384),  # rounding x / sqrt(2) changes the result by x^2 ulps
         ("special.ndtr", -36.99999999999999),
         ("special.log_ndtr", 36.433752451896154),
         ("nn.silu", -745.1300000000003),  # the logistic function is subnormal
         ("nn.silu", -713.25),
-        ("lgamma", 1.000000228649431),  # beside a zero
+        ("lgamma", 1.000000228649431),  # next to a zero
         ("lgamma", 0.9999806733762971),
         ("lgamma", 0.9999999999999988),
         ("lgamma", 1.9894534218551),
         ("lgamma", 0.7268409863388242),
-        ("nn.gelu", -35.45165863246384),  # as of ndtr
-        ("digamma", -26.99999998),  # beside a pole
+        ("nn.gelu", -35.45165863246384),  # as for ndtr
+        ("digamma", -26.99999998),  # next to a pole
         ("digamma", -3.0000000001),
         ("digamma", -60.25),
     ],

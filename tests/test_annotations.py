@@ -1,4 +1,4 @@
-"""The public functions say what they take."""
+"""Public functions have type annotations."""
 
 import ast
 

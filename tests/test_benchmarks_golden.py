@@ -1,4 +1,4 @@
-"""The benchmark of native runs as a reference: what it times are two runs of one function."""
+"""The benchmark of native runs as a reference times two runs of one function."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs of benchmarks/jax_users: results and gradients of native functions, by NumPy."""
+"""Programs of benchmarks/jax_users: results and gradients of native functions, against NumPy."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ DIFFERENTIATED = [
 
 @pytest.fixture(autouse=True)
 def wide_numbers() -> Iterator[None]:
-    """JAX's 64-bit dtypes, as the benchmark has them."""
+    """Set JAX's 64-bit dtypes, as the benchmark does."""
     before = jax.config.read("jax_enable_x64")
     jax.config.update("jax_enable_x64", True)
     yield

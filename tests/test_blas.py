@@ -1,4 +1,4 @@
-"""BLAS has one thread where it should, and afterwards those that it had."""
+"""BLAS uses one thread inside the executor, and its previous number of threads afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.linalg  # so that its BLAS is there, too
+import scipy.linalg  # so that its BLAS is loaded, too
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import tenferro as tnf
@@ -81,7 +81,7 @@ def test_whoever_leaves_last_restores() -> None:
 
 def test_several_threads_unless_somebody_asks_for_one() -> None:
     with NUMPYS.several(2):
-        assert set(counts()) == {2, 3}  # NumPy's has two, SciPy's is left alone
+        assert set(counts()) == {2, 3}  # NumPy's BLAS has two threads, SciPy's is unchanged
         with NUMPYS.several(5):
             assert 2 in counts()
         with one_blas_thread():
@@ -142,7 +142,7 @@ def test_an_unknown_library_is_left_alone() -> None:
 
 
 def test_large_products_and_factorisations_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And small ones, which wake no threads, do not pay for it."""
+    """Small products, which use no other threads, do not pay for the setting."""
     seen: list[int] = []
     monkeypatch.setattr(NUMPYS, "_threads", lambda: seen.append(1) or 3)
 
@@ -163,7 +163,7 @@ def test_large_products_and_factorisations_have_one(monkeypatch: pytest.MonkeyPa
 
 @pytest.mark.parametrize("family", ["cholesky", "qr", "svd", "eigh", "inv", "lu"])
 def test_a_first_run_has_the_bits_of_later_ones(family: str) -> None:
-    """Which loads SciPy's BLAS, in a process that has not done so before; with as many threads as there are."""
+    """The first run loads SciPy's BLAS in this new process; the number of threads must not differ."""
     code = f"""
 import sys
 import numpy as np

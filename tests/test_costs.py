@@ -25,7 +25,7 @@ def halves(x: Any, iterations: int = 10) -> Any:
 
 
 def last(fn: Any, arrays: Any) -> Any:
-    """The last instruction of a program as arguments of an estimate."""
+    """Return the last instruction of a program as arguments of an estimate."""
     program = tnf.compile(fn, *arrays)
     step = program.instructions[-1]
     types = program.types
@@ -40,11 +40,11 @@ def last(fn: Any, arrays: Any) -> Any:
         (tnf.sum, [VECTOR], COSTS[re.ReduceSum].calls, 500 / ELEMENTS),
         (tnf.sort, [VECTOR], COSTS[re.Sort].calls, 500 / ELEMENTS),
         (lambda a, b: a @ b, [MATRIX, MATRIX.T], COSTS[DotGeneral].calls, 500 / ELEMENTS),
-        # A view has no elements of its own.
+        # A view reads no elements.
         (tnf.transpose, [MATRIX], 0.5, 0),
         # An extension is called for each matrix.
         (tnf.linalg.cholesky, [np.ones((7, 5, 5))], 7 * COSTS[Extension].calls, 7 * 175 / ELEMENTS),
-        # A loop takes the time of its iterations, of which one of unknown length has some.
+        # A loop takes the time of its iterations; an unknown trip count is estimated.
         (halves, [VECTOR], 10 * (BODY + 1), 10 * 500 / ELEMENTS),
         (lambda x: halves(x, 0), [VECTOR], 0, 0),
         (

@@ -1,4 +1,4 @@
-"""What the check of import cycles finds."""
+"""The check of import cycles and its findings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Arrays on a device are not copied to the host unasked."""
+"""Arrays on a device are not copied to the host implicitly."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from xla_peer import XlaExecutor
 
 
 class DeviceArray:
-    """Array on a GPU, as its library shows it: NumPy could convert it, by a copy."""
+    """An array on a GPU, as its library presents it: NumPy could convert it, by a copy."""
 
     shape, dtype, device = (3,), np.dtype("f4"), "cuda:0"
 
@@ -65,7 +65,7 @@ def test_no_copy_from_a_gpu(name: str) -> None:
 
 
 def test_several_devices_and_those_that_dlpack_does_not_know() -> None:
-    """Libraries raise BufferError there."""
+    """Libraries raise BufferError for these."""
     with pytest.raises(errors.BackendFailureError, match=r"x: this DeviceArray"):
         PROGRAM.run(DeviceArray(BufferError("only for unsharded arrays")))
 
@@ -86,7 +86,7 @@ def test_jax_arrays_on_the_cpu_come_without_a_copy() -> None:
 
 
 class Producer:
-    """Producer that gives its elements by DLPack and in no other way."""
+    """Object whose elements are accessible by DLPack only."""
 
     def __init__(self, array: Any) -> None:
         self.array = array
@@ -99,14 +99,14 @@ class Producer:
 
 
 class ForeignDType:
-    """A dtype that NumPy does not know, as torch's."""
+    """A dtype that NumPy does not know, like torch's."""
 
     def __repr__(self) -> str:
         return "torch.float32"
 
 
 class Tensor(Producer):
-    """Tensor of torch on the CPU, as it shows itself."""
+    """A CPU tensor of torch, as it presents itself."""
 
     dtype, shape, device = ForeignDType(), (3,), "cpu"
 
@@ -150,7 +150,7 @@ def test_tensors_that_require_grad_are_refused(name: str) -> None:
 
 
 class Unread(Tensor):
-    """A tensor of a dtype that NumPy does not have."""
+    """Tensor of a dtype that NumPy lacks."""
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise TypeError("Got unsupported ScalarType BFloat16")

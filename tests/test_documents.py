@@ -1,4 +1,4 @@
-"""The documents: their code runs, their commands end well, and every public name is told."""
+"""The documentation: its code runs, its commands succeed, and every public name is described."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ NOT_RUN = {
     "ARRAY_API_TESTS_MODULE=tenferro pytest array_api_tests": "needs what was cloned; "
     "`tests/api/test_array_api.py` does what its fixtures do",
 }
-"""Commands that are not run here, and why."""
+"""Commands that are not run here, with reasons."""
 SHELL_PAGES = {
     str(path.relative_to(ROOT)): commands
     for path in sorted(
@@ -133,7 +133,7 @@ def test_commands_in_the_documents(
         program, *arguments = shlex.split(command)
         if command in NOT_RUN:
             continue
-        if program == "tenferro":  # what the package installs, without starting a process for each
+        if program == "tenferro":  # the installed commands, without a new process for each
             done = CliRunner().invoke(app, arguments)
             assert done.exit_code == 0, f"{command}\n{done.output}"
         else:
@@ -185,7 +185,7 @@ def test_every_public_name_is_documented(name: str) -> None:
     module = reference.module_named(name)
     for public in module.__all__:
         found = getattr(module, public)
-        # An alias of types has the docstring of none of them.
+        # An alias of types has no docstring of its own.
         if callable(found) and typing.get_origin(found) is None:
             assert (inspect.getdoc(found) or "").strip(), f"{name}.{public}"
 
@@ -236,7 +236,7 @@ def test_docstrings_become_markdown() -> None:
 
 
 def test_install_lines_work_from_a_checkout() -> None:
-    """There is no such package on an index."""
+    """The package is not on an index."""
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
         "optional-dependencies"
     ]
@@ -267,7 +267,7 @@ def test_the_citation_and_the_changelog_have_the_version() -> None:
 
 @pytest.mark.parametrize("family", reference.FAMILIES)
 def test_every_card_has_its_facts_on_the_page(family: str) -> None:
-    """Stated by the card, by its base class, or by what it is lowered to."""
+    """The op class, its base class, or its lowering states them."""
     for card in importlib.import_module(f"tenferro.ops.{family}").CARDS:
         names = set(reference.facts_in(reference.card_text(card)))
         assert names - {"Identity"} == set(reference.FACTS) - {"Identity"}, card.__name__

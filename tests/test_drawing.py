@@ -1,4 +1,4 @@
-"""Programs as pictures, and where a run spends time and memory."""
+"""Drawings of programs, and profiles of time and memory."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_page_is_complete_in_itself_and_safe() -> None:
 
 
 def boxes(page: str) -> dict[str, dict[str, Any]]:
-    """Return a page's data of each box, by its name."""
+    """Return a page's data of each box, by name."""
     start = page.index('{"name":')
     return {box["name"]: box for box in json.JSONDecoder().raw_decode(page[start:])[0]["boxes"]}
 
@@ -98,7 +98,7 @@ def test_a_browser_draws_it(tmp_path: Path) -> None:
     assert 'data-drawn="yes"' in drawn
     assert drawn.count('class="folded"') >= 2
     assert "result[1]" in drawn
-    assert "in step" not in drawn  # because nothing is hovered over
+    assert "in step" not in drawn  # because the pointer is over nothing
     small = dom(
         tnf.compile(lambda x: tnf.sin(x), np.ones(2)).profile(np.ones(2)).to_html(), tmp_path
     )
@@ -182,7 +182,7 @@ def test_what_is_inside_of_a_loop_is_set_in_by_its_depth() -> None:
 
 
 def test_a_profile_is_printed_in_columns() -> None:
-    """The slowest first, with what it takes of the time of those that are in no loop."""
+    """The slowest ops come first, with their share of the time outside loops."""
     program = tnf.compile(lambda x: x, np.ones(2), name="given")
     profile = Profile(
         program,
@@ -291,7 +291,7 @@ def test_times_of_turns_are_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda x: tnf.scan(lambda c, _: (tnf.exp(c), None), x, None, length=4)[0], x
     )
     scan, exp = program.profile(x, runs=1).instructions
-    # The clock is read twice in each iteration, and once before and after all of them.
+    # The clock is read twice per iteration, and once before and after all of them.
     assert (exp.seconds, exp.turns, scan.seconds) == (4.0, 4, 9.0)
     assert (scan.depth, exp.depth) == (0, 1)
     assert (exp.made_bytes, exp.moved_bytes) == (24, 48)

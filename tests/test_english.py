@@ -1,4 +1,4 @@
-"""The check of the prose: what it counts, what it lets through, and its ceilings."""
+"""The check of the prose: its counts, exceptions and ceilings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extents and specs as text: whatever is printed is read again, and reading ends soon whatever is written."""
+"""Extents and specs as text: printed text is parsed again, and parsing any text ends soon."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LEAVES = [*map(SymDim, NAMES), SymDim.input_axis(0, 1), SymDim.input_axis(12, 3)
 
 
 def any_dim(random: Random) -> Any:
-    """Build a random extent by arithmetic on a few leaves and numbers."""
+    """Return a random extent from a few symbols and numbers."""
     dims: list[Any] = random.choices(LEAVES, k=3)
     for _ in range(random.randrange(8)):
         lhs, rhs = random.choices([*dims, random.randrange(1, 10**6), 2], k=2)
@@ -215,7 +215,7 @@ FUNCTIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_extents_are_operands(name: str) -> None:
-    """Weakly typed integers, as they are where extents are numbers."""
+    """Extents are weakly typed integers, as they are if they are numbers."""
     f = FUNCTIONS[name]
     program = tnf.compile(f, TensorSpec(("n", "m"), "float64"))
     for shape in ((2, 3), (5, 2)):

@@ -1,4 +1,4 @@
-"""Files: what is read is regular and bounded, what is written has the mode that is usual."""
+"""Files: only regular files of bounded size are read, and files are written with the usual mode."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def program_file(tmp_path: Path) -> Path:
 
 
 def rewritten(path: Path, compression: int = zipfile.ZIP_STORED, **members: Any) -> Path:
-    """The file with other members in place of some."""
+    """Return the file with some members replaced."""
     with zipfile.ZipFile(path) as archive:
         contents: dict[str, Any] = {name: archive.read(name) for name in archive.namelist()}
     contents |= members
@@ -63,7 +63,7 @@ def npy(array: Any) -> bytes:
     return buffer.getvalue()
 
 
-# ---- which files ------------------------------------------------------------------------------------
+# ---- kinds of files ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("door", [content_of, tnf.load, lambda path: read_inputs([path], ["x"])])
@@ -211,7 +211,7 @@ def test_where_files_have_names_from_the_start(
 def test_a_disk_that_is_full_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_unnamed: bool
 ) -> None:
-    """The error is that of the last attempt, and the old file stays."""
+    """The error is that of the last attempt, and the old file is unchanged."""
 
     def refuse(*arguments: Any, **options: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -291,7 +291,7 @@ def test_a_link_is_followed(write: Any, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("write", WRITERS)
 def test_only_regular_files_are_written(write: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.chdir(tmp_path)  # because the name of a socket is short
+    monkeypatch.chdir(tmp_path)  # because the path of a socket must be short
     os.mkfifo("pipe.mlir")
     Path("folder.mlir").mkdir()
     Path("link.mlir").symlink_to("pipe.mlir")
@@ -332,7 +332,7 @@ def test_names_may_be_bytes(tmp_path: Path) -> None:
     assert tnf.load(path).run(X).tolist() == [1, 2, 3]
 
 
-# ---- how much they unpack to ---------------------------------------------------------------------------
+# ---- sizes of decompressed members ---------------------------------------------------------------------
 
 
 def test_a_bomb_is_refused_before_it_is_unpacked(program_file: Path) -> None:
@@ -384,7 +384,7 @@ def test_a_constant_is_held_once(size: int, tmp_path: Path) -> None:
     fingerprint = program.fingerprint
     with bounded_memory(24 << 20):
         tnf.save(program, path)
-    del program  # because its memory would be found again, and taken for the file's
+    del program  # because its memory would be found again and counted as the file's
     gc.collect()
     with bounded_memory(size + (6 << 20)):
         loaded = tnf.load(path)
@@ -396,7 +396,7 @@ def test_a_constant_is_held_once(size: int, tmp_path: Path) -> None:
     assert not constant.array.ctypes.data % ALIGNMENT
 
 
-# Not getrusage's maximum, because that begins with what the parent had.
+# Not getrusage's maximum, which starts from the parent's value.
 LOADING = """
 import re, sys, tenferro
 def most():
@@ -562,7 +562,7 @@ def test_malformed_documents(change: Any, words: str, program_file: Path) -> Non
 
 
 def dumped(document: Any) -> str:
-    """JSON, where Python's writer may not be nested deep enough."""
+    """Return JSON that may be nested too deeply for Python's writer."""
     try:
         return json.dumps(document)
     except RecursionError:

@@ -22,9 +22,9 @@ del sys.path[:2]
 
 EXECUTORS = {"native": tnf.GraphExecutor(), "PJRT": XlaExecutor("cpu", notices=False)}
 STEPS = {"particle": 60, "saddle": 60}
-"""Bounds on the turns of loops that end when they have converged."""
+"""Bounds on the trip counts of loops that end at convergence."""
 IN = {"kmeans": 1, "particle": 2, "saddle": 0}
-"""Arguments to differentiate in, where the table measures no gradient."""
+"""Arguments to differentiate with respect to, if the table measures no gradient."""
 
 
 def named(kernel):
@@ -32,7 +32,7 @@ def named(kernel):
 
 
 def names(kernel):
-    """Tenferro, with bounds on the turns of its while loops where they are needed."""
+    """Return tenferro, with bounds on the trip counts of while loops where these are needed."""
     steps = STEPS.get(named(kernel))
     if steps is None:
         return tnf

@@ -1,4 +1,4 @@
-"""Checks in running programs, and calls of Python functions from them."""
+"""Checks in running programs, and callbacks to Python functions."""
 
 from __future__ import annotations
 
@@ -195,7 +195,7 @@ def test_refused_callbacks() -> None:
 
 
 def test_callbacks_on_the_peer(tmp_path: Path) -> None:
-    """Two functions, one of them in a loop; order, exceptions, and no executable without its function."""
+    """Two functions, one of them in a loop: order, exceptions, and no executable without its function."""
     executor = xla_peer.XlaExecutor(cache_dir=tmp_path)
 
     def fn(x: Any) -> Any:
@@ -209,7 +209,7 @@ def test_callbacks_on_the_peer(tmp_path: Path) -> None:
     assert looped.tolist() == (x.T + 4).tolist()
     assert result["sum"].tolist() == [3, 6]
     assert result["shape"].tolist() == [2]
-    # Texts that differ in the function alone are equal, and must share no executable.
+    # Texts that differ only in the function are equal, and must not share an executable.
     for added in (1, 2):
         plus = lambda x, added=added: tnf.pure_callback(lambda x: x + added, x, x)
         other = xla_peer.XlaExecutor(cache_dir=tmp_path)

@@ -1,4 +1,4 @@
-"""The campaign of damaged files: a part of it, and its own machinery on files that fail on purpose."""
+"""The campaign of damaged files: a part of it, and its driver on files that fail on purpose."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def seeds(tmp_path_factory: Any) -> list[Seed]:
 def test_seeds_of_every_kind_are_read(seeds: list[Seed], tmp_path: Path) -> None:
     assert {seed.kind for seed in seeds} == set(DOORS)
     for seed in seeds:
-        if seed.kind != "bytecode":  # which a child reads, for a second each
+        if seed.kind != "bytecode":  # which a child reads, a second each
             path = Mutant(seed, ()).write(tmp_path / "files")
             assert outcome_of(DOORS[seed.kind], path) == ("loaded", "")
 
@@ -55,7 +55,7 @@ FAKE = Seed("manifest", "manifest.json", {"manifest.json": b'{"format": 1}'})
 
 
 class Failing:
-    """A reader to which a file that lacks its first bytes is a failure."""
+    """A reader that fails on files that lack their first bytes."""
 
     reads = 0
 
@@ -66,7 +66,7 @@ class Failing:
         )
 
     def close(self) -> None:
-        """Nothing runs."""
+        """Do nothing."""
 
 
 def test_failures_are_shrunk_and_saved_and_a_campaign_goes_on(
@@ -104,7 +104,7 @@ def test_a_saved_failure_is_a_test(tmp_path: Path, monkeypatch: Any) -> None:
     (case, *_) = sorted((tmp_path / "failures").glob("*/test_*.py"))
     namespace: dict[str, Any] = {"__file__": str(case)}
     exec(compile(case.read_text(), str(case), "exec"), namespace)
-    namespace["test_it_is_loaded_or_refused"]()  # since the real reader refuses it
+    namespace["test_it_is_loaded_or_refused"]()  # because the real reader rejects it
     assert "mutant" in namespace["__doc__"]
 
 

@@ -1,4 +1,4 @@
-"""Programs are what they compute: copies of one share their constants and what they were compiled to."""
+"""Equal programs share their constants and their compiled code."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def constants(program: GraphProgram) -> list[Constant]:
 
 
 def resident() -> int:
-    """Bytes of this process that are in memory."""
+    """Return the resident memory of this process, in bytes."""
     gc.collect()
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
@@ -56,7 +56,7 @@ def test_equal_programs_have_equal_fingerprints_and_others_not() -> None:
 
 
 def test_an_error_tells_the_line_of_the_program_that_ran() -> None:
-    """Two functions that compute the same are kept apart, because their lines differ."""
+    """Two functions that compute the same are not merged, because their lines differ."""
     runs = tnf.GraphExecutor(check_finite=True)
     x = np.array([-1.0])
     first = tnf.compile(lambda x: tnf.log(x), x)
@@ -103,7 +103,7 @@ def test_minus_zero_is_another_constant() -> None:
 
 
 def test_memory_through_xla() -> None:
-    """A constant costs what it takes, and not several times that."""
+    """A constant takes its own size, not several times that."""
     large = np.full((1024, 16384), 0.5)  # 128 MB
     x = np.ones((1, 1024))
     xla = XlaExecutor("cpu")
@@ -146,7 +146,7 @@ def test_executors_pickle_by_what_made_them() -> None:
 
 
 def test_a_class_that_has_an_old_one_s_name_is_another() -> None:
-    """As in a notebook, where a cell that defines an operation is run again."""
+    """This happens in a notebook when a cell that defines an operation runs again."""
 
     def program_of(factor: float) -> GraphProgram:
         class Scaled(Scale):
@@ -160,7 +160,7 @@ def test_a_class_that_has_an_old_one_s_name_is_another() -> None:
 
 
 def test_what_a_cache_drops_is_not_at_hand() -> None:
-    """Programs that came last are looked up without their cache, and live no longer than in it."""
+    """Recent programs are found without the cache, but live no longer than in it."""
     executor = tnf.GraphExecutor(cache_size=1)
     x = np.ones(3)
     dropped = tnf.compile(lambda x: x + 1.0, x)
@@ -222,7 +222,7 @@ def test_what_was_asked_for_last_is_kept() -> None:
 
 def test_a_cleared_cache_keeps_no_key() -> None:
     class Key:
-        """Equal to itself alone."""
+        """An object that is equal only to itself."""
 
     cache: BoundedCache[int] = BoundedCache(2)
     key = Key()
@@ -245,7 +245,7 @@ def test_bytes_after_a_clear_are_those_of_new_entries() -> None:
 
 
 def test_fingerprints_are_without_the_lines_of_guards() -> None:
-    """Which errors print, and identities have."""
+    """Errors print the lines, and equality compares them."""
     spec = tnf.TensorSpec(("n",), "float64")
     one = tnf.compile(lambda x: tnf.argmin(x), spec)
     other = tnf.compile(lambda x: tnf.argmin(x), spec)

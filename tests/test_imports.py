@@ -1,4 +1,4 @@
-"""What is imported, and when: each test in a process of its own."""
+"""Imported modules and the time of import, each test in a new process."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ PROGRAMS = {
 
 
 def loaded(code: str, packages: Iterable[str]) -> list[str]:
-    """Run code in a new process; return what it loads of these packages, beside what NumPy and ml_dtypes load."""
+    """Run code in a new process; return what it loads of these packages, beyond what NumPy and ml_dtypes load."""
     shown = (
         "import sys, numpy, ml_dtypes\nbefore = set(sys.modules)\n"
         f"import tenferro as tnf\n{code}\n"

@@ -1,4 +1,4 @@
-"""What a signal handler raises comes out as it is, wherever it strikes."""
+"""Exceptions of signal handlers reach the caller unchanged, whenever they are raised."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def handler(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @extension_family("tests", "striking", 1)
 class Striking(ExtensionOp):
-    """Sends a signal, or fails, while it runs."""
+    """Callable that sends a signal, or raises, while it runs."""
 
     def __init__(self, strikes: bool = True) -> None:
         self.strikes = strikes
@@ -124,7 +124,9 @@ def test_a_time_limit_in_a_long_product() -> None:
         for _ in range(1000):
             program.run(x)
 
-    for _ in range(3):  # until all is imported, because pytest's import hook swallows exceptions
+    for _ in range(
+        3
+    ):  # until all modules are imported, because pytest's import hook swallows exceptions
         program.run(x)
     before = signal.signal(signal.SIGALRM, plain)
     try:
@@ -149,7 +151,7 @@ def test_other_errors_are_none() -> None:
 
 
 def raised_on_entry(file: str) -> TooLongError:
-    """An exception as a handler raises it on the way into a function of a file, where the code is not a line's."""
+    """Raise an exception as a handler does on entry to a function of a file, before its first line."""
 
     def fails() -> None:
         raise TooLongError

@@ -1,4 +1,4 @@
-"""The driver of mutants: its edits, its sampling, and the verdicts on a tree of its own."""
+"""The driver of mutants: edits, sampling, and verdicts on a small tree."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_edits_of_a_line(source: str) -> None:
 
 
 def test_numbers_that_are_not_chosen_by_measuring_are_edited() -> None:
-    """Small ones, those without words, and what is not a name of the file's."""
+    """Only small numbers that are not measured and not names in the file are edited."""
     for source in (
         "MOST = 3\n'Of a page.'\n",
         "MOST = 40\nLEAST = 2\n",
@@ -111,7 +111,7 @@ def test_an_equivalent_has_a_proof(tmp_path: Path) -> None:
         equivalents(file)
 
 
-# ---- a tree of its own ---------------------------------------------------------------------------
+# ---- a small tree --------------------------------------------------------------------------------
 
 TESTED = {
     "pyproject.toml": "[tool.pytest.ini_options]\n",
@@ -166,7 +166,7 @@ def test_what_becomes_of_a_run(tree: Path) -> None:
 
 
 class Recording:
-    """The tests of the tree above, and the lines that they run."""
+    """Tests of the tree above, and the lines that they run."""
 
     seconds = dict.fromkeys(
         ("tests/test_own.py::test_small", "tests/test_floor.py::test_bound"), 0.01

@@ -1,4 +1,4 @@
-"""What `dir` shows, and what is said of a name that is not there."""
+"""`dir`, and errors for names that do not exist."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_every_member_of_tensors_exists() -> None:
 
 
 def test_names_of_other_libraries() -> None:
-    """The namespaces may gain such names; then there is nothing to tell."""
+    """The namespaces may gain such names later; then there is no message to check."""
     for shown, table in COUNTERPARTS.items():
         for name in table:
             if shown != "x" and not hasattr(NAMESPACES[shown], name):

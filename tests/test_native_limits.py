@@ -1,4 +1,4 @@
-"""What NumPy, memory or Python's stack cannot hold is an error of ours, on arrays and in programs."""
+"""Limits of NumPy, of memory and of Python's stack are tenferro errors, on arrays and in programs."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_extents_beyond_every_array_beside_empty_ones(fn: Any, words: str, optio
 
 
 def test_joined_extents_beyond_64_bits() -> None:
-    """NumPy's sum of them wraps around: it would give the shape (0, 0)."""
+    """NumPy's sum of the extents wraps around, to the shape (0, 0)."""
     parts = [np.zeros((0, 1 << 59))] * 32
     join = lambda parts: tnf.concat(parts, axis=1)
     for run in (join, lambda parts: tnf.compile(join, parts)):
@@ -97,7 +97,7 @@ def test_an_argument_that_numpy_does_not_have() -> None:
 
 @pytest.mark.parametrize("order", ["C", "F", "K"])
 def test_a_view_that_is_a_result_and_fits_nowhere(order: Any) -> None:
-    """A view of 10**18 rows costs nothing; the result, with memory of its own, takes 3 EB."""
+    """A view of 10**18 rows costs nothing; the result, with its own memory, would take 3 EB."""
     program = tnf.compile(lambda x: tnf.broadcast_to(x, (10**18, 3)), np.ones(3, bool))
     executor = tnf.GraphExecutor(order=order)
     with pytest.raises(
@@ -109,7 +109,7 @@ def test_a_view_that_is_a_result_and_fits_nowhere(order: Any) -> None:
 
 @pytest.mark.parametrize("triangle", [tnf.tril, tnf.triu])
 def test_diagonals_beyond_every_extent(triangle: Callable[..., Any]) -> None:
-    """Up to 2^62 a row's number and k add up in the int64 of a lowered module; beyond, k is refused."""
+    """Up to 2^62, a row index and k are added in int64 in a lowered module; a larger k is an error."""
     x = np.ones((2, 3))
     for k in (-(1 << 62), 1 << 62):
         at_bound = tnf.compile(lambda x, k=k: triangle(x, k), x)
@@ -126,7 +126,7 @@ Function: TypeAlias = Callable[[Any], Any]
 
 
 def with_derivative(f: Function) -> Function:
-    """The function with a derivative of its own, which is that of tnf.sin."""
+    """Return the function with a custom derivative, which is that of tnf.sin."""
     function = tnf.custom_jvp(f)
     function.defjvp(lambda x, dx: (f(x[0]), tnf.cos(x[0]) * dx[0]))
     return function
@@ -149,7 +149,7 @@ SMALL = np.array([0.25, 0.5])
 
 
 def nested(kind: str, depth: int) -> Function:
-    """tnf.sin inside as many loops, branches or calls; "mixed" takes each kind in turn."""
+    """Return tnf.sin inside nested loops, branches or calls; "mixed" uses each kind in turn."""
     kinds = [*NESTED] if kind == "mixed" else [kind]
     fn: Function = tnf.sin
     for number in range(depth):
@@ -158,7 +158,7 @@ def nested(kind: str, depth: int) -> Function:
 
 
 def from_below(frames: int, call: Callable[[], Any]) -> Any:
-    """The result of a call from a stack that is deeper by as many frames."""
+    """Return the result of a call from a stack with this many more frames."""
     return from_below(frames - 1, call) if frames else call()
 
 
@@ -185,7 +185,7 @@ def test_nesting_beyond_the_limit(kind: str, depth: int, run: Any, frames: int) 
     ("kind", "frames"), [*[(kind, 0) for kind in NESTED], ("mixed", 0), ("mixed", 250)]
 )
 def test_nesting_up_to_the_limit(kind: str, frames: int, tmp_path: Path) -> None:
-    """The outermost trace is one of the fifty."""
+    """The outermost trace counts as one of fifty."""
     fn = nested(kind, 49)
     interpreter = tnf.GraphExecutor(compiled=False)
     program = from_below(frames, lambda: tnf.compile(fn, SMALL))
@@ -244,7 +244,7 @@ def test_the_root_of_all_errors_is_at_the_top() -> None:
 
 
 def test_constants_of_more_axes_than_numpy_iterates_over() -> None:
-    """NumPy's `flat` ends at 32 axes."""
+    """NumPy's `flat` supports at most 32 axes."""
     for shape in ((1,) * 50, (1,) * 49 + (2,), (1,) * 49 + (100,)):
         for constant in (np.full(shape, 2.0), np.arange(float(shape[-1])).reshape(shape)):
             program = tnf.compile(lambda x, c=constant: x * c, np.ones(shape))

@@ -1,4 +1,4 @@
-"""The page of NumPy files: it is what the tool writes, and its files compute what they say."""
+"""The page of NumPy files is what the tool writes, and its files compute what they claim."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from tools import numpy_files
 
 
 def files() -> list[dict[str, Any]]:
-    """Run the page's files, and return their names."""
+    """Run the files of the page, and return their names."""
     spaces: list[dict[str, Any]] = []
     for block in re.findall(r"```py\n(.*?)```", numpy_files.PAGE.read_text(), re.DOTALL):
         space: dict[str, Any] = {}
-        exec(block, space)  # the page shows them to be run
+        exec(block, space)  # The page shows them, and runs them.
         spaces.append(space)
     return spaces
 

@@ -1,4 +1,4 @@
-"""The score of the parity check: edits that are what they say, outcomes, and the page."""
+"""The score of the parity check: its edits, outcomes, and page."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def test_a_slow_start_is_no_silence_of_a_trial(
 def test_a_run_that_was_ended_goes_on_with_what_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cut line, and one that was written behind it, are trials to do again."""
+    """A truncated line and a line written after it are trials to repeat."""
     path = tmp_path / "faults.jsonl"
     path.write_text('{"number": 0}\n{"number": 2}\n{"num{"number": 3}\n')
     assert [record["number"] for record in score.outcomes(path)] == [0, 2]

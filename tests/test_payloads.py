@@ -1,4 +1,4 @@
-"""Payloads that nobody would write: each field of each op, one at a time, in a file.
+"""Unusual payloads in files: each field of each op, one at a time.
 
 Whatever stands there, the file is refused by an error of ours, or its program is printed and lowered, or refused
 there; soon, and in little memory.
@@ -25,7 +25,7 @@ from tests.samples import SAMPLES
 from tests.samples.families import FAMILY_SAMPLES
 
 resource = pytest.importorskip("resource", reason="this system has no limits")
-SECONDS = 60.0  # which nothing comes near: an end for what has none
+SECONDS = 60.0  # a time limit for endless cases, far above all others
 """Maximum processor time of one file, in seconds."""
 MEMORY = 1 << 30
 
@@ -48,11 +48,11 @@ RARE: tuple[Any, ...] = (
     {"scalar": ["uint8", "07"]}, {"dtype": "bool"}, {"dim": "n^9999*m"}, {"expression": "x0.0*x7.63"}, [-1, -1],
     nested(99), [0] * 1_000_000,
 )  # fmt: skip
-"""Given in long sweeps alone."""
+"""Values that only long sweeps use."""
 
 
 def longer(value: list[Any], size: int) -> Iterator[Any]:
-    """Sequences in place of one; the longest takes about that number of bytes."""
+    """Return sequences that replace one; the longest takes about this number of bytes."""
     first = value[0] if value else 0
     yield [first] * 65
     yield [first] * (size // (len(json.dumps(first)) + 2))
@@ -64,7 +64,7 @@ def longer(value: list[Any], size: int) -> Iterator[Any]:
 
 
 def places(node: Any, path: Place = ()) -> Iterator[Place]:
-    """Yield the places of values in a document: of objects and lists inside each other."""
+    """Yield the positions of values in a document of nested objects and lists."""
     remaining = [(path, node)]
     while remaining:
         path, node = remaining.pop()
@@ -82,7 +82,7 @@ def at(document: Any, path: Place) -> Any:
 
 
 def payload_places(document: Any) -> dict[Place, Place]:
-    """Return the places inside payloads by their names, the first of those that differ by a number alone."""
+    """Return the positions inside payloads by name, only the first of those that differ by a number."""
     distinct: dict[Place, Place] = {}
     for path in places(document):
         if "payload" in path[:-1]:
@@ -91,7 +91,7 @@ def payload_places(document: Any) -> dict[Place, Place]:
 
 
 class File:
-    """A saved program whose document is written again."""
+    """A saved program whose document can be rewritten."""
 
     def __init__(self, path: Path, program: Any) -> None:
         self.path = path
@@ -111,7 +111,7 @@ class File:
 
 
 def outcome(path: Path) -> str:
-    """Return where reading a file and its uses end; anything but an error of ours is raised."""
+    """Return the stage that reading a file and using it reaches; other errors than tenferro's are raised."""
     steps: tuple[tuple[str, Callable[[Any], Any]], ...] = (
         ("printed", str),
         ("known", lambda program: program.fingerprint),
@@ -131,7 +131,7 @@ def outcome(path: Path) -> str:
 
 @pytest.fixture
 def limits() -> Generator[None]:
-    """An alarm where something never ends, and no more memory than is little."""
+    """Set an alarm for endless cases, and a small limit of memory."""
 
     def ring(*_: Any) -> None:
         raise AssertionError("still computing")
@@ -149,7 +149,7 @@ def limits() -> Generator[None]:
 
 
 def read_with_others(programs: Iterable[Any], is_thorough: bool, path: Path) -> None:
-    """Read files of the programs with other values in each place of their payloads, once for each name."""
+    """Read files of the programs with other values at each position in their payloads, once per name."""
     met: set[Place] = set()
     for program in programs:
         file = File(path, program)

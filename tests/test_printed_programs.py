@@ -1,4 +1,4 @@
-"""Programs as generated Python: the same results, errors at the user's line, and nobody's memory written."""
+"""Programs as generated Python: the same results, errors at the user's line, and no writes to users' arrays."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_random_programs_give_what_the_loop_gives() -> None:
         case = random_case(5, number)
         before = [leaf.copy() for leaf in case.leaves]
         executor = tnf.GraphExecutor(compiled="loops")
-        executor.run(case.program, *case.leaves)  # which is by the loop, as every first run
+        executor.run(case.program, *case.leaves)  # which is interpreted, like every first run
         first = executor.run(case.program, *case.leaves)
         same(first, run_unplanned(case.program, *case.leaves))
         same(first, executor.run(case.program, *case.leaves))
@@ -69,7 +69,7 @@ def test_buffers_are_written_again_only_where_nobody_looks() -> None:
 
 @pytest.mark.parametrize("card", SAMPLES)
 def test_views_are_told_by_what_shares_memory(card: Any) -> None:
-    """A kernel that gives a view in any sample says so, and one that says so does in some."""
+    """Kernels are declared to return views exactly if a sample shows one."""
     views = [sample for sample in SAMPLES[card] if gives_a_view(card, sample)]
     declared = [sample for sample in SAMPLES[card] if KERNELS[card].may_view(sample.op)]
     assert all(KERNELS[card].may_view(sample.op) for sample in views)
@@ -77,7 +77,7 @@ def test_views_are_told_by_what_shares_memory(card: Any) -> None:
 
 
 def gives_a_view(card: Any, sample: Any) -> bool:
-    """Return whether a result shares memory with an operand, or is not to be written."""
+    """Return whether a result shares memory with an operand, or is read-only."""
     inputs = [x.copy() for x in sample.inputs]
     with np.errstate(all="ignore"):
         results = KERNELS[card](sample.op, *inputs)
@@ -223,8 +223,8 @@ def test_any_layout_and_tail(dtype: str) -> None:
         executor.run(program, *given)
         found, expected = executor.run(program, *given), loop.run(program, *given)
         for y, z in zip(found, expected, strict=True):
-            # Contiguous and strided loops of NumPy's may round transcendental functions differently.
-            # A sum over rows is formed of sums of tiles, in another order than NumPy's.
+            # Contiguous and strided NumPy loops may round transcendental functions differently.
+            # A sum over rows is a sum of tiles, in another order than NumPy's.
             close = 1e-13 if kind.itemsize >= 8 else 1e-2 if kind.itemsize == 2 else 1e-5
             size = float(np.abs(z.astype(complex)).max())
             np.testing.assert_allclose(
@@ -273,7 +273,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
 def test_to_fork_waits_for_what_is_computed_ahead() -> None:
-    """Which holds LLVM's lock, perhaps, that nobody would give back in the child."""
+    """It may hold LLVM's lock, which nobody would release in the child."""
     code = """
 import os, threading, time
 from tenferro.exec.runtime.threads import Future
@@ -295,7 +295,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_what_is_raised_where_a_function_begins_is_passed_on() -> None:
-    """As a handler of signals may do: no instruction has failed then."""
+    """A signal handler may raise there, before any instruction failed."""
     executor = tnf.GraphExecutor()
     program = tnf.compile(lambda x: tnf.sin(x) + 1.0, np.ones(2))
     executor.run(program, np.ones(2))

@@ -1,4 +1,4 @@
-"""Forks and the end of the process while other threads trace, compile and run."""
+"""Forks and process exit while other threads trace, compile and run."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_process_ends_while_daemon_threads_compile_and_run(seconds: float) -> 
 
 
 def test_the_end_waits_for_a_trace_in_a_daemon_thread() -> None:
-    """A trace of half a second ends before the process does."""
+    """The trace takes half a second, and the process ends after it."""
     done = run("""
 import threading, time
 import tenferro as tnf
@@ -149,7 +149,7 @@ def held_elsewhere(lock: Any) -> threading.Event:
 
 
 def in_child(work: Any) -> int:
-    """The status of a forked child that does this; SIGALRM ends it after 20 seconds."""
+    """Return the status of a forked child that does this; SIGALRM ends it after 20 seconds."""
     child = os.fork()
     if child == 0:
         import signal
@@ -228,7 +228,7 @@ def test_compilations_inside_of_each_other_are_one() -> None:
 
 
 def test_threads_share_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code is linked to its addresses, so that a second one must not replace it."""
+    """Code is linked to the addresses of one engine, so a second one must not replace it."""
     engines: list[object] = []
 
     def make() -> object:
@@ -245,12 +245,12 @@ def test_threads_share_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(engines) == 1
 
 
-# ---- what LLVM holds --------------------------------------------------------------------------------
+# ---- resources of LLVM ------------------------------------------------------------------------------
 
 
 @pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 def test_what_llvm_holds_is_freed_with_its_owners() -> None:
-    """Pass managers after their run; engines with the program and the executor."""
+    """Pass managers are freed after their run, engines with the program and the executor."""
     import gc
 
     import llvmlite.binding as llvm

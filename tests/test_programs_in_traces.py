@@ -1,4 +1,4 @@
-"""Programs called inside traces, whose symbols and the trace's may meet."""
+"""Programs that are called inside traces, with symbols of both."""
 
 from __future__ import annotations
 

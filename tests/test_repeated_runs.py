@@ -1,4 +1,4 @@
-"""What an executor remembers of a run must not show in the next one."""
+"""State that an executor keeps between runs must not change results."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_results_that_are_written_to_are_no_constants(name: str, order: Any) -> 
 @extension_family("tenferro-tests", "calls_back", version=1)
 @dataclass(frozen=True)
 class CallsBack(ExtensionOp):
-    """y = x + x, computed by a program of tenferro."""
+    """y = x + x, computed by a program inside a runtime."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]
@@ -130,7 +130,7 @@ CALLS = ContextVar("CALLS", default=0)
 @extension_family("tenferro-tests", "reads_its_context", version=1)
 @dataclass(frozen=True)
 class Scaled(ExtensionOp):
-    """y = x times the factor that the caller's context holds."""
+    """y = x times a factor that the caller's context holds."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]
@@ -179,7 +179,7 @@ def test_extensions_read_and_set_their_caller_s_context(fn: Any) -> None:
 
 @pytest.mark.parametrize("every", [7, 60])
 def test_values_leave_a_long_loop_where_they_are_read(every: int) -> None:
-    """Hundreds of iterations that read alike, apart from which of their values are read much later."""
+    """Hundreds of iterations read the same values, some of which are read much later."""
     turns = 160
 
     def fn(n: Any, x: Any) -> Any:
@@ -204,7 +204,7 @@ def test_values_leave_a_long_loop_where_they_are_read(every: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sums_of_narrow_floats_are_rounded_once(dtype: str) -> None:
-    """Of a million numbers that are computed on the way, and are of both signs, so that their sum has its place."""
+    """Sum a million intermediate numbers of both signs, whose sum is in planned memory."""
     x = np.asarray(tnf.astype(np.random.default_rng(3).normal(size=1_200_000), dtype))
     program = tnf.compile(lambda x, c: tnf.sum(-(x * c)), x, x[0])
     executor = tnf.GraphExecutor()
@@ -218,7 +218,7 @@ def test_sums_of_narrow_floats_are_rounded_once(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sums_whose_parts_are_no_narrow_floats_are_exact(dtype: str) -> None:
-    """Ones and then as many of the other sign, but for three: their parts overflow float16, and bfloat16's digits."""
+    """Add ones, then almost as many minus ones: partial sums exceed float16 and the precision of bfloat16."""
     x = np.ones(1_200_003)
     x[600_003:] = -1.0
     x = np.asarray(tnf.astype(x, dtype))

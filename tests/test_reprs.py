@@ -1,4 +1,4 @@
-"""What a prompt shows of each public object: one short line."""
+"""The representation of each public object: one short line."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_it_is_one_short_line(name: str) -> None:
     assert name == "EagerTensor" or "\n" not in text
 
 
-# What a test cannot make in a moment, or what is its own literal.
+# Objects that take long to construct, or that are their own literals.
 ELSEWHERE = {
     "CompileCache", "CompileCacheStats", "DType", "DimExpr", "DoctorReport", "ExtensionAdRule",
     "ExtensionRuleSet", "NumpySource", "PartitionSpec", "PartitionedProgram", "Partitioning", "StdTensorOp", "SymDim",

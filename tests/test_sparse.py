@@ -1,4 +1,4 @@
-"""Sparse derivatives: patterns against dense Jacobians, covers against the matrices that they recover."""
+"""Sparse derivatives: patterns against dense Jacobians, covers against the recovered matrices."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ STRUCTURAL = {
     reduction.CumSum,
     *(set(indexing.CARDS)),
 }
-"""Ops whose Jacobian differs from zero at generic points wherever it can."""
+"""Ops with Jacobians that are dense at generic points wherever the pattern allows it."""
 
 SAMPLES = [
     case
@@ -37,7 +37,7 @@ SAMPLES = [
 
 
 def dense(fn: Any, args: tuple[Any, ...], argnums: tuple[int, ...]) -> Any:
-    """The Jacobian as one matrix, from blocks that `jacfwd` computes."""
+    """Return the Jacobian as one matrix, from blocks that `jacfwd` computes."""
     leaves = [np.asarray(args[i]) for i in argnums]
     rows = [
         np.hstack([np.reshape(b, (y.size, x.size)) for b, x in zip(row, leaves, strict=True)])
@@ -83,7 +83,7 @@ def test_an_index_that_is_data_reaches_its_axis_alone() -> None:
 
 
 def shifted(u: Any, offsets: list[tuple[int, ...]]) -> Any:
-    """The sum of u at these offsets, with zeros around it, and a nonlinear term."""
+    """Return the sum of u at these offsets, with zero padding, and a nonlinear term."""
     padded, total = tnf.pad(u, 10), u**3
     for offset in offsets:
         total = (
@@ -137,7 +137,7 @@ def test_a_lattice_that_fails_beyond_the_sample_is_found() -> None:
 
 
 def recovered(matrix: Any, cover: Any) -> Any:
-    """The matrix from the products that a cover asks for."""
+    """Return the matrix recovered from the products with a cover."""
     parts: list[Any] = []
     for colors, count, factor in (
         (cover.columns, cover.forward, matrix),

@@ -22,7 +22,7 @@ Run = Callable[..., Any]
 REAL = ("f4", "f8")
 DTYPES = (*REAL, "c16")
 EPS = {"f4": 2e-4, "f8": 1e-11, "c16": 1e-11}
-"""Bounds of relative errors: of some thousand roundings of the dtype, of matrices whose condition is below a hundred."""
+"""Bounds of relative errors: some thousand ulps, for matrices with condition numbers below a hundred."""
 
 
 def executors(fn: Function) -> dict[str, Run]:
@@ -47,7 +47,7 @@ def leaves(outputs: Any) -> list[np.ndarray]:
 
 
 def require_three_equal_runs(fn: Function, arrays: Any, expected: Any, bound: float) -> None:
-    """Run the function three times by each executor, and compare runs by bits and results with what is expected.
+    """Run the function three times on each executor; compare runs by bits, and results with the expected ones.
 
     Args:
         bound: of the largest error, relative to the largest element of an output.
@@ -69,11 +69,11 @@ def random(shape: tuple[int, ...], dtype: str, seed: int) -> Any:
     return (x + 1j * rng.normal(size=shape) if dtype == "c16" else x).astype(dtype)
 
 
-# ---- NumPy and SciPy by our names -------------------------------------------------------------------------
+# ---- NumPy and SciPy by tenferro's names ------------------------------------------------------------------
 
 
 def of_each(fn: Function) -> Function:
-    """A function of matrices, along leading axes."""
+    """Return a function that applies a function of matrices along leading axes."""
 
     def batched(*xs: Any) -> Any:
         if xs[0].ndim == 2:
@@ -105,7 +105,7 @@ def while_loop(cond: Function, body: Function, x: Any) -> Any:
 
 
 class Reference:
-    """NumPy's functions, with those of SciPy and of loops that tenferro has beside them."""
+    """NumPy's functions, with SciPy's and loops for the others."""
 
     linalg = SimpleNamespace(
         **{name: getattr(np.linalg, name) for name in np.linalg.__all__},
@@ -184,7 +184,7 @@ MATRICES = {"3": (3, 3), "24": (24, 24), "batch of 4": (2, 3, 4, 4)}
 
 
 def matrices(shape: tuple[int, ...], dtype: str) -> tuple[Any, Any]:
-    """A matrix that is far from singular, with distinct eigenvalues, and a right-hand side."""
+    """Return a well-conditioned matrix with distinct eigenvalues, and a right-hand side."""
     size = shape[-1]
     a = random(shape, dtype, 1) / np.sqrt(size) + np.diag(np.linspace(3.0, 5.0, size))
     return a.astype(dtype), random((*shape[:-1], 2), dtype, 2)
@@ -208,7 +208,7 @@ def test_least_squares(dtype: str) -> None:
 
 
 def loss(n: Any, outputs: Any) -> Any:
-    """A real function of outputs, in which their elements have different weights."""
+    """Return a weighted real sum of the outputs, with distinct weights."""
     total: Any = 0.0
     for y in tnf.tree.leaves(outputs):
         weights = np.cos(np.arange(float(np.prod(y.shape)))).reshape(y.shape)
@@ -219,7 +219,7 @@ def loss(n: Any, outputs: Any) -> Any:
 @pytest.mark.parametrize(("shape", "dtype"), [((3, 3), "f8"), ((2, 4, 4), "c16")], ids=str)
 @pytest.mark.parametrize("name", LINALG)
 def test_gradients_of_linear_algebra(name: str, shape: tuple[int, ...], dtype: str) -> None:
-    """Along a direction, gradients are the differences of NumPy's values, extrapolated to the fourth order."""
+    """Gradients along a direction are differences of NumPy's values, extrapolated to fourth order."""
     arrays = matrices(shape, dtype)
     direction = [random(x.shape, dtype, seed) for seed, x in enumerate(arrays, 5)]
 
@@ -243,13 +243,13 @@ IN_LOOPS = [
     (name, loop)
     for name in LINALG
     for loop in ("scan", "fori_loop", "while_loop", "cond")
-    if name != "expm" or loop == "scan"  # because its body takes LLVM seconds
+    if name != "expm" or loop == "scan"  # because LLVM takes seconds for its body
 ]
 
 
 @pytest.mark.parametrize(("name", "loop"), IN_LOOPS)
 def test_linear_algebra_in_loops(name: str, loop: str) -> None:
-    """What a step computes is added to the carry, which changes the next step's matrix a little."""
+    """The result of a step is added to the carry, which changes the next matrix slightly."""
 
     def step(n: Any, a: Any, b: Any, carry: Any) -> Any:
         outputs = LINALG[name](n, a + 0.01 * carry, b)
@@ -313,7 +313,7 @@ def running_mean(n: Any, x: Any) -> Any:
 
 
 def newton(n: Any, x: Any) -> Any:
-    """Square roots, by as many steps as the slowest takes."""
+    """Compute square roots, by as many steps as the slowest needs."""
     target = n.abs(x) + 1.0
     return n.while_loop(
         lambda y: n.max(n.abs(y * y - target)) > 1e-3, lambda y: 0.5 * (y + target / y), target

@@ -1,4 +1,4 @@
-"""PyTorch's samples: tables that leave nothing out, a page that is theirs, and where PyTorch is installed a selection."""
+"""PyTorch's samples: complete tables, an up-to-date page, and a selection that runs if PyTorch is installed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SELECTION = (
     *("abs", "clip", "lgamma", "where", "sum", "var", "sort", "concat", "at", "einsum"),
     *("linalg.eigh", "fft.rfft", "special.log_ndtr", "nn.layer_norm"),
 )
-"""One of each kind; all of them are run by `make torch-samples`."""
+"""One of each kind; `make torch-samples` runs all of them."""
 
 
 def public_functions() -> Iterator[str]:
@@ -71,7 +71,9 @@ def campaign() -> Any:
     return campaign
 
 
-@pytest.mark.filterwarnings("ignore")  # because PyTorch's samples use what PyTorch deprecates
+@pytest.mark.filterwarnings(
+    "ignore"
+)  # because PyTorch's samples use deprecated functions of PyTorch
 @pytest.mark.parametrize("name", SELECTION)
 def test_a_selection_agrees(campaign: Any, name: str) -> None:
     for unit in campaign.units([name]):

@@ -1,4 +1,4 @@
-"""Tracebacks end at the user's line, and the functions of theirs that were called stay in them."""
+"""Tracebacks end at the user's line, and contain the user's functions in between."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def custom(x: Any) -> Any:
 eager = tnf.EagerRuntime().variable(X)
 symbolic = tnf.compile(lambda x: x + x, tnf.TensorSpec(("n",), "f8"))
 
-# The frames of this file that lie between the call and the line at fault.
+# Frames of this file between the call and the line at fault.
 CASES: dict[str, tuple[Callable[[], Any], list[str]]] = {
     "a call": (lambda: tnf.add(X, Y), []),
     "a call of linalg": (lambda: tnf.linalg.cholesky(X), []),
@@ -110,7 +110,7 @@ def test_in_a_process_of_its_own() -> None:
 
 
 def test_in_a_notebook() -> None:
-    """A cell is compiled under a name that is not a file's."""
+    """A cell is compiled under a name that is not a file name."""
     cell = "def f(x):\n    return x @ x\n\ntnf.grad(f)(np.ones(3)[None])"
     code = compile(cell, "<ipython-input-1-0123456789ab>", "exec")
     error = raised(lambda: exec(code, {"tnf": tnf, "np": np}))
@@ -151,7 +151,7 @@ def test_an_unforeseen_error_says_how_to_see_all() -> None:
 
 
 def test_causes_are_short() -> None:
-    """What a kernel raised is the cause, without the kernel's frames."""
+    """The cause is the exception of a kernel, without the kernel's frames."""
     error = raised(lambda: tnf.zeros((1 << 60,)))
     for link in (error, error.__cause__, error.__context__):
         frames = traceback.extract_tb(link.__traceback__) if link is not None else []

@@ -1,4 +1,4 @@
-"""`vmap`: as a loop over slices, in every place where functions go."""
+"""`vmap` equals a loop over slices, in all transforms and control flow."""
 
 from __future__ import annotations
 

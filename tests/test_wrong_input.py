@@ -1,4 +1,4 @@
-"""Wrong input of each kind: the class of the error, what its message must say, and the user's line."""
+"""Wrong input: the class of the error, parts of its message, and the user's line."""
 
 from __future__ import annotations
 
@@ -241,7 +241,7 @@ def test_every_card_names_itself_and_what_it_accepts(card: type[StdTensorOp]) ->
 
 
 class Unreadable:
-    """An array by NumPy's protocol that raises what it likes."""
+    """Object with NumPy's array protocol that raises any exception."""
 
     def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
         raise KeyError("no such buffer")

@@ -1,4 +1,4 @@
-"""Einstein summation against loops over every index, with shapes known and not."""
+"""Einstein summation against loops over every index, with concrete and symbolic shapes."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ CASES: dict[str, tuple[tuple[int, ...], ...]] = {
 
 
 def summed(subscripts: str, *operands: Any) -> Any:
-    """Sum by the function, or by the family for a label repeated in the output, which the function refuses."""
+    """Sum by the function, or by the family if a label is repeated in the output."""
     left, _, output = subscripts.partition("->")
     if len(set(output)) == len(output):
         return tnf.einsum(subscripts, *operands)
@@ -57,7 +57,7 @@ def summed(subscripts: str, *operands: Any) -> Any:
 
 
 def by_definition(subscripts: str, operands: Any) -> Any:
-    """One loop over the values of all labels."""
+    """Loop over the values of all labels."""
     left, _, output = subscripts.partition("->")
     terms = left.split(",")
     extents = {
@@ -81,7 +81,7 @@ def operands_of(subscripts: str, dtype: Any) -> list[Any]:
     for shape in CASES[subscripts]:
         x = generator.integers(-4, 5, shape) + 0.5
         if np.dtype(dtype).kind in "fc":
-            x = x / 3  # which no narrower float holds
+            x = x / 3  # which no narrower float represents
         operands.append(np.asarray(x * (1 - 0.5j) if np.dtype(dtype).kind == "c" else x, dtype))
     return operands
 
@@ -170,7 +170,7 @@ def test_any_path_gives_the_same(optimize: Any) -> None:
 
 
 def dense_network(count: int) -> tuple[str, list[Any]]:
-    """Operands each of which shares a label with each other."""
+    """Return operands in which each pair shares a label."""
     labels: list[str] = [""] * count
     for number, (i, j) in enumerate(itertools.combinations(range(count), 2)):
         labels[i] += oe.get_symbol(number)
@@ -187,7 +187,7 @@ def test_optimisers_that_would_not_end_are_refused(
     name: str, count: int, limit: int | None
 ) -> None:
     subscripts, operands = dense_network(min(count, 14))
-    if count > 14:  # whose elements would be too many
+    if count > 14:  # with too many elements
         subscripts, operands = ",".join(["ab"] * count) + "->", [np.ones((2, 2))] * count
     optimize: Any = name if limit is None else (name, limit)
     for call in (tnf.einsum, tnf.einsum_path):
@@ -211,7 +211,7 @@ def test_optimisers_that_end_soon_are_not_refused() -> None:
 
 
 def test_derivatives_of_the_largest_network_of_an_optimiser() -> None:
-    """What is summed over one operand alone becomes an operand of the derivative."""
+    """A label that is summed over one operand alone makes an operand of the derivative."""
     x = np.arange(4.0).reshape(2, 2)
     labels = ["az", *[oe.get_symbol(30 + i) for i in range(7)]]
     operands = [np.full(2, 1.0 + i) for i in range(7)]
@@ -288,7 +288,7 @@ def test_any_character_is_a_label() -> None:
     assert tnf.einsum("×a", x[:2]).shape == (
         3,
         2,
-    )  # in the order of code points, as NumPy has letters
+    )  # in the order of code points, as for NumPy's letters
 
 
 def test_more_operands_than_letters() -> None:

@@ -37,7 +37,7 @@ def samples_for(column: str, family: Any) -> list[FamilySample]:
 
 
 def together(samples: Sequence[FamilySample]) -> tuple[GraphProgram, list[Any]]:
-    """One program with the results of each, and the inputs of all."""
+    """Return one program with the results of all samples, and their inputs."""
 
     def fn(*arrays: Any) -> list[Any]:
         rest = iter(arrays)
@@ -48,7 +48,7 @@ def together(samples: Sequence[FamilySample]) -> tuple[GraphProgram, list[Any]]:
 
 
 def are_right(samples: Sequence[FamilySample], run: Run) -> None:
-    """Fail where the results of the one program are not those of the definition."""
+    """Fail if a result of the program differs from the definition."""
     results = iter(run(*together(samples)))
     for sample in samples:
         found = [np.asarray(next(results)) for _ in sample.expected]
@@ -121,14 +121,14 @@ def test_the_reference_interpreter(family: Any, ledger: Passes) -> None:
 
 
 def derivatives(sample: FamilySample) -> tuple[list[Any], tuple[Any, ...], tuple[Any, ...]]:
-    """A direction, the tangents along it, and the float outputs."""
+    """Return a direction, the tangents along it, and the float outputs."""
     directions = [direction_like(x, 1) for x in sample.inputs]
     y, y_dots = tnf.jvp(in_floats(sample), sample.inputs, directions)
     return directions, y_dots, y
 
 
 def in_floats(sample: FamilySample) -> Callable[..., tuple[Any, ...]]:
-    """The sample's function, without what it shows of integers."""
+    """Return the sample's function without its integer outputs."""
     kept = [DType.of(y.dtype).is_inexact for y in sample.expected]
 
     def fn(*inputs: Any) -> tuple[Any, ...]:
@@ -138,13 +138,13 @@ def in_floats(sample: FamilySample) -> Callable[..., tuple[Any, ...]]:
 
 
 def doubled(x: Any) -> Any:
-    """X in double precision."""
+    """Return x in double precision."""
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 @each_family
 def test_tangents(family: Any, ledger: Passes) -> None:
-    """In double precision they are the central difference, in single what they are in double."""
+    """Tangents equal central differences in double precision, and in single precision those in double."""
     for sample in samples_for("jvp", family):
         directions, y_dots, _ = derivatives(sample)
         wide = replace(sample, inputs=tuple(map(doubled, sample.inputs)))
@@ -205,7 +205,7 @@ def test_cotangents_are_the_adjoint(family: Any, ledger: Passes) -> None:
     ],
 )
 def test_payloads_that_mean_nothing(make: Callable[[], Any], words: str) -> None:
-    """The family's name begins the message."""
+    """The message begins with the name of the family."""
     with pytest.raises(errors.InvalidConfigError, match=f"^{words}"):
         make()
 
@@ -240,7 +240,7 @@ def test_a_switch_is_true_or_false(family: Any, name: str) -> None:
 
 
 def test_which_families_have_switches() -> None:
-    """Their number, so that none is passed over."""
+    """Check the number of families, so that none is forgotten."""
     assert len(SWITCHES) >= 8
 
 

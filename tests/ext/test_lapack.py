@@ -1,4 +1,4 @@
-"""LAPACK's forms by their definitions: products of reflections and swaps, on both peers, and derivatives."""
+"""LAPACK's representations by their definitions, such as products of reflections, on both peers, and derivatives."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def near(found: Any, wanted: Any) -> None:
 
 
 def on_both(op: Any, *arrays: Any) -> tuple[Any, ...]:
-    """The native results, which the other peer gives too: both call LAPACK."""
+    """Return the native results, after checking that the other peer, which calls LAPACK too, gives them."""
     program = tnf.compile(lambda *xs: apply(op, *xs), *arrays)
     native, other = (
         y if isinstance(y, tuple) else (y,)
@@ -38,7 +38,7 @@ def on_both(op: Any, *arrays: Any) -> tuple[Any, ...]:
 
 
 def reflections(packed: Any, factors: Any) -> Any:
-    """H_1 H_2 .., each written out: 1 - tau v v^H."""
+    """Return H_1 H_2 .. with H_i = 1 - tau v v^H."""
     m = packed.shape[0]
     q = np.eye(m)
     for i, factor in enumerate(factors):
@@ -139,7 +139,7 @@ def test_simpler_similar_matrices(dtype: str) -> None:
 
 
 def spread(n: int, dtype: Any) -> Any:
-    """A matrix with real eigenvalues far apart, so that vectors have no free phase to first order."""
+    """Return a matrix with real, well separated eigenvalues, whose vectors have no free phase to first order."""
     return np.diag(3.0 * np.arange(n)).astype(dtype) + 0.1 * general(n, n)
 
 
@@ -258,7 +258,7 @@ def test_zeros_are_finite_and_infinities_are_not(dtype: str) -> None:
 @pytest.mark.parametrize("op", [fam.Geev(), fam.Gees()], ids=str)
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 def test_what_is_not_finite_spoils_its_own_matrix(op: Any, dtype: str, bad: float) -> None:
-    """Without an error that LAPACK tells, some of what it leaves there is finite."""
+    """LAPACK reports no error for such a matrix, and some of its results would be finite."""
     a = general(3, 3, 3, dtype=dtype)
     a[1, 1, 0] = bad
     for y in on_both(op, a):

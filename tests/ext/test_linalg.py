@@ -47,7 +47,7 @@ def symmetric(x: Any) -> Any:
 
 
 def function_of(x: Any) -> Any:
-    """A matrix function by eigenvalues: independent of the phases of vectors."""
+    """Return a matrix function by eigenvalues, which does not depend on the phases of vectors."""
     w, v = la.eigh(symmetric(x))
     return v @ (tnf.reshape(tnf.sin(w), (x.shape[-1], 1)) * adjoint(v))
 
@@ -273,7 +273,7 @@ def test_derivatives_that_others_give_as_nan() -> None:
     zero = np.zeros(3)
     np.testing.assert_array_equal(tnf.grad(la.vector_norm)(zero), zero)
     np.testing.assert_array_equal(tnf.grad(la.norm)(np.zeros((2, 2))), np.zeros((2, 2)))
-    # Equal singular values and eigenvalues, in functions that are smooth there.
+    # Functions that are smooth at equal singular values and eigenvalues.
     eye = np.eye(3)
     np.testing.assert_allclose(tnf.grad(lambda x: tnf.sum(la.svdvals(x)))(eye), eye)
     np.testing.assert_allclose(
@@ -360,7 +360,7 @@ def test_pseudoinverse_along_matrices_of_one_rank(shape: tuple[int, int], dtype:
 
 
 def test_derivatives_of_pinv_at_an_ill_conditioned_matrix() -> None:
-    """Of an invertible matrix they are those of the inverse: A' = -P V P, A'' = 2 P V P V P."""
+    """For an invertible matrix they are those of the inverse: A' = -P V P, A'' = 2 P V P V P."""
     rng = np.random.default_rng(7)
     q, _ = np.linalg.qr(rng.standard_normal((4, 4)))
     a, v = q @ np.diag([10.0, 4.0, 1.0, 2e-3]) @ q.T, rng.standard_normal((4, 4))
@@ -372,7 +372,7 @@ def test_derivatives_of_pinv_at_an_ill_conditioned_matrix() -> None:
     np.testing.assert_allclose(first(a), slope, rtol=0, atol=1e-11 * np.abs(slope).max())
     second = tnf.jvp(first, (a,), (v,))[1]
     np.testing.assert_allclose(second, curvature, rtol=0, atol=1e-11 * np.abs(curvature).max())
-    # In reverse mode too: second derivatives along v, of the product with w.
+    # Reverse mode, too: second derivatives along v, of the product with w.
     w = rng.standard_normal((4, 4))
     pulled = tnf.vjp(lambda x: tnf.sum(w * first(x)), a)[1](1.0)[0]
     np.testing.assert_allclose(np.sum(pulled * v), np.sum(w * curvature), rtol=1e-9)
@@ -385,7 +385,7 @@ def repeated(dtype: str, values: Any = (3.0, 3.0, 3.0, -1.0, -1.0)) -> Any:
 
 @both_kinds
 def test_observables_that_are_smooth_where_values_repeat(dtype: str) -> None:
-    """Rounding splits the values by a hair, which must not be divided by."""
+    """Rounding separates the values slightly, and this difference must not be a divisor."""
     x = repeated(dtype)
     direction = symmetric(random(5, 5, dtype=dtype, seed=4))
 
@@ -453,7 +453,7 @@ def test_qr_of_large_matrices(mode: str, shape: tuple[int, ...], dtype: str) -> 
         inner = np.swapaxes(q.conj(), -1, -2) @ q
         np.testing.assert_allclose(inner, np.broadcast_to(np.eye(q.shape[-1]), inner.shape), **near)
         np.testing.assert_array_equal(r, np.triu(r))
-        # The same reflections, so that both agree in signs.
+        # The same reflections, so that the signs agree.
         np.testing.assert_allclose(r, expected_r, atol=near["atol"] * 20, rtol=0)
 
 
@@ -481,7 +481,7 @@ SPECTRAL: dict[str, Fn] = {
 @pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
 @pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
 def test_spectra_of_what_is_not_finite_are_nan(name: str, n: int, bad: float, dtype: str) -> None:
-    """LAPACK's iteration for singular vectors never ends on some matrices with infinities."""
+    """LAPACK's iteration for singular vectors does not end for some matrices with infinities."""
     a = random(3, n, n, dtype=dtype)
     a[1, n // 2, n // 2 - 1] = bad
     function = SPECTRAL[name]
@@ -574,7 +574,7 @@ OVERWRITING: dict[str, Callable[[Any], Any]] = {
 def test_large_matrices_in_any_order_in_memory(
     name: str, dtype: str, shape: tuple[int, ...]
 ) -> None:
-    """LAPACK overwrites copies in columns; the matrices stay as they are, and results do not depend on their order."""
+    """LAPACK overwrites column-major copies; the matrices do not change, and their layout does not affect results."""
     x = random(*shape, dtype=dtype)
     matrix = x @ np.conj(np.swapaxes(x, -1, -2)) + shape[-1] * np.eye(shape[-1], dtype=dtype)
     program = tnf.compile(OVERWRITING[name], matrix)
@@ -610,7 +610,7 @@ def test_triangles_of_few_and_of_many_right_hand_sides(
         for y, before in zip(arrays, (a, b), strict=True):
             np.testing.assert_array_equal(y, before)
         results.append(x)
-    # How the right-hand sides lie makes no difference.
+    # The layout of the right-hand sides makes no difference.
     several = len(IN_MEMORY)
     for number, x in enumerate(results):
         np.testing.assert_array_equal(x, results[number - number % several])
@@ -620,7 +620,7 @@ def test_triangles_of_few_and_of_many_right_hand_sides(
 def test_large_matrices_on_which_lapack_fails_are_nan(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As if the iteration ended without success: no finite matrix is known on which it does."""
+    """The failure is simulated: no finite matrix is known to cause it."""
     from scipy.linalg import lapack
 
     original = lapack.get_lapack_funcs
@@ -669,7 +669,7 @@ ON_ONE: dict[str, Fn] = {
 @pytest.mark.parametrize("n", [3, 70])
 @pytest.mark.parametrize("name", ON_ONE)
 def test_a_batch_of_one_gives_what_its_matrix_does(name: str, n: int) -> None:
-    """Large matrices are taken one by one, in every batch."""
+    """Large matrices are processed one at a time, in every batch."""
     x = random(n, n) + n**0.5 * np.eye(n)
     alone, batch = (tnf.types.flatten(ON_ONE[name](each))[0] for each in (x, x[None]))
     for y, one in zip(alone, batch, strict=True):

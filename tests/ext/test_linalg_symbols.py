@@ -1,4 +1,4 @@
-"""Linear algebra on symbolic and bounded extents: the same as on numbers, and guards where squares are needed."""
+"""Linear algebra on symbolic and bounded extents: equal to concrete extents, with guards for square matrices."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def loss(fn: Function) -> Function:
 
 
 def gradients(fn: Function, spec: TensorSpec, *arrays: Any) -> None:
-    """Compare gradients with symbols to those with numbers, which are tested against differences elsewhere."""
+    """Compare gradients with symbols to gradients with numbers, which other tests compare with differences."""
     symbolic = tnf.compile(tnf.grad(loss(fn)), spec)
     for a in arrays:
         static = tnf.grad(loss(fn))(a)
@@ -98,7 +98,7 @@ def test_gradients_on_squares(name: str) -> None:
 
 
 def kept(a: Any) -> tuple[Any, Any]:
-    """The truncated left vectors and values."""
+    """Return the truncated left vectors and values."""
     u, s, *_ = la.truncated_svd(a, max_rank=3, rtol=0.1)
     return u, s
 
@@ -163,7 +163,7 @@ def gram(s: Any, vh: Any) -> Any:
 @pytest.mark.parametrize("name", CHAINS)
 @pytest.mark.parametrize("shape", [(4, 3), (3, 4)], ids=str)
 def test_gradients_of_functions_of_truncated_factors(name: str, shape: tuple[int, int]) -> None:
-    """Against differences, and against the factors cut by hand to the rank of two that the data have."""
+    """Compare with differences, and with factors truncated by hand to the rank of two."""
     function, a = CHAINS[name], of_rank_two(*shape)
 
     def by_data(a: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Extensions, ours and others', import nothing of tenferro but its public modules and names."""
+"""Extension packages, including tenferro's own, import only public modules and names."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ PUBLIC = (
     "tenferro.types",
 )
 FOR_BACKENDS = ("tenferro.exec.backend", "tenferro.ops")
-"""Modules that a table of kernels imports besides: the interface of backends, and the ops of each family."""
+"""Modules that tables of kernels import as well: the interface of backends, and the ops of each family."""
 FOR_DEVICES = ("tenferro.ad", "tenferro.program")
-"""Modules that simulated devices import besides: a program of several is the batch of one device's."""
+"""Modules that simulated devices import as well: a program of several devices is a batch of one device's."""
 FILES = sorted([*(ROOT / "tenferro/ext").rglob("*.py"), *(ROOT / "examples").rglob("*.py")])
 FILES = [
     path for path in FILES if "torch_backend/tests" not in str(path)
-]  # which watch NumPy's kernels
+]  # which observe NumPy's kernels
 
 
 def imported(path: Path) -> list[tuple[str, str]]:
-    """Module and name of each import of tenferro's."""
+    """Yield module and name of each import from tenferro."""
     found: list[tuple[str, str]] = []
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):

@@ -1,4 +1,4 @@
-"""The caches that extensions fill: bounded in number and bytes, counted, cleared with their owner."""
+"""Caches of extensions: bounded in number and bytes, counted, and cleared with their owner."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ X = np.array([1.0, 2.0, 3.0])
 
 
 class Plan:
-    """Plan as authors write them: with a workspace in an attribute."""
+    """A plan as authors write them, with a workspace in an attribute."""
 
     def __init__(self, size: int) -> None:
         self.parts = {"workspace": (np.zeros(size), [np.zeros(size)])}
@@ -40,7 +40,7 @@ class Slotted:
 
 
 class Planning(ExtensionRuntime):
-    """Keeps a plan, and runs a program on the executor that runs it."""
+    """Runtime that caches a plan, and runs a program on its executor."""
 
     def __init__(self, family_id: str) -> None:
         self.family_id = family_id
@@ -138,7 +138,7 @@ def test_who_owned_the_stores_may_be_gone() -> None:
 
 
 class Told:
-    """An object that says what it holds."""
+    """An object that reports its size."""
 
     def __init__(self, **told: int) -> None:
         self.__dict__.update(told)

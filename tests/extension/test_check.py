@@ -1,4 +1,4 @@
-"""The kit passes what is right, and shows the smallest example of what is not."""
+"""`check_extension` accepts valid operations, and shows a minimal example for invalid ones."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_our_own_families_pass(op: Any, inputs: Any) -> None:
     )
     failed = [check for check in report.checks if check.ok is False]
     symbols = [check for check in failed if "symbols" in check.law]
-    # A transform's lengths are part of the op: with symbols there is no such op.
+    # The lengths of a transform belong to the op, and there is no such op with symbols.
     assert failed == (symbols if isinstance(op, fft.families.Fft) else []), str(report)
 
 

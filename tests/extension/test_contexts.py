@@ -1,4 +1,4 @@
-"""A context's rules reach every derivative and every batch that a transform makes."""
+"""The rules of a context apply to every derivative and every batch of a transform."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def registered() -> None:
 
 
 def f(x: Any) -> Any:
-    """x^4, summed; its derivatives are 4 x^3 and 12 x^2."""
+    """Return the sum of x^4, with the derivatives 4 x^3 and 12 x^2."""
     return tnf.sum(apply(Squared(), apply(Squared(), x)))
 
 
@@ -175,7 +175,7 @@ def test_the_peer_s_tools_take_a_context() -> None:
 
 
 class Noting:
-    """Runs natively, and knows how often."""
+    """Runtime that counts its runs."""
 
     def __init__(self) -> None:
         self.runs = 0
@@ -196,11 +196,11 @@ def test_jit_runs_eager_tensors_on_the_executor_given() -> None:
     np.testing.assert_array_equal(result.numpy(), 2.0 * X)
     with pytest.raises(errors.UnsupportedError, match="detach"):
         jitted({"x": rt.variable(X), "s": 2.0})
-    # In a trace the outer program's executor runs it all.
+    # In a trace, the executor of the outer program runs all ops.
     traced = tnf.compile(lambda x: jitted({"x": x, "s": rt.constant(2.0)})["y"], X)
     np.testing.assert_array_equal(traced.run(X), 2.0 * X)
     assert executor.runs == 1
-    # Without an executor of its own it is the function, op by op.
+    # Without its own executor, the function runs op by op.
     x = rt.variable(X)
     tnf.sum(tnf.jit(lambda x: x * x)(x)).backward()
     np.testing.assert_array_equal(x.grad.numpy(), 2.0 * X)
@@ -209,7 +209,7 @@ def test_jit_runs_eager_tensors_on_the_executor_given() -> None:
 @extension_family("tenferro-tests", "of_one_executor", version=1)
 @dataclass(frozen=True)
 class OfOneExecutor(Squared):
-    """Variant of `Squared`, of a family that only one executor has a runtime for."""
+    """A `Squared` of a family for which only one executor has a runtime."""
 
 
 class ItsRule(Rule):

@@ -1,4 +1,4 @@
-"""The extension contract, and each failure mode of seed 000, section 12, by its row."""
+"""The extension contract, and one row for each of its failure modes."""
 
 from __future__ import annotations
 
@@ -426,7 +426,7 @@ def test_a_compiled_loop_runs_the_expansion_where_the_runtime_says_so(compiles: 
             x = apply(Scale(factor), x)
         return x
 
-    # A loop that mostly calls kernels does not pay.
+    # Compiling a loop that mostly calls kernels is not worthwhile.
     executor = tnf.GraphExecutor(runtimes=[Runtime(ID)])
     y = executor.run(tnf.compile(lambda x: tnf.fori_loop(0, 500, alone, x), X), X)
     np.testing.assert_array_equal(y, X)
@@ -462,7 +462,7 @@ def test_composites_keep_identity_and_payload() -> None:
 
 
 def test_12_another_backend_names_the_family() -> None:
-    """Whether it has no kernel for extensions, refuses a dtype, or fails."""
+    """The backend has no kernel for extensions, rejects a dtype, or fails."""
 
     def failing(op: Any, *arrays: Any) -> Any:
         raise ValueError("no room")

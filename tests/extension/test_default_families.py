@@ -1,4 +1,4 @@
-"""Families that come with the package are loaded when one is first asked for."""
+"""Families that come with tenferro are loaded at their first lookup."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A package brings one value per operation; whoever uses the operation threads nothing."""
+"""A package defines one value per operation, and users of the operation pass nothing around."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class OfOneType(ExtensionOp):
 )
 @dataclass(frozen=True)
 class Square(OfOneType):
-    """y = x^2, whose class carries its family."""
+    """y = x^2, with the family as an attribute of the class."""
 
     def eager_execute(self, inputs: Any) -> Any:
         return [inputs[0] ** 2]
@@ -65,7 +65,7 @@ class Square(OfOneType):
 @extension_family("tenferro-tests", "expanded", version=1)
 @dataclass(frozen=True)
 class Wave(ExtensionOp):
-    """y = sin(x) e^(-w x), of which nothing but the expansion is given."""
+    """y = sin(x) e^(-w x), defined by its expansion alone."""
 
     from_expansion = True
     input_count = 2
@@ -89,7 +89,7 @@ def wave(x: Any) -> Any:
 
 
 def wave_slope(x: Any) -> Any:
-    """d/dx sin(x) e^(-x^2 / 2)."""
+    """Return d/dx sin(x) e^(-x^2 / 2)."""
     return (np.cos(x) - x * np.sin(x)) * np.exp(-(x**2) / 2)
 
 
@@ -172,7 +172,7 @@ def test_one_active_operand_of_an_expansion() -> None:
 @extension_family("tenferro-tests", "linear_map", version=1)
 @dataclass(frozen=True)
 class Differences(ExtensionOp):
-    """y_i = x_(i+1) - x_i, whose rule is linear in itself and leaves the transpose to the expansion."""
+    """y_i = x_(i+1) - x_i, with a linear rule, and the transpose derived from the expansion."""
 
     from_expansion = True
 
@@ -221,7 +221,7 @@ def test_an_explicit_context_and_executor_come_first() -> None:
 
     context = tnf.AdContext(ExtensionRuleSet([Doubled()]))
     np.testing.assert_allclose(tnf.grad(lambda x: tnf.sum(square(x)), context=context)(X), 4.0 * X)
-    # What the context does not have, here the batch rule's override, is the family's.
+    # The context overrides the batch rule; everything else comes from the family.
     executor = tnf.GraphExecutor(runtimes=[Ten()])
     np.testing.assert_array_equal(executor.run(tnf.compile(square, X), X), 10.0 * X)
 
@@ -323,7 +323,7 @@ def test_packages_are_searched_once_for_an_id_that_nobody_knows(monkeypatch: Any
 
 @pytest.mark.parametrize("form", ["instance", "class", "registered", "expansion", "none"])
 def test_runtimes_that_a_family_has(form: str) -> None:
-    """An object, which all executors share, or a class of which each has one; none but for an expansion."""
+    """A runtime is one object for all executors, a class with an object per executor, or an expansion."""
 
     class Doubling(ExtensionRuntime):
         calls = 0

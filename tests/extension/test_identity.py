@@ -1,4 +1,4 @@
-"""Which payloads are one: by type, sign and value at any depth, in this process and in others."""
+"""Equality of payloads: by type, sign and value at any depth, in this process and in others."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tenferro.extension import (
 
 X = np.array([1.0, 2.0, 3.0])
 NAN = float("nan")
-Pair = namedtuple("Pair", ["left", "right"])  # because the test is about such ones
+Pair = namedtuple("Pair", ["left", "right"])  # because the test is about such classes
 
 
 class Kind(Enum):
@@ -121,7 +121,7 @@ def test_payloads_without_a_hash_are_refused(payload: Any) -> None:
 
 
 class Plain(ExtensionOp):
-    """No dataclass."""
+    """A class that is not a dataclass."""
 
     family_id = "tenferro-tests.plain.v1"
 
@@ -169,7 +169,7 @@ class Slotted(Plain):
 
 
 class Widened(Signed):
-    """A dataclass's subclass that is none."""
+    """A subclass of a dataclass that is not a dataclass."""
 
     def __init__(self, k: Any, more: int) -> None:
         super().__init__(k)
@@ -241,7 +241,7 @@ def test_fingerprints_go_by_identity() -> None:
     assert fingerprint(Hidden(2.0)) != fingerprint(Hidden(3.0))
     assert fingerprint(Hidden(2.0)) == fingerprint(Hidden(2.0))
     assert fingerprint(Written(2.0)) == fingerprint(Written(2.0)) != fingerprint(Written(3.0))
-    # What two processes cannot write alike is equal to nothing.
+    # A payload that two processes cannot serialise alike is equal to nothing.
     assert fingerprint(OwnIdentity(2.0)) != fingerprint(OwnIdentity(2.0))
     assert fingerprint(Signed(object())) != fingerprint(Signed(object()))
     local = lambda: None

@@ -1,4 +1,4 @@
-"""Ops without inputs, and ops with effects on arrays: in a traced function they are instructions, not constants."""
+"""Ops without inputs and ops with effects are instructions in a traced function, not constants."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ X = np.array([1.0, 2.0, 3.0])
 @extension_family("tenferro-tests", "ramp", version=1)
 @dataclass(frozen=True)
 class Ramp(ExtensionOp):
-    """0, 1, .., as another op on arrays would be run: it has no runtime, and its expansion runs."""
+    """0, 1, .., by the expansion, because there is no runtime."""
 
     n: int
     input_count = 0

@@ -1,4 +1,4 @@
-"""Ownership of arguments and results: inputs are borrowed and outputs are given away, on every path."""
+"""Ownership: inputs are borrowed and outputs belong to the executor, on every path."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ X = np.array([1.0, 2.0, 3.0])
 @extension_family("tenferro-tests", "owned", version=1)
 @dataclass(frozen=True)
 class Owned(ExtensionOp):
-    """Outputs of the input's type, by whatever function the runtime has."""
+    """Outputs of the input's type, computed by the runtime's function."""
 
     output_count: int = 1  # pyright: ignore[reportIncompatibleVariableOverride]  # because tests choose it
 
@@ -208,7 +208,7 @@ def test_what_is_no_result_is_refused() -> None:
 
 
 class Planning(ExtensionRuntime):
-    """Multiplies by a factor that its plan holds."""
+    """Product with a factor that the runtime's plan holds."""
 
     family_id = Owned.family_id
 
@@ -239,7 +239,7 @@ def test_a_runtime_that_is_replaced_is_not_used_again() -> None:
 @extension_family("tenferro-tests", "in_place", version=1)
 @dataclass(frozen=True)
 class InPlace(Owned):
-    """Variant of `Owned`, with one output that may be in the input's memory."""
+    """Variant of `Owned` with one output that may share the input's memory."""
 
     aliases = {0: 0}  # noqa: RUF012  # because nobody writes to it
 

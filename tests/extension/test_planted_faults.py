@@ -1,6 +1,6 @@
-"""Faults of the kinds that authors of operations make, each planted in an op that is right otherwise.
+"""Typical faults of authors, each planted in an otherwise valid op.
 
-The kit must name the law that each of them breaks.
+`check_extension` must name the violated law.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Product(ExtensionOp):
 
 
 class Runtime(ExtensionRuntime):
-    """Executes the family by a function of the inputs."""
+    """Runtime that calls a function of the inputs."""
 
     family_id = Product.family_id
 
@@ -106,7 +106,7 @@ def test_without_a_fault_every_law_holds() -> None:
     assert left == [smaller, "a file brings it back", "the other executor agrees"]
 
 
-# ---- what an op says of itself ---------------------------------------------------------------------
+# ---- faults of the op class ------------------------------------------------------------------------
 
 
 class MalformedId(Product):
@@ -179,7 +179,7 @@ class UndeclaredEffects(Product):
         return [inputs[0] * inputs[1] * (self.factor + np.random.rand())]
 
 
-# ---- what a runtime does ---------------------------------------------------------------------------
+# ---- faults of the runtime -------------------------------------------------------------------------
 
 WORKSPACE = np.zeros_like(X)
 BY_PLACE: dict[int, Any] = {}
@@ -241,7 +241,7 @@ def set_environment() -> None:
 
 @dataclass(frozen=True)
 class Same(Product):
-    """y = x, and twice: what may be given without computing."""
+    """y = x, twice: outputs that need no computation."""
 
     output_count = 2
 
@@ -259,7 +259,7 @@ def once_given_twice(x: Any, w: Any) -> Any:
 
 @dataclass(frozen=True)
 class TwoProducts(Product):
-    """factor x w and x + w; the first alone has a smaller form, made by `smaller`."""
+    """Outputs factor x w and x + w; without the second, `smaller` gives a smaller op."""
 
     smaller: str = "right"
 
@@ -473,7 +473,7 @@ def _as_before(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.parametrize("name", FAULTS)
 def test_each_fault_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TENFERRO_PLANTED", "")  # because the fault sets it for good
+    monkeypatch.setenv("TENFERRO_PLANTED", "")  # because the fault changes it permanently
     fault = FAULTS[name]
     rules = None if fault.rule is None else ExtensionRuleSet([fault.rule])
     report = check_extension(fault.op, [X.copy(), W.copy()], rules=rules, runtime=fault.runtime)

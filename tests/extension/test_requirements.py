@@ -1,4 +1,4 @@
-"""Shape rules that require something of extents: decided at once, else when the program runs."""
+"""Shape rules with requirements on extents, decided at once or, for symbols, when the program runs."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ RELATIONS = {
     ">=": ((4, 3), (3, 4), "n >= m"),
     "divisible by": ((4, 2), (4, 3), "n divisible by m"),
 }
-"""Pairs that hold, that do not, and the guard of two symbols."""
+"""Extents that satisfy the relation, extents that do not, and the guard for two symbols."""
 
 
 @extension_family("tenferro-tests", "related", version=1)
 @dataclass(frozen=True)
 class Related(ExtensionOp):
-    """The sum of a matrix whose extents are related."""
+    """Sum of a matrix with related extents."""
 
     relation: str
     from_expansion = True
@@ -58,7 +58,7 @@ register_extension(Family(Related))
 @extension_family("tenferro-tests", "quarters", version=1)
 @dataclass(frozen=True)
 class Quarters(ExtensionOp):
-    """A vector in rows of four."""
+    """Vector reshaped to rows of four."""
 
     from_expansion = True
 
@@ -77,7 +77,7 @@ class Quarters(ExtensionOp):
 @extension_family("tenferro-tests", "repeated", version=1, runtime=HostReferenceRuntime)
 @dataclass(frozen=True)
 class Repeated(ExtensionOp):
-    """The positive elements, `times` over; how many they are the data decide."""
+    """The positive elements, `times` over; their number depends on data."""
 
     times: int
 

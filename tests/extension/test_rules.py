@@ -1,4 +1,4 @@
-"""Derivative rules of extensions are held to the declared types, and written with Values."""
+"""Derivative rules of extensions: checked against the declared types, and written with `Value`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Programs in files: exact round trips, seed 000 section 11, and hostile files."""
+"""Saved programs: exact round trips, versions of families, and hostile files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from tenferro.program import GraphProgram
 from tests.ops.test_parity import program_of
 from tests.samples import SAMPLES
 
-Pair = namedtuple("Pair", ["left", "right"])  # because the test is about such ones
+Pair = namedtuple("Pair", ["left", "right"])  # because the test is about such classes
 X = np.arange(1.0, 4.0)
 
 
@@ -196,7 +196,7 @@ def test_11_another_major_version_and_malformed_ids(tmp_path: Path) -> None:
 
 
 def test_11_versions_are_numbers(tmp_path: Path) -> None:
-    """Version 9 comes before version 10, wherever families are listed."""
+    """Version 9 is before version 10 in every list of families."""
 
     def of_version(version: int) -> Any:
         @extension_family("tenferro-tests", "counted", version=version)
@@ -371,7 +371,7 @@ class Window:
 @extension_family("tenferro-tests", "configured", version=1)
 @dataclass(frozen=True)
 class Configured(ExtensionOp):
-    """Payloads as authors write them."""
+    """Configuration in a payload, as authors write them."""
 
     kind: Kind
     window: Window | None = None

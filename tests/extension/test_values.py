@@ -77,7 +77,7 @@ class SoftThreshold(ExtensionOp):
 
 
 class SoftThresholdRule(ExtensionAdRule):
-    """The slope is 1 beyond the threshold."""
+    """The slope is 1 above the threshold."""
 
     family_id = SoftThreshold.family_id
 

@@ -1,4 +1,4 @@
-"""Public reports of the hall on both paths, and what the parity check says of them."""
+"""Public reports of the hall on both paths, and the verdicts of the parity check."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["REPORTS", "Report", "Visit", "visit"]
 
 
 class Visit(NamedTuple):
-    """A report as it is with the jaxlib that is installed.
+    """Outcome of a report with the installed jaxlib.
 
     native:  the native result
     state:   of XLA's result: "right", "wrong", or the signal that ended its process
@@ -32,7 +32,7 @@ class Visit(NamedTuple):
 
 
 def visit(report: Report, peer: IsolatedExecutor) -> Visit:
-    """Run a report on both paths, and judge it; XLA runs in a process of its own, because a report may end it."""
+    """Run a report on both paths and judge it; XLA runs in another process, which a report may end."""
     if isinstance(report.function, str):
         program = import_stablehlo(report.function)
     else:

@@ -1,4 +1,4 @@
-"""Each report that still happens is judged wrong, and each that does not is accepted."""
+"""Reports that still occur are judged wrong, and fixed ones are accepted."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def peer() -> Iterator[IsolatedExecutor]:
 
 
 def is_excluded(report: Report) -> bool:
-    """Return whether jaxlibs with this fault are excluded."""
+    """Return whether tenferro excludes jaxlibs with this fault."""
     return any(report.name.split()[1] in fault for fault in KNOWN_FAULTS.values())
 
 

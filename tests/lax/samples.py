@@ -1,4 +1,4 @@
-"""Calls that mean the same in `tenferro.lax` and in jax.lax: one table for values, derivatives and the peer.
+"""Calls with the same meaning in `tenferro.lax` and in jax.lax: one table for values, derivatives and the peer.
 
 Each is a function of the module and of arrays. Functions that are one op and no more have no derivatives here:
 those of ops are tested by the ops' samples.
@@ -15,7 +15,7 @@ RNG = np.random.default_rng(7)
 
 
 class Call(NamedTuple):
-    """A call, and whether its first result has a derivative with respect to every argument."""
+    """A call, and whether its first result is differentiable with respect to every argument."""
 
     call: Callable[..., Any]
     arrays: tuple[np.ndarray, ...]

@@ -1,4 +1,4 @@
-"""`tenferro.lax` against jax.lax: values, derivatives, the peer, signatures; and what it refuses."""
+"""`tenferro.lax` against jax.lax: values, derivatives, the peer, signatures, and errors."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CALLS = [
 
 
 TO_SECOND_ORDER = ("windows", "gathers")
-"""Tables of functions that are several ops; the second derivatives of single ops have tests of their own."""
+"""Tables of functions that consist of several ops; second derivatives of single ops have other tests."""
 
 
 def arrays_of(table: str) -> list[Any]:
@@ -31,7 +31,7 @@ def arrays_of(table: str) -> list[Any]:
 
 
 def results_of(module: Any, table: str, arrays: Any) -> list[Any]:
-    """The first result of every call of a table."""
+    """Return the first result of every call of a table."""
     return [call.call(module, *xs) for call, xs in zip(TABLES[table].values(), arrays, strict=True)]
 
 
@@ -40,7 +40,7 @@ def weights(y: Any) -> np.ndarray:
 
 
 def gradients_of(module: Any, grad: Any, total: Any, table: str, arrays: Any) -> list[Any]:
-    """Gradients of a weighted sum of every smooth call, and of the sum of the sines of these."""
+    """Return gradients of a weighted sum of every smooth call, and of the sum of their sines."""
 
     def loss(call: Call, xs: Any) -> Any:
         y = call.call(module, *xs)
@@ -64,7 +64,7 @@ def grad_of_all(grad: Any) -> Any:
 
 @functools.cache
 def by_jax(table: str) -> tuple[list[Any], list[Any]]:
-    """Compute values and gradients by jax, compiled together."""
+    """Compute values and gradients by jax, in one compilation."""
 
     def both(arrays: Any) -> Any:
         gradients = gradients_of(jax.lax, grad_of_all(jax.grad), jax.numpy.sum, table, arrays)
@@ -115,7 +115,7 @@ def test_eager_tensors(table: str) -> None:
     runtime = tnf.EagerRuntime()
     for name, call in TABLES[table].items():
         if name == "integer_pow-0":
-            continue  # because nothing leads from x to ones
+            continue  # because the result does not depend on x
         variables = [runtime.variable(x) if call.is_smooth else x for x in call.arrays]
         y = call.call(lax, *variables)
         assert_close(jax.tree.map(np.asarray, y), call.call(lax, *call.arrays))
@@ -126,7 +126,7 @@ def test_eager_tensors(table: str) -> None:
             assert_close([np.asarray(x.grad) for x in variables], list(wanted), 1e-9)
 
 
-# ---- what jax.lax does not say, or not so -----------------------------------------------------------
+# ---- differences from jax.lax -----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -291,15 +291,15 @@ LEFT_OUT = {
     "use_magma": "machines choose their algorithms",
     "to": "there are no types of varying tensors",
 }
-"""Parameters of jax.lax that are not here."""
+"""Parameters of jax.lax that are missing here."""
 ADDED = {
     "map": {"context"},
     "scan": {"parallel"},
     "fori_loop": {"max_steps"},
     "while_loop": {"max_steps"},
-    "top_k": {"is_stable"},  # which jax.lax has since 0.11
+    "top_k": {"is_stable"},  # which exist in jax.lax since 0.11
 }
-"""Parameters that jax.lax has not, or not in every version."""
+"""Parameters that jax.lax lacks, in all versions or in some."""
 
 
 def parameters_of(function: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What the tests ran, as the file that docs/coverage.md is written from.
+"""Record of the tests, as a file from which docs/coverage.md is written.
 
 A test that checks samples asks for the fixture `ledger`, and tells it of each that passed:
 

@@ -1,4 +1,4 @@
-"""The ledger: what the tests ran, op by op and dtype by dtype.
+"""The ledger: checks that the tests ran, by op and dtype.
 
 The ledger is a file that a run of the tests wrote, `make coverage`. Nothing in it is declared: a number is
 how many samples passed, nothing is where a check has no meaning, and a zero is a gap.
@@ -25,7 +25,7 @@ COLUMNS = {
     "import": "its StableHLO, read again, gives the same values",
     "export": "its StableHLO is parsed and verified",
 }
-"""Checks, and their methods."""
+"""Descriptions of the checks."""
 
 LEDGER = Path(__file__).with_name("ledger.json")
 GAP = "GAP"
@@ -33,7 +33,7 @@ GAP = "GAP"
 
 @dataclass(frozen=True)
 class Row:
-    """What ran for one op in one dtype.
+    """Checks of one op in one dtype.
 
     Attributes:
         family: the file that holds the op in every folder, or the extension's package.
@@ -52,7 +52,7 @@ class Row:
 
     @property
     def shown(self) -> tuple[str, ...]:
-        """Show the numbers of samples that passed in each column, if there are any."""
+        """Show the number of passed samples in each column, if there are any."""
         return tuple(
             str(count) if count else mark
             for count, mark in zip(self.counts, self.marks, strict=True)
@@ -75,7 +75,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Line:
-    """An op and those of its dtypes that have the same marks."""
+    """An op with those of its dtypes that have the same marks."""
 
     op: str
     family: str
@@ -85,7 +85,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Ledger:
-    """What the tests ran.
+    """All checks that the tests ran.
 
     Attributes:
         samples: a digest of the samples that there were.
@@ -100,12 +100,12 @@ class Ledger:
 
     @classmethod
     def load(cls, path: Path = LEDGER) -> Ledger:
-        """The ledger as it was written last."""
+        """Load the ledger that was last written."""
         return cls.of(json.loads(path.read_text()))
 
     @classmethod
     def of(cls, document: Any) -> Ledger:
-        """The ledger that a document holds."""
+        """Return the ledger of a document."""
         sections = [document["ops"], document["extensions"]]
         ops, extensions = (tuple(_rows(section)) for section in sections)
         notes = tuple(note for section in sections for note in _notes(section))
@@ -119,7 +119,7 @@ class Ledger:
     def only(
         self, ops: Sequence[str] = (), dtypes: Sequence[str] = (), gaps: bool = False
     ) -> Ledger:
-        """The part that is about these ops and dtypes, and has gaps, where that is asked for.
+        """Return the part with these ops and dtypes, on request only rows with gaps.
 
         >>> Ledger.load().only(["Sin"], ["f32"]).rows[0].op
         'Sin'
@@ -139,7 +139,7 @@ class Ledger:
         )
 
     def to_markdown(self) -> str:
-        """Tables of both sections, and the notes."""
+        """Return tables of both sections, and the notes."""
         titled = [("Operations", self.ops), ("Extension families", self.extensions)]
         parts = [f"## {title}\n\n{_table(rows)}" for title, rows in titled if rows]
         if self.notes:
@@ -148,7 +148,7 @@ class Ledger:
 
 
 def lines_of(rows: Iterable[Row]) -> list[Line]:
-    """A line for each op and each way its dtypes are marked."""
+    """Return one line per op and per set of marks of its dtypes."""
     grouped: dict[tuple[str, str, tuple[str, ...]], list[str]] = {}
     for row in rows:
         grouped.setdefault((row.op, row.family, row.marks), []).append(row.dtype)
@@ -158,7 +158,7 @@ def lines_of(rows: Iterable[Row]) -> list[Line]:
 
 
 def shortened(dtypes: Iterable[str]) -> str:
-    """Names of dtypes, runs of one kind as first and last.
+    """Shorten a list of dtypes: consecutive ones become first and last.
 
     >>> shortened(["bool", "i8", "i16", "i32", "i64", "f16", "f32", "c64", "c128"])
     'bool i8..i64 f16 f32 c64 c128'

@@ -1,4 +1,4 @@
-"""How a test tells what it saw pass."""
+"""Recording of passed checks by a test."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ PROPERTY = "ledger"
 
 
 class Passes:
-    """Checks that one test passed, among the properties of its report; nothing without a ledger."""
+    """Checks that one test passed, stored in the properties of its report; without a ledger they are dropped."""
 
     def __init__(self, properties: list[tuple[str, object]] | None) -> None:
         self.properties = properties
 
     def passed(self, column: str, sample: Any) -> None:
-        """The sample passed the check of that column."""
+        """Record that the sample passed the check of a column."""
         assert column in COLUMNS, column
         if self.properties is not None:
             from tests.ledger.writing import NUMBERS

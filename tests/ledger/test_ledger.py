@@ -1,4 +1,4 @@
-"""The ledger says what passed, and nothing else."""
+"""The ledger contains exactly the passed checks."""
 
 from __future__ import annotations
 

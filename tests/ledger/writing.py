@@ -1,4 +1,4 @@
-"""The ledger as a file: which cells there are, where a check has no meaning, and what passed."""
+"""The ledger as a file: its cells, exemptions, and counts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ DERIVED = ("jvp", "vjp")
 
 @dataclass(frozen=True)
 class Entry:
-    """An op's part of the ledger."""
+    """Entry of an op in the ledger."""
 
     op: str
     family: str
@@ -54,11 +54,11 @@ NUMBERS = {
 }
 
 
-# ---- where a check has no meaning ----------------------------------------------------------------
+# ---- exemptions ----------------------------------------------------------------------------------
 
 
 def exemption(column: str, sample: Sample) -> str | None:
-    """Return why the check has no meaning for the sample, "" if that is obvious; None if it has a meaning."""
+    """Return why the check has no meaning for the sample, "" if the reason is obvious, None if it has a meaning."""
     if column in sample.exempt:
         return sample.exempt[column]
     if isinstance(sample, FamilySample):
@@ -84,7 +84,7 @@ def _underived(sample: OpSample) -> str | None:
 
 
 def digest() -> str:
-    """Digest everything that decides which cells there are: ops, dtypes, samples, exemptions."""
+    """Digest everything that determines the cells: ops, dtypes, samples, exemptions."""
     lines = [
         f"{entry.op} {entry.family} {sample} {sample.dtype.short} "
         f"{[exemption(column, sample) for column in COLUMNS]}"
@@ -95,7 +95,7 @@ def digest() -> str:
 
 
 def document(said: Iterable[str]) -> dict[str, Any]:
-    """The ledger, from what the tests said."""
+    """Return the ledger as a document, from the records of the tests."""
     counts = Counter(tuple(words.split()[:3]) for words in set(said))
     return {
         "samples": digest(),
@@ -129,7 +129,7 @@ def _count(samples: Sequence[Sample], column: str, passed: int) -> int | None:
 
 
 def _notes(entry: Entry) -> list[dict[str, Any]]:
-    """The exemptions with reasons: those with one reason and as many samples together."""
+    """Return the exemptions with reasons; those with equal reasons and counts are merged."""
     found: Counter[tuple[str, str]] = Counter()
     for sample in entry.samples:
         for column in COLUMNS:
@@ -145,7 +145,7 @@ def _notes(entry: Entry) -> list[dict[str, Any]]:
 
 
 def as_text(ledger: dict[str, Any]) -> str:
-    """One line an op, so that a change shows what changed."""
+    """Write one line per op, for readable diffs."""
 
     def section(entries: dict[str, Any]) -> str:
         lines = [f"  {json.dumps(op)}: {json.dumps(entry)}" for op, entry in entries.items()]

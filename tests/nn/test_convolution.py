@@ -1,4 +1,4 @@
-"""Convolutions and pooling: definitions in NumPy, layouts, the gradients that transposed convolutions are."""
+"""Convolutions and pooling: definitions in NumPy, layouts, and gradients, which are transposed convolutions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ RNG = np.random.default_rng(11)
 
 
 def windows_of(x: np.ndarray, sizes: Any, strides: Any, dilation: Any) -> np.ndarray:
-    """[batch, features, places.., window..] of x [batch, features, space..]."""
+    """Return [batch, features, positions.., window..] for x [batch, features, space..]."""
     reach = [(size - 1) * step + 1 for size, step in zip(sizes, dilation, strict=True)]
     axes = tuple(range(2, 2 + len(reach)))
     view = np.lib.stride_tricks.sliding_window_view(x, reach, axes)
@@ -25,7 +25,7 @@ def windows_of(x: np.ndarray, sizes: Any, strides: Any, dilation: Any) -> np.nda
 
 
 def defined(x: Any, w: Any, strides: Any, pads: Any, dilation: Any, groups: int) -> np.ndarray:
-    """The sum over windows and features, group by group; x [n, c, space..], w [o, c / groups, space..]."""
+    """Sum over windows and features, group by group; x is [n, c, space..] and w [o, c / groups, space..]."""
     x = np.pad(x, [(0, 0), (0, 0), *pads])
     windows = windows_of(x, w.shape[2:], strides, dilation)
     count = len(strides)
@@ -59,7 +59,7 @@ def last(x: Any) -> Any:
 
 
 def kernel_last(w: Any) -> Any:
-    """[out, in, space..] as [space.., in, out]."""
+    """Transpose [out, in, space..] to [space.., in, out]."""
     return np.transpose(w, (*range(2, w.ndim), 1, 0))
 
 
@@ -88,7 +88,7 @@ def test_transposed_convolutions_are_gradients(name: str) -> None:
     y, pull = tnf.vjp(forward, np.zeros(y_shape))
     cotangent = RNG.standard_normal(y.shape)
     found = nn.conv_transpose(cotangent, w, data_format="NCHW", **options)
-    # Elements that strided windows did not reach are missing at the end.
+    # Elements at the end that strided windows do not reach are missing.
     wanted = pull(cotangent)[0][tuple(slice(n) for n in found.shape)]
     np.testing.assert_allclose(found, wanted, atol=1e-13)
 
@@ -149,7 +149,7 @@ def test_means_of_low_precision_do_not_overflow() -> None:
 
 
 def network(x: Any, w: Any, v: Any) -> Any:
-    """Every function at once: convolution, pools, and a transposed convolution."""
+    """Apply every function: convolution, pools, and a transposed convolution."""
     y = nn.conv(x, w, strides=2, padding="SAME", groups=2)
     y = nn.max_pool(y, 2, 1) + nn.avg_pool(y, 2, 1) - nn.min_pool(y, 2, 1)
     return nn.conv_transpose(tnf.tanh(y), v, strides=2, padding="SAME")

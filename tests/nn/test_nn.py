@@ -1,4 +1,4 @@
-"""`tenferro.nn` against jax.nn, definitions, the peer; signatures; and what it refuses."""
+"""`tenferro.nn` against jax.nn, definitions and the peer; signatures and errors."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def weights(y: Any) -> np.ndarray:
 
 
 def gradients_of(module: Any, grad: Any, total: Any, arrays: Any, calls: Any = EVERY) -> list[Any]:
-    """Gradients of a weighted sum of every smooth call."""
+    """Return gradients of a weighted sum of every smooth call."""
 
     def loss(call: Call, xs: Any) -> Any:
         y = call.call(module, *xs)
@@ -57,7 +57,7 @@ def gradients_of(module: Any, grad: Any, total: Any, arrays: Any, calls: Any = E
 
 @functools.cache
 def by_jax() -> tuple[list[Any], list[Any]]:
-    """Compute values by jax, compiled together."""
+    """Compute values by jax, in one compilation."""
 
     def both(arrays: Any) -> Any:
         return results_of(jax.nn, arrays), gradients_of(jax.nn, jax.grad, jax.numpy.sum, arrays)
@@ -79,7 +79,7 @@ def assert_close(found: Any, expected: Any, rtol: float, atol: float = 1e-12) ->
 @pytest.mark.parametrize("name", CALLS)
 def test_values_are_jaxs(name: str) -> None:
     call, expected = CALLS[name], by_jax()[0][list(CALLS).index(name)]
-    # jax takes the softmax of attention in float32 in any case.
+    # jax always computes the softmax of attention in float32.
     rtol = 1e-5 if name.startswith("attention") else 1e-11
     assert_close(call.call(nn, *call.arrays), expected, rtol)
     assert_close(tnf.jit(lambda *xs: call.call(nn, *xs))(*call.arrays), expected, rtol)
@@ -136,7 +136,7 @@ def activation(name: str) -> Any:
 
 
 def slopes(name: str, x: np.ndarray) -> tuple[Any, Any, Any]:
-    """Values, derivatives and second derivatives, natively."""
+    """Return values, derivatives and second derivatives, natively."""
     f = activation(name)
     first = tnf.grad(lambda x: tnf.sum(f(x)))
     second = tnf.grad(lambda x: tnf.sum(first(x)))
@@ -150,7 +150,7 @@ def test_far_out_values_and_derivatives_are_the_definitions(name: str) -> None:
     for place, x in enumerate(POINTS):
         for order, found in enumerate((y, first, second)):
             wanted = float(mp.diff(definition, mp.mpf(x), order, h=mp.mpf(10) ** -80))
-            # A derivative far out has the size that its terms cancel to.
+            # The tolerance for a derivative far out is relative to its cancelling terms.
             np.testing.assert_allclose(found[place], wanted, rtol=1e-11, atol=1e-15)
 
 
@@ -341,7 +341,7 @@ def test_initializers_in_programs() -> None:
     np.testing.assert_allclose(rows @ rows.T, np.eye(2), atol=1e-14)
 
 
-# ---- refusals and names -------------------------------------------------------------------------------
+# ---- errors and names ---------------------------------------------------------------------------------
 
 ODD, TOKENS = np.ones((2, 3)), np.ones((1, 2, 4, 3))
 REFUSED = {
@@ -373,7 +373,7 @@ LEFT_OUT = {
     "return_residual": "logsumexp of the logits is what it gives",
     "out_sharding": "sharding is said by `xla_peer.partition`",
 }
-"""Parameters of jax.nn that are not here."""
+"""Parameters of jax.nn that are missing here."""
 OURS = {
     "avg_pool",
     "batch_norm",
@@ -384,7 +384,7 @@ OURS = {
     "max_pool",
     "min_pool",
 }
-"""Names that jax.nn has not."""
+"""Names that jax.nn lacks."""
 
 
 @pytest.mark.parametrize("module", ["nn", "initializers"])

@@ -1,4 +1,4 @@
-"""What an incomplete op is told, and that the page on adding one adds it."""
+"""Errors for incomplete ops, and the changes that docs/add_an_op.md makes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ COLUMNS = {
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of what ops are written in."""
+    """Copy the files in which ops are defined."""
     unread = shutil.ignore_patterns("__pycache__", "*.so")
     for folder in ("tenferro", "lowering", "xla_peer", "tests/samples"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=unread)
@@ -43,7 +43,7 @@ def tree(tmp_path: Path) -> Path:
 
 
 def change(tree: Path, name: str) -> None:
-    """Apply the page's change to one file."""
+    """Apply the page's change to a file."""
     text = (tree / name).read_text()
     for hunk in CHANGES[name].split("@@\n")[1:]:
         lines = hunk.splitlines(keepends=True)
@@ -153,7 +153,7 @@ def test_bases_of_cards_are_no_ops() -> None:
         """Base class of others."""
 
     class Leaf(Base):
-        """A card that nobody lists."""
+        """An op class that is in no list."""
 
     require_listed([Base], STD_OPS)
     with pytest.raises(
@@ -166,7 +166,7 @@ def test_bases_of_cards_are_no_ops() -> None:
 def test_the_file_that_a_cell_belongs_into_is_told(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As when the card is there, and nothing else."""
+    """The error names the file, as if the class were there and nothing else."""
     card = type("Exp2", (StdTensorOp,), {"__module__": "tenferro.ops.analytic"})
     monkeypatch.setattr("tenferro.ops.ALL_OPS", [*STD_OPS, card])
     told = re.escape(f"Exp2; write it in {folder}/analytic.py")

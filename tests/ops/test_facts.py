@@ -1,4 +1,4 @@
-"""Facts of ops, on samples: their results are by definition."""
+"""Facts of ops, checked on samples, whose results are by definition."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ def each(facts: Fact) -> Any:
 
 
 def values(x: Any) -> np.ndarray:
-    """The elements as float64, complex128 or objects, which compare as Python's numbers."""
+    """Return the elements as float64, complex128 or objects, which compare as Python's numbers."""
     if x.dtype.kind in "biu":
         return x.astype(object)
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
 def same(x: Any, y: Any) -> Any:
-    """Return whether elements have one value, NaN being one."""
+    """Return whether elements are equal, with NaN equal to NaN."""
     x, y = values(x), values(y)
     return (x == y) | ((x != x) & (y != y))
 
 
 def real_samples(card: type[StdTensorOp]) -> Iterator[tuple[list[np.ndarray], list[np.ndarray]]]:
-    """Float operands and results of the samples that have both."""
+    """Return float operands and results of the samples that have both."""
     for sample in SAMPLES[card]:
         results = [y for y in sample.expected if y.dtype.kind not in "biuc"]
         operands = [x for x in sample.inputs if x.dtype.kind not in "biuc"]
@@ -74,7 +74,9 @@ def test_a_choice_is_an_operand_of_its_place(card: type[StdTensorOp]) -> None:
 @each(Fact.COMMUTES)
 def test_operands_may_be_exchanged(card: type[StdTensorOp]) -> None:
     for sample in SAMPLES[card]:
-        if sample.expected[0].dtype.kind == "c":  # because infinite ones have several values
+        if (
+            sample.expected[0].dtype.kind == "c"
+        ):  # because infinite complex numbers have several representations
             continue
         with np.errstate(all="ignore"):
             (exchanged,) = apply(sample.op, *sample.inputs[::-1])
@@ -106,7 +108,7 @@ def test_signs_of_results(card: type[StdTensorOp]) -> None:
 
 @each(SIGNS)
 def test_signs_of_results_of_operands_of_one_sign(card: type[StdTensorOp]) -> None:
-    """The samples again, on the magnitudes of their operands and on what is below zero by as much."""
+    """Use the samples with the magnitudes of their operands, and with these negated."""
     facts = FACTS[card]
     signs = [-1, 1] if facts & (Fact.KEEPS_SIGN | Fact.NONNEGATIVE) else [1]
     for sample in SAMPLES[card]:
@@ -131,7 +133,7 @@ def test_results_are_whole_numbers(card: type[StdTensorOp]) -> None:
 
 
 def test_holomorphic_ops_take_complex_numbers() -> None:
-    """Conj, |z| and comparisons do too, and are none."""
+    """Conj, |z| and comparisons accept complex numbers, too, but are not holomorphic."""
     for card in ops_with(Fact.HOLOMORPHIC):
         assert DType.C64 in card.accepts, card.__name__
     for card in (el.Conj, el.Real, el.Imag, el.Abs, el.Sign, el.Compare, el.BitcastConvert):

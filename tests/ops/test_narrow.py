@@ -1,4 +1,4 @@
-"""Narrow dtypes: every value, every pair of values, and numbers beside every tie, by tables of values and exact sums."""
+"""Narrow dtypes: all values, all pairs of values, and numbers near every tie, by tables and exact sums."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ INTEGERS = {"int2": (-2, 1), "int4": (-8, 7), "uint2": (0, 3), "uint4": (0, 15)}
 
 
 def value(code: int, name: str) -> float:
-    """The number of a code, by the definition of the format."""
+    """Return the number of a code, by the definition of the format."""
     e, m, bias, special = FLOATS[name]
     mantissa, exponent, sign = code & ((1 << m) - 1), (code >> m) & ((1 << e) - 1), code >> (e + m)
     if special == "powers":
@@ -52,7 +52,7 @@ def value(code: int, name: str) -> float:
 
 
 def table(name: str) -> Any:
-    """The values of all codes."""
+    """Return the values of all codes."""
     e, m, _, special = FLOATS[name]
     return np.array([value(code, name) for code in range(1 << (e + m + (special != "powers")))])
 
@@ -62,7 +62,7 @@ def codes(name: str) -> Any:
 
 
 def rounded(x: Any, name: str, is_above: Any = None) -> Any:
-    """Exact numbers in float64 rounded to the nearest value, ties to even codes, by comparison with midpoints.
+    """Round exact numbers in float64 to the nearest value, with ties to even codes, by comparison with midpoints.
 
     Args:
         is_above: whether |x| is above, and whether it is at a midpoint; by default from x.
@@ -133,11 +133,11 @@ def test_numbers_beside_every_tie_are_rounded_once(name: str) -> None:
 
 @pytest.mark.parametrize("name", FLOATS)
 def test_every_pair_of_floats(name: str) -> None:
-    step = 3 if name == "float8_e8m0fnu" else 1  # which has no mantissa
+    step = 3 if name == "float8_e8m0fnu" else 1  # without a mantissa
     x, y = codes(name)[::step, None], codes(name)[None, :]
     a, b = np.broadcast_arrays(table(name)[::step, None], table(name)[None, :])
     with np.errstate(all="ignore"):
-        # Sums, differences and products of values are exact in float64, except for sums of far powers of two.
+        # Sums, differences and products are exact in float64, except for sums of powers of two that are far apart.
         same(tnf.add(x, y), rounded(a + b, name))
         same(tnf.subtract(x, y), rounded(a - b, name))
         same(tnf.multiply(x, y), rounded(a * b, name))

@@ -42,7 +42,7 @@ BATCH = 60
 
 
 def is_compiled(sample: OpSample) -> bool:
-    """Return whether XLA compiles it for the processor that it was told of."""
+    """Return whether XLA compiles it for the given processor."""
     return HAS_FLOAT16 or not any(x.dtype == np.float16 for x in (*sample.inputs, *sample.expected))
 
 
@@ -51,7 +51,7 @@ BATCHES = [
         rows[start : start + BATCH],
         constants,
         id=f"{'constants' if constants else 'parameters'}-{card.__name__}-{start // BATCH}",
-        # Folding is asked of every op, and of every sample in the sweep.
+        # Folding is tested for every op, and in the sweep for every sample.
         marks=[pytest.mark.sweep] if constants and start else [],
     )
     for constants in (False, True)
@@ -67,7 +67,7 @@ def executor(request: pytest.FixtureRequest) -> XlaExecutor:
 
 
 def program_of(samples: list[OpSample], constants: bool) -> GraphProgram:
-    """One program with an output per output of each sample."""
+    """Return one program with all outputs of all samples."""
     builder = GraphBuilder()
     outputs: list[int] = []
     for sample in samples:
@@ -86,7 +86,7 @@ def native(op: StdTensorOp, inputs: tuple[Any, ...]) -> list[Any]:
 
 
 def flushed(result: Any, expected: Any) -> Any:
-    """Find the elements where XLA flushes a subnormal number to zero."""
+    """Find the elements for which XLA flushes a subnormal number to zero."""
     if expected.dtype.kind in "biu":
         return np.zeros(expected.shape, bool)
     if expected.dtype.kind == "c":
@@ -118,17 +118,17 @@ def test_xla_agrees_with_native(
 
 
 def runs_on(sample: OpSample, platform: str) -> bool:
-    """Return whether the sample is lowered for the platform, and its result is the same in every run there."""
+    """Return whether the sample can be lowered for the platform, and has a deterministic result there."""
     operands = sample.inputs or sample.expected
     if any(refusal(type(sample.op), DType.of(x.dtype), platform) for x in operands):
         return False
-    # Of several updates of one element a GPU takes any.
+    # A GPU applies several updates of one element in any order.
     is_open = isinstance(sample.op, Scatter) and sample.op.combiner == "set"
     return not (platform in GPUS and is_open and sample.label.startswith("no axis"))
 
 
 def parted(samples: list[OpSample], results: list[Any], platform: str = "cpu") -> Iterator[str]:
-    """Yield the samples whose results differ from the native ones by more than is declared.
+    """Yield the samples whose results differ from the native ones by more than declared.
 
     On platforms other than the CPU, the parity check's rounding for the platform counts too.
     """
@@ -153,7 +153,7 @@ def parted(samples: list[OpSample], results: list[Any], platform: str = "cpu") -
 def rounded_differently(
     samples: list[OpSample], results: list[Any], platform: str
 ) -> Iterator[str]:
-    """Yield the samples whose bits differ although the parity check says that every implementation gives them."""
+    """Yield the samples with different bits although the parity check considers them exact."""
     rest = iter(results)
     for sample in samples:
         alone = program_of([sample], False)
@@ -188,7 +188,7 @@ INTERPRETED = {
 }
 ONE_EACH = [samples[0] for samples in INTERPRETED.values() if samples]
 A_PROCESS = 30
-"""Samples for one process, which takes a second to start, when there is one of each op."""
+"""Number of samples per process, which takes a second to start, if there is one sample of each op."""
 
 
 @pytest.mark.parametrize("start", range(0, len(ONE_EACH), A_PROCESS))
@@ -207,7 +207,7 @@ def test_the_reference_interpreter_on_every_sample(card: Any, ledger: Passes) ->
 
 
 def agree_with_the_interpreter(samples: list[OpSample]) -> None:
-    """Fail where its results are not the native ones, or it gives none."""
+    """Fail if the interpreter's results differ from the native ones, or are missing."""
     results = interpreted(program_of(samples, False), [x for s in samples for x in s.inputs])
     assert not isinstance(results, str), results
     assert not (failures := list(parted(samples, results))), "\n".join(failures)

@@ -1,4 +1,4 @@
-"""ReducePrecision: every number of 16 bits, to every format, by rounding multiples of a power of two."""
+"""ReducePrecision: every 16-bit number in every format, by rounding multiples of a power of two."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ FORMATS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64"
 
 
 def reduced(x: Any, name: str, e: int, m: int) -> Any:
-    """The definition: round to m bits after the leading one, ties to even; then compare the exponent.
+    """Round to m bits after the leading one, ties to even; then check the exponent.
 
     Subnormal numbers have the least exponent, so that m bits after its leading place are kept.
     """
@@ -28,7 +28,7 @@ def reduced(x: Any, name: str, e: int, m: int) -> Any:
         exponent = np.maximum(np.frexp(np.abs(x))[1] - 1, 1 - bias)
         quantum = np.ldexp(1.0, exponent - min(m, mantissa_bits))
         multiple = np.abs(x) / quantum
-        # Without mantissa bits the last bit is that of the exponent, and its parity decides.
+        # Without mantissa bits, the last bit is that of the exponent, whose parity decides.
         down = (m == 0) & (multiple == 1.5) & ((exponent + bias) % 2 == 0)
         y = np.where(down, 1, np.rint(multiple)) * quantum
         reach = (1 << (e - 1)) - 1

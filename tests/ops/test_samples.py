@@ -1,4 +1,4 @@
-"""Every sample: its types inferred, its values computed natively, against the definition."""
+"""Every sample: inferred types, and native values compared with the definition."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Inference is total over symbols: every sample again, with a symbol for each extent.
+"""Type inference with symbols: every sample again, with a symbol for each extent.
 
-What is inferred must come out right once the symbols have their numbers, and every guard written on
-the way must hold for them.
+Inferred types must be right once the symbols have values, and all guards must hold for them.
 """
 
 from __future__ import annotations

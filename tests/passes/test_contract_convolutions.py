@@ -1,4 +1,4 @@
-"""Convolutions as products of matrices: the same numbers, where nothing is copied, and nowhere else."""
+"""Convolutions are rewritten as matrix products exactly where this needs no copy, with the same results."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_extents_of_zero() -> None:
 
 
 def test_random_layouts() -> None:
-    """Against XLA, of the program before native passes."""
+    """Compare with XLA, on the program before native passes."""
     contracted = 0
     for seed in range(60):
         random = Random(seed)

@@ -1,4 +1,4 @@
-"""Products that a scan accumulates are one product after it, where nothing else reads the sums and they are large."""
+"""Products that a scan accumulates become one product after it, if the sums are large and have no other use."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def scans_of(program: GraphProgram) -> list[Scan]:
 
 
 def products_inside(program: GraphProgram) -> int:
-    """0 where nothing is left of the loop."""
+    """Count products in the loop; 0 if the loop is gone."""
     steps = [step for scan in scans_of(program) for step in scan.body.program.instructions]
     return sum([isinstance(step.op, DotGeneral) for step in steps])
 
@@ -185,7 +185,7 @@ def test_sums_are_the_same(name: str) -> None:
 def test_sizes_of_deferred_sums(
     rows: int, columns: int, terms: int, length: int, is_deferred: bool
 ) -> None:
-    """A sum of 4096 elements, twice those of its operands, and an eighth of what is stacked."""
+    """The sum has 4096 elements, twice as many as its operands and an eighth of the stacks."""
 
     def body(c: Any, i: Any) -> Any:
         u, v = tnf.full((terms, rows), i), tnf.full((terms, columns), i)

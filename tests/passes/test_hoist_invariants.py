@@ -1,4 +1,4 @@
-"""What does not change in a loop is computed once, before it: the same bits, and nothing that might fail or not end."""
+"""Loop invariants are computed once before the loop, unless they may fail or not end: the same bits."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_carry_that_is_handed_on_stays_the_same() -> None:
 
 
 def test_inner_loops_first() -> None:
-    """What neither loop changes goes before both, what the outer one changes before the inner one."""
+    """Invariants of both loops move before both, those of the inner loop before the inner one."""
 
     def outer(c: Any, x: Any, w: Any) -> Any:
         return tnf.fori_loop(0, 3, lambda i, y: y + w @ x + tnf.sin(c), c)
@@ -92,7 +92,7 @@ def test_inner_loops_first() -> None:
 
 
 def test_a_while_loop_may_not_run() -> None:
-    """Its body's loops and extensions stay inside; ops that cannot fail go, and what its condition computes."""
+    """Loops and extensions in its body stay inside; ops that cannot fail move, and so do those of the condition."""
 
     def f(x: Any, w: Any) -> Any:
         def body(c: Any) -> Any:
@@ -167,7 +167,7 @@ def test_a_carry_of_a_while_loop_that_is_handed_on() -> None:
         return tnf.while_loop(lambda carry: carry[0] < 3, body, (0, x, w))
 
     program = tnf.compile(f, X, X)
-    # Extensions and loops are not moved where a body may not run; arithmetic is.
+    # Extensions and loops do not move if the body may not run; arithmetic does.
     assert "Sin" in names(hoist_invariants(program))
     for y, z in zip(PLAIN.run(program, X, X), UNTOUCHED.run(program, X, X), strict=True):
         assert y.tobytes() == z.tobytes()

@@ -1,4 +1,4 @@
-"""Pieces put back together: each law against NumPy, and random programs bit for bit."""
+"""Slices, pads and updates are joined: each law against NumPy, and random programs bit for bit."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CORNERS = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.5, -2.25, 1e-310])
 
 
 def moved(program: GraphProgram) -> list[str]:
-    """Return the ops besides constants, repeated scalars, and sums with them."""
+    """Return the ops besides constants, broadcast scalars, and sums with them."""
     names = [instruction.op.name for instruction in program.instructions]
     return [name for name in names if name not in ("Constant", "BroadcastInDim", "Add")]
 
@@ -87,7 +87,7 @@ def scattered_by_numpy(x: Any, numbers: Any, axis: int, shape: tuple[int, ...]) 
 
 
 def rolled(x: Any) -> Any:
-    """The adjoint of a roll, as its rules write it."""
+    """Write the adjoint of a roll, as its rules do."""
     return padded(x[:1], (7,), (0,)) + padded(x[1:], (0,), (1,))
 
 
@@ -207,7 +207,7 @@ LAWS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], Any, list[str]
 
 
 def placed(x: Any, updates: Any, at: int) -> Any:
-    """Elements that are set from a place on, by one window, which is dropped where it does not fit."""
+    """Set elements from an index on, by one window, which is dropped if it is out of bounds."""
     op = Scatter(
         update_window_dims=(0,),
         inserted_window_dims=(),
@@ -222,7 +222,7 @@ def placed(x: Any, updates: Any, at: int) -> Any:
 
 @pytest.mark.parametrize("at", range(-2, 9))
 def test_a_window_at_every_place(at: int) -> None:
-    """What is set is dropped where it does not fit; what is taken and what is updated moves to where it does."""
+    """Out of bounds, a scatter is dropped, and a slice or an update is moved inside."""
     program = tnf.compile(lambda x: placed(x, -x[:3], at), ROW)
     expected = ROW.copy()
     if 0 <= at <= 5:
@@ -254,7 +254,7 @@ def test_a_window_at_every_place(at: int) -> None:
 @pytest.mark.parametrize("length", [1, 2, 3])
 @pytest.mark.parametrize("stride", [1, 2, 3])
 def test_every_slice_of_pads_concatenations_and_updates(low: int, length: int, stride: int) -> None:
-    """The values of NumPy, wherever the slice begins and ends."""
+    """Compare with NumPy for all starts and ends of the slice."""
     x = np.arange(1.0, 6.0)
     for interior in (0, 1, 2):
         size = low + 5 + 4 * interior + 2
@@ -276,7 +276,7 @@ def test_every_slice_of_pads_concatenations_and_updates(low: int, length: int, s
 def test_pads_are_slices_of_one_that_is_smaller_than_both(
     rows: int, columns: int, is_one: bool
 ) -> None:
-    """Of 4 rows and 5 columns: (4 + a) (5 + b) elements, or 5 (4 + a) and 4 (5 + b)."""
+    """For 4 rows and 5 columns: (4 + a) (5 + b) elements, or 5 (4 + a) and 4 (5 + b)."""
     program = tnf.compile(
         lambda x: (padded(x, (rows, 0), (0, 0)), padded(x, (0, columns), (0, 0))), GRID
     )
@@ -339,7 +339,7 @@ def test_what_is_no_law_keeps_its_values(fn: Any) -> None:
 
 
 class Walk:
-    """A random program, and NumPy beside it."""
+    """A random program, and the same in NumPy."""
 
     def __init__(self, seed: int, dtype: Any) -> None:
         self.random = np.random.default_rng(seed)
@@ -466,7 +466,7 @@ def stencil_of(stencil: Any, x: Any) -> Any:
 
 @pytest.mark.parametrize(("start", "rows"), [((2, 1), [2]), ((9, 9), [3]), ((-4, 0), [0])])
 def test_one_window_without_its_axis_of_one_is_a_slice(start: Any, rows: Any) -> None:
-    """Of a place that is known, and clamped."""
+    """Its index is constant, and is clamped."""
     x = np.arange(28.0).reshape(4, 7)
     op = Gather((0,), (0,), (), (), (0, 1), 0, (1, 3))
     program = tnf.compile(lambda x: apply_one(op, x, np.array(start)), x)

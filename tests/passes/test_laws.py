@@ -1,4 +1,4 @@
-"""Each pass keeps its law: the same types, the same values, and less to do."""
+"""Laws of passes: equal types, equal values, and fewer operations."""
 
 from __future__ import annotations
 
@@ -355,7 +355,7 @@ def batched_dot(x: Any, y: Any) -> Any:
 
 
 def integers(*shape: int) -> Any:
-    """Numbers whose sums of products are exact, and as such the same in any order."""
+    """Return integers whose sums of products are exact in any order."""
     return np.random.default_rng(sum(shape)).integers(-9, 9, shape).astype("f8")
 
 
@@ -464,7 +464,7 @@ def mantissa_and_range(dtype: tnf.DType) -> tuple[int, int, int]:
 
 
 def holds(wide: tnf.DType, narrow: tnf.DType) -> bool:
-    """Return by definition whether one kind holds the other: every value of the one is a value of the other."""
+    """Return by definition whether one dtype represents every value of another."""
     if wide.kind != narrow.kind or wide.is_bool:
         return False
     if wide.is_integer:
@@ -495,7 +495,7 @@ def test_conversions_through_what_holds_every_value_are_direct(origin: tnf.DType
 def test_constants_of_few_elements_are_computed(
     parts: tuple[int, ...], is_computed: bool, repeats: bool
 ) -> None:
-    """Up to 64 elements of a result and of each operand, whether they are written out or repeated."""
+    """The limit is 64 elements of the result and of each operand, dense or broadcast."""
     graph = Graph()
     inputs: list[int] = []
     for size in parts:
@@ -538,7 +538,7 @@ def test_dots_of_many_products_shrink(is_smaller: bool) -> None:
 
 
 def turned(w: Any, x: Any) -> Any:
-    """A scan with something to hoist, and one that reads its stack."""
+    """Run a scan with a loop invariant, and another one that reads its stack."""
 
     def body(c: Any, _: Any) -> Any:
         c = tnf.tanh((w @ w) @ c)
@@ -554,13 +554,13 @@ def chosen(w: Any, x: Any) -> Any:
 
 
 def added(w: Any, x: Any) -> Any:
-    """Products that are one behind the loop."""
+    """Accumulate products that become one after the loop."""
     return tnf.scan(lambda c, y: (c + tnf.einsum("i,j->ij", y, y), tnf.sin(y)), w, x)
 
 
 @pytest.mark.parametrize("fn", [turned, tnf.grad(turned), chosen, added])
 def test_what_is_of_unknown_origin_stays_so_in_every_body(fn: Any, tmp_path: Path) -> None:
-    """Also after passes that rewrite loops and conditionals."""
+    """Passes that rewrite loops and conditionals keep the mark."""
 
     def parts_of(program: GraphProgram) -> list[Subprogram]:
         parts = [part for step in program.instructions for part in step.op.parts]

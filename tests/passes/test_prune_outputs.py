@@ -1,4 +1,4 @@
-"""Ops of which nothing reads some outputs, as the smaller ops that compute the others alone."""
+"""Ops with unused outputs are replaced by smaller ops that compute only the others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ XLA = xla_peer.XlaExecutor()
 
 
 def roots(coefficients: Any) -> Any:
-    """The moduli of a polynomial's roots, largest first."""
+    """Return the moduli of a polynomial's roots, largest first."""
     return np.sort(np.abs(np.roots(coefficients)))[::-1]
 
 
@@ -105,7 +105,7 @@ def test_loops_and_branches_are_pruned() -> None:
 @extension_family("tenferro-tests", "moments", version=1, runtime=HostReferenceRuntime)
 @dataclass(frozen=True)
 class Moments(ExtensionOp):
-    """The sums of x and of x^2, or some of them."""
+    """The sums of x and of x^2, or one of them."""
 
     powers: tuple[int, ...] = (1, 2)
     fault: str = ""
@@ -156,7 +156,7 @@ def test_what_does_not_fit_is_an_error(fault: str) -> None:
 @extension_family("tenferro-tests", "loud_moments", version=1, runtime=HostReferenceRuntime)
 @dataclass(frozen=True)
 class Loud(Moments):
-    """An op whose run is seen from outside."""
+    """An op whose runs are observable."""
 
     effects = True
 

@@ -1,4 +1,4 @@
-"""Written-out loops as scans, with the values of the written-out program bit for bit."""
+"""Unrolled loops become scans, with the same values bit for bit."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T = 12
 
 
 def recurrent(x: Any, rows: Any, w: Any) -> Any:
-    """Rows of an input, numbers that differ, one of them that is elsewhere too, and a number that does not."""
+    """Use rows of an input, numbers that differ, one with another use, and a constant number."""
     for t in range(T):
         x = tnf.tanh(x @ w + rows[t]) + 0.5 * np.float64(t + 1)
         x = x - tnf.sum(x * x) * 1e-2
@@ -33,7 +33,7 @@ def layers(weights: list[Any], x: Any) -> Any:
 
 
 def verlet(x: Any, v: Any) -> Any:
-    """An iteration reads the two before, and every position is a result."""
+    """Read two earlier states in each iteration, and return every position."""
     before, trajectory = x - v * 0.1, []
     for _ in range(T):
         before, x = x, 2.0 * x - before - 0.01 * tnf.sin(x)
@@ -50,7 +50,7 @@ def alternating(x: Any, y: Any) -> Any:
 
 
 def training(w: Any, batch: Any) -> Any:
-    """Momentum descent, each step of which differentiates."""
+    """Run momentum descent, whose steps differentiate."""
     velocity = tnf.zeros_like(w)
     for _ in range(T):
         gradient = tnf.grad(lambda w: tnf.mean(tnf.tanh(batch @ w) ** 2))(w)
@@ -68,7 +68,7 @@ def bits(x: Any) -> Any:
 
 
 def twice(x: Any, rows: Any) -> Any:
-    """Each row is read in two iterations, and all of them once more."""
+    """Read each row in two iterations, and all of them once more."""
     for t in range(1, len(rows)):
         x = tnf.tanh(x + rows[t]) * rows[t - 1]
     return tnf.sum(x) + tnf.sum(rows**3)
@@ -123,7 +123,7 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], int]] = {
     "training": (training, (RNG.normal(size=3), RNG.normal(size=(5, 3))), 42),
     "bits": (bits, (RNG.integers(0, 2**63, 4).astype(np.uint64),), 1),
 }
-"""A function, its arguments, and the most instructions of its rolled program."""
+"""A function, its arguments, and the maximum number of instructions after rolling."""
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -133,7 +133,7 @@ def test_values_are_those_of_the_written_out_program(name: str) -> None:
     program = tnf.compile(function, *arguments, roll=True)
     assert any(isinstance(step.op, Scan) for step in program.instructions)
     assert len(program.instructions) <= most
-    # One op after the other; what is fused or compiled may add up in another order.
+    # Ops run one after another; fused or compiled code may add in another order.
     executor = tnf.GraphExecutor(compiled=False, segmented=False, passes=())
     expected = flatten(executor.run(written_out, *arguments))[0]
     for y, z in zip(flatten(executor.run(program, *arguments))[0], expected, strict=True):
@@ -144,7 +144,7 @@ def test_values_are_those_of_the_written_out_program(name: str) -> None:
 
 
 def drawn_function(seed: int) -> Any:
-    """A loop of random integer arithmetic on several histories, with irregular steps, rows, and results from inside."""
+    """Return a loop of random integer arithmetic on several histories, with irregular steps and rows."""
     rng = np.random.default_rng(seed)
     names, lags = int(rng.integers(1, 4)), int(rng.integers(1, 4))
     steps = [
@@ -227,7 +227,7 @@ def test_derivatives_effects_and_symbols() -> None:
 
 def test_what_does_not_repeat_stays_and_costs_linear_time() -> None:
     def reading_the_middle(x: Any) -> Any:
-        """Pairs of earlier values, no distance of which repeats."""
+        """Return pairs of earlier values whose distances never repeat."""
         values = [x]
         for _ in range(60):
             values.append(values[-1] * values[RNG.integers(len(values))])
@@ -263,6 +263,6 @@ def test_small_constants_are_written_into_the_body(size: int) -> None:
 
 
 def test_a_long_period_of_two_kinds_is_found() -> None:
-    """The next step of the same kind is never a period away: only longer sequences tell."""
+    """The next step of the same kind is never one period away: only longer sequences show the period."""
     period = np.random.default_rng(0).integers(0, 2, 30)
     assert 30 in _periods(np.tile(period, 5))

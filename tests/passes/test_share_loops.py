@@ -1,4 +1,4 @@
-"""A while loop that another one contains is not run by itself: the same bits, with one loop fewer."""
+"""A while loop that another loop contains is not run separately: the same bits, with one loop fewer."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def value(x: Any) -> Any:
 
 
 def beside(larger: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """The loop, and another one that `larger` makes of x and the result."""
+    """Run the loop, and another one that `larger` builds from x and the result."""
     return lambda x: (y := value(x), larger(x, y))
 
 
@@ -39,7 +39,7 @@ def counted(x: Any, _: Any) -> Any:
 
 
 def summed(x: Any, _: Any) -> Any:
-    """More behind the carry, which reads it."""
+    """Add more carries, which read the shared one."""
     step = body(x)
     return tnf.while_loop(goes_on, lambda c: (*step(c), c[2] + c[1] * x), (0.0, x, 0 * x))
 
@@ -69,7 +69,7 @@ def another_constant(x: Any, _: Any) -> Any:
 
 
 def mixed(x: Any, _: Any) -> Any:
-    """The rest of the carry acts on what is shared."""
+    """Update the shared carry by the other carries."""
     step = body(x)
 
     def both(c: Any) -> Any:
@@ -80,7 +80,7 @@ def mixed(x: Any, _: Any) -> Any:
 
 
 def ends_otherwise(x: Any, _: Any) -> Any:
-    """The rest of the carry has a say in when it ends."""
+    """Use another carry in the condition."""
     step = body(x)
     return tnf.while_loop(
         lambda c: (c[0] < 5.0) & (c[2] < 2), lambda c: (*step(c), c[2] + 1), (0.0, x, 0)

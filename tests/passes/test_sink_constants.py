@@ -1,4 +1,4 @@
-"""Scalar constants become part of the loops that read them, with the same bits."""
+"""Scalar constants move into the loops that read them, with the same bits."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def loop_of(program: GraphProgram) -> Any:
 
 
 def program_of(loop: Any, constants: Sequence[Any], carry: Any, to: str) -> GraphProgram:
-    """Return a program with a loop whose constants are converted outside of it, as JAX writes them."""
+    """Return a program with a loop whose constants are converted outside, as JAX writes them."""
     graph = Graph()
     values = [
         graph.add(Convert(tnf.DType.of(to)), graph.add(Constant.of(np.asarray(x)), ()))[0]
@@ -46,7 +46,7 @@ def require_same_bits(program: GraphProgram, x: Any) -> None:
 
 
 def test_a_converted_scalar_goes_into_the_loop_and_a_table_does_not() -> None:
-    """Check JAX's binary search, where the divisor of unsigned bounds is an operand of the loop."""
+    """Use JAX's binary search, in which the divisor of unsigned bounds is an operand of the loop."""
     bounds = np.array([1, 7, 2**31, 2**32 - 1, 0], np.uint32)
     body = part(lambda two, table, c: c // two + table, np.uint32(2), bounds, bounds)
     loop = Scan(body, 3, 2, 1, False)
@@ -58,7 +58,7 @@ def test_a_converted_scalar_goes_into_the_loop_and_a_table_does_not() -> None:
 
 
 def test_loops_inside_of_loops_and_conditions() -> None:
-    """Check that a bound reaches the condition of an inner loop, in order with its neighbour."""
+    """A bound reaches the condition of an inner loop, in order with its neighbour."""
     i = np.int64(3)
     inner = While(
         part(lambda limit, step, c: c < limit, i, i, i),

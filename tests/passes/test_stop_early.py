@@ -1,4 +1,4 @@
-"""Loops with a bound end where they end: the same bits, in as many iterations as the loop itself."""
+"""Bounded loops stop once their condition fails: the same bits, in as many iterations as the while loop."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNTOUCHED = tnf.GraphExecutor(passes=(), compiled=False)
 
 
 def root(steps: int) -> Any:
-    """Newton's square root of each of a's elements, with the trip count."""
+    """Return Newton's square root of each element, with the trip count."""
 
     def more(state: Any) -> Any:
         x, _, a = state

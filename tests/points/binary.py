@@ -1,4 +1,4 @@
-"""Functions of two numbers: all five first and second partial derivatives, and pairs of points to look at."""
+"""Functions of two numbers: all first and second partial derivatives, and pairs of exceptional points."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def constant(*values: float) -> Callable[[Any, Any], tuple[Any, ...]]:
 
 
 def extremum(sign: int) -> Callable[[Any, Any], tuple[Any, ...]]:
-    """All of the one that wins, half of each at a tie."""
+    """Return the partials of an extremum: all of the winner's, and half of each at a tie."""
 
     def partials(x: Any, y: Any) -> tuple[Any, ...]:
         share = 0.5 if x == y else float(sign * x > sign * y)
@@ -95,7 +95,7 @@ def shares(x: Any, y: Any) -> tuple[Any, ...]:
 
 
 def remainder(rounded: Callable[[Any], Any]) -> Callable[[Any, Any], tuple[Any, ...]]:
-    """x - y q, where q does not vary: at a zero remainder as beside it."""
+    """Return the partials of x - y q for constant q, also at a zero remainder."""
     return lambda x, y: (1, -rounded(x / y), 0, 0, 0)
 
 
@@ -104,7 +104,7 @@ def truncated(x: Any) -> Any:
 
 
 def clipped(x: Any, bound: Any) -> tuple[Any, ...]:
-    """Zero at the bound."""
+    """Return the partials, which are zero at the bound."""
     return float(x > bound), float(x < bound), 0, 0, 0
 
 

@@ -1,4 +1,4 @@
-"""The table: every cell of a function in a dtype on a peer, computed and judged."""
+"""The table: each cell of a function in a dtype on a peer, computed and judged."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ class Cell:
 
 
 def derivatives(name: str) -> Callable[..., tuple[Any, ...]]:
-    """All derivatives of a function, as one function."""
+    """Return one function with all derivatives of a function."""
     if name in UNARY:
         return four_derivatives(UNARY[name].function)
     return partial_derivatives(BINARY[name].function)
 
 
 def arguments(name: str, dtype: str) -> tuple[list[str], tuple[Any, ...]]:
-    """The points of a function in a dtype, by their names and as arrays."""
+    """Return the points of a function in a dtype, by name and as arrays."""
     if name in BINARY:
         pairs = binary_points(BINARY[name])
         columns = tuple(np.array(column, dtype) for column in zip(*pairs, strict=True))
@@ -77,20 +77,20 @@ def arguments(name: str, dtype: str) -> tuple[list[str], tuple[Any, ...]]:
 
 
 def cells(name: str, dtype: str, executor: Any = None) -> Iterator[Cell]:
-    """Every cell, of one run of one program."""
+    """Return all cells, from one run of one program."""
     names, args = arguments(name, dtype)
     results = tnf.jit(derivatives(name), executor=executor)(*args)
     rows = PARTIAL_CELLS if name in BINARY else tuple(zip(KINDS, (0, 0, 1, 1), strict=True))
     labels = PARTIALS if name in BINARY else ("f'", "f''")
     for (kind, index), row in zip(rows, results, strict=True):
-        # Cotangents of complex arguments are conjugated, by the inner product.
+        # Cotangents of complex arguments are conjugated, by the convention of the inner product.
         plain = np.conj(row) if dtype == "complex128" and kind != "JVP" else row
         for point, got in zip(names, plain, strict=True):
             yield Cell(name, dtype, point, kind, labels[index], got, index)
 
 
 def is_as_expected(cell: Cell, peer: str) -> bool:
-    """Return whether a cell is right; through PJRT a subnormal point may be a zero, and a zero of either sign."""
+    """Return whether a cell is right; through PJRT a subnormal point may be zero, and a zero of either sign."""
     candidates = [cell.entry]
     if peer == "PJRT" and cell.function in UNARY and is_subnormal(cell):
         zeros = ("0.0", "-0.0") if cell.dtype != "complex128" else ("0j", "-0j")
@@ -113,6 +113,6 @@ def is_entry(cell: Cell, entry: Entry, peer: str) -> bool:
 
 
 def excuse(cell: Cell, peer: str) -> str:
-    """Return why the cell need not be right; nothing if it must be."""
+    """Return why the cell may be wrong; "" if it must be right."""
     reasons = [e.reason for e in EXCUSED if e.covers(cell.function, peer, cell.dtype, cell.point)]
     return reasons[0] if reasons else ""

@@ -1,4 +1,4 @@
-"""Cells that are not what they should be, and why."""
+"""Cells with other values than expected, and the reasons."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ __all__ = ["EXCUSED", "Excuse"]
 
 @dataclass(frozen=True)
 class Excuse:
-    """Reason why a function is not right at some points; an empty tuple stands for all."""
+    """Reason why a function is not right at some points; an empty tuple means all points."""
 
     function: str
     points: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What each function should give at each point, from its formulas."""
+"""Expected values of each function at each point, from its formulas."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["Entry", "binary_points", "binary_table", "unary_table"]
 
 EITHER_SIGN = "infinite, with either sign at -0"
 Entry = list[Any]
-"""The derivatives of a function at a point, in turn: value, and how far it moves with a relative change of x."""
+"""Value and derivatives of a function at a point, and how far each moves with a relative change of x."""
 
 
 def real_entry(record: Unary, x: float) -> Entry:
@@ -50,7 +50,7 @@ def unary_table() -> dict[str, dict[str, Entry]]:
 
 
 def binary_entry(record: Binary, x: float, y: float) -> Entry:
-    """The five partial derivatives, each with what a last bit of both arguments does; and the convention."""
+    """Return the five partials, each with the effect of the arguments' last bits, and the convention."""
     if (x, y) in record.conventions and convention_meant(record, x, y):
         values, name = record.conventions[x, y]
         return [*[part for value in values for part in (value, 0.0)], name]
@@ -65,7 +65,7 @@ def binary_entry(record: Binary, x: float, y: float) -> Entry:
 
 
 def convention_meant(record: Binary, x: float, y: float) -> bool:
-    """Return whether 0.0 or -0.0, which are equal as keys, is the one that is written down."""
+    """Return whether the key is 0.0 or -0.0 as written, although both are equal keys."""
     return any(repr(key) == repr((x, y)) for key in record.conventions)
 
 

@@ -22,7 +22,7 @@ Formula = Callable[..., Any]
 
 
 def as_float(x: Any) -> float:
-    """The nearest float64; an infinity where x is larger than all of them."""
+    """Return the nearest float64; infinity if |x| exceeds all of them."""
     if mpmath.isnan(x):
         return math.nan
     try:
@@ -32,7 +32,7 @@ def as_float(x: Any) -> float:
 
 
 def limit(formula: Formula, x: float, domain: tuple[float, float]) -> Any:
-    """The limit of a real formula at x."""
+    """Return the limit of a real formula at x."""
     with mpmath.workdps(DIGITS):
         if math.isnan(x):
             return of_nan(formula)
@@ -58,7 +58,7 @@ def of_nan(formula: Formula) -> Any:
 
 
 def of_sequence(values: Sequence[Any]) -> Any:
-    """The limit of a sequence: a number, zero, an infinity, or NaN."""
+    """Return the limit of a sequence: a number, zero, an infinity, or NaN."""
     before, last = values[-2:]
     if abs(last - before) <= abs(last) * mpmath.mpf(10) ** -30:
         return mpmath.mpf(last)
@@ -71,7 +71,7 @@ def of_sequence(values: Sequence[Any]) -> Any:
 
 
 def complex_limit(formula: Formula, z: complex) -> Any:
-    """The limit at z, which is approached from the side that the signs of its zeros say; infinite as inf + 0i."""
+    """Return the limit at z, approached from the side given by the signs of its zeros; infinity is inf + 0i."""
     with mpmath.workdps(DIGITS):
         if math.isnan(z.real):
             return mpmath.mpc(of_nan(formula))
@@ -85,7 +85,7 @@ def complex_limit(formula: Formula, z: complex) -> Any:
 
 
 def beside(z: complex, h: Any) -> Any:
-    """z with its zeros moved by h to their side, and its infinities to 1/h."""
+    """Return z with its zeros moved by h towards their sign, and its infinities replaced by 1/h."""
     return mpmath.mpc(*[aside(part, h) for part in (z.real, z.imag)])
 
 
@@ -96,7 +96,7 @@ def aside(part: float, h: Any) -> Any:
 
 
 def slack(formula: Formula, x: Any) -> float:
-    """|x f'(x)|: how far the formula moves, relative to a relative change of x."""
+    """Return |x f'(x)|, the change of the formula per relative change of x."""
     if not mpmath.isfinite(x) or x == 0:
         return 0.0
     with mpmath.workdps(DIGITS):

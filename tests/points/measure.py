@@ -1,4 +1,4 @@
-"""The four derivatives by the public API, and whether a number is what it should be."""
+"""Derivatives by the public API, and the comparison with expected values."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ ULPS = {"native": 16, "PJRT": 64}
 
 
 def pulled(function: Callable[[Any], Any], x: Any) -> Any:
-    """The cotangent of x for a cotangent of ones."""
+    """Return the cotangent of x for a cotangent of ones."""
     y, pull = tnf.vjp(function, x)
     return pull(tnf.ones_like(y))[0]
 
 
 def four_derivatives(function: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    """Return both first and both second derivatives of an elementwise function, one of each element."""
+    """Return both first and both second derivatives of an elementwise function."""
 
     def derivatives(x: Any) -> tuple[Any, ...]:
         ones = tnf.ones_like(x)
@@ -38,7 +38,7 @@ def four_derivatives(function: Callable[[Any], Any]) -> Callable[[Any], tuple[An
 
 
 def partial_derivatives(function: Callable[[Any, Any], Any]) -> Callable[..., tuple[Any, ...]]:
-    """Return JVP, VJP and both second orders of an elementwise function of two, as `PARTIAL_CELLS` lists them."""
+    """Return JVP, VJP and both second orders of an elementwise function of two, in the order of `PARTIAL_CELLS`."""
 
     def derivatives(x: Any, y: Any) -> tuple[Any, ...]:
         ones = tnf.ones_like(x)
@@ -62,11 +62,11 @@ PARTIAL_CELLS = tuple(
     for kind, indices in zip(KINDS, ((0, 1), (0, 1), (2, 3, 3, 4), (2, 3, 3, 4)), strict=True)
     for index in indices
 )
-"""Kind and index into `PARTIALS` of each result of `partial_derivatives`."""
+"""Kind, and index into `PARTIALS`, of each result of `partial_derivatives`."""
 
 
 def is_right(got: Any, want: Any, slack: float, peer: str) -> bool:
-    """Within some ulps of the value and of what a last bit of the argument does; infinite, NaN or zero where it should be.
+    """Return whether a value is within some ulps and the effect of the argument's last bit; special values must match.
 
     Subnormal numbers may be zero through PJRT, which flushes them. An infinite complex number is any that is not finite.
     """

@@ -1,4 +1,4 @@
-"""Public names that are not rows of the table, and why."""
+"""Public names that are not rows of the table, with reasons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Nothing public and no op is missing from the table without a reason."""
+"""Every public name and every op is in the table, or has a reason."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ UNDER_NO_NAME = {
 
 
 def op_names() -> set[str]:
-    """The ops in the programs of every row, values and derivatives."""
+    """Return the ops in the programs of every row, for values and derivatives."""
     programs: list[GraphProgram] = []
     x = np.ones(3)
     for record in UNARY.values():

@@ -17,7 +17,7 @@ from xla_peer import XlaExecutor
 
 
 def a_tenth(values: Any) -> list[Any]:
-    """All of them, of which nine tenths are for the sweep."""
+    """Return all cases; nine tenths of them run in the sweep only."""
     return [
         value
         if zlib.crc32(repr(value).encode()) % 10 == 0

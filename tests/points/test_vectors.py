@@ -1,4 +1,4 @@
-"""Jacobians and Hessians of functions of arrays, at exceptional points, both ways at both orders."""
+"""Jacobians and Hessians of functions of arrays at exceptional points, in both modes and to both orders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PEERS = [
 
 
 def derivatives(function: Any) -> Any:
-    """Compute both Jacobians, and Hessians forward and reverse over reverse."""
+    """Compute both Jacobians, and Hessians in forward- and reverse-over-reverse mode."""
     reverse = tnf.jacrev(function)
     return lambda x: (
         tnf.jacfwd(function)(x),

@@ -1,4 +1,4 @@
-"""Functions of one number: their first and second derivatives as formulas, and the points to look at."""
+"""Functions of one number: first and second derivatives as formulas, and exceptional points."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ EXTREME: Mapping[str, tuple[float, ...]] = {
 
 
 def points(record: Unary, dtype: str) -> list[str]:
-    """Common points, extreme ones of the dtype, and the function's own, in its closed domain; and NaN."""
+    """Return common points, extreme ones of the dtype, the function's own inside its closed domain, and NaN."""
     low, high = record.domain
     sizes = (*COMMON, *EXTREME[dtype], INF)
     candidates = (*sizes, *[-x for x in sizes], *record.own)
@@ -77,7 +77,7 @@ COMPLEX_POINTS: tuple[complex, ...] = (
     *[complex(INF, 0.0), complex(-INF, 0.0), complex(math.nan, 0.0)],
 )
 
-# ---- formulas that take more than a line -----------------------------------------------------------
+# ---- longer formulas -------------------------------------------------------------------------------
 
 
 def ln2() -> Any:
@@ -97,19 +97,19 @@ def is_complex(x: Any) -> bool:
 
 
 def circle(x: Any) -> Any:
-    """sqrt(1 - x^2) on the principal sheet."""
+    """Return sqrt(1 - x^2) on the principal branch."""
     return mpmath.sqrt(1 - x) * mpmath.sqrt(1 + x)
 
 
 def hyperbola(x: Any) -> Any:
-    """sqrt(1 + x^2) on the principal sheet."""
+    """Return sqrt(1 + x^2) on the principal branch."""
     if is_complex(x):
         return mpmath.sqrt(1 - 1j * x) * mpmath.sqrt(1 + 1j * x)
     return mpmath.sqrt(1 + x * x)
 
 
 def cosh_root(x: Any) -> Any:
-    """sqrt(x - 1) sqrt(x + 1)."""
+    """Return sqrt(x - 1) sqrt(x + 1)."""
     return mpmath.sqrt(x - 1) * mpmath.sqrt(x + 1)
 
 
@@ -131,7 +131,7 @@ def bell(x: Any) -> Any:
 
 
 def hazard(x: Any) -> tuple[Any, Any]:
-    """h(x), the normal density over its integral up to x, and x + h(x)."""
+    """Return h(x), the normal density divided by its integral up to x, and x + h(x)."""
     if x > -1e9:
         h = mpmath.npdf(x) / mpmath.ncdf(x)
         return h, x + h
@@ -154,7 +154,7 @@ def zero(x: Any) -> Any:
 
 
 def analytic(name: str, definition: Any, first: Any, second: Any, **others: Any) -> Unary:
-    """A function that has one name in every library."""
+    """Return the row of a function with the same name in all libraries."""
     return Unary(
         getattr(tnf, name),
         definition,
@@ -165,7 +165,7 @@ def analytic(name: str, definition: Any, first: Any, second: Any, **others: Any)
 
 
 def step(name: str) -> Unary:
-    """A function that is constant between its steps."""
+    """Return the row of a piecewise constant function."""
     own = (0.5, 1.5, -0.5, -1.5, 2.5)
     return analytic(name, getattr(mpmath, name, mpmath.nint), zero, zero, is_complex=False, own=own)
 
@@ -174,7 +174,7 @@ SIDES = "NaN: the sides of a pole differ"
 
 
 def at_zero(first: float, second: float) -> Mapping[str, tuple[float, float, str]]:
-    """A pole at zero as at the other whole numbers: its sides differ, whatever the sign of zero."""
+    """Return the convention for a pole at zero, whose sides differ whatever the sign of zero."""
     return dict.fromkeys(("0.0", "-0.0"), (first, second, SIDES))
 
 

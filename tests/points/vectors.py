@@ -35,7 +35,7 @@ class Reduction:
 
 @dataclass(frozen=True)
 class Linear:
-    """A linear function of an array: its Jacobian is what NumPy makes of each unit array, at every point."""
+    """A linear function of an array; its Jacobian is NumPy's result on the unit arrays, at every point."""
 
     function: Callable[[Any], Any]
     definition: Callable[[Any], Any]
@@ -51,7 +51,7 @@ def winners(best: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def products_but(x: Any, *left_out: int) -> Any:
-    """The product of x without some of its elements, exactly: no division by them."""
+    """Return the product of x without some of its elements, exactly: no division by them."""
     return float(np.prod(np.delete(x, left_out)))
 
 
@@ -69,7 +69,7 @@ def padded(matrix: Any, n: int) -> Any:
 
 
 def running(derivative: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """The derivatives of f(x[:1]), f(x[:2]), .. with zeros for the elements after."""
+    """Return the derivatives of f(x[:1]), f(x[:2]), .., with zeros for the later elements."""
     return lambda x: np.stack([padded(derivative(x[: k + 1]), len(x)) for k in range(len(x))])
 
 

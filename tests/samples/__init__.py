@@ -1,4 +1,4 @@
-"""The sample column: for each op, what it does by definition."""
+"""The column of samples: the definition of each op by examples."""
 
 from __future__ import annotations
 

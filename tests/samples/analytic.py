@@ -49,7 +49,7 @@ DOMAINS: dict[Any, Domain] = {
     ops.Digamma: lambda x: x > -3,
 }
 
-# Measured on these points; each function's own error in its libraries.
+# Measured at these points; the errors are those of the libraries.
 NATIVE_ULPS = {ops.Lgamma: 8, ops.Digamma: 8, ops.ErfInv: 4, ops.Erfc: 4}
 XLA_ULPS = {ops.Lgamma: 512, ops.Digamma: 512, ops.ErfInv: 16, ops.Erfc: 16}
 
@@ -97,12 +97,12 @@ if unspecified := DOMAINS.keys() - SPECIAL.keys():
 
 
 def rounded(value: Any) -> Any:
-    """An mpmath number as Python's."""
+    """Convert an mpmath number to a Python number."""
     return complex(value) if isinstance(value, mpmath.mpc) else float(value)
 
 
 def evaluate(function: Callable[..., Any], dtype: DType, *arrays: Array) -> Array:
-    """The function at each element, with fifty digits."""
+    """Evaluate the function at each element, with fifty digits."""
     with mpmath.workdps(50):
         return by_index(
             arrays[0].shape,

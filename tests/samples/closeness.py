@@ -1,4 +1,4 @@
-"""How far two arrays are apart, in units in the last place."""
+"""Distance between arrays, in units in the last place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 def ulps_apart(actual: Array, expected: Array, scale: Array | None = None) -> Array:
-    """|actual - expected| over the spacing of `scale` (of `expected` by default), element by element.
+    """Return |actual - expected| divided by the spacing of `scale` (by default `expected`), element by element.
 
     Infinite where one is NaN, infinite, or a zero of the other sign and the other is not. Complex
     numbers are measured against the modulus. Equal integers and bools are 0 apart, others infinite.
@@ -47,7 +47,7 @@ def ulps_apart(actual: Array, expected: Array, scale: Array | None = None) -> Ar
 
 
 def assert_close(actual: Any, expected: Array, ulps: float, scale: Array | None = None) -> None:
-    """Fail, naming the worst element, unless all are within `ulps`."""
+    """Fail unless all elements are within `ulps`, and name the worst one."""
     actual = np.asarray(actual)
     apart = ulps_apart(actual, expected, scale)
     if apart.size and np.max(apart) > ulps:

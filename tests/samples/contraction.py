@@ -25,7 +25,7 @@ ROUNDS = "sums of products round in another order"
 
 
 def accumulate(pairs: list[tuple[Any, Any]], dtype: DType) -> tuple[Any, float]:
-    """The sum of products, exact for integers, and the sum of magnitudes."""
+    """Return the sum of products, exact for integers, and the sum of magnitudes."""
     total = sum((a * b for a, b in pairs), start=0)
     weight = float(sum(abs(a * b) for a, b in pairs))
     return (wrap(total, dtype) if dtype.is_integer else total + 0.0), weight
@@ -39,7 +39,7 @@ def finished(
     dtype: DType,
     label: str,
 ) -> OpSample:
-    """The sample from a table of (sum, weight) by index."""
+    """Return the sample from a table of (sum, weight) by index."""
     y = np.zeros(shape, dtype.dtype)
     scale = np.zeros(shape, dtype.real.dtype)
     for index, (total, weight) in values.items():
@@ -128,7 +128,7 @@ def dots() -> list[OpSample]:
 
 
 def convolve(op: Any, x: Array, kernel: Array, dtype: DType, label: str) -> OpSample:
-    """The definition: every output position, every kernel position, the input read where it exists."""
+    """Convolve by definition: for each output and kernel position, read the input if it exists."""
     (out,) = op.infer(*(TensorSpec(a.shape, a.dtype) for a in (x, kernel)))
     groups, batch_groups = op.feature_group_count, op.batch_group_count
     per_group = kernel.shape[op.kernel_input_feature]
@@ -159,7 +159,7 @@ def convolve(op: Any, x: Array, kernel: Array, dtype: DType, label: str) -> OpSa
 
 
 def _source(op: Any, x: Array, place: list[int], k: tuple[int, ...]) -> list[int] | None:
-    """The spatial position in x that kernel position k meets at an output position, if any."""
+    """Return the spatial position in x for a kernel and an output position, or None."""
     source = []
     for d, (p, j) in enumerate(zip(place, k, strict=True)):
         offset = j * op.rhs_dilation[d]
@@ -173,7 +173,7 @@ def _source(op: Any, x: Array, place: list[int], k: tuple[int, ...]) -> list[int
 
 
 def window(**changes: Any) -> Any:
-    """A 1-D convolution in the order batch, feature, space unless changed."""
+    """Return a 1-D convolution, by default in the order batch, feature, space."""
     plain: dict[str, Any] = {
         "window_strides": (1,),
         "padding": ((0, 0),),
@@ -239,7 +239,7 @@ def convolutions() -> list[OpSample]:
 
 
 def other_dots() -> list[OpSample]:
-    """Three pairs of axes in every order, the last ones of which are batch axes, and a free one on each side."""
+    """Contract three pairs of axes in every order; the last ones are batch axes, and each side has a free axis."""
     samples = []
     lhs, rhs = (ordinary_values(shape, DType.F64, 3) for shape in ((2, 5, 3, 4), (4, 2, 3, 2)))
     pairs = ((0, 1), (2, 2), (3, 0))
@@ -254,7 +254,7 @@ def other_dots() -> list[OpSample]:
 
 
 def plane(**changes: Any) -> Any:
-    """A 2-D convolution of which no two axes are treated alike."""
+    """Return a 2-D convolution in which no two axes are equal."""
     unlike: dict[str, Any] = {
         "window_strides": (2, 1),
         "padding": ((1, 2), (0, -1)),
@@ -298,5 +298,5 @@ def other_convolutions() -> list[OpSample]:
 
 
 OTHER_DOTS, OTHER_CONVOLUTIONS = other_dots(), other_convolutions()
-"""Samples whose axes are in unusual orders, for what rewrites an op; one dtype is enough."""
+"""Samples with unusual orders of axes, for passes that rewrite an op; one dtype is enough."""
 ROWS: SampleRows = {ops.DotGeneral: dots(), ops.Convolution: convolutions()}

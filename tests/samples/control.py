@@ -1,4 +1,4 @@
-"""Samples of the control family: small bodies, and what they do as loops in Python.
+"""Samples of the control family: small bodies, and the same loops in Python.
 
 Numbers are small integers, so that every dtype computes them exactly.
 """
@@ -22,14 +22,14 @@ Write = Callable[..., Sequence[int]]
 
 
 def part(write: Write, *arrays: Array) -> Subprogram:
-    """The sub-program that `write` puts down on inputs like these."""
+    """Return the sub-program that `write` builds for inputs like these."""
     builder = GraphBuilder()
     inputs = [builder.input(x.shape, x.dtype) for x in arrays]
     return Subprogram.of(builder.graph, inputs, write(builder, *inputs))
 
 
 def small(shape: tuple[int, ...], dtype: DType, seed: int) -> Array:
-    """Integers from 0 to 2, complex ones with an imaginary part, or bools."""
+    """Return integers from 0 to 2, for complex dtypes with an imaginary part, or bools."""
     generator = np.random.default_rng([seed, *shape])
     values = generator.integers(0, 3, shape)
     if dtype.is_bool:
@@ -59,7 +59,7 @@ def multiplied(a: Array, b: Array) -> Array:
 
 
 def recurrence(dtype: DType) -> Write:
-    """h' = h + c x, giving h x."""
+    """Scan h' = h + c x, with outputs h x."""
 
     def write(b: GraphBuilder, c: int, h: int, x: int) -> Sequence[int]:
         after = b.apply_one(plus(dtype), h, b.apply_one(times(dtype), c, x))
@@ -81,7 +81,7 @@ def scanned(dtype: DType, length: int, reverse: bool, shape: tuple[int, ...]) ->
 
 
 def powers(dtype: DType) -> OpSample:
-    """No xs and no ys: h' = c h."""
+    """Scan h' = c h without xs and ys."""
     c, h = small((3,), dtype, 4), small((3,), dtype, 5)
 
     def write(b: GraphBuilder, c: int, h: int) -> Sequence[int]:
@@ -95,7 +95,7 @@ def powers(dtype: DType) -> OpSample:
 
 
 def mapped(dtype: DType) -> OpSample:
-    """No carry: y = x x, and the slice itself."""
+    """Scan without a carry: y = x x, and the slice itself."""
     xs = small((4, 2), dtype, 6)
 
     def write(b: GraphBuilder, x: int) -> Sequence[int]:
@@ -118,7 +118,7 @@ def scans() -> list[OpSample]:
 
 
 def counted(dtype: DType, turns: int) -> OpSample:
-    """x' = x + c while i < turns."""
+    """Iterate x' = x + c while i < turns."""
     c, x, i = small((2, 3), dtype, 7), small((2, 3), dtype, 8), np.zeros((), np.int32)
 
     def goes_on(b: GraphBuilder, c: int, x: int, i: int) -> Sequence[int]:
@@ -181,7 +181,7 @@ def chosen(dtype: DType, index: Any) -> OpSample:
 
 
 def negated(flag: bool) -> OpSample:
-    """Rank 0, and one operand less than the branches use."""
+    """Use rank 0, and one operand fewer than the branches accept."""
     x = np.asarray(True)
 
     def yes(b: GraphBuilder, x: int) -> Sequence[int]:
@@ -202,7 +202,7 @@ def conds() -> list[OpSample]:
 
 
 def added_up(dtype: DType) -> OpSample:
-    """x[0] + x[1] + x[2], turn by turn and at once."""
+    """Add x[0] + x[1] + x[2], by iterations and at once."""
     x = small((3, 2), dtype, 6)
     row = x[0]
 

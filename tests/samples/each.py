@@ -1,4 +1,4 @@
-"""One test per op over all of its samples: thousands of tests of a millisecond would cost minutes to schedule."""
+"""One test per op over all of its samples: scheduling thousands of tests of a millisecond would cost minutes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ each_card = pytest.mark.parametrize("card", SAMPLES, ids=lambda card: card.__nam
 
 
 def each_sample(check: Check) -> Any:
-    """The check as a test of an op, that names the samples it fails on."""
+    """Return the check as a test of an op that names failing samples."""
 
     @each_card
     def test(card: Any) -> None:
@@ -28,7 +28,7 @@ def each_sample(check: Check) -> Any:
 
 
 def each_sample_of(column: str, every: int = 1) -> Callable[[Check], Any]:
-    """Parametrize a test by the samples that are not exempt from a column of the ledger, and record them there.
+    """Parametrize a test by the samples that are not exempt from a column of the ledger, and record passes there.
 
     Without a ledger, only one in `every` samples is checked.
     """
@@ -49,7 +49,7 @@ def each_sample_of(column: str, every: int = 1) -> Callable[[Check], Any]:
 
 
 def all_pass(check: Check, samples: Sequence[OpSample]) -> None:
-    """Fail with the samples that the check fails on."""
+    """Fail and name the samples for which the check fails."""
     failures: list[str] = []
     for sample in samples:
         try:

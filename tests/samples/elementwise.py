@@ -1,4 +1,4 @@
-"""Samples of the elementwise family. Oracles are Python's own numbers: exact integers, floats rounded once."""
+"""Samples of the elementwise family. Oracles are Python's numbers: exact integers, floats rounded once."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROUNDED_WHEN_COMPLEX = (ops.Multiply, ops.Divide, ops.Abs, ops.Sign)
 
 
 def binary(op: Any, define: Callable[[DType], Definition], **options: Any) -> list[OpSample]:
-    """Ordinary values, and every pair of special ones, in every dtype."""
+    """Return ordinary values, and every pair of special ones, in every dtype."""
     samples: list[OpSample] = []
     for dtype in dtypes_of(type(op)):
         result = options.get("result", lambda d: d)(dtype)
@@ -52,7 +52,7 @@ def binary(op: Any, define: Callable[[DType], Definition], **options: Any) -> li
 
 
 def unary(op: Any, define: Callable[[DType], Definition], **options: Any) -> list[OpSample]:
-    """Ordinary and special values in every dtype, and rank 0 and extent 0 in one."""
+    """Return ordinary and special values in every dtype, and rank 0 and extent 0 in one dtype."""
     samples: list[OpSample] = []
     result = options.pop("result", lambda d: d)
     for dtype in dtypes_of(type(op)):
@@ -75,14 +75,14 @@ def unary(op: Any, define: Callable[[DType], Definition], **options: Any) -> lis
 
 
 def integer(function: Callable[[int, int], int]) -> Callable[[DType], Definition]:
-    """The definition on Python ints, wrapped to the dtype."""
+    """Apply the definition to Python ints, and wrap around to the dtype."""
     return lambda dtype: lambda *args: wrap(function(*args), dtype)
 
 
 def by_kind(
     boolean: Definition | None, whole: Definition, real: Definition
 ) -> Callable[[DType], Definition]:
-    """Definitions for bool, integers (wrapped), and floats or complex numbers."""
+    """Return definitions for bool, integers (wrapped), and floats or complex numbers."""
 
     def define(dtype: DType) -> Definition:
         if dtype.is_bool:
@@ -345,7 +345,7 @@ ROUNDING: dict[Any, list[OpSample]] = {
 
 
 def converted(value: Any, source: DType, to: DType) -> Any:
-    """Convert one Python number by the card's rule, rounding to nearest even at each step it states."""
+    """Convert one Python number by the op's rule, rounding to nearest even at each stated step."""
     if to.is_bool:
         return value != 0
     if source.is_complex and not to.is_complex:

@@ -1,4 +1,4 @@
-"""Samples of the extension families that come with the package.
+"""Samples of the extension families that come with tenferro.
 
 A factorisation is not unique; what is compared is a function of its outputs that is, and inputs are made
 from the answer: a Cholesky factor gives the matrix it is the factor of.
@@ -28,7 +28,7 @@ FAMILIES: list[type[Any]] = [
         family.op.__module__.split(".")
     )
 ]
-"""Families that people call.
+"""Families with public functions.
 
 Forms that only LAPACK's calls have are tested in tests/ext/test_lapack.py, and functions of numbers in tests/special.
 Calls of Python are tested in tests/api/test_printing.py and tests/test_host_calls.py, and demands on accuracy in
@@ -36,14 +36,14 @@ tests/lowering/test_import_accuracy.py.
 """
 WIDE = (DType.F64, DType.C64)
 EXACT_ENOUGH = 100
-"""Allowed difference between factorisations of small matrices, in roundings of the largest element."""
+"""Allowed difference between factorisations of small matrices, in ulps of the largest element."""
 
 
 NOT_INTERPRETED = "the reference interpreter does not have the operation"
 
 
 def as_they_are(*outputs: Any) -> tuple[Any, ...]:
-    """The outputs, where they are unique."""
+    """Return the outputs, if they are unique."""
     return outputs
 
 
@@ -83,12 +83,12 @@ class FamilySample:
         return self.dtype.is_inexact
 
     def fn(self, *inputs: Any) -> tuple[Any, ...]:
-        """The op, and what is shown of its outputs."""
+        """Return the op, followed by the unique function of its outputs."""
         outputs = apply(self.op, *self.given(*inputs))
         return self.shown(*(outputs if isinstance(outputs, tuple) else (outputs,)))
 
     def assert_right(self, found: Any, expected: Any) -> None:
-        """Fail unless all are within rounding."""
+        """Fail unless all elements are within rounding."""
         for y, wanted in zip(found, expected, strict=True):
             assert (y.dtype, y.shape) == (wanted.dtype, wanted.shape)
             dtype = DType.of(wanted.dtype)
@@ -107,28 +107,28 @@ class FamilySample:
 
 
 def adjoint(x: Any) -> Any:
-    """The conjugate transpose."""
+    """Return the conjugate transpose."""
     return tnf.conj(tnf.matrix_transpose(x))
 
 
 def reflection(order: int, dtype: DType) -> Array:
-    """A unitary matrix: I - 2 v v^H / v^H v."""
+    """Return a unitary matrix: I - 2 v v^H / v^H v."""
     v = wide(ordinary_values((order, 1), dtype, 5))
     return np.eye(order) - 2 * v @ v.conj().T / np.sum(np.abs(v) ** 2)
 
 
 def wide(x: Array) -> Array:
-    """X in double precision."""
+    """Return x in double precision."""
     return x.astype(complex if x.dtype.kind == "c" else float)
 
 
 def in_dtype(dtype: DType, *arrays: Array) -> tuple[Array, ...]:
-    """Each in the dtype, or in the real one where it is real."""
+    """Convert each array to the dtype, or to its real dtype if the array is real."""
     return tuple(x.astype((dtype if x.dtype.kind == "c" else dtype.real).dtype) for x in arrays)
 
 
 def lower(order: int, dtype: DType) -> Array:
-    """A triangle with a diagonal of one and a half, and small numbers below."""
+    """Return a lower triangle with a diagonal of one and a half, and small numbers below."""
     return np.tril(wide(ordinary_values((order, order), dtype, 3)) / 4, -1) + 1.5 * np.eye(order)
 
 
@@ -230,7 +230,7 @@ def triangular_solve(dtype: DType) -> Iterator[FamilySample]:
         for is_lower in (True, False):
             for unit in (True, False):
                 triangle = lower(3, dtype) - 0.5 * unit * np.eye(3)
-                # What stands in the other triangle is not read.
+                # The other triangle is not read.
                 a = triangle + other if is_lower else (triangle + other).T
                 triangle = triangle if is_lower else triangle.T
                 yield FamilySample(
@@ -261,12 +261,12 @@ def einsum(dtype: DType) -> Iterator[FamilySample]:
 
 
 def small(x: Array) -> Array:
-    """X where integers are so small that no product of them overflows."""
+    """Return x, with integers so small that no product overflows."""
     return x % 3 if x.dtype.kind in "iu" else x
 
 
 def summed(op: Einsum, inputs: list[Array]) -> Array:
-    """One loop over the values of all labels."""
+    """Loop over the values of all labels."""
     extents = {
         label: extent
         for labels, x in zip(op.inputs, inputs, strict=True)
@@ -286,7 +286,7 @@ def summed(op: Einsum, inputs: list[Array]) -> Array:
 
 
 def fourier(dtype: DType) -> Iterator[FamilySample]:
-    """Each kind whose input has the dtype, along one axis and along two."""
+    """Return each kind of transform for this input dtype, along one axis and along two."""
     for lengths in ((5,), (3, 4)):
         x = wide(ordinary_values((2, *lengths), dtype.real, 1))
         half = lengths[-1] // 2 + 1
@@ -303,12 +303,12 @@ def fourier(dtype: DType) -> Iterator[FamilySample]:
 
 
 def transform(kind: str, lengths: tuple[int, ...], x: Any, y: Any) -> FamilySample:
-    """A sample that the interpreter does not take."""
+    """Return a sample that the interpreter does not support."""
     return FamilySample(Fft(kind, lengths), x, y, exempt={"interpreter": NOT_INTERPRETED})
 
 
 def transformed(x: Array, axes: int) -> Array:
-    """y[k] = sum_j x[j] exp(-2 pi i jk / n) along each of the last axes."""
+    """Return y[k] = sum_j x[j] exp(-2 pi i jk / n) along each of the last axes."""
     for axis in range(x.ndim - axes, x.ndim):
         n = x.shape[axis]
         matrix = np.exp(-2j * np.pi * np.outer(np.arange(n), np.arange(n)) / n)
@@ -333,7 +333,7 @@ def threefry() -> Iterator[FamilySample]:
 
 
 def in_each(make: Callable[[DType], Iterator[FamilySample]], dtypes: Any) -> list[FamilySample]:
-    """The samples in each of the dtypes."""
+    """Return the samples in each of the dtypes."""
     return [sample for dtype in dtypes for sample in make(dtype)]
 
 

@@ -23,7 +23,7 @@ from tests.samples.sample import (
 
 
 def start_at(index_array: Array, vector_axis: int, batch: tuple[int, ...]) -> list[int]:
-    """The index vector that batch position names."""
+    """Return the index vector at a batch position."""
     if vector_axis == index_array.ndim:
         return [int(index_array[batch])]
     return [

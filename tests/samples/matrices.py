@@ -1,4 +1,4 @@
-"""Matrices that suites of linear algebra share."""
+"""Matrices for the tests of linear algebra."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DTYPES = ["float32", "float64", "complex64", "complex128"]
 
 
 def general(*shape: int, dtype: Any = "float64") -> Any:
-    """Normal numbers, the same ones whenever the shape is."""
+    """Return normal numbers, the same for every call with this shape."""
     rng = np.random.default_rng(shape)
     x = rng.normal(size=shape)
     if np.dtype(dtype).kind == "c":
@@ -20,5 +20,5 @@ def general(*shape: int, dtype: Any = "float64") -> Any:
 
 
 def adjoint(x: Any) -> Any:
-    """The conjugate transpose of the last two axes."""
+    """Return the conjugate transpose of the last two axes."""
     return x.swapaxes(-1, -2).conj()

@@ -32,7 +32,7 @@ Fold = Callable[[list[Any]], Any]
 def lines(
     x: Array, axes: Sequence[int]
 ) -> tuple[list[int], Callable[[tuple[int, ...]], list[Any]]]:
-    """The kept shape, and for each kept index the elements along `axes` in row-major order."""
+    """Return the kept shape, and for each kept index the elements along `axes` in row-major order."""
     kept = [n for axis, n in enumerate(x.shape) if axis not in axes]
 
     def at(index: tuple[int, ...]) -> list[Any]:
@@ -137,14 +137,14 @@ def reductions(card: Any, fold: Callable[[DType], Fold], rounds: bool = False) -
 
 
 def with_specials(card: Any, fold: Callable[[DType], Fold]) -> list[OpSample]:
-    """Pairs of special values, so that NaN, infinities and both zeros meet."""
+    """Return pairs of special values: NaN, infinities and both zeros in all combinations."""
     samples = reductions(card, fold)
     for dtype in dtypes_of(card):
         values = special_values(dtype)
         x = np.stack([np.repeat(values, len(values)), np.tile(values, len(values))])
         kept, at = lines(x, (0,))
         y = by_index(kept, dtype, lambda i, at=at, dtype=dtype: fold(dtype)(at(i)))
-        # On XLA either zero may win where both signs meet; a scale leaves the sign of zero out.
+        # On XLA either zero may win if the signs differ; a scale makes the comparison ignore the sign of zero.
         scale = (np.abs(y),) if dtype.is_float else None
         samples.append(
             OpSample(card((0,)), (x,), (y,), scale=scale, label=f"special-{dtype.short}")
@@ -191,7 +191,10 @@ def scans(card: Any, fold: Callable[[DType], Fold], rounds: bool) -> list[OpSamp
             x = ordinary_values(shape, dtype, 1)
             if not rounds and dtype.is_float and shape == (5,):
                 x = np.array([1.0, -2.0, 3.0, np.nan, 5.0]).astype(dtype.dtype)
-            if shape == (7, 2):  # zeros of both signs, and what neither wins nor has derivatives
+            if shape == (
+                7,
+                2,
+            ):  # zeros of both signs, and numbers that never win and have no derivative
                 zeros = [-0.0, 0.0, -0.0, -np.inf, 0.0, 0.0, -0.0]
                 x = np.array([zeros, zeros[::-1]]).T.astype(dtype.dtype)
                 x = np.abs(x, where=np.isinf(x), out=x) if card is ops.CumMin else x
@@ -233,7 +236,7 @@ def scans(card: Any, fold: Callable[[DType], Fold], rounds: bool) -> list[OpSamp
 
 
 def before(a: Any, b: Any) -> int:
-    """The order of the card: numbers ascending, NaN last, complex by parts."""
+    """Return whether one number sorts before another: ascending, NaN last, complex by parts."""
     if isinstance(a, complex):
         ranks = [(x.imag != x.imag) + 2 * (x.real != x.real) for x in (a, b)]
         if ranks[0] != ranks[1]:

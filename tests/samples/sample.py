@@ -1,4 +1,4 @@
-"""What a sample is: one op, its inputs, and the answer by definition.
+"""A sample: one op, its inputs, and the result by definition.
 
 A sample written once is inferred, executed, lowered, parsed, compared with XLA as parameters and as
 constants, and later differentiated. The oracle is a definition: loops over indices in Python,
@@ -21,12 +21,12 @@ from tenferro.types import DType
 Array = np.ndarray[Any, Any]
 
 COMMON = tuple([dtype for dtype in DType if not dtype.is_narrow])
-"""Dtypes that each op is sampled in; `tests/ops/test_narrow.py` is exhaustive about the others."""
+"""Dtypes of each op's samples; `tests/ops/test_narrow.py` tests all values of the others."""
 
 
 @dataclass(frozen=True)
 class OpSample:
-    """One op on given inputs.
+    """One op with given inputs.
 
     Attributes:
         op: the card, payload filled in.
@@ -73,14 +73,14 @@ SampleRows = Mapping[type[StdTensorOp], Sequence[OpSample]]
 
 
 def indices(shape: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    """Every index of a shape, last axis fastest."""
+    """Yield every index of a shape, the last axis fastest."""
     return itertools.product(*map(range, shape))
 
 
 def by_index(
     shape: Sequence[int], dtype: DType, element: Callable[[tuple[int, ...]], Any]
 ) -> Array:
-    """The array whose element at each index the definition gives."""
+    """Return the array whose element at each index is given by the definition."""
     result = np.zeros(shape, dtype.dtype)
     for index in indices(shape):
         value = element(index)
@@ -91,33 +91,33 @@ def by_index(
 
 
 def _exact(value: int, dtype: DType) -> Any:
-    """An integer in a dtype that is none; bfloat16 takes no Python int."""
+    """Convert an integer to a dtype that is no integer; bfloat16 accepts no Python int."""
     return bool(value) if dtype.is_bool else float(value) if dtype.is_float else complex(value)
 
 
 def each(dtype: DType, function: Callable[..., Any], *arrays: Array) -> Array:
-    """The definition applied element by element: `function` gets Python numbers, gives one."""
+    """Apply the definition element by element: `function` takes and returns Python numbers."""
     return by_index(
         arrays[0].shape, dtype, lambda i: function(*(python_number(array[i]) for array in arrays))
     )
 
 
 def python_number(element: Any) -> Any:
-    """A NumPy scalar as a Python int, bool, float or complex; exact, bfloat16 too."""
+    """Convert a NumPy scalar to a Python int, bool, float or complex, exactly, also for bfloat16."""
     if isinstance(element, ml_dtypes.bfloat16):
         return float(element)
     return element.item()
 
 
 def wrap(value: int, dtype: DType) -> int:
-    """An integer modulo the dtype's range, as hardware keeps it."""
+    """Wrap an integer around to the range of the dtype, as hardware does."""
     bits = dtype.bits
     value &= (1 << bits) - 1
     return value - (1 << bits) if dtype.kind == "i" and value >> (bits - 1) else value
 
 
 def special_values(dtype: DType) -> Array:
-    """The values where implementations differ: zeros of both signs, extremes, infinities, NaN."""
+    """Return values for which implementations differ: zeros of both signs, extremes, infinities, NaN."""
     if dtype.is_bool:
         return np.array([False, True])
     if dtype.is_integer:
@@ -132,7 +132,7 @@ def special_values(dtype: DType) -> Array:
 
 
 def ordinary_values(shape: Sequence[int], dtype: DType, seed: int = 0) -> Array:
-    """Reproducible values of moderate size, no two extents of `shape` need be equal."""
+    """Return reproducible values of moderate size, for any shape."""
     generator = np.random.default_rng([seed, *shape])
     if dtype.is_bool:
         return generator.integers(0, 2, shape).astype(bool)
@@ -146,18 +146,18 @@ def ordinary_values(shape: Sequence[int], dtype: DType, seed: int = 0) -> Array:
 
 
 def pairs(values: Array) -> tuple[Array, Array]:
-    """Every ordered pair of values, as two arrays."""
+    """Return every ordered pair of values, as two arrays."""
     count = len(values)
     return np.repeat(values, count), np.tile(values, count)
 
 
 def dtypes_of(card: type[StdTensorOp]) -> list[DType]:
-    """The dtypes a card accepts, in the order of the enum."""
+    """Return the dtypes that an op supports, in the order of the enum."""
     return [dtype for dtype in COMMON if dtype in card.accepts]
 
 
 def merge(*families: SampleRows) -> dict[type[StdTensorOp], Sequence[OpSample]]:
-    """The rows of several families as one table."""
+    """Merge the rows of several families into one table."""
     merged: dict[type[StdTensorOp], Sequence[OpSample]] = {}
     for family in families:
         merged |= family

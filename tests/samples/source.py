@@ -17,7 +17,7 @@ from tests.samples.sample import (
 
 
 def constants() -> list[OpSample]:
-    """Short lists, hexadecimal blobs, splats, empty and rank-0 constants of every dtype."""
+    """Return short lists, hexadecimal data, splats, empty and rank-0 constants of every dtype."""
     samples: list[OpSample] = []
     for dtype in COMMON:
         arrays = [

@@ -27,7 +27,7 @@ COMPILED = (
     "tenferro.exec.llvm.link:Linker.baseline_function",
     "tenferro.exec.llvm.block:CompiledBlock.__call__",
 )
-"""Functions where code of LLVM begins."""
+"""Functions that call machine code made by LLVM."""
 ENTRY_POINTS = (
     *COMPILED,
     "tenferro.exec.llvm.group:CompiledGroup.__call__",
@@ -39,14 +39,14 @@ MARKERS = {
     marker: frozenset({name.rpartition(":")[2] for name in names})
     for marker, names in (("processor", ENTRY_POINTS), ("compiled", COMPILED))
 }
-"""Functions whose callers have a marker, by marker."""
+"""Functions whose callers get a marker, by marker."""
 SHARE = 0.5
-"""Share of a function's tests that call an entry point from which all of them are marked."""
+"""If this share of a function's tests calls an entry point, all of them are marked."""
 PROPERTY = "entry points"
 
 
 class EntryPoints:
-    """Records the entry points that each test calls, and compares them with the marked tests at the end.
+    """Recorder of the entry points that each test calls, which compares them with the markers at the end.
 
     Args:
         writes: whether the file is written, for the files of tests that ran.
@@ -68,7 +68,7 @@ class EntryPoints:
 
         @functools.wraps(function)
         def watched(*args: Any, **options: Any) -> Any:
-            # Because code that is compiled ahead may be compiled during another test.
+            # Code that is compiled ahead may be compiled during another test.
             if not threading.current_thread().name.startswith("tenferro_"):
                 self.calls.add(name)
             return function(*args, **options)
@@ -84,7 +84,7 @@ class EntryPoints:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: Any) -> Generator[None, Any, Any]:
-        """Keep what a shared fixture calls for all of the tests that use it, whichever comes first."""
+        """Attribute the calls of a shared fixture to all tests that use it, whichever runs first."""
         if fixturedef.scope == "function":
             return (yield)
         before, self.calls = self.calls, set()
@@ -107,7 +107,7 @@ class EntryPoints:
             item.user_properties.append((PROPERTY, " ".join(sorted(calls))))
         return (yield)
 
-    # ---- in the process that hears of all --------------------------------------------------------
+    # ---- in the controlling process --------------------------------------------------------------
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         for name, calls in report.user_properties:
@@ -134,7 +134,7 @@ class EntryPoints:
             terminalreporter.line(f"run `{COMMAND} TESTS='{files}'`, and commit the files")
 
     def unmarked(self) -> dict[tuple[str, str], list[str]]:
-        """Tests that call an entry point without the marker for it, with the entry points."""
+        """Return the tests that call an entry point without its marker, with the entry points."""
         return {
             (test, marker): calls
             for marker, names in MARKERS.items()
@@ -148,7 +148,7 @@ class EntryPoints:
         return any(selection.file_of(other) == file for other in self.marked[marker])
 
     def selected(self, marker: str) -> frozenset[str]:
-        """The tests to be marked: as before in the files of which no test ran, and else as they ran."""
+        """Return the tests to be marked: unchanged for files without a test that ran."""
         files = {selection.file_of(test) for test in self.ran}
         kept = {test for test in self.marked[marker] if selection.file_of(test) not in files}
         calling = {test for test, calls in self.ran.items() if MARKERS[marker] & {*calls}}
@@ -156,5 +156,5 @@ class EntryPoints:
 
 
 def is_long(item: pytest.Item) -> bool:
-    """Return whether the test is left to commands of its own."""
+    """Return whether a separate command runs the test."""
     return any(item.get_closest_marker(name) for name in ("sweep", "platforms"))

@@ -1,4 +1,4 @@
-"""Tests that have a marker, kept as a text file: files, their functions, and parameters where only some are selected.
+"""Selections of tests with a marker, stored as a text file: files, functions, and some parameters.
 
 A file without functions below it is selected as a whole, and so is a function without parameters below it:
 
@@ -21,18 +21,18 @@ FOLDER = Path(__file__).parent
 
 
 def file_of(test: str) -> str:
-    """The path of the file that has a test, by pytest's name of it."""
+    """Return the path of the file that contains a test, from pytest's name."""
     return test.partition("::")[0]
 
 
 def function_of(test: str) -> str:
-    """The name of a test without its parameters."""
+    """Return the name of a test without its parameters."""
     file, _, name = test.partition("::")
     return f"{file}::{name.partition('[')[0]}"
 
 
 def read(marker: str) -> frozenset[str]:
-    """The selection of a marker: names of files, of functions in others, and of tests in other functions."""
+    """Read the selection of a marker: names of files, of functions, and of tests."""
     path = FOLDER / f"{marker}.txt"
     selected: set[str] = set()
     file = function = ""
@@ -56,7 +56,7 @@ def has(selection: Collection[str], test: str) -> bool:
 
 
 def named(tests: Collection[str], others: Iterable[str], share: float) -> frozenset[str]:
-    """The selection of some tests among others.
+    """Return the selection of some tests among all.
 
     Args:
         share: a function is selected as a whole where at least this share of its tests is, and a file where all of
@@ -77,7 +77,7 @@ def named(tests: Collection[str], others: Iterable[str], share: float) -> frozen
 
 
 def text_of(selection: Iterable[str], command: str) -> str:
-    """The file's text, which names the command that writes it."""
+    """Return the file's text, which names the command that writes it."""
     lines, file, function = [f"# Written by `{command}`."], "", ""
     for test in sorted(selection, key=lambda test: (file_of(test), function_of(test), test)):
         if file_of(test) != file:

@@ -1,4 +1,4 @@
-"""Tests that need Linux, or a system of POSIX, and what they need of it: tests/selections/systems.toml."""
+"""Tests that need Linux or a POSIX system, with the reasons: tests/selections/systems.toml."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FILE = Path(__file__).with_name("systems.toml")
 
 
 def needs() -> dict[str, dict[str, str]]:
-    """Return what each test needs of a system, by the kind of system."""
+    """Return the need of each test, by the kind of system."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 

@@ -1,4 +1,4 @@
-"""Files of selected tests, and the plugin that compares one of them with what tests call."""
+"""Files of selected tests, and the plugin that compares a selection with the calls of tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tests that call what only Linux or POSIX has say so, and what says so exists."""
+"""Tests that use features of Linux or POSIX are declared, and the declared tests exist."""
 
 from __future__ import annotations
 
@@ -15,14 +15,16 @@ SYSTEM_CALLS = re.compile(
     r"/proc/|sched_[gs]etaffinity|RLIMIT_|os\.(?:fork\(|mkfifo|umask|kill\(|geteuid|getuid|symlink)"
     r"|symlink_to|\.chmod\(|setitimer|signal\.SIG(?:KILL|ALRM|SEGV|ABRT)"
 )
-"""Calls that other systems lack; a test may ask for them by `hasattr` in a `skipif`."""
+"""Features that other systems lack; a test may check for them by `hasattr` in a `skipif`."""
 
 
 def undeclared(path: str, source: str, requirements: dict[str, dict[str, str]]) -> list[str]:
-    """Return the tests of a file that call the system, or a helper that does, and declare no need."""
+    """Return the undeclared tests of a file that use such features, directly or through a local function."""
     tree = ast.parse(source)
     functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
-    lines = source.splitlines()  # once, and not once a function, as ast.get_source_segment does
+    lines = (
+        source.splitlines()
+    )  # once per file; ast.get_source_segment would do it once per function
     text = {node.name: "\n".join(lines[node.lineno - 1 : node.end_lineno]) for node in functions}
     helpers = {n for n, body in text.items() if SYSTEM_CALLS.search(body) and n[:5] != "test_"}
     return [

@@ -1,4 +1,4 @@
-"""autograd's names for tenferro's functions, so that its test-suite runs on these.
+"""autograd's names for tenferro's functions, to run autograd's test suite on tenferro.
 
 A name that tenferro does not have is missing here, too: the suite's test of it fails, and says so.
 """
@@ -19,11 +19,11 @@ import tenferro as tnf
 __all__ = ["install"]
 
 TOLERANCE = 1e-6
-"""The relative error that autograd's own check accepts."""
+"""Relative error that autograd's own check accepts."""
 
 
 class Missing:
-    """Name that tenferro does not have; the suite's files import it, and its tests fail."""
+    """Placeholder for a name that tenferro lacks: the suite's files can import it, and its tests fail."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -36,7 +36,7 @@ class Missing:
 
 
 class Names(ModuleType):
-    """A module whose names are looked up in others, one after another."""
+    """Module that looks names up in other modules, one after another."""
 
     def __init__(self, name: str, *sources: Any, **own: Any) -> None:
         super().__init__(name)
@@ -54,7 +54,7 @@ class Names(ModuleType):
 
 
 def _floats(x: Any) -> Any:
-    """Numbers as arrays; autograd differentiates with respect to integers as if they were floats."""
+    """Convert numbers to arrays of floats; autograd differentiates with respect to integers as if they were floats."""
 
     def of_leaf(leaf: Any) -> Any:
         if isinstance(leaf, tnf.TracedTensor):
@@ -66,7 +66,7 @@ def _floats(x: Any) -> Any:
 
 
 def _of_one(transform: Callable[[Any, Any], Any]) -> Callable[..., Any]:
-    """A transform of a function of one argument, as one of those that `argnum` names."""
+    """Turn a transform of functions of one argument into one with `argnum`."""
 
     def of_function(function: Any, argnum: Any = 0) -> Any:
         def transformed(*args: Any, **options: Any) -> Any:
@@ -94,7 +94,7 @@ def _pulled_ones(function: Any, x: Any) -> Any:
 
 
 def _of_one_element(function: Any) -> Callable[[Any], Any]:
-    """The function with its one element as a number, which autograd takes for one."""
+    """Return the function with its single element as a number, which autograd accepts."""
 
     def of_number(x: Any) -> Any:
         y = function(x)
@@ -104,12 +104,12 @@ def _of_one_element(function: Any) -> Callable[[Any], Any]:
 
 
 def _holomorphic_grad(function: Any, x: Any) -> Any:
-    """The derivative itself, of which our gradient is the conjugate."""
+    """Return the complex derivative, the conjugate of our gradient."""
     return np.conj(tnf.grad(function, holomorphic=True)(np.asarray(x, complex)))
 
 
 def _where(condition: Any, *branches: Any, **named: Any) -> Any:
-    """Call `where` with autograd's names of the branches; without arrays the result is a number or a list."""
+    """Call `where` with autograd's names of the branches; without arrays return a number or a list."""
     operands: Any = (condition, *branches, *named.values())
     result = tnf.where(*operands)
     arrays = (np.ndarray, np.generic, tnf.TracedTensor)
@@ -126,7 +126,7 @@ def _make_diagonal(x: Any, offset: int = 0, axis1: int = -1, axis2: int = -2) ->
 
 
 class _Int64(np.int64):
-    """NumPy's class, which also converts traced tensors."""
+    """NumPy's class that also converts traced tensors."""
 
     def __new__(cls, x: Any = 0) -> Any:
         return x.astype(np.int64) if isinstance(x, tnf.TracedTensor) else np.int64(x)
@@ -140,7 +140,7 @@ def _real_if_close(x: Any) -> Any:
 def _convolve(
     a: Any, b: Any, axes: Any = None, dot_axes: Any = ((), ()), mode: str = "full"
 ) -> Any:
-    """Convolve along pairs of axes, sum products along others, and take all pairs along those that are left.
+    """Convolve along pairs of axes, sum products along others, and combine all pairs along the remaining ones.
 
     The result has the axes left of a, those of b, and the convolved ones.
     """
@@ -161,7 +161,7 @@ def _convolve(
 
 
 def _odeint(function: Any, y0: Any, t: Any, func_args: Any = (), **options: Any) -> Any:
-    """Integrate with SciPy's signature, in which the arguments are a tuple."""
+    """Integrate with SciPy's signature, in which the additional arguments are a tuple."""
     return tnf.odeint(function, y0, t, *func_args, derivative="discrete", **options)
 
 
@@ -197,7 +197,7 @@ def _half_square(y: Any) -> Any:
 
 
 def _make_ggnvp(function: Any, g: Any = _half_square) -> Callable[[Any], Any]:
-    """Products with the generalised Gauss-Newton matrix J^T H J, of the Hessian of `g`."""
+    """Return products with the generalised Gauss-Newton matrix J^T H J, where H is the Hessian of `g`."""
 
     def at(x: Any) -> Callable[[Any], Any]:
         y, push = tnf.linearize(function, x)
@@ -208,14 +208,14 @@ def _make_ggnvp(function: Any, g: Any = _half_square) -> Callable[[Any], Any]:
 
 
 def _with_operand(product: Callable[[Any, Any], Any]) -> Callable[[Any], Any]:
-    """A product with a derivative at x, as a function of x and the operand."""
+    """Return the product with a derivative at x, as a function of x and the operand."""
     return lambda function: lambda x, v: product(function, x)(v)
 
 
 def _check_grads(
     function: Any, argnum: Any = 0, modes: Any = ("fwd", "rev"), order: int = 2
 ) -> Callable[..., None]:
-    """tenferro's check in place of autograd's: complex steps and adjoints, in both modes wherever one is asked for.
+    """Run tenferro's check instead of autograd's: complex steps and adjoints, in both modes.
 
     Its tolerances are those of rounding at well-conditioned points; at others autograd's own is enough.
     """
@@ -239,7 +239,7 @@ def _check_grads(
 
 
 def _combo_check(function: Any, *checked: Any, **how: Any) -> Callable[..., None]:
-    """The check of every combination of the arguments and options given."""
+    """Check every combination of the given arguments and options."""
     from itertools import product
 
     def check(*args: Any, **options: Any) -> None:
@@ -260,7 +260,7 @@ def _check_equivalent(x: Any, y: Any) -> None:
 
 
 class _DTypesAndConstants:
-    """Names that are NumPy's in either library: its classes, constants, version and errors."""
+    """Names that both libraries take from NumPy: its classes, constants, version and errors."""
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(np, name)
@@ -320,12 +320,12 @@ def _modules() -> Mapping[str, ModuleType]:
         name: Names(f"autograd.scipy.{name}", *_own(tnf, name))
         for name in ("integrate", "linalg", "signal", "special", "stats")
     }
-    # SciPy's aliases of functions of integer order, which autograd has names of.
+    # SciPy's aliases of functions of integer order, for which autograd has names.
     scipy["special"].__dict__.update(jn=tnf.special.jv, yn=tnf.special.yv)
     scipy["signal"].__dict__.update(convolve=_convolve)
     scipy["integrate"].__dict__.update(odeint=_odeint)
     stats = _own(tnf, "stats")
-    # Its test of the Dirichlet distribution draws a sample when the file is imported.
+    # The test of the Dirichlet distribution draws a sample at import.
     dirichlet = Names(
         "autograd.scipy.stats.dirichlet", *_own(*stats, "dirichlet"), rvs=scipy_dirichlet.rvs
     )
@@ -348,7 +348,7 @@ def _modules() -> Mapping[str, ModuleType]:
 
 
 def _own(*parent_and_name: Any) -> tuple[Any, ...]:
-    """The namespace of a name within another, if tenferro has both."""
+    """Return the namespace of a name within another one, if tenferro has both."""
     if len(parent_and_name) < 2:
         return ()
     parent, name = parent_and_name
@@ -356,5 +356,5 @@ def _own(*parent_and_name: Any) -> tuple[Any, ...]:
 
 
 def install() -> None:
-    """Make `import autograd` give these names, in this process."""
+    """Make `import autograd` return these names, in this process."""
     sys.modules.update(_modules())

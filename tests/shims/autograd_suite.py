@@ -25,7 +25,7 @@ INTERNAL = (
     "test_builtins", "test_core", "test_dict", "test_list", "test_logic", "test_misc", "test_performance", "test_tests",
     "test_tuple", "test_vspaces", "test_graphs",
 )  # fmt: skip
-"""Files about autograd's own boxes, graphs, containers and vector spaces, which no other library has."""
+"""Files about autograd's internal boxes, graphs, containers and vector spaces."""
 
 OWN = "about autograd's own types and wrappers"
 REASONS = {
@@ -40,7 +40,7 @@ REASONS = {
         OWN,
     ),
 }  # fmt: skip
-"""Reasons of failures that are not missing names."""
+"""Reasons of failures other than missing names."""
 
 
 class Outcomes:
@@ -71,7 +71,7 @@ def _reason(report: Any) -> str:
 
 
 def run(tests: Path) -> Outcomes:
-    """The outcomes of the suite in a folder."""
+    """Run the suite in a folder and return the outcomes."""
     autograd_names.install()
     files = sorted(path for path in tests.glob("test_*.py") if path.stem not in INTERNAL)
     if not files:
@@ -96,7 +96,7 @@ def run(tests: Path) -> Outcomes:
 
 
 def _told(failed: dict[str, str]) -> dict[str, str]:
-    """The reason of each failure.
+    """Return the reason of each failure.
 
     Raises:
         SystemExit: one that is not a missing name and has no reason.
@@ -109,13 +109,13 @@ def _told(failed: dict[str, str]) -> dict[str, str]:
 
 
 def kept() -> dict[str, str]:
-    """The tests that are known to fail, and why."""
+    """Return the tests that are known to fail, with reasons."""
     lines = [line for line in KEPT.read_text().splitlines() if line and not line.startswith("#")]
     return dict(line.split("  ", 1) for line in lines)
 
 
 def main() -> int:
-    """1 where a test fails or passes that the list does not say so of."""
+    """Return 1 if a test fails or passes unlike the list."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # pyright: ignore[reportOptionalMemberAccess]  # because there is one
     parser.add_argument("tests", type=Path)
     parser.add_argument("--write", action="store_true")

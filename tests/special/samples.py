@@ -1,4 +1,4 @@
-"""What special functions are by definition, where to look at them, and how far they may be off."""
+"""Special functions: definitions, points, and error bounds."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ RNG = np.random.default_rng(5)
 
 
 def spread(low: float, high: float, count: int) -> np.ndarray:
-    """Positive numbers of every size between two powers of ten."""
+    """Return positive numbers of every magnitude between two powers of ten."""
     return 10.0 ** RNG.uniform(low, high, count)
 
 
 class Definition(NamedTuple):
-    """A function of mpmath's numbers, the points to look at, and the bound in ulps, a number or a function.
+    """A function of mpmath numbers, its points, and its bound in ulps, a number or a function.
 
     Args:
         smooth: how many of the points have two derivatives that mpmath finds.
@@ -132,7 +132,7 @@ OF_SCIPY = {
     "k0e": Definition(lambda x: mp.exp(x) * mp.besselk(0, x), (CURVED,), 64, 1),
     "k1e": Definition(lambda x: mp.exp(x) * mp.besselk(1, x), (CURVED,), 64, 1),
 }  # fmt: skip
-"""The functions of the table of `tenferro.special.functions`."""
+"""The functions in the table of `tenferro.special.functions`."""
 
 CALLS = {
     "gamma": Definition(mp.gamma, (np.concatenate([POSITIVE, -POSITIVE[:20] + 0.01, WHOLE]),), 8),
@@ -199,7 +199,7 @@ AT_ENDS = {
     "entr": ([0.0, -1.0, INF, NAN, 1.0], [0, -INF, -INF, NAN, -0.0]),
     "zeta": ([1.0, 0.5, INF, NAN], [INF, NAN, 1, NAN]),
 }
-"""SciPy's values at the ends of domains, looked up by hand."""
+"""SciPy's values at the ends of domains, entered by hand."""
 
 SLOPES_AT_ENDS = {
     "i0": ([0.0, INF], [0, INF]),

@@ -1,4 +1,4 @@
-"""Every special function is in the table of accuracy, and within its declared bound."""
+"""Every special function is in the table of accuracy and within its declared bound."""
 
 from __future__ import annotations
 

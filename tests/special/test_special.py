@@ -1,4 +1,4 @@
-"""`tenferro.special` against definitions with 50 digits, the ends of domains, JAX's signatures, and the peer."""
+"""`tenferro.special` against definitions with 50 digits and JAX's signatures, at ends of domains, on both peers."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def exact(sample: Definition, points: tuple[Any, ...]) -> Any:
 
 
 def distance_in_ulps(y: Any, wanted: Any, dtype: Any) -> float:
-    """Measure the error of y in spacings at the right value; 0 if that does not fit the dtype."""
+    """Return the error of y in ulps of the right value; 0 for values that do not fit the dtype."""
     info = np.finfo(dtype)
     if abs(wanted) > float(info.max):
         return 0.0 if np.isinf(y) else math.inf
@@ -128,7 +128,7 @@ def test_the_normal_distribution_keeps_its_digits_on_the_peer(dtype: Any) -> Non
         result = xla_peer.XlaExecutor().run(tnf.compile(getattr(special, name), x), x)
         for point, y in zip(x.tolist(), np.asarray(result), strict=True):
             wanted = exact(sample, (point,))
-            if abs(wanted) > np.finfo(dtype).tiny:  # because XLA takes smaller numbers for zero
+            if abs(wanted) > np.finfo(dtype).tiny:  # because XLA flushes smaller numbers to zero
                 assert distance_in_ulps(y, wanted, dtype) <= 16, (name, point)
 
 
@@ -230,7 +230,7 @@ def test_signatures_are_jaxs(name: str) -> None:
 
 
 def test_the_peer_agrees() -> None:
-    # Every other one is made of these, or is one op.
+    # All others consist of these, or are one op.
     names = ["gamma", "betaln", "zeta", "i0", "i1e", "log_ndtr", "ndtri", "logit", "rel_entr"]
     arrays = [[x[:12] for x in CALLS[name].points] for name in names]
 
@@ -300,7 +300,7 @@ ENDS = {
     "erfcx": ([0.0, np.inf, -np.inf, np.nan, -30, 1e300],),
     "kve": ([0.5, 0.5, 1, 0.5, np.nan], [0.0, np.inf, -1, np.nan, 1]),
 }
-"""Ends of domains, where an expansion has the kernel's value."""
+"""Ends of domains, at which an expansion has the kernel's value."""
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -352,7 +352,7 @@ def test_tails_do_not_underflow() -> None:
 
 
 def test_slopes_where_expansions_change() -> None:
-    """Where Stirling's series begins, and where x is a, 1, or the mean a / (a + b)."""
+    """Check where Stirling's series begins, and where x is a, 1, or the mean a / (a + b)."""
     for a, x in ((10.0, 7.0), (10.0, 10.0), (1.0, 1.0), (3.0, 3.0), (0.5, 1.0)):
         wanted = digits.diff(lambda a, x=x: digits.gammainc(a, 0, x, regularized=True), a)
         slope = tnf.grad(special.gammainc)(a, x)
@@ -395,7 +395,7 @@ def test_examples_of_functions_of_the_table_are_right() -> None:
 
 
 def test_parameter_derivatives_of_kummers_function_for_large_arguments() -> None:
-    """Integer parameters end one of the two series, and a = b or a = 0 makes one of them vanish."""
+    """An integer parameter makes one of the two series finite, and a = b or a = 0 makes one of them vanish."""
     a = np.array([0.7, 5.5, -3.2, -2.0, 0.0, 1.5, 2.0, 0.5])
     b = np.array([2.5, 1.2, 4.4, 1.5, 2.0, 1.5, 1.0, 1.5])
     x = np.array([150.0, -120.0, 300.0, 200.0, -300.0, -150.0, -150.0, -1e5])
@@ -412,7 +412,7 @@ def test_parameter_derivatives_of_kummers_function_for_large_arguments() -> None
 
 
 def test_parameter_derivatives_outside_of_the_series_are_nan() -> None:
-    """A choice of NaN has derivative zero, which would be wrong without a sign."""
+    """The derivative of a selected NaN would be zero, which is a wrong answer without a warning."""
     for call in (
         lambda a: special.hyp2f1(a, 1.0, 2.0, 0.95),
         lambda a: special.hyp2f1(a, 1.0, 2.0, -20.0),
@@ -420,7 +420,7 @@ def test_parameter_derivatives_outside_of_the_series_are_nan() -> None:
     ):
         assert np.isnan(tnf.grad(call)(29.0))
         assert np.isnan(tnf.jvp(call, (29.0,), (1.0,))[1])
-    # The NaN of one element does not reach the others.
+    # NaN in one element does not affect the others.
     x = np.array([0.5, 0.95])
     slopes = tnf.vmap(tnf.grad(special.hyp2f1), in_axes=(None, None, None, 0))(1.0, 1.0, 2.0, x)
     assert np.isnan(slopes).tolist() == [False, True]

@@ -1,4 +1,4 @@
-"""`tenferro.stats` against SciPy and JAX: values, derivatives, ends of supports, and statistics of samples."""
+"""`tenferro.stats` against SciPy and JAX: values, derivatives, ends of supports, and sample statistics."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def close(actual: Any, wanted: Any, shown: Any, rtol: float = 1e-11) -> None:
     np.testing.assert_allclose(actual, wanted, rtol=rtol, atol=1e-14, err_msg=str(shown))
 
 
-@pytest.mark.filterwarnings("ignore:.*Root finding:RuntimeWarning")  # of SciPy's beta distribution
+@pytest.mark.filterwarnings("ignore:.*Root finding:RuntimeWarning")  # SciPy's beta distribution
 @pytest.mark.parametrize("name", CONTINUOUS)
 def test_continuous_distributions_are_scipys(name: str) -> None:
     distribution, shapes = getattr(stats, name), CONTINUOUS[name]
@@ -63,12 +63,12 @@ def test_continuous_distributions_are_scipys(name: str) -> None:
                 wanted = getattr(getattr(scipy.stats, name), method)(points, *shapes, loc, scale)
             actual = np.asarray(getattr(distribution, method)(points, *shapes, loc, scale))
             if method in ("pdf", "logpdf") and scale > 0:
-                # SciPy's formulas are NaN there, where the limit is not a density.
+                # SciPy's formulas give NaN there, where the limit is not a density.
                 limit = 0.0 if method == "pdf" else -np.inf
                 np.testing.assert_array_equal(actual[np.isinf(X)], limit)
                 actual, wanted = actual[np.isfinite(X)], wanted[np.isfinite(X)]
             if name == "truncnorm" and method in ("ppf", "isf"):
-                # SciPy takes 1e-12 of the lower tail from a sum that is rounded.
+                # SciPy computes 1e-12 of the lower tail from a rounded sum.
                 close(actual, wanted, (method, loc, scale), rtol=1e-9)
             else:
                 close(actual, wanted, (method, loc, scale))

@@ -1,4 +1,4 @@
-"""What a type checker sees of the transforms; basedpyright reads this file, and nothing runs it."""
+"""Types of the transforms, as type checkers infer them: basedpyright reads this file, and nothing runs it."""
 
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
 
