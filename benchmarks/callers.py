@@ -1,7 +1,7 @@
-"""Callers in threads of their own on one small program: `python benchmarks/callers.py [--write]`.
+"""Several threads that call one small program: `python benchmarks/callers.py [--write]`.
 
-The table has the throughput of all callers together, relative to one thread alone, and the longest of a hundred
-runs. The same NumPy calls written by hand are measured beside it. Python's lock admits one caller at a time, so a
+The table has the throughput of all threads together, relative to one thread alone, and the longest of a hundred
+runs. The same NumPy calls written by hand are measured beside it. The GIL admits one thread at a time, so a
 throughput of one is the best possible.
 """
 

@@ -1,6 +1,6 @@
 """Peak memory of a backward pass through a chain, with and without checkpoints.
 
-`python benchmarks/checkpoint_memory.py`. The unit is one layer's activation. Plain reverse mode keeps
+`python benchmarks/checkpoint_memory.py`. The unit is one layer's activation. Plain reverse mode saves
 about one or two per layer; with a checkpoint around each group of sqrt(layers), two sqrt(layers).
 """
 
@@ -21,7 +21,7 @@ WIDTH = 100_000
 
 
 def layers(count: int) -> Callable[[Any], Any]:
-    """Return a function that applies `count` layers, each with one value to keep."""
+    """Return a function that applies `count` layers, each of which saves one value."""
 
     def fn(x: Any) -> Any:
         for _ in range(count):
@@ -32,7 +32,7 @@ def layers(count: int) -> Callable[[Any], Any]:
 
 
 def loss(grouped: bool) -> Callable[[Any], Any]:
-    """Return the chain, in checkpointed groups or not."""
+    """Return the loss of the chain, with or without checkpointed groups."""
     group = math.isqrt(LAYERS)
     sizes = [group] * (LAYERS // group) + ([LAYERS % group] if LAYERS % group else [])
 

@@ -5,8 +5,8 @@ python benchmarks/convert_memory.py --megabytes 2048 --sources tnf onnx
 python benchmarks/convert_memory.py --sources foreign-mlir  a module with its weights in the text
 python benchmarks/convert_memory.py --write                 and writes the table to docs/travel.md
 
-Each conversion is a process of its own. Its peak is VmHWM, less that of the same conversion of a model with few weights;
-pages of mapped files count. The process that reads modules of others is a column of its own.
+Each conversion runs in a new process. Its peak is VmHWM, less that of the same conversion of a model with few weights;
+pages of mapped files count. The child process that reads foreign modules has a separate column.
 """
 
 from __future__ import annotations
@@ -65,12 +65,12 @@ SOURCES = {
     "foreign-mlirbc": "foreign.mlirbc",
 }
 OWN = [name for name in SOURCES if not name.startswith("foreign")]
-"""Sources that `convert` writes itself."""
+"""Source formats that `convert` can write."""
 OUTPUTS = (".tnf", ".mlir", ".mlirbc", ".py", ".onnx")
 
 
 def process(code: str, *arguments: str) -> str:
-    """Run Python code in a process of its own, and return what it printed."""
+    """Run Python code in a new process, and return its output."""
     done = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False
     )

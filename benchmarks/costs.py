@@ -30,7 +30,7 @@ SMALL, LARGE = RNG.uniform(0.1, 0.9, 8), RNG.uniform(0.1, 0.9, 1 << 18)
 SQUARE, INDEX, NUMBER = RNG.uniform(0.1, 0.9, (4, 4)), np.arange(4), np.array(2)
 IMAGE, WINDOW = np.ones((1, 2, 8, 8)), np.ones((2, 2, 3, 3))
 NUMBERS = count(1)
-"""Factors that no text has had, because equal texts are compiled once."""
+"""New factors for each program, because equal texts are compiled only once."""
 
 
 def seconds(function: Callable[[], Any], budget: float = 0.2) -> float:
@@ -70,7 +70,7 @@ CALL = difference(run_of(steps(50), SMALL), run_of(steps(250), SMALL), 200)
 
 
 def elements(function: Callable[[], Any], x: Any = LARGE) -> float:
-    """Return the elements that take as long as a call."""
+    """Return the number of elements that take as long as a call."""
     return CALL * x.size / seconds(function)
 
 
@@ -83,18 +83,18 @@ def function_elements() -> float:
 
 
 def an_op(card: Any) -> Any:
-    """Return an op of a card."""
+    """Return an op of a class."""
     return card(1) if card is analytic.Polygamma else card()
 
 
 def wake() -> float:
-    """Time of sharing nothing between two threads."""
+    """Time of sharing empty work between two threads."""
     workers = Workers(2)
     return seconds(lambda: workers.parallel_for(lambda start, stop: None, 2)) / CALL
 
 
 def block_call(results: int = 1) -> float:
-    """Return the time of a block of additions: the time of the same steps, and its difference from that."""
+    """Return the time of interpreted additions, and how much less a compiled block of them takes."""
     sums = lambda x: tuple([x + float(number) for number in range(1, 1 + results)])
     function = steps(2) if results == 1 else sums
     count = 2 if results == 1 else results
@@ -120,7 +120,7 @@ def loop(factor: float) -> Callable[[Any], Any]:
 
 
 def compilation(make: Callable[[float], Callable[..., Any]], *arrays: Any) -> float:
-    """Time that the first run of a program takes longer where it is compiled."""
+    """Return the additional time of a first run that compiles the program."""
 
     def first(compiled: bool) -> float:
         times: list[float] = []
@@ -136,7 +136,7 @@ def compilation(make: Callable[[float], Callable[..., Any]], *arrays: Any) -> fl
 
 
 def settled(function: Callable[[], Any]) -> Callable[[], Any]:
-    """Return the time of a call, after enough calls for LLVM's passes to be through."""
+    """Return the time of a call after LLVM's passes have finished."""
     stop = time.perf_counter() + 1.0
     while time.perf_counter() < stop:
         function()
@@ -144,7 +144,7 @@ def settled(function: Callable[[], Any]) -> Callable[[], Any]:
 
 
 def ratio(function: Callable[..., Any], *arrays: Any) -> float:
-    """Time of compiled code over the interpreter's."""
+    """Time of compiled code, relative to the interpreter."""
     compiled = settled(run_of(function, *arrays, compiled=True))
     return seconds(compiled) / seconds(run_of(function, *arrays))
 
@@ -193,7 +193,7 @@ OPS: dict[str, tuple[Callable[..., Any], Sequence[Any]]] = {
 
 
 def calls(name: str) -> float:
-    """Time of an op on a few elements, in calls."""
+    """Time of an op on a few elements, in calls of NumPy."""
     function, arrays = OPS[name]
     executor = tnf.GraphExecutor("K", compiled=False, threads=1)
     schedule = executor.compile(tnf.compile(function, *arrays))
@@ -205,7 +205,7 @@ def calls(name: str) -> float:
 
 
 def iteration() -> float:
-    """Time of an iteration beside its steps, in calls."""
+    """Time of an iteration without its steps, in calls of NumPy."""
     scan = lambda length: run_of(
         lambda x: tnf.scan(lambda c, _: (c + c, None), x, None, length=length)[0], SMALL * 0
     )

@@ -28,7 +28,7 @@ HEAD = """| module | native, ms | `jax.jit`, ms | ratio | StableHLO's interprete
 
 
 class Case(NamedTuple):
-    """A function of JAX's, and its arguments.
+    """A JAX function and its arguments.
 
     Attributes:
         smaller: arguments for StableHLO's interpreter.

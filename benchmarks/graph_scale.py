@@ -22,7 +22,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 SIZES = (10_000, 100_000, 1_000_000)
 STAGES = ("trace", "compile", "run", "lower", "gradient", "code")
 REPEATED = 70_000
-"""Ops in all of the chains of a length that is measured several times; the median counts."""
+"""Total number of ops in the repeated chains of one length, of which the median counts."""
 
 
 def chain(length: int) -> Any:
@@ -37,7 +37,7 @@ def chain(length: int) -> Any:
 
 
 def measure(length: int) -> dict[str, float]:
-    """Return the seconds of each stage, and of a call of np.add meanwhile."""
+    """Return the seconds of each stage, and of a call of np.add at the same time."""
     add = seconds_of_add()
     x = np.full(8, 1e-12)
     marks = [time.perf_counter()]

@@ -1,6 +1,6 @@
 """Cost of reading a module in a separate process: `python benchmarks/guard.py`.
 
-A small artifact and one of 50 MB, loaded and compiled with the guard and without, in alternation, and imported.
+A small artifact and one of 50 MB are imported, and loaded and compiled with and without the guard in alternation.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ def geometric_mean(ratios: list[float]) -> float:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in a body that takes longer, as soon as Python runs again."""
+    """Raise TimeoutError in a body that exceeds the limit, as soon as Python code runs again."""
 
     def over(*_: Any) -> None:
         raise TimeoutError(f"more than {seconds:g} s")

@@ -1,4 +1,4 @@
-"""Two checkouts in alternation: a change is judged by the median of the pairs' ratios."""
+"""Comparison of two checkouts that run in alternation, by the median ratio of their times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from interleaved import limited
 __all__ = ["compare", "serve"]
 
 SHORTEST = 0.01
-"""Seconds of one time."""
+"""Minimum seconds of a measurement."""
 HERE = Path(__file__).resolve().parents[1]
 
 
@@ -34,7 +34,7 @@ def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[st
             ratios: list[float] = []
             reason = None
             for turn in range(pairs):
-                # The order alternates: the second finds caches as the first left them.
+                # The order alternates, because the second run finds the caches of the first.
                 seconds: list[Any] = [None, None]
                 for side in (0, 1) if turn % 2 else (1, 0):
                     seconds[side] = _ask((here, there)[side], name)
@@ -50,7 +50,7 @@ def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[st
 
 
 def serve(run_of: Callable[[str], Callable[[], Any]], limit: float) -> None:
-    """Print where tenferro is; then, for each name in a line of the input, the seconds of its run, or a reason."""
+    """Print the location of tenferro; then, for each name in the input, print the seconds of its run, or why it failed."""
     import tenferro as tnf
 
     print(json.dumps(tnf.__file__), flush=True)
@@ -61,7 +61,7 @@ def serve(run_of: Callable[[str], Callable[[], Any]], limit: float) -> None:
             with limited(limit):
                 if held[0] != name:
                     held = name, run_of(name)
-                    for _ in range(2):  # because the second run may compile what the first did not
+                    for _ in range(2):  # because the second run may compile more than the first
                         held[1]()
                 answer = _seconds(held[1])
         except Exception as reason:

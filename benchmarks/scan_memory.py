@@ -41,7 +41,7 @@ def loss(levels: int) -> Any:
 
 
 def planned(program: Any) -> int:
-    """Return the bytes that the loops of a program stack, those inside of loops once."""
+    """Return the bytes that the loops of a program stack, counting inner loops once."""
     inner = [
         part.program
         for step in program.instructions

@@ -91,7 +91,7 @@ SEES, NOISE = np.eye(2, 4), 0.3 * np.eye(2)
 
 
 def update(n: Any, x: Any) -> Any:
-    """Return a step of a Kalman filter of four states, two of which are observed: the mean, and the covariance."""
+    """Return the mean and covariance after a step of a Kalman filter with four states, two of them observed."""
     mean, covariance = MOVES @ x[0], MOVES @ x[1:] @ MOVES.T + 0.01 * n.eye(4)
     seen = SEES @ covariance @ SEES.T + NOISE
     gain = n.linalg.solve(seen, SEES @ covariance).T

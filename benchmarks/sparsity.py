@@ -1,4 +1,4 @@
-"""Time to pattern and groups of sparse Jacobians, of asdex too where it is installed.
+"""Time to compute pattern and colours of sparse Jacobians, compared with asdex if it is installed.
 
 python benchmarks/sparsity.py [n]     a nonlinear Laplacian on an n x n grid; 300 by default
 """

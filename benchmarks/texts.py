@@ -1,9 +1,9 @@
-"""Processor time that XLA spends on our text and on JAX's for the gradient of a small language model.
+"""Processor time of XLA for tenferro's and JAX's text of the gradient of a small language model.
 
     python benchmarks/texts.py
 
 prints, for each text, its operations, the time to compile it, and the time of one run, each the minimum of several.
-JAX writes functions that it calls, ours are written where they are called.
+JAX writes functions and calls; tenferro inlines them.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMPILATIONS, ROUNDS, RUNS = 3, 20, 20
 
 
 def texts() -> tuple[dict[str, str], tnf.GraphProgram, list[np.ndarray]]:
-    """Return the two texts, a program with their arguments and results, and arguments."""
+    """Return the two texts, a program with the same arguments and results, and the arguments."""
     params = jax.tree.map(np.asarray, initial(jax.random.key(0)))
     tokens = np.random.default_rng(0).integers(0, TOKENS, (32, LENGTH)).astype("int32")
     program = xla_peer.from_jax(loss, params, tokens)
@@ -50,7 +50,7 @@ def compiled(text: str, program: tnf.GraphProgram) -> tuple[xla_peer.Executable,
 
 
 def seconds_of_run(executable: xla_peer.Executable, buffers: list[Any]) -> float:
-    """Return the processor time of one run of many, in seconds."""
+    """Return the mean processor time of a run, in seconds."""
     start = time.process_time()
     for _ in range(RUNS):
         jax.block_until_ready(executable(*buffers))
@@ -58,7 +58,7 @@ def seconds_of_run(executable: xla_peer.Executable, buffers: list[Any]) -> float
 
 
 def main() -> None:
-    """Print a line for each text, and the ratio of ours to JAX's."""
+    """Print a line for each text, and the ratio of tenferro's to JAX's."""
     both, program, leaves = texts()
     buffers = [xla_peer.XlaExecutor("cpu").put(leaf) for leaf in leaves]
     executables, compiling, running = {}, {}, {}

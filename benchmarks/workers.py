@@ -3,7 +3,7 @@
 python benchmarks/workers.py                       64 MB of constants in 12 processes
 python benchmarks/workers.py --workers 4 --megabytes 16 --ways mapped
 
-Memory is read from /proc while all workers wait: what is private to one, and its share of what all use.
+Memory is read from /proc while all workers wait: the private memory of a worker, and its share of shared memory.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ GATES: list[Any] = []
 
 
 def start(gate: Any) -> None:
-    """Keep the barrier at which the workers wait for each other."""
+    """Store the barrier at which the workers wait for each other."""
     GATES.append(gate)
 
 

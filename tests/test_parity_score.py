@@ -151,6 +151,6 @@ def test_the_page_says_what_is_on_record() -> None:
     rewrite = {"number": 0, "program": "p", "of": "loop", "kind": "commuted", "line": 3, "options": "",
                "outcome": "accepted", "verdicts": ["equal"], "seconds": 0.1}  # fmt: skip
     page = write_page([fault, escaped, fault | {"outcome": "equal"}], [rewrite], 7)
-    assert "1 of 2 (50.00%) were caught" in page
+    assert "| judged faults that were caught | 1 of 2 (50.00%) |" in page
     assert "- p, line 3, wrong axis: rounding" in page
-    assert "0 of 1 (0.00%) were accused" in page
+    assert "| judged rewrites that were accused | 0 of 1 (0.00%) |" in page

@@ -31,7 +31,7 @@ class Parameter(NamedTuple):
 
 
 def expression(annotation: ast.expr) -> ast.expr:
-    """Return the annotation, parsed where it is written as a string."""
+    """Return the annotation, parsed if it is written as a string."""
     if isinstance(annotation, ast.Constant) and isinstance(annotation.value, str):
         with contextlib.suppress(SyntaxError):  # because a constant may be any text
             return ast.parse(annotation.value, mode="eval").body
@@ -39,7 +39,7 @@ def expression(annotation: ast.expr) -> ast.expr:
 
 
 def is_empty(annotation: ast.expr | None, aliases: frozenset[str]) -> bool:
-    """Return whether it is missing, or takes everything by one of these names.
+    """Return whether the annotation is missing, or accepts every type by one of these names.
 
     >>> names = frozenset({"Any", "object"})
     >>> [is_empty(ast.parse(text, mode="eval").body, names) for text in ("Any", "int | Any", "list[Any]", "'object'")]

@@ -1,4 +1,4 @@
-"""Headless Chromium, which draws the pictures and shows pages to the tests."""
+"""Headless Chromium, which draws pictures and loads pages for tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLAGS = [
 
 
 def shown(page: str, folder: Path, *options: str) -> str:
-    """Return the browser's output about a page with these options."""
+    """Return the browser's output for a page, with these options."""
     source = folder / "page.html"
     source.write_text(page, "utf-8")
     command = [str(BROWSER), *FLAGS, f"--user-data-dir={folder / 'profile'}", *options, str(source)]

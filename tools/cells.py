@@ -3,7 +3,7 @@
     python tools/cells.py            of this tree
     python tools/cells.py FOLDER     of another checkout
 
-It reads the sources, so that it also answers where a gap keeps the package from being imported.
+It reads the sources, so that it also works when a gap prevents the package from being imported.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ COLUMNS = {
     "proposal of the fuzzer": "xla_peer/fuzz/proposals.py",
 }
 WITHOUT_DEFAULTS = {"kernel", "definition", "numpy source"}
-"""Columns that use CARDS only as their vocabulary."""
+"""Columns that use `CARDS` only as their vocabulary."""
 WITH_UFUNCS = {"kernel", "numpy source"}
-"""Columns that take NumPy's function where a card names one."""
+"""Columns that use NumPy's function if a card names one."""
 OF_FAMILIES = {
     "definition": {"analytic"},
     "sparsity": {
@@ -47,7 +47,7 @@ OF_FAMILIES = {
         "structural",
     },
 }
-"""Columns with cells for some families alone."""
+"""Columns with cells for some families only."""
 SURFACE = ("tenferro/api", "tenferro/lax")
 NO_FAMILIES = {"__init__", "column", "op", "extension"}
 NO_FUNCTION = {
@@ -56,7 +56,7 @@ NO_FUNCTION = {
     "GatherDynamicSliceSizes": "comes from StableHLO alone",
     "RoundNearestAfz": "comes from StableHLO alone",
 }
-"""Ops without a public function, and why."""
+"""Ops without a public function, with reasons."""
 
 
 def main() -> int:
@@ -97,14 +97,14 @@ def gaps(root: Path) -> Iterator[str]:
 
 
 def _cards(tree: ast.Module) -> Iterator[str]:
-    """Yield the classes with a docstring that states their derivative: bases of cards have none."""
+    """Yield the classes whose docstring states the derivative; base classes of cards do not."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and "AD:" in (ast.get_docstring(node) or ""):
             yield node.name
 
 
 def _with_ufuncs(tree: ast.Module) -> Iterator[str]:
-    """Yield the cards that name NumPy's function, which is their kernel."""
+    """Yield the cards that name a NumPy function as their kernel."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef) and "ufunc" in {
             item.target.id

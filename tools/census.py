@@ -7,14 +7,14 @@ Counted over `tenferro`, `lowering` and `xla_peer`:
 
 record      a class or a tuple type that holds an op beside the values that go in and come out
 container   a class that holds a sequence of them, as `nodes`, `instructions` or `steps`
-copy        a loop over such a list that writes each op down again
+copy        a loop over such a list that applies each op again
 sweep       a loop backward over such a list
 execution   a loop over such a list that calls each op's kernel
-door        a function or method that takes any op first and puts it on values
+door        a function or method that takes an op as its first argument and applies it to values
 table       a value of a module that names three or more ops, and is not a column or part of one; the reader's column has the
             names of StableHLO's operations for rows
 check       an `isinstance`, `issubclass` or comparison of a `type` with classes of ops, in `tenferro/exec`
-size        lines of `tenferro/exec` without kernels and compiled forms, at 100 columns each, and its longest files
+size        lines of `tenferro/exec` without kernels and LLVM code, at most 100 columns each, and its longest files
 calls       Python calls, files and changes of file of `tenferro.compile(lambda x: x + x, x)`, the second time
 """
 
@@ -30,7 +30,7 @@ from pathlib import Path
 PACKAGES = ("tenferro", "lowering", "xla_peer")
 LISTS = {"nodes", "instructions", "steps", "_steps", "region", "code", "calls", "_instructions"}
 LOOPED = LISTS | {"numbers", "reads"}
-"""Other lists of ops in loops: the numbers of instructions, and the values that each reads."""
+"""Other lists of ops in loops: instruction numbers, and the values that instructions read."""
 WRITERS = {"add", "add_mark", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside",
            "add_op", "Instruction", "Step", "Node", "_step", "rule"}  # fmt: skip
 DOORS = {"add", "emit", "emit_all", "apply", "apply_one", "apply_all", "apply_beside", "_applied"}
@@ -72,7 +72,7 @@ def main() -> int:
 
 
 def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
-    """Yield the lines of each file, a line of more than 100 columns being several."""
+    """Yield the number of lines of each file, counting longer lines than 100 columns as several."""
     for path in sorted(folder.rglob("*.py")):
         lines = path.read_text().splitlines()
         yield str(path.relative_to(folder)), sum([max(1, -(-len(line) // 100)) for line in lines])
@@ -83,7 +83,7 @@ def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
     for node, function in _with_functions(tree):
         if isinstance(node, ast.ClassDef):
             fields = _fields(node)
-            # Types beside an op are its operands' types, not the values that it is applied to.
+            # Types next to an op are the types of its operands, not values to which it is applied.
             values = {name for name, kind in fields.items() if "TensorSpec" not in kind}
             if values & OPS and values & READS and values & WRITES:
                 yield "record", node.lineno, node.name
@@ -93,7 +93,7 @@ def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
             yield "record", node.lineno, ast.unparse(node.targets[0])
         elif isinstance(node, ast.FunctionDef):
             names = [arg.arg for arg in node.args.args if arg.arg not in ("self", "cls")]
-            # A function in a function is a cell, a column's implementation for one op; a protocol's has no body.
+            # An inner function is a cell, the implementation for one op; a protocol's method has no body.
             if node.name in DOORS and names[:1] and names[0] in OPS and function in ("", "class"):
                 yield "door", node.lineno, node.name
         if isinstance(node, ast.For):
@@ -107,7 +107,7 @@ def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
 
 
 def _ops(folder: Path) -> set[str]:
-    """Return the names of the ops that the families list in CARDS."""
+    """Return the names of the ops in the families' `CARDS`."""
     listed = [
         node.value
         for path in folder.glob("*.py")
@@ -187,7 +187,7 @@ def _checks(root: Path) -> Iterator[str]:
 
 
 def _classes(trees: Iterable[ast.Module], bases: set[str]) -> Iterator[str]:
-    """Yield the classes that derive from these, and these."""
+    """Yield these classes and the classes that derive from them."""
     names, count = set(bases), 0
     derived = [node for tree in trees for node in tree.body if isinstance(node, ast.ClassDef)]
     while len(names) > count:
@@ -249,7 +249,7 @@ def _fields(node: ast.ClassDef) -> dict[str, str]:
 def _holds_records(annotation: str) -> bool:
     """Return a sequence of records, by its annotation; a value without one may be one.
 
-    A program is none, nor are numbers of instructions, nor rows of a table about them, nor text.
+    Programs, instruction numbers, rows of a table about instructions, and text do not count.
     """
     names = set(re.findall(r"\w+", annotation))
     return not names or bool(names & SEQUENCES and names & RECORDS)
@@ -285,7 +285,7 @@ def _is_backward(value: ast.AST) -> bool:
 
 def _called(body: Iterable[ast.AST]) -> set[str]:
     calls = [call for part in body for call in ast.walk(part) if isinstance(call, ast.Call)]
-    # A set's `add` takes one argument: an op comes with what it is put on.
+    # A set's `add` takes one argument, but an op is applied to operands.
     calls = [call for call in calls if len(call.args) != 1 or ast.unparse(call.func)[-4:] != ".add"]
     return {
         call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")

@@ -1,6 +1,6 @@
-"""Choose the tests of `make test`: tests that run lines that no cheaper test runs, within some minutes.
+"""Choose the tests of `make test`: within a time limit, tests that run lines which no cheaper test runs.
 
-    python -m tools.core record    run all tests, and keep the lines and the seconds of each in build/core
+    python -m tools.core record    run all tests, and record the lines and seconds of each in build/core
     python -m tools.core choose    write tests/selections/core.txt from that
 
 Recording needs Python 3.12, because of `sys.monitoring`. Tests are chosen in this order, while time is left:
@@ -37,7 +37,7 @@ FOLDER = ROOT / "build" / "core"
 PACKAGES = tuple(f"{ROOT / name}{os.sep}" for name in ("tenferro", "lowering", "xla_peer"))
 COMMAND = "make core"
 SECONDS = 360.0
-"""Processor time of all chosen tests: three minutes with two workers, which collect tests for one."""
+"""Processor time of all chosen tests in seconds: three minutes with two workers."""
 REQUIRED = (
     "tests/ops/test_samples.py",
     "tests/ad/test_rules.py::test_jvp_is_the_central_difference",
@@ -48,14 +48,14 @@ REQUIRED = (
 )
 """Tests of every op and family."""
 COSTLY = 1.0
-"""Processor time of a test from which it is chosen for its lines alone."""
+"""Processor time in seconds above which a test is chosen only for new lines."""
 
 
 # ---- recording, as a plugin of pytest -----------------------------------------------------------------
 
 
 class Lines:
-    """The lines that each test runs first, and its processor time, written to a file."""
+    """Recorder of the lines that each test is first to run, and of its processor time."""
 
     def __init__(self, path: Path) -> None:
         self.file = path.open("w")
@@ -124,7 +124,7 @@ def record(arguments: list[str]) -> int:
 
 
 class Recorded:
-    """Tests that passed, with their seconds and a row of bits for their lines."""
+    """Passed tests, with their seconds and a row of bits for their lines."""
 
     def __init__(self, folder: Path) -> None:
         self.tests: list[str] = []

@@ -1,7 +1,7 @@
 """Write docs/coverage.md from the ledger of executed tests, which `make coverage` writes before.
 
 python tools/coverage.py            writes the page
-python tools/coverage.py --check    fails when an op has no row, or no sample of a dtype that it takes
+python tools/coverage.py --check    fails if an op has no row, or no sample of a supported dtype
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def derivatives() -> str:
 
 
 def complaints(ledger: Ledger) -> list[str]:
-    """Return why the ledger does not fit the present samples."""
+    """Return why the ledger does not match the current samples."""
     unsampled = [
         f"{entry.op} takes {dtype} and has no sample of it"
         for entry in OPS

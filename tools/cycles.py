@@ -1,6 +1,6 @@
 """List the import cycles of the packages: python tools/cycles.py; 1 if there are any.
 
-Every import that runs counts, at module level and in functions alike: a late import hides a cycle, and does not break it.
+Every import that runs counts, at module level and in functions alike: a late import hides a cycle but does not break it.
 Imports under TYPE_CHECKING never run and do not count, nor does the import of a package by that of its module.
 """
 
@@ -41,7 +41,7 @@ def cycles(imports: Mapping[str, Collection[str]]) -> Iterator[tuple[str, ...]]:
     """
     left = {module: set(imported) for module, imported in imports.items()}
     while left:
-        # A module on a cycle imports one that is left; the same holds for modules above it, which the shortest path
+        # A module on a cycle imports a remaining module; so do modules above the cycle, which the shortest path
         # back excludes.
         ends = [module for module, imported in left.items() if not imported & left.keys()]
         for module in ends:
@@ -55,7 +55,7 @@ def cycles(imports: Mapping[str, Collection[str]]) -> Iterator[tuple[str, ...]]:
 
 
 def _shortest(imports: Mapping[str, Collection[str]], start: str) -> tuple[str, ...]:
-    """Find a shortest way from a module back to itself, breadth first; empty if there is none."""
+    """Return a shortest path from a module back to itself, breadth first; empty if there is none."""
     ways = [(start,)]
     seen: set[str] = set()
     for way in ways:

@@ -146,7 +146,7 @@ def word_count(sentence: str) -> int:
 
 
 def docstrings(nodes: Iterable[ast.AST]) -> Iterator[Prose]:
-    """Yield each docstring of these nodes, those of constants and attributes included."""
+    """Yield each docstring of these nodes, including those of constants and attributes."""
     properties = {"property", "cached_property"}
     for node in nodes:
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):

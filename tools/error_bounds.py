@@ -1,4 +1,4 @@
-"""Measure proven error bounds: whether a right result exceeds them, how wide they are, and how many are missing.
+"""Measure proven error bounds: whether right results are inside, how wide the bounds are, and how many are missing.
 
 python -m tools.error_bounds            measures, and writes the table of docs/parity.md
 python -m tools.error_bounds --print    measures, and prints a line for each output
@@ -46,10 +46,10 @@ class Outcome:
 
     Attributes:
         kind: sample, network, loop or gradient.
-        ratio: the largest radius, relative to the largest error that was seen, or to half a unit in the last place of
-            the largest element where that is more, or to the smallest normal number.
+        ratio: the largest radius, relative to the largest of three numbers: the observed error, half an ulp of the
+            largest element, and the smallest normal number.
         is_unbounded: an element has no bound.
-        left: elements of right results that are outside.
+        left: number of elements of right results outside the bound.
     """
 
     kind: str
@@ -60,7 +60,7 @@ class Outcome:
 
 
 def main() -> int:
-    """Measure, and write the table; 1 if anything right is outside of a bound."""
+    """Measure, and write the table; return 1 if a right result is outside its bound."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -93,7 +93,7 @@ def _row(title: str, outcomes: Sequence[Outcome]) -> str:
 
 
 def _samples() -> Iterator[Outcome]:
-    """Yield every sample, against its definition and XLA, a program for each op."""
+    """Measure every sample against its definition and XLA, with one program per op."""
     peer = XlaExecutor(notices=False)
     for samples in SAMPLES.values():
         compiled = [sample for sample in samples if sample.xla and is_compiled(sample)]
@@ -112,7 +112,7 @@ def _samples() -> Iterator[Outcome]:
 
 
 def _modules() -> Iterator[Outcome]:
-    """Measure loops, their gradients, and networks, against rewrites of them."""
+    """Measure loops, their gradients, and networks, against their rewrites."""
     peer = XlaExecutor(notices=False)
     for subject in subjects():
         if subject.kind == "random":
@@ -131,7 +131,7 @@ def _right_results(
     for number, edit in enumerate(_spread(edits, NATIVE_REWRITES)):
         try:
             rewritten = import_stablehlo(edit.text, trusted=True)
-        except TenferroError:  # because a rewrite by lines may not fit its place
+        except TenferroError:  # because a rewrite of lines may be invalid at its place
             continue
         yield flatten(rewritten.run(*subject.leaves))[0]
         if number < XLA_REWRITES:

@@ -22,7 +22,7 @@ COLOURS = {"xla_peer": "#d7e3f4", "lowering": "#dcecd9", "tenferro": "#f6ead2"}
 
 @dataclass(frozen=True)
 class Room:
-    """A package or module, and the first line of its docstring."""
+    """A package or module, with the first line of its docstring."""
 
     module: str
     text: str
@@ -43,7 +43,7 @@ def room(module: str) -> Room:
 
 
 def floors() -> list[list[Room]]:
-    """Return the packages from top to bottom, and the errors that all of them raise; rooms of one floor do not
+    """Return the packages from top to bottom, and the errors that all of them raise; packages of one layer do not
     import each other.
     """
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"][

@@ -35,7 +35,7 @@ class Series:
 
 
 def ticks(low: float, high: float) -> list[float]:
-    """Round numbers that divide a range in about five."""
+    """Return round numbers that divide a range into about five parts."""
     step = 10.0 ** np.floor(np.log10((high - low) / TICKS))
     step *= next(k for k in (1, 2, 5, 10) if (high - low) / (k * step) <= TICKS + 1)
     return [float(k * step) for k in range(int(np.ceil(low / step)), int(high // step) + 1)]
@@ -102,7 +102,7 @@ def example(name: str) -> dict[str, Any]:
 
 
 def ode_fit() -> str:
-    """Return the data, and the solution with the rates that were fitted."""
+    """Return the data, and the solution with the fitted rates."""
     names = example("ode_fit")
     data = names["measured"]()
     curve = np.asarray(tnf.jit(names["solution"])(names["fitted"](data)))
@@ -129,7 +129,7 @@ def hmc() -> str:
 
 
 def heat_capacity() -> str:
-    """Return the second derivative of the free energy, and Onsager's solution of the infinite lattice."""
+    """Return the heat capacity by the second derivative of the free energy, and Onsager's solution."""
     names = example("heat_capacity")
     betas = np.linspace(0.2, 0.7, 26)
     strip = np.array([float(names["heat_capacity"](beta)) for beta in betas])
@@ -147,7 +147,7 @@ def heat_capacity() -> str:
 
 
 def ground_state() -> str:
-    """Return the energy of the matrix-product state above the exact one, while it is minimised."""
+    """Return the error of a matrix-product state's energy during minimisation."""
     names = example("tensor_networks")
     above: list[float] = []
     energy, exact = tnf.jit(names["chain_energy"]), names["chain_exact"]()
@@ -169,7 +169,7 @@ def ground_state() -> str:
 
 
 def transformer() -> str:
-    """Return the loss of a small transformer."""
+    """Return the training loss of a small transformer."""
     losses = np.asarray(example("transformer")["train"]())
     return plotted(
         [Series("loss", np.arange(len(losses)), losses)],
@@ -180,7 +180,7 @@ def transformer() -> str:
 
 
 def shortest_paths() -> str:
-    """Return the towns, the roads between them, and the roads of the shortest path, given by its gradient."""
+    """Return the towns, the roads, and the roads of the shortest path, from its gradient."""
     import tenferro_ext_tropical as tropical
 
     rng = np.random.default_rng(3)
@@ -217,7 +217,7 @@ PICTURES: dict[str, Callable[[], str]] = {
 
 
 def main(names: Sequence[str]) -> None:
-    """Draw some or all."""
+    """Draw the named plots, or all."""
     TARGET.mkdir(parents=True, exist_ok=True)
     for name in names or PICTURES:
         (TARGET / f"{name}.svg").write_text(PICTURES[name]())

@@ -1,4 +1,4 @@
-"""Write docs/numpy_files.md: programs as Python files that need NumPy alone, shown whole.
+"""Write docs/numpy_files.md, with complete Python files of programs that need only NumPy.
 
 python tools/numpy_files.py
 """
@@ -42,7 +42,7 @@ def length(lengths: Any) -> Any:
 
 
 def section(title: str, text: str, function: Callable[..., Any], *specs: Any) -> str:
-    """Return a section of the page: a title, a text, and the file."""
+    """Return a section of the page: title, text and file."""
     source = xla_peer.export(function, *specs, format="numpy").text
     source = re.sub(r"Written by tenferro \S+;", "Written by tenferro;", source)
     return f"\n## {title}\n\n{text}\n\n```py\n{source.rstrip()}\n```\n"

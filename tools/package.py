@@ -1,7 +1,7 @@
-"""`make package`: a wheel and a source distribution, checked, and tried in empty environments.
+"""`make package`: build a wheel and a source distribution, check them, and test them in empty environments.
 
-Each extra is installed into an environment with only the wheel, and is used there for its purpose;
-then the source distribution is installed without any. All files are created in FOLDER and remain there.
+Each extra is installed with the wheel into an environment, and used there. Then the source distribution is
+installed without extras. All files are created in FOLDER and remain there.
 
 python tools/package.py FOLDER
 """
@@ -44,11 +44,11 @@ import numpy as np, tenferro as tnf, xla_peer
 assert xla_peer.check_parity(lambda x: tnf.sum(tnf.sin(x) ** 2), np.ones(3), grad=True).ok
 """,
 }
-"""Code that is run with each extra installed; the empty name means no extra."""
+"""Code to run with each extra; the empty name means no extra."""
 
 
 def run(*words: str | Path, folder: Path = ROOT) -> None:
-    """Run a command, and end with its status where it fails."""
+    """Run a command, and exit with its status if it fails."""
     done = subprocess.run(
         [*map(str, words)], cwd=folder, capture_output=True, text=True, check=False
     )
@@ -65,7 +65,7 @@ def environment(folder: Path, *packages: str | Path) -> Path:
 
 
 def main(folder: Path) -> None:
-    """Build both, check them, and try them."""
+    """Build both distributions, check them, and test them."""
     folder.mkdir(parents=True, exist_ok=True)
     builder = environment(folder / "builder", "build", "twine")
     run(builder, "-m", "build", "--outdir", folder / "dist", ROOT)

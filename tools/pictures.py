@@ -1,7 +1,7 @@
 """Draw docs/images: the pages of docs/seeing.md's program, and the first screens of README and site in a browser.
 
-python tools/pictures.py             all; the site is build/docs, of `make docs`
-python tools/pictures.py --screens   the first screens alone
+python tools/pictures.py             all pictures; the site is build/docs, built by `make docs`
+python tools/pictures.py --screens   the first screens only
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def shot(page: str, name: str, width: int, height: int, *options: str) -> None:
 
 
 SCREENS = {1280: 800, 390: 844}
-"""Widths of a desk and of a telephone, and heights, in pixels."""
+"""Widths and heights of a desktop and a telephone screen, in pixels."""
 STYLE = """body { font: 16px/1.5 -apple-system, Segoe UI, Helvetica, Arial, sans-serif; margin: 0 auto; max-width: 900px;
 padding: 16px; } pre { background: #f6f8fa; padding: 16px; overflow: auto; font-size: 85%; } code { font-size: 85%; }
 img { max-width: 100%; } table { border-collapse: collapse; display: block; overflow: auto; }
 td, th { border: 1px solid #d1d9e0; padding: 6px 13px; }"""
-"""Like that of sites that show README files: tables and code scroll by themselves."""
+"""Style sheet like that of sites that show README files: tables and code scroll separately."""
 
 
 def screens() -> None:
@@ -49,7 +49,7 @@ def screens() -> None:
         readme.write_text(f"{meta}<base href='{ROOT.as_uri()}/'><style>{STYLE}</style>{text}")
         for name, page in (("readme", readme), ("site", site)):
             for width, height in SCREENS.items():
-                # A frame, because a window of the browser is never so narrow.
+                # A frame, because browser windows have a larger minimum width.
                 frame = (
                     f"<body style='margin:0'><iframe src='{page.as_uri()}' width={width} height={height}"
                     " style='border:0'></iframe>"

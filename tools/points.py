@@ -71,7 +71,7 @@ def write_expected() -> None:
     EXPECTED.update(json.loads(FILE.read_text()))
 
 
-# ---- the same derivatives in other libraries -----------------------------------------------------
+# ---- other libraries -----------------------------------------------------
 
 
 def attribute(module: Any, path: str) -> Any:
@@ -100,7 +100,7 @@ def of_two(function: Any, jvp: Any, vjp: Any, x: Any, y: Any, ones: Any) -> list
 
 
 def foreign_cells(library: str, name: str, dtype: str) -> Iterator[Cell]:
-    """Yield our cells with the values of another library; a derivative that it refuses counts as NaN."""
+    """Yield the cells with the values of another library; a derivative that it rejects counts as NaN."""
     record = UNARY.get(name) or BINARY[name]
     points, args = arguments(name, dtype)
     if library == "jax":

@@ -19,7 +19,7 @@ from typing import Any
 import mpmath
 
 WIDTH = 96
-"""Width of a line of coefficients."""
+"""Maximum width of a line of coefficients, in characters."""
 PAGE = Path(__file__).parent.parent / "tenferro" / "exec" / "llvm" / "coefficients.py"
 HALF_LN2 = mpmath.mpf("0.34658")
 """Bound of the reduced argument of exp, slightly above ln(2) / 2."""

@@ -1,7 +1,7 @@
 """Run the tests that depend on the processor as if on other processors, and check that the settings have an effect.
 
 NumPy chooses its loops by the processor's features, XLA and LLVM compile for it, and OpenBLAS has a kernel for each
-processor. So results differ in their last bits between machines, and tolerances must hold on all. The tests are
+processor. Results therefore differ in their last bits between machines, and tolerances must hold on all of them. The tests are
 those with the marker `processor`. Their processes load this file as a plugin of pytest, which restricts LLVM's
 target.
 
@@ -66,13 +66,13 @@ print(json.dumps({"numpy": sorted(current), "blas": blas, "xla": digest, "llvm":
 
 @dataclass(frozen=True)
 class Setting:
-    """A processor that this one is cut down to.
+    """A processor to which this one is restricted.
 
     Attributes:
-        blas: Its name in OpenBLAS, which names the setting.
-        llvm: LLVM's name.
-        isa: XLA's name of its vectors.
-        numpy_has: features above SSE4.2, by NumPy's names before and after it dispatches on levels.
+        blas: the processor's name in OpenBLAS, and the name of the setting.
+        llvm: the processor's name in LLVM.
+        isa: XLA's name of its vector instructions.
+        numpy_has: features above SSE4.2, by NumPy's older and newer names.
         llvm_has: its features, by LLVM's names.
     """
 
@@ -136,7 +136,7 @@ def llvm_processor() -> list[str]:
 
 
 def cut_down_llvm() -> None:
-    """Make LLVM generate code for the processor of the setting that this process runs in."""
+    """Make LLVM generate code for the processor of this process's setting."""
     settings = {setting.blas: setting for setting in SETTINGS}
     setting = settings.get(os.environ.get(CUT_DOWN_TO, ""))
     if setting is None or importlib.util.find_spec("llvmlite") is None:
@@ -151,7 +151,7 @@ def cut_down_llvm() -> None:
 
 
 def pytest_configure() -> None:
-    """Cut down LLVM before the tests of a process."""
+    """Restrict LLVM before the tests of a process."""
     cut_down_llvm()
 
 
@@ -169,7 +169,7 @@ def pytest_runtest_makereport(
 
 
 def numpy_features() -> tuple[list[str], list[str]]:
-    """Return the features that NumPy was built to need, and those above that it dispatches on and this processor has."""
+    """Return NumPy's baseline features, and the features of this processor to which it dispatches."""
     import numpy as np
 
     features = np.show_config(mode="dicts")["SIMD Extensions"]
@@ -177,7 +177,7 @@ def numpy_features() -> tuple[list[str], list[str]]:
 
 
 def probe(environment: Mapping[str, str]) -> dict[str, object]:
-    """Return the instruction sets and libraries that a process in this environment computes with."""
+    """Return the instruction sets and libraries that a process in this environment uses."""
     command = [sys.executable, "-c", PROBE]
     lines = subprocess.run(
         command,
@@ -193,10 +193,10 @@ def probe(environment: Mapping[str, str]) -> dict[str, object]:
 def without_effect(
     setting: Setting, cut: Sequence[str], here: Mapping[str, Any], there: Mapping[str, Any]
 ) -> list[str]:
-    """Return the components that use more than the processor of a setting has.
+    """Return the components that use more features than the processor of a setting has.
 
     Args:
-        cut: features of NumPy that are disabled, or that it cannot do without.
+        cut: disabled features of NumPy, and features that it cannot disable.
         here: configuration of this process; `there`, of one in the setting.
     """
     without = []
@@ -208,7 +208,7 @@ def without_effect(
         {*there["llvm"][1:]} - setting.llvm_has or there["llvm"][0] != setting.llvm
     ):
         without.append("LLVM")
-    # The wheels of NumPy and SciPy have Haswell's kernels for Zen.
+    # The wheels of NumPy and SciPy use Haswell's kernels for Zen.
     if there["blas"] not in ([setting.blas], ["Haswell"] if setting.blas == "Zen" else []):
         without.append("OpenBLAS")
     return without

@@ -30,7 +30,7 @@ MAX_LINES = 40
 MAX_SENTENCES = 2
 NAME = re.compile(r"[a-z0-9_]+(?:-[a-z0-9_]+)*\.(?:added|changed|fixed)\.md")
 MARK = "<!-- notes -->\n"
-"""Comment in CHANGELOG.md that new notes follow."""
+"""Comment in CHANGELOG.md after which new notes are inserted."""
 MEASUREMENT = re.compile(
     r"\b\d+(?:\.\d+)?\s*(?:ns|us|µs|ms|s|seconds?|minutes?|kB|MB|GB|%|x faster|times (?:faster|slower))(?!\w)"
     r"|\b0\.\d+ of\b|\btakes? (?:half|a (?:third|quarter|fifth|tenth)) ",

@@ -1,4 +1,4 @@
-"""Write docs/stablehlo.md: which operations and types of StableHLO are read, from the readers' own tables.
+"""Write docs/stablehlo.md, the supported operations and types of StableHLO, from the readers' tables.
 
 python tools/stablehlo_page.py [--check]
 """
@@ -31,7 +31,7 @@ def statuses() -> dict[str, str]:
     """Return the conversion of each operation: "read", "read: how" or "refused: why".
 
     Raises:
-        LookupError: an operation that no table has.
+        LookupError: an operation in no table.
     """
     status: dict[str, str] = {}
     for name in DEFINITIONS:
@@ -49,7 +49,7 @@ def statuses() -> dict[str, str]:
 
 
 def rows(status: Mapping[str, str], word: str) -> list[str]:
-    """Return table rows for the statuses that begin with a word, one for each reason."""
+    """Return table rows for the statuses that begin with a word, one row per reason."""
     reasons: dict[str, list[str]] = {}
     for name, text in status.items():
         if text.startswith(f"{word}: "):

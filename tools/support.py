@@ -1,7 +1,7 @@
 """Write the support tables of docs/platforms.md from their sources.
 
     python tools/support.py            write the tables
-    python tools/support.py --check    end with an error where the page has others
+    python tools/support.py --check    fail if the page has other tables
 
 Versions come from pyproject.toml and the oldest environment in the Makefile, processors from tools/portability.py,
 and skipped tests of other systems from tests/selections/systems.toml.
@@ -40,7 +40,7 @@ def requirement(name: str) -> str:
 
 
 def bounds(specifier: str) -> tuple[str, str, list[str]]:
-    """Return the lowest version, the first that is too new or "", and the excluded ones.
+    """Return the lowest supported version, the first one that is too new or "", and the excluded ones.
 
     >>> bounds(">=0.8,<0.13,!=0.10.2")
     ('0.8', '0.13', ['0.10.2'])
@@ -52,7 +52,7 @@ def bounds(specifier: str) -> tuple[str, str, list[str]]:
 
 
 def previous(version: str) -> str:
-    """Return the minor version before one.
+    """Return the preceding minor version.
 
     >>> previous("0.13")
     '0.12'
@@ -133,7 +133,7 @@ def processors() -> list[str]:
 
 
 def text() -> str:
-    """Return the block of the page, between its marks."""
+    """Return the block of the page between the marks."""
     tables = [
         "\n".join(versions()),
         "The workflow in `.github/workflows/ci.yml` runs the tests on three systems:",

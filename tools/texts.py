@@ -1,4 +1,4 @@
-"""Digests of the printed texts of every sample: its schedule, the Python and LLVM of it, and its lowered text.
+"""Digests of the printed texts of every sample: schedule, generated Python and LLVM, and lowered text.
 
 python tools/texts.py > before.txt, change names or sentences, python tools/texts.py > after.txt, and compare the
 two: a change of names leaves every line unchanged.
@@ -29,11 +29,11 @@ from tests.samples.families import FAMILY_SAMPLES  # noqa: E402
 
 KERNELS = importlib.import_module("kernels").KERNELS
 LINE = re.compile(r"(\.py)(:\d+|\", line \d+)|loc\([^)]*\)")
-"""Places in files of this tree, which move when lines are added."""
+"""Positions in files of this tree, which move when lines are added."""
 
 
 def programs() -> Iterator[tuple[str, tnf.GraphProgram]]:
-    """Yield a program of each sample of ops and families, and of each loop of the benchmarks, with its gradient."""
+    """Yield programs of all samples of ops and families, and of the benchmark loops and their gradients."""
     for sample in ALL:
         specs = [tnf.TensorSpec(x.shape, x.dtype) for x in sample.inputs]
         yield str(sample), tnf.compile(lambda *xs, op=sample.op: apply(op, *xs), *specs)
@@ -50,7 +50,7 @@ def programs() -> Iterator[tuple[str, tnf.GraphProgram]]:
 
 
 def digest(text: Callable[[], Any]) -> str:
-    """Return the digest of a text, or of the error that replaces it."""
+    """Return the digest of a text, or of the error raised instead."""
     try:
         result = str(text())
     except TenferroError as error:

@@ -1,7 +1,7 @@
 """Programs of JAX's users by `xla_peer.native`, against `jax.jit` of the same function in one process, interleaved.
 
 python benchmarks/jax_users                       all programs, values and gradients
-python benchmarks/jax_users --only cable spline   those whose names hold one of the words
+python benchmarks/jax_users --only cable spline   programs whose names contain one of the words
 python benchmarks/jax_users --seconds 1           of measurements for one row
 python benchmarks/jax_users --first 5             shortest of N first results
 python benchmarks/jax_users --larger              those whose time goes to products and large arrays
@@ -24,7 +24,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-# One thread of BLAS for everyone: NumPy's own on a busy machine waits for its fellows.
+# One thread of BLAS for all contestants: on a busy machine, NumPy's threads would wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
@@ -45,7 +45,7 @@ from xla_peer import native
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAMS = [*SMALL_CARRIES, *DIFFERENTIAL_EQUATIONS, *CHANCE, *GRIDS]
 FEWEST = 5
-"""Turns of one row."""
+"""Minimum number of rounds per row."""
 SHORTEST = 2e-3
 """Seconds of a measurement; a short run is repeated until it takes as long."""
 WARM = 0.3
@@ -58,7 +58,7 @@ class Row:
     """A program, or its value and gradient, as measured.
 
     Attributes:
-        first: seconds to the first result, including tracing and compiling, for contestants that trace.
+        first: seconds to the first result, including tracing and compiling, if the contestant traces.
         later: minimum seconds of later runs, because the machine is shared.
         distance: the largest difference from `jax.jit`, relative to the largest element.
     """
@@ -80,7 +80,7 @@ class Row:
 
 
 def contestants(program: UserProgram, gradient: bool) -> dict[str, Callable[[], Callable[[], Any]]]:
-    """Return the preparation of each contestant, which returns a function that runs once; each compiles again."""
+    """Return a function for each contestant, which compiles the program again and returns a call."""
     arguments = program.arguments()
     function = program.differentiated() if gradient else program.function
 
@@ -112,7 +112,7 @@ def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) 
     for repeat in range(repeats):
         order = list(ready) if repeat % 2 == 0 else list(ready)[::-1]
         for name in order if repeat == 0 else [x for x in order if x in ("native", "jax.jit")]:
-            gc.collect()  # because nobody pays for another's garbage
+            gc.collect()  # so that no contestant pays for the garbage of another
             start = time.perf_counter()
             run = ready[name]()
             result = run()

@@ -74,7 +74,7 @@ def hidden_markov_by_hand(log_transitions: Any, log_emissions: Any, symbols: Any
 
 
 def viterbi(log_transitions: Any, log_emissions: Any, symbols: Any) -> Any:
-    """Return the likeliest states, with the pointers kept and followed back."""
+    """Return the most likely states, by following stored back pointers."""
 
     def forward(best: Any, symbol: Any) -> Any:
         scores = best[:, None] + log_transitions

@@ -88,7 +88,7 @@ def van_der_pol(state: Any, mu: Any) -> Any:
 
 
 def robertson(state: Any, rates: Any) -> Any:
-    """Take implicit Euler steps that grow, each by six Newton iterations with a 3 x 3 solve."""
+    """Take growing implicit Euler steps, each by six Newton iterations with a 3 x 3 solve."""
 
     def rate(y: Any) -> Any:
         a = rates[0] * y[0]
@@ -112,7 +112,7 @@ COMPARTMENTS = 40
 
 
 def cable(voltages: Any, conductances: dict[str, Any], current: Any) -> Any:
-    """Return a cable of Hodgkin and Huxley: gates by exponential Euler, voltages by a tridiagonal solve."""
+    """Simulate a Hodgkin-Huxley cable: gates by exponential Euler, voltages by a tridiagonal solve."""
     axial, dt = 2.0, 0.025
 
     def rates(v: Any) -> Any:

@@ -40,7 +40,7 @@ def life_by_hand(board: Any) -> Any:
 
 
 def spline(knots: Any, values: Any, points: Any) -> Any:
-    """Return a natural cubic spline: its curvatures by Thomas's algorithm, its values by a search."""
+    """Evaluate a natural cubic spline: curvatures by Thomas's algorithm, intervals by a binary search."""
     h = jnp.diff(knots)
     slopes = jnp.diff(values) / h
 

@@ -16,11 +16,11 @@ class UserProgram:
     """One program, and at most two rows of the table: its value, and its value with its gradient.
 
     Attributes:
-        source: the public report, or the definition, that it is written from.
+        source: the public report or definition from which it is written.
         inputs: `inputs(rng)` returns the arguments.
-        function: of JAX.
-        gradient: numbers of the arguments in which the sum of squares of the result is differentiated.
-        by_hand: the same in NumPy, as a loop that numba compiles, too.
+        function: the JAX function.
+        gradient: numbers of the arguments with respect to which the sum of squares of the result is differentiated.
+        by_hand: a NumPy version, written as a loop that numba can compile, too.
         numba: whether `by_hand` is such a loop.
         tolerance: relative to the largest element, for other orders of summation.
     """
@@ -35,12 +35,12 @@ class UserProgram:
     tolerance: float = 1e-8
 
     def arguments(self) -> tuple[Any, ...]:
-        """Return arguments that are equal for every contestant and in every run."""
+        """Return the arguments, equal for every contestant and in every run."""
         return self.inputs(np.random.default_rng(0))
 
     def differentiated(self) -> Callable[..., Any]:
         """Return the sum of squares of the first result, with its gradient."""
-        import jax  # because who measures sets JAX's environment first
+        import jax  # because the benchmark sets JAX's environment first
 
         def loss(*arguments: Any) -> Any:
             first = jax.tree.leaves(self.function(*arguments))[0]

@@ -1,4 +1,4 @@
-"""Loops: every kernel by every contestant, in one process, in alternation.
+"""Benchmarks of loops: all contestants run each kernel in one process, in alternation.
 
 python benchmarks/loops                          all kernels, values and gradients
 python benchmarks/loops --only adi lu            these
@@ -19,10 +19,10 @@ import sys
 import warnings
 from pathlib import Path
 
-# One thread of BLAS for everyone: NumPy's own on a busy machine waits for its fellows.
+# One thread of BLAS for all contestants: on a busy machine, NumPy's threads would wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-# Cycles as a power of two for which a thread of OpenBLAS spins after a call: else it takes a core for 30 ms from
-# whichever contestant runs next.
+# Binary logarithm of the cycles for which an OpenBLAS thread spins after a call. By default it occupies a core
+# for 30 ms, while the next contestant runs.
 os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
@@ -105,7 +105,7 @@ def judge(kernels: list[Kernel], pairs: int, other: Path) -> None:
 
 
 def native_run(name: str) -> Run:
-    """Return a native run of the loop that a line of `judge` names."""
+    """Return a native run of the loop with this name in `judge`."""
     kernel = next(x for x in KERNELS if x.name == name.removesuffix(GRADIENT))
     return native(kernel, kernel.arguments(kernel.size), name.endswith(GRADIENT))
 

@@ -1,4 +1,4 @@
-"""Whether all contestants agree, on small inputs; NumPy by hand is the judge."""
+"""Agreement of all contestants on small inputs; handwritten NumPy is the reference."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["check", "directional_difference", "distance"]
 
 
 def check(kernels: list[Kernel], names: list[str]) -> int:
-    """Print a line for each kernel; the number of contestants that do not agree, at most 1."""
+    """Print a line for each kernel; return 1 if a contestant disagrees, else 0."""
     wrong = 0
     for kernel in kernels:
         arguments = kernel.arguments(kernel.small)

@@ -1,4 +1,4 @@
-"""A cell: a kernel, or its gradient, by every contestant in alternation; each run has a limit."""
+"""Cells of the table: a kernel or its gradient, run by all contestants in alternation, with a time limit per run."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from tenferro.program.profile import shown_seconds
 __all__ = ["Cell", "Times", "measure"]
 
 PENALTY = 10
-"""A contestant that does not finish counts as so often the slowest."""
+"""Factor of the slowest time with which a contestant counts that does not finish."""
 FEWEST = 3
-"""Turns of a cell."""
+"""Minimum number of rounds per cell."""
 SHORTEST = 2e-3
-"""Seconds of a measurement."""
+"""Minimum seconds of a measurement."""
 
 
 @dataclass(frozen=True)
@@ -34,10 +34,10 @@ class Times:
 
 @dataclass
 class Cell:
-    """Measurements of one kernel by one compiler.
+    """Measurements of one kernel or of its gradient.
 
     Attributes:
-        times: of contestants that finished.
+        times: the times of contestants that finished.
         failures: why the other contestants did not finish.
     """
 
@@ -52,7 +52,7 @@ class Cell:
         return f"{self.kernel}, gradient" if self.gradient else self.kernel
 
     def seconds(self, contestant: str) -> float | None:
-        """Return the median; ten times the slowest for one that did not finish; none for one that did not run."""
+        """Return a contestant's median, ten times the slowest if it did not finish, or None if it did not run."""
         if contestant in self.times:
             return self.times[contestant].median
         if contestant in self.failures and self.times:
@@ -67,7 +67,7 @@ class Cell:
         return ours / theirs
 
     def line(self) -> str:
-        """Return the text for the terminal: first and later results, and how native compares."""
+        """Return a line for the terminal: times of first and later results, and native's ratios."""
         parts = [f"{self.name:28s}"]
         for name, times in self.times.items():
             ratio = "" if name == "native" else f" ({self.ratio(name):.2f})"
@@ -79,13 +79,13 @@ class Cell:
 
 
 def measure(kernel: Kernel, gradient: bool, names: list[str], seconds: float, limit: float) -> Cell:
-    """Return the first result and later ones of each; one that raises or exceeds the limit has none."""
+    """Measure the first and later results of each contestant; one that raises or exceeds the limit has no times."""
     arguments = kernel.arguments(kernel.size)
     cell = Cell(kernel.name, gradient)
     runs: dict[str, Run] = {}
     firsts: dict[str, float] = {}
     for name in names:
-        gc.collect()  # because nobody pays for another's garbage
+        gc.collect()  # so that no contestant pays for the garbage of another
         start = time.perf_counter()
         try:
             with limited(limit):
@@ -94,7 +94,7 @@ def measure(kernel: Kernel, gradient: bool, names: list[str], seconds: float, li
                     continue
                 run()
                 firsts[name] = time.perf_counter() - start
-                run()  # because the second run may compile what the first did not
+                run()  # because the second run may compile more than the first
         except Exception as reason:
             cell.failures[name] = _in_words(reason)
         else:

@@ -1,4 +1,4 @@
-"""Who is measured. Each takes a kernel and its arguments, and returns a call that runs it once.
+"""Contestants. Each takes a kernel and its arguments, and returns a call that runs it once.
 
 Each cell compiles again: no state of an earlier cell is used.
 """
@@ -86,12 +86,12 @@ def _jax_names() -> SimpleNamespace:
 
 
 def numpy(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """Run the NumPy version written by hand."""
+    """Run the handwritten NumPy version."""
     return None if gradient else lambda: kernel.numpy(*arguments)
 
 
 def calls(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """Run the NumPy version with separate calls, where `numpy` uses another algorithm."""
+    """Run the NumPy version with one call per operation, if `numpy` uses another algorithm."""
     if gradient or kernel.calls is None:
         return None
     by_hand = kernel.calls
@@ -99,7 +99,7 @@ def calls(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | N
 
 
 def numba(kernel: Kernel, arguments: tuple[Any, ...], gradient: bool) -> Run | None:
-    """Return the loop by hand, compiled by numba."""
+    """Return the handwritten loop, compiled by numba."""
     if gradient or kernel.numba is None or importlib.util.find_spec("numba") is None:
         return None
     from numba import njit

@@ -9,9 +9,9 @@ __all__ = ["DYNAMICS"]
 
 
 SOFTENING = 0.01
-"""Squared, of the distance between two bodies."""
+"""Softening length that is added to the distance of two bodies, squared."""
 DAY = 0.01
-"""The step of all but the adaptive solver."""
+"""Time step of all solvers except the adaptive one."""
 
 
 def bodies_inputs(rng, n, turns):
@@ -146,7 +146,7 @@ STAGES[4, :4] = 19372 / 6561, -25360 / 2187, 64448 / 6561, -212 / 729
 STAGES[5, :5] = 9017 / 3168, -355 / 33, 46732 / 5247, 49 / 176, -5103 / 18656
 STAGES[6, :6] = 35 / 384, 0, 500 / 1113, 125 / 192, -2187 / 6784, 11 / 84
 FOURTH = np.array([5179 / 57600, 0, 7571 / 16695, 393 / 640, -92097 / 339200, 187 / 2100, 1 / 40])
-"""The weights of the fourth order; the weights of the fifth order are the last stage."""
+"""Weights of fourth order; those of fifth order are the coefficients of the last stage."""
 ERRORS = STAGES[6] - FOURTH
 TOLERANCE = 1e-8
 
@@ -156,7 +156,7 @@ def adaptive_inputs(rng, end):
 
 
 def adaptive(n, start, rates, end):
-    """Integrate with steps as long as the error allows; return the end and the number of steps tried."""
+    """Integrate with adaptive steps; return the final state and the number of attempted steps."""
 
     def goes_on(carry):
         return carry[0] < end
@@ -234,7 +234,7 @@ def epidemic_inputs(rng, towns, turns):
 
 
 def epidemic(n, rates, mixing, ill, turns):
-    """Integrate susceptible, ill and recovered parts of towns that meet each other, by Euler steps."""
+    """Integrate an epidemic in several connected towns (susceptible, infected, recovered) by Euler steps."""
 
     def turn(carry, _):
         susceptible, ill, recovered = carry

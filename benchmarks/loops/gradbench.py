@@ -34,7 +34,7 @@ def bundle_inputs(rng, cameras, points, seen):
 
 
 def bundle(n, cameras, points, weights, camera, point, features):
-    """Return the errors of projections of points that cameras have seen, and of weights."""
+    """Return the reprojection errors of points in cameras, and the errors of weights."""
     rows, apart = cameras[camera], points[point] - cameras[camera, 3:6]
     x = rotated(n, rows[:, :3], apart)
     flat = x[:, :2] / x[:, 2:]
@@ -91,7 +91,7 @@ def mixture(n, logits, means, logarithms, lower, xs):
     """Return the log likelihood of a mixture of Gaussians by factors of inverse covariances, and a prior."""
     clusters, features = means.shape
     points = xs.shape[0]
-    # Below the diagonal, column by column; elsewhere the 0 that is put behind.
+    # Elements below the diagonal, column by column; elsewhere the appended 0.
     columns, rows = np.triu_indices(features, 1)
     places = np.full((features, features), len(rows))
     places[rows, columns] = np.arange(len(rows))
@@ -132,7 +132,7 @@ ANGLES = np.full((BONES, 3), 26)
 ANGLES[[2 + 4 * finger + k for finger in range(5) for k in (0, 0, 1, 2)], [0, 1, 0, 0] * 5] = (
     np.arange(6, 26)
 )
-"""Positions of the angles of bones in the parameters, which end with a 0."""
+"""Positions of the bones' angles in the parameters, which end with a 0."""
 
 
 def hand_inputs(rng, vertices):
@@ -171,7 +171,7 @@ def bent(n, angles):
 
 
 def hand(n, theta, relatives, inverses, weights, positions, matched, points):
-    """Return the distances of the vertices of a posed hand from the points that they match."""
+    """Return the distances between the vertices of a posed hand and their target points."""
     angles = n.pad(theta, (0, 1))[ANGLES]
     posed = n.concatenate([relatives[:, :, :3] @ bent(n, angles), relatives[:, :, 3:]], axis=2)
 
@@ -247,7 +247,7 @@ def polynomial_inputs(rng, coefficients, points):
 
 
 def polynomial(n, coefficients, ts):
-    """Return half the sum of squares of a step less a polynomial, by Horner's scheme."""
+    """Return half the sum of squared differences between a step function and a polynomial, by Horner's scheme."""
 
     def turn(value, coefficient):
         return value * ts + coefficient, None
@@ -306,7 +306,7 @@ def letters_inputs(rng, layers, bits, letters):
 
 
 def cells(n, layers, ends, hidden, memory, x):
-    """Return one step of an LSTM without sums: new states of its layers, and the logarithms of its prediction."""
+    """Return one step of a diagonal LSTM: the new states of its layers, and the logarithms of its prediction."""
     x = x * ends[0]
     states, memories = [], []
     for (weights, biases), h, c in zip(layers, hidden, memory, strict=True):
@@ -373,7 +373,7 @@ def chain_slope(n, x, y):
 
 
 def chain(n, x, steps):
-    """Integrate the growth of each element by the preceding element, from 0 to 2, by Runge and Kutta's method."""
+    """Integrate a chain in which each element drives the next one, from 0 to 2, by the Runge-Kutta method."""
     h = 2 / steps
 
     def step(_, y):
@@ -406,7 +406,7 @@ def chain_numba(x, steps):
         moved[:] = y
         total[:] = 0
         for stage in range(4):
-            # From the last element on, because each needs the old value of the preceding one.
+            # Backward, because each element needs the old value of the preceding one.
             for i in range(n - 1, -1, -1):
                 slope = x[i] * moved[i - 1] if i else x[0]
                 total[i] += weights[stage] * slope
@@ -422,7 +422,7 @@ def minors_inputs(rng, size):
 
 
 def minors_table(size):
-    """Return, for each set of columns and each column, the set without the column and its sign; 0 if it is not in."""
+    """Return for each set of columns and each column the set without the column, and the sign or 0."""
     sets, columns = np.arange(2**size)[:, None], np.arange(size)
     inside = (sets >> columns) & 1
     after = np.cumsum(inside[:, ::-1], axis=1)[:, ::-1] - inside
@@ -430,7 +430,7 @@ def minors_table(size):
 
 
 def minors(n, a):
-    """Return the determinant by minors, each computed once: row by row, of all sets of columns."""
+    """Return the determinant by minors; row by row, each minor of a set of columns is computed once."""
     size = a.shape[0]
     without, signs = minors_table(size)
     start = n.where(n.arange(2**size) == 0, 1.0, 0.0)
@@ -468,7 +468,7 @@ def minors_numba(a):
 
 
 SQUARE = 1e-10
-"""Descent ends where the square of a slope, or of a step, is not above this."""
+"""Squared norm of the gradient, or of a step, at which the descent ends."""
 
 
 def descent(n, measured, start, rate):
@@ -535,7 +535,7 @@ def particle_inputs(rng, slowness, steps):
 
 
 def particle(n, w, rate, interval):
-    """Return the position of a charge for which a particle flies through the origin."""
+    """Return the position of a charge that makes a particle pass through the origin."""
 
     def missed(w):
         charges = n.stack([n.stack([10.0 + 0 * w[0], 10 - w[0]]), n.asarray([10.0, 0.0])])
@@ -592,7 +592,7 @@ def saddle_inputs(rng, slowness):
 
 
 def saddle(n, start, rate):
-    """Return the x at which the largest value over y is least, and this y."""
+    """Return the x that minimises the maximum over y, and this y."""
 
     def height(x, y):
         return n.sum(x * x) - n.sum(y * y)

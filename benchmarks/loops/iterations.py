@@ -1,4 +1,4 @@
-"""Iterations: the same map again and again, so often or until it hardly changes anything."""
+"""Iterations of one map, with a fixed number of steps or until convergence."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ def power_inputs(rng, n, turns):
 
 
 def power_iteration(n, a, turns):
-    """Return the eigenvector of the largest eigenvalue, and this."""
+    """Return the eigenvector of the largest eigenvalue, and the eigenvalue."""
 
     def turn(_, x):
         y = a @ x
@@ -172,7 +172,7 @@ def kepler_inputs(rng, orbits):
 
 
 def kepler(n, mean, eccentricity):
-    """Solve for eccentric anomalies by Newton's method, until none moves by more than 1e-10."""
+    """Solve for eccentric anomalies by Newton's method, until no step exceeds 1e-10."""
 
     def goes_on(carry):
         return carry[1] > 1e-10
@@ -233,8 +233,8 @@ ITERATIONS = [
         power_inputs,
         power_iteration,
         power_iteration_numpy,
-        # After twice as many iterations the cotangents are subnormal: XLA takes those for zero, and
-        # processors take fifty times as long for each.
+        # After twice as many iterations the cotangents are subnormal. XLA flushes them to zero, and
+        # processors take fifty times as long for each of them.
         size=(800, 120),
         small=(5, 4),
         numba=power_iteration_numba,

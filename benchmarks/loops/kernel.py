@@ -16,18 +16,18 @@ class Kernel:
     """One row of the table.
 
     Attributes:
-        source: the public definition that it is written from.
+        source: the public definition from which it is written.
         inputs: `inputs(rng, *size)` returns the arguments. Python integers among them are iteration counts, known
             when the kernel is traced.
         traced: `traced(n, *arguments)`, where `n` is tenferro or `jax.numpy` with JAX's loops: names
             and signatures are the same.
         numpy: the same by hand: calls on arrays if the definition allows them, else Python loops.
-        size: of the measured inputs; NumPy by hand takes 10 to 200 ms on them.
-        small: of the inputs on which results are compared.
+        size: the size of the measured inputs; handwritten NumPy takes 10 to 200 ms on them.
+        small: the size of the inputs on which results are compared.
         calls: also by hand, with the calls of `traced`, for kernels that `numpy` computes by another algorithm: by
             triangles, by matrix products, or by a function of NumPy's own.
         numba: a loop to be compiled by `numba.njit`; None if the definition is not a loop over numbers.
-        gradient: the argument in which the sum of squares of the first result is differentiated.
+        gradient: the argument with respect to which the sum of squares of the first result is differentiated.
         tolerance: relative to the largest element, for other orders of summation.
     """
 
@@ -44,11 +44,11 @@ class Kernel:
     tolerance: float = 1e-9
 
     def arguments(self, size: tuple[int, ...]) -> tuple[Any, ...]:
-        """Return arguments that are equal for every contestant and in every run."""
+        """Return the arguments, equal for every contestant and in every run."""
         return self.inputs(np.random.default_rng(0), *size)
 
     def of_arrays(self, n: Any, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], list[Any]]:
-        """Return the traced kernel as a function of its arrays, and these."""
+        """Return the traced kernel as a function of its arrays, and the arrays."""
         arrays = [x for x in arguments if not isinstance(x, int)]
 
         def function(*xs: Any) -> Any:
@@ -58,7 +58,7 @@ class Kernel:
         return function, arrays
 
     def loss(self, n: Any, arguments: tuple[Any, ...]) -> tuple[Callable[..., Any], list[Any]]:
-        """Return the sum of squares of the first result, as a function of the arrays, and these."""
+        """Return the sum of squares of the first result as a function of the arrays, and the arrays."""
         function, arrays = self.of_arrays(n, arguments)
 
         def squares(*xs: Any) -> Any:

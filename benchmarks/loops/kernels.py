@@ -1,4 +1,4 @@
-"""Every kernel, family by family."""
+"""All kernels, by family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Linear algebra of PolyBench, written as its loops: column by column, row by row."""
+"""PolyBench's linear algebra, written as loops over columns or rows."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def durbin(n, r):
     def turn(k, carry):
         y, alpha, beta = carry
         beta = (1 - alpha * alpha) * beta
-        # Of the first k elements, the last first.
+        # the first k elements, reversed
         turned = n.where(places < k, (k - 1 - places) % size, 0)
         alpha = -(r[k] + n.sum(n.where(places < k, r[turned] * y, 0.0))) / beta
         y = n.where(places < k, y + alpha * y[turned], 0.0)
@@ -81,7 +81,7 @@ def gramschmidt_inputs(rng, rows, columns):
 
 
 def gramschmidt(n, a):
-    """Return Q and R; each new column makes all later columns orthogonal to it at once."""
+    """Return Q and R; each step orthogonalises all later columns against the new one."""
     columns = n.arange(a.shape[1])
 
     def turn(k, carry):

@@ -11,7 +11,7 @@ __all__ = ["PROBABILITY"]
 
 
 LEAP, LEAPS = 0.05, 10
-"""The step of a trajectory of Hamiltonian Monte Carlo, and its number of steps."""
+"""Step size of a Hamiltonian Monte Carlo trajectory, and its number of steps."""
 
 
 def hmc_inputs(rng, points, features, turns):
@@ -22,7 +22,7 @@ def hmc_inputs(rng, points, features, turns):
 
 
 def hmc(n, xs, ys, start, momenta, uniforms):
-    """Sample the weights of a logistic regression from random numbers that were drawn before."""
+    """Sample the weights of a logistic regression, with random numbers drawn beforehand."""
 
     def energy(w):
         logits = xs @ w
@@ -264,7 +264,7 @@ def ising_inputs(rng, n, turns):
 
 
 def ising(n, spins, colours, uniforms):
-    """Sample an Ising model on a torus by Metropolis steps, first on even sites, then on odd; return the mean spins too."""
+    """Sample an Ising model on a torus by Metropolis steps on even, then odd sites; also return the mean spins."""
 
     def half(spins, colour, uniform):
         neighbours = sum(n.roll(spins, by, axis) for axis in (0, 1) for by in (1, -1))
@@ -312,7 +312,7 @@ def clusters_inputs(rng, points, features, clusters, turns):
 
 
 def lloyd(n, xs, centres, turns):
-    """Return the centres, each the mean of its nearest points; one without points stays."""
+    """Return the centres, each the mean of its nearest points; a centre without points does not move."""
     squares = n.sum(xs * xs, axis=1)[:, None]
     names = n.arange(centres.shape[0])
 
@@ -360,7 +360,7 @@ def lloyd_numba(xs, centres, turns):
 
 
 FLOOR = 1e-3
-"""Added to variances, so that none vanishes."""
+"""Constant added to variances, so that none vanishes."""
 
 
 def mixture(n, xs, means, turns):

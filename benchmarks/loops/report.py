@@ -31,7 +31,7 @@ def table(cells: list[Cell]) -> str:
 
 
 def summary(cells: list[Cell]) -> str:
-    """Return geometric means of native's time as a ratio to each other's, for values and gradients, first and later."""
+    """Return geometric means of native's time relative to each contestant, for values and gradients, first and later."""
     lines: list[str] = []
     for gradient, what in ((False, "Values"), (True, "Gradients")):
         rows = [cell for cell in cells if cell.gradient is gradient]
@@ -66,7 +66,7 @@ def _of_first_results(cells: list[Cell], what: str) -> list[str]:
 
 
 def _gradients_over_values(cells: list[Cell]) -> list[str]:
-    """Return the time of a gradient as a ratio to its value's time by the same contestant."""
+    """Return the ratio of a contestant's times for the gradient and for the value."""
     values = {cell.kernel: cell.times for cell in cells if not cell.gradient}
     lines: list[str] = []
     for name in CONTESTANTS:

@@ -1,4 +1,4 @@
-"""Stencils: each iteration computes a grid from the neighbours in the previous one."""
+"""Stencils: each iteration computes a grid from neighbours in the previous grid."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def jacobi_2d_numba(a, turns):
 def seidel_2d(n, a, turns):
     def row(above, lines):
         here, below = lines
-        # All of the sum that does not wait for the neighbour to the left.
+        # The part of the sum that does not depend on the left neighbour.
         known = (
             here[1:-1]
             + here[2:]

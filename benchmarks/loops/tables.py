@@ -1,4 +1,4 @@
-"""Dynamic programming: a table is filled, each element from earlier ones."""
+"""Dynamic programming: tables whose elements depend on earlier ones."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def edit_distance_numpy(a, b):
         best = np.empty_like(above)
         best[0] = above[0] + 1
         best[1:] = np.minimum(above[:-1] + (b != letter), above[1:] + 1)
-        # A running minimum of the costs that an element passes to elements on its right.
+        # A running minimum of costs that elements pass to their right.
         above = np.minimum.accumulate(best - columns) + columns
     return above[-1]
 
@@ -186,7 +186,7 @@ def binomial(n, spot, turns):
     values = n.maximum(STRIKE - prices, 0.0)
 
     def turn(step, values):
-        # One column is of no use after each iteration; the other elements keep their positions.
+        # Each iteration makes one more column unused; the other elements keep their positions.
         later = n.concatenate([values[:, 1:], values[:, -1:]], axis=1)
         held = discount * (p * later + (1 - p) * values)
         now = prices * up ** (step + 1.0)

@@ -1,7 +1,7 @@
 """Time of one iteration of a loop: `python benchmarks/loops/turn.py [--write]`, into docs/control.md.
 
 The bodies have 1, 5 and 20 elementwise ops on one carry, alternately a square root and an addition of 1.
-Each loop is timed at two lengths, and the difference is divided by theirs: the fixed cost of a call cancels.
+Each loop is timed at two lengths. The difference of the times, divided by that of the lengths, excludes the fixed cost.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "control.md"
 BODIES = 1, 5, 20
 SHAPES = (), (32,), (10_000,)
 TURNS = {"natively": (300, 300, 60), "PJRT": (30_000, 3000, 60)}
-"""Difference of the lengths of two loops, by shape; it is larger for XLA, whose iterations are short."""
+"""Difference of the lengths of the two loops, by shape; it is larger for XLA, whose iterations are fast."""
 BLOCKS = 7
 """Number of repetitions; the fastest counts."""
 

@@ -1,4 +1,4 @@
-"""The suite: every case by every contestant, in one process, in alternation.
+"""The benchmark suite: all contestants run each case in one process, in alternation.
 
 python benchmarks/suite                        all cases
 python benchmarks/suite --only chain           those whose name or group holds the word
@@ -20,7 +20,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-# One thread of BLAS for everyone: NumPy's own on a busy machine waits for its fellows.
+# One thread of BLAS for all contestants: on a busy machine, NumPy's threads would wait for each other.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
@@ -43,8 +43,8 @@ SHORTEST = 2e-3
 FEWEST = 5
 """Measurements of one case."""
 WARM = 0.5
-"""Seconds for which each contestant runs by itself before the measurements begin, because programs of ours and of PyTorch's are
-prepared by running.
+"""Seconds for which each contestant runs by itself before the measurements begin, because tenferro and PyTorch
+optimise programs while they run.
 """
 LIMIT = 60.0
 """Seconds after which a checkout gives up a case."""
@@ -59,7 +59,7 @@ def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str,
     runs: dict[str, Any] = {}
     timings: dict[str, dict[str, float]] = {}
     for name in names:
-        gc.collect()  # because nobody pays for another's garbage
+        gc.collect()  # so that no contestant pays for the garbage of another
         start = time.perf_counter()
         run = None if name in case.without else CONTESTANTS[name](case, args)
         if run is None:
@@ -135,7 +135,7 @@ def warm_up(names: list[str]) -> None:
 
 
 def line(case: Case, timings: dict[str, dict[str, float]]) -> str:
-    """Return the text for the terminal: times, and how native compares."""
+    """Return a line for the terminal: times, and native's ratios."""
     native = timings["native"]
     parts = [f"{case.name:34s}"]
     for name, times in timings.items():

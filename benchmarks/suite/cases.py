@@ -14,7 +14,7 @@ __all__ = ["CASES", "Case"]
 
 RNG = np.random.default_rng(0)
 LINE = 64
-"""Bytes of a line of the cache."""
+"""Size of a cache line, in bytes."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Case:
     Attributes:
         fn: `fn(n, *args)`; a differentiated one returns a scalar.
         args: creates the arguments, once in each run of the suite.
-        gradient: whether the gradient in every argument is computed as well.
+        gradient: whether to compute the gradient with respect to every argument, too.
         without: contestants that do not support it.
     """
 
@@ -42,7 +42,7 @@ def normal(*shape: int, dtype: Any = np.float64, scale: float = 1.0) -> Any:
 
 
 def aligned(x: Any) -> Any:
-    """Return the array at the beginning of a line of the cache, where JAX need not copy it."""
+    """Return the array aligned to a cache line, so that JAX need not copy it."""
     room = np.empty(x.nbytes + LINE, np.uint8)
     start = -room.ctypes.data % LINE
     result = room[start : start + x.nbytes].view(x.dtype).reshape(x.shape)
@@ -74,7 +74,7 @@ def transcendental(n: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def black_scholes(n: Any, s: Any, k: Any, t: Any, r: Any, v: Any) -> Any:
-    """Return the price of calls, summed; its gradient holds delta, strike, theta, rho and vega."""
+    """Return the total price of call options; its gradient contains the Greeks."""
     root = v * n.sqrt(t)
     d1 = (n.log(s / k) + (r + 0.5 * v * v) * t) / root
     d2 = d1 - root
@@ -103,7 +103,7 @@ def layer_norm(n: Any, x: Any, g: Any, b: Any) -> Any:
 
 
 def summed(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a scalar of it: the sum of squares."""
+    """Return the sum of squares of a function's result."""
 
     def loss(n: Any, *args: Any) -> Any:
         y = fn(n, *args)
@@ -113,7 +113,7 @@ def summed(fn: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def perceptron(n: Any, w1: Any, w2: Any, w3: Any, b1: Any, b2: Any, b3: Any, x: Any, y: Any) -> Any:
-    """Cross entropy of 784-512-512-10 layers on 256 pictures, labels one-hot."""
+    """Return the cross entropy of 784-512-512-10 layers on 256 images with one-hot labels."""
     h = n.maximum(x @ w1 + b1, 0)
     h = n.maximum(h @ w2 + b2, 0)
     z = h @ w3 + b3
@@ -162,16 +162,16 @@ def states(sites: int, bond: int) -> tuple[Any, ...]:
 
 
 MERA = "bcik,aijo,jkpq,opqghf,ghnm,cmel,adnf,bdel->"
-"""One layer of a ternary network: energy of a three-site term."""
+"""One layer of a ternary MERA: the energy of a three-site term."""
 
 
 def mera(n: Any, *tensors: Any) -> Any:
-    """Return a network of eight tensors, by the same path for all."""
+    """Contract a network of eight tensors, by the same path for all contestants."""
     return n.einsum(MERA, *tensors, optimize=True)
 
 
 def mera_args(extent: int) -> tuple[Any, ...]:
-    """Return the tensors of that network, every label of one extent."""
+    """Return the tensors of that network; all labels have the same extent."""
     inputs = MERA.split("->", maxsplit=1)[0].split(",")
     return tuple([normal(*[extent] * len(labels), scale=0.2) for labels in inputs])
 
@@ -183,7 +183,7 @@ def batched(n: Any, x: Any, y: Any) -> Any:
 
 
 def svd(n: Any, x: Any) -> Any:
-    """Return a function of singular values and vectors that their signs do not change."""
+    """Return a function of singular values and vectors that does not depend on signs."""
     u, s, vh = n.linalg.svd(x, full_matrices=False)
     return n.sum((u * n.sqrt(s)) @ vh)
 
@@ -195,7 +195,7 @@ def qr(n: Any, x: Any) -> Any:
 
 
 def eigh(n: Any, x: Any) -> Any:
-    """Return a function of eigenvalues and vectors that their signs do not change."""
+    """Return a function of eigenvalues and eigenvectors that does not depend on signs."""
     w, v = n.linalg.eigh(x + n.matrix_transpose(x))
     return n.sum((v * n.tanh(w)) @ n.matrix_transpose(v))
 
@@ -226,7 +226,7 @@ def scalars(n: Any, x: Any) -> Any:
 
 
 def max_plus(n: Any, x: Any, y: Any) -> Any:
-    """Return the product of matrices where sums are maxima and products are sums."""
+    """Return the max-plus product of matrices, with maxima for sums and sums for products."""
     return n.max(x[:, :, None] + y[None, :, :], axis=1)
 
 
@@ -236,12 +236,12 @@ SHUFFLED = (3, 7, 0, 11, 5, 1, 9, 2, 10, 6, 4, 8)
 
 
 def transposed(perm: tuple[int, ...]) -> Callable[..., Any]:
-    """Return a copy in another order of axes: one added, so that no view will do."""
+    """Transpose and add one, so that the result cannot be a view."""
     return lambda n, x: n.transpose(x, perm) + 1.0
 
 
 def rank_twelve() -> tuple[Any, ...]:
-    """Return extents that cycle through 2, 3 and 4, with a million and a half of elements."""
+    """Return extents that cycle through 2, 3 and 4, with about 1.5 million elements in all."""
     return (normal(2, 4, 3, 4, 4, 3, 3, 4, 4, 4, 3, 4),)
 
 
@@ -283,7 +283,7 @@ def _layers() -> Iterator[Case]:
     for name, (x, w, stride, groups) in LAYERS.items():
         make = lambda x=x, w=w: (normal(*x, dtype=np.float32), normal(*w, dtype=np.float32))
         layer = convolved(stride, groups)
-        none = ("NumPy", "PyTensor")  # because neither has them
+        none = ("NumPy", "PyTensor")  # because neither supports them
         yield Case("convolutions", name, layer, make, without=none)
         yield Case("convolutions", f"{name}, gradients", summed(layer), make, True, none)
 

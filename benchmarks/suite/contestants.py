@@ -1,4 +1,4 @@
-"""Who is measured. Each prepares a case and returns a call that runs it once, with NumPy arrays as results."""
+"""Contestants. Each prepares a case and returns a call that runs it once, with NumPy arrays as results."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ class Names:
 
 
 def native(case: Case, args: tuple[Any, ...]) -> Run:
-    """Run this library on NumPy; results are column-major."""
+    """Run tenferro natively, with column-major results."""
     program, executor = program_of(case, args), tnf.GraphExecutor()
     return lambda: executor.run(program, *args)
 
 
 def native_as_made(case: Case, args: tuple[Any, ...]) -> Run:
-    """Run this library on NumPy, with results in the layout of the last step, like other contestants."""
+    """Run tenferro natively, with results in the layout of the last step, like other contestants."""
     program, executor = program_of(case, args), tnf.GraphExecutor(order="K")
     return lambda: executor.run(program, *args)
 
 
 def peer(case: Case, args: tuple[Any, ...]) -> Run:
-    """Run this library through PJRT."""
+    """Run tenferro through PJRT."""
     program, executor = program_of(case, args), XlaExecutor("cpu")
     return lambda: executor.run(program, *args)
 
@@ -57,7 +57,7 @@ def program_of(case: Case, args: tuple[Any, ...]) -> Any:
 
 
 def numpy(case: Case, args: tuple[Any, ...]) -> Run | None:
-    """Run the calls by hand: networks by opt_einsum, gradients by autograd where it has the function."""
+    """Run NumPy calls: networks by opt_einsum, gradients by autograd if it has the function."""
     names = Names(np, erf=scipy.special.erf, einsum=opt_einsum.contract)
     if not case.gradient:
         return lambda: case.fn(names, *args)

@@ -1,6 +1,6 @@
-"""Limits of the machine: bytes over the measured rate of copies, multiplications over BLAS's.
+"""Lower bounds of times: bytes divided by the measured rate of copies, multiplications by that of BLAS.
 
-And of NumPy: elements over the measured rate of its loops where all is in cache.
+For NumPy: elements divided by the measured rate of its loops on cached arrays.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ from tenferro.passes import NATIVE_PASSES
 __all__ = ["Limits"]
 
 LARGE = 1 << 16
-"""Elements of an array whose loop takes longer than the call."""
+"""Number of elements above which a loop takes longer than its call."""
 CACHED = 1 << 13
-"""Elements of the arrays that loops are timed on."""
+"""Number of elements of the arrays on which loops are timed."""
 OFTEN = 100
-"""Times that a loop runs while it is timed once."""
+"""Number of runs of a loop per measurement."""
 EXTENT = 1024
-"""Rows of the matrices that BLAS is timed on."""
+"""Number of rows of the matrices on which BLAS is timed."""
 COPIED = 1 << 23
-"""Elements of the array that copies are timed on."""
+"""Number of elements of the array on which copies are timed."""
 
 
 class Limits:
-    """Rates of this machine, all of its cores at work.
+    """Rates of this machine with all cores in use.
 
     Attributes:
-        bytes_per_second: read and written by copies of arrays that no cache holds.
-        flops: of matrix products, by dtype.
+        bytes_per_second: rate of reading and writing of copies larger than all caches.
+        flops: rate of matrix products, by dtype.
     """
 
     def __init__(self) -> None:
@@ -59,7 +59,7 @@ class Limits:
             self.flops[np.dtype(dtype)] = cores * 2 * EXTENT**3 / spent
 
     def of(self, program: tnf.GraphProgram) -> float:
-        """Return the seconds below which no run can be: arguments read once, results written once, products computed."""
+        """Return a lower bound of a run in seconds: arguments read once, results written once, products computed."""
         specs = (*program.input_specs, *program.output_specs)
         moved = sum(spec.nbytes for spec in specs) / self.bytes_per_second
         multiplied = 0.0
@@ -87,7 +87,7 @@ class Limits:
     def _per_element(self, function: np.ufunc, dtypes: list[Any]) -> float:
         key = function, *dtypes
         if key not in self._seconds_of:
-            # The fixed cost of a call is in both.
+            # Both include the fixed cost of a call.
             short, long = (_seconds_of_loop(function, dtypes, n) for n in (8, CACHED + 8))
             self._seconds_of[key] = (long - short) / CACHED
         return self._seconds_of[key]

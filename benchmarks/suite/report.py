@@ -23,7 +23,7 @@ __all__ = ["write"]
 
 Result = dict[str, Any]
 BOUNDS = ("limit", "loops")
-"""Columns that are not contestants."""
+"""Columns of lower bounds."""
 
 
 def write(results: list[Result], limits: Limits) -> None:

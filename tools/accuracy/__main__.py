@@ -5,9 +5,9 @@ python -m tools.accuracy --only exp pow      some functions
 python -m tools.accuracy --part compiled     only compiled functions against their bounds; `functions` the other part
 python -m tools.accuracy --singles 1000000   number of arguments in float32; --doubles in float64; --proofs of compiled
                                              functions in float64, and in float32 of those of two numbers
-python -m tools.accuracy --page              writes the page from the records there are
+python -m tools.accuracy --page              writes the page from existing records
 
-It fails where a compiled function is beyond its declared bound.
+It fails if a compiled function exceeds its declared bound.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def main() -> int:
 
 
 def in_every_way(records: Records, name: str, dtype: str, count: int) -> None:
-    """Measure a function by each engine, unless an equal measurement in the same environment exists."""
+    """Measure a function with each engine, unless an equal measurement in the same environment exists."""
     keys = {engine: Key(name, dtype, engine) for engine in ENGINES}
     missing = [engine for engine in ENGINES if not records.has(keys[engine], count)]
     if missing:
@@ -64,7 +64,7 @@ def in_every_way(records: Records, name: str, dtype: str, count: int) -> None:
 
 
 def against_its_bound(records: Records, name: str, dtype: str, count: int) -> None:
-    """Look for the largest error of a compiled function."""
+    """Search for the largest error of a compiled function."""
     key = Key(name, dtype, "bound")
     if not records.has(key, count):
         with records.timed([key], count) as put:

@@ -1,4 +1,4 @@
-"""Arguments: all there are of 16 bits; of more, structured ones and random ones over all sizes."""
+"""Arguments: all 16-bit numbers; for wider dtypes structured numbers, and random ones of all magnitudes."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def chunks(function: Function, name: str, count: int) -> Iterator[list[np.ndarra
     yield from _runs([np.array(column, dtype) for column in columns], function, dtype)
     for number in range(-(-count // CHUNK)):
         rng = np.random.Generator(np.random.SFC64([number, function.arity]))
-        # Shifted by an eighth, so that arguments of all sizes are combined with arguments near one, too.
+        # Shifted by an eighth, so that arguments of all magnitudes meet arguments near one, too.
         yield [
             np.roll(_random(rng, function, dtype), k * CHUNK // 8) for k in range(function.arity)
         ]
@@ -78,13 +78,13 @@ def structured(function: Function, dtype: Any) -> np.ndarray:
 
 
 def _pairs(grid: np.ndarray) -> list[tuple[Any, Any]]:
-    """Return the pairs of some hundred points."""
+    """Return all pairs of some hundred points."""
     few = grid[:: max(1, len(grid) // 256)]
     return list(itertools.product(few, few))
 
 
 def _runs(columns: list[np.ndarray], function: Function, dtype: Any) -> Iterator[list[np.ndarray]]:
-    """Cut into runs; the last is filled up with a usual argument."""
+    """Split into chunks; the last one is padded with an ordinary argument."""
     for start in range(0, len(columns[0]), CHUNK):
         run = [column[start : start + CHUNK] for column in columns]
         filling = np.full(CHUNK - len(run[0]), _usual(function, dtype), dtype)
@@ -97,9 +97,9 @@ def _usual(function: Function, dtype: Any) -> Any:
 
 
 def _random(rng: np.random.Generator, function: Function, dtype: Any) -> np.ndarray:
-    """Return a half of all sizes of either sign, a quarter near one, and a quarter evenly in the domain.
+    """Draw half of the arguments from all magnitudes and signs, a quarter near one, a quarter evenly from the domain.
 
-    Uniform bits give numbers uniform in every binade, the same number in each.
+    Uniform bits give uniform numbers in every binade, equally many in each.
     """
     low, high = function.domain
     largest = min(max(abs(low), abs(high)), float(ml_dtypes.finfo(dtype).max))

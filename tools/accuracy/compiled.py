@@ -1,7 +1,7 @@
-"""The functions that LLVM's code computes: whether any argument is beyond the bound that their table declares.
+"""Search for arguments at which compiled functions exceed their declared bounds.
 
-In float32, float16 and bfloat16 those are all bit patterns. What is compared with is NumPy's or SciPy's float64 there,
-and arithmetic of 64 bits and more for float64; the worst by that are judged in many digits.
+For float32, float16 and bfloat16 all bit patterns are tested against NumPy or SciPy in float64; float64 is tested
+against extended precision. The arguments with the largest errors are judged with many digits.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ from tools.accuracy.worst import Worst
 __all__ = ["TABLE", "bound_of", "largest_error"]
 
 WORST = 10_000
-"""Arguments that are judged in many digits."""
+"""Number of arguments that are judged with many digits."""
 ALL_OF = 64
-"""One run in this number is examined whole, in float32, so that errors of half a unit are seen as well."""
+"""One float32 chunk in this number is examined completely, to find errors of half a unit as well."""
 CALLS: dict[str, Callable[..., Any]] = {
-    # The public function scales its arguments, and takes a root.
+    # The public function scales its arguments and takes a root.
     "hypot": lambda x, y: tnf.abs(tnf.lax.complex(x, y)),
 }
 REFERENCES: dict[str, Callable[..., Any]] = {
@@ -39,12 +39,12 @@ REFERENCES: dict[str, Callable[..., Any]] = {
     "erfc": long_double.erfc,
     "erfinv": long_double.erfinv,
 }
-"""References in long doubles for float64, for functions that SciPy lacks in long doubles."""
+"""Long double references for float64, for functions without long doubles in SciPy."""
 MOST_BITS = np.finfo(np.longdouble).nmant >= 63
 
 
 def bound_of(name: str, dtype: str) -> float:
-    """Return the bound that the table declares; for 16 bits it is that of float32, rounded again."""
+    """Return the declared bound; for 16-bit dtypes that of float32 plus a rounding."""
     if dtype == "float64":
         return TABLE[name].ulps
     if dtype == "float32":
@@ -54,10 +54,10 @@ def bound_of(name: str, dtype: str) -> float:
 
 
 def largest_error(name: str, dtype: str, count: int) -> Cell | None:
-    """Return the largest error of a compiled function; None where nothing compiles.
+    """Return the largest error of a compiled function, or None if it is not compiled.
 
     Args:
-        count: of arguments in float64, and of functions of two numbers in float32.
+        count: number of arguments in float64, and in float32 for functions of two numbers.
     """
     function = FUNCTIONS[name]
     function = replace(function, call=CALLS.get(name, function.call))
@@ -75,7 +75,7 @@ def largest_error(name: str, dtype: str, count: int) -> Cell | None:
         y = run(xs)
         exact = exact_values(reference, xs)
         if dtype == "float32" and number % ALL_OF:
-            # Results that are not rounded to nearest have other bits; they are few, with the largest errors among them.
+            # Results that are not the nearest float have other bits; there are few of them, with the largest errors.
             with np.errstate(all="ignore"):
                 rounded = exact.astype(np.float32)
             other = np.flatnonzero(rounded.view(np.uint32) != y.view(np.uint32))

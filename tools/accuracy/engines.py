@@ -1,4 +1,4 @@
-"""The ways of running a function: NumPy's kernels, compiled loops, and XLA through PJRT."""
+"""Engines that run a function: NumPy kernels, compiled loops, and XLA through PJRT."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENGINES = ("NumPy", "compiled", "PJRT")
 def run_of(function: Function, engine: str, dtype: str, size: int = CHUNK) -> Run | None:
     """Return the function of arrays of `size` elements; None if the engine cannot run it.
 
-    Compiled code is that of a loop of one iteration: a function that loops leave to NumPy has none.
+    Compiled code is that of a loop of one iteration; a function for which loops call NumPy has none.
     """
     specs = [tnf.TensorSpec((size,), dtype)] * function.arity
     try:

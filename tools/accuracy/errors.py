@@ -1,4 +1,4 @@
-"""Errors in units in the last place: estimated by arithmetic of more bits, judged by mpmath."""
+"""Errors in units in the last place: estimated in higher precision, and judged by mpmath."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from tools.accuracy.function import Function
 __all__ = ["DIGITS", "error_of", "estimates", "exact_values", "unit"]
 
 DIGITS = 60
-"""Decimal digits of the definition, in addition to those for large and small arguments."""
+"""Decimal digits for the definition; large and small arguments get more."""
 EXPONENT = np.uint64(0x7FF << 52)
-"""The bits of float64 that are its power of two."""
+"""Exponent bits of float64."""
 
 
 def unit(exact: Any, dtype: Any) -> float:
-    """Return the spacing of a dtype's numbers at a value, a float or a number of mpmath."""
+    """Return the spacing of a dtype at a value, a float or an mpmath number."""
     limits = ml_dtypes.finfo(dtype)
     size = min(abs(exact), float(limits.max))
     power = mpmath.frexp(size)[1] if isinstance(size, mpmath.mpf) else math.frexp(size)[1]
@@ -30,10 +30,10 @@ def unit(exact: Any, dtype: Any) -> float:
 
 
 def exact_values(reference: Callable[..., Any], xs: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the values of a reference: in float64 of smaller floats, in long doubles of float64 where it has them.
+    """Return the values of a reference: in float64 for smaller floats, for float64 in long doubles if it has them.
 
-    Where it has none, float64 may be no better than the measured function, and share its code: then the result is
-    not meaningful.
+    Without long doubles, the reference may be no better than the measured function, or share its code; then the
+    result is not meaningful.
     """
     types = "".join(getattr(reference, "types", "d"))
     kind = np.longdouble if xs[0].dtype == np.float64 and "g" in types else np.float64
@@ -42,11 +42,11 @@ def exact_values(reference: Callable[..., Any], xs: Sequence[np.ndarray]) -> np.
 
 
 def estimates(exact: np.ndarray, y: np.ndarray, is_strict: bool = False) -> np.ndarray:
-    """Return the errors in units of y's dtype; infinite where one of both is not a number, and zero where neither is one; if
-    strict, where both are NaN or the same infinity.
+    """Return the errors in ulps of y's dtype. The error is infinite where exactly one value is not finite, and zero where
+    neither is finite; if `strict`, only where both are NaN or the same infinity.
 
-    Few passes, because there are 10^8 of them. The unit is that of the smaller one of both, so that it is not too
-    large where the exact value is rounded up to a power of two.
+    The code makes few passes, because there are 10^8 values. The ulp is that of the smaller value, so that it is not
+    too large where the exact value is rounded up to a power of two.
     """
     limits = ml_dtypes.finfo(y.dtype)
     with np.errstate(all="ignore"):
@@ -79,9 +79,9 @@ def _judge_infinities(error: np.ndarray, exact: np.ndarray, y: np.ndarray, is_st
 
 
 def error_of(function: Function, xs: Sequence[float], y: float, dtype: Any) -> float:
-    """Return the error of one value in many digits; infinite where one of both is not a number.
+    """Return the error of one value with many digits; infinite where exactly one value is not finite.
 
-    Where terms cancel it is relative to their size, if that is larger.
+    If terms cancel, the error is relative to their size.
     """
     limits = ml_dtypes.finfo(dtype)
     digits = DIGITS + sum([abs(math.frexp(x)[1]) // 3 for x in xs if x and math.isfinite(x)])
@@ -89,13 +89,13 @@ def error_of(function: Function, xs: Sequence[float], y: float, dtype: Any) -> f
         try:
             exact = function.definition(*map(mpmath.mpf, xs))
         except (ArithmeticError, ValueError, mpmath.libmp.NoConvergence):
-            # At poles, and where the value has no digit that a float holds: zero or an infinity.
+            # At poles, and for values beyond the range of floats: zero or infinity.
             reference = float(function.reference(*map(np.float64, xs)))
             exact = mpmath.mpf(0) if reference == 0 else mpmath.nan
         if isinstance(exact, mpmath.mpc):
             exact = exact.real if not exact.imag else mpmath.nan
         if mpmath.isnan(exact) or mpmath.isinf(exact):
-            return math.inf if math.isfinite(y) else 0.0  # what a pole gives is a convention
+            return math.inf if math.isfinite(y) else 0.0  # the value at a pole is a convention
         if abs(exact) > float(limits.max) and math.isinf(y) and (y > 0) == (exact > 0):
             return 0.0
         if not math.isfinite(y):

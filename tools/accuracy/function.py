@@ -1,4 +1,4 @@
-"""The record of a function whose errors are measured."""
+"""Record of a function whose errors are measured."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ class Function:
     """A function of numbers.
 
     Attributes:
-        call: the measured function of tensors.
+        call: the measured tensor function.
         definition: the function in mpmath.
-        reference: the same in float64 by another library, which picks the arguments that are judged in many digits;
-            its infinities and NaN are right.
-        domain: of each argument, beyond which nothing is measured.
-        points: arguments around which its formula, or ours, changes.
-        ulps: the most that any way of running it may be off in float32 and float64, by declaration.
-        terms: the size of terms that cancel where the function is small: there the error is relative to them.
-        ranges: of each argument by itself, in place of the domain; random arguments only.
+        reference: a float64 version from another library, with correct infinities and NaN; it selects the arguments
+            that are judged with many digits.
+        domain: the measured domain of each argument.
+        points: arguments at which a formula changes.
+        ulps: declared maximum errors of all engines, in float32 and float64.
+        terms: the size of terms that cancel near zeros of the function; errors there are relative to it.
+        ranges: a range for each argument instead of the domain; random arguments only.
     """
 
     call: Callable[..., Any]

@@ -22,7 +22,7 @@ __all__ = ["FUNCTIONS", "Function"]
 
 
 def elementary(names: Iterable[str], ulps: float) -> dict[str, Function]:
-    """Return the functions that NumPy has by the same name, with the definitions of the table of points."""
+    """Return the functions with the same name in NumPy, with the definitions of the table of points."""
     return {
         name: Function(
             UNARY[name].function,
@@ -37,7 +37,7 @@ def elementary(names: Iterable[str], ulps: float) -> dict[str, Function]:
 
 
 def erfinv(x: Any) -> Any:
-    """Call SciPy's erfinv without its warnings for each number out of the domain, which are slow."""
+    """Call SciPy's erfinv without its slow warnings for numbers outside the domain."""
     inside = np.abs(x) <= 1
     return np.where(inside, sp.erfinv(np.where(inside, x, 0.0)), np.nan)
 
@@ -54,12 +54,12 @@ def relative_entropy(x: Any, y: Any) -> Any:
 
 
 def log_gamma_size(x: float) -> float:
-    """Return the largest term of log |gamma(x)|: below zero that of the reflection."""
+    """Return the largest term of log |gamma(x)|; for negative x, of the reflection formula."""
     return abs(float(sp.gammaln(1.0 - x))) + 1.0 if x < 0 else 0.0
 
 
 def of_special(name: str, definition: Any, **others: Any) -> Function:
-    """Return a function that SciPy has by the same name."""
+    """Return a function with the same name in SciPy."""
     reference = others.pop("reference", getattr(sp, name, None))
     return Function(getattr(tnf.special, name), definition, reference, **others)
 
@@ -80,7 +80,7 @@ FUNCTIONS: dict[str, Function] = {
     "lgamma": Function(
         tnf.lgamma,
         definition_of(an.Lgamma()),
-        lambda x: sp.loggamma(x + 0j).real,  # because gammaln has no digits beside 1 and 2
+        lambda x: sp.loggamma(x + 0j).real,  # because gammaln has no correct digits near 1 and 2
         (-100.0, INF),
         (*HALVES, *ZEROS_OF_GAMMA, 0.9, 1.01, 1.1, 1.9, 2.1),
         16.0,

@@ -1,4 +1,4 @@
-"""The error functions in long doubles of 64 bits, which SciPy lacks: by Taylor's series, from tables by mpmath."""
+"""The error functions in long doubles, which SciPy lacks, by Taylor series with coefficients from mpmath."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import scipy.special as sp
 __all__ = ["erf", "erfc", "erfinv", "long_double"]
 
 LARGEST = 28
-"""Largest argument for which the complement is tabled; above it no float64 is left."""
+"""Largest tabulated argument of erfc, above which it underflows in float64."""
 STEPS = 32
-"""Centres of series between two whole numbers."""
+"""Number of series per unit interval."""
 TERMS = 20
 NEAR_TERMS = 26
-"""Number of terms of the series around 0, which serves up to a half."""
+"""Number of terms of the series around 0, which is used up to 1/2."""
 
 
 def long_double(value: Any) -> np.longdouble:
@@ -70,7 +70,7 @@ def _polynomial(x: np.ndarray, terms: Sequence[Any]) -> np.ndarray:
 
 
 def _complement(a: np.ndarray) -> np.ndarray:
-    """Compute erfc of numbers from 0 on."""
+    """Compute erfc of nonnegative numbers."""
     a = np.minimum(a, np.longdouble(LARGEST))
     k = np.rint(a * STEPS).astype(np.int64)
     distance = a - k.astype(np.longdouble) / STEPS
@@ -105,7 +105,7 @@ def erfc(x: np.ndarray) -> np.ndarray:
 
 
 def erfinv(x: np.ndarray) -> np.ndarray:
-    """Return the inverse: SciPy's, and a step of Newton's, relative to the complement where that is small."""
+    """Return the inverse: SciPy's value, improved by a Newton step, relative to the complement if that is small."""
     x = np.asarray(x, np.longdouble)
     a = np.abs(x)
     y = sp.erfinv(a.astype(np.float64)).astype(np.longdouble)

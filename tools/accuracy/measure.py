@@ -1,4 +1,4 @@
-"""A function and a dtype in all ways of running it, by the same arguments."""
+"""Measure a function in a dtype with all engines, on the same arguments."""
 
 from __future__ import annotations
 
@@ -28,22 +28,22 @@ SOURCES = {
     "compiled": ("tenferro/exec/kernels", "tenferro/exec/llvm"),
     "PJRT": ("lowering/emit",),
 }
-"""Folders with the code of each way of running, beyond that of the public functions."""
+"""Folders with the code of each engine, besides that of the public functions."""
 PARTS = ("tenferro/api/normal_integral.py", "tenferro/api/polynomials.py")
 FOLDERS = {"nn": ("tenferro/nn", *PARTS), "special": ("tenferro/special", *PARTS)}
 """Folders and files with the code of public functions, by the part of their names before the dot."""
 
 WORST = 100
-"""Arguments of the largest estimates that are judged in many digits."""
+"""Number of arguments with the largest estimated errors that are judged with many digits."""
 ROUNDS = 5
-"""Number of repetitions with more arguments, while the reference is less accurate than the result."""
+"""Maximum number of repetitions with more arguments while the reference is less accurate than the result."""
 SAMPLE = 1000
-"""Number of random float64 arguments that are judged in many digits, independently of the reference."""
+"""Number of random float64 arguments that are judged with many digits, independently of the reference."""
 EACH = 16
 """Number of judged arguments per run, so that one bad range does not hide the others."""
 
 FLUSHED = 2.0**10
-"""Largest multiple of the smallest normal number that becomes zero where an intermediate value is flushed."""
+"""Largest result, in units of the smallest normal number, that may be zero because an intermediate value was flushed."""
 
 
 @dataclass(frozen=True)
@@ -52,10 +52,10 @@ class Cell:
 
     Attributes:
         count: number of arguments.
-        judged: of those, how many in many digits.
+        judged: number of arguments that were judged with many digits.
         error: the largest error, in units in the last place.
-        arguments: where it is.
-        value: the result there.
+        arguments: the arguments with this error.
+        value: the result at these arguments.
     """
 
     count: int
@@ -65,12 +65,12 @@ class Cell:
     value: float
 
     def as_record(self) -> dict[str, Any]:
-        """Return the record as JSON has it."""
+        """Return the cell as JSON values."""
         return asdict(self)
 
 
 def environment(engine: str, name: str = "") -> dict[str, str]:
-    """Return the state that an engine's results depend on: packages, the processor, and our code."""
+    """Return the state on which an engine's results depend: packages, the processor, and the sources."""
     versions = {"code": _code((*FOLDERS.get(name.partition(".")[0], ()), *SOURCES[engine]))}
     for package in ("numpy", "scipy", "jaxlib", "llvmlite"):
         try:
@@ -108,7 +108,7 @@ class Way:
 def measured(
     function: Function, dtype: str, engines: Sequence[str], count: int
 ) -> dict[str, Cell | None]:
-    """Return a cell by each engine; None if the engine cannot run it."""
+    """Return a cell for each engine; None if the engine cannot run it."""
     runs = {engine: run_of(function, engine, dtype) for engine in engines}
     ways = {
         engine: Way(run, Worst(WORST * ROUNDS, EACH), [])
@@ -143,7 +143,7 @@ def measured(
 
 
 def _flushed(xs: Sequence[np.ndarray], exact: np.ndarray, y: np.ndarray, dtype: str) -> np.ndarray:
-    """Return where XLA flushes a subnormal number: an argument, the value, or an intermediate value."""
+    """Return a mask of the elements for which XLA flushes an argument, an intermediate value or the result."""
     tiny = float(ml_dtypes.finfo(dtype_of(dtype)).tiny)
     sizes = [np.abs(x.astype(np.float64)) for x in xs]
     small = [(size < tiny) & (size > 0) for size in sizes]
@@ -160,7 +160,7 @@ def judged(
     worst: Sequence[np.ndarray],
     least: int,
 ) -> Cell:
-    """Return the largest error, computed with many digits, of a sample and of the worst arguments."""
+    """Return the largest error of a sample and of the worst arguments, computed with many digits."""
     best = (0.0, (), 0.0)
     number = 0
     for number, (estimate, *xs, value) in enumerate([*sample, *worst], 1):

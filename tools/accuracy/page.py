@@ -1,4 +1,4 @@
-"""The page of accuracy, from records."""
+"""Write docs/accuracy.md from the records."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ DTYPES = ("float16", "bfloat16", "float32", "float64")
 
 
 def written(records: Sequence[Record]) -> str:
-    """Return the page: a table for each dtype, where the largest errors are, and compiled functions with their bounds."""
+    """Return the page: a table for each dtype, the arguments with the largest errors, and the bounds of compiled functions."""
     bounds = {(r["function"], r["dtype"]): r for r in records if r["engine"] == "bound"}
     by_engine = [r for r in records if r["engine"] != "bound" and r["function"] in FUNCTIONS]
     cells = {(r["function"], r["dtype"], r["engine"]): r for r in by_engine}

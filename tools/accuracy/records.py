@@ -48,7 +48,7 @@ class Records:
     def timed(
         self, keys: Sequence[Key], count: int
     ) -> Iterator[Callable[[Key, Cell | None], None]]:
-        """Yield a function that writes one of several records that are measured together, and share their time."""
+        """Yield a function that writes one of several records that were measured together and share a time."""
         environments = {key: _environment(key) for key in keys}
         start = time.perf_counter()
 

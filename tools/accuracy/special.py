@@ -3,7 +3,7 @@
 python -m tools.accuracy.special             measures, and writes docs/special_functions.md
 python -m tools.accuracy.special --count 50  number of arguments of each function and dtype
 
-Bounds are those of the docstrings, and hold for the ranges. It fails where one does not.
+The bounds are those of the docstrings, and hold for the ranges. The command fails if a bound does not hold.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _upper_gamma_quantile(a: Any, p: Any) -> Any:
 
 
 def _root(function: Callable[[Any], Any], guess: Any) -> Any:
-    """Return the zero beside a guess, by secants."""
+    """Return the zero near a guess, by the secant method."""
     pair = (digits.mpf(float(guess)), digits.mpf(float(guess)) * (1 + digits.mpf(2) ** -30))
     return digits.findroot(function, pair, tol=1e-80, verify=False)
 
@@ -166,7 +166,7 @@ SPECIAL: dict[str, Function] = {
     "kl_div": _of("kl_div", POSITIVE, POSITIVE, ulps=4, terms=lambda p, q: p + q),
     "sph_harm_y(3, 2, theta, phi)": _of("sph_harm_y", (0.1, 3.0), (0.1, 6.0), call=lambda theta, phi: special.sph_harm_y(3, 2, theta, phi).real, definition=_harmonic, ulps=16, terms=_one),
 }  # fmt: skip
-"""Functions of numbers, by the call that is measured."""
+"""Functions of numbers, by the measured call."""
 
 OTHERS = {
     "bernoulli": "constants, each a correctly rounded fraction",
@@ -175,11 +175,11 @@ OTHERS = {
     "log_softmax": "of vectors; see `logsumexp`",
     "softmax": "of vectors; see `logsumexp`",
 }
-"""Functions that are not measured, and why."""
+"""Functions that are not measured, with reasons."""
 
 
 def arguments(name: str, dtype: str, count: int) -> list[np.ndarray]:
-    """Draw numbers from each argument's range: half evenly, half of every size."""
+    """Draw numbers from each argument's range, half of them uniformly and half log-uniformly."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     columns = []
     for low, high in SPECIAL[name].ranges:

@@ -30,7 +30,7 @@ class Worst:
         y: np.ndarray,
         left_out: np.ndarray | None = None,
     ) -> None:
-        """Keep arguments that are worse than the least of the kept ones, and not excluded."""
+        """Keep arguments with larger estimates than the smallest kept one, unless they are excluded."""
         chosen = np.flatnonzero(error > self.least)
         if left_out is not None:
             chosen = chosen[~left_out[chosen]]
@@ -47,7 +47,7 @@ class Worst:
             self.parts, self.size, self.least = [entries], len(entries), float(entries[-1, 0])
 
     def entries(self) -> np.ndarray:
-        """Return the entries, one a row, worst first and each once."""
+        """Return the entries, one per row, without duplicates, the worst first."""
         if not self.parts:
             return np.zeros((0, 3))
         every = np.unique(np.concatenate(self.parts), axis=0)

@@ -1,1 +1,1 @@
-"""Files of unknown origin, by the thousand: the effect of damaged ones on their readers."""
+"""Campaigns that read thousands of damaged files."""

@@ -10,7 +10,7 @@ from tools.hostile.seeds import written_seeds
 
 
 def main() -> int:
-    """Run a campaign; 1 where a mutant failed."""
+    """Run a campaign; return 1 if a mutant failed."""
     parser = argparse.ArgumentParser(prog="python -m tools.hostile", description=__doc__)
     parser.add_argument("--mutants", type=int, default=20_000)
     parser.add_argument("--seed", type=int, default=0)

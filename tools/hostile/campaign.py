@@ -26,9 +26,9 @@ FAILURES = ("foreign", "signal", "time", "memory")
 SECONDS = 5.0
 """Processor time that a mutant may take."""
 PATIENCE = 30.0
-"""Seconds that the campaign waits for a child, which shares the processor with other children."""
+"""Seconds of waiting for a child, which shares the processor with other children."""
 MOST_READ = 500
-"""Mutants that one child reads."""
+"""Maximum number of mutants per child."""
 TEST = '''"""{kind}, mutant {number} of seed {seed}: {outcome}."""
 
 from pathlib import Path
@@ -194,7 +194,10 @@ class Campaign:
 
         begin = time.monotonic()
         outcome, words = read(mutant)
-        if outcome in ("time", "memory"):  # once more alone, because others may have taken it
+        if outcome in (
+            "time",
+            "memory",
+        ):  # once more alone, because other children may have used the memory or the time
             reader.close()
             outcome, words = read(mutant)
         record = {"seed": self.seed, "number": number, "kind": kind, "outcome": outcome, "words": words,
@@ -213,7 +216,7 @@ class Campaign:
         (place / "case.json").write_text(json.dumps(record | {"edits": mutant.edits}, indent=1))
 
     def table(self) -> str:
-        """Return the outcomes counted, by kind."""
+        """Return a table of the outcomes, by kind."""
         counts = Counter((r["kind"], r["outcome"]) for r in self.outcomes.values())
         columns = ("loaded", "ours", *FAILURES)
         rows = [f"{'':14}" + "".join(f"{name:>9}" for name in columns)]

@@ -1,7 +1,7 @@
 """Single edits of a file's content, each decided by a number, so that a mutant is a list of numbers.
 
 An edit damages the fields of a format: JSON's values, an archive's members, an array's header, the
-words of a text, the manifest in a module. What it cannot read, it damages byte by byte.
+words of a text, the manifest in a module. Other content is damaged byte by byte.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def edited(name: str, content: bytes, number: int) -> bytes:
     try:
         return edits[suffix](content, random)
     except Exception:
-        return _bytes(content, random)  # because an earlier edit has left nothing to read
+        return _bytes(content, random)  # because an earlier edit made it unreadable
 
 
 # ---- bytes -----------------------------------------------------------------------------------------
@@ -108,7 +108,7 @@ def _json(content: bytes, random: Random) -> bytes:
 
 
 def _place(root: list[Any], random: Random) -> tuple[Any, Any]:
-    """Return a holder and a key in it: first a field, then one of its occurrences, so that rare fields are chosen, too."""
+    """Return a container and a key: first a field, then one of its occurrences, so that rare fields are chosen, too."""
     fields: dict[tuple[str, ...], list[tuple[Any, Any]]] = {}
     remaining: list[tuple[tuple[str, ...], Any]] = [((), root)]
     while remaining:

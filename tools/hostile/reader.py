@@ -1,4 +1,4 @@
-"""The process that reads mutants: a line with a kind and a path in, a line of JSON with the outcome out."""
+"""Process that reads mutants: it reads lines with a kind and a path, and writes lines of JSON with the outcomes."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ def outcome_of(door: Callable[[Path], None], path: Path) -> tuple[str, str]:
 
 
 def _is_exhausted(error: BaseException | None) -> bool:
-    """Return whether memory ran out on the way to an error.
+    """Return whether an error was caused by exhausted memory.
 
-    Except if NumPy refuses a size before allocation, or if Python's parser exhausts its stack.
+    False if NumPy rejects a size before allocation, or if Python's parser exhausts its stack.
     """
     while error is not None:
         if isinstance(error, MemoryError) and "Unable to allocate" not in str(error):

@@ -1,4 +1,4 @@
-"""The valid files from which mutants are derived: a folder each, the file that is read and what belongs to it."""
+"""Valid files from which mutants are derived, each in a folder with the files that it needs."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Seed(NamedTuple):
     """A valid file.
 
     Attributes:
-        kind: of the entry point that reads it.
+        kind: the kind of entry point that reads it.
         main: the name of the file that is read.
-        files: contents by name, the file itself and those beside it.
+        files: contents by name, of the file itself and of those it needs.
     """
 
     kind: str

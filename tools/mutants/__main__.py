@@ -21,7 +21,7 @@ EQUIVALENTS = Path(__file__).with_name("equivalents.toml")
 
 
 def record(folder: Path, tests: list[str]) -> int:
-    """Write the map of all tests, or of those in the files and folders that are named."""
+    """Write the map of all tests, or of those in the named files and folders."""
     preload()
     tree = folder / "tree_0"
     copy_tree(CHECKOUT, tree)
@@ -43,7 +43,7 @@ def campaign_of(folder: Path, seed: int, worker: int) -> Campaign:
 
 
 def run(folder: Path, folders: list[str], seed: int, count: int, workers: int) -> int:
-    """Try the mutants, in as many processes as there are workers; 1 where one survived."""
+    """Try the mutants with this number of workers; return 1 if one survived."""
     preload()
     children = []
     for worker in range(workers):

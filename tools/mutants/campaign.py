@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 __all__ = ["Campaign", "Mutant", "equivalents", "mutants_of"]
 
 STAGE_SECONDS = 45.0
-"""Recorded time of the tests that one stage runs, the quickest first."""
+"""Maximum recorded time of the tests of a stage, of which the fastest run first."""
 MOST_FILES = 8
 """Maximum number of test files of the layer, because collecting a file takes as long as many tests."""
 REST_SECONDS = 90.0
-"""Recorded time of all other tests that run the lines, for the few mutants that are left."""
+"""Maximum recorded time of all other tests that run the lines, for the few remaining mutants."""
 ALLOWANCE = 30.0
 """Seconds of processor time that a stage may take in addition to four times its tests' time."""
 
@@ -48,7 +48,7 @@ class Mutant(NamedTuple):
 
 
 def mutants_of(tree: Path, folders: Sequence[str], seed: int) -> Iterator[Mutant]:
-    """Yield every line that can be edited once, in an order decided by the seed, with one of its edits."""
+    """Yield one edit of each line that can be edited, in an order decided by the seed."""
     random = Random(seed)
     lines: list[tuple[str, str, int]] = []
     offered: dict[tuple[str, int], list[Edit]] = {}
@@ -129,7 +129,7 @@ class Campaign:
         used, count = 0.0, 0
         try:
             path.write_text(mutant.edit.applied(source))
-            moment = time.time() + 10  # another than any that bytecode was kept for
+            moment = time.time() + 10  # another one than for any cached bytecode
             os.utime(path, (moment, moment))
             for stage, names in stages:
                 if not names:
@@ -206,7 +206,7 @@ class Campaign:
         return kept
 
     def verdict(self, record: dict[str, Any]) -> str:
-        """Return killed, survived, or equivalent where a survivor has a proof."""
+        """Return killed, survived, or equivalent for a survivor with a proof."""
         is_proven = (record["path"], record["before"], record["after"]) in self.proofs
         return "equivalent" if record["outcome"] == "survived" and is_proven else record["outcome"]
 

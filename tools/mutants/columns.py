@@ -49,9 +49,9 @@ FOLDERS: dict[str, tuple[str, ...]] = {
         )
     ),
 }  # fmt: skip
-"""The folders that are mutated, and the tests of their columns; the doctests of the folder itself are among them."""
+"""Mutated folders and the tests of their columns, including the folder's own doctests."""
 ABOVE = {"tenferro": ("tests/lowering", "tests/xla_peer", "lowering", "xla_peer")}
-"""Tests of the layers above a package, which are not asked."""
+"""Tests of the layers above a package, which are not run."""
 
 
 def _is_in(test: str, places: tuple[str, ...]) -> bool:
@@ -60,12 +60,12 @@ def _is_in(test: str, places: tuple[str, ...]) -> bool:
 
 
 def is_of_column(test: str, folder: str) -> bool:
-    """Return whether a test, by its name, is one of a folder's own."""
+    """Return whether a test belongs to the column of a folder, by its name."""
     return _is_in(test, (*FOLDERS[folder], folder))
 
 
 def is_of_floor(test: str, folder: str) -> bool:
-    """Return whether a test is of the layer of a folder, and not of its column."""
+    """Return whether a test belongs to the layer of a folder, but not to its column."""
     package = folder.partition("/")[0]
     return not _is_in(test, ABOVE.get(package, ())) and not is_of_column(test, folder)
 

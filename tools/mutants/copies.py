@@ -9,11 +9,11 @@ from pathlib import Path
 __all__ = ["copy_tree"]
 
 KEPT = {".hypothesis", "__pycache__"}
-"""Folders that runs leave in a copy, and may find again."""
+"""Folders that runs create in a copy, and may reuse."""
 
 
 def copy_tree(checkout: Path, copy: Path) -> None:
-    """Give the copy exactly the files of the checkout that git tracks or does not ignore.
+    """Make the copy contain exactly the files of the checkout that git does not ignore.
 
     Equal files are not copied, and keep their cached bytecode.
     """

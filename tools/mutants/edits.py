@@ -1,4 +1,4 @@
-"""Edits of one source file: each replaces one expression by another, and keeps the rest."""
+"""Edits of a source file, each of which replaces one expression."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ COMPARISONS = {
 ORDERED = (ast.Sub, ast.Div, ast.FloorDiv, ast.Mod, ast.Pow, ast.MatMult, ast.LShift, ast.RShift)
 """Operators that do not commute."""
 LEFT_ALONE = (ast.Assert, ast.Import, ast.ImportFrom, ast.Raise, ast.JoinedStr)
-"""Nodes that tests need not notice: claims to the type checker, the words of errors, and f-strings, whose parts
-have no positions of their own in Python 3.11.
+"""Nodes without edits: hints for the type checker, texts of errors, and f-strings, whose parts have no positions in
+Python 3.11.
 """
 
 
 CONVERSIONS = ("frozenset", "iter", "list", "tuple")
-"""Calls that are not dropped: without them the argument is used in the same way, or is refused at once."""
+"""Calls that are not removed: the argument alone would work equally, or be rejected at once."""
 SYMMETRIC = (
     "add",
     "broadcast_shapes",
@@ -62,18 +62,18 @@ SYMMETRIC = (
 GENERICS = ("Callable", "Mapping", "Sequence", "dict", "list", "set", "tuple", "type")
 """Types that take parameters."""
 LARGE = 12
-"""Smallest number in the head of a file that counts as one of many that would serve."""
+"""Numbers at the head of a file from this one on count as tuning parameters."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
 class Edit(NamedTuple):
-    """The bytes of one expression replaced by another.
+    """Replacement of the bytes of one expression.
 
     kind:       operator, comparison, constant, condition, call, operands or row
     lines:      the first and the last line of the expression
     start:      the first byte that is replaced
     stop:       the byte after the last one
-    text:       the replacement at_import:  whether the expression stands in no function, so that it runs once
+    text:       the replacement at_import:  whether the expression is outside of functions, and runs once
     """
 
     kind: str
@@ -89,7 +89,7 @@ class Edit(NamedTuple):
         return (content[: self.start] + self.text.encode() + content[self.stop :]).decode()
 
     def difference(self, source: str) -> tuple[str, str]:
-        """Return the lines that the edit changes, before and after, each in one line."""
+        """Return the changed lines before and after, joined to one line each."""
         content = source.encode()
         first = content.rfind(b"\n", 0, self.start) + 1
         end = content.find(b"\n", self.stop)
@@ -102,7 +102,7 @@ class Edit(NamedTuple):
 
 
 def is_another_program(source: str, edit: Edit) -> bool:
-    """Return whether the edited file parses, and to another tree."""
+    """Return whether the edited file parses to another syntax tree."""
     try:
         return ast.dump(ast.parse(edit.applied(source))) != ast.dump(ast.parse(source))
     except SyntaxError:
@@ -221,7 +221,7 @@ class Places:
                     yield edit._replace(kind="comparison")
 
     def _of_condition(self, node: ast.expr) -> Iterator[Edit]:
-        """Yield the opposite of a condition that has no operator of its own to change."""
+        """Yield the negation of a condition without an operator."""
         if not isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp | ast.Constant):
             yield self._edit("condition", node, f"(not ({self._text(node)}))")
 
@@ -233,7 +233,7 @@ class Places:
             others = (value + 1, value - 1) if value > 0 else (value + 1,)
         elif isinstance(value, float | complex):
             others = (value * 2 if value else 1.0,)
-        elif isinstance(value, str) and " " not in value:  # others are words for people
+        elif isinstance(value, str) and " " not in value:  # others are texts for readers
             others = (f"XX{value}",)
         else:
             others = ()
@@ -249,7 +249,7 @@ class Places:
             yield self._exchanged(positional[0], positional[1])
 
     def _of_rows(self, firsts: Sequence[ast.expr], lasts: Sequence[ast.expr]) -> Iterator[Edit]:
-        """Yield a table without one of its rows, each of which is all that stands between two expressions."""
+        """Yield a table without one of its rows."""
         for i, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
             if isinstance(first, ast.Starred):
                 continue
@@ -271,12 +271,12 @@ def _name_of(function: ast.expr) -> str:
 
 
 def _is_a_table(node: ast.AST) -> bool:
-    """Return the tuples of three or more that are read; shorter ones are values with several parts."""
+    """Return whether a tuple is a table: it has three elements or more and is read."""
     return isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load) and len(node.elts) > 2
 
 
 def _is_a_type(value: ast.expr) -> bool:
-    """Return whether a value is a type with parameters, as in the place of an annotation."""
+    """Return whether a value is a parametrised type, as in annotations."""
     return (
         isinstance(value, ast.Subscript)
         and isinstance(value.value, ast.Name)
@@ -285,7 +285,7 @@ def _is_a_type(value: ast.expr) -> bool:
 
 
 def _is_a_measure(value: ast.expr) -> bool:
-    """Return a number with a fraction, or a large one."""
+    """Return whether a value is a measurement: a number with a fraction, or a large one."""
     if isinstance(value, ast.BinOp) and isinstance(value.op, ast.LShift):
         return isinstance(value.left, ast.Constant) and isinstance(value.right, ast.Constant)
     if not isinstance(value, ast.Constant):
@@ -294,7 +294,7 @@ def _is_a_measure(value: ast.expr) -> bool:
 
 
 def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
-    """Return whether a statement names a number that was chosen by measurement, with a docstring below it.
+    """Return whether a statement defines a tuning parameter with a docstring.
 
     A slightly different number would serve as well, and a test that detects the change would test only the number.
     """
@@ -308,7 +308,7 @@ def _is_tuning(statement: ast.AST, following: ast.AST | None) -> bool:
 
 
 def _parts(node: ast.AST) -> Iterator[ast.AST]:
-    """Return the parts of a node that tests should notice: no annotations, docstrings or words of errors."""
+    """Return the children of a node that may be edited: no annotations, docstrings or texts of errors."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list"):
             continue
@@ -324,9 +324,9 @@ def _parts(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _is_for_readers(node: ast.AST) -> bool:
-    """Return whether a node only informs readers, as an assertion does.
+    """Return whether a node only informs readers, like an assertion.
 
-    Such nodes are lists of public names, names of types, imports for the type checker, and whether a `zip` is strict.
+    Such nodes are lists of public names, names of types, imports for the type checker, and `strict` of a `zip`.
     """
     if isinstance(node, ast.keyword) and node.arg == "strict":
         return True

@@ -1,4 +1,4 @@
-"""Functions that a module-level line affects: those of its file, and of others that read the names it assigns."""
+"""Functions that depend on a module-level line: in its file, and in files that read the names it assigns."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def functions_about(source: str, first: int, last: int) -> tuple[Spans, Spans]:
 
 
 def readers_elsewhere(tree: Path, path: str, first: int, last: int) -> Iterator[tuple[str, Spans]]:
-    """Yield the files of the package other than one, and the bodies of their functions that name what its lines assign."""
+    """Yield the other files of the package with the functions that use names assigned in these lines."""
     statements = ast.parse((tree / path).read_text()).body
     assigned = {
         node.id

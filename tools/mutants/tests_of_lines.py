@@ -1,4 +1,4 @@
-"""Which tests run which lines: recorded with coverage.py, a file of tests at a time, and kept outside git."""
+"""Record of the tests that run each line: made with coverage.py, one test file at a time, and not in git."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ LEFT_OUT = (
     "tests/test_mutants.py",
     "tests/test_documents.py",
 )
-"""Tests that start children or compilers for each case, and tests that read the text of the tree."""
+"""Tests that start children or compilers for each case, and tests that read the sources."""
 
 
 def digest_of_sources(tree: Path) -> str:
-    """Return the digest of all that the tests import: another digest, other lines."""
+    """Return the digest of all sources that the tests import."""
     digest = hashlib.sha256()
     for package in PACKAGES:
         for path in sorted((tree / package).rglob("*.py")):
@@ -86,7 +86,7 @@ class Recorded:
             self._data.append(data)
 
     def require(self, tree: Path) -> None:
-        """Refuse a tree that differs from the recorded one.
+        """Raise unless the tree is the recorded one.
 
         Raises:
             ValueError: its sources have changed, or nothing was recorded.

@@ -23,14 +23,14 @@ LIBRARIES = (
 )  # fmt: skip
 """Modules that many tests import and no mutant changes, without those that pytest rewrites or that read the tree."""
 MEMORY = 12 << 30
-"""Bytes of address space above those that the libraries have."""
+"""Additional bytes of address space, beyond those of the libraries."""
 
 
 class Trial(NamedTuple):
     """Outcome of a run of the tests.
 
     outcome:  passed, failed (which a test is named for), import, time or signal
-    test:     the first test that failed, or words
+    test:     the first test that failed, or a message
     tests:    the seconds of each test that passed
     seconds:  of processor time, children included
     """
@@ -42,7 +42,7 @@ class Trial(NamedTuple):
 
 
 class Choice:
-    """A plugin of pytest: runs the chosen tests, in their order, and keeps what passed and what failed first."""
+    """A plugin of pytest that runs the chosen tests in order, and records passed tests and the first failure."""
 
     def __init__(self, chosen: Sequence[str] | None, coverage: Any) -> None:
         self.chosen = chosen
@@ -82,7 +82,7 @@ def tried(
     seconds: float,
     coverage: Any = None,
 ) -> Trial:
-    """Run tests of some files: those chosen by name until the first fails, or all.
+    """Run the chosen tests of some files until one fails, or all tests.
 
     Args:
         tree:      the folder that is tested
@@ -110,7 +110,7 @@ def tried(
             with suppress(ProcessLookupError):
                 os.killpg(child, signal.SIGKILL)
     _, status, usage = os.wait4(child, 0)
-    with suppress(ProcessLookupError):  # what the tests started and did not end
+    with suppress(ProcessLookupError):  # processes that the tests did not end
         os.killpg(child, signal.SIGKILL)
     used = round(usage.ru_utime + usage.ru_stime, 2)
     if not content:
@@ -158,7 +158,7 @@ def _child(
         import pytest
 
         stop = ["-x"] if chosen is not None else []
-        # The code that a test calls with a mutant differs from the code under test.
+        # With a mutant, a test may call other code than without.
         without = [f"-pno:{plugin}" for plugin in ("xdist", "cacheprovider", "entry-points")]
         code = pytest.main([*files, "-q", *without, *stop], plugins=[choice])
         if coverage is not None:

@@ -1,1 +1,1 @@
-"""Score of the parity check: faults that it catches and names, and right rewrites that it calls wrong."""
+"""Score of the parity check: the faults that it finds and names, and the correct rewrites that it accuses."""

@@ -1,7 +1,7 @@
 """`make parity-score`: seeded faults that the parity check must catch, and rewrites that it must not accuse.
 
 Sampled with a seed over all programs and lines; an interrupted run is resumed. Trials run in children,
-because XLA may end its process; the reason of its end is an outcome, too. The page is written from the outcomes.
+because XLA may end its process; such an end is an outcome, too. The page is written from the outcomes.
 """
 
 from __future__ import annotations
@@ -30,26 +30,26 @@ from xla_peer import XlaExecutor
 
 ROOT = Path(__file__).parents[2]
 BATCH = 40
-"""Trials of one child: a new child frees XLA's executables."""
+"""Number of trials per child: a new child frees XLA's executables."""
 SILENCE = 90
-"""Seconds without an outcome after which a child is ended: XLA may run a loop without an end."""
+"""Seconds without an outcome after which a child is killed: XLA may run an endless loop."""
 STARTING = 900
-"""Seconds that a child may take until its first trial, on a machine that has much else to do."""
+"""Seconds that a child may take until its first trial, on a busy machine."""
 READY = "ready"
-"""Line of a child that begins with its trials."""
+"""Line that a child prints before its first trial."""
 ENDLESS = 30
-"""Seconds of one trial: a fault may have taken the end of a loop away."""
+"""Maximum seconds of a trial: a fault may make a loop endless."""
 
 
 def edits_of(kind: str, subject: Subject) -> list[Edit]:
-    """Return every edit of that kind of a subject."""
+    """Return every edit of a kind for a subject."""
     if kind == "faults":
         return list(faults(subject.text))
     return [*rewrites(subject.text), *subject.rewrites]
 
 
 def drawn(kind: str, seed: int, count: int, of: str = "") -> list[tuple[int, int, str]]:
-    """Return the trials: a subject, the number of its edit, and XLA's options."""
+    """Return the trials: subject, number of the edit, and XLA's options."""
     every = subjects(of)
     sizes = [len(edits_of(kind, subject)) for subject in every]
     rng = np.random.default_rng([seed, kind == "faults"])
@@ -59,14 +59,14 @@ def drawn(kind: str, seed: int, count: int, of: str = "") -> list[tuple[int, int
     for _ in range(count if able else 0):
         subject = int(rng.choice(able))
         options = str(rng.choice(flags))
-        # One in four under other options is the unchanged module.
+        # One in four trials runs the unchanged module with other options.
         edit = -1 if options and rng.random() < 0.25 else int(rng.integers(sizes[subject]))
         chosen.append((subject, edit, options))
     return chosen
 
 
 def child(kind: str, seed: int, count: int, of: str = "") -> None:
-    """Run the trials whose numbers come in, a line each, and print their outcomes."""
+    """Run the trials whose numbers are read, one per line, and print their outcomes."""
     every, trials = subjects(of), drawn(kind, seed, count, of)
     peer = XlaExecutor("cpu", notices=False)
     signal.signal(signal.SIGALRM, stop)
@@ -126,7 +126,7 @@ def _children(
     path: Path,
     of: str = "",
 ) -> None:
-    """Run these trials; if a child ends, record the trial that ended it, and continue with another child."""
+    """Run these trials; if a child ends early, record the trial that ended it, and continue with another child."""
     environment = {**os.environ, "XLA_FLAGS": FLAGS.get(options, "")}
     command = [
         sys.executable,
@@ -153,7 +153,7 @@ def _children(
             process.kill()
         rest = numbers[done:]
         if rest:
-            # Machine code of a loop does not hear the alarm.
+            # The alarm does not interrupt machine code.
             outcome = "endless" if is_silent else "ended"
             record = {
                 "number": rest[0],
@@ -166,7 +166,7 @@ def _children(
 
 
 def _noted(process: Any, path: Path) -> tuple[int, bool]:
-    """Write the outcomes of a child as they arrive; how many came, and whether silence was their end."""
+    """Write the outcomes of a child as they arrive; return their number, and whether the child became silent."""
     done, patience, pending = 0, STARTING, b""
     while True:
         line, end, rest = pending.partition(b"\n")
@@ -220,7 +220,9 @@ def main() -> int:
         run(kind, arguments.seed, arguments.count, path, until, arguments.of)
         records[kind] = list(outcomes(path))
     page = write_page(records["faults"], records["rewrites"], arguments.seed)
-    page += "\nPublic miscompiles are run by releases of compilers in [the watch](watch.md).\n"
+    page += (
+        "\n[The watch](watch.md) runs public reports of miscompilations on releases of compilers.\n"
+    )
     print(page)
     if arguments.write and not arguments.of:
         (ROOT / "docs" / "verdicts.md").write_text(page)

@@ -1,4 +1,4 @@
-"""Faults of meaning, each seeded into the text of a module by a change of one line."""
+"""Semantic faults, each seeded into the text of a module by changing one line."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ class Edit:
     """A module with one line changed.
 
     Attributes:
-        kind: of fault.
-        line: its number, from 1.
-        text: the module.
+        kind: the kind of fault.
+        line: the number of the line, counted from 1.
+        text: the edited module.
     """
 
     kind: str
@@ -145,14 +145,14 @@ def _other_constant(line: str) -> Iterator[str]:
 
 
 def _dropped_op(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
-    """Yield the operand as a replacement of the result: a missing conjugate, a sign that is lost."""
+    """Replace a result by its operand, like a missing conjugate or a lost sign."""
     match = UNARY.match(line)
     if match:
         yield lambda lines, number: _replaced(lines, number, match[1], match[2])
 
 
 def _dropped_term(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
-    """Yield one of two terms, as where a cotangent is lost."""
+    """Replace a sum by one of its terms, like a lost cotangent."""
     match = TERM.match(line)
     if match:
         for term in (match[2], match[3]):
@@ -160,7 +160,7 @@ def _dropped_term(line: str) -> Iterator[Callable[[list[str], int], list[str]]]:
 
 
 def _replaced(lines: list[str], number: int, name: str, by: str) -> list[str]:
-    """Replace a value by another one in its readers, up to the end of the function; the line remains as dead code."""
+    """Replace the uses of a value up to the end of the function; its line remains as dead code."""
     word = re.compile(re.escape(name) + r"(?![\w#:])")
     changed = list(lines)
     for later in range(number + 1, len(lines)):
@@ -181,7 +181,7 @@ def _half_precision(line: str) -> Iterator[str]:
 
 
 def _one_quantum(line: str) -> Iterator[str]:
-    """Move one element in the middle a step up or down."""
+    """Change one element in the middle by one step."""
     match = ROUNDED.match(line)
     if match is None or not 1 < (size := math.prod(map(int, match[3].split("x")[:-1]))) <= 256:
         return

@@ -17,8 +17,9 @@ HEAD = """# Verdicts
 For readers who rely on the [parity check](parity.md).
 Afterwards you can say how many faults it catches and names, and how many harmless rewrites it accuses.
 
-`make parity-score` seeds faults into lowered modules of loops, gradients, networks and random programs, and rewrites such modules without changing their meaning.
-This page is written by it, from seed {seed} with jaxlib {jaxlib}.
+`make parity-score` makes two kinds of changes to lowered modules of loops, gradients, networks and random programs.
+Faults change the meaning of a module, and the check must report them; rewrites keep the meaning, and the check must accept them.
+The command also writes this page; the numbers below are from seed {seed} with jaxlib {jaxlib}.
 
 """
 
@@ -47,19 +48,28 @@ def _faults(records: Records) -> str:
     ]
     caught = [record for record in judged if record["outcome"] == "caught"]
     seconds = sorted(record["seconds"] for record in caught)
+    named = sum(record["named"] for record in caught)
+    blamed = sum(record["blamed"] for record in caught)
     lines = [
         "## Faults\n",
-        f"{len(records)} faults of meaning, one line of a module each. "
-        f"{counts['invalid']} gave no valid module, and {counts['endless']} a loop without an end. "
-        f"{share(counts['equal'], len(records))} could not be told from the original on the arguments at hand, and were removed before judging. Runs in float64, and on arguments that differ in their last places, decided that.",
-        f"Of the others {share(len(caught), len(judged))} were caught, and of these "
-        f"{share(sum(record['named'] for record in caught), len(caught))} with the very line that was changed; "
-        f"{sum(record['blamed'] for record in caught)} times the module was said to be the wrong side.",
+        "Each fault changes one line of a module. "
+        "A fault is judged only if it can be distinguished from the original on the given arguments. "
+        "Runs in float64, and runs on arguments that differ in their last places, decide this.\n",
+        "| | count |",
+        "| --- | --- |",
+        f"| faults | {len(records)} |",
+        f"| without a valid module | {counts['invalid']} |",
+        f"| with an endless loop | {counts['endless']} |",
+        f"| indistinguishable from the original | {share(counts['equal'], len(records))} |",
+        f"| judged faults that were caught | {share(len(caught), len(judged))} |",
+        f"| caught faults with the right line | {share(named, len(caught))} |",
+        f"| caught faults with the right side blamed | {share(blamed, len(caught))} |",
     ]
     if seconds:
-        lines.append(
-            f"A verdict with the search took {seconds[len(seconds) // 2]:.2f} s in the median, {seconds[-1]:.1f} s at most."
-        )
+        lines += [
+            f"| median time of a verdict with the search | {seconds[len(seconds) // 2]:.2f} s |",
+            f"| maximum time | {seconds[-1]:.1f} s |",
+        ]
     lines += ["\n| fault | judged | caught | line named |", "| --- | --- | --- | --- |"]
     for kind in sorted({record["kind"] for record in judged if "kind" in record}):
         of = [record for record in judged if record.get("kind") == kind]
@@ -84,11 +94,17 @@ def _rewrites(records: Records) -> str:
     rest = Counter(record["outcome"] for record in records)
     options = {record["options"] for record in records} - {""}
     flags = ", ".join(f"`{flag}`" for name, flag in FLAGS.items() if name in options)
-    of_xla = f", or other options of XLA ({flags})" if flags else ""
+    compiled = f" Some are compiled with other options of XLA: {flags}." if flags else ""
     lines = [
         "## Rewrites\n",
-        f"{len(records)} modules with the same meaning: a line rewritten{of_xla}, each run through PJRT against the native run of the original.",
-        f"{share(len(accused), len(judged))} were accused. {rest['invalid']} gave no valid module, {rest['ended']} ended the process of XLA.",
+        "Each rewrite changes one line of a module without changing its meaning." + compiled,
+        "The result through PJRT is judged against the native result of the original.\n",
+        "| | count |",
+        "| --- | --- |",
+        f"| rewrites | {len(records)} |",
+        f"| without a valid module | {rest['invalid']} |",
+        f"| that ended the process of XLA | {rest['ended']} |",
+        f"| judged rewrites that were accused | {share(len(accused), len(judged))} |",
         "\n| rewrite | judged | accused |",
         "| --- | --- | --- |",
     ]

@@ -1,5 +1,5 @@
-"""Lowered modules of programs that people write, with arguments: loops, their gradients, networks, programs that quantise,
-recurrences, networks of fewer bits, and random ones.
+"""Lowered modules of typical programs, with arguments: loops, their gradients, networks, quantising programs,
+recurrences, low-precision networks, and random programs.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["Subject", "subjects"]
 LOOPS = Path(__file__).parents[2] / "benchmarks" / "loops"
 RANDOM_PROGRAMS = 150
 LARGEST = 1 << 16
-"""Characters of a module: larger ones take more than a second to compile."""
+"""Maximum number of characters of a module: larger ones take more than a second to compile."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ def _subject(
     try:
         program = tnf.compile(fn, *arguments)
         text = lower_to_stablehlo(program, linalg="inline", precision=precision).plain_text
-    except UnsupportedError:  # because not all linear algebra is written out
+    except UnsupportedError:  # because some linear algebra is lowered to library calls
         return
     leaves = tuple([np.asarray(x) for x in flatten(arguments)[0]])
     yield Subject(name, kind, text, leaves)
@@ -194,7 +194,7 @@ def _by_loop(step: Callable[..., Any], a: Any, b: Any) -> Any:
 
 
 def _by_halves(combine: Callable[..., Any], a: Any, b: Any) -> tuple[Any, Any]:
-    """Compute all prefixes, each half on its own, and then the second one from the last of the first."""
+    """Compute all prefixes by recursion on halves, as an associative scan does."""
     if a.shape[0] == 1:
         return a, b
     half = a.shape[0] // 2

@@ -1,4 +1,4 @@
-"""Rewrites of a module that keep its meaning, and round otherwise; and other options of the compiler."""
+"""Rewrites of a module that keep its meaning but round differently, and options of the compiler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLAGS = {
     "no algebra": "--xla_disable_hlo_passes=algsimp",
     "one thread": "--xla_cpu_multi_thread_eigen=false",
 }
-"""Options of XLA, each in separate processes."""
+"""Options of XLA, each used in separate processes."""
 CHAIN = re.compile(
     r"^(\s*)(%\w+) = stablehlo\.(add|multiply) (%[\w#]+), (%[\w#]+) : (tensor<[\dx]*f\d+>)$"
 )
@@ -41,11 +41,11 @@ SHORT = re.compile(
     r"(.* : \((tensor<[\dx]+f32>), (tensor<[\dx]+f32>)\).*)$"
 )
 FEWER_BITS = "fewer bits of a product"
-"""The kind of rewrites that `precision_config` allows, which `judge` reports."""
+"""Kind of rewrites that `precision_config` allows and `judge` reports."""
 
 
 def rewrites(text: str) -> Iterator[Edit]:
-    """Yield every rewrite that fits a line."""
+    """Yield every rewrite that applies to a line."""
     lines = text.splitlines()
     makers = {}
     for number, line in enumerate(lines):

@@ -1,4 +1,4 @@
-"""One trial: a module against an edit of it. Run in a process that XLA may end."""
+"""Trials: a module against its edit, in a process that XLA may end."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from xla_peer import XlaExecutor, check_parity, judge
 __all__ = ["fault_trial", "rewrite_trial"]
 
 PERTURBED = 3
-"""Runs of the original on arguments near the given ones."""
+"""Number of runs of the original on perturbed arguments."""
 LINE = re.compile(r"<stablehlo>:(\d+)")
 
 
 def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, Any]:
-    """Return whether the fault is caught, and named; `equal` if a reference cannot distinguish the two modules."""
+    """Return whether the fault is caught and named, or `equal` if a reference cannot distinguish the two modules."""
     start = time.perf_counter()
     program = import_stablehlo(subject.text, trusted=True)
     try:
@@ -54,13 +54,13 @@ def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, An
 
 
 def places_of(text: str, line: int) -> set[int]:
-    """Return the line, and the statements that call the function that it is in, up to `main`."""
+    """Return the line, and the calls of its function, up to `main`."""
     lines = text.splitlines()
     places = {line, *statement_of(lines, line)}
     waiting = list(places)
     constant = re.match(r"\s*(%\w+) = stablehlo\.constant", lines[line - 1])
     if constant:
-        # A constant is part of its reader, such as the count of a loop.
+        # A constant is part of its use, such as the trip count of a loop.
         reads = re.compile(re.escape(constant[1]) + r"(?!\w)")
         rest = enumerate(lines[line:], line + 1)
         here = itertools.takewhile(lambda item: "func.func" not in item[1], rest)
@@ -122,7 +122,7 @@ def rewrite_trial(subject: Subject, text: str, peer: XlaExecutor, kind: str = ""
 def _judged(
     subject: Subject, program: Any, rewritten: Callable[..., Any], peer: XlaExecutor
 ) -> dict[str, Any]:
-    """Judge a rewrite that leaves bits out, as the module grants."""
+    """Judge a rewrite with fewer bits, which the module allows."""
     start = time.perf_counter()
     pairs = [flatten(run(*subject.leaves))[0] for run in (program.run, rewritten)]
     report = judge(program, subject.leaves, *pairs, executor=peer, locate=False, interpreter=False)
@@ -135,7 +135,7 @@ def _judged(
 
 
 class _AsWritten:
-    """Unchanged module, run through PJRT."""
+    """Runner of a module as it is, through PJRT."""
 
     def __init__(self, program: Any, peer: XlaExecutor) -> None:
         self.program, self.peer = program, peer
@@ -170,7 +170,7 @@ def _indistinguishable(subject: Subject, edit: Edit) -> bool:
 
 
 def _jittered(leaves: Sequence[Any], seed: int) -> list[Any]:
-    """Return the arguments, floats up or down by one unit in the last place."""
+    """Return the arguments, with floats moved up or down by one ulp."""
     rng = np.random.default_rng(seed)
     return [
         x
@@ -196,7 +196,7 @@ BITS = re.compile(r"0x([0-9A-Fa-f]{8})(?=.*: tensor<[\dx]*f32>)")
 
 
 def _widened(text: str) -> str:
-    """Return the module in float64, with numbers that are given by their bits."""
+    """Return the module in float64, including numbers written as bits."""
 
     def wide(match: re.Match[str]) -> str:
         number = np.array(int(match[1], 16), np.uint32).view(np.float32).astype(np.float64)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 
 def main() -> int:
-    """Run the samples; 1 where one failed, and 2 where PyTorch is missing."""
+    """Run the samples; return 1 if one failed, and 2 if PyTorch is missing."""
     parser = argparse.ArgumentParser(prog="python -m tools.torch_samples", description=__doc__)
     parser.add_argument(
         "--only", action="append", help="this function of tenferro; may be repeated"
@@ -29,7 +29,7 @@ def main() -> int:
             "PyTorch is not installed: make torch-samples installs it in an environment of its own"
         )
         return 2
-    warnings.simplefilter("ignore")  # because PyTorch's samples use what PyTorch deprecates
+    warnings.simplefilter("ignore")  # because PyTorch's samples use deprecated functions of PyTorch
     from tools.torch_samples.campaign import Campaign
     from tools.torch_samples.page import write_page
 

@@ -1,4 +1,4 @@
-"""Public functions without a counterpart among PyTorch's samples, and why."""
+"""Public functions without a counterpart among PyTorch's samples, with reasons."""
 
 from __future__ import annotations
 

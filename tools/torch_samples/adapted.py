@@ -1,4 +1,4 @@
-"""Functions of tenferro with the signatures of PyTorch's operators, where more than names differ."""
+"""Functions of tenferro with the signatures of PyTorch's operators, if more than names differ."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ Call = Callable[..., Any]
 
 
 class NotMappedError(Exception):
-    """A sample that uses an option which has no counterpart; the text says which."""
+    """A sample uses an option without a counterpart, which the text names."""
 
 
 def require(condition: Any, option: str) -> None:
-    """Refuse a sample for an option."""
+    """Raise for a sample with an unsupported option."""
     if not condition:
         raise NotMappedError(option)
 

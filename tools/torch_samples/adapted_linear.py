@@ -72,7 +72,7 @@ def lu_factor(x: Any, pivot: bool = True) -> Any:
 
 
 def permutation_of(pivots: Any, size: int) -> np.ndarray[Any, Any]:
-    """Return the permutation that LAPACK's exchanges of rows, counted from one, come to."""
+    """Return the permutation that results from LAPACK's row exchanges, which are counted from one."""
     pivots = np.asarray(pivots)
     result = np.broadcast_to(np.arange(size), (*pivots.shape[:-1], size)).copy()
     for step in range(pivots.shape[-1]):

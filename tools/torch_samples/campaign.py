@@ -1,4 +1,4 @@
-"""Run every row on PyTorch's samples, and record what came of it, a line for each row and dtype."""
+"""Run every row on PyTorch's samples, and record the outcomes, one line per row and dtype."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def name_of(dtype: Any) -> str:
 
 
 def units(only: list[str] | None = None) -> Iterator[Unit]:
-    """Yield each function, each of its rows, each dtype of the samples: the inexact dtypes, or an integer dtype if there is none."""
+    """Yield each function, row, and dtype of the samples: all inexact dtypes, or else an integer dtype."""
     for function, rows in ROWS.items():
         if only and function not in only:
             continue
@@ -44,7 +44,7 @@ def units(only: list[str] | None = None) -> Iterator[Unit]:
 
 
 def checks_of(trial: Trial) -> tuple[str, ...]:
-    """Return the checks that PyTorch has a reference for."""
+    """Return the checks for which PyTorch has a reference."""
     first = CHECKS[1:3] if trial.has_second else CHECKS[2:3]
     return (CHECKS[0], *first * trial.has_gradient, *CHECKS[3:] * trial.has_second)
 
@@ -66,7 +66,7 @@ def natively(trial: Trial, checks: tuple[str, ...]) -> Iterator[Any]:
 
 
 def through_pjrt(trial: Trial, checks: tuple[str, ...], executor: Any) -> Iterator[Any]:
-    """Yield the outputs of each check by one program, whose error is that of every check."""
+    """Yield the outputs of each check from one program; its error counts for every check."""
     try:
         yield from trial.on_peer(executor, checks)
     except Exception as error:
@@ -74,7 +74,7 @@ def through_pjrt(trial: Trial, checks: tuple[str, ...], executor: Any) -> Iterat
 
 
 def judgement(trial: Trial, check: str, outputs: Any) -> str:
-    """Return `agree`, `undecided`, `not mapped: ..`, how an output is off, or the error."""
+    """Return `agree`, `undecided`, `not mapped: ..`, the difference of an output, or the error."""
     if isinstance(outputs, Exception):
         return refusal(outputs)
     try:
@@ -99,7 +99,7 @@ def outcomes_of(unit: Unit, count: int, executor: Any = None) -> Iterator[tuple[
 
 
 def record_of(unit: Unit, count: int, executor: Any = None) -> dict[str, Any]:
-    """Return the counts of a unit, and every outcome that nothing explains."""
+    """Return the counts of a unit, and every unexplained outcome."""
     function, row, dtype = unit
     counts: Counter[str] = Counter()
     explained: Counter[str] = Counter()
@@ -146,7 +146,7 @@ class Campaign:
 
     @property
     def records(self) -> list[dict[str, Any]]:
-        """The last record of each unit; a line that was cut off is none."""
+        """The last record of each unit, without a truncated line."""
         latest: dict[tuple[Any, ...], dict[str, Any]] = {}
         for line in self.file.read_text().splitlines() if self.file.exists() else ():
             with suppress(json.JSONDecodeError):

@@ -1,7 +1,7 @@
 """Intended differences from PyTorch: functions, checks, outcomes, and reasons.
 
-An outcome is the text of a judgement or of an error. An entry that no sample needs is an error of
-the page, and so is an outcome that no entry explains.
+An outcome is the text of a judgement or of an error. Unused entries and unexplained outcomes are errors when
+the page is written.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ __all__ = ["DIFFERENCES", "Difference", "difference_of"]
 
 @dataclass(frozen=True)
 class Difference:
-    """An outcome, by a pattern that its beginning matches; functions or checks of () are all of them."""
+    """An expected outcome, by a pattern for its beginning; () for functions or checks means all of them."""
 
     outcome: str
     words: str
@@ -23,7 +23,7 @@ class Difference:
     dtypes: tuple[str, ...] = ()
 
     def explains(self, function: str, check: str, dtype: str, outcome: str) -> bool:
-        """Return whether the entry is for it."""
+        """Return whether the entry explains an outcome."""
         return (
             (not self.functions or function in self.functions)
             and (not self.checks or check in self.checks)

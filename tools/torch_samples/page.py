@@ -72,7 +72,7 @@ def rows_of(records: list[dict[str, Any]]) -> str:
 
 
 def differences_of(records: list[dict[str, Any]]) -> str:
-    """Return the table of reasons; an unused reason is an error, and so is an unused function."""
+    """Return the table of reasons; unused reasons and functions are errors."""
     counts: Counter[str] = Counter()
     functions: dict[str, dict[str, None]] = {name: {} for name in DIFFERENCES}
     for record in records:
@@ -104,7 +104,7 @@ def text_of(records: list[dict[str, Any]]) -> str:
     """Return the page.
 
     Raises:
-        ValueError: an outcome that nothing explains, or an explanation that nothing needs.
+        ValueError: an unexplained outcome, or an unused explanation.
     """
     import torch
 

@@ -1,7 +1,7 @@
-"""A row of the table: the operator of PyTorch that defines a function, and how its arguments are named.
+"""Rows of the table: the PyTorch operator that defines a function, and the names of its arguments.
 
-A parameter of PyTorch's is written `torch>ours`, one word where both have the same name, `@name`
-where ours takes it by position, and `name>` where ours has no such argument and needs none.
+A parameter is written `torch>ours`, as one word if both names are equal, `@name` if our function takes it by
+position, and `name>` if our function does not need it.
 `dim>axis*`: an empty tuple means every axis in PyTorch, and no axis in NumPy.
 """
 
@@ -31,16 +31,16 @@ class Row:
 
 
 def same(names: str, prefix: str = "", of: str = "") -> dict[str, tuple[Row, ...]]:
-    """Return the functions of tensors alone whose names agree below a prefix of each."""
+    """Return rows for functions of tensors only, whose names agree after a prefix of each library."""
     return {prefix + name: (Row(of + name),) for name in names.split()}
 
 
 def binary(pairs: Mapping[str, str]) -> dict[str, tuple[Row, ...]]:
-    """Return the functions of two tensors, by PyTorch's names."""
+    """Return rows for functions of two tensors, by PyTorch's names."""
     return {ours: (Row(torch, "@other"),) for ours, torch in pairs.items()}
 
 
 def by(function: Callable[..., Any], *operators: str, invariant: str = "") -> tuple[Row, ...]:
-    """Return the rows of one adapted function, for each `name` or `name/variant`."""
+    """Return rows of one adapted function, for each `name` or `name/variant`."""
     names = [operator.partition("/") for operator in operators]
     return tuple(Row(name, "", variant, function, invariant) for name, _, variant in names)

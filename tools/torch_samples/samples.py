@@ -24,7 +24,7 @@ def attribute(path: str) -> Any:
 
 
 def renamed(function: Callable[..., Any], parameters: str) -> Callable[..., Any]:
-    """Return the function, taking its arguments as PyTorch names them."""
+    """Return the function with PyTorch's names of arguments."""
     words = parameters.split()
 
     def call(x: Any, *args: Any, **options: Any) -> Any:
@@ -74,12 +74,12 @@ INVARIANTS: Mapping[str, Callable[[Arrays], Arrays]] = {
 
 
 def flat(outputs: Any) -> Arrays:
-    """Return the arrays in a result, from any tuple."""
+    """Return the arrays of a result, which may be a tuple."""
     return optree.tree_leaves(outputs)
 
 
 def split_leaves(sample: Any) -> tuple[list[Any], Any]:
-    """Return the leaves of a sample's arguments, and the way back to arguments."""
+    """Return the leaves of a sample's arguments, and a function that rebuilds the arguments."""
     tree = (sample.input, tuple(sample.args), dict(sample.kwargs))
     leaves, treedef = optree.tree_flatten(tree, none_is_leaf=True)
     return leaves, treedef
@@ -121,7 +121,7 @@ def trial_of(row: Row, name: str, op: Any, sample: Any, seed: int) -> Trial:
 def trials_of(row: Row, name: str, op: Any, dtype: Any, count: int) -> Iterator[Trial]:
     """Yield at most `count` trials of an operator at a dtype, spread over its samples."""
     torch.manual_seed(0)
-    np.random.seed(0)  # because PyTorch's samples draw from it
+    np.random.seed(0)  # because PyTorch's samples use it
     has_gradient = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
     samples = list(op.sample_inputs("cpu", dtype, requires_grad=has_gradient))
     step = max(1, -(-len(samples) // count))

@@ -1,4 +1,4 @@
-"""Which operators of PyTorch's samples define which function of tenferro."""
+"""Table of the PyTorch operators that define tenferro's functions."""
 
 from __future__ import annotations
 

@@ -1,10 +1,10 @@
-"""One sample of PyTorch's, computed by tenferro and judged by PyTorch in float64 or complex128.
+"""Trials: a PyTorch sample, computed by tenferro and judged by PyTorch in float64 or complex128.
 
 The checks are value, JVP, VJP, and the second order forward over reverse and reverse over reverse.
 PyTorch's second order is reverse over reverse of Re <w, f(x)>; our forward over reverse equals it,
 because a Hessian is symmetric.
 
-Output y agrees with the reference r where, over all of its elements,
+Output y agrees with the reference r if, for all elements,
 
     |y - r| <= 64 eps max |r| + 16 d + 16 c eps / eps_single + tiny
 
@@ -39,7 +39,7 @@ Arrays = list[Any]
 
 
 def as_array(x: Any) -> Any:
-    """Return the tensor that tenferro takes for a leaf of a sample."""
+    """Return the tensor of tenferro for a leaf of a sample."""
     if isinstance(x, torch.Tensor):
         return x.detach().resolve_conj().resolve_neg().numpy(force=True).copy()
     if isinstance(x, torch.dtype):
@@ -48,14 +48,14 @@ def as_array(x: Any) -> Any:
 
 
 def as_double(x: Any) -> Any:
-    """Return the tensor that the reference takes for it."""
+    """Return the tensor of the reference for a leaf of a sample."""
     if isinstance(x, torch.Tensor):
         return x.detach().to(DOUBLE.get(x.dtype, x.dtype)).clone()
     return DOUBLE.get(x, x) if isinstance(x, torch.dtype) else x
 
 
 def as_single(x: Any) -> Any:
-    """Return the tensor of PyTorch's own single precision for it."""
+    """Return PyTorch's single-precision tensor for a leaf of a sample."""
     if isinstance(x, torch.Tensor):
         return x.detach().to(SINGLE.get(x.dtype, x.dtype)).clone()
     return SINGLE.get(x, x) if isinstance(x, torch.dtype) else x
@@ -72,7 +72,7 @@ def is_inexact(x: Any) -> bool:
 
 @dataclass
 class Trial:
-    """A function of tenferro at one sample: `ours` and `theirs` map the active leaves to outputs."""
+    """A function at one sample: `ours` and `theirs` map the active leaves to outputs."""
 
     ours: Callable[..., Arrays]
     theirs: Callable[..., Arrays]
@@ -91,7 +91,7 @@ class Trial:
 
     @cached_property
     def typed_value(self) -> Arrays:
-        """PyTorch's own results at the sample's dtype, for shapes and dtypes."""
+        """PyTorch's results at the sample's dtype, which give shapes and dtypes."""
         return self.theirs(*[x.detach() for x in self.tensors], is_typed=True)
 
     @cached_property
@@ -104,7 +104,7 @@ class Trial:
         return [i for i, output in enumerate(self.value) if is_inexact(output)]
 
     def drawn(self, like: Arrays, offset: int) -> Arrays:
-        """Return the directions in the dtypes of arrays."""
+        """Return random directions with the dtypes of the arrays."""
         generator = np.random.default_rng((self.seed, offset))
         directions = []
         for x in like:
@@ -134,7 +134,7 @@ class Trial:
         return list(tnf.vjp(self.inexact_of, *xs)[1](self.cotangents))
 
     def computed(self, check: str, xs: Any, tangents: Any) -> Arrays:
-        """Return a check's outputs; on tensors of a trace too."""
+        """Return a check's outputs, for arrays or traced tensors."""
         if check == "value":
             return self.ours(*xs)
         if check == "jvp":
@@ -146,7 +146,7 @@ class Trial:
         return list(tnf.vjp(self.pulled, *xs)[1](list(tangents)))
 
     def on_peer(self, executor: Any, checks: tuple[str, ...]) -> list[Arrays]:
-        """Return the outputs of all checks through PJRT, by one program."""
+        """Return the outputs of all checks through PJRT, from one program."""
         self.cotangents  # noqa: B018  # because they are numbers, made outside of the trace
         every = lambda xs, ts: [self.computed(check, xs, ts) for check in checks]
         program = tnf.compile(every, self.arrays, self.tangents)
@@ -170,7 +170,7 @@ class Trial:
         return [as_array(y) for y in gradient(first, leaves, tangents, False)]
 
     def bounds(self, check: str, reference: Arrays, eps: float) -> list[float]:
-        """Return the largest distance that each output may have, by the formula above."""
+        """Return the largest allowed difference of each output, by the formula above."""
         generator = np.random.default_rng((self.seed, 2))
         spread, own = [0.0] * len(reference), [0.0] * len(reference)
         for _ in range(3):
@@ -228,14 +228,14 @@ def difference(y: Any, r: Any) -> float:
 
 
 def as_tensor(x: Any, like: list[Any]) -> Any:
-    """Return an array as a tensor, of double precision where one of `like` is."""
+    """Return an array as a tensor, in double precision if one of `like` is."""
     tensor = torch.from_numpy(np.array(x))
     table = DOUBLE if is_double(like) else SINGLE
     return tensor.to(table.get(tensor.dtype, tensor.dtype))
 
 
 def gradient(outputs: Any, leaves: Any, cotangents: Any, create_graph: bool) -> list[Any]:
-    """Return the sum of the products of outputs and cotangents, differentiated; zeros where nothing depends."""
+    """Return the gradient of the sum of products of outputs and cotangents; zeros for independent inputs."""
     pairs = [(y, w) for y, w in zip(outputs, cotangents, strict=True) if y.requires_grad]
     if not pairs:
         return [torch.zeros_like(x, requires_grad=create_graph) for x in leaves]
@@ -246,7 +246,7 @@ def gradient(outputs: Any, leaves: Any, cotangents: Any, create_graph: bool) -> 
 
 
 def pushed(function: Any, doubles: Any, tangents: Any) -> list[Any]:
-    """Return the JVP as the gradient of the VJP by its cotangents, which every operator has."""
+    """Return the JVP as the gradient of the VJP with respect to its cotangents, which works for every operator."""
     leaves = [x.clone().requires_grad_() for x in doubles]
     outputs = function(*leaves)
     dummies = [torch.zeros_like(y, requires_grad=True) for y in outputs]
@@ -261,7 +261,7 @@ def largest(x: Any) -> float:
 
 
 def distance(y: Any, r: Any) -> float:
-    """Return the largest distance of finite elements; infinite where other elements differ."""
+    """Return the largest difference of finite elements; infinity if other elements differ."""
     y, r = (np.asarray(a).astype(np.complex128) for a in (y, r))
     if y.shape != r.shape:
         return np.inf

@@ -130,11 +130,18 @@ def page(table: Table) -> str:
 
 PAGE = """# Compilers under watch
 
-Public reports of wrong values and crashes, rebuilt as small StableHLO programs whose right values follow from the definition of each operation, and ordinary programs, run by releases of compilers.
-This page is written by `tenferro watch`; [the guide](parity.md#a-watch-over-compilers) says how to run it on your own modules and compilers.
+Public reports of wrong values and crashes, and ordinary programs, run by releases of compilers.
+Each report is rebuilt as a small StableHLO program, whose right values follow from the definitions of its operations.
+This page is written by `tenferro watch`; [the guide](parity.md#a-watch-over-compilers) explains how to run it on your own modules and compilers.
 
-An entry is `right`, or `undecided` where another right implementation may have the reported values, or `refused` where the compiler does not take the module.
-An entry in bold is red: `wrong` with the first operation that diverges from the native run, or `ended` with the signal, or `timeout` for a hang.
-For XLA it names the pass at fault: the first pass whose module has another meaning, read back and run natively, or the pass without which the result is right.
-A report on one compiler is run by all of them: what was wrong in one is often wrong in another.
+An entry has one of these states; bold entries need attention:
+
+- `right`.
+- `undecided`: another right implementation may have the reported values.
+- `refused`: the compiler does not support the module.
+- **`wrong`**: the entry names the first operation that differs from the native run.
+- **`ended`**: a crash or a hang; the entry gives the signal, or `timeout`.
+
+For XLA, an entry also names the pass at fault. It is the first pass whose output module, imported and run natively, has another meaning, or else a pass without which the result is right.
+Every compiler runs the reports on all compilers, because a mistake in one of them is often found in another.
 """

@@ -22,12 +22,12 @@ OTHER_BITS = np.array([[True, False], [True, True], [False, True]])
 
 
 def gradient_of_a_cumulative_sum(x: Any, w: Any) -> Any:
-    """Compute the gradient of Σ w cumsum(x): the sums of w from each position on."""
+    """Compute the gradient of Σ w cumsum(x): the suffix sums of w."""
     return tnf.grad(lambda x: tnf.sum(w * tnf.cumsum(x)))(x)
 
 
 def there_and_back(x: Any) -> Any:
-    """Reverse the elements by a sort, and restore their order by another."""
+    """Reverse the elements by a sort, and restore their order by another sort."""
     order = tnf.argsort(-tnf.arange(4))
     return x[order][tnf.argsort(order)]
 
@@ -106,33 +106,33 @@ IREE = tuple(report._replace(compiler="IREE") for report in (
            gradient_of_a_cumulative_sum, (f32(1, 2, 3, 4, 5), f32(1, 2, 4, 8, 16)), f32(31, 30, 28, 24, 16)),
     Report("iree-org/iree 19749", "rows of a strided slice are gathered as if it were contiguous",
            lambda x, at: x[:, 1][at], (CACHE, np.array([3, 50])), CACHE[[3, 50], 1]),
-    Report("iree-org/iree 18273", "rows are gathered by indices of 64 bits, with these made 32 bits",
+    Report("iree-org/iree 18273", "64-bit indices of a gather are truncated to 32 bits",
            lambda x, at: x[at], (TABLE, ROWS), TABLE[ROWS]),
     Report("iree-org/iree 24665", "a sort is bufferized over a value that is still used",
            there_and_back, (np.arange(4, dtype=np.float16),), np.arange(4, dtype=np.float16)),
-    Report("iree-org/iree 24082", "a scatter whose indices are of an axis that is not the first",
+    Report("iree-org/iree 24082", "a scatter along another axis than the first is wrong",
            SCATTER, (STATE, np.array([[3]], np.int32), UPDATE),
            np.concatenate([STATE[:, :3], UPDATE, STATE[:, 4:]], axis=1)),
-    Report("iree-org/iree 14354", "a scatter of unsigned integers compares them as signed ones",
+    Report("iree-org/iree 14354", "a scatter compares unsigned integers as signed",
            UNSIGNED_SCATTER,
            (np.array([1, 200, 3, 100], np.uint8), np.array([[0], [1], [3]], np.int32),
             np.array([255, 5, 128], np.uint8)),
            np.array([255, 200, 3, 128], np.uint8)),
-    Report("iree-org/iree 13728", "the order along an axis of extent 1 does not compile",
+    Report("iree-org/iree 13728", "an argsort along an axis of extent 1 does not compile",
            ORDER_OF_ONE, (np.array([[5], [7], [2]], np.int32),), np.zeros((3, 1), np.int32)),
     Report("iree-org/iree 14115", "a sort of booleans does not compile",
            ORDER_OF_BITS, (np.array([True, False, True, False, False]),), i32(1, 3, 4, 0, 2)),
-    Report("iree-org/iree 23637", "a reversed slice has values that are in no operand",
+    Report("iree-org/iree 23637", "a reversed slice contains values from outside of its operand",
            lambda x: tnf.flip(x[:, 4:6], axis=1), (FRAMES,), FRAMES[:, 5:3:-1]),
-    Report("iree-org/iree 24503", "NaN in reductions by max, where another runtime lets it go",
+    Report("iree-org/iree 24503", "NaN is lost in a maximum reduction",
            lambda x: tnf.max(x, axis=1), (np.array([[np.nan, 1], [2, np.nan], [3, 4]], np.float32),),
            f32(np.nan, np.nan, 4)),
     Report("iree-org/iree 7622", "a product of booleans ends the compiler",
            PRODUCT_OF_BITS, (BITS, OTHER_BITS), np.array([[True, False], [False, False]])),
-    Report("iree-org/iree 9493", "products, a constant and a maximum are all NaN",
+    Report("iree-org/iree 9493", "products plus a constant, then a maximum, are all NaN",
            rectified, (np.full((8, 16), 2, np.float32), np.full((16, 8), 0.5, np.float32)),
            np.full((2, 4, 8), 16.75, np.float32)),
-    Report("iree-org/iree 10691", "the mean without NaN of columns is infinite",
+    Report("iree-org/iree 10691", "nanmean of columns is infinite",
            lambda x: tnf.nanmean(x, axis=0),
            (np.array([[5, np.nan, 7, np.nan], [5, 6, np.nan, 8]], np.float32),), f32(5, 6, 7, 8)),
 ))  # fmt: skip

@@ -68,7 +68,7 @@ BIT_OR_BIT = main(
 
 
 def distance(x: Any, y: Any) -> Any:
-    """Negate the difference, in the order given by the sign of x."""
+    """Return a negated difference, whose order depends on the sign of x."""
     return -tnf.where(x > -1, x - y, y - x)
 
 
@@ -78,18 +78,18 @@ def is_positive_infinity(x: Any, y: Any) -> Any:
 
 
 LLVM = tuple(report._replace(compiler="LLVM") for report in (
-    Report("llvm/llvm-project 89516", "a remainder by a power of 2, and the power where another is negative",
+    Report("llvm/llvm-project 89516", "a conditional addition of the modulus to a remainder is wrong",
            POWER_REMAINDER, (i8(0, 3, 1), i8(-1, 1, -5)), i8(1, 1, 3)),
-    Report("llvm/llvm-project 30980", "x + 1 > x is true, also where x + 1 wraps around",
+    Report("llvm/llvm-project 30980", "x + 1 > x is folded to true although x + 1 may wrap around",
            NEXT_IS_LARGER, (i8(127, 5, -128),), np.array([False, True, True])),
-    Report("llvm/llvm-project 91691", "a select that keeps a shift by too much away is removed",
+    Report("llvm/llvm-project 91691", "a select that guards against an oversized shift is removed",
            NEXT_POWER, (np.array([2**32 - 1, 2**32 - 4, 0, 2**32 - 2], np.uint32),),
            np.array([1, 4, 0, 1], np.uint32)),
-    Report("llvm/llvm-project 47012", "two tests of bits are one, with a shift by too much",
+    Report("llvm/llvm-project 47012", "two bit tests are merged with an oversized shift",
            BIT_OR_BIT, (i32(1, 2, 4, 6), i32(40, 1, 1, 2)), i32(1, 1, 0, 1)),
-    Report("llvm/llvm-project 115454", "a negated difference is that of the other order, which overflows",
+    Report("llvm/llvm-project 115454", "a negated difference is computed as the reversed one, which overflows",
            distance, (i32(13, -5, 0), i32(0, 2, 7)), i32(-13, -7, 7)),
-    Report("llvm/llvm-project 136650", "two comparisons are one, with the sign of what is not there",
+    Report("llvm/llvm-project 136650", "two comparisons of copysign(x, y) are merged into a wrong one",
            is_positive_infinity, (f32(np.nan, np.inf, np.inf, 1), f32(1, 1, -1, 1)),
            np.array([False, True, False, False])),
 ))  # fmt: skip

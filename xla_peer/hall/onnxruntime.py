@@ -29,12 +29,12 @@ REMAINDER = main(
 
 
 def shifted_product(x: Any, y: Any) -> Any:
-    """Multiply integers less their zero points."""
+    """Multiply integers after subtracting their zero points."""
     return (x.astype("int32") - 42) @ (y.astype("int32") + 26)
 
 
 def clipped(x: Any) -> Any:
-    """Clip numbers to bounds; 0 for NaN, which bounds leave."""
+    """Clip numbers to bounds; NaN, which clipping keeps, becomes 0."""
     y = tnf.clip(x, -10, 10)
     return tnf.where(tnf.isnan(y), 0 * tnf.ones_like(y), y)
 
@@ -45,23 +45,23 @@ def exclusive_sums(x: Any) -> Any:
 
 
 ONNXRUNTIME = tuple(report._replace(compiler="ONNX Runtime") for report in (
-    Report("microsoft/onnxruntime 7524", "a product of integers with zero points saturates",
+    Report("microsoft/onnxruntime 7524", "an integer product with zero points saturates",
            shifted_product, (LEFT, RIGHT),
            (LEFT.astype(np.int32) - 42) @ (RIGHT.astype(np.int32) + 26)),
-    Report("microsoft/onnxruntime 32228", "an identical permutation is fused as a transposition",
+    Report("microsoft/onnxruntime 32228", "an identity permutation is fused as a transposition",
            lambda x, y, b: tnf.transpose(x, (0, 1)) @ y + b, (SQUARE, SQUARE + 1, f32(1, 2, 3)),
            SQUARE @ (SQUARE + 1) + f32(1, 2, 3)),
-    Report("microsoft/onnxruntime 32418", "the same of weights that are not square is refused",
+    Report("microsoft/onnxruntime 32418", "an identity permutation of non-square weights is rejected",
            lambda x, w, b: x @ tnf.transpose(w, (0, 1)) + b, (WIDE, WEIGHTS, f32(1, 2, 3, 4, 5)),
            WIDE @ WEIGHTS + f32(1, 2, 3, 4, 5)),
     Report("microsoft/onnxruntime 19984", "minimum and maximum lose NaN",
            lambda x, y: tnf.minimum(x, y) + tnf.maximum(x, y), (f32(np.nan, 1, 2), f32(0, np.nan, 3)),
            f32(np.nan, np.nan, 5)),
-    Report("microsoft/onnxruntime 13165", "an exclusive sum along an axis of extent 1 is refused",
+    Report("microsoft/onnxruntime 13165", "an exclusive sum along an axis of extent 1 is rejected",
            exclusive_sums, (f32(1, 2).reshape(1, 2),), f32(0, 0).reshape(1, 2)),
-    Report("microsoft/onnxruntime 32369", "the least integer by -1 ends the process",
+    Report("microsoft/onnxruntime 32369", "dividing the smallest integer by -1 ends the process",
            REMAINDER, (i32(LEAST, 7, -7), i32(-1, 3, 3)), i32(0, 1, -1), rounding=True),
-    Report("onnx/onnx 6003", "a clipped NaN is a bound",
+    Report("onnx/onnx 6003", "clipping NaN returns a bound",
            clipped, (f32(np.nan, -20, 3),), f32(0, -10, 3)),
 ))  # fmt: skip
 """Reports on ONNX Runtime."""

@@ -1,4 +1,4 @@
-"""The log of the hall: searches, and reports that are not rebuilt."""
+"""Log of the hall: searches, and reports that are not rebuilt."""
 
 from __future__ import annotations
 
@@ -34,15 +34,15 @@ SEARCHES = (
 )
 """Search terms for public issues."""
 ELSEWHERE = (
-    ("openxla/xla 47290 to 47342", "the modules are in archives that the reports link to"),
+    ("openxla/xla 47290 to 47342", "the modules are in linked archives"),
     ("openxla/xla 13054", "a fault of the oneDNN library in builds of 2024, on a million rows"),
     ("openxla/xla 5544", "only on NVIDIA's GPUs"),
-    ("openxla/xla 19716", "of its text only what is on a GPU's code was at hand"),
+    ("openxla/xla 19716", "only the part of its text about GPU code was available"),
     (
         "openxla/xla 49176",
-        "its text was not at hand; the rewrites of its kind are the rows on exp, log and sqrt",
+        "its text was not available; the cases on exp, log and sqrt show similar rewrites",
     ),
-    ("jax-ml/jax 939", "the fast-math mode of 2019, which is off since"),
+    ("jax-ml/jax 939", "the fast-math mode of 2019, which has been disabled since"),
     ("jax-ml/jax 3602", "a sampler whose results differ on some computers only"),
     ("jax-ml/jax 23590", "a benchmark of several files"),
     ("jax-ml/jax 27231", "TensorFloat-32 on GPUs"),
@@ -55,32 +55,32 @@ ELSEWHERE = (
     ("tensorflow/tensorflow 62294", "powers of int32 that overflow, on GPUs only"),
     ("openxla/xla 5369 and 6156", "powers of complex infinities have no definition in StableHLO"),
     ("openxla/xla 40844", "a quotient by a square root in float64 differs by one rounding"),
-    ("openxla/xla 47367 to 47398", "crashes, with modules that were not at hand"),
+    ("openxla/xla 47367 to 47398", "crashes; the modules were not available"),
     ("openxla/stablehlo 2971", "division by 0 is left to the implementation"),
     (
         "iree-org/iree 24927",
-        "its module was not at hand; three that JAX writes of nested splits and draws are right",
+        "its module was not available; three similar modules from JAX are right",
     ),
-    ("iree-org/iree 16219 and 14481", "integers of 4 bits"),
+    ("iree-org/iree 16219 and 14481", "4-bit integers"),
     ("iree-org/iree 14934", "the order of a sum in float32"),
     ("iree-org/iree 18479", "only on AMD's GPUs"),
     ("iree-org/iree 12827", "needs the transform dialect"),
-    ("pytorch/pytorch 96064", "its program was not at hand in whole"),
-    ("pytorch/pytorch 185702", "its text was cut off before the end of the program"),
+    ("pytorch/pytorch 96064", "its complete program was not available"),
+    ("pytorch/pytorch 185702", "its text ends before the end of the program"),
     ("pytorch/pytorch 150114 and 150165", "a condition number and an inverse of singular matrices"),
     ("pytorch/pytorch 114229", "only on NVIDIA's GPUs"),
     (
         "microsoft/onnxruntime 25207",
-        "ONNX leaves negative numbers as unsigned ones to the implementation",
+        "ONNX does not define the conversion of negative numbers to unsigned integers",
     ),
     (
         "microsoft/onnxruntime 31140",
-        "the place of NaN in a minimum, which ONNX leaves open, on GPUs",
+        "ONNX does not define the index of NaN in a minimum; on GPUs",
     ),
-    ("microsoft/onnxruntime 4110, 14500, 17689, 18959", "models that the reports link to"),
-    ("apache/tvm 17835, 12734, 15907, 17987", "models that the reports link to"),
+    ("microsoft/onnxruntime 4110, 14500, 17689, 18959", "linked models"),
+    ("apache/tvm 17835, 12734, 15907, 17987", "linked models"),
     ("apache/tvm 18896 to 18902", "float16, whose rounding decides the results"),
-    ("llvm/llvm-project 89500 and 114181", "poison values, which no tensor program has"),
-    ("llvm/llvm-project 92887", "stores to memory, which no tensor program has"),
-    ("tensorflow/tensorflow 126212", "StableHLO leaves NaN as an integer to the implementation"),
+    ("llvm/llvm-project 89500 and 114181", "poison values, which tensor programs lack"),
+    ("llvm/llvm-project 92887", "stores to memory, which tensor programs lack"),
+    ("tensorflow/tensorflow 126212", "StableHLO does not define the conversion of NaN to integers"),
 )

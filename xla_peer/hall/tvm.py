@@ -82,27 +82,27 @@ TWO_CONDITIONALS = main(
 
 
 def scaled_after(x: Any, w: Any, scale: Any) -> Any:
-    """Scale rectified products: a negative factor cannot be moved before the rectifier."""
+    """Scale rectified products; moving a negative factor before the rectifier would be wrong."""
     return tnf.maximum(x @ w, np.float32(0)) * scale
 
 
 TVM = tuple(report._replace(compiler="TVM") for report in (
     Report("apache/tvm 20281", "int64 constants are divided as float64",
            LARGE_DIVISION, (np.zeros(2, np.int64),), np.array([LARGE, LARGE // 3])),
-    Report("apache/tvm 18684", "a quotient that is rounded up is one too large",
+    Report("apache/tvm 18684", "a quotient rounded up is one too large",
            lambda n: (n + np.int32(9)) // np.int32(10), (i32(24, 20, 21),), i32(3, 2, 3)),
-    Report("dmlc/HalideIR 53", "negative integers are divided as Halide divides",
+    Report("dmlc/HalideIR 53", "negative integers are divided with Halide's rounding",
            DIVISION, (i32(-7, 7, -7, 7), i32(2, -2, -2, 2)), i32(-3, -3, 3, 3, -1, 1, -1, 1)),
-    Report("apache/tvm 2486", "a remainder of constants is their product",
+    Report("apache/tvm 2486", "a remainder of constants is folded to their product",
            REMAINDER_OF_CONSTANTS, (np.int32(0),), np.int32(1)),
     Report("apache/tvm 2308", "(241 + 48 x) / 16 is simplified to 15 + 3 x",
            SIMPLIFIED, (i32(-10, -1, 2),), i32(-14, 12, 21)),
     Report("apache/tvm 4997", "two conditionals on one predicate share a register",
            TWO_CONDITIONALS, (np.bool_(False),), i32(1, 0)),
-    Report("apache/tvm 18598", "slopes of a rectifier go along the wrong axis",
+    Report("apache/tvm 18598", "slopes of a parametric rectifier are applied along the wrong axis",
            lambda x, slope: tnf.where(x < 0, slope[:, None] * x, x), (FEATURES, f32(2, 3, 4)),
            f32(1, -4, 3, -12, 5, -24).reshape(1, 3, 2)),
-    Report("apache/tvm 16211", "a factor goes before a rectifier, also where it is negative",
+    Report("apache/tvm 16211", "a factor is moved before a rectifier although it may be negative",
            scaled_after, (f32(1, 2, -3, 1).reshape(2, 2), f32(1, -1, 2, 1).reshape(2, 2), f32(-1, 2)),
            f32(-5, 2, 0, 8).reshape(2, 2)),
 ))  # fmt: skip
