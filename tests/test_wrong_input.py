@@ -42,6 +42,12 @@ TRACED: dict[str, Case] = {
         errors.ShapeError,
         ["Reshape", "f64[3]", "(2, 2)"],
     ),
+    "row-major reshape": (
+        lambda x: tnf.reshape(x, (4, 2)),
+        (MATRIX,),
+        errors.ShapeError,
+        ["f64[2,3]", "(4, 2)"],
+    ),
     "axis": (lambda x: tnf.sum(x, axis=3), (VECTOR,), errors.AxisError, ["sum", "axis 3"]),
     "axis twice": (lambda x: tnf.sum(x, axis=(0, 0)), (VECTOR,), errors.AxisError, ["twice"]),
     "axis is IndexError": (lambda x: tnf.sum(x, axis=3), (VECTOR,), IndexError, []),

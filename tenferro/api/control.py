@@ -388,8 +388,8 @@ class _Carry:
             raise ArityError(f"{self.name}: the carry must keep its structure; {parting}")
         values = body.outputs(result, [spec.dtype for spec in self.specs])
         types = [body.builder.type_of(value) for value in values]
-        what = f"{self.name}: carry{{}} comes out"
-        _require_same(what, self.paths, types, self.specs, "going in it is")
+        what = f"{self.name}: the body returns carry{{}}"
+        _require_same(what, self.paths, types, self.specs, "but receives")
         return values
 
 

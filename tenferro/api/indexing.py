@@ -164,7 +164,7 @@ def expanded(x: Any, index: Index) -> tuple[Any, list[Any]]:
 
 MASK = (
     "indexing with a boolean mask",
-    "how many elements it takes depends on the data; use where(mask, x, other), or multiply by the mask",
+    "the number of selected elements depends on the data; use where(mask, x, other), or multiply by the mask",
 )
 """The request for a mask's elements, and the advice where they are unknown."""
 

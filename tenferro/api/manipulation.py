@@ -94,6 +94,7 @@ def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | Non
         return x
     if order == "F" or _without_ones(wanted) == _without_ones(x.shape):
         return apply_one(ops.Reshape(wanted), x)
+    ops.Reshape(wanted).infer(spec_of(x))  # because errors should not name the reversed shapes
     return _reverse_axes(apply_one(ops.Reshape(wanted[::-1]), _reverse_axes(x)))
 
 

@@ -114,8 +114,8 @@ class TracedTensor(Operators):
     def __bool__(self) -> NoReturn:
         self._refuse(
             "bool()",
-            "use where(cond, x, y) to choose by value, or, of an argument that is known when the function "
-            "is traced, jit(.., static_argnames=..)",
+            "use where(cond, x, y) or cond(pred, true_fun, false_fun), or, for an argument that is known "
+            "when the function is traced, jit(.., static_argnames=..)",
         )
 
     def __int__(self) -> NoReturn:
@@ -123,8 +123,8 @@ class TracedTensor(Operators):
 
     def __index__(self) -> NoReturn:
         self._refuse(
-            "an index or a count of Python's",
-            "tenferro.take(sequence, i, axis=0) is sequence[i], tenferro.fori_loop counts to it",
+            "conversion to a Python integer, as for an index or range(),",
+            "use tenferro.take(sequence, i, axis=0) for sequence[i], and tenferro.fori_loop for a loop",
         )
 
     def __float__(self) -> NoReturn:
@@ -136,7 +136,7 @@ class TracedTensor(Operators):
     def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> NoReturn:
         self._refuse(
             "conversion to a NumPy array",
-            "use tenferro's functions on it; table[i] of a NumPy array is tenferro.take(table, i, axis=0)",
+            "use tenferro's functions instead of NumPy's, and tenferro.take(table, i, axis=0) for table[i]",
         )
 
     def __dlpack__(self, **options: Unpack[UfuncOptions]) -> NoReturn:

@@ -49,7 +49,9 @@ def check_arguments(
     leaves, tree = flatten(arguments)
     if not agree(tree, in_tree):
         if len(leaves) != len(specs):
-            raise ArityError(f"takes {len(specs)} arrays ({', '.join(names)}), got {len(leaves)}")
+            raise ArityError(
+                f"the program takes {len(specs)} arrays ({', '.join(names)}), got {len(leaves)}"
+            )
         parting = difference(in_tree, tree, ("expected", "got"))
         raise ArityError(f"the arguments have another structure: {parting}")
     return check_leaves(specs, names, leaves)

@@ -54,6 +54,11 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
     except Exception as error:
         if is_interruption(error):
             raise
+        if any(base.__name__ == "Tracer" for base in cls.__mro__):
+            raise BackendFailureError(
+                f"{name}: this {cls.__name__} is a tracer, which has no elements; call the function outside of "
+                "jax.jit and JAX's transformations, or use xla_peer.to_jax(program) inside"
+            ) from None
         if crosses and isinstance(
             error, BufferError | RuntimeError | TypeError
         ):  # torch's bfloat16

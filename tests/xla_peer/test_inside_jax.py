@@ -194,3 +194,8 @@ def test_narrow_jax_says_what_to_set() -> None:
     )
     with context, pytest.raises(errors.DTypeError, match="jax_enable_x64"):
         OURS(P, X)
+
+
+def test_a_function_called_on_tracers_names_to_jax() -> None:
+    with pytest.raises(errors.BackendFailureError, match=r"Tracer is a tracer.*xla_peer\.to_jax"):
+        jax.jit(lambda x: tnf.sin(x))(np.ones(3, "float32"))
