@@ -72,7 +72,7 @@ def _attributes(op: Extension) -> dict[str, Any]:
 
 
 def _attribute(value: Any, classes: Mapping[str, type[Any]]) -> Any:
-    """Convert a payload value to an MLIR attribute, or, if MLIR has none for it, to a dictionary with one key."""
+    """Convert a payload value to an MLIR attribute; a value without an attribute becomes a dictionary with one key."""
     if isinstance(value, bool | int | str) or (isinstance(value, float) and math.isfinite(value)):
         return value
     if isinstance(value, tuple | list):

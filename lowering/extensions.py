@@ -30,7 +30,7 @@ Rule = Callable[..., Any]
 _RULES: dict[tuple[str, str | None], Rule] = {}
 _LOCK = threading.Lock()
 _REGISTERED: list[tuple[str, str | None]] = []
-"""Each registration, in order; one that replaces another comes again."""
+"""Each registration, in order; a replacement is appended, too."""
 
 
 def register_extension_lowering(

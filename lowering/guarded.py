@@ -203,7 +203,7 @@ class ReadingProcess:
     def _send(self, parts: list[bytes]) -> None:
         try:
             self._write(parts)
-        except BrokenPipeError:  # because it ends itself when it has long had nothing to do
+        except BrokenPipeError:  # because it exits after it has been idle for long
             self._end()
             self._write(parts)
 
@@ -220,7 +220,7 @@ class ReadingProcess:
         packages = [("lowering", str(here)), ("tenferro", str(Path(tenferro.__file__).parent))]
         self._messages = tempfile.TemporaryFile()  # noqa: SIM115  because it lives as long as the process
         self._process = subprocess.Popen(
-            # -P because the module may come from the working directory, from which nothing must be imported.
+            # -P because nothing must be imported from the working directory, where the module may come from.
             [sys.executable, "-P", "-c", START.format(path=sys.path, packages=packages)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

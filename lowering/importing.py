@@ -56,7 +56,7 @@ MOST_EXTENTS = 16
 OLDER_FORM = "failed to satisfy constraint: i64 dense array attribute"
 """Maximum length of a module's text that is kept with its program, in characters."""
 LARGEST_ORIGIN = 1 << 24
-"""Characters of the largest module whose text is kept with its program."""
+"""Maximum number of characters of a module whose text is kept with its program."""
 
 
 def import_stablehlo(
@@ -410,7 +410,7 @@ def _contents(module: Any, trusted: bool, has_mlir: bool) -> str | bytes:
 
 
 def _is_path(text: str) -> bool:
-    """Return whether a string is a file's name and no program, which has braces."""
+    """Return whether a string is a file name; the text of a program has braces."""
     if "\n" in text or "{" in text:
         return False
     return text.endswith((".mlir", ".mlirbc", ".jax")) or os.path.isfile(text)

@@ -104,7 +104,7 @@ def lower_to_stablehlo(
         keep=lambda op: (
             lowering_of(op, platform, linalg) is not None or (calls and op.family_id == FAMILY)
         ),
-    )  # also where composites wrap them, so that all that cannot be lowered are listed
+    )  # also inside composites, so that the error lists all ops that cannot be lowered
     program = program if wrapped else expanded
     view = program.lowering_view()
     if not symbolic:

@@ -189,7 +189,7 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
 
 
 def _mixed_artifact(module: Any, target: str) -> bytes:
-    """Convert StableHLO to its versioned form; Shardy, which has none, is unchanged."""
+    """Convert StableHLO to its versioned form; Shardy has no versioned form and is unchanged."""
     from jaxlib import _jax, version  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
 
     try:

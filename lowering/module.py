@@ -68,7 +68,7 @@ class StableHloModule:
             TensorSpec.of(tuple(shape), spec.dtype)
             for shape, spec in zip(shapes, self.input_specs, strict=True)
         ]
-        # The guards that they assert hold, and XLA has no such call.
+        # The asserted guards hold, and XLA has no such call.
         lines = self.text.splitlines()
         plain = "\n".join([line for line in lines if "custom_call @shape_assertion" not in line])
         text = self._perform("refined", [tensor_type(spec) for spec in specs], text=plain)

@@ -42,7 +42,7 @@ class Value:
     name: str = ""
 
     def called(self, name: str) -> Value:
-        """Return the value itself, which has that name from now on."""
+        """Name the value, and return it."""
         self.name = name
         return self
 
@@ -199,7 +199,7 @@ class Enum:
 
 @dataclass(frozen=True, slots=True)
 class Struct:
-    """One of StableHLO's structures: `#stablehlo.gather<offset_dims = [0], index_vector_dim = 1>`."""
+    """A structured attribute of StableHLO, such as `#stablehlo.gather<offset_dims = [0], index_vector_dim = 1>`."""
 
     kind: str
     fields: Mapping[str, Any] = field(default_factory=dict[str, Any])

@@ -139,7 +139,7 @@ def _data_bytes() -> int:
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[5]) * resource.getpagesize()
-    except OSError:  # where there is none, the limit is not heeded by mmap either
+    except OSError:  # on systems without it, mmap ignores the limit, too
         return 0
 
 
@@ -149,7 +149,7 @@ def _freed() -> int:
         with open("/proc/self/status") as file:
             sizes = dict(line.split(":", 1) for line in file)
         return 1024 * (int(sizes["VmPeak"].split()[0]) - int(sizes["VmSize"].split()[0]))
-    except OSError:  # where there is none, the limit is not heeded by mmap either
+    except OSError:  # on systems without it, mmap ignores the limit, too
         return 0
 
 
@@ -171,7 +171,7 @@ def reply_of(request: dict[str, Any], module: bytes) -> bytes:
         Exception
     ) as failure:  # because MLIR's bindings raise anything over names that are not UTF-8
         error = {"kind": "", "message": f"{type(failure).__name__}: {failure}"}
-        # Where they find no memory they may end without an exception, for which Python raises this one.
+        # Without memory, they may return without an exception; Python then raises this one.
         if isinstance(failure, SystemError) and _freed() > request["memory"] // 4:
             error = {"kind": "MemoryError", "message": ""}
     parts = [json.dumps(error).encode(), result]

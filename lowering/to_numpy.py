@@ -87,7 +87,7 @@ class NumpySource:
         text: the file.
         constants: the arrays that the file reads from the `.npz` file of the same name; none, and there is no such file.
         statements: the number of lines of the function's body.
-        weights: the name of the safetensors file that has the arrays in place of the `.npz` file; "" for none.
+        weights: the name of a safetensors file for the arrays instead of the `.npz` file, or "".
     """
 
     name: str
@@ -326,7 +326,7 @@ def _text(tree: Any, leaves: Sequence[str]) -> str:
 
 
 def tree_text(tree: TreeDef, leaves: Sequence[str]) -> str:
-    """Return a tree of these texts as Python; a tuple of the leaves where it has containers of other classes.
+    """Return a tree of these texts as Python, or a tuple of the leaves if it has containers of other classes.
 
     >>> import optree
     >>> from tenferro.types import flatten

@@ -19,7 +19,7 @@ from tenferro.errors import InvalidConfigError
 __all__ = ["DATE", "SMALL", "Archive", "array_in", "opened_archive", "write_array"]
 
 RATIO = 32
-"""Bytes that a byte of a file may unpack to, where the caller gives no limit."""
+"""Default limit of unpacked bytes per byte of a file."""
 SMALL = 64 << 20
 """Bytes that every file may unpack to."""
 SMALL_DOCUMENT = 4 << 20
@@ -79,7 +79,7 @@ class Archive:
         return self._archive.read(member)
 
     def mapped_array(self, name: str) -> np.ndarray[Any, Any] | None:
-        """Map the array of a member `<name>.npy` from the file, read-only; None where it is not stored as memory has it.
+        """Map the array of a member `<name>.npy` from the file, read-only; None if it is compressed, misaligned or column-major.
 
         Raises:
             InvalidConfigError, KeyError: as `array`.

@@ -1,4 +1,4 @@
-"""The number of BLAS's threads: one where more slow programs down, several where a loop calls it for large matrices.
+"""Number of BLAS threads: one if more would slow programs down, several for large matrices in loops.
 
 NumPy and SciPy each bring their own OpenBLAS, with threads that spin until the next call. For matrices of some
 hundred rows threads cost more than they save. The threads of one library also occupy cores that the other library
@@ -58,7 +58,7 @@ class BlasThreads:
 
     @contextmanager
     def several(self, count: int) -> Generator[None]:
-        """Return a context in which it has `count` threads."""
+        """Return a context in which BLAS has `count` threads."""
         self._enter(count)
         try:
             yield
@@ -105,7 +105,7 @@ class BlasThreads:
 
 
 def extension_spec(module: str) -> ModuleSpec | None:
-    """Return the spec of an extension module, without importing its parent packages; None if there is none.
+    """Return the spec of an extension module without importing its parent packages, or None.
 
     >>> extension_spec("scipy.linalg.no_such_module")
     """
@@ -127,7 +127,7 @@ SCIPYS = BlasThreads("scipy.linalg._fblas")
 
 @contextmanager
 def one_blas_thread() -> Generator[None]:
-    """Return a context in which the BLAS of NumPy, and of SciPy if that is imported, has one thread each.
+    """Return a context in which the BLAS of NumPy, and of SciPy if it is imported, has one thread.
 
     Runtimes of extensions use it around calls that are too small to be shared. It affects only OpenBLAS without
     OpenMP, as in the wheels of NumPy and SciPy.

@@ -85,7 +85,7 @@ class CompileCache:
         return digest.hexdigest()
 
     def load(self, key: str) -> bytes | None:
-        """Return the executable of a key; None if there is none, or it is damaged or not the user's."""
+        """Return the executable of a key; None if it is missing, damaged, or owned by another user."""
         head = len(MAGIC) + 32
         try:
             content = read_private_file(self.folder, f"{key}{SUFFIX}", self.max_bytes + head)
@@ -180,7 +180,7 @@ class CompileCache:
 def cache_in(
     cache_dir: str | os.PathLike[str] | None, max_bytes: int = 1 << 30
 ) -> CompileCache | None:
-    """Return the cache for an executor's `cache_dir`; None where it is empty.
+    """Return the cache for an executor's `cache_dir`; None if that is empty.
 
     Args:
         cache_dir: a folder, which is checked now; None takes the one that TENFERRO_CACHE_DIR names. That is checked

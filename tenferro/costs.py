@@ -62,7 +62,7 @@ CACHE_LINE = 64
 CACHE = 1 << 19
 """Bytes of the smallest usual second-level cache. `getconf LEVEL2_CACHE_SIZE` prints this machine's."""
 FRESH = 1 << 17
-"""Bytes from which the allocator maps new pages, M_MMAP_THRESHOLD of `man mallopt`; it keeps smaller freed memory."""
+"""Size in bytes from which the allocator maps new pages, M_MMAP_THRESHOLD of `man mallopt`."""
 
 SERIAL_BLAS = 1 << 18, 9216
 """Multiplications up to which OpenBLAS wakes no thread, by its sources: of matrices, and of a matrix and a vector."""
@@ -70,7 +70,7 @@ SERIAL_BLAS = 1 << 18, 9216
 # ---- assumptions ----------------------------------------------------------------------------------
 
 RUNS = 300
-"""Number of runs in which a compilation has to be saved."""
+"""Number of runs after which a compilation must have paid off."""
 JIT_RUNS = 4000
 """Number of runs that pay for compiling a block of a jitted function, whose caller asked for compiled code."""
 WHILE_ITERATIONS = 16
@@ -192,7 +192,7 @@ def multiplications(op: Any, operands: Types, results: Types) -> int:
 def _steps(
     op: Any, operands: Types, results: Types
 ) -> Iterator[tuple[Any, float, Sequence[TensorSpec]]]:
-    """Give an op and those of its bodies, how often each runs, and the types of its operands and results.
+    """Yield an op and the ops in its bodies, each with the number of its runs and the types of operands and results.
 
     One of the branches of a conditional runs, and the first of several alternatives.
     """

@@ -283,7 +283,7 @@ A name that begins with `*` is an ending.
 
 
 def reason_of_absence(shown: str, name: str) -> str | None:
-    """Return why a namespace has no such name, or None where the table does not have the name.
+    """Return why a namespace lacks a name, or None if the table does not list it.
 
     >>> reason_of_absence("tnf.lax", "add_p")[:10]
     'primitives'
@@ -328,7 +328,7 @@ def open_namespace(
 
 
 def missing_name(shown: str, name: str) -> str:
-    """Return the hint for a missing `name` in a namespace; empty if there is none.
+    """Return the hint for a missing `name` in a namespace, or "".
 
     >>> missing_name("tnf", "sigmoid"), missing_name("tnf", "cholesky")
     ('it is tnf.nn.sigmoid here', 'it is tnf.linalg.cholesky here')

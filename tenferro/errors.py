@@ -103,7 +103,7 @@ class DTypeError(TenferroError, TypeError):
 
 
 class ConcretizationError(TenferroError, TypeError):
-    """Python asked for the value of a traced tensor, which has none until the program runs."""
+    """A value of a traced tensor was requested; it has none until the program runs."""
 
 
 class InvalidConfigError(TenferroError, ValueError):

@@ -30,15 +30,15 @@ class Fact(Flag):
         CARRIES: every element of an operand is in the result; of one operand.
         COPIES: elements of the result are elements of the operands, or zeros, which the kernel does not compute with.
         CHOOSES: each element of the result is that of an operand in its place.
-        KEEPS_SIGN: where no element of any operand is negative, no finite one of the result is; nor positive.
-        KEEPS_NONNEGATIVE: where no element of any operand is negative, no finite one of the result is.
+        KEEPS_SIGN: operands without negative elements give no negative finite element; likewise for positive ones.
+        KEEPS_NONNEGATIVE: operands without negative elements give no negative finite element.
         NONNEGATIVE: no finite element of the result is negative.
         COMMUTES: the two operands may be exchanged.
-        WHOLE: the result has whole numbers, in which no rounding of a real operand is left.
+        WHOLE: the result consists of integers, which do not carry on the rounding of a real operand.
         JUMPS: the result may jump where an operand moves a little.
         HIDES_JUMPS: so it may at a branch cut, between bit patterns, or in a body.
         DISTINGUISHES_ZEROS: 0 and -0 may give results that are not both zeros.
-        EITHER_ZERO: a zero has the sign that the order of the terms gives it.
+        EITHER_ZERO: the sign of a zero depends on the order of the terms.
         HOLOMORPHIC: of complex operands the result is a holomorphic function.
         REDUCES: the result combines all elements along the axes of the payload, and is without these axes.
         ITERATES: its programs run any number of times.

@@ -18,7 +18,7 @@ from tenferro.errors import InvalidConfigError
 __all__ = ["content_of", "reading", "replacing", "target_of", "unfinished_files"]
 
 STALE_SECONDS = 3600
-"""Age of an unfinished file, in seconds, from which the process that wrote it has ended."""
+"""Age in seconds at which an unfinished file counts as abandoned."""
 
 
 @contextmanager
@@ -160,7 +160,7 @@ def _path_beside(target: Path) -> Path:
 
 @contextmanager
 def _named(target: Path, mode: int) -> Generator[BinaryIO]:
-    """Open a file beside the target, which replaces it."""
+    """Open a file that replaces the target when it is complete."""
     beside = _path_beside(target)
     flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     handle = os.open(beside, flags, mode)
@@ -176,7 +176,7 @@ def _named(target: Path, mode: int) -> Generator[BinaryIO]:
 
 
 def _unnamed_file(folder: Path, mode: int) -> int | None:
-    """Open a file without a name; None where the system or the folder's file system has none."""
+    """Open a file without a name; None if the system or the folder's file system does not support it."""
     if not hasattr(os, "O_TMPFILE") or os.link not in os.supports_dir_fd:
         return None
     try:

@@ -10,7 +10,7 @@ _warned: set[type[Warning]] = set()
 
 
 def warn_once(message: str, category: type[Warning]) -> None:
-    """Warn unless this process has given a warning of the same category here."""
+    """Warn once per process and category."""
     if category not in _warned:
         _warned.add(category)
         warnings.warn(message, category, stacklevel=2)

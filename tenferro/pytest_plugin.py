@@ -67,7 +67,7 @@ class Tally:
 TALLY = pytest.StashKey[Tally]()
 CACHE = pytest.StashKey[Any]()
 PROPERTY = "tenferro verdicts"
-"""Name of the property of a test that has its verdicts, which pytest-xdist carries to the process that writes."""
+"""Name of the property with a test's verdicts, which pytest-xdist passes to the controlling process."""
 WATCH_FILE = "tenferro-watch.md"
 NEEDS_JAXLIB = "parity needs jaxlib: pip install '.[xla]' in tenferro's checkout"
 

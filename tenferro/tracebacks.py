@@ -55,7 +55,7 @@ _LIBRARIES = (
         for name in ("numpy", "scipy", "optree", "opt_einsum", "ml_dtypes", "jax", "jaxlib")
     ],
 )
-"""Files with frames that are internal where tenferro called them, and the user's where the user did."""
+"""Files whose frames are internal if tenferro called them, and the user's if the user did."""
 
 _HIDDEN = "raised inside tenferro; TENFERRO_TRACEBACK=full shows where"
 
@@ -217,7 +217,7 @@ def _public_operator(function: Function) -> Function:
 
 
 def _in_place_of(function: Function, call: FunctionType) -> Function:
-    """Give `call` the name and the module of `function`, so that tools find its definition."""
+    """Set the name and module of `call` to those of `function`, so that tools find its definition."""
     names = getattr(function, "__globals__", globals())
     wrapped = FunctionType(call.__code__, names, call.__name__, None, call.__closure__)
     return cast(Function, functools.update_wrapper(wrapped, function))
@@ -259,7 +259,7 @@ _HOOKS = frozenset(
 
 
 _NAMED_WITH_MODULE = ("lax", "nn")
-"""Modules whose names mean something else in `tenferro` itself: `lax.sort`, `nn.logsumexp`."""
+"""Modules with names that have another meaning in `tenferro` itself: `lax.sort`, `nn.logsumexp`."""
 
 
 def publish(namespace: dict[str, Any], names: Iterable[str]) -> None:

@@ -91,7 +91,10 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
     results = result_types(op, inputs)
     stacks = [w.full(0, spec) for spec in results[m:]]
     if op.length == 0:
-        return (*carry, *stacks)  # because a slice of nothing is refused, even where none is taken
+        return (
+            *carry,
+            *stacks,
+        )  # because slices of an empty operand are rejected, even if they are never taken
     counter = TensorSpec.of((), _counter_dtype(op.length))
     length = () if is_static(op.length) else (w.extent(op.length),)
     regions = _Regions(w, (*length, *consts, *xs))
@@ -125,7 +128,7 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
 
 
 def _counter_dtype(length: Any) -> DType:
-    """Return int32 if the length fits, which accelerators count in; else int64."""
+    """Return int32, the usual counter on accelerators, if the length fits, else int64."""
     return DType.I32 if is_static(length) and length < 1 << 31 else DType.I64
 
 

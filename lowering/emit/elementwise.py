@@ -103,7 +103,7 @@ def power(op: ops.Power, w: Writer, x: Value, y: Value) -> Value:
 
 
 def clamp(op: ops.Clamp, w: Writer, x: Value, lower: Value, upper: Value) -> Value:
-    """Emit maximum and then minimum, which treat NaN and bool as those ops do."""
+    """Emit maximum and then minimum, which treat NaN and bool like the ops of this name."""
     return minimum(op, w, maximum(op, w, x, lower), upper)
 
 

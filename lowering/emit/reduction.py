@@ -163,7 +163,7 @@ def _before(w: Writer, a: Value, b: Value) -> Value:
 
 
 def _before_complex(w: Writer, a: Value, b: Value) -> Value:
-    """Compare real parts first, and imaginary parts where those are equal; NaN parts are last.
+    """Compare real parts, then imaginary parts if the real parts are equal; NaN parts are last.
 
     NumPy's order: a number without NaN, then NaN in the imaginary part, in the real part, in both.
     """

@@ -30,7 +30,7 @@ __all__ = ["ROWS", "emit_pad"]
 def reshape(op: Reshape, w: Writer, x: Value) -> Value:
     """Emit a column-major reshape as a row-major one: reverse the axes, reshape, reverse back.
 
-    Where only extents of 1 are added or removed, both orders are the same.
+    If only extents of 1 are added or removed, both orders are the same.
     """
     shape = result_type(op, x).shape
     if [n for n in x.shape if n != 1] == [n for n in shape if n != 1]:

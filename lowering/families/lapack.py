@@ -1,4 +1,4 @@
-"""LAPACK's forms in StableHLO: the calls themselves, on the CPU and, where they are the same, on a GPU.
+"""LAPACK calls in StableHLO, on the CPU, and on a GPU if it has the same calls.
 
 Source: jaxlib's handlers, as JAX calls them.
 """
@@ -99,7 +99,7 @@ def gehrd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def gees(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call gees without sorting, which selects none; NaN where the iteration fails or the matrix is not finite."""
+    """Call gees without sorting; the results are NaN if the iteration fails or the matrix is not finite."""
     form, vectors, values, info = result_types(op, (a,))
     chosen = spec(INFO, *form.shape[:-2])
     part = spec(REAL.get(values.dtype, values.dtype), *values.shape)

@@ -1,4 +1,4 @@
-"""NumPy's functions of the analytic family, and plain functions where NumPy has none."""
+"""NumPy's functions for the analytic family, and plain functions for ops that NumPy lacks."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ def scan(op: ops.Scan, w: Writer, *operands: Expression) -> list[Code]:
 
 
 def _stacked(w: Writer, op: ops.Scan, rows: str, row: TensorSpec) -> Code:
-    """Return the rows as one array; with the shape of one where there may be none."""
+    """Return the rows as one array; the shape of a row is given if there may be no rows."""
     stacked = call("np.stack", rows)
     if isinstance(op.length, int) and op.length > 0:
         return stacked

@@ -28,7 +28,7 @@ def integer_remainder(x: Any, y: Any) -> Any:
 
 
 def integer_power(x: Any, y: Any) -> Any:
-    """Return x to the power y of integers by repeated squaring, which wraps; 0 for negative powers, except of 1 and -1."""
+    """Return x^y for integers by repeated squaring, which wraps around; a negative power is 0 unless x is 1 or -1."""
     if hasattr(x, "at"):  # a tensor of a trace
         return np.power(x, y)
     x, y = np.broadcast_arrays(x, y)
@@ -529,7 +529,7 @@ def gather(
     vector_axis: int = 0,
     sizes: Any = (),
 ) -> Any:
-    """Return windows of x at the starts that `indices` has, each moved to where it fits; StableHLO's gather."""
+    """Return windows of x at the starts in `indices`, clamped to be in bounds, as StableHLO's gather does."""
     parts, batch_shape = start_indices(indices, vector_axis)
     window = [axis for axis in range(x.ndim) if axis not in (*collapsed, *batching)]
     rank = len(batch_shape) + len(window)

@@ -1,4 +1,4 @@
-"""Reads and writes at positions that are data: `np.take` where it does, else plain functions."""
+"""Reads and writes at data-dependent positions: `np.take` if possible, else plain functions."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def total(name: str) -> Any:
 
 
 def extreme(name: str) -> Any:
-    """Return the cell of a maximum or minimum, which has an initial value where there may be no element."""
+    """Return the cell of a maximum or minimum, with an initial value if there may be no element."""
 
     def cell(op: Any, w: Writer, x: Expression) -> Code:
         if not op.axes:

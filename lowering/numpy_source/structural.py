@@ -39,7 +39,7 @@ def transpose(op: ops.Transpose, w: Writer, x: Expression) -> Code:
 
 
 def untransposed(x: Expression) -> Expression | None:
-    """Return the operand of a transpose that reverses the axes; the value itself below rank 2; else None."""
+    """Return the operand of a transpose that reverses the axes, the value itself for rank below 2, or None."""
     if x.spec.rank < 2:
         return x
     inner = x.op
@@ -70,7 +70,7 @@ def _without_trailing(entries: list[str]) -> list[str]:
 
 
 def _dropped(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
-    """Return the axes of extent 1 whose removal turns one shape into the other; none if that is impossible."""
+    """Return the axes of extent 1 to remove from one shape to get the other; empty if this is impossible."""
     dropped: list[int] = []
     position = 0
     for axis, extent in enumerate(old):

@@ -161,7 +161,7 @@ class Writer:
                 is_near = consumer is None or consumer.source == source or consumer.source is None
                 if uses[slot] > 1 or len(result.code.text) > MAX_INLINE or not is_near:
                     if result.code.aligned is not None and arguments:
-                        # What is broadcast is assigned, so that NumPy can broadcast it.
+                        # A broadcast operand is assigned to a name, so that NumPy can broadcast it.
                         self.named(arguments[0])
                         (again,) = self.results(op, arguments, [program.types[slot]])
                         result.code = again.code
@@ -215,7 +215,7 @@ class Writer:
         return tuple_of([self.extent(extent, operands) for extent in shape])
 
     def result_shape(self, op: Any, operands: Sequence[Expression], field: str = "shape") -> str:
-        """Return the shape in a payload: that of the first result, where that is exact."""
+        """Return the shape for a payload: that of the first result if it is exact."""
         shape = self.specs[0].shape
         if all(map(is_exact, shape)):
             return self.shape(shape)
@@ -342,7 +342,7 @@ class StatementFinder:
         self._files: dict[str, dict[int, str]] = {}
 
     def target(self, source: Any) -> str:
-        """Return the name that the statement assigns; empty where it assigns none, or several."""
+        """Return the name that the statement assigns; empty if it assigns no name or several."""
         if source is None or source.derivative_of:
             return ""
         if source.file.endswith(".py") or source.file.startswith("<"):

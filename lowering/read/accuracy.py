@@ -1,4 +1,4 @@
-"""Demands on the accuracy of functions, which are kept where native execution meets them.
+"""Accuracy requirements of functions, which are kept if native execution satisfies them.
 
 Source: StableHLO spec, `result_accuracy`; JAX's `Tolerance`, for how tolerances add up.
 """

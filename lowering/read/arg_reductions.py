@@ -87,7 +87,7 @@ def _keeps_the_winner(
         same = (a == b) | (odd_a & odd_b)
         first = (odd_a & ~odd_b) | (more & ~odd_b) | (same & (i <= j))
         right = (value == np.where(first, a, b)) | ((value != value) & (odd_a | odd_b))
-    # Where all elements equal the initial value, the first index is right, which may be the initial one.
+    # If all elements equal the initial value, the first index is right, and may be the initial index.
     tied = same & (np.arange(len(a)) >= later.sum())
     wanted = np.where(first, i, j)
     placed = np.where(tied, (position == j) | ((position == i) & (i == 0)), position == wanted)

@@ -90,13 +90,13 @@ def expected(holds: Callable[[Operation, Any, Any], Any]) -> Read:
 
 
 def probe(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return the operand, which the interpreter would write to a file; its elements are kept if they are known."""
+    """Return the operand, which the interpreter would write to a file; constant elements are recorded."""
     r.probed.setdefault(operation.attributes["probe_id"], []).append(r.evaluated(operands[0]))
     return operands[0]
 
 
 def serialized(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Compare with what a probe has seen, the first or `iter`-th time.
+    """Compare with the elements that a probe recorded, the first or the `iter`-th time.
 
     Raises:
         InvalidConfigError: the values differ, or no probe of the id came before.

@@ -141,7 +141,7 @@ def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[Ke
     constants = constants_of(r, block)
     seen = _operands_seen(block)
     for keys in range(1, len(specs) + 1):
-        # What follows the keys varies too where it is looked at, because the order must not depend on it.
+        # Operands after the keys vary, too, because the order must not depend on them.
         pools = [standings(spec.dtype, constants) for spec in specs[:keys]]
         pools += [
             np.array([0, 1] if keys + n in seen else [0]).astype(spec.dtype.dtype)

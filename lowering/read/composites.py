@@ -77,7 +77,7 @@ def rebound(
     name: str,
     attributes: Mapping[str, Any],
 ) -> Sequence[int] | None:
-    """Apply the operation that name and attributes describe; None if they describe none.
+    """Apply the operation that a name and attributes describe, or return None.
 
     An operation whose types differ from the declared ones is not used.
     """

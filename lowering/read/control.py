@@ -45,7 +45,7 @@ def nothing(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 
 def while_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a loop; if it counts, as a scan, which has derivatives in both modes."""
+    """Read a loop; a counted one becomes a scan, which has derivatives in both modes."""
     condition, body = operation.regions
     specs = [r.spec(value) for value in operands]
     (test, turn), captured = r.parts((condition, specs), (body, specs))

@@ -25,7 +25,7 @@ def same(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def checked(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a check of the reference interpreter's tests, which has no results."""
+    """Read a check of the reference interpreter's tests; it has no results."""
     return []
 
 

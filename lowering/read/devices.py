@@ -339,7 +339,7 @@ def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
-    """Move to each device the value of its source; zeros if it has none."""
+    """Move the value of its source to each device, and zeros to a device without a source."""
     replicas, partitions = _among(r)
     sources = np.full(replicas * partitions, -1)
     for source, target in pairs.tolist():
@@ -460,7 +460,7 @@ def infeed(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def outfeed(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return the token; the reference interpreter keeps what is written, and nobody reads it.
+    """Return the token; the reference interpreter stores the written values, and nothing reads them.
 
     Raises:
         UnsupportedError: outside of its processes.

@@ -329,7 +329,7 @@ def _magnitude(r: Reader, x: Any) -> Any:
 
 
 def _quotient(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """Divide and round towards zero, as StableHLO does; extents round down, which is the same above zero."""
+    """Divide and round towards zero, as StableHLO does; the division of extents rounds down."""
     if isinstance(rhs, int) and not rhs:
         return None
     if not _at_least(r, rhs, 0):

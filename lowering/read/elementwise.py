@@ -119,7 +119,7 @@ def extreme(op: StdTensorOp, on_truth: StdTensorOp, direction: str) -> Read:
 
 
 def square(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Compute x x; of complex numbers (a - b)(a + b) + 2ab i, whose real part is 0 where |a| = |b| are finite.
+    """Compute x x; for complex numbers (a - b)(a + b) + 2ab i, with real part 0 if |a| = |b| is finite.
 
     Source: CHLO's decomposition of `square`; the naive difference of squares overflows to NaN there.
     """

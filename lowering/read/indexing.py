@@ -73,7 +73,7 @@ def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 
 def _combiners(r: Reader, operation: Operation, inputs: Sequence[int]) -> list[str] | None:
-    """Return the name here of each operand's combiner; None if one has none."""
+    """Return tenferro's name of each operand's combiner; None if one of them has no counterpart."""
     names = known_combiner(operation.regions[0])
     if names is None:
         return None

@@ -82,7 +82,7 @@ def register_custom_call(
 
 
 def python_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int] | None:
-    """Return the results of the function that is registered for a call's target; None where none is.
+    """Call the function that is registered for a call's target; return None if there is none.
 
     Raises:
         UnsupportedError: a call without operands or results, or with results of open extents.
@@ -107,9 +107,9 @@ def python_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
 
 
 def _jax_callback(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a call of one of the functions that JAX gives the compiler beside the module.
+    """Read a call of one of the Python functions that JAX passes to the compiler with the module.
 
-    A call with effects waits for those before it. Its tokens, if it has any, come first.
+    A call with effects waits for the preceding ones. Tokens are its first operands, if there are any.
     """
     attributes = operation.attributes
     function = r.callbacks[int(operation.config["index"])]

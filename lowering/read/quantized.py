@@ -182,7 +182,7 @@ def _quantized(kind: Type) -> _Tensor | None:
 
 
 def without_quantized_types(tree: ModuleTree) -> ModuleTree:
-    """Return the module with storage types in place of quantised ones, or the module itself if it has none."""
+    """Return the module with storage types instead of quantised types, or the module itself."""
     if not any([_has_quantized_types(function) for function in tree.functions.values()]):
         return tree
     functions = {name: _Rewriter(function).function() for name, function in tree.functions.items()}

@@ -58,7 +58,7 @@ class Reader:
         lowest: the least that assertions of the module allow a symbol to be.
         quotients: for an extent that is a quotient rounded towards zero, its sides.
         needed: the symbols in extents of shapes that operands decide.
-        devices: the devices that run the program, where it is one of several.
+        devices: the devices of a program that runs on several.
         device: returns the number of the device that runs it, a scalar int64.
         sent: by builder and channel, the values that were sent and not yet received, and the pairs of devices.
         feeds: the functions that give what infeeds read, where processes run one by one; None elsewhere.

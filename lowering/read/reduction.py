@@ -198,7 +198,7 @@ def _window(
 
 
 def _windowed(r: Reader, xs: Values, windows: Windows, combine: Combine) -> Values:
-    """Combine every window's elements one axis after the other, the last first, which keeps row-major order."""
+    """Combine the elements of every window one axis at a time, from the last one on, in row-major order."""
     for axis, size in reversed(list(enumerate(windows.sizes))):
         xs = _along(r, xs, axis, size, windows.strides[axis], windows.dilations[axis], combine)
     return xs

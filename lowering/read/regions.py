@@ -44,7 +44,7 @@ def known_combiner(block: Block) -> tuple[str, ...] | None:
 
 
 def scatter_combiner(name: str, dtype: DType) -> str | None:
-    """Return the combiner of `Scatter` with the meaning of an operation; None if there is none.
+    """Return the combiner of `Scatter` for an operation, or None.
 
     >>> scatter_combiner("maximum", DType.F32), scatter_combiner("add", DType.Bool)
     ('max', 'add')

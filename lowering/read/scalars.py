@@ -135,7 +135,7 @@ class _Rewriting:
         return [replace(operation, name=name, operands=(x,), attributes=attributes)]
 
     def shape(self, operation: Operation) -> Sequence[Operation]:
-        """Take the extents of a tensor of known rank, which the result's type has."""
+        """Return the extents of a tensor whose rank is given by the result's type."""
         (spec,) = operation.types
         if not isinstance(spec, TensorSpec) or not spec.is_static or spec.rank != 1:
             raise UnsupportedError(f"shape.shape_of: the rank must be known, got {spec}")

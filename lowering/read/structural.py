@@ -78,7 +78,7 @@ def _first_of_top(r: Reader, op: st.Slice, x: int, top: TopK, inputs: Sequence[i
     is_first = not any(op.starts) and set(op.strides) == {1} and list(op.limits[:-1]) == lead
     if not is_first or k == extent:
         return None
-    output = r.apply(top, *inputs).index(x)  # the same op again has the same results
+    output = r.apply(top, *inputs).index(x)  # because an equal op has equal results
     return r.apply(TopK(k), *inputs)[output]
 
 

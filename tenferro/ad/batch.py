@@ -33,7 +33,7 @@ def batch(
 ) -> list[int | None]:
     """Return the outputs with a leading axis, given such values for `inputs`.
 
-    None stays None, and so does an output that depends on none of them.
+    None stays None, and an output that depends on no batched input is None.
 
     Args:
         start: the number of nodes when the inputs were created.
@@ -89,7 +89,7 @@ def _sweep(
     """Return the values that got a leading axis, and values made again without one; of those that outputs need."""
     graph = emitter.graph
     batched: dict[int, int] = dict(inputs)  # value -> value with the leading axis
-    again: dict[int, int] = {}  # value -> the same without it, where a barrier tied it to an input
+    again: dict[int, int] = {}  # value -> the value without the barrier that tied it to an input
     for index in needed(graph.instructions, outputs, start=start):
         node = graph.instructions[index]
         mask = tuple([value in batched for value in node.inputs])
@@ -140,7 +140,7 @@ def _batch_of(
 def marked(
     emitter: GraphEmitter, op: Mark | Opaque, handles: Sequence[int], mask: Sequence[bool]
 ) -> tuple[int, ...]:
-    """Return a mark on every slice of a batch: all it gives has the leading axis."""
+    """Return a mark that applies to every slice of a batch: all its outputs have the leading axis."""
     graph, operands, has = emitter.graph, list(handles), list(mask)
     size = graph.types[operands[has.index(True)]].shape[0]
     if isinstance(op, Opaque):

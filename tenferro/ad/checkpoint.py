@@ -1,6 +1,6 @@
 """Checkpoints: regions whose values the backward pass recomputes.
 
-A policy names ops whose results are saved all the same: in the copy they are the saved values, with the op's tangent.
+A policy names ops whose results are saved nevertheless: the copy uses the saved values, with the op's tangent.
 
 A checkpoint has no effect in forward mode. In reverse mode its tangent is a linear map that saves only the region's
 inputs. Its transpose emits the region a second time, after an optimization barrier, and differentiates that copy.

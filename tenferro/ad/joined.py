@@ -1,4 +1,4 @@
-"""Merge the pads and sums that transposes of slices give, so that cotangents take fewer copies.
+"""Merge the pads and sums from transposed slices, so that cotangents need fewer copies.
 
 The rules transpose one op at a time, so that a stencil's gradient is a sum of pads, one per neighbour. The native
 passes would merge them too, but XLA would not.
@@ -24,7 +24,7 @@ PIECES = (Pad, DynamicUpdateSlice, Scatter)
 
 
 def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[int | None]:
-    """Return the same values bit for bit, from as many nodes or fewer.
+    """Return the same values bit for bit, computed by at most as many nodes.
 
     Args:
         start: the number of nodes before the first of the cotangents.

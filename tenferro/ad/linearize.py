@@ -27,7 +27,7 @@ def linearize(
     tangents: Mapping[int, int],
     mode: Literal["forward", "reverse"] = "forward",
 ) -> list[int | None]:
-    """Return the tangents of `outputs`, given those of some values; None for outputs without one.
+    """Return the tangents of `outputs` from the tangents of some values; None for inactive outputs.
 
     Args:
         start: the number of nodes when the first values in `tangents` were created; no earlier

@@ -91,7 +91,7 @@ class Linearized:
 
     Attributes:
         inputs, outputs: the values of the sub-program.
-        dots: tangents of inputs, None for those that are not active.
+        dots: tangents of inputs, None for inactive ones.
         y_dots: tangents of outputs, None where zero.
     """
 
@@ -167,7 +167,7 @@ class TransposedBody:
 
     Attributes:
         moving: the positions of carries with a cotangent in some iteration: the asked ones and those they depend on.
-            Zeros for the others would give NaN where a slope is infinite.
+            Zeros for inactive inputs would give NaN if a slope is infinite.
         summed: the positions of the constants with a cotangent.
         nonlinear, bars, sums: nonlinear inputs, cotangents of the moving carries and of the other asked outputs, and
             the sums of the constants' cotangents so far.

@@ -33,7 +33,7 @@ _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "where": (True,), "casting": ("same_kind",), "order": ("K", "C", None), "subok": (True, False),
     "hermitian": (False,), "initial": (None,), "keepdims": (False,),
 }  # fmt: skip
-"""Values by argument that ask for nothing beyond the default; None alone for arguments that are not listed."""
+"""Values without effect, by argument; only None for arguments that are not listed."""
 
 
 def refuse(name: str, argument: str, value: Any) -> None:

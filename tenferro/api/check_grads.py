@@ -126,7 +126,7 @@ def check_grads(
         modes: any of "fwd" and "rev".
         rtol: the tolerance, relative to the size of the derivative; by default derived from the method and the
             dtype.
-        executor: a second peer, such as an `XlaExecutor`, that must give the same derivatives.
+        executor: another executor, such as an `XlaExecutor`, that must give the same derivatives.
         seed: of the random directions.
         context: the source of the derivative rules, at every order.
 
@@ -226,7 +226,7 @@ def _check_one(
     v = tuple(random_direction(generator, x) for x in primals)
     y = compile(f, *primals).run(*primals)
     w = tuple(random_direction(generator, np.asarray(leaf)) for leaf in y)
-    # Reverse mode is compared with the tangent, or with an estimate where there is no tangent.
+    # Reverse mode is compared with the tangent, or, without a tangent, with an estimate.
     forward = "fwd" in modes
     _, y_dot, doubt = (
         ("", jvp(f, primals, v, context=context)[1], 0.0)

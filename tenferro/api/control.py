@@ -134,7 +134,7 @@ def _closed(
 
 
 def _trace_of(op: ControlOp) -> TracedTensor | None:
-    """Return a tensor of the current trace, if the op has symbols of it; None if arrays may run the op."""
+    """Return a tensor of the current trace if the op uses its symbols; None if the op may run on arrays."""
     builder = current_builder()
     if builder is None:
         return None
@@ -176,7 +176,7 @@ def cond(
     operand: ArrayLike = _NONE,
     executor: Executor | None = None,
 ) -> Any:
-    """Return true_fun(*operands) if pred else false_fun(*operands): one of them runs.
+    """Return true_fun(*operands) if pred else false_fun(*operands); only one of them runs.
 
     Args:
         pred: a scalar; a real number is true unless it is zero.
@@ -356,7 +356,7 @@ class _Carry:
         return body
 
     def _take_types(self, body: _Body, result: PyTree) -> None:
-        """Give numbers the dtypes in which the body returns them.
+        """Give Python numbers in the carry the dtypes that the body returns.
 
         One that returns as a tensor, or in another dtype, is no longer a number.
         """
@@ -669,7 +669,7 @@ def _bounded(op: While, steps: int) -> Scan:
 
 
 def _or_nan(x: Tensor, ended: Tensor) -> Any:
-    """Return a float or complex tensor if the loop has ended, else NaN, in its derivatives too."""
+    """Return a float or complex tensor if the loop has ended, else NaN, also for derivatives."""
     dtype = spec_of(x).dtype
     if not dtype.is_inexact:
         return x

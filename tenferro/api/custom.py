@@ -224,7 +224,7 @@ class _MarkedCall:
         return call
 
     def instructions(self) -> Sequence[Instruction]:
-        """Return the instructions of the graph of which the region has copies, in their order."""
+        """Return the instructions of the graph that the region copies, in order."""
         part = needed(self.builder.graph.instructions, self.values, start=self.start)
         return list(part.values())
 
@@ -609,7 +609,7 @@ def _matching(
 
 
 def _require_alike(tree: PyTree, treedef: TreeDef, like: Sequence[Any], what: str) -> list[Any]:
-    """Return the leaves of a rule's result, which must have the structure, and the types of values that are not None.
+    """Return the leaves of a rule's result, after checking its structure and, unless they are None, its types.
 
     Raises:
         ArityError, ShapeError: it has another.

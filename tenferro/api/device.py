@@ -1,4 +1,4 @@
-"""The device of the Array API: there is one, because where programs run is decided when they run."""
+"""The device of the Array API: there is only one, because executors decide where programs run."""
 
 from __future__ import annotations
 

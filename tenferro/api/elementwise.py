@@ -216,7 +216,7 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
 
 
 def of_both_signs(x1: ArrayLike, x2: ArrayLike) -> bool:
-    """Return whether one operand is of uint64 and one of a signed integer dtype, whose common dtype is a float."""
+    """Return whether the dtypes are uint64 and a signed integer dtype, whose common dtype is a float."""
     dtypes = [spec_of(as_operand(x)).dtype for x in (x1, x2) if not is_weak(x)]
     return DType.U64 in dtypes and any([dtype.kind == "i" for dtype in dtypes])
 
@@ -360,7 +360,7 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     adjusted = where(logical_and(not_equal(left_over, 0), opposite), add(left_over, rhs), left_over)
     if dtype.is_integer:
         return where(equal(rhs, 0), 0, adjusted)
-    # 0 - x is 0.0 for zeros of both signs and has a derivative there; |x| has none.
+    # 0 - x is 0.0 for zeros of both signs and differentiable there; |x| is not.
     negated = apply_one(ops.Subtract(), *promote(0, left_over, dtype=dtype))
     signed = where(signbit(rhs), negative(negated), subtract(0, negated))
     return where(equal(left_over, 0), signed, adjusted)
@@ -437,7 +437,7 @@ def clip(
     a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None, out: None = None, *, min: Any = None, max: Any = None,
     **options: Any,
 ) -> Any:  # fmt: skip
-    """min(max(a, `min`), `max`); None is not a bound; in a's dtype. NaN where a or a bound is.
+    """min(max(a, `min`), `max`) in a's dtype; None means no bound. NaN if a or a bound is NaN.
 
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it. That with respect to a
     bound is 1 where a is strictly beyond it.
@@ -554,7 +554,7 @@ def _bits(x: Tensor) -> Any:
 
 @_in_inexact_dtype
 def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
-    """Return the next number after x1 towards x2; x2 where they are equal, NaN where either is.
+    """Return the next number after x1 towards x2; x2 if they are equal, NaN if either is NaN.
 
     The bits are incremented, so that subnormal numbers are reached also where arithmetic flushes them.
 

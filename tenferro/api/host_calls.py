@@ -25,10 +25,10 @@ METHODS = ("sequential", "expand_dims", "broadcast_all")
 
 
 def check(condition: ArrayLike, message: str, *args: Any, **kwargs: Any) -> None:
-    """Raise message.format(*args, **kwargs) unless all elements of the condition are true, when the program gets here.
+    """Raise message.format(*args, **kwargs) unless all elements of the condition are true when this call runs.
 
-    In jitted functions and programs, in loops and branches; at once outside of traces. Under `vmap` the message has the
-    example that fails first. A derivative runs the checks of its function.
+    A check works in jitted functions and programs, also in loops and branches, and outside of traces. Under `vmap`, the
+    message shows the first example that fails. A derivative runs the checks of its function.
 
     An `XlaExecutor` computes the conditions as further results and raises after the run; in loops and branches it
     refuses them.
@@ -122,7 +122,7 @@ def pure_callback(
 ) -> Any:
     """callback(*args, **kwargs), called with NumPy arrays whenever the program gets here.
 
-    The callback has to be a function of its arguments alone: equal calls may be one, and calls whose results are not
+    The callback must be a function of its arguments alone: equal calls may be merged, and calls whose results are not
     needed are omitted. It must not write to its arguments. The native executor calls it, and an `XlaExecutor` on the
     CPU in this process; lowering to text refuses it, by name. It has no derivative, except one that `custom_jvp` or
     `custom_vjp` gives.

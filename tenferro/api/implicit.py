@@ -182,7 +182,7 @@ class _LinearMap:
 def _leaves_of(
     builder: GraphBuilder, space: _Space, what: str, fn: Callable[..., PyTree]
 ) -> Callable[..., list[int]]:
-    """Wrap `fn`, whose result is in the space, so that it returns graph values."""
+    """Wrap `fn` so that it returns graph values; its result must be in the space."""
 
     def values(*arguments: PyTree) -> list[int]:
         return [value_in(builder, leaf) for leaf in space.leaves(what, fn(*arguments))]

@@ -130,9 +130,9 @@ def _has_mask(entry: Index) -> bool:
 
 
 def expanded(x: Any, index: Index) -> tuple[Any, list[Any]]:
-    """Expand `...` and masks, which become vectors of indices, to one entry per axis, besides the None's.
+    """Expand `...`, and masks to vectors of indices, to one entry per axis besides None.
 
-    A `...` that stands for no axis stays, because it separates the arrays beside it.
+    A `...` for no axis is kept, because it separates the arrays around it.
 
     Also x, with an axis for each mask of rank 0.
     """
@@ -361,7 +361,7 @@ def _placed(gathered: Tensor, entries: list[Any], window: list[int], count: int)
 
 
 def axes_of(entries: list[Any]) -> list[int]:
-    """Return the axis of x of each entry; a None or a `...` has the axis of the next entry."""
+    """Return the axis of x for each entry; None and `...` get the axis of the next entry."""
     axes: list[int] = []
     axis = 0
     for entry in entries:

@@ -175,7 +175,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
 
 
 def resize(a: ArrayLike, new_shape: int | Sequence[int]) -> Any:
-    """Return the elements of a in row-major order, repeated as often as `new_shape` needs; zeros where a has none.
+    """Repeat the elements of a in row-major order to fill `new_shape`; zeros if a is empty.
 
     Raises:
         InvalidConfigError: a negative extent.
@@ -246,7 +246,7 @@ def compress(
     condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: None = None, *, size: int | None = None,
     fill_value: ArrayLike = 0,
 ) -> Any:  # fmt: skip
-    """Return the slices of a along `axis` where condition is true; a is flattened first for an axis of None.
+    """Return the slices of a along `axis` where condition is true; if `axis` is None, a is flattened.
 
     Args:
         size: the number of slices: the first ones, or padded by fill_value; needed where condition is traced.

@@ -195,7 +195,7 @@ def _further_parameters(fn: Callable[..., Any]) -> tuple[set[str], bool, bool]:
 
 
 def _types_of(leaves: Sequence[Any]) -> list[tuple[Any, Any] | None]:
-    """Return shapes and dtypes of arrays and of NumPy's numbers; None for anything else."""
+    """Return shapes and dtypes of arrays and NumPy scalars; None for anything else."""
     return [
         (x.shape, x.dtype) if type(x) is np.ndarray or isinstance(x, np.generic) else None
         for x in leaves

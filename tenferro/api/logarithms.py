@@ -90,7 +90,7 @@ def _logaddexp_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def largest(name: str, x: Tensor, axis: Axis) -> Any:
-    """Compute the maximum over `axis`, kept with extent 1; -inf where there are no elements.
+    """Return the maximum over `axis`, kept with extent 1; -inf if there are no elements.
 
     Raises:
         DTypeError: complex x. AxisError: no axis of x.
@@ -103,7 +103,7 @@ def largest(name: str, x: Tensor, axis: Axis) -> Any:
 
 
 def logsumexp(x: ArrayLike, /, axis: Axis = None, keepdims: bool = False) -> Any:
-    """Compute log(sum of e^x) over `axis`, without overflow; -inf where all are -inf, or there are none.
+    """Return log(sum of e^x) over `axis` without overflow; -inf if all elements are -inf, or there are none.
 
     Raises:
         DTypeError: complex x. AxisError: no axis of x.

@@ -129,11 +129,11 @@ def fromfunction(
 def piecewise(
     x: ArrayLike, condlist: Any, funclist: Sequence[Any], *args: Any, **kwargs: Any
 ) -> Any:
-    """Return the value of the function whose condition holds, the last one's that does; 0 where none does.
+    """Return the value of the function for the last condition that holds; 0 if none holds.
 
     Args:
         condlist: conditions, or one.
-        funclist: for each condition a function of the elements, or a number; one more is for where none holds.
+        funclist: a function of the elements, or a number, for each condition; an additional one is the default.
 
     Raises:
         InvalidConfigError: another number of functions.

@@ -118,7 +118,7 @@ def tail(x: Tensor) -> Any:
 
 @custom_jvp
 def times_ndtr(x: Tensor) -> Any:
-    """x ndtr(x) for -40 <= x <= 40, with the digits that ndtr(x) has not where it is subnormal."""
+    """x ndtr(x) for -40 <= x <= 40, with full precision also where ndtr(x) is subnormal."""
     is_below, size = side_and_size(x)
     above, ratio = _ratio_to_hazard(size)
     least, power = _density_factors(size)

@@ -117,7 +117,7 @@ DIFFERENT: Mapping[Any, Callable[..., Any] | None] = MappingProxyType(
         for name in ("bitwise_left_shift", "bitwise_right_shift", "conj", "fmod", "square")
     }
 )  # fmt: skip
-"""NumPy's functions with another meaning than the function of that name here; None for no counterpart."""
+"""NumPy functions whose namesake in tenferro has another meaning, with their counterparts or None."""
 
 _OF_NO_TENSOR = frozenset({
     "arange", "broadcast_shapes", "isscalar", "array", "asarray", "empty", "eye", "from_dlpack", "full", "identity", "isdtype", "ones", "tri", "zeros",

@@ -534,7 +534,7 @@ def odeint(
     Dtypes:  those of y0, real or complex; t is real
 
     Args:
-        func: a function of such a tree, a time and args; returns such a tree. It may capture tensors.
+        func: a function of a tree like y0, a time and args, which returns such a tree. It may capture tensors.
         y0: the initial state, a tree.
         t: times, strictly increasing.
         args: trees of tensors.
@@ -687,7 +687,7 @@ def _until_event(
 def _first_crossing(
     f: RightHandSide, g: RightHandSide, y0: Tensor, t0: Tensor, end: Tensor, options: _Options
 ) -> Any:
-    """Return the first time at which g changes its sign between two steps, by bisection in between; NaN for none."""
+    """Return the first sign change of g, by bisection between two steps; NaN if there is none."""
 
     def has_crossed(before: Any, after: Any) -> Any:
         return (sign(before) * sign(after) < 0) | ((after == 0) & (before != 0))

@@ -1,4 +1,4 @@
-"""Surface functions that result in the same ops for the same types, so that an eager runtime may cache them."""
+"""Surface functions that apply the same ops for the same types, so that an eager runtime may cache them."""
 
 from __future__ import annotations
 

@@ -319,7 +319,7 @@ def sinc(x: ArrayLike) -> Any:
 def heaviside(
     x1: ArrayLike, x2: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]
 ) -> Any:
-    """Return 0 where x1 is negative, x2 where it is zero, 1 where it is positive, and NaN where it is NaN.
+    """Return 0 for negative x1, x2 for zero, 1 for positive x1, and NaN for NaN.
 
     >>> heaviside([-1.0, 0.0, 1.0], 0.5)
     array([0. , 0.5, 1. ])

@@ -227,7 +227,7 @@ def roots(p: ArrayLike, *, strip_zeros: bool = True) -> Any:
 
 
 def vander(x: ArrayLike, N: int | None = None, increasing: bool = False) -> Any:  # noqa: N803  # because NumPy calls it so
-    """Return the Vandermonde matrix with N columns of powers of the vector x, by default as many as x has elements.
+    """Return the Vandermonde matrix of a vector x with N columns of powers, by default as many as elements.
 
     Raises:
         ShapeError: x is not a vector. InvalidConfigError: a negative N.

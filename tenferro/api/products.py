@@ -19,7 +19,7 @@ __all__ = ["cross", "dot", "inner", "kron", "matvec", "vdot", "vecmat"]
 
 
 def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
-    """Sum products over the last axis of a and the last but one of b, or the only one of a vector.
+    """Sum products over the last axis of a and the second to last axis of b, or the only axis of a vector.
 
     For a rank-0 operand it is the product.
 

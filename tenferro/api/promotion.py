@@ -40,7 +40,7 @@ __all__ = [
 _DEFAULT = {"b": DType.Bool, "i": DType.I64, "f": DType.F64, "c": DType.C64}
 _RANK = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}
 _WEAK: dict[type, int] = {bool: 0, int: 1, SymDim: 1, float: 2, complex: 3}
-"""Ranks of operands that take the dtype of a tensor: Python numbers, and extents, which will be such."""
+"""Ranks of operands that take the dtype of a tensor: Python numbers, and extents."""
 
 
 def promote_dtypes(first: DType, second: DType) -> DType:

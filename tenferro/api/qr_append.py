@@ -35,7 +35,7 @@ def with_rows(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
 
 
 def with_columns(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
-    """Compute the factors of [A, B]: Q keeps its columns, and gets those of the part of B that is orthogonal to them.
+    """Return the factors of [A, B]: Q is extended by a basis of the part of B that is orthogonal to its columns.
 
     It is orthogonalised twice, or by reflections where B is nearly in the span of Q: there the direction of the
     remainder is rounding error.

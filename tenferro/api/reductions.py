@@ -160,7 +160,7 @@ def _extreme(
     initial: ArrayLike | None,
     where: ArrayLike,
 ) -> Any:
-    """Compute the extreme of the elements and `initial`, which replaces the elements outside `where`."""
+    """Return the extremum of the elements and `initial`, which also replaces elements outside `where`."""
     if spec_of(x).dtype.is_complex:
         reduced, pair = (
             functools.partial(_complex_extreme, op),
@@ -210,7 +210,7 @@ def _complex_pair(op: type[Any], x: Tensor, y: ArrayLike) -> Any:
 def max(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Compute the largest element over `axis`; NaN where there is one.
+    """Return the largest element over `axis`; NaN if there is one.
 
     Complex elements are ordered by their real parts, then by their imaginary parts, as in NumPy. Elements that tie
     share the derivative equally.
@@ -234,7 +234,7 @@ def max(
 def min(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Compute the smallest element over `axis`; NaN where there is one.
+    """Return the smallest element over `axis`; NaN if there is one.
 
     Arguments and errors are those of `max`.
 
@@ -303,7 +303,7 @@ def _mean_dtype(dtype: DType) -> DType:
 
 
 def _inexact(name: str, x: Tensor, dtype: DTypeLike | None) -> DType:
-    """Return the dtype of a mean: `dtype`, which must be float or complex, or that of x."""
+    """Return the dtype of a mean: `dtype`, which must be float or complex, or the dtype of x."""
     dtype = _mean_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype)
     if not dtype.is_inexact:
         raise DTypeError(f"{name}: dtype must be float or complex, got {dtype}")

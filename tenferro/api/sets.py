@@ -336,7 +336,7 @@ def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> An
 
 
 def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:
-    """Return the distinct elements that exactly one of the arrays has, in ascending order.
+    """Return the distinct elements that are in exactly one of the arrays, in ascending order.
 
     Args:
         assume_unique: NumPy's hint, that neither array repeats an element.

@@ -42,7 +42,7 @@ HESSIAN_MODES = ("auto", "star", "acyclic", "forward")
 class SparseDerivative:
     """Function that computes a sparse Jacobian or Hessian for arguments with the shapes of its pattern.
 
-    Calling it gives a `scipy.sparse.csr_array`. Its rows are the elements of the result's leaves, its columns those of
+    Calling it returns a `scipy.sparse.csr_array`. Its rows are the elements of the result's leaves, its columns those of
     the arguments' leaves, each in row-major order, one leaf after another. Explicit zeros are kept, so that every
     call gives the same indices.
 

@@ -296,7 +296,7 @@ class Stage:
     # ---- running -----------------------------------------------------------------------------
 
     def key(self, *more: Any) -> Any:
-        """Return a key that calls with the same derivative program share, arrays aside; None if there is none."""
+        """Return a key, without arrays, that is shared by calls with the same derivative program, or None."""
         graph = self.graph
         ops: list[Any] = [i.op for i in graph.instructions]
         if graph.marked:

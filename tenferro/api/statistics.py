@@ -129,7 +129,7 @@ def _mean_of_two(low: Tensor, high: Tensor) -> Any:
 def median(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:  # fmt: skip
-    """Compute the middle element over `axis` in ascending order, or the mean of the middle two; NaN where there is one.
+    """Return the middle element over `axis` in ascending order, or the mean of the middle two; NaN if there is one.
 
     The derivative is that of the middle elements; of equal ones, to the first.
 
@@ -219,7 +219,7 @@ def quantile(
 ) -> Any:  # fmt: skip
     """Compute quantiles over `axis` at fractions q, interpolated linearly between neighbours by default.
 
-    The axes of q come first in the result. NaN where a has a NaN. Differentiable in a, and in q.
+    The axes of q come first in the result. The result is NaN if a has a NaN, and differentiable in a and q.
 
     Args:
         q: fractions from 0 to 1.

@@ -1,6 +1,6 @@
 """Data-dependent extents: truncate an axis to a size that a tensor holds, and pad it back with zeros.
 
-The result's extent is known when the program runs natively; XLA has no such shapes and refuses.
+The extent of the result is known when the program runs natively. XLA has no such shapes, so lowering is an error.
 """
 
 from __future__ import annotations

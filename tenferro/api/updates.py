@@ -159,7 +159,7 @@ class IndexedUpdates:
         return _updated(self._x, index, values, combiner, mode)
 
     def _bounded(self, mode: str | None, hints: Mapping[str, bool]) -> Index:
-        """Return the index; for a mode other than None with arrays for integers, clipped where the mode says so."""
+        """Return the index; for a mode, integers become arrays, and mode "clip" clips them."""
         for hint in hints:
             if hint not in _HINTS:
                 raise TypeError(f"at: got an unexpected keyword argument {hint!r}")
@@ -188,7 +188,7 @@ def _kind_of_integer(entry: Any) -> bool:
 
 
 def _bounded(entry: Any, x: Tensor, axis: int, mode: str, wrap: bool) -> Any:
-    """Return indices from the start: clipped for "clip", the extent itself for those outside for "drop"."""
+    """Return nonnegative indices; out of bounds they are clipped for "clip", and the extent for "drop"."""
     index, extent = as_int64(as_operand(entry)), x.shape[axis]
     length = extent if is_static(extent) else shape_of(x, axis)
     if wrap:
@@ -224,7 +224,7 @@ def _filled(x: Tensor, index: Index, fill_value: ArrayLike | None) -> Any:
         zeros = [multiply(entry, 0) if is_array(entry) else entry for entry in entries]
         return getitem(broadcast_to(fill, tuple(shape)), tuple(zeros))
     values = getitem(x, tuple(clipped))
-    # The same index into a tensor of truth values, whose first indexed axis counts the elements of the block.
+    # The same index into a bool tensor, whose first indexed axis counts the elements of the block.
     first = next(iter(arrays))
     size = product(block)
     shape = [size if a == first else 1 if a in arrays else extent for a, extent in enumerate(x.shape)]  # fmt: skip

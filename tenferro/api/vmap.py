@@ -65,7 +65,7 @@ def vmap(
         out_axes: the axis of the batch in each result, likewise a prefix of the result; None for a result
             that depends on no slice, which is given once.
         axis_name: a name of the axis, for `tnf.lax.psum`, `pmean`, `pmax`, `all_gather` and `axis_index` in `fn`.
-        axis_size: the size of the batch, which must be that of the arguments that have one.
+        axis_size: the size of the batch; it must agree with the batched arguments.
         cache_size: the most programs in the cache, least recently used dropped first. `fn` is called each
             time, and equal graphs share a program; `jit(vmap(fn))` calls it once.
         context: batch rules of extension families that precede the families' own.

@@ -120,7 +120,7 @@ class GuardLog:
             self.guards.setdefault(carried, carried)
 
     def meet(self, lhs: Extent, rhs: Extent, reason: str) -> Extent | None:
-        """Return the common extent if they can agree (with a guard if need be), else None.
+        """Return the common extent if both can be equal, with a guard if necessary, else None.
 
         >>> log = GuardLog()
         >>> log.meet(3, 3, ""), log.meet(3, 4, "")

@@ -121,7 +121,7 @@ def check_extension(
         executor: another peer that must agree, such as an `XlaExecutor`, or several;
             `XlaExecutor(extensions="composite")` runs a composite and its decomposition.
         tolerance: the largest relative difference of values.
-        analytic: the op takes complex numbers and conjugates none, so that tangents are compared
+        analytic: the op accepts complex numbers and is holomorphic, so that tangents are compared
             with the complex step, too, to 13 digits.
 
     >>> from tenferro.ext.linalg import families
@@ -449,7 +449,7 @@ class _Bench:
             before = _process_state()
             runtime.execute(self.op, inputs, caches)
             after = _process_state()
-        # An earlier call may have left these as this one does; imports, which come with one, leave them alone.
+        # An earlier call may have set these to the same values; imports do not change them.
         before |= {name: self.at_start[name] for name in LEFT_ALONE_BY_IMPORTS}
         changed = [name for name in before if before[name] != after[name]]
         return f"a call changes {', '.join(changed)}" if changed else ""

@@ -194,7 +194,7 @@ class ExtensionOp:
         raise NotImplementedError(f"{type(self).__name__}.eager_execute")
 
     def prune_outputs(self, used: Sequence[bool]) -> ExtensionOp | None:
-        """Return an op of the family that computes only the used outputs, in order, from the same inputs; None by default.
+        """Return an op of the family that computes only the used outputs from the same inputs; by default None.
 
         It replaces this op when a program runs or is lowered, if the other outputs are unused. Derivatives and
         files contain the original op.
@@ -202,7 +202,7 @@ class ExtensionOp:
         return None
 
     def independent_axes(self, input_shapes: Sequence[Any]) -> int:
-        """Return the number of leading axes, the same in all operands and outputs, along which slices are independent.
+        """Return the number of common leading axes along which slices are independent.
 
         Slice i of each output depends then on slices i of the operands alone. Sparse derivatives use it if the op
         has no expansion, which is more precise.

@@ -1,4 +1,4 @@
-"""Checks of payload fields, so that a wrong value is refused where it is written, loaded, or changed.
+"""Checks of payload fields, which reject wrong values when an op is created, loaded, or changed.
 
 Each takes the names of the op and of the field and the value, and returns the value in its normal form.
 """

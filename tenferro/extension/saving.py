@@ -236,7 +236,7 @@ def _document(archive: Archive) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Constants:
-    """The arrays of an archive, which are read, or mapped where they are large."""
+    """Arrays of an archive; large ones are mapped."""
 
     archive: Archive
     are_mapped: bool
@@ -298,7 +298,7 @@ def _loaded_steps(
 
 
 def _require_types(op: Extension, types: Sequence[TensorSpec], saved: Sequence[str]) -> None:
-    """Require that an op of the same payload has the types of the saved one.
+    """Require that an op has the types that were saved with its payload.
 
     Raises:
         UnsupportedError: its types differ.

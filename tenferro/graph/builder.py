@@ -106,7 +106,7 @@ class GraphBuilder:
         return value
 
     def lift(self, array: Any) -> int:
-        """Return an array met while tracing: a constant."""
+        """Return an array that occurs in a trace as a constant."""
         return self.apply_one(Constant.of(array))
 
 

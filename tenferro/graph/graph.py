@@ -197,7 +197,7 @@ class Graph:
         self.trusted = self.trusted and all([part.trusted for part in op.parts])
 
     def extend(self, index: int, op: StdTensorOp) -> tuple[int, ...]:
-        """Replace the op of an instruction by one with the same outputs and more, on the same values.
+        """Replace the op of an instruction by an op of the same values with additional outputs.
 
         So an op is not computed twice when a derivative needs further outputs of it.
         """

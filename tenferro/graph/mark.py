@@ -47,7 +47,7 @@ class Mark:
 
     @property
     def key(self) -> Any:
-        """The key by which traces of one function share the mark; None if there is none."""
+        """Key by which traces of one function share the mark, or None."""
         return (type(self), self.takes)
 
     def specialize(self, bindings: Any) -> Mark:
@@ -69,7 +69,7 @@ class Mark:
         return tuple(tangents[index] for index in self.takes)
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Return the cotangents of the inputs, of which some are linear; None is zero."""
+        """Return the cotangents of the linear inputs; None is zero."""
         x_bars: list[Any] = [None] * len(inputs)
         for index, y_bar in zip(self.takes, y_bars, strict=True):
             if y_bar is not None and linear[index]:

@@ -57,7 +57,7 @@ class CallerFinder:
     )
 
     def __call__(self) -> SourceLine | None:
-        """Return the user's line of the current call; None when there is no such frame."""
+        """Return the user's line of the current call, or None without such a frame."""
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # because inspect's are slow
         ours = self._ours
         while frame is not None:

@@ -80,7 +80,7 @@ class Value:
     """
 
     __slots__ = ("emitter", "handle")
-    __array_ufunc__ = None  # so that NumPy leaves its numbers' operators to those below
+    __array_ufunc__ = None  # so that operators of NumPy scalars defer to those below
 
     def __init__(self, emitter: Any, handle: Any) -> None:
         self.emitter = emitter

@@ -352,7 +352,7 @@ def polygamma(m: Any, x: ArrayLike) -> Any:
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
-    """Return the next number after x1 towards x2; x2 where they are equal, NaN where either is.
+    """Return the next number after x1 towards x2; x2 if they are equal, NaN if either is NaN.
 
     Raises:
         DTypeError, ShapeError: operands that are not floats, or of different dtypes or shapes.
@@ -451,7 +451,7 @@ def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
 
 
 def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
-    """Return on_true where `pred`, else on_false: cases of one type; pred has rank 0 or their shape.
+    """Return on_true where `pred` holds, else on_false; both have one type, and pred has rank 0 or their shape.
 
     Raises:
         DTypeError, ShapeError: a predicate that is not bool, or of another shape; cases of different types.

@@ -127,7 +127,7 @@ def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None
     """Give the operand's elements, in row-major order, another shape.
 
     Args:
-        dimensions: the order in which its axes are read; None for their own order.
+        dimensions: the order of its axes in which elements are read; None for the given order.
 
     Raises:
         ShapeError, AxisError: another number of elements; missing axes.
@@ -272,7 +272,7 @@ def pad(
 
 
 def empty(shape: Any, dtype: DTypeLike | None) -> Any:
-    """Return a tensor of `shape` whose elements are 0, because results are always the same bits.
+    """Return zeros of `shape`, because results must always have the same bits.
 
     >>> empty((2,), "int32")
     array([0, 0], dtype=int32)

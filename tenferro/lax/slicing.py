@@ -318,7 +318,7 @@ def dynamic_update_index_in_dim(
     *,
     allow_negative_indices: bool = True,
 ) -> Any:
-    """Replace the slice at one index along an axis by `update`, which has that axis with extent 1, or lacks it.
+    """Replace the slice at one index along an axis by `update`, with or without that axis.
 
     Raises:
         ShapeError, DTypeError, AxisError: as for `dynamic_update_slice_in_dim`.

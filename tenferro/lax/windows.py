@@ -166,7 +166,7 @@ def reduce_window(
     Args:
         computation: a function of two scalars: a sum, product, maximum, minimum, and, or or.
         window_dimensions: the window's extent along every axis; 1 for batch and feature.
-        window_strides: the step of the windows along every axis, 1 where None.
+        window_strides: the step of the windows along every axis; None means 1.
         padding: a name, as in `padtype_to_pads`, or pairs of numbers.
         base_dilation: the distance of the operand's elements.
         window_dilation: the distance of the elements in a window.

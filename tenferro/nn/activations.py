@@ -211,7 +211,7 @@ def log_sigmoid(x: ArrayLike) -> Any:
 
 
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
-    """Return x where it is positive, else alpha (e^x - 1); with derivative alpha at 0.
+    """Return x for positive x, else alpha (e^x - 1); the derivative at 0 is alpha.
 
     >>> elu(-1.0)
     array(-0.63212056)
@@ -222,7 +222,7 @@ def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
 
 
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Any:
-    """Return x where it is positive, else alpha (e^(x / alpha) - 1); with derivative 1 at 0.
+    """Return x for positive x, else alpha (e^(x / alpha) - 1); the derivative at 0 is 1.
 
     >>> celu(-1.0, 2.0)
     array(-0.78693868)
@@ -244,7 +244,7 @@ def selu(x: ArrayLike) -> Any:
 
 
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Any:
-    """Return x where it is at least 0, else `negative_slope` x; with derivative 1 at 0.
+    """Return x for x >= 0, else `negative_slope` x; the derivative at 0 is 1.
 
     >>> leaky_relu(-1.0)
     array(-0.01)

@@ -23,7 +23,7 @@ from tenferro.types import ArrayLike, DType, Tensor
 __all__ = ["dot_product_attention"]
 
 ABSENT = -0.7 * float(np.finfo(np.float32).max)
-"""The logit of a masked source: finite, so that all sources have equal weight where all are masked."""
+"""Logit of a masked source: finite, so that all sources have equal weight if all are masked."""
 
 
 def dot_product_attention(
@@ -48,7 +48,7 @@ def dot_product_attention(
         key, value: [batch, sources, groups, features], of query's dtype; each group is shared by heads / groups
             consecutive heads.
         bias: added to the logits; broadcasts to [batch, heads, targets, sources].
-        mask: bool, of such a shape; False masks a source. Where all are masked, all have equal weight.
+        mask: bool, which broadcasts likewise; False masks a source. If all are masked, all have equal weight.
         scale: factor of the logits; None is 1 / sqrt(features).
         is_causal: target i attends to sources up to i only.
         query_seq_lengths, key_value_seq_lengths: the numbers of valid targets and sources of each batch entry;

@@ -54,7 +54,7 @@ def standardize(
 
     Args:
         where: a mask: elements where it is False are excluded from mean and variance.
-        algorithm: "fast" computes the variance as mean(x^2) - mean^2, which cancels where the mean is large;
+        algorithm: "fast" computes the variance as mean(x^2) - mean^2, which cancels if the mean is large;
             "stable" as mean((x - mean)^2).
 
     Raises:
@@ -112,7 +112,7 @@ def batch_norm(
 
     Args:
         scale, bias: one number for each feature.
-        mean, variance: of each feature, such as running averages from training; None for the batch's own.
+        mean, variance: of each feature, such as running averages from training; None for those of the batch.
         axis: of the features: -1, or 1 for "NCHW".
 
     Raises:

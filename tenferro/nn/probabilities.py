@@ -138,7 +138,7 @@ def log1mexp(x: ArrayLike) -> Any:
     if spec_of(operand).dtype.is_complex:
         raise DTypeError(f"nn.log1mexp: takes real numbers, got {spec_of(operand)}")
     is_small = less(operand, math.log(2))
-    # A branch that is not taken has an argument where its derivative is finite.
+    # The argument of an unselected branch is replaced by one with a finite derivative.
     small = log(negative(expm1(negative(where_(is_small, operand, 1.0)))))
     large = log1p(negative(exp(negative(where_(is_small, 1.0, operand)))))
     return where_(is_small, small, large)

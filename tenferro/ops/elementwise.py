@@ -487,7 +487,7 @@ class Compare(StdTensorOp):
 
 
 class Select(StdTensorOp):
-    """Choice: y = on_true where pred, else on_false.
+    """Selection: y = on_true where pred is true, else on_false.
 
     Shapes:  pred S, on_true S, on_false S -> S
     Dtypes:  pred bool; the others every dtype

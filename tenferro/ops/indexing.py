@@ -94,7 +94,7 @@ class GatherRule(StdTensorOp):
         sizes = self.resolved("slice_sizes", (x.shape, indices.shape))
         for axis, (size, extent) in enumerate(zip(sizes, x.shape, strict=True)):
             if axis in self.operand_batching_dims and size in (0, 1):
-                continue  # because a batch of none has no window that could exceed it
+                continue  # because an empty batch has no window that could be out of bounds
             decided = at_least(extent, size)
             if decided is False:
                 raise ShapeError(f"{name}: slice size {size} exceeds axis {axis} of {x}")

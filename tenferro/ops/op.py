@@ -55,14 +55,14 @@ class StdTensorOp:
     ufunc: ClassVar[str] = ""
     """NumPy's function that computes it element by element, which is its kernel then."""
     has_effects: ClassVar[Any] = False
-    """Whether it does more than give outputs: two such ops are never merged, and none is dropped."""
+    """Whether the op has effects besides its outputs; such ops are neither merged nor dropped."""
 
     parts: ClassVar[Any] = ()
     """The programs inside of the op: of a loop, a conditional or alternatives."""
     payload_of: ClassVar[attrgetter[Any] | None] = None
-    """Getter of the payload that distinguishes two ops of the class; None if there is none."""
+    """Getter of the payload that distinguishes ops of the class; None without payload."""
     token: ClassVar[Any]
-    """Key that equal ops share: the class itself, which is hashed fastest, if there is no payload."""
+    """Key that equal ops share; without payload the class itself, which is fastest to hash."""
 
     def __init_subclass__(cls) -> None:
         if cls.payload_of is None:

@@ -156,7 +156,7 @@ class ReduceProd(Reduction):
 
 
 class ReduceMax(Reduction):
-    """Largest element over axes; NaN where there is one; the least value of the dtype over none.
+    """Largest element over axes; NaN if there is one; over no elements the smallest value of the dtype.
 
     Of zeros of both signs natively 0.0 wins; StableHLO's order of combination leaves it open.
 
@@ -173,7 +173,7 @@ class ReduceMax(Reduction):
 
 
 class ReduceMin(Reduction):
-    """Smallest element over axes; NaN where there is one; the largest value of the dtype over none.
+    """Smallest element over axes; NaN if there is one; over no elements the largest value of the dtype.
 
     Of zeros of both signs natively -0.0 wins; StableHLO's order of combination leaves it open.
 
@@ -220,7 +220,7 @@ class ReduceOr(Reduction):
 
 
 class ArgMax(ArgReduction):
-    """Index of the first largest element along an axis, as int64; the first NaN where there is one.
+    """Index of the first largest element along an axis, as int64; of the first NaN if there is one.
 
     Shapes:  x S -> S without `axis`
     Dtypes:  every real dtype, and bool; int64 out
@@ -234,7 +234,7 @@ class ArgMax(ArgReduction):
 
 
 class ArgMin(ArgReduction):
-    """Index of the first smallest element along an axis, as int64; the first NaN where there is one.
+    """Index of the first smallest element along an axis, as int64; of the first NaN if there is one.
 
     Shapes:  x S -> S without `axis`
     Dtypes:  every real dtype, and bool; int64 out

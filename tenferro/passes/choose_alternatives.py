@@ -1,6 +1,6 @@
 """Replace each `Alternatives` by one of its two programs.
 
-Law: the result is the same up to rounding, and has no `Alternatives` outside of loops and conditionals.
+Law: the program computes the same up to rounding, and has no `Alternatives` outside of loops and conditionals.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rewrite convolutions as matrix products, where each window has one element or one position.
+"""Rewrite convolutions as matrix products if each window has one element or one position.
 
 Along each spatial axis the kernel has one element and stride 1, as in 1 x 1 layers, or the extent of the image, as in
 the gradients of their kernels. Convolutions whose result axes are in another order stay, so that nothing is copied.

@@ -172,7 +172,7 @@ def _sums(op: Scan) -> list[_Sum]:
     at_hand = {*body.input_slots[op.first_xs :], *body.output_slots[op.num_carry :]}
 
     def product_of(slot: int) -> _Product | None:
-        """Return the product that computes a term, or whose transpose does."""
+        """Return the product that computes a term, or its transpose."""
         step, dot = maker_of.get(slot), None
         if step is not None and isinstance(step.op, Transpose) and reads[slot] == 1:
             dot = maker_of.get(step.inputs[0])

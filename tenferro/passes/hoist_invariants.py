@@ -100,7 +100,7 @@ class _Plan:
 
 
 def _plan(op: Scan | While) -> _Plan | None:
-    """Return the plan of a loop; None where nothing is hoisted, also from inner loops."""
+    """Return the plan of a loop; None if nothing is hoisted, not even from inner loops."""
     programs = [hoist_invariants(part.program) for part in op.parts]
     invariant = _invariant_inputs(op, programs[-1])
     # A while loop's condition runs at least once.

@@ -66,7 +66,7 @@ class _Layout:
 
 
 def join_padded_sums(program: GraphProgram) -> GraphProgram:
-    """Return the program with sums of many pads as concatenations; itself where there are none."""
+    """Return the program with sums of many pads rewritten as concatenations."""
     maker_of = makers(program.instructions)
     layouts: dict[int, tuple[_Sum, _Layout]] = {}
     dropped: set[int] = set()
@@ -150,7 +150,7 @@ def _is_term(
 
 
 def _layout(program: GraphProgram, maker_of: dict[int, Instruction], total: _Sum) -> _Layout | None:
-    """Return the places of a sum's pieces; None where they are no concatenations of few layers."""
+    """Return the positions of a sum's pieces; None if they are not concatenations of few layers."""
     full = program.types[total.sums[-1]].shape
     ops: list[Any] = [maker_of[slot].op for slot in total.pads]
     edges = np.array([(op.low, op.high) for op in ops])

@@ -223,7 +223,7 @@ def _free(is_taken: Any, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def _runs(code: _Code) -> Iterator[tuple[int, int, int]]:
-    """Yield (period, start, stop) of maximal runs of steps whose ops are those one period before."""
+    """Yield (period, start, stop) of maximal runs of steps that repeat the ops of the period before."""
     tokens = code.tokens
     for period in _periods(tokens):
         same = tokens[period:] == tokens[:-period]
@@ -252,7 +252,7 @@ def _periods(tokens: Any) -> list[int]:
 
 
 def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None:
-    """Return the longest stretch in a run; None where none saves enough."""
+    """Return the longest stretch in a run, or None if no stretch saves enough."""
     steps, place = code.steps, code.place
     operands: list[tuple[int, int]] = [(-1, -1)] * (stop - start)
     parts: list[tuple[int, int]] = []
@@ -307,7 +307,7 @@ def _external(
 ) -> tuple[int, int]:
     """Return the last steps that compute operands which are not as far behind the step as behind the earlier one.
 
-    The first is that of the step's operands, the second that of the earlier one's; -1 for none.
+    The first belongs to the step's operands, the second to the earlier step's; -1 for none.
     """
     last = last_before = -1
     for slot, other in zip(step.inputs, earlier.inputs, strict=True):
@@ -318,7 +318,7 @@ def _external(
 
 
 def _stretch(code: _Code, period: int, start: int, stop: int) -> _Stretch | None:
-    """Return the stretch between two steps, cut where the fewest values are carried; None where it saves too little."""
+    """Return the stretch between two steps, cut where the fewest values are carried, or None if it saves too little."""
     count = (stop - start) // period
     if count < MIN_REPETITIONS or period * (count - 1) < MIN_SAVED:
         return None

@@ -39,7 +39,7 @@ def note_bits(program: GraphProgram) -> GraphProgram:
 
 
 def _marked(program: GraphProgram) -> Subprogram | None:
-    """Return the computation with marks; None where nothing is to be marked."""
+    """Return the computation with marks, or None if there is nothing to mark."""
     parts = {
         index: changed
         for index, instruction in enumerate(program.instructions)

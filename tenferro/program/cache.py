@@ -143,7 +143,7 @@ class BoundedCache(Generic[Value]):
         return count > self.capacity or (too_large and count > 1)
 
     def find(self, key: Hashable) -> Value | None:
-        """Return the entry of `key` without an update of its age; None if there is none."""
+        """Return the entry of `key` without updating its age, or None."""
         cached = self._entries.get(key)
         self._hits += cached is not None
         return cached
@@ -226,7 +226,7 @@ class ExtensionCaches:
         return None if self._owner is None else self._owner()
 
     def store(self, key: ExtensionCacheKey) -> BoundedCache[Any]:
-        """Return the store of that name, created empty if there is none."""
+        """Return the store of this name; create it if it does not exist."""
         return self._stores.get(
             key, lambda: BoundedCache(self.capacity, self.max_bytes, bytes_held_by)
         )

@@ -254,7 +254,7 @@ def family_of(op: Any) -> Family | None:
 
 
 def registered_family(family_id: str) -> Family | None:
-    """Return the family that is registered by an id, or that an installed package lists; None if there is none."""
+    """Return the family that is registered by an id, or that an installed package lists, or None."""
     entry = _entry(family_id)
     return entry if isinstance(entry, Family) else None
 

@@ -202,7 +202,7 @@ def without_marks(
 ) -> tuple[list[Instruction | None], list[int]]:
     """Return the instructions with values named by marks replaced by the original ones, and the outputs.
 
-    None stands for marks, and for instructions that equal another one after values were merged.
+    None represents marks, and instructions that equal another one after values were merged.
     """
     same = list(range(len(graph.types)))
     input_set = set(inputs)

@@ -55,7 +55,7 @@ def new_native_executor(compiled: str) -> Executor:
         compiled: "jit" compiles steps on small values before the first run, "loops" does not.
 
     Raises:
-        UnsupportedError: none is installed.
+        UnsupportedError: no executor is installed.
     """
     if not _makers:
         raise UnsupportedError("no native executor is installed; import tenferro")
@@ -67,7 +67,7 @@ def native_executor() -> Any:
     """Return the shared native executor of `program.run`.
 
     Raises:
-        UnsupportedError: none is installed.
+        UnsupportedError: no executor is installed.
     """
     if not _shared:
         with until_compiled(), _LOCK:  # because the executor is imported now

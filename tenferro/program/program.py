@@ -157,7 +157,7 @@ class GraphProgram:
 
     @cached_property
     def has_effects(self) -> bool:
-        """Whether an op has effects, as `tenferro.debug_print` has, in loops and branches too."""
+        """Whether an op has effects, like `tenferro.debug_print`, also in loops and branches."""
         return any(instruction.op.has_effects for instruction in self.instructions)
 
     def without_effects(self) -> GraphProgram:

@@ -137,7 +137,7 @@ def written_again(program: GraphProgram, graph: Graph, values: Sequence[int]) ->
 
 
 def _first_change(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> int | None:
-    """Return the first instruction that a rule changes; None if there is none."""
+    """Return the first instruction that a rule changes, or None."""
     emitter = Producers(program)
     for index, (op, inputs, _, _, source) in enumerate(program.instructions):
         rule = rules.get(type(op))

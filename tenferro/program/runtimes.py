@@ -82,7 +82,7 @@ class ExtensionRuntime:
         raise NotImplementedError
 
     def compiled_routine(self, op: Any) -> Routine | None:
-        """Return the routine that compiled loops may call instead of `execute`; None if there is none."""
+        """Return the routine that compiled loops may call instead of `execute`, or None."""
         return None
 
     def compiles_expansion(self, op: Any) -> bool:

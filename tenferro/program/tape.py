@@ -49,7 +49,7 @@ class Tape:
         turns: the extent of the stacks.
         stacked: the values that are stacked, iteration by iteration.
         recomputed: in a loop of a derivative, values of the loop it belongs to that are computed again.
-        passing: the number of other values of an iteration, which no later iteration and no stack has.
+        passing: the number of other values of an iteration, which are neither carried nor stacked.
     """
 
     turns: Any

@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 MOST_ENTRIES = 1 << 16
-"""The most entries of a sequence in a payload, which mostly has one for each axis."""
+"""Maximum length of a sequence in a payload; most have one entry per axis."""
 
 
 def as_int(
@@ -187,7 +187,7 @@ class NotWritableError(Exception):
 
 
 def written_form(value: Any) -> str:
-    """Write a payload value as text, the same in every process: equal exactly where `normal_form` is.
+    """Write a payload value as text, the same in every process; texts are equal if and only if normal forms are.
 
     >>> written_form((1, 0.0, frozenset({"b", "a"}))) == written_form((1, 0.0, frozenset({"a", "b"})))
     True

@@ -317,7 +317,7 @@ def _greedy(pattern: Pattern, least: int) -> Array:
 
 
 def _sequential(lines: Sequence[Sequence[int]], rows: int, order: Array) -> Array:
-    """Assign each column the smallest colour that none of its rows has; a row's colours are bits."""
+    """Assign each column the smallest colour unused in its rows; the colours of a row are bits."""
     row_colors, colors = [0] * rows, np.empty(len(lines), np.int32)
     for column in order.tolist():
         line, used = lines[column], 0
@@ -369,7 +369,7 @@ def _orders(pattern: Pattern) -> Iterator[Array]:
 
 
 def _star(pattern: Pattern, colors: Array) -> Cover:
-    """Read nonzero (i, j) in row i if no other nonzero of the row has the colour of j, else in row j."""
+    """Read nonzero (i, j) from row i if no other nonzero of the row has the colour of j, else from row j."""
     n, count = pattern.shape[0], _count(colors)
     rows, columns = _rows_of(pattern), pattern.indices
     code = rows.astype(np.int64) * count + colors[columns]

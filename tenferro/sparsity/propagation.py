@@ -258,7 +258,7 @@ class _Local:
         self.rows, _ = _Propagation(total).run(body, patterns, known)
 
     def part(self, output: int, position: int) -> Pattern:
-        """Return the elements of one input that an output reads; None if it reads none."""
+        """Return the elements of one input on which an output depends, or None."""
         row = self.rows[output]
         if row is None:
             return None

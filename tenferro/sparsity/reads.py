@@ -55,7 +55,7 @@ class Operands:
 
 Relations: TypeAlias = Sequence[Relation | None]
 Reads: TypeAlias = Callable[[Any, Operands, int], Relations]
-"""Maps an op, its operands and the position of one to a relation per result; None where nothing is read."""
+"""Function of an op, its operands and the position of one that returns a relation per result, or None."""
 
 
 # ---- by running the op on numbers ------------------------------------------------------------------

@@ -60,7 +60,7 @@ SAME = Same()
 
 @dataclass(frozen=True, eq=False)
 class Moves(Relation):
-    """Element i of the result reads element index[i] of the operand, and none where the index is -1."""
+    """Element i of the result reads element index[i] of the operand, or no element if the index is -1."""
 
     index: Index
 

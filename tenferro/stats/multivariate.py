@@ -77,7 +77,7 @@ class Dirichlet:
         """Return the logarithm of the density: the product of x_i^(alpha_i - 1) over the multivariate B(alpha).
 
         Args:
-            x: vectors along the first axis, of the extent of alpha; or one less, for the last number is 1 less their sum.
+            x: vectors along the first axis; the last component, 1 minus the sum of the others, may be omitted.
             alpha: a vector of positive numbers.
 
         Raises:

@@ -134,8 +134,8 @@ def rankdata(
     Args:
         method: "average", "min" or "max" of the ranks that equal elements share; "dense", where the next rank follows
             on equal elements; "ordinal", all different, in order of position.
-        axis: ranks are those along it; None for all elements, and a result of rank 1.
-        nan_policy: "propagate": where there is a NaN, all ranks are NaN.
+        axis: the axis along which to rank; None ranks all elements and returns a vector.
+        nan_policy: "propagate": if there is a NaN, all ranks are NaN.
 
     Raises:
         InvalidConfigError: another method. UnsupportedError: another nan_policy. DTypeError: complex a.

@@ -175,7 +175,7 @@ class DType(Enum):
 
     @property
     def extremes(self) -> tuple[Any, Any]:
-        """The least and the largest value of a real dtype: infinities where it has some.
+        """Smallest and largest value of a real dtype, which may be infinite.
 
         >>> DType.I4.extremes, DType.F8E4M3FN.extremes, DType.F8E5M2.extremes
         ((-8, 7), (-448.0, 448.0), (-inf, inf))
@@ -193,7 +193,7 @@ class DType(Enum):
 
     @property
     def stored(self) -> np.dtype[Any] | None:
-        """Dtype whose bits NumPy's files hold in place of a dtype of `ml_dtypes`; None if they hold it itself."""
+        """Dtype with which NumPy's files store a dtype of `ml_dtypes`; None if they store it directly."""
         is_native = not self.is_narrow and self is not DType.BF16
         return None if is_native else np.dtype(f"u{self.dtype.itemsize}")
 

@@ -212,7 +212,7 @@ def product(w: Writer, packed: Value, tau: Value) -> Value:
 MOST_BY_JACOBI = 1024
 """Rows and columns up to which CUDA's Jacobi iterations take over from QR iterations, as in JAX."""
 LARGEST_OF_A_BATCH = 32
-"""Rows or columns up to which they take a batch at once, and give whole unitary matrices alone."""
+"""Maximum number of rows or columns of cuSOLVER's batched Jacobi routine, which returns full unitary matrices only."""
 
 
 def svd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:

@@ -1,4 +1,4 @@
-"""Matrix functions on TPU: its own calls where their precision is the dtype's, else plain StableHLO.
+"""Matrix functions on TPU: library calls if they have the precision of the dtype, else plain StableHLO.
 
 complex128 is refused here, because the TPU compiler aborts on it.
 

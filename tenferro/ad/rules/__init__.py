@@ -1,4 +1,4 @@
-"""The AD column: for each op, its derivative rule, or the reason why there is none."""
+"""The AD column: the derivative rule of each op, or the reason why it has none."""
 
 from tenferro.ad.rule import AdRule
 from tenferro.ad.rules import (

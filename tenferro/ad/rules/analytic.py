@@ -55,7 +55,7 @@ SlopeTangent = Callable[[Value, Value], Value]
 
 
 def over(denominator: str) -> AdRule:
-    """y_dot = x_dot / x, which keeps a small x's full precision."""
+    """y_dot = x_dot / x, with full precision for small x."""
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         (x,), (x_dot,) = inputs, tangents
@@ -72,7 +72,7 @@ def finite(x: Value) -> Value:
 
 
 def scaled(y: Value, x: Value) -> tuple[Value, Value, Value]:
-    """Compute y r and x r for r = 1 / max(|y|, |x|), which stays a normal number; and r, but 0 where one is infinite.
+    """Compute y r, x r and r for r = 1 / max(|y|, |x|), which is a normal number; r is 0 if one is infinite.
 
     The slope of a quotient y / m would be 0 times infinity for y = 0 and a small m.
     """
@@ -115,7 +115,7 @@ def times_i(x: Value) -> Value:
 
 
 def near_and_far(x: Value) -> tuple[Value, Value, Value]:
-    """Return whether |x| < 1/2, and x where it is and where it is not, zero elsewhere.
+    """Return whether |x| < 1/2, x masked by this condition, and x masked by its negation.
 
     Near zero the slopes of 1 - x and 1 + x cancel, far from it x^2 overflows and loses the side of a cut.
     """

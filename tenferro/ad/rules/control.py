@@ -492,7 +492,7 @@ def while_jvp(op: While, inputs: Values, outputs: Values, tangents: Tangents) ->
 
 
 def while_batch(op: While, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """Run the loop until every slice has stopped; a slice that has stopped keeps its carry."""
+    """Run the loop until every slice has stopped; a stopped slice keeps its carry."""
     emitter: GraphEmitter = inputs[0].emitter
     n, size = op.num_consts, inputs[mask.index(True)].shape[0]
     carry = list(mask[n:])

@@ -156,7 +156,7 @@ def select_transpose(
 def power_by_base(x: Value, y: Value, z: Value) -> Value:
     """d x^y / dx = y x^(y-1); 0 for y = 0 at x = 0, where x^(y-1) is infinite, and at NaN.
 
-    Elsewhere y = 0 gives 0 by the formula, whose derivative in y is 1/x there.
+    Otherwise the formula gives 0 for y = 0, with derivative 1/x with respect to y.
     """
     is_constant = logical_and(is_zero(y), apply_one(ops.Not(), compare(abs_(x), "GT", 0)))
     return select(is_constant, 0, y * power(x, select(is_constant, 1, y - 1)))

@@ -46,7 +46,7 @@ __all__ = ["ROWS"]
 
 
 def last_starts(indices: Value, vector_axis: int, limits: list[Any]) -> Value | None:
-    """Return the last start at which a window fits, in the shape of `indices`; None while it is a symbol."""
+    """Return the last valid start of a window, in the shape of `indices`, or None if it is symbolic."""
     if not all(isinstance(limit, int) for limit in limits):
         return None
     largest = int(np.iinfo(indices.dtype.dtype).max)
@@ -118,7 +118,7 @@ def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
 
 
 def window_sizes(op: ops.Scatter, x: Value, updates: Value) -> tuple[Any, ...]:
-    """Return the extents of a window on the axes of x; on an axis without elements it has none."""
+    """Return the extents of a window on the axes of x; 0 on an axis without elements."""
     dropped = {*op.inserted_window_dims, *op.input_batching_dims}
     places = iter(sorted(op.update_window_dims))
     return tuple(
@@ -178,7 +178,7 @@ def add_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 
 
 def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """Linearize "set": y is x where nothing was written, and elsewhere the update that was kept.
+    """Linearize "set": y is x where nothing was written, and elsewhere the last update.
 
     Each update writes its own number by the same op; an update that reads its number back was kept.
     """
@@ -238,7 +238,7 @@ COMBINER_RULES = {
 def scatter_transpose(
     op: ops.Scatter, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Return the cotangent of x, with zeros where "set" has written, and for each update its window.
+    """Return the cotangent of x, with zeros where "set" wrote, and the window of each update.
 
     Only "add", and "set" of windows that are disjoint, are in a linear region.
     """

@@ -50,7 +50,7 @@ def reduce_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
 
 
 def scan_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Return the op along the same axis of batched operands, which all have the leading axis."""
+    """Return the op along the same axis of batched operands, all with the leading axis."""
     return apply(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
 
 
@@ -111,7 +111,7 @@ def _appended(x: Value, last: Value) -> Value:
 
 
 def in_front(x: Value, axes: Sequence[int]) -> Value:
-    """Return the axes merged into one, which comes first."""
+    """Merge the axes into one leading axis."""
     rest = others(x.rank, axes)
     size: Any = 1
     for axis in axes:

@@ -176,7 +176,7 @@ def concatenate_batch(op: ops.Concatenate, inputs: Values, batched: tuple[bool, 
 
 
 def reverse_batch(op: ops.Reverse, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Reverse behind the leading axis, which keeps its order."""
+    """Reverse along the axes after the leading one."""
     return apply(ops.Reverse(shifted(op.axes)), *inputs)
 
 

@@ -25,7 +25,7 @@ class Result(NamedTuple):
     """A result of a plan.
 
     Attributes:
-        spec: its type where that is exact; None where the array decides it.
+        spec: the type if it is exact; None if it depends on the array.
     """
 
     position: int

@@ -49,7 +49,7 @@ NOWHERE = SourceLine("", 0, "")
 
 
 OP_BY_OP = Plan(Subprogram.of(Graph(), (), ()), Binder())
-"""The plan of a surface function that has none: its ops run one by one."""
+"""Plan of a surface function without a plan: its ops run one by one."""
 
 
 class EagerRuntime:
@@ -259,7 +259,7 @@ class EagerRuntime:
 
     def _plan_of_op(self, op: StdTensorOp, arrays: list[Any]) -> Plan:
         specs = list(map(spec_of, arrays))
-        op.infer(*specs)  # because a graph would name a line, and there is none
+        op.infer(*specs)  # because there is no line that a graph could name
         graph = Graph()
         inputs = tuple([graph.add_input(spec) for spec in specs])
         outputs = graph.add(op, inputs, NOWHERE)

@@ -274,7 +274,7 @@ class EagerTensor(Operators):
         self.grad = None
 
     def copy(self, order: str = "C") -> EagerTensor:
-        """Return a new tensor of the same value, which may be assigned to and is tracked if this one is."""
+        """Return a new tensor with the same value, which may be assigned to; it is tracked if this one is."""
         refuse("copy", "order", order)
         if self.is_variable:
             return self.runtime.apply(Reshape(self.shape), (self,))[0]

@@ -205,7 +205,7 @@ def as_in(x: Tensor, like: Tensor) -> Any:
 def solve_sylvester(a: ArrayLike, b: ArrayLike, q: ArrayLike) -> Any:
     """Return x with a x + x b = q, for matrices a (m, m), b (n, n) and q (m, n).
 
-    The solution is unique where no eigenvalue of a is the negative of one of b.
+    The solution is unique if no eigenvalue of a is the negative of an eigenvalue of b.
 
     Raises:
         ShapeError: shapes that do not match.
@@ -289,7 +289,7 @@ def _sqrtm(a: Tensor) -> Any:
 
 
 def _above_cut(values: Any) -> Any:
-    """Return eigenvalues, those within rounding of the negative axis on it, so that their root is +i times a number.
+    """Move eigenvalues within rounding of the negative axis onto it, so that their root is +i times a number.
 
     A Schur form gives the negative eigenvalues of a real matrix imaginary parts of either sign.
     """
@@ -340,7 +340,7 @@ def expm_frechet(
 def funm(A: ArrayLike, func: Callable[[Any], Any], disp: bool = True) -> Any:  # noqa: N803  # because SciPy calls it so
     """Return the function of a matrix, by Parlett's recurrence on its Schur form.
 
-    It loses digits where eigenvalues are close to each other, and is NaN where they are equal.
+    It loses digits if eigenvalues are close to each other, and is NaN if they are equal.
 
     Args:
         func: a function of a vector of complex numbers, element by element.

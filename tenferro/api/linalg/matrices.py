@@ -824,7 +824,7 @@ def matrix_rank(
 
 
 def cond(x: Any, p: Any = None) -> Any:
-    """Compute the condition number: the ratio of singular values (p None, 2 or -2), else |x| |x^-1| in norm p.
+    """Return the condition number: the ratio of singular values for p None, 2 or -2, else |x| |x^-1| in norm p.
 
     Infinite for singular matrices; NaN only where x has a NaN.
 

@@ -67,7 +67,7 @@ def parameters(
 ) -> tuple[Any, ...]:
     """Return the dtype of samples, their shape, and the parameters in that dtype.
 
-    The shape is that of the parameters, broadcast together, where none is given.
+    The default shape is the broadcast shape of the parameters.
 
     Raises:
         DTypeError: a dtype that is not a float. ShapeError: parameters that do not broadcast to the shape.
@@ -153,7 +153,7 @@ def double_sided_maxwell(
 ) -> Any:  # fmt: skip
     """Draw numbers loc + scale r m, with r of -1 and 1, and m from the Maxwell distribution.
 
-    The shape of the parameters comes after `shape`, which is theirs by default, as in `jax.random`.
+    As in `jax.random`, `shape` must include the shape of the parameters, which is the default.
 
     Raises:
         DTypeError: a dtype that is not a float; an invalid key.

@@ -118,7 +118,7 @@ def _samples(
 
 @custom_jvp
 def _log_sample(a: Tensor, logarithm: Tensor) -> Any:
-    """Return the logarithm of a sample x, whose derivative in a keeps P(a, x), its probability, constant."""
+    """Return the logarithm of a sample x; its derivative with respect to a keeps the probability P(a, x) constant."""
     return multiply(logarithm, 1.0)
 
 
@@ -131,7 +131,7 @@ def _log_sample_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 @custom_jvp
 def _sample(a: Tensor, x: Tensor) -> Any:
-    """Return a sample x, whose derivative in a keeps P(a, x), its probability, constant."""
+    """Return a sample x; its derivative with respect to a keeps the probability P(a, x) constant."""
     return multiply(x, 1.0)
 
 

@@ -53,7 +53,7 @@ class Einsum(ExtensionOp):
         return len(self.inputs)
 
     def extents(self, shapes: Sequence[Any]) -> dict[str, Any]:
-        """Return the extent of each label: a number if an operand has one, else the first symbol.
+        """Return the extent of each label: a number if it is static in some operand, else the first symbol.
 
         Raises:
             ShapeError: another rank than labelled, or one label with two extents.

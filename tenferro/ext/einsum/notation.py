@@ -31,7 +31,7 @@ class Notation:
 
     Attributes:
         dots: the labels of the axes of an ellipsis.
-        slots: the position of the ellipsis of each operand; None where it has none.
+        slots: the position of the ellipsis of each operand, or None.
     """
 
     inputs: tuple[str, ...]
@@ -124,7 +124,7 @@ def _letter(label: Any) -> str:
         return "..."
     try:
         number = -1 if isinstance(label, bool) else operator.index(label)
-    except TypeError:  # such as an array where labels should stand
+    except TypeError:  # such as an array in the place of labels
         number = -1
     if not 0 <= number < MOST_LABELS:
         raise InvalidConfigError(

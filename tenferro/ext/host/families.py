@@ -43,7 +43,7 @@ class Check(ExtensionOp):
         return [(DType.Bool, ())]
 
     def failure(self, inputs: Sequence[Any]) -> CheckFailedError | None:
-        """Create the error for the first example whose condition is not true; None if there is none."""
+        """Return the error for the first example whose condition is false, or None."""
         _, condition, *values = inputs
         condition = np.asarray(condition)
         if condition.all():

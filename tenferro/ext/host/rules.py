@@ -24,7 +24,7 @@ def _leading(x: Any, size: Any) -> Any:
 
 
 class CheckRule(ExtensionAdRule):
-    """The rule of a check, which has no tangent."""
+    """Rule of a check: there is no tangent."""
 
     family_id = Check.family_id
 

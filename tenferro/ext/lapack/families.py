@@ -148,7 +148,7 @@ class Geev(ExtensionOp):
 @extension_family("tenferro", "gtsv", version=1)
 @dataclass(frozen=True)
 class Gtsv(ExtensionOp):
-    """X with T X = B for T of three diagonals, and `info`, which is not 0 where T is singular.
+    """X with T X = B for a tridiagonal T, and `info`, which is nonzero if T is singular.
 
     The diagonal and the two beside it have n entries each; the first entry below and the last above are not read.
     """

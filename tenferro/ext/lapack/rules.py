@@ -1,6 +1,6 @@
 """Derivatives of LAPACK's packed forms, from the derivatives of the factorisations.
 
-A reduction to tridiagonal, Hessenberg or Schur form has none here; eigenvalues have.
+Reductions to tridiagonal, Hessenberg or Schur form have no rule; eigenvalues have one.
 
 Source: Ballard et al., "Reconstructing Householder vectors from tall-skinny QR", 2014, for Q - 1 = V U;
 Puglisi, "Modification of the Householder method based on the compact WY representation", 1992.
@@ -154,7 +154,7 @@ class HouseholderProductRule(MatrixRule):
 
 
 class GeevRule(MatrixRule):
-    """The rule of `Eig`: left vectors are the vectors of A^H, which has the conjugate eigenvalues."""
+    """Rule of `Eig`: left vectors are the vectors of A^H, whose eigenvalues are the conjugates."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (w, left, right), (a_dot,) = outputs, tangents

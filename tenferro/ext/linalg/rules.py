@@ -189,7 +189,7 @@ class MatrixRule(ExtensionAdRule):
 
 
 class FactorisationRule(MatrixRule):
-    """Base of the rules of factorisations, which need the vectors also where the op omits them.
+    """Base of the rules of factorisations, which need the vectors even if the op omits them.
 
     Attributes:
         position: of the output that an op without vectors has.
@@ -368,7 +368,7 @@ class LuRule(MatrixRule):
             right, right_dot = cut(packed, -1, k, n), cut(a_dot, -1, k, n)
             right_dot = cut(right_dot, -2, 0, k) - matmul(low_dot, cut(right, -2, 0, k))
             right_dot = triangular(builder, corner, right_dot, lower=True, unit_diagonal=True)
-            if may_exceed(m, k):  # one of the two is empty, and so is what is beside both
+            if may_exceed(m, k):  # one of the two is empty, and so is the block between them
                 right_dot = joined(right_dot, zeros(cut(cut(a_dot, -2, k, m), -1, k, n)), -2)
             packed_dot = joined(packed_dot, right_dot, -1)
         return packed_dot, None

@@ -35,7 +35,7 @@ ROWS = 32
 
 
 def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
-    """Apply `function` to each matrix of batches, which have the same extents and at least one matrix."""
+    """Apply `function` to each matrix of nonempty batches with equal extents."""
     batch = arrays[0].shape[:-2]
     if not batch:
         return function(*arrays)
@@ -226,7 +226,7 @@ def lu_solve(op: fam.LuSolve, rows: Dense, a: Array, packed: Array, perm: Array,
 
 
 def triangular_solve(op: fam.TriangularSolve, rows: Dense, a: Array, b: Array) -> Array:
-    """Solve by trsm; infinite where the diagonal has a zero.
+    """Solve by trsm; a zero on the diagonal gives infinities.
 
     A row-major matrix is its transpose in columns. Many right-hand sides are rows: op(A) X = B is
     X^T op(A)^T = B^T, which is sooner there.

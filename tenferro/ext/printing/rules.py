@@ -14,7 +14,7 @@ __all__ = ["DebugPrintRule"]
 
 
 class DebugPrintRule(ExtensionAdRule):
-    """The rule of printing, which has no tangent."""
+    """Rule of printing: there is no tangent."""
 
     family_id = DebugPrint.family_id
 

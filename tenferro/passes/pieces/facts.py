@@ -99,7 +99,7 @@ def scalar_of(producers: Producers, value: int) -> int | None:
 
 
 def number_in(producers: Producers, value: int, source: SourceLine | None) -> int | None:
-    """Return a scalar equal to every element of `value`; None where they may differ."""
+    """Return a scalar equal to every element of `value`; None if they may differ."""
     scalar, number = scalar_of(producers, value), splat(producers, value)
     if scalar is not None or number is None:
         return scalar

@@ -50,7 +50,7 @@ def _only_grows(op: Pad) -> bool:
 
 
 def _widest(pads: Sequence[Pad], shape: Shape) -> Pad | None:
-    """Return the pad of which all of these are slices; None if it does not have fewer elements than all of them together."""
+    """Return the pad that contains all of these as slices; None if it is not smaller than all of them together."""
     low = tuple([max(edges) for edges in zip(*[op.low for op in pads], strict=True)])
     high = tuple([max(edges) for edges in zip(*[op.high for op in pads], strict=True)])
 

@@ -27,7 +27,7 @@ __all__ = ["RULES", "cholesky", "eig", "eigh", "lu", "pivots_to_permutation", "q
 
 
 def cholesky(op: Any, w: Writer, a: Value) -> Value:
-    """Emit `stablehlo.cholesky`, which every compiler has; a failed factor is NaN throughout."""
+    """Emit `stablehlo.cholesky`, which every compiler supports; a failed factor consists of NaN."""
     a = hermitian(w, a)
     batch, _, _ = parts(a)
     low = triangle(w, w.op("cholesky", a, result=a.spec, lower=True), lower=True)

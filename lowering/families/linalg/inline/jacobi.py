@@ -178,7 +178,7 @@ def hermitian_eigen(a: Value) -> tuple[Value, Value]:
 def tall_svd(a: Value, everything: bool) -> tuple[Value, Value, Value]:
     """Rotate columns until they are orthogonal; their lengths are the singular values.
 
-    U comes by QR of the columns, which completes a basis where singular values vanish.
+    U is computed by QR of the columns, which completes a basis if singular values vanish.
     """
     m, n = a.shape[-2:]
     rank = a.rank
