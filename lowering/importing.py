@@ -183,7 +183,7 @@ def import_stablehlo(
     if len(outputs) == 1:
         options["out_tree"] = flatten(0)[1]
     program = reader.builder.finish(outputs, **options)
-    if rules is None:  # because nobody knows the functions that it was written from
+    if rules is None:  # because the original functions are unknown
         program = note_bits(program)
     if entry.name != "main" or len(contents) > LARGEST_ORIGIN or isinstance(contents, bytes):
         return program
@@ -212,7 +212,7 @@ class NamedValue:
 
     Attributes:
         name: as written, such as `%5` or `%3#0`.
-        line: of the text, from 1.
+        line: number of the line in the text, from 1.
         text: the operation as written, on that line.
         outputs: the numbers of the outputs of `main` that it is; empty for one in the middle.
     """

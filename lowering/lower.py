@@ -48,7 +48,7 @@ def lower_to_stablehlo(
     Args:
         program: the result of `tenferro.compile`.
         platform: the platform of the text; standard ops are the same on all.
-        precision: of dots without an explicit precision. "highest" keeps float32 products in float32;
+        precision: precision of dots without an explicit precision. "highest" keeps float32 products in float32;
             "default" lets an accelerator use TF32 or bfloat16.
         specs: concrete specs (or arrays) to specialise a symbolic program to.
         extensions: "expand" writes an op of an extension family by its registered lowering, else by

@@ -220,7 +220,7 @@ def deserialize_portable_artifact(artifact: bytes) -> str:
     """Convert a portable artifact to text.
 
     Raises:
-        MlirDiagnosticError: bytes that are none, or of a version too new.
+        MlirDiagnosticError: other bytes, or a version that is too new.
     """
     ir, stablehlo = jaxlib_modules()[0], jaxlib_modules()[5]
     if not artifact.startswith(MAGIC):  # because MLIR would read other bytes as text

@@ -55,7 +55,7 @@ class Operation:
     Attributes:
         name: with its dialect, such as "stablehlo.add".
         operands, results: value numbers.
-        types: of the results.
+        types: types of the results.
         attributes: by name; defaults that the text omits are absent.
         regions: one block each.
         location: file and line as MLIR prints them.

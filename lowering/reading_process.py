@@ -33,7 +33,7 @@ PIECE = 1 << 18
 
 def serve() -> None:
     """Answer requests on standard input until it ends, or there are none for `IDLE_SECONDS`."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # because Ctrl-C is for who asked
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # because Ctrl-C is meant for the parent
     with suppress(ImportError):  # which every fork will say again
         mlir_bindings.context().enable_multithreading(False)
     gc.collect()

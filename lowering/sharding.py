@@ -24,7 +24,7 @@ class PartitionSpec:
     PartitionSpec('x', None, ('y', 'z'))
 
     Raises:
-        InvalidConfigError: an entry that is none of these, or a mesh axis named twice.
+        InvalidConfigError: another entry, or a mesh axis named twice.
     """
 
     __slots__ = ("entries",)

@@ -44,7 +44,7 @@ def decoded_tree(data: bytes) -> ModuleTree:
     """Decode the tree that `encoded_tree` wrote.
 
     Raises:
-        InvalidConfigError: bytes that are none.
+        InvalidConfigError: other bytes.
     """
     try:
         end = 8 + int.from_bytes(data[:8], "little")

@@ -73,7 +73,7 @@ if TYPE_CHECKING:
     from tenferro.extension.saving import load, save
     from tenferro.special import i0
 
-# What takes long to import is imported when it is first used.
+# Modules that take long to import are imported on first use.
 _LATER = {
     "EagerRuntime": ("tenferro.api.eager", "EagerRuntime"),
     "EagerTensor": ("tenferro.api.eager", "EagerTensor"),

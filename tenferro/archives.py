@@ -71,7 +71,7 @@ class Archive:
 
         Raises:
             InvalidConfigError: it unpacks to more than `limit` or, without one, `RATIO` times its size.
-            KeyError: there is none.
+            KeyError: no such member.
         """
         member = self._archive.getinfo(name)
         default = max(SMALL_DOCUMENT, RATIO * member.compress_size)
@@ -108,8 +108,8 @@ class Archive:
         """Read the array of a member `<name>.npy`, a fresh one in aligned memory.
 
         Raises:
-            InvalidConfigError: no array, one of Python objects, or another length than it says.
-            KeyError: there is none.
+            InvalidConfigError: not an array, an array of Python objects, or a wrong length.
+            KeyError: no such member.
         """
         member = self._archive.getinfo(f"{name}.npy")
         with self._archive.open(member) as file:
@@ -155,7 +155,7 @@ def array_in(file: Any, size: int, what: str) -> np.ndarray[Any, Any]:
     """Read the array of an open `.npy` file of `size` bytes, a fresh one in aligned memory.
 
     Raises:
-        InvalidConfigError: no array, one of Python objects, or another length than it says.
+        InvalidConfigError: not an array, an array of Python objects, or a wrong length.
     """
     header = _header(file, size, what)
     return _elements(file, header, what)

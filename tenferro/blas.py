@@ -86,7 +86,7 @@ class BlasThreads:
             self._set_threads(wanted)
 
     def _find(self) -> None:
-        """Look up OpenBLAS's functions that set its threads; other libraries have none, and keep theirs."""
+        """Look up OpenBLAS's functions that set its threads; other libraries keep their threads."""
         from threadpoolctl import OpenBLASController  # because many programs have no large products
 
         # Its symbols are looked up through the module that is linked with it. All else that is loaded need not

@@ -174,7 +174,7 @@ class CheckFailedError(TenferroError, ValueError):
 
 
 class PlatformUnavailableError(TenferroError, RuntimeError):
-    """The requested platform is not on this machine; names those that are."""
+    """The requested platform is not available on this machine; the message names the available ones."""
 
 
 class ExtensionLoweringError(TenferroError, RuntimeError):

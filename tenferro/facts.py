@@ -29,7 +29,7 @@ class Fact(Flag):
         MOVES: elements of the result are elements of the operand, chosen by the payload.
         CARRIES: every element of an operand is in the result; of one operand.
         COPIES: elements of the result are elements of the operands, or zeros, which the kernel does not compute with.
-        CHOOSES: each element of the result is that of an operand in its place.
+        CHOOSES: each element of the result is the element of an operand at the same position.
         KEEPS_SIGN: operands without negative elements give no negative finite element; likewise for positive ones.
         KEEPS_NONNEGATIVE: operands without negative elements give no negative finite element.
         NONNEGATIVE: no finite element of the result is negative.
@@ -39,11 +39,11 @@ class Fact(Flag):
         HIDES_JUMPS: so it may at a branch cut, between bit patterns, or in a body.
         DISTINGUISHES_ZEROS: 0 and -0 may give results that are not both zeros.
         EITHER_ZERO: the sign of a zero depends on the order of the terms.
-        HOLOMORPHIC: of complex operands the result is a holomorphic function.
+        HOLOMORPHIC: the result is a holomorphic function of complex operands.
         REDUCES: the result combines all elements along the axes of the payload, and is without these axes.
         ITERATES: its programs run any number of times.
         EXTERNAL: an extension's runtime computes it, which may keep its operands and call tenferro.
-        CHEAP: computing the result costs no more than writing and reading it, and it is one that may be moved.
+        CHEAP: computing the result costs no more than writing and reading it, and the op may be moved.
     """
 
     NONE = 0
@@ -193,7 +193,7 @@ FACTS: Column[Fact] = Column(
 
 
 def facts_of(op: StdTensorOp) -> Fact:
-    """Return the facts of an op; none of one that planning introduced."""
+    """Return the facts of an op; empty for an op that planning introduced."""
     return FACTS.cells.get(type(op), NONE)
 
 

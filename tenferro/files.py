@@ -128,7 +128,7 @@ def unfinished_files(folder: Path, name: str | None = None) -> list[Path]:
     """Return the files of this user that ended processes have left in a folder, an hour ago or before.
 
     Args:
-        name: of the target that they were to replace; None takes all targets.
+        name: name of the target that they should replace; None means all targets.
 
     >>> unfinished_files(Path(), "notes")
     []

@@ -34,7 +34,7 @@ class Tally:
 
     Attributes:
         parity, grads, extensions: numbers of checks.
-        platform: of parity checks.
+        platform: platform of parity checks.
         worst: the largest difference, as a share of its bound, and its location.
         cached: number of checks that agreed before and did not change.
     """
@@ -205,7 +205,7 @@ def write_watch(path: Path, verdicts: dict[str, str]) -> None:
     """Write the table of tests by version of jaxlib to a file, with the columns of other versions that it had.
 
     Args:
-        path: of the Markdown; the JSON beside it has the same content, and is read back.
+        path: path of the Markdown page; a JSON file beside it has the same content, and is read again.
         verdicts: of this run, by the test's name.
     """
     from tenferro.files import replacing  # because a run without it should not load it

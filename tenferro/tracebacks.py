@@ -197,7 +197,7 @@ def public(function: Function, name: str = "") -> Function:
             return function(*args, **kwargs)
         except Exception as error:
             end(error, name)
-            raise  # This raises with the traceback as it is now, and adds no line of this frame.
+            raise  # This raises with the current traceback, and adds no line of this frame.
 
     return _in_place_of(function, call)
 

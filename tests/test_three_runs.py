@@ -50,7 +50,7 @@ def require_three_equal_runs(fn: Function, arrays: Any, expected: Any, bound: fl
     """Run the function three times on each executor; compare runs by bits, and results with the expected ones.
 
     Args:
-        bound: of the largest error, relative to the largest element of an output.
+        bound: bound of the largest error, relative to the largest element of an output.
     """
     for name, run in executors(fn).items():
         first, *others = (leaves(run(*arrays)) for _ in range(3))

@@ -971,7 +971,7 @@ def fuzz(
     seed: Annotated[int, typer.Option(help="Names the stream of programs.")] = 0,
     json: Json = False,
 ) -> None:
-    """Run random programs on both paths until they part; 10 minutes unless told otherwise."""
+    """Run random programs on both paths until results differ; for 10 minutes by default."""
     from xla_peer.fuzz import fuzz as campaign
 
     with reporting(json) as out:

@@ -66,7 +66,7 @@ class XlaExecutor:
         platform: "cpu", "cuda", "rocm", "tpu", the name of a PJRT plugin, or the path of one; "gpu" is "cuda" or
             "rocm", as jax finds it.
         device: number of the device on that platform.
-        precision: of dots without an explicit precision; "highest" keeps float32 in float32.
+        precision: precision of dots without an explicit precision; "highest" keeps float32 in float32.
         linalg: "library" for the platform's own routines, or "inline" for plain StableHLO.
         extensions: "expand" or "composite"; see `lowering.lower_to_stablehlo`.
         order: memory order of the results of `run`: "C", "F", or "A", which is F where all arguments

@@ -119,7 +119,7 @@ def export(
 
     Args:
         fn_or_program: a program, which may be partitioned, or a function to trace on `specs`.
-        specs: of a function, one tree of specs per argument; of a program with symbols, concrete
+        specs: specs of a function, one tree of specs per argument; of a program with symbols, concrete
             specs, one per input, or none: symbolic extents are exported as such, with assertions.
         format: "stablehlo" for an artifact; "numpy" for the source of a Python file that needs NumPy alone, and
             "onnx" for a model, which the options of artifacts do not hold of: see docs/travel.md.
@@ -128,7 +128,7 @@ def export(
             a version such as "1.8.0". A `.mlir` file is text of the current one.
         path: where to write it: `.mlir` for text, `.mlirbc` for a portable artifact, `.py` for NumPy,
             `.onnx` for a model.
-        precision: of dots; see `lowering.lower_to_stablehlo`.
+        precision: precision of dots; see `lowering.lower_to_stablehlo`.
         linalg: "library" calls the platform's routines; "inline" writes plain StableHLO; "auto" is
             "library" wherever one text serves all the platforms, else "inline".
         largest_constant: bytes; larger constants become arguments that the artifact brings along.

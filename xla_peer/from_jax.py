@@ -59,7 +59,7 @@ def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) 
     """Apply `from_jax` to a function that `jax.jit(.., keep_unused=True)` has wrapped.
 
     Args:
-        names: of the leaves of the arguments.
+        names: names of the leaves of the arguments.
     """
     if forked():
         raise PlatformUnavailableError(

@@ -1,4 +1,4 @@
-"""The primitive of JAX's that stands for "this program, on these arrays".
+"""The JAX primitive for a call of a program on arrays.
 
 Its derivatives are primitives of the same kind on derived programs, so every transformation of JAX can be applied
 again to the result. The owner of a program defines its evaluation, its lowering and its derived programs.
@@ -50,7 +50,7 @@ class Owner(Protocol):
 
 @cache
 def program_primitive() -> Any:
-    """Create the primitive, with its rules; there is one, because jax compares primitives by identity."""
+    """Create the primitive and its rules, only once, because jax compares primitives by identity."""
     jax, _ = pjrt.modules()
     from jax.extend.core import Primitive
     from jax.interpreters import ad, batching, mlir

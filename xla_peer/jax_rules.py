@@ -148,8 +148,8 @@ class JaxRule:
     """A call in a JAX function with derivatives that JAX states.
 
     Args:
-        name: of the function.
-        kind: of the rule, a value of `RULES`.
+        name: name of the function.
+        kind: kind of the rule, a value of `RULES`.
         call: the call, a JAX function of arrays that returns a list.
         avals: the types of its arguments, as JAX has them.
         import_: `from_jax`.
@@ -176,7 +176,7 @@ class JaxRule:
         return self._call(*xs)
 
     def mark(self, operand_count: int, result_count: int, takes: tuple[int, ...]) -> Mark:
-        """Make the mark of a call: its operands, then its results, of which it names some."""
+        """Create the mark of a call: its operands, then its results, some of them named."""
         if self.kind == "stop_gradient":
             return _Stopped(takes)
         return _RuleMark(self, operand_count, result_count, takes)
@@ -299,7 +299,7 @@ class _Stopped(KeptMark, StopGradient):
 
 
 class _RuleMark(KeptMark):
-    """A call of a JAX function with a rule: its operands, then its results, of which it names some."""
+    """A call of a JAX function with a rule: its operands, then its results, some of them named."""
 
     __slots__ = ("operand_count", "result_count", "rule")
 

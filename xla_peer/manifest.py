@@ -56,7 +56,7 @@ class Manifest:
         in_tree, out_tree: the structures of arguments and result.
         constants: arguments that follow the inputs.
         guards: the conditions on symbolic extents.
-        versions: of StableHLO, tenferro and jaxlib, by name.
+        versions: versions of StableHLO, tenferro and jaxlib, by name.
         vectors: SHA-256 of the file of test vectors; "" where there is none.
         has_gradient: whether there is an artifact of the derivative.
         weights: the name of the safetensors file with the constants, in the artifact's folder; "" where they are in

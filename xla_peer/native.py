@@ -100,7 +100,7 @@ def native(
             native runs have taken as long as `jax.jit` is estimated to need for its first result. Results that
             differ by more than rounding get a verdict and a `DisagreementWarning`. `.report()` says which side runs,
             and why.
-        threads, cache_dir: of the executor; see `tenferro.GraphExecutor`.
+        threads, cache_dir: options of the executor; see `tenferro.GraphExecutor`.
         cache_size: the most programs in the cache, least recently used dropped first.
 
     The result has `.cache_stats()`, `.cache_clear()`, `.report()`, and `.lower(*args, **kwargs)`, which returns the
@@ -156,7 +156,7 @@ class NativeReport:
     """Programs that a native function has compiled.
 
     Attributes:
-        name: of the function.
+        name: name of the function.
         programs: for each program, the types of its arguments, the number of its instructions, and the seconds
             that tracing and import took.
         choices: for each program, under `choose`, the side that runs, "native" or "jax.jit", and why; else empty.

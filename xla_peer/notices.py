@@ -75,5 +75,5 @@ def _is_enabled() -> bool:
 
 
 def _say(text: str) -> None:
-    if sys.stderr is not None:  # because pythonw has none
+    if sys.stderr is not None:  # because pythonw has no error stream
         print(f"tenferro: {text}", file=sys.stderr, flush=True)

@@ -53,7 +53,7 @@ def serve(requests: int, answers: int, memory: int, parent: int) -> None:
             os.kill(worker, signal.SIGKILL)
         if not status:
             return
-        # What the worker has not read is dropped before its end is told, because the parent then asks again.
+        # Unread input is dropped before the end is reported, because the parent then sends its request again.
         os.set_blocking(requests, False)
         with contextlib.suppress(BlockingIOError):
             os.read(requests, 1 << 16)
@@ -168,7 +168,7 @@ def _error(kind: str, message: str, source: str | None) -> dict[str, Any]:
 
 
 def _limited(memory_limit: int | None) -> tuple[int, int] | None:
-    """Limit the memory of this process to that many bytes more than it has; gives the limits before."""
+    """Limit the additional memory of this process in bytes; return the previous limits."""
     pages = Path("/proc/self/statm")
     if memory_limit is None or not pages.exists():
         return None

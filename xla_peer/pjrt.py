@@ -671,7 +671,7 @@ def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
     """
     from jax.interpreters import mlir
 
-    # Some versions count a token among the results, unless told.
+    # By default, some versions count a token among the results.
     asked = inspect.signature(mlir.emit_python_callback).parameters
     options = {"returns_token": False} if "returns_token" in asked else {}
     results, _, _ = mlir.emit_python_callback(

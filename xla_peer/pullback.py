@@ -32,7 +32,7 @@ def float_arguments(arguments: Sequence[Any]) -> tuple[int, ...]:
 def float_vjp(
     program: GraphProgram, leaves: Sequence[Any], context: AdContext | None = None
 ) -> tuple[list[Any], Callable[..., tuple[Any, ...]]]:
-    """Compute the leaves of the result, and the pullback: of cotangents of the float ones to those of float inputs.
+    """Return the leaves of the result, and the pullback from cotangents of float results to those of float inputs.
 
     Args:
         context: the context with the rules that differentiate.

@@ -86,7 +86,7 @@ class Arrays:
     """The arrays of an archive by name.
 
     Attributes:
-        names: of the arrays, in the archive's order.
+        names: names of the arrays, in the archive's order.
     """
 
     def __init__(self, archive: Archive) -> None:

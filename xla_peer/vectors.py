@@ -35,7 +35,7 @@ class TestVector:
         allowed: the largest difference of each element, and alternative values of some.
     """
 
-    __test__ = False  # because pytest collects what is named so
+    __test__ = False  # because pytest collects names that begin with test
 
     inputs: tuple[Any, ...]
     outputs: tuple[Any, ...]

@@ -77,7 +77,7 @@ def _as_einsum(op: DotGeneral, lhs: Expression, rhs: Expression, codes: list[Cod
     """Return the product by labels: batch axes, free axes of lhs, free axes of rhs.
 
     Raises:
-        UnsupportedError: more axes than there are letters.
+        UnsupportedError: too many axes for the available letters.
     """
     count = lhs.spec.rank + rhs.spec.rank
     if lhs.spec.rank == rhs.spec.rank == 1 and not (op.lhs_contracting or op.lhs_batch):

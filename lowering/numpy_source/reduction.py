@@ -22,7 +22,7 @@ def _axes(op: Any, x: Expression) -> Any:
 
 
 def _accumulator(w: Writer, dtype: DType) -> tuple[str | None, str]:
-    """Return the dtype that NumPy is told to accumulate in, and the conversion of the result."""
+    """Return the accumulation dtype for NumPy, and the conversion of the result."""
     w.dtype(dtype)
     if dtype is DType.F16:
         return "np.float32", ".astype(np.float16)"

@@ -110,7 +110,7 @@ def _of_family(family_id: Any, attributes: Mapping[str, Any]) -> ExtensionOp | N
         }
         return factory.instantiate(payload)
     except (TenferroError, TypeError, ValueError, AttributeError):
-        return None  # because what does not make an op is still a composite
+        return None  # because a composite that is no op remains a composite
 
 
 def _plain(value: Any) -> Any:

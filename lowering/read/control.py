@@ -40,7 +40,7 @@ def custom_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
 
 
 def nothing(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Return no values: tokens order effects, and there are none here."""
+    """Return no values: tokens order effects, and the op has no effects."""
     return [r.constant(False) for _ in operation.results]
 
 

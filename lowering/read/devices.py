@@ -213,7 +213,7 @@ def of_device(r: Reader, numbers: Sequence[int]) -> int:
 
 
 def is_alone(r: Reader, operation: Operation) -> bool:
-    """Return whether the program is one device's, and the groups are of one.
+    """Return whether the program runs on one device, and its groups have one member.
 
     Raises:
         UnsupportedError: a group of several, in a program of one.
@@ -471,7 +471,7 @@ def outfeed(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read the run of functions by all processes: of each its arguments and results, in the order of processes.
+    """Read the run of functions by all processes: the arguments and results of each process, in order.
 
     Processes of one function are computed at once, and those of different functions one by one, with receivers after
     senders.

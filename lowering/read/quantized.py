@@ -388,7 +388,7 @@ def _wrong(
     operands: Sequence[_Tensor | None],
     results: Sequence[_Tensor | None],
 ) -> str | None:
-    """Return what an operation breaks of the specification's constraints on quantised types, in words."""
+    """Describe how an operation violates the specification's constraints on quantised types."""
     name = operation.name
     inside = [tensor for tensor in operands if tensor is not None]
     outside = [tensor for tensor in results if tensor is not None]

@@ -31,7 +31,7 @@ Write = Callable[[Sequence[int]], Sequence[int]]
 """A function that writes a region on its arguments, and returns the results."""
 
 MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, StopIteration)
-"""Exceptions of readers on attributes and operands that no parser checks, such as those of custom calls."""
+"""Exceptions of readers for attributes and operands that no parser checks, for example in custom calls."""
 DEEPEST_CALL = 128
 SMALL = 1024
 """Elements of a constant that are kept though they are all one, and that a region holds itself."""
@@ -61,7 +61,7 @@ class Reader:
         devices: the devices of a program that runs on several.
         device: returns the number of the device that runs it, a scalar int64.
         sent: by builder and channel, the values that were sent and not yet received, and the pairs of devices.
-        feeds: the functions that give what infeeds read, where processes run one by one; None elsewhere.
+        feeds: the functions whose results infeeds read, if processes run one by one; otherwise None.
         probed: by id, the elements that probes outside of regions have seen; None for computed ones.
     """
 

@@ -104,7 +104,7 @@ def lead(x: Value, size: Any) -> Value:
 
 
 def lead_all(inputs: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
-    """Return the inputs with the leading axis on all of them, if some have one."""
+    """Return the inputs, all with the leading axis if one of them has it."""
     size = inputs[batched.index(True)].shape[0]
     return [x if has else lead(x, size) for x, has in zip(inputs, batched, strict=True)]
 

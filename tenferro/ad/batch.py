@@ -86,7 +86,7 @@ def batch_some(
 def _sweep(
     emitter: GraphEmitter, start: int, inputs: Mapping[int, int], outputs: Sequence[int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the values that got a leading axis, and values made again without one; of those that outputs need."""
+    """Return, among the values that outputs need, those with a leading axis and those recomputed without."""
     graph = emitter.graph
     batched: dict[int, int] = dict(inputs)  # value -> value with the leading axis
     again: dict[int, int] = {}  # value -> the value without the barrier that tied it to an input

@@ -34,7 +34,7 @@ class AdContext:
         DuplicateFamilyError: two rules of one family.
 
     Attributes:
-        extension_rules: the rules that it was given, by family.
+        extension_rules: the given rules, by family.
         extension_caches: the plans that extensions make while a function is traced for a transform.
 
     >>> import numpy as np, tenferro as tnf

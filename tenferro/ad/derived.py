@@ -20,7 +20,7 @@ Tangents = Sequence[Value | None]
 
 
 def expansion(op: Extension, inputs: Values, batched: Sequence[bool] | None = None) -> Subprogram:
-    """Return the op as standard ops, for inputs of these types; of one slice of those with a leading axis.
+    """Return the op as standard ops, for inputs of these types, or of their slices along a leading axis.
 
     Raises:
         UnsupportedError, ExtensionLoweringError: as `expand_extensions`.

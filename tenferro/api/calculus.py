@@ -216,9 +216,9 @@ def interp(
     """Evaluate the piecewise linear function through the points (xp, fp) at x. Differentiable in x, fp and xp.
 
     Args:
-        xp: ascending, or with a period in any order. Where some are equal the last of them has the value.
+        xp: ascending, or in any order if there is a period. Of equal points the last one counts.
         left, right: the values beyond the ends, by default those at the ends.
-        period: of the function, which has no ends then.
+        period: the period of a periodic function, which has no ends.
 
     Raises:
         ShapeError: unless xp and fp are vectors of one extent, with elements.

@@ -127,7 +127,7 @@ def check_grads(
         rtol: the tolerance, relative to the size of the derivative; by default derived from the method and the
             dtype.
         executor: another executor, such as an `XlaExecutor`, that must give the same derivatives.
-        seed: of the random directions.
+        seed: seed of the random directions.
         context: the source of the derivative rules, at every order.
 
     Returns:

@@ -73,7 +73,7 @@ def checkpoint(
             convolutions, "dots_with_no_batch_dims_saveable" those of products without batch axes,
             "everything_saveable" all, as without a checkpoint. The names are those of `jax.checkpoint_policies`.
         static_argnums: arguments that are not tensors.
-        levels: of groups, where fn is the body of `scan`, `fori_loop` between numbers, or `while_loop` with
+        levels: levels of groups, where fn is the body of `scan`, `fori_loop` between numbers, or `while_loop` with
             `max_steps`: of n iterations about (levels + 1) n^(1 / (levels + 1)) states are kept at once, and each
             iteration is computed levels + 2 times. With 0 the n states are kept.
 

@@ -24,11 +24,11 @@ class FInfo:
     """Limits of a float dtype, or of the parts of a complex dtype.
 
     Attributes:
-        bits: of storage.
+        bits: bits of storage.
         eps: the distance from 1 to the next larger number.
         max, min: the largest and the most negative finite number.
         smallest_normal: the smallest positive number of full precision.
-        dtype: of the numbers described.
+        dtype: dtype of the numbers described.
     """
 
     bits: int

@@ -45,7 +45,7 @@ class EinsumPlan:
 
     Attributes:
         subscripts: in NumPy's notation.
-        shapes: of the operands. A named extent takes any number.
+        shapes: shapes of the operands. A named extent takes any number.
         path: positions to contract at each step; the result of a step is appended at the end.
         steps: what each costs, with 32 in the place of a name.
     """

@@ -64,7 +64,7 @@ class _Space:
     """The vector space of an equation's unknown: a tree structure, and the types of its leaves.
 
     Attributes:
-        name: of the function that solves.
+        name: name of the solving function.
         label: the tree, by its name in error messages, that the other trees must match.
     """
 

@@ -43,7 +43,7 @@ __all__ = [
 
 
 def block(arrays: Any) -> Any:
-    """Return the array that nested lists of blocks describe: the innermost along the last axis, and so outward.
+    """Assemble nested lists of blocks: the innermost lists along the last axis, and so on outward.
 
     Raises:
         ShapeError: an empty list, or lists of different depths.

@@ -284,7 +284,7 @@ def concat(
     """Join the arrays along `axis`; flattened first for an axis of None.
 
     Args:
-        dtype: of the result; by default the promoted dtype of the arrays.
+        dtype: dtype of the result; by default the promoted dtype of the arrays.
         casting: NumPy's rule for conversions to `dtype`.
 
     Raises:

@@ -31,7 +31,7 @@ class NamedAxis:
         size: the number of slices.
         builder: the builder of the trace, whose first instruction of the slice is `start`.
         batched: the value of all slices, for each value that stands for one slice.
-        is_differentiated: a derivative that began inside of it is under way.
+        is_differentiated: whether a derivative was started inside.
     """
 
     name: Hashable
@@ -81,7 +81,7 @@ def named_axis(name: str, axis_name: Hashable) -> NamedAxis:
     """Return the `vmap` of this axis_name.
 
     Raises:
-        InvalidConfigError: there is none.
+        InvalidConfigError: no such axis.
     """
     axes = _AXES.get()
     for axis in reversed(axes):
@@ -112,7 +112,7 @@ def _require_same_trace(name: str, axis: NamedAxis, builder: GraphBuilder | None
 def all_slices(
     name: str, axis: NamedAxis, tensor: Any, builder: GraphBuilder | None
 ) -> TracedTensor:
-    """Convert a tensor of every slice, with a leading axis, to one that all slices of the axis share.
+    """Convert a tensor per slice, with a leading axis, to one tensor for all slices of the axis.
 
     Inside of inner maps it is that of the same inner slice.
 

@@ -244,7 +244,7 @@ def _method(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
 def _understood(
     name: str, method: str, counterpart: Callable[..., Any], options: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the options that the counterpart of a reduction or a scan has; for other functions, all of them.
+    """Return the options that the counterpart of a reduction or a scan supports; for other functions all options.
 
     Raises:
         ArgumentRefusedError: an option that it lacks, with a value other than the default.

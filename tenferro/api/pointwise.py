@@ -182,7 +182,7 @@ def ldexp(
     reach = 3 * most
     x, exponent = convert(x, dtype.accumulator), clip(as_int64(exponent), -reach, reach)
     for _ in range(2):
-        # Downwards no further than to where a number that loses digits becomes zero in the end: they are rounded once.
+        # Scale down only as far as numbers that lose digits underflow anyway, so that results are rounded once.
         step = where(less(exponent, least), least + limits.nmant + 1, minimum(exponent, most))
         x, exponent = multiply(x, _power_of_two(step, limits)), subtract(exponent, step)
     return convert(multiply(x, _power_of_two(clip(exponent, least, most), limits)), dtype)

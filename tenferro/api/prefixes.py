@@ -31,7 +31,7 @@ def parallel_scan(op: Scan, operands: Sequence[Any], paths: Sequence[str]) -> li
     """Compute the outputs of a scan of linear recurrences, all iterations at once.
 
     Args:
-        paths: of the tensors of the carry, for errors.
+        paths: paths of the tensors of the carry, for errors.
 
     Raises:
         UnsupportedError: a tensor of the carry that is not a linear recurrence; the error names the op.

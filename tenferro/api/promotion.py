@@ -253,7 +253,7 @@ def broadcast_to(array: ArrayLike, shape: Any, subok: bool = False) -> Tensor:
     """Broadcast array to `shape`, or to one extent, with trailing axes aligned.
 
     Args:
-        subok: of NumPy; no effect: there are no subclasses.
+        subok: NumPy's; it has no effect, because tensors have no subclasses.
 
     Raises:
         ShapeError: the array does not broadcast to `shape`.
@@ -313,7 +313,7 @@ def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
     arrays = tuple(map(as_operand, args))
     traced: Any = next((array for array in arrays if is_traced(array)), None)
     if traced is not None:
-        # A number becomes a rank-0 constant and is repeated in the graph, not before it.
+        # A number becomes a rank-0 constant, which is broadcast by an op of the graph.
         arrays = tuple(array if is_traced(array) else traced.lift(array) for array in arrays)
     first = arrays[0].shape if arrays else ()
     if all(array.shape == first for array in arrays):

@@ -100,7 +100,7 @@ def sum(
     """Sum over `axis`; bools and integers narrower than 64 bits are summed in 64 bits.
 
     Args:
-        dtype: of the sum; the elements are converted before.
+        dtype: dtype of the sum; the elements are converted before.
         initial: a number that is added to the sum.
         where: the elements to include; broadcast with a.
 

@@ -87,12 +87,12 @@ class SparseDerivative:
 
     @property
     def column_colors(self) -> np.ndarray[Any, Any] | None:
-        """The group of each column, -1 for one that no product needs; None without products forward."""
+        """The group of each column, -1 if no product needs the column; None without forward products."""
         return self._cover.columns
 
     @property
     def row_colors(self) -> np.ndarray[Any, Any] | None:
-        """The group of each row, -1 for one that no product needs; None without products in reverse."""
+        """The group of each row, -1 if no product needs the row; None without reverse products."""
         return self._cover.rows
 
     def __call__(self, *args: Any) -> Any:

@@ -315,7 +315,7 @@ class Stage:
     ) -> list[Any]:
         """Run a program of this graph on the arrays it was traced with, and on `extra` ones.
 
-        `make` returns the values that stand for the extra arrays, and the outputs.
+        `make` returns the values that represent the extra arrays, and the outputs.
         """
         captured = self._captured()
         inputs = [*self.primals, *[value for value, _ in captured]]

@@ -195,7 +195,7 @@ def _averaged(position: Tensor) -> Any:
 
 
 def _closest(position: Tensor) -> Any:
-    """Return the next position, or the same if it is odd from 0, and so even from 1."""
+    """Return the next position, or the same if it is odd counted from 0 (even counted from 1)."""
     below = floor(position)
     is_odd = logical_and(equal(position, below), equal(remainder(below, 2.0), 1.0))
     return where(is_odd, below, add(below, 1.0))
@@ -396,7 +396,7 @@ def average(
     """Divide the sum of a times its weights over `axis` by the sum of the weights; the mean without weights.
 
     Args:
-        weights: of a's shape, or of the extents of `axis`.
+        weights: weights of a's shape, or of the extents of `axis`.
         returned: return (average, sum of the weights).
 
     Raises:

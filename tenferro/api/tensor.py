@@ -182,12 +182,12 @@ _ELEMENTWISE = frozenset({*elementwise.CARDS, *analytic.CARDS})
 
 
 class WeakTensor(TracedTensor):
-    """A Python number in a loop's initial carry, or a result of such numbers alone.
+    """A Python number in a loop's initial carry, or a result computed from such numbers only.
 
-    It has the number's default dtype, and takes the dtype of a tensor that it is combined with.
+    It has the number's default dtype, and takes the dtype of a tensor in an operation with it.
 
     Attributes:
-        uses: of the carries that it comes from.
+        uses: uses of the carries from which it is computed.
 
     Source: JAX's weak types.
     """

@@ -47,7 +47,7 @@ def pad_to_match(x: ArrayLike, reference: ArrayLike, /, *, axis: int = -1) -> An
 
     Args:
         x: every dtype.
-        reference: of the rank of `x`, every dtype; only its extent along `axis` is read.
+        reference: a tensor of the rank of `x` and any dtype; only its extent along `axis` is read.
 
     Raises:
         ShapeError: the ranks differ, or `x` is longer than `reference`. AxisError: an axis that `x`

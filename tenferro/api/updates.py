@@ -200,7 +200,7 @@ def _bounded(entry: Any, x: Tensor, axis: int, mode: str, wrap: bool) -> Any:
 
 
 def _filled(x: Tensor, index: Index, fill_value: ArrayLike | None) -> Any:
-    """Return x[index] with the fill value where an index array is as large as its axis, and so outside."""
+    """Return x[index], with the fill value where an index equals the extent, which marks it as out of bounds."""
     _, entries = expanded(x, index)
     axes = axes_of(entries)
     arrays = {axes[i]: entry for i, entry in enumerate(entries) if is_array(entry)}
@@ -301,7 +301,7 @@ class _Positions(NamedTuple):
     """The positions in x of the elements of x[index].
 
     Attributes:
-        shape: of x[index].
+        shape: shape of x[index].
         windows: axes of x[index] that run along an axis of x, one by one.
         along: the axes of x that the windows run along.
         outer: extents of the other axes of x[index].

@@ -220,7 +220,7 @@ class Polynomial:
 
     @property
     def sides(self) -> tuple[Self | int, Self | int]:
-        """Two sums, of the added and of the subtracted terms, whose difference this is.
+        """The sums of the added and of the subtracted terms; the extent is their difference.
 
         >>> from tenferro.dims import SymDim
         >>> (SymDim("n") * 2 - SymDim("m") - 3).sides

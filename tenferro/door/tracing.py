@@ -34,7 +34,7 @@ def nested_call() -> Generator[None]:
     """Count the body as a nested call of a user's function.
 
     Raises:
-        UnsupportedError: there are too many inside each other.
+        UnsupportedError: traces are nested too deeply.
     """
     depth = _DEPTH.get()
     require_depth(depth)

@@ -32,7 +32,7 @@ def extension_family(
 
     Raises:
         MalformedFamilyIdError: parts that do not form an op.
-        RegistrationError: a part that is none.
+        RegistrationError: an invalid part.
 
     >>> @extension_family("my-package", "fft", version=1)
     ... class Fft(ExtensionOp): ...
@@ -108,7 +108,7 @@ class ExtensionOp:
 
         They decide equality, hash and fingerprint, and are the contents of a file and of a composite's attributes;
         a factory creates the op from them. Those of a dataclass are the fields that its constructor
-        takes and that are compared; override it for a class that is none.
+        takes and that are compared; override it for other classes.
 
         Raises:
             UnsupportedError: the op has attributes that are not fields of a dataclass.

@@ -27,7 +27,7 @@ CARDS = {card.__name__: card for card in STD_OPS}
 NO_CLASSES: Mapping[str, type[Any]] = MappingProxyType({})
 
 Inside = Callable[[Any], Any]
-"""A sub-program in plain form, or out of it: its constants are its file's business."""
+"""Conversion of a sub-program to plain form, or back; the file handles constants."""
 
 
 def payload_of(op: Any, inside: Inside | None = None) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class Graph:
         self.marked = False
         self.trusted = trusted
         self.effects: list[int] = []
-        """Results of ops with effects that no later op takes; all of them are needed."""
+        """Results of ops with effects that no later op uses; all of them are needed."""
         self._numbers: dict[Any, int] = {}
         """Number of each token, in order of appearance: an op with payload is hashed once when it is added."""
         self._applied: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}

@@ -213,7 +213,7 @@ class Value:
         """Return an array as a constant in the graph of this value.
 
         Raises:
-            InvalidConfigError: a tensor that is none of the rule's.
+            InvalidConfigError: a tensor that does not belong to the rule.
         """
         if type(array) is Value:
             if array.emitter is not self.emitter:
@@ -266,7 +266,7 @@ def _one(op: StdTensorOp, *operands: Value) -> Value:
 
 
 def _require_one_graph(x: Value, y: Value) -> None:
-    """Refuse values of two graphs; emitters of text have none, and parts that see their surroundings."""
+    """Raise for values of two graphs; values of text emitters, and of bodies with captures, are exempt."""
     if getattr(x.emitter, "graph", None) is not getattr(y.emitter, "graph", None):
         raise InvalidConfigError(
             f"{x!r} and {y!r} belong to two graphs; use only what the rule is given"

@@ -45,7 +45,7 @@ def psum(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> A
         axis_name: the axis_name of a `vmap` that is under way, or a tuple of several.
 
     Raises:
-        InvalidConfigError: no such `vmap` is under way.
+        InvalidConfigError: not inside such a `vmap`.
         UnsupportedError: inside of a loop, a branch or a derivative that the `vmap` is around; axis_index_groups.
 
     >>> import numpy as np, tenferro as tnf

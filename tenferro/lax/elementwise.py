@@ -467,7 +467,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     """Select the case with index `which`, element by element: bool for two cases, int32 for any number.
 
     Args:
-        which: of rank 0, or of the cases' shape; below 0 it is the first case, above all the last.
+        which: index of rank 0, or of the cases' shape; out of range it is clamped.
 
     Raises:
         DTypeError, ShapeError: cases of different types, or `which` of another dtype or shape.

@@ -1,4 +1,4 @@
-"""Operands of `tenferro.lax`: of one dtype and one shape, or an error; Python numbers are converted.
+"""Operands of `tenferro.lax`, which must have one dtype and one shape; Python numbers are converted.
 
 Source: the module jax.lax; its functions neither promote nor broadcast.
 """

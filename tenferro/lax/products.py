@@ -263,7 +263,7 @@ def approx_max_k(
         aggregate_to_topk: True.
 
     Raises:
-        UnsupportedError: aggregate_to_topk=False, whose result has an extent that a machine decides.
+        UnsupportedError: aggregate_to_topk=False, because the extent of its result depends on the machine.
         ShapeError, AxisError, DTypeError: as for `top_k`.
 
     >>> import numpy as np

@@ -399,7 +399,7 @@ def _last_starts(x: Tensor, axes: Sequence[int], sizes: Sequence[Any]) -> list[A
 
 
 def _bounds(indices: Tensor, last: Sequence[Any]) -> Any:
-    """Return the last starts as a vector of the indices' dtype, clamped to its largest number."""
+    """Return the last valid starts as a vector of the indices' dtype, clamped to the largest value of the dtype."""
     dtype = spec_of(indices).dtype
     if all(map(is_static, last)):
         _, most = dtype.extremes

@@ -81,7 +81,7 @@ def _inexact(x: ArrayLike) -> Any:
 def _gated(x: Tensor, gate: Callable[[Any], Any], bound: float, is_power: bool = False) -> Any:
     """x gate(x), for a gate that is 0 up to -bound and 1 from bound on, to the last bit.
 
-    One that is a power far below 0, e^x, is gate(x / 2)^2 where e^x is not a normal number.
+    A function that behaves like e^x far below 0 is computed as gate(x / 2)^2 if e^x is not a normal number.
     """
     is_closed, is_open = less_equal(x, -bound), greater_equal(x, bound)
     inner = where(logical_or(is_closed, is_open), 0.0, x)

@@ -122,7 +122,7 @@ def conv(
         w: [space.., features / groups, outputs], or with "NCHW" [outputs, features / groups, space..].
         strides, dilation: of the windows, of the kernel's elements; a number, or one for each spatial axis.
         padding: "SAME", "SAME_LOWER", "VALID", a number, or a number or a pair for each spatial axis.
-        groups: of features, each with separate kernels; the number of features for a depthwise convolution.
+        groups: groups of features, each with separate kernels; the number of features for a depthwise convolution.
         precision: "highest", "high", "default", or None for the lowering's.
 
     Raises:
@@ -187,7 +187,7 @@ def conv_transpose(
         w: [space.., features / groups, outputs], applied to the dilated input without a flip, as in JAX; or with
             "NCHW" [features, outputs / groups, space..] and flipped in space, so that the result is the gradient
             of `conv` with the same kernel, as in PyTorch.
-        padding: of the convolution in the opposite direction, as in `conv`.
+        padding: padding of the convolution in the opposite direction, as in `conv`.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: ranks, features, dtypes or options that do not fit.
@@ -281,7 +281,7 @@ def max_pool(
     Args:
         x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
         window_shape: a number, or one for each spatial axis.
-        strides: of the windows; None is the window's shape.
+        strides: strides of the windows; None is the window's shape.
         padding: as in `conv`; padding is never the maximum.
 
     Raises:

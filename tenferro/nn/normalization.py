@@ -84,7 +84,7 @@ def layer_norm(
     """Subtract the mean over `axis`, divide by the standard deviation, times `scale`, plus `bias`.
 
     Args:
-        scale, bias: of the extents of `axis`, or broadcasting with x.
+        scale, bias: scale and bias of the extents of `axis`, or broadcasting with x.
 
     Raises:
         ShapeError: factors that do not broadcast.
@@ -113,7 +113,7 @@ def batch_norm(
     Args:
         scale, bias: one number for each feature.
         mean, variance: of each feature, such as running averages from training; None for those of the batch.
-        axis: of the features: -1, or 1 for "NCHW".
+        axis: axis of the features: -1, or 1 for "NCHW".
 
     Raises:
         ShapeError: not one number for each feature.

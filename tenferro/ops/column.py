@@ -106,7 +106,7 @@ def require_listed(
     """Require that every card of these classes is in the vocabulary; a base class is not a card.
 
     Raises:
-        MissingCellError: one that is not listed, and would be an op that exists nowhere.
+        MissingCellError: an op that is not listed in `CARDS`.
     """
     unlisted = {card for card in cards if not card.__subclasses__()} - set(vocabulary)
     if unlisted:

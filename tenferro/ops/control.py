@@ -56,7 +56,7 @@ class ControlOp(StdTensorOp):
 
     @property
     def is_kept(self) -> bool:
-        """Whether there are marks in its parts that programs keep."""
+        """Whether its parts have marks that programs keep."""
         return any([part.is_kept for part in self.parts])
 
     def pruned(self, needed: Sequence[bool]) -> tuple[ControlOp, tuple[int, ...], tuple[int, ...]]:

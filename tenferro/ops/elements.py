@@ -18,7 +18,7 @@ __all__ = ["LARGE", "adopted_elements", "digest_of", "held_elements", "shared_el
 LARGE = 1 << 16
 """Bytes from which elements are shared."""
 _SHARED: weakref.WeakValueDictionary[bytes, memoryview] = weakref.WeakValueDictionary()
-"""Elements by digest, as long as they are referenced; the references here are weak, so that it needs no bound."""
+"""Weak references to elements, by digest; they need no bound."""
 
 
 class Elements(np.ndarray[Any, Any]):

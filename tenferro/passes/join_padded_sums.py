@@ -53,9 +53,9 @@ class _Layout:
     """Places of the pieces of a sum.
 
     Attributes:
-        axis: of the concatenations.
+        axis: axis of the concatenations.
         full: the shape of the sum.
-        shape: of the concatenations: that of the sum, with the padded axes merged.
+        shape: shape of the concatenations: the shape of the sum with the padded axes merged.
         layers: for each concatenation, pairs of a first place and a pad's slot, in order.
     """
 

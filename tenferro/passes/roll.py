@@ -106,7 +106,7 @@ class _Code:
 
 
 def _is_view(step: Instruction) -> bool:
-    """Return whether an instruction makes elements, or moves those of one operand.
+    """Return whether an instruction creates elements, or moves the elements of one operand.
 
     It is written before the loops where it reads inputs and constants alone.
     """
@@ -143,7 +143,7 @@ class _Stretch:
 
 
 def _stretches(code: _Code) -> list[_Stretch]:
-    """Return disjoint stretches, the one that saves the most first."""
+    """Return disjoint stretches, in order of decreasing savings."""
     queue = [(-(stop - start - period), period, start, stop) for period, start, stop in _runs(code)]
     heapq.heapify(queue)
     taken: list[_Stretch] = []
@@ -282,7 +282,7 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
 def _bounded(
     operands: Sequence[tuple[int, int]], start: int, a: int, b: int, period: int, carried: int
 ) -> tuple[int, int] | None:
-    """Return the longer part of the steps from a to b whose operands from outside are computed before it.
+    """Return the longer part of the steps a to b whose external operands are computed before it.
 
     Args:
         operands: the last steps, from `start` on, that must precede a stretch with a step, and with the step one
@@ -675,7 +675,7 @@ class _Body:
         return self._x(writer.stack(slots))
 
     def _constant(self, maker: Instruction | None) -> int | None:
-        """Return a value inside for a small constant, or one that is broadcast; None for any other instruction."""
+        """Return a value inside the body for a small or broadcast constant; None for any other instruction."""
         if maker is None:
             return None
         if isinstance(maker.op, Constant) and maker.op.array.size <= MAX_EMBEDDED:
@@ -700,7 +700,7 @@ class _Row:
     """A slice of extent 1 along some axes, and of all elements along the others.
 
     Attributes:
-        operand: what is sliced.
+        operand: the sliced value.
         axis, end: the first of these axes, and the one after the last; those between have extent 1 in the slice too.
         index: the place along them, in column-major order.
     """

@@ -119,7 +119,7 @@ def bind_symbols(
     must then agree.
 
     Args:
-        shapes: of numbers; of extents of a trace, too, where the program is called in one.
+        shapes: shapes of numbers, or of extents of a trace if the program is called in one.
         guards: guards of that trace, to which conditions on its symbols are added.
 
     Raises:

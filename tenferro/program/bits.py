@@ -67,7 +67,7 @@ def _marked(program: GraphProgram) -> Subprogram | None:
 
 
 def _with_marked_parts(op: ControlOp) -> ControlOp:
-    """Return a loop or branch with marks in its sub-programs; itself without such."""
+    """Return a loop or branch with marks in its sub-programs, or the op itself."""
     parts = [_marked(part.program) for part in op.parts]
     if all([part is None for part in parts]):
         return op

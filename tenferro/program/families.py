@@ -49,7 +49,7 @@ class Family:
 
     Raises:
         MalformedFamilyIdError: the op's id is not `<package>.<name>.v<major>`.
-        RegistrationError: a part that is none, or belongs to another family.
+        RegistrationError: a part that is invalid, or belongs to another family.
 
     >>> from tenferro.extension import ExtensionOp, HostReferenceRuntime
     >>> class Same(ExtensionOp):

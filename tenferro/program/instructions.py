@@ -46,7 +46,7 @@ def needed(
     """Return the instructions from number `start` on that `outputs` need, in order, by their numbers.
 
     Args:
-        available: values that are there, whichever instruction computes them.
+        available: values that need no computation.
         narrow: the needed part of an instruction, given the wanted values.
 
     One sweep backward.
@@ -161,7 +161,7 @@ def copy_into(
         types: the type of each value that the instructions read or give, if they have no guards that the graph should
             have: an op on inputs of the same types keeps its output types.
         rule: returns the values in place of an op's outputs, or None to copy the op.
-        source: the line of instructions that have none.
+        source: the line for instructions without one.
 
     Raises:
         TenferroError: an op's rule refuses its inputs.

@@ -139,7 +139,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def is_marked(self) -> bool:
-        """Whether there are marks in it or in sub-programs inside it."""
+        """Whether it, or a sub-program inside it, has marks."""
         return any([
             isinstance(i.op, Mark | Opaque) or (isinstance(i.op, ControlOp) and i.op.is_marked)
             for i in self.instructions
@@ -147,7 +147,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def is_kept(self) -> bool:
-        """Whether there are marks in it that programs keep, or in sub-programs inside it."""
+        """Whether it, or a sub-program inside it, has marks that programs keep."""
         return any([_is_kept(instruction) for instruction in self.instructions])
 
     # ---- writing it down ---------------------------------------------------------------------
@@ -158,7 +158,7 @@ class Subprogram(GraphProgram):
         """Write the sub-program into a graph, marks included, and return its outputs on these values.
 
         Args:
-            source: the line of instructions that have none.
+            source: the line for instructions without one.
         """
         graph.trusted = graph.trusted and self.trusted
         values: dict[int, int] = dict(enumerate(inputs))
@@ -210,7 +210,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def _has_marks(self) -> bool:
-        """Whether there are marks in it, not only in sub-programs inside it."""
+        """Whether it has marks itself, not only in sub-programs."""
         return any([isinstance(i.op, Mark | Opaque) for i in self.instructions])
 
     # ---- parts of a program --------------------------------------------------------------------

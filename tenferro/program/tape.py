@@ -91,7 +91,7 @@ def tapes_of(program: GraphProgram) -> dict[int, Tape]:
 
 
 def tape_of(step: Instruction) -> Tape | None:
-    """Return the tape of a loop that stacks values, or computes some again; None of any other instruction."""
+    """Return the tape of a loop that stacks or recomputes values; None for any other instruction."""
     op: Any = step.op
     if not isinstance(op, Scan | While):
         return None

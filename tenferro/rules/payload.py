@@ -102,7 +102,7 @@ def as_dim(op: str, field: str, value: Any) -> int | SymDim | DimExpr:
     """Check that a value is an extent: a number at least 0, a `SymDim`, or a `DimExpr`.
 
     Raises:
-        NonStaticShapeError: one that the data decide. InvalidConfigError: no extent.
+        NonStaticShapeError: a data-dependent extent. InvalidConfigError: not an extent.
     """
     if isinstance(value, SymDim | DimExpr):
         return value
@@ -234,7 +234,7 @@ def _importable(value: Any) -> str:
     """Return the name by which every process imports a type or function.
 
     Raises:
-        NotWritableError: it has none.
+        NotWritableError: it has no such text.
     """
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if isinstance(module, str) and isinstance(name, str):

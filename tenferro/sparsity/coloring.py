@@ -41,7 +41,7 @@ MAX_DISPLACEMENTS = 4096
 SAMPLED_ROWS = 300
 """Number of rows whose displacements are computed at once."""
 MAX_SAMPLES = 12
-"""Maximum number of samples of rows until a linear colouring holds in all of them."""
+"""Maximum number of times that the sample of rows is extended."""
 MAX_LATTICE_ROW = 200
 """Maximum number of columns of a row whose displacements are computed."""
 DENSE = 3

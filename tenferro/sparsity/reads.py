@@ -253,7 +253,7 @@ def _convolution(op: co.Convolution, x: Operands, position: int) -> Relations:
 
 
 def _labels(shape: Sequence[int], free: Sequence[int]) -> tuple[np.ndarray[Any, Any], int]:
-    """Number the elements by their indices, those along the `free` axes aside; and the count of numbers."""
+    """Number the elements by their indices, ignoring the `free` axes; also return the count of numbers."""
     kept = [1 if axis in free and n else n for axis, n in enumerate(shape)]
     return np.broadcast_to(_numbers(kept), shape), prod(kept)
 

@@ -217,7 +217,7 @@ class gaussian_kde:  # noqa: N801  # because SciPy and JAX call it so
         dataset: numbers [n], or points [d, n].
         bw_method: the bandwidth: "scott", n^(-1/(d+4)), the default; "silverman", (n (d+2) / 4)^(-1/(d+4)); a number; or
             a function of this object.
-        weights: of the points [n]; equal by default. n above is 1 over the sum of squares of normalized ones.
+        weights: weights of the points [n]; equal by default. n above is 1 / (sum of squares of normalised weights).
 
     Raises:
         ShapeError: fewer than two numbers, or weights of another extent. DTypeError: complex points.

@@ -23,7 +23,7 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
     sharded one, without a warning.
 
     Args:
-        name: of the argument or result, for the message.
+        name: name of the argument or result, for the message.
 
     Raises:
         BackendFailureError: an array on another device than the host, or on several; one of
@@ -87,7 +87,7 @@ def _lies_on_the_host(value: Any) -> bool:
     try:
         kind, _ = value.__dlpack_device__()
     except BufferError:
-        return False  # jax raises it for several devices, and for those unknown to DLPack
+        return False  # jax raises it for several devices, and for devices unknown to DLPack
     except (ValueError, TypeError, RuntimeError):
         return True  # memory of no device, which NumPy refuses by itself
     return int(kind) in HOST_MEMORY

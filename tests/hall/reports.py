@@ -22,7 +22,7 @@ class Visit(NamedTuple):
     """Outcome of a report with the installed jaxlib.
 
     native:  the native result
-    state:   of XLA's result: "right", "wrong", or the signal that ended its process
+    state:   "right", "wrong", or the signal that ended its process
     parity:  the parity check's verdict; None where XLA gave no values, or is right on a report of another compiler
     """
 

@@ -32,7 +32,7 @@ class Trial(NamedTuple):
     outcome:  passed, failed (which a test is named for), import, time or signal
     test:     the first test that failed, or a message
     tests:    the seconds of each test that passed
-    seconds:  of processor time, children included
+    seconds:  seconds of processor time, children included
     """
 
     outcome: str

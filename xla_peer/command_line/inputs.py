@@ -116,7 +116,7 @@ def filled(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:
 
 
 def parse_type(text: str) -> TensorSpec | None:
-    """Parse a token as a type; None if it is none.
+    """Parse a token as a type, or return None.
 
     >>> parse_type("2x3xf64"), parse_type("bool"), parse_type("nx4xcomplex128"), parse_type("x.npy")
     (f64[2,3], bool[], c128[n,4], None)

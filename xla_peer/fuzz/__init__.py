@@ -1,4 +1,4 @@
-"""Random typed programs on both paths, until they part: `tenferro fuzz`."""
+"""Random typed programs on both paths, until results differ: `tenferro fuzz`."""
 
 from xla_peer.fuzz.campaign import FuzzReport, Group, fuzz
 from xla_peer.fuzz.program import random_case

@@ -1,4 +1,4 @@
-"""`fuzz`: random programs on both paths for some minutes, and the report of their divergences."""
+"""`fuzz`: run random programs on both paths for some minutes, and report differences."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ class Group:
     """Programs that diverge on one op in one dtype, for one reason.
 
     Attributes:
-        op, dtype: where they part; or the kind of the error that was raised.
+        op, dtype: the op and dtype that differ, or the class of the error.
         reason: the name of an explanation, or "" where there is none.
-        numbers: of the cases.
-        told: a description of the first one, shrunk.
+        numbers: the numbers of the cases.
+        told: a description of the first case, reduced.
         folder: path of its reproduction.
     """
 
@@ -162,7 +162,7 @@ def fuzz(
     folder: Any = None,
     progress: Callable[[float, str], None] = lambda done, note: None,
 ) -> FuzzReport:
-    """Run random programs natively and through PJRT, every third with gradients, until they part.
+    """Run random programs natively and through PJRT, every third with gradients, until results differ.
 
     Args:
         minutes: how long; or
@@ -201,7 +201,7 @@ def fuzz(
             if outcome is not None:
                 _note(outcome, case, number, peer, groups, folder)
         except KeyboardInterrupt:
-            break  # because what has been found is worth telling
+            break  # because earlier findings are reported nevertheless
         number += 1
     report.groups = sorted(groups.values(), key=lambda group: (group.reason, -len(group.numbers)))
     return report
@@ -243,9 +243,9 @@ def _examined(
     except UnsupportedError as error:
         if getattr(peer, "platform", "cpu") == "cpu":
             return error
-        report.refused += 1  # because other platforms have not every op, and say so by name
+        report.refused += 1  # because other platforms lack some ops, and name them
         return None
-    except Exception as error:  # because whatever it is, it is a finding
+    except Exception as error:  # because any exception is a finding
         return error
     if report_of_case.ended is not None:
         return report_of_case.ended.error

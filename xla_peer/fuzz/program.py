@@ -34,7 +34,7 @@ def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
             op, operands = propose(card, pool)
             pool.values += pool.graph.add(op, tuple(operands))
         except (TenferroError, LookupError):
-            continue  # because a card may refuse what was drawn, which is its right
+            continue  # because an op may reject the drawn payload
         if any(pool.spec(v).size > LARGEST for v in range(before, len(pool.graph.types))):
             pool.values = [v for v in pool.values if pool.spec(v).size <= LARGEST]
         count += 1

@@ -94,7 +94,7 @@ def array_at(tensor: Any, place: Place | None) -> Any:
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
     shape = tuple(tensor.dims)
     if dtype.itemsize * int(np.prod(shape, dtype=object)) != memory.nbytes:
-        # Elements of less than a byte; the package also says what else is wrong.
+        # Elements smaller than a byte, or errors, which the package reports.
         tensor.raw_data = memory.tobytes()
         tensor.ClearField("data_location")
         return numpy_helper.to_array(tensor)

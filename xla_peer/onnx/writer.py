@@ -49,7 +49,7 @@ class Writer:
         table: cells by card.
 
     Attributes:
-        nodes: of the graph that is written to now.
+        nodes: nodes of the graph that is being written.
         symbols: the input and axis from which each symbol is read.
         missing: ops without a counterpart so far, as lines of the error.
         numbers: the number that all elements of a value are, by the value's name.
@@ -129,7 +129,7 @@ class Writer:
     # ---- shapes --------------------------------------------------------------------------------
 
     def shape(self, extents: Sequence[Any], operands: Sequence[Value] = ()) -> Value:
-        """Return a shape as a vector of int64: a constant where it is one."""
+        """Return a shape as a vector of int64, a constant if it is static."""
         if all(isinstance(n, int) for n in extents):
             return self.integers(*extents)
         parts = [self.extent(n, operands) for n in extents]

@@ -105,7 +105,7 @@ class AdapterExecutor:
         return program.pack(checked_outputs(self.adapter.name, static, outputs, "its results"))
 
     def compile_module(self, module: StableHloModule) -> _Module:
-        """Return the module; it is compiled each time that it is run."""
+        """Return the module, which is compiled for each run."""
         return _Module(self, module)
 
     def outputs(
@@ -230,7 +230,7 @@ class AdapterExecutor:
         """Read the next line of the process.
 
         Raises:
-            EOFError, TimeoutError, ValueError: there is none, none in time, or nonsense.
+            EOFError, TimeoutError, ValueError: no reply, none in time, or an invalid reply.
         """
         assert self._process is not None
         assert self._process.stdout is not None
@@ -259,7 +259,7 @@ class AdapterExecutor:
 
 
 class _Module:
-    """A module that an adapter compiles each time that it is run."""
+    """A module that an adapter compiles for each run."""
 
     def __init__(self, executor: AdapterExecutor, module: StableHloModule) -> None:
         self.executor, self.module = executor, module

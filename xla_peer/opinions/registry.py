@@ -24,7 +24,7 @@ class Adapter:
     """A function that compiles and runs a StableHLO module, and the interpreter that runs the function.
 
     Attributes:
-        name: of the compiler, as tables show it.
+        name: name of the compiler, as tables show it.
         file: path of the Python file with the function; empty for a module that is imported by name.
         module: name of the Python module.
         function: name of the function in it.
@@ -110,7 +110,7 @@ def register(name: str, adapter: Callable[..., Any] | str, *, python: str = "") 
     separate process. A function `version` beside it returns the version of the compiler.
 
     Args:
-        name: of the compiler.
+        name: name of the compiler.
         adapter: a function of an importable module or of a file, or a text `file.py:function`.
         python: the interpreter that runs it; this one by default.
 

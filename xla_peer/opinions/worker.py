@@ -102,7 +102,7 @@ def main(path: str) -> None:
         function = settings["function"].rpartition(".")[0]
         version = getattr(named(adapter, function) if function else adapter, "version", None)
         hello = {"version": str(version()) if callable(version) else ""}
-    except BaseException as error:  # because the other process has to learn of it
+    except BaseException as error:  # because the other process must be informed
         traceback.print_exc()
         hello = {"error": f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]}
     replies.write(json.dumps(hello) + "\n")

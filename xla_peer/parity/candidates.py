@@ -39,7 +39,7 @@ class Choice:
 
 
 def choices(program: GraphProgram) -> list[Choice]:
-    """Return the outputs of a program that are such indices and counts."""
+    """Return the outputs of a program that are indices of extrema, or counts."""
     maker_of = makers(program.instructions)
     chosen: list[Choice] = []
     for number, slot in enumerate(program.output_slots):

@@ -324,7 +324,7 @@ def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
 
 
 def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -> Any:
-    """Measure the movement of each element among the runs that left it finite, from the first of them.
+    """Measure the change of each element among the runs in which it is finite, relative to the first of these.
 
     If some runs are `GAP` times farther away than all other runs, a decision flipped in them. They are
     alternatives, and not part of the spread. Some runs change only one kind of op, and may leave an element

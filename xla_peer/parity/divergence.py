@@ -50,7 +50,7 @@ class Divergence:
         sides: the names of both paths.
         program: the op alone, on its values, if that diverges; otherwise the steps before it, or the whole program.
         leaves: its arguments.
-        platform: of the peer.
+        platform: platform of the peer.
         isolated: the peer runs in a separate process.
     """
 

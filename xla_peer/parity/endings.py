@@ -39,7 +39,7 @@ class Ending:
         module: StableHLO text that ends the process: of that op alone if this suffices, else of the steps before
             it, or of the whole program.
         program: the same as a program; `leaves` are its arguments.
-        platform: of the peer.
+        platform: platform of the peer.
     """
 
     how: str

@@ -45,9 +45,9 @@ class OutputBound:
     """The bound of one output.
 
     Attributes:
-        name, spec: of the output.
+        name, spec: name and spec of the output.
         largest: the largest finite radius.
-        max_ulps, median_ulps: of finite radii, in units in the last place of the value.
+        max_ulps, median_ulps: maximum and median of finite radii, in units in the last place of the value.
         unbounded: elements without a bound.
     """
 
@@ -65,7 +65,7 @@ class ErrorBound:
 
     Attributes:
         values: the results of a run op by op, as the function gives them.
-        radii: of the same structure, arrays of float64: every right implementation, and the exact result on exact
+        radii: radii of the same structure, arrays of float64: every right implementation, and the exact result on exact
             arguments, is within that distance. Of complex numbers, in the plane.
         outputs: a summary of each.
         unbounded: the ops at which bounds are lost.

@@ -320,7 +320,7 @@ def _constants(program: GraphProgram) -> set[int]:
 def _begins(program: GraphProgram, partners: set[int], slots: Sequence[int]) -> list[int]:
     """Return the first instructions with partners for all operands, backward from these differing slots.
 
-    The walk goes through values without a partner.
+    The search continues through values without a partner.
     """
     numbers = maker_numbers(program)
     waiting = [slot for slot in slots if slot in numbers]

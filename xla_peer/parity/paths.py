@@ -50,7 +50,7 @@ class NativeAndPeer:
     Attributes:
         tolerance: the user's tolerance, which replaces the bound of rounding.
         is_proven: differences within rounding are proven, not sampled.
-        confidence: of the estimate; see `confidence`.
+        confidence: confidence of the estimate; see `confidence`.
     """
 
     peer: Any

@@ -35,7 +35,7 @@ class ParityReport:
 
     Attributes:
         program: its name.
-        platform: of the peer.
+        platform: platform of the peer.
         outputs: one comparison per output.
         interpreter: verdict of StableHLO's reference interpreter: the side that it agrees with; that it shares an
             expansion with PJRT, or is between the two; or why it has no opinion.
@@ -278,7 +278,7 @@ def _worst(output: OutputParity) -> tuple[str, ...]:
 
 
 def _share(output: OutputParity) -> str:
-    """Show the share of the allowance that is used, in words if there is no such number."""
+    """Show the used share of the bound, in words if there is no such number."""
     if math.isinf(output.share):
         return "beyond any" if output.allowed else "none allowed"
     if output.share < 0.005:

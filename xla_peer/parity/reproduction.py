@@ -240,7 +240,7 @@ def _ran(directory: Path, python: str, outcomes: dict[str, str]) -> list[str]:
 
 
 def _alike(module: str, reports: Iterable[Any] | None) -> list[str]:
-    """Name the public reports that are like a module; or state that there is none."""
+    """Name public reports with a similar module, or state that there are none."""
     try:
         near = twins(import_stablehlo(module), reports)
     except TenferroError as error:

@@ -255,7 +255,7 @@ class Moved(Plain):
         share = AS_GOOD_AS_EQUAL * TRANSCENDENTAL.output(x.dtype.kind == "c")
         share *= float(ml_dtypes.finfo(x.real.dtype).eps)
         with np.errstate(all="ignore"):
-            is_near = modulus(x - y) < share * modulus(x)  # differences of what is near are exact
+            is_near = modulus(x - y) < share * modulus(x)  # differences of close numbers are exact
         is_near &= self.generator.random(x.shape, np.float32) < 0.5
         return np.where(is_near, op.direction == "EQ", result)
 
@@ -324,7 +324,7 @@ class Moved(Plain):
         total = x + y
         if dtype == wide:
             rest = total - x
-            error = (x - (total - rest)) + (y - rest)  # exactly what the rounded total left out
+            error = (x - (total - rest)) + (y - rest)  # exactly the rounding error of the total
             away += error
         else:
             error = total - total.astype(dtype)

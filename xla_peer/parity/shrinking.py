@@ -90,7 +90,7 @@ def shrunk_divergence(divergence: Divergence, seconds: float) -> Divergence:
     )
     output = worst(case)
     if output is None:
-        return divergence  # because what XLA gives is not always the same
+        return divergence  # because results of XLA are not deterministic
     return replace(divergence, program=case.program, leaves=case.leaves, output=output)
 
 

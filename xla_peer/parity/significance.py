@@ -78,7 +78,7 @@ class Digits:
     """Digits lost, by line; `print` shows a table, `to_html` the source.
 
     Attributes:
-        name: of the program.
+        name: name of the program.
         lines: lines with an op, in the order of files and lines.
         left: significant digits of each output.
     """

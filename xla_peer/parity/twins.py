@@ -35,12 +35,12 @@ HALLS = ("xla_peer.hall", "tests.hall.reports")
 
 @dataclass(frozen=True)
 class Twin:
-    """A public report whose module is like another.
+    """A public report with a similar module.
 
     Attributes:
-        name: of the report's issue, such as `jax-ml/jax 39103`.
-        words: the symptom there.
-        share: of digests that both modules have; 1 for the same structure.
+        name: name of the report's issue, such as `jax-ml/jax 39103`.
+        words: the symptom in the report.
+        share: share of digests that both modules have; 1 for the same structure.
     """
 
     name: str
@@ -65,7 +65,7 @@ def form_of(program: GraphProgram) -> frozenset[str]:
     """
     forms: dict[int, frozenset[str]] = {}
     order, waiting = list[GraphProgram](), [program]
-    while waiting:  # bodies after what contains them
+    while waiting:  # bodies after the ops that contain them
         part = waiting.pop()
         order.append(part)
         waiting += [
@@ -138,5 +138,5 @@ def _forms(reports: Iterable[Any]) -> Iterator[tuple[Any, frozenset[str]]]:
             else:
                 program = tnf.compile(report.function, *report.arrays)
         except TenferroError:
-            continue  # because a report may be about what cannot be read here
+            continue  # because the module of a report may be unsupported
         yield report, form_of(program)

@@ -45,7 +45,7 @@ class Untouched:
         side: the missing event, such as `is never true` or `branch 1 is never taken`.
         line: the user's line, if it is known; for an imported module the line of its text.
         name: the value's name in the text of an imported module; empty for any other program.
-        place: the loops and branches that it is in, the outermost first; empty at the top.
+        place: the enclosing loops and branches, the outermost first; empty at the top level.
     """
 
     op: str
@@ -122,7 +122,7 @@ def untouched(program: GraphProgram, leaves: Sequence[Any]) -> tuple[Untouched, 
     for number, site in enumerate(sites):
         taken = touched.get(id(site.at))
         if taken is None:
-            continue  # because the branch that it is in is missing itself
+            continue  # because its branch was not reached either
         step = site.step if site.condition is None else site.condition
         for side, words in enumerate(site.sides):
             if side not in taken:
@@ -164,7 +164,7 @@ def reaching(
         try:
             still = {each.key for each in untouched(program, candidate)}
         except TenferroError:
-            continue  # because a check on the way refuses such arguments
+            continue  # because a check in the program rejects such arguments
         reached = [key for key in missing if key not in still]
         if reached:
             starts.append(candidate)

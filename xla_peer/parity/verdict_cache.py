@@ -32,7 +32,7 @@ class CachedVerdict(NamedTuple):
     """The outcome of a check in which every output was well.
 
     Attributes:
-        verdicts: of the outputs, in order.
+        verdicts: verdicts of the outputs, in order.
         share: the largest share of a bound, and `name` the output that has it.
     """
 

@@ -48,9 +48,9 @@ def bisect(
 
     Args:
         case: see `Case`.
-        releases: of jaxlib, in order.
+        releases: releases of jaxlib, in order.
         run: returns the outcome with a release; by default in an environment with that jaxlib.
-        environments: of that default.
+        environments: environments for the default.
 
     Raises:
         InvalidConfigError: fewer than two releases; the first and the last have the same outcome.

@@ -27,7 +27,7 @@ class Case:
     """A module, its arguments and its right results.
 
     Attributes:
-        name: of the case, unique in a table.
+        name: name of the case, unique in a table.
         words: the fault, or the computation.
         program: the module as a program.
         text: StableHLO that compilers are given.

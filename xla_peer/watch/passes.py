@@ -79,7 +79,7 @@ def fault_of(case: Case, executor: AdapterExecutor, likely: Sequence[str] = ()) 
 
     Args:
         case: the module, its arguments and its right results.
-        executor: of an adapter with `has_passes`; each compilation is a separate process.
+        executor: executor of an adapter with `has_passes`; each compilation is a separate process.
         likely: passes that are disabled first, such as those at fault in other releases.
 
     Returns:
@@ -179,7 +179,7 @@ def _candidates(dumps: Sequence[_Dump]) -> list[str]:
 
 
 def _first_alone(case: Case, executor: AdapterExecutor, candidates: Sequence[str]) -> str:
-    """Find the first pass without which the result is right; empty if there is none."""
+    """Return the first pass without which the result is right, or ""."""
     return next(
         (
             name

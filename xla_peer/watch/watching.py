@@ -32,7 +32,7 @@ def watch(
 
     Args:
         cases: see `hall_cases`, `ordinary_cases` and `Case`.
-        executors: of the compilers; the caller closes them.
+        executors: executors of the compilers; the caller closes them.
         names_passes: look for the pass at fault, for adapters with `has_passes`.
         progress: called with the name of each case and compiler.
 
@@ -74,7 +74,7 @@ def judged(
 
     Args:
         case: the module, its arguments and its right results.
-        executor: of the compiler.
+        executor: executor of the compiler.
         names_passes: look for the pass at fault.
         similar: entries by the bytes of the results; they are reused for equal results of other compilers, and
             extended.

@@ -212,7 +212,7 @@ def convolution_batch(op: ops.Convolution, inputs: Values, batched: tuple[bool, 
 
 
 def _convolution_each(op: ops.Convolution, x: Value, kernel: Value) -> Value:
-    """Return each input by a kernel of its own: as many times the groups, the leading axis the slowest of them."""
+    """Return inputs and kernels with one group per slice and group; the leading axis varies slowest."""
     size = x.shape[0]
     if not isinstance(size, int):
         raise UnsupportedError(

@@ -319,7 +319,7 @@ def _transposes(
 ) -> tuple[list[Subprogram], list[int]]:
     """Return the transposes of linear sub-programs of the same operands, and the operands that get cotangents.
 
-    They take the operands that are not linear, and the cotangents that there are.
+    They receive the nonlinear operands, and the existing cotangents.
     """
     asked = [y_bar is not None for y_bar in y_bars]
     transposes = [transposed(part, mask, asked, emitter) for part in parts]

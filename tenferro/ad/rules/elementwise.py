@@ -79,7 +79,7 @@ def divide_jvp(op: ops.Divide, inputs: Values, outputs: Values, tangents: Tangen
 
 
 def whole_quotient(x0: Value, x1: Value, y: Value) -> Value:
-    """Return the q of x0 = q x1 + y: of a rounded x0 / x1 the fraction may have been rounded away."""
+    """Return the q of x0 = q x1 + y; rounding x0 / x1 may have removed its fraction."""
     return apply_one(ops.RoundNearestEven(), (x0 - y) / x1)
 
 

@@ -33,7 +33,7 @@ def rule_of(op: Extension, inputs: Values, role: str) -> Callable[..., Any] | No
         role: the name of the method.
 
     Raises:
-        ADRuleUnsupportedError: there is none.
+        ADRuleUnsupportedError: there is no rule.
         DuplicateFamilyError: a family with two batch rules.
     """
     for rule in (inputs[0].emitter.extension_rules.get(op.family_id), _of_family(op, role)):

@@ -215,7 +215,7 @@ def cumulative_extremum_jvp(wins: str, card: Any, least: float) -> Any:
 def take_along(x: Value, indices: Value, axis: int) -> Value:
     """y[.., i, ..] = x[.., indices[.., i, ..], ..], both being of one shape besides `axis`.
 
-    Of an axis without elements nothing is taken: the indices are none either.
+    If the axis has no elements, there are no indices either.
     """
     rest = others(x.rank, (axis,))
     sizes = [1] * x.rank

@@ -38,7 +38,7 @@ class Plan:
 
     Attributes:
         key: equal for plans of equal programs; None if they cannot be compared.
-        types: of the results; with a bound where the data decide an extent.
+        types: types of the results, with bounds for data-dependent extents.
 
     Raises:
         ADRuleUnsupportedError: a value that exists only in a transposition.

@@ -57,7 +57,7 @@ class EagerRuntime:
 
     Args:
         ad: the rules of `backward`, and the cache of its programs; a new `AdContext` by default.
-        runtimes: of extension families, in place of the families' own.
+        runtimes: runtimes of extension families, in place of the families' own.
         executor: runs ops and programs; a new `GraphExecutor("K")` by default.
 
     Raises:

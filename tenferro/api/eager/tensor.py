@@ -31,7 +31,7 @@ class EagerTensor(Operators):
     """A value of an `EagerRuntime`, created by it or by operations. Only assignment changes it.
 
     Attributes:
-        grad: of a variable, the sum of the cotangents from `backward`; None before.
+        grad: the sum of the cotangents of a variable from `backward`; None before.
         is_variable: whether it is differentiated with respect to.
         spec: shape and dtype together.
 

@@ -186,7 +186,7 @@ def matrix(name: str, x: ArrayLike) -> Any:
 
 
 def _output(op: ExtensionOp, index: int, x: Any) -> Any:
-    """Compute one output: of an array by itself; of a traced value beside the other results, for its derivative."""
+    """Compute one output: alone for an array, and with all other results, for the derivative, for a traced value."""
     used = [i == index for i in range(op.output_count)]
     alone = op.prune_outputs(used) if isinstance(x, np.ndarray) else None
     return apply(op, x)[index] if alone is None else apply(alone, x)
@@ -552,7 +552,7 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -
     """Solve tensordot(a, x, x.ndim) = b for x: a linear system with several axes of unknowns and of equations.
 
     Args:
-        a: of shape b.shape + x.shape, with equal products of both.
+        a: a tensor of shape b.shape + x.shape; both parts have equal products.
         axes: axes of `a` to move to its end first.
 
     Raises:

@@ -176,7 +176,7 @@ def multivariate_normal(
     Args:
         mean: vectors (.., n).
         cov: positive definite matrices (.., n, n).
-        shape: of the result without its last axis; that of the leading axes by default.
+        shape: shape of the result without its last axis; that of the leading axes by default.
         method: "cholesky", "eigh" or "svd" for F; the last two also take semidefinite matrices.
 
     Raises:

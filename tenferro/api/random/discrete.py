@@ -173,7 +173,7 @@ def categorical(
     """Draw indices along `axis`, with probabilities softmax(logits): the argmax of logits + Gumbel numbers.
 
     Args:
-        shape: of the result; it ends in the shape of logits without `axis`, which is the default.
+        shape: shape of the result; it ends in the shape of logits without `axis`, which is the default.
 
     Raises:
         DTypeError: logits that are not floats; an invalid key.
@@ -532,7 +532,7 @@ def multinomial(
     Args:
         p: probabilities of outcomes along the last axis.
         n: numbers of trials, which broadcast to the other axes.
-        shape: of the result, with the axis of outcomes; that of p by default.
+        shape: shape of the result, with the axis of outcomes; that of p by default.
         unroll: has no effect; JAX's unroll factor of the loop.
 
     Raises:

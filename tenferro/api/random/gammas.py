@@ -235,7 +235,7 @@ def dirichlet(
     """Draw vectors of positive numbers of sum 1 from the Dirichlet distribution with parameters alpha (.., n).
 
     Args:
-        shape: of the result without its last axis; that of alpha's leading axes by default.
+        shape: shape of the result without its last axis; that of alpha's leading axes by default.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.

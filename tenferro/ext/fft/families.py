@@ -1,6 +1,8 @@
 """Discrete Fourier transforms along trailing axes; the inverse ones are divided by n.
 
-Source: StableHLO spec #fft, whose four kinds these are.
+The four kinds are those of StableHLO.
+
+Source: StableHLO spec #fft.
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ class FactorisationRule(MatrixRule):
     """Base of the rules of factorisations, which need the vectors even if the op omits them.
 
     Attributes:
-        position: of the output that an op without vectors has.
+        position: position of the output of an op without vectors.
     """
 
     position: int

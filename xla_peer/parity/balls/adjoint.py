@@ -131,7 +131,7 @@ class _Reverse:
     adjoints: dict[Ball, _Adjoint] = field(default_factory=dict)
 
     def add(self, ball: Ball, value: Any, radius: Any, size: Any) -> None:
-        """Add a use of a ball; a ball that does not move has none."""
+        """Add a use of a ball, unless the ball does not move."""
         if ball in self.adjoints:
             self.adjoints[ball].add(value, radius, size)
         else:

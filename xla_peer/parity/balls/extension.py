@@ -126,7 +126,7 @@ def _solution(
 
 
 def _inverse(a: Any) -> Any:
-    """Compute an approximate inverse; None if there is none."""
+    """Return an approximate inverse, or None."""
     try:
         inverse = np.linalg.inv(a)
     except np.linalg.LinAlgError:

@@ -40,7 +40,7 @@ def _any_element(result: Any, source: Ball) -> Any:
 
 
 def _updated(operands: Operands) -> Sequence[Any]:
-    """Write the radii of the update over those of x."""
+    """Replace the radii of x by those of the update."""
     x, update, *starts = operands.balls
     (result,) = operands.results
     if any(start.radius.any() for start in starts):

@@ -33,7 +33,7 @@ def error_of_sum(values: Sequence[Any], result: Any) -> Any:
     x, y = values
     total = x + y
     rest = total - x
-    left = (x - (total - rest)) + (y - rest)  # exactly what the rounded total leaves out
+    left = (x - (total - rest)) + (y - rest)  # exactly the rounding error of the total
     return np.abs((total - result) + left)
 
 

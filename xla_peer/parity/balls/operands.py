@@ -73,7 +73,7 @@ class Copy:
     """Elements of another ball, the same number in every implementation.
 
     Attributes:
-        places: of each, in row-major order; -1 where it is unknown.
+        places: positions of the elements, in row-major order; -1 where unknown.
     """
 
     source: Ball

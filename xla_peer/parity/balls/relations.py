@@ -26,7 +26,7 @@ NONNEGATIVE = ops_with(Fact.NONNEGATIVE)
 
 
 def copies(operands: Operands) -> Copy | None:
-    """Return the ball with the result's elements; None if there is none."""
+    """Return the ball with the result's elements, or None."""
     if len(operands.balls) != 1 or len(operands.results) != 1:
         return None
     (ball,) = operands.balls
