@@ -156,9 +156,9 @@ def test_a_platform_that_is_not_here_is_no_finding() -> None:
 # ---- reasons ---------------------------------------------------------------------------------------
 
 
-MENDED = {"exp of a NaN that is known before": (0, 11, 2), "windows that XLA moves once": (0, 12)}
+MENDED = {"exp of a NaN known at compile time": (0, 11, 2), "windows that XLA moves once": (0, 12)}
 """The first jaxlib for which the example of a reason agrees."""
-UNDEFINED = {"exp of a NaN that is known before"}
+UNDEFINED = {"exp of a NaN known at compile time"}
 """Reasons of undefined values: some processors give the accepted value in the program, the op alone, or both."""
 
 
@@ -187,7 +187,7 @@ def windows(x: Any, i: Any, j: Any, column: Any) -> Any:
 def test_each_reason_has_an_example() -> None:
     big = 1e308
     examples = {
-        "bits of what rounding leaves open": lambda: reason_of(
+        "bits within rounding": lambda: reason_of(
             lambda x: apply_one(el.BitcastConvert(tnf.DType.I64), tnf.tanh(x)),
             np.linspace(0.1, 0.9, 99),
         ),
@@ -200,7 +200,7 @@ def test_each_reason_has_an_example() -> None:
         "zeros that convolutions leave out": lambda: reason_of(
             holes, np.ones((1, 1, 3)), np.array([[[1.0, np.nan]]])
         ),
-        "exp of a NaN that is known before": lambda: reason_of(
+        "exp of a NaN known at compile time": lambda: reason_of(
             lambda x: tnf.exp(x / np.float32(np.nan)), np.ones(1, np.float32)
         ),
         "partial results that overflow": lambda: reason_of(
@@ -365,7 +365,7 @@ def test_exp_of_a_nan_that_is_an_argument_has_no_reason() -> None:
     x = np.full(1, np.nan, np.float32)
     assert reason_of_result(lambda x: tnf.exp(x), x, np.float32(np.nan), np.float32(3.0)) == ""
     exp_of_nan = lambda x: tnf.exp(x / np.float32(np.nan))
-    name = "exp of a NaN that is known before"
+    name = "exp of a NaN known at compile time"
     assert reason_of_result(exp_of_nan, x, np.float32(np.nan), np.float32(3.0)) == name
     assert reason_of_result(exp_of_nan, x, np.float32(3.0), np.float32(np.nan)) != name
 

@@ -207,12 +207,12 @@ def largest_error(name: str, dtype: str, count: int) -> tuple[float, tuple[float
 
 HEAD = """# Accuracy of special functions
 
-For those who need the error of a function of `tnf.special`.
+For readers who need the error of a function of `tnf.special`.
 Afterwards you can look up its bound, the arguments for which the bound is declared, and the largest error seen.
 
-Errors are in units in the last place of the exact value, which [mpmath](https://mpmath.org) gives in 50 digits and more. Where a function has zeros or is a sum of terms that cancel, marked by a star, they are units of 1 or of the terms, if these are larger.
-Functions run natively, with {count:,} random arguments in each dtype, half of them evenly in the range and half of every size.
-[Accuracy](accuracy.md) has those functions that compiled code and XLA compute, with more arguments.
+Errors are in units in the last place of the exact value, which [mpmath](https://mpmath.org) computes with at least 50 digits. A star marks functions with zeros or cancelling terms; their errors are relative to 1 or to the terms, if these are larger.
+Functions run natively, with {count:,} random arguments in each dtype, half of them uniform in the range and half log-uniform.
+[Accuracy](accuracy.md) covers the functions that compiled code and XLA compute, with more arguments.
 
 `python -m tools.accuracy.special` writes this page, and fails where an error is beyond its bound.
 

@@ -346,14 +346,13 @@ def _leaves_a_range(parting: Parting) -> bool:
 EXPLANATIONS = (
     Explanation(
         "bits of NaN",
-        "NaN has many bit patterns and either sign, and no operation promises which one it gives; "
-        "BitcastConvert shows it.",
+        "NaN has many bit patterns, of either sign, and no operation specifies which one it returns; "
+        "BitcastConvert makes it visible.",
         lambda p: isinstance(p.op, el.BitcastConvert) and any(map(_special, p.operands)),
     ),
     Explanation(
-        "bits of what rounding leaves open",
-        "BitcastConvert of a result that both paths have within rounding shows its last bits as an integer, "
-        "which is another.",
+        "bits within rounding",
+        "Results that differ within rounding become different integers by BitcastConvert.",
         lambda p: isinstance(p.op, el.BitcastConvert) and p.agrees_before_the_last(),
     ),
     Explanation(
@@ -364,14 +363,14 @@ EXPLANATIONS = (
     ),
     Explanation(
         "branch cuts of complex functions",
-        "On a cut the sign of a zero says from which side it is approached. XLA forms sums and products "
-        "on the way in which that sign is lost.",
+        "On a cut, the sign of a zero selects the side. XLA's formulas contain sums and products that lose this "
+        "sign.",
         lambda p: p.is_complex and _mirrored(p),
     ),
     Explanation(
         "several updates of one element",
-        "Where several updates set one element, StableHLO leaves open which of them stays. Natively it is the last, on a "
-        "GPU any, and not the same in every run.",
+        "If several updates set one element, StableHLO does not define which one wins. Natively it is the last "
+        "one; on a GPU it may be any, and may differ from run to run.",
         lambda p: isinstance(p.op, ix.Scatter) and p.op.combiner == "set" and p.is_an_update(),
     ),
     Explanation(
@@ -391,10 +390,10 @@ EXPLANATIONS = (
         _leaves_zeros_out,
     ),
     Explanation(
-        "exp of a NaN that is known before",
-        "Up to jaxlib 0.11.1 XLA's exp in float32 uses the integer next to its operand. If LLVM can prove that a "
-        "constant gives NaN, whose integer is undefined, it chooses any integer: the result is a number, which differs "
-        "between compilations.",
+        "exp of a NaN known at compile time",
+        "Up to jaxlib 0.11.1, XLA's exp in float32 rounds its operand to an integer. If LLVM finds that the "
+        "operand is a constant NaN, for which this integer is undefined, it chooses any integer: the result is a "
+        "number that may differ between compilations.",
         _is_folded_nan,
     ),
     Explanation(
