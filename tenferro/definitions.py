@@ -1,4 +1,4 @@
-"""Definitions of elementary and special functions in mpmath: definition of each op, to any number of digits.
+"""Definitions of elementary and special functions in mpmath, to any number of digits.
 
 Samples of the tests, tables of accuracy and the parity check read this one table.
 """

@@ -361,7 +361,7 @@ def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Return the token; a later `recv` of the same channel returns the values.
 
     Raises:
-        UnsupportedError: it is sent to the host, or in a program of one device.
+        UnsupportedError: the receiver is the host, or the program runs on one device.
     """
     *values, token = operands
     is_host = r.devices is None or operation.attributes.get("is_host_transfer", False)

@@ -114,7 +114,7 @@ class ArgumentBuilder(GraphBuilder):
     """A builder that lifts arrays to arguments, so that a trace depends on their types alone.
 
     Attributes:
-        arguments: for each array lifted, its input, by the array's identity.
+        arguments: the input of each lifted array, by the identity of the array.
     """
 
     __slots__ = ("arguments",)

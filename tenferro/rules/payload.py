@@ -139,8 +139,8 @@ def as_tuple(op: str, field: str, values: Any) -> tuple[Any, ...]:
 
     Raises:
         ShapeError: not a sequence.
-        InvalidConfigError: a sequence of more than `MOST_ENTRIES`, such as a file may hold: products of its extents
-            take time that grows with the square of their number.
+        InvalidConfigError: more than `MOST_ENTRIES` entries, for example in a damaged file: the time to multiply
+            extents grows with the square of their number.
     """
     try:
         entries = tuple(values)

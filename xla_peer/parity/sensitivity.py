@@ -368,7 +368,7 @@ class Moved(Plain):
         return np.where(x.real == 0, 0, away.real) + 1j * np.where(x.imag == 0, 0, away.imag)
 
     def _signs(self, shape: Sequence[int], dtype: Any) -> Any:
-        """Draw numbers from 1/2 to 1 in size, of random signs; for complex numbers, in each part."""
+        """Draw numbers with magnitudes from 1/2 to 1 and random signs; for complex dtypes, in each part."""
         drawn = self.generator.random(shape, np.float32)
         signs = drawn - (drawn < 0.5)
         if np.dtype(dtype).kind != "c":

@@ -52,7 +52,7 @@ def product(w: Writer, packed: Value, tau: Value) -> Value:
 
 
 def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Lower, sorted, at most 100 sweeps to 1e-6; in double precision by our own Jacobi sweeps."""
+    """Call TPU's eigh with at most 100 sweeps to 1e-6; in double precision emit Jacobi sweeps instead."""
     if a.dtype not in SINGLE:
         return inline.eigh(op, w, a)
     batch, n, _ = parts(a)

@@ -92,7 +92,7 @@ def randint(
         minval, maxval: integers or integer tensors; a bound beyond the dtype's range is clamped to that range.
 
     Raises:
-        DTypeError: a dtype, or bounds, that are not integers; an invalid key.
+        DTypeError: a dtype or bounds other than integers; an invalid key.
         ShapeError: bounds that do not broadcast to `shape`.
     """
     kind = DType.of(dtype)
