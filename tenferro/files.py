@@ -181,7 +181,7 @@ def _unnamed_file(folder: Path, mode: int) -> int | None:
         return None
     try:
         return os.open(folder, os.O_RDWR | os.O_TMPFILE, mode)
-    except OSError:  # as old kernels and some file systems say; else a named file says it too
+    except OSError:  # Old kernels and some file systems do not support this; a named file raises other errors again.
         return None
 
 

@@ -191,8 +191,8 @@ def _count(colors: Array) -> int:
 def colors_of_columns(pattern: Pattern, shapes: Sequence[tuple[int, ...]]) -> Array:
     """Find colours such that columns of one colour have no nonzero in a common row.
 
-    A linear function of a grid's indices, modulo the number of colours, where one is valid; and a greedy colouring,
-    where no linear one attains the number of nonzeros of the longest row, below which there is none.
+    A colouring is a linear function of a grid's indices, modulo the number of colours, if such a function is valid. A
+    greedy colouring is tried as well, unless the linear one attains the minimum: the nonzeros of the longest row.
     """
     columns = pattern.shape[1]
     least = max(_largest(np.diff(pattern.indptr)), 1)
