@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import select
 import subprocess
 import sys
@@ -15,10 +16,10 @@ import pytest
 import tenferro as tnf
 from lowering import import_stablehlo, lower_to_stablehlo
 from tools.parity_score import __main__ as score
-from tools.parity_score import trials
 from tools.parity_score.faults import KINDS, faults
-from tools.parity_score.page import write_page
+from tools.parity_score.page import summary, write_page
 from tools.parity_score.programs import Subject
+from tools.parity_score.references import wide_outputs
 from tools.parity_score.rewrites import rewrites
 from tools.parity_score.trials import fault_trial, places_of, rewrite_trial
 from xla_peer import XlaExecutor
@@ -98,7 +99,7 @@ def test_the_reference_keeps_what_is_given_by_its_bits() -> None:
       %z = stablehlo.add %x, %y : tensor<2xf32>
       return %z : tensor<2xf32>
     }"""
-    (result,) = trials._reference(text, [np.ones(2, np.float32)])
+    (result,) = wide_outputs(text, [np.ones(2, np.float32)])
     assert result.dtype == np.float64
     assert np.isnan(result[0])
     assert result[1] == -np.inf
@@ -144,13 +145,39 @@ def test_a_run_that_was_ended_goes_on_with_what_it_has(
     assert asked == [1, 3, 4]
 
 
-def test_the_page_says_what_is_on_record() -> None:
+def test_the_page_adds_up_the_parts() -> None:
     fault = {"number": 0, "program": "p", "of": "loop", "kind": "wrong axis", "line": 3, "outcome": "caught",
              "named": True, "blamed": True, "seconds": 0.5, "verdicts": ["wrong: program"]}  # fmt: skip
     escaped = fault | {"number": 1, "outcome": "escaped", "named": False, "verdicts": ["rounding"]}
     rewrite = {"number": 0, "program": "p", "of": "loop", "kind": "commuted", "line": 3, "options": "",
                "outcome": "accepted", "verdicts": ["equal"], "seconds": 0.1}  # fmt: skip
-    page = write_page([fault, escaped, fault | {"outcome": "equal"}], [rewrite], 7)
-    assert "| judged faults that were caught | 1 of 2 (50.00%) |" in page
-    assert "- p, line 3, wrong axis: rounding" in page
-    assert "| judged rewrites that were accused | 0 of 1 (0.00%) |" in page
+    parts = [
+        summary(7, "0.10.2", [fault, escaped, fault | {"outcome": "equal"}], [rewrite]),
+        summary(8, "0.10.2", [fault], [rewrite, rewrite | {"outcome": "accused"}]),
+    ]
+    page = write_page(parts)
+    assert "from 2 parts with jaxlib 0.10.2" in page
+    assert "| judged faults that were caught | 2 of 3 (66.67%) |" in page
+    assert "| wrong axis | 3 | 2 | 2 |" in page
+    assert "- seed 7: p, line 3, wrong axis: rounding" in page
+    assert "| judged rewrites that were accused | 1 of 3 (33.33%) |" in page
+
+
+def test_a_part_is_counted_when_all_its_trials_have_outcomes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(score, "ROOT", tmp_path)
+    monkeypatch.setattr(score, "PART", 1)
+    (tmp_path / "docs").mkdir()
+    record = {"number": 0, "kind": "commuted", "outcome": "caught", "named": True}
+
+    def ran(kind: str, seed: int, count: int, path: Path, *_: Any) -> None:
+        path.write_text(json.dumps(record) + "\n" if seed < 2 else "")
+
+    monkeypatch.setattr(score, "run", ran)
+    command = ["score", "--count", "3", "--write", "--folder", str(tmp_path / "build")]
+    monkeypatch.setattr(sys, "argv", command)
+    assert score.main() == 0
+    assert score.main() == 0
+    parts = json.loads((tmp_path / "docs" / "verdicts.json").read_text())
+    assert [part["seed"] for part in parts] == [0, 1]

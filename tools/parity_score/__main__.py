@@ -1,6 +1,6 @@
 """`make parity-score`: seeded faults that the parity check must catch, and rewrites that it must not accuse.
 
-Sampled with a seed over all programs and lines; an interrupted run is resumed. Trials run in children,
+Each seed is a part: a sample of all programs and lines. An interrupted run is resumed. Trials run in children,
 because XLA may end its process; such an end is an outcome, too. The page is written from the outcomes.
 """
 
@@ -16,29 +16,34 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tools.parity_score.faults import Edit, faults
-from tools.parity_score.page import write_page
+from tools.parity_score.page import summary, write_page
 from tools.parity_score.programs import Subject, subjects
 from tools.parity_score.rewrites import FLAGS, rewrites
 from tools.parity_score.trials import fault_trial, rewrite_trial
 from xla_peer import XlaExecutor
 
 ROOT = Path(__file__).parents[2]
-BATCH = 40
+PAGE, COUNTS = Path("docs", "verdicts.md"), Path("docs", "verdicts.json")
+PART = 500
+"""Number of trials per seed."""
+BATCH = 50
 """Number of trials per child: a new child frees XLA's executables."""
-SILENCE = 90
+SILENCE = 600
 """Seconds without an outcome after which a child is killed: XLA may run an endless loop."""
 STARTING = 900
 """Seconds that a child may take until its first trial, on a busy machine."""
 READY = "ready"
 """Line that a child prints before its first trial."""
 ENDLESS = 30
-"""Maximum seconds of a trial: a fault may make a loop endless."""
+"""Maximum seconds of processor time of a trial: a fault may make a loop endless."""
 
 
 def edits_of(kind: str, subject: Subject) -> list[Edit]:
@@ -69,7 +74,7 @@ def child(kind: str, seed: int, count: int, of: str = "") -> None:
     """Run the trials whose numbers are read, one per line, and print their outcomes."""
     every, trials = subjects(of), drawn(kind, seed, count, of)
     peer = XlaExecutor("cpu", notices=False)
-    signal.signal(signal.SIGALRM, stop)
+    signal.signal(signal.SIGPROF, stop)
     print(READY, flush=True)
     for line in sys.stdin:
         number = int(line)
@@ -79,7 +84,7 @@ def child(kind: str, seed: int, count: int, of: str = "") -> None:
         edit = None if edit_number < 0 else edits_of(kind, every[subject])[edit_number]
         record |= {"kind": edit.kind if edit else "as it is", "line": edit.line if edit else 0}
         try:
-            signal.alarm(ENDLESS)
+            signal.setitimer(signal.ITIMER_PROF, ENDLESS)
             if kind == "faults":
                 assert edit is not None
                 record |= fault_trial(every[subject], edit, peer)
@@ -92,7 +97,7 @@ def child(kind: str, seed: int, count: int, of: str = "") -> None:
             record |= {"outcome": "endless"}
         except Exception as error:
             record |= {"outcome": "failed", "words": f"{type(error).__name__}: {error}"[:300]}
-        signal.alarm(0)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         print(json.dumps(record), flush=True)
 
 
@@ -109,12 +114,19 @@ def run(kind: str, seed: int, count: int, path: Path, until: float, of: str = ""
     """Run the trials that have no outcome yet."""
     trials = drawn(kind, seed, count, of)
     done = {record["number"] for record in outcomes(path)}
-    for options in sorted({options for _, _, options in trials}):
-        rest = [n for n in range(len(trials)) if n not in done and trials[n][2] == options]
-        for start in range(0, len(rest), BATCH):
-            if time.monotonic() > until:
-                return
-            _children(kind, seed, count, rest[start : start + BATCH], options, path, of)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each thread waits for one child
+        waiting = []
+        for options in sorted({options for _, _, options in trials}):
+            rest = [n for n in range(len(trials)) if n not in done and trials[n][2] == options]
+            # Trials of one subject follow each other, because they share what its module computes.
+            rest.sort(key=lambda n: trials[n][0])
+            for start in range(0, len(rest), BATCH):
+                batch = rest[start : start + BATCH]
+                waiting.append(
+                    pool.submit(_children, kind, seed, count, batch, options, path, until, of)
+                )
+        for future in waiting:
+            future.result()
 
 
 def _children(
@@ -124,9 +136,10 @@ def _children(
     numbers: list[int],
     options: str,
     path: Path,
+    until: float,
     of: str = "",
 ) -> None:
-    """Run these trials; if a child ends early, record the trial that ended it, and continue with another child."""
+    """Run these trials until the time is over; if a child ends early, record the trial that ended it, and continue with another child."""
     environment = {**os.environ, "XLA_FLAGS": FLAGS.get(options, "")}
     command = [
         sys.executable,
@@ -141,7 +154,7 @@ def _children(
         "--of",
         of,
     ]
-    while numbers:
+    while numbers and time.monotonic() < until:
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, cwd=ROOT,
             env=environment,
@@ -197,36 +210,48 @@ def outcomes(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def main() -> int:
-    """Run trials of both kinds, and write the page."""
+    """Run trials of both kinds, part by part, and write the counts and the page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=10_000, help="faults, and as many rewrites")
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="seed of the first part")
     parser.add_argument("--minutes", type=float, default=600.0)
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "parity_score")
     parser.add_argument("--of", default="", help="subjects of this kind alone, such as quantising")
     parser.add_argument("--child", choices=["faults", "rewrites"])
-    parser.add_argument("--write", action="store_true", help="write docs/verdicts.md")
+    parser.add_argument("--write", action="store_true", help=f"write {PAGE} and {COUNTS}")
     arguments = parser.parse_args()
     if arguments.child:
         child(arguments.child, arguments.seed, arguments.count, arguments.of)
         return 0
-    arguments.folder.mkdir(parents=True, exist_ok=True)
-    records: dict[str, list[dict[str, Any]]] = {}
-    end = time.monotonic() + 60 * arguments.minutes
-    for number, kind in enumerate(("faults", "rewrites")):
-        of = f"_{arguments.of.replace(' ', '_')}" if arguments.of else ""
-        path = arguments.folder / f"{kind}_{arguments.seed}_{arguments.count}{of}.jsonl"
-        until = end - (0 if number else 30 * arguments.minutes)
-        run(kind, arguments.seed, arguments.count, path, until, arguments.of)
-        records[kind] = list(outcomes(path))
-    page = write_page(records["faults"], records["rewrites"], arguments.seed)
-    page += (
-        "\n[The watch](watch.md) runs public reports of miscompilations on releases of compilers.\n"
-    )
-    print(page)
-    if arguments.write and not arguments.of:
-        (ROOT / "docs" / "verdicts.md").write_text(page)
+    is_kept = arguments.write and not arguments.of
+    parts = json.loads((ROOT / COUNTS).read_text()) if is_kept and (ROOT / COUNTS).exists() else []
+    until = time.monotonic() + 60 * arguments.minutes
+    seeds = range(arguments.seed, arguments.seed + -(-arguments.count // PART))
+    for seed in (seed for seed in seeds if seed not in {part["seed"] for part in parts}):
+        size = min(PART, arguments.count)
+        records = _records(seed, size, arguments.folder, until, arguments.of)
+        if is_kept and min(map(len, records.values())) < size:
+            break  # because a part counts as a whole; its outcomes so far stay in the folder
+        parts.append(summary(seed, version("jaxlib"), **records))
+        if is_kept:
+            (ROOT / COUNTS).write_text(json.dumps(parts, indent=1) + "\n")
+            (ROOT / PAGE).write_text(write_page(parts))
+    print(write_page(parts))
     return 0
+
+
+def _records(
+    seed: int, count: int, folder: Path, until: float, of: str
+) -> dict[str, list[dict[str, Any]]]:
+    """Return the outcomes of one part."""
+    folder.mkdir(parents=True, exist_ok=True)
+    records: dict[str, list[dict[str, Any]]] = {}
+    for kind in ("faults", "rewrites"):
+        suffix = f"_{of.replace(' ', '_')}" if of else ""
+        path = folder / f"{kind}_{seed}_{count}{suffix}.jsonl"
+        run(kind, seed, count, path, until, of)
+        records[kind] = list(outcomes(path))
+    return records
 
 
 if __name__ == "__main__":

@@ -8,22 +8,27 @@ import importlib
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import tenferro as tnf
-from lowering import lower_to_stablehlo
+from lowering import import_stablehlo, lower_to_stablehlo
 from tenferro.errors import UnsupportedError
+from tenferro.program import GraphProgram
 from tenferro.types import flatten
 from tools.parity_score.faults import Edit
+from tools.parity_score.references import outputs, perturbed, wide_outputs
 from xla_peer.fuzz.program import random_case
 
 __all__ = ["Subject", "subjects"]
 
 LOOPS = Path(__file__).parents[2] / "benchmarks" / "loops"
 RANDOM_PROGRAMS = 150
+PERTURBED = 3
+"""Runs of the original on arguments near the given ones."""
 LARGEST = 1 << 16
 """Maximum number of characters of a module: larger ones take more than a second to compile."""
 
@@ -42,6 +47,26 @@ class Subject:
     text: str
     leaves: tuple[Any, ...]
     rewrites: tuple[Edit, ...] = ()
+
+    @cached_property
+    def program(self) -> GraphProgram:
+        """Program that the module is imported as."""
+        return import_stablehlo(self.text, trusted=True)
+
+    @cached_property
+    def results(self) -> list[Any]:
+        """Outputs in the module's own dtypes."""
+        return outputs(self.text, self.leaves)
+
+    @cached_property
+    def wide_results(self) -> list[Any]:
+        """Outputs in float64."""
+        return wide_outputs(self.text, self.leaves)
+
+    @cached_property
+    def perturbed_results(self) -> list[list[Any]]:
+        """Outputs in float64 of runs on arguments near the given ones."""
+        return [wide_outputs(self.text, perturbed(self.leaves, seed)) for seed in range(PERTURBED)]
 
 
 def subjects(of: str = "") -> list[Subject]:

@@ -16,20 +16,19 @@ from tenferro.errors import TenferroError
 from tenferro.types import flatten
 from tools.parity_score.faults import Edit
 from tools.parity_score.programs import Subject
+from tools.parity_score.references import eps_of, outputs, wide_outputs
 from tools.parity_score.rewrites import FEWER_BITS
 from xla_peer import XlaExecutor, check_parity, judge
 
 __all__ = ["fault_trial", "rewrite_trial"]
 
-PERTURBED = 3
-"""Number of runs of the original on perturbed arguments."""
 LINE = re.compile(r"<stablehlo>:(\d+)")
 
 
 def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, Any]:
     """Return whether the fault is caught and named, or `equal` if a reference cannot distinguish the two modules."""
     start = time.perf_counter()
-    program = import_stablehlo(subject.text, trusted=True)
+    program = subject.program
     try:
         mutant = import_stablehlo(edit.text, trusted=True)
     except TenferroError as error:
@@ -99,7 +98,7 @@ def statement_of(lines: Sequence[str], line: int) -> set[int]:
 def rewrite_trial(subject: Subject, text: str, peer: XlaExecutor, kind: str = "") -> dict[str, Any]:
     """Return whether a rewrite that keeps the meaning is accused."""
     start = time.perf_counter()
-    program = import_stablehlo(subject.text, trusted=True)
+    program = subject.program
     try:
         rewritten = import_stablehlo(text, trusted=True)
         if kind == FEWER_BITS:
@@ -154,64 +153,17 @@ def _indistinguishable(subject: Subject, edit: Edit) -> bool:
     The outputs, computed in float64 throughout, are the same to the precision of their dtypes, or as close as the
     original's outputs on arguments that differ in their last places.
     """
-    plain = [_plain(text, subject.leaves) for text in (subject.text, edit.text)]
-    if all(y.tobytes() == z.tobytes() for y, z in zip(*plain, strict=True)):
+    results = [subject.results, outputs(edit.text, subject.leaves)]
+    if all(y.tobytes() == z.tobytes() for y, z in zip(*results, strict=True)):
         return True
     narrow = any(x.dtype == np.float32 for x in subject.leaves) or "f32>" in subject.text
     eps = float(ml_dtypes.finfo("float32" if narrow else "float64").eps)
-    ours, theirs = _reference(subject.text, subject.leaves), _reference(edit.text, subject.leaves)
-    beside = [
-        _reference(subject.text, _jittered(subject.leaves, seed)) for seed in range(PERTURBED)
-    ]
+    ours, beside = subject.wide_results, subject.perturbed_results
+    theirs = wide_outputs(edit.text, subject.leaves)
     return all(
-        _are_same(y, z, 64 * max(eps, _eps(of_plain.dtype)), [run[number] for run in beside])
-        for number, (y, z, of_plain) in enumerate(zip(ours, theirs, plain[0], strict=True))
+        _are_same(y, z, 64 * max(eps, eps_of(of_plain.dtype)), [run[number] for run in beside])
+        for number, (y, z, of_plain) in enumerate(zip(ours, theirs, results[0], strict=True))
     )
-
-
-def _jittered(leaves: Sequence[Any], seed: int) -> list[Any]:
-    """Return the arguments, with floats moved up or down by one ulp."""
-    rng = np.random.default_rng(seed)
-    return [
-        x
-        if x.dtype.kind in "biu"
-        else (x * (1 + _eps(x.dtype) * rng.choice([-1, 1], x.shape))).astype(x.dtype)
-        for x in leaves
-    ]
-
-
-def _plain(text: str, leaves: Sequence[Any]) -> list[Any]:
-    results = import_stablehlo(text, trusted=True).run(*leaves)
-    return [np.asarray(y) for y in flatten(results)[0]]
-
-
-def _eps(dtype: Any) -> float:
-    return (
-        0.0 if dtype.kind in "biu" else float(ml_dtypes.finfo(np.zeros((), dtype).real.dtype).eps)
-    )
-
-
-BITS = re.compile(r"0x([0-9A-Fa-f]{8})(?=.*: tensor<[\dx]*f32>)")
-"""Bits of a float32 in a constant, such as NaN and infinities."""
-
-
-def _widened(text: str) -> str:
-    """Return the module in float64, including numbers written as bits."""
-
-    def wide(match: re.Match[str]) -> str:
-        number = np.array(int(match[1], 16), np.uint32).view(np.float32).astype(np.float64)
-        return f"0x{int(number.view(np.uint64)):016X}"
-
-    return BITS.sub(wide, text).replace("f32>", "f64>")
-
-
-def _reference(text: str, leaves: Sequence[Any]) -> list[Any]:
-    wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in leaves]
-    try:
-        program = import_stablehlo(_widened(text), trusted=True)
-        return [np.asarray(y) for y in flatten(program.run(*wide))[0]]
-    except TenferroError:  # because bits of float32 are not those of float64
-        return _plain(text, leaves)
 
 
 @np.errstate(all="ignore")

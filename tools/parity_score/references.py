@@ -1,0 +1,62 @@
+"""Outputs of a module that decide whether an edit of it changed its meaning."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from lowering import import_stablehlo
+from tenferro.errors import TenferroError
+from tenferro.types import flatten
+
+__all__ = ["eps_of", "outputs", "perturbed", "wide_outputs"]
+
+BITS = re.compile(r"0x([0-9A-Fa-f]{8})(?=.*: tensor<[\dx]*f32>)")
+"""Bits of a float32 in a constant, such as NaN and infinities."""
+
+
+def outputs(text: str, leaves: Sequence[Any]) -> list[Any]:
+    """Return the outputs of a module in its own dtypes."""
+    results = import_stablehlo(text, trusted=True).run(*leaves)
+    return [np.asarray(y) for y in flatten(results)[0]]
+
+
+def wide_outputs(text: str, leaves: Sequence[Any]) -> list[Any]:
+    """Return the outputs of a module with every float32 widened to float64."""
+    wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in leaves]
+    try:
+        return outputs(_widened(text), wide)
+    except TenferroError:  # because bits of float32 are not those of float64
+        return outputs(text, leaves)
+
+
+def perturbed(leaves: Sequence[Any], seed: int) -> list[Any]:
+    """Return the arguments, floats up or down by one unit in the last place."""
+    rng = np.random.default_rng(seed)
+    return [
+        x
+        if x.dtype.kind in "biu"
+        else (x * (1 + eps_of(x.dtype) * rng.choice([-1, 1], x.shape))).astype(x.dtype)
+        for x in leaves
+    ]
+
+
+def eps_of(dtype: Any) -> float:
+    """Return the spacing of a dtype's floats at one, zero for integers."""
+    return (
+        0.0 if dtype.kind in "biu" else float(ml_dtypes.finfo(np.zeros((), dtype).real.dtype).eps)
+    )
+
+
+def _widened(text: str) -> str:
+    """Return the module in float64, with numbers that are given by their bits."""
+
+    def wide(match: re.Match[str]) -> str:
+        number = np.array(int(match[1], 16), np.uint32).view(np.float32).astype(np.float64)
+        return f"0x{int(number.view(np.uint64)):016X}"
+
+    return BITS.sub(wide, text).replace("f32>", "f64>")
