@@ -13,6 +13,7 @@ from lowering.read.dynamic import dynamic_reduce_window, dynamic_top_k
 from lowering.read.lapack import LAPACK
 from lowering.read.reader import Reader, ReadRows, located
 from lowering.read.reduction import top_k
+from lowering.read.sparse import SPARSE
 from tenferro.dims import Symbol, is_static
 from tenferro.errors import ShapeError, UnsupportedError
 
@@ -87,6 +88,7 @@ def approx_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Se
 
 CUSTOM_CALLS: ReadRows = {
     **LAPACK,
+    **SPARSE,
     "ApproxTopK": approx_top_k,
     "Sharding": same,
     "SPMDFullToShardShape": same,
