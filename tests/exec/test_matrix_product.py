@@ -24,7 +24,6 @@ from tenferro.exec.kernels.matrix_product import (
     AxisGroups,
     BlockedProduct,
     SingleProduct,
-    SymmetricProduct,
     block_count,
     estimated_work,
     matmul,
@@ -257,26 +256,6 @@ def test_rooms_of_pieces(
         assert len(cut.cuts) == 300 * 20 // k // MIN_BLOCK_EXTENT
         longest = max([j - i for i, j in cut.cuts])
         assert cut.scratch_sizes == (of_single, longest * 5 * 4 * 8 * is_copied, 0)
-
-
-@pytest.mark.parametrize(
-    ("rows", "terms", "blocks"),
-    [
-        (2 * MIN_BLOCK_EXTENT - 1, 4096, 0),  # too few for two blocks
-        (2 * MIN_BLOCK_EXTENT, MIN_PARALLEL_WORK // (2 * MIN_BLOCK_EXTENT) ** 2, 0),
-        (2 * MIN_BLOCK_EXTENT, MIN_PARALLEL_WORK // (2 * MIN_BLOCK_EXTENT) ** 2 + 1, 3),
-        (2 * MIN_BLOCK_EXTENT + 1, MIN_PARALLEL_WORK // (2 * MIN_BLOCK_EXTENT) ** 2, 3),
-        (512, 512, 4 * 5 // 2),
-        (384, 912, 3 * 4 // 2),
-    ],
-)
-def test_blocks_of_a_matrix_by_its_own_transpose(rows: int, terms: int, blocks: int) -> None:
-    product = SymmetricProduct.plan(
-        MatrixView(np.empty((rows, terms)), (), (0,), (1,)), SERIAL_RESOURCES
-    )
-    assert (0 if product is None else len(product.blocks)) == blocks
-    if product is not None:
-        assert [i == k for i, k in product.blocks] == sorted([i == k for i, k in product.blocks])
 
 
 @pytest.mark.parametrize("extent", [256, 300, 784, 4096, 40])

@@ -23,7 +23,6 @@ from tenferro.exec.kernels.matrix_product import (
     AxisGroups,
     BlockedProduct,
     SingleProduct,
-    SymmetricProduct,
     block_count,
     estimated_work,
     matmul,
@@ -194,14 +193,9 @@ class Contraction:
         left, right = groups.left(lhs), groups.right(rhs)
         is_column_major = left.is_column_major and right.is_column_major
         single = SingleProduct(left, right, is_column_major, self.resources)
-        product: Product | None
-        if lhs is rhs and self._is_symmetric():
-            product = SymmetricProduct.plan(left, self.resources)
-            if product is None and left.copy_bytes:
-                # BLAS computes half of a product of one array with itself, but not of two copies.
-                product = SymmetricProduct(left, self.resources, 1)
-        else:
-            product = BlockedProduct.plan(groups, lhs, rhs, single)
+        # BLAS computes half of the product of an array with its own transpose, and all of it in blocks.
+        is_symmetric = lhs is rhs and self.terms[0] == self.terms[1] and not self.batch[0]
+        product = None if is_symmetric else BlockedProduct.plan(groups, lhs, rhs, single)
         transposition = None if perm == tuple(range(len(perm))) else perm
         copy_bytes = left.copy_bytes + right.copy_bytes
         is_small = prod(shape) < MIN_BUFFERED_ELEMENTS and copy_bytes < MIN_POOLED_BYTES
@@ -209,10 +203,6 @@ class Contraction:
             readers = left.reader(), right.reader()
             return _small_product(*readers, is_column_major, shape, transposition)
         return partial(_multiply_and_reshape, product or single, shape, transposition)
-
-    def _is_symmetric(self) -> bool:
-        """Return whether the product is X X^T if both operands are X."""
-        return not self.batch[0] and self.terms[0] == self.terms[1]
 
     def _outer(self) -> Product:
         """Return a product with one term as a broadcast multiplication."""
