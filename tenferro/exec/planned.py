@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tenferro.errors import InvalidScheduleError
 from tenferro.exec.layout import Axes, Layout
-from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.types import TensorSpec
 
@@ -26,7 +25,6 @@ __all__ = [
     "Control",
     "Copies",
     "Fused",
-    "InOrder",
     "PlannedOp",
     "Tiling",
 ]
@@ -300,33 +298,6 @@ class Compiled(AnnotatedOp):
     def function(self, kernels: KernelTable) -> Function:
         """Return the machine code."""
         return self.code
-
-
-@dataclass(frozen=True, eq=False)
-class InOrder(AnnotatedOp):
-    """A standard op whose result is written in row-major or column-major order, where that costs less than a copy.
-
-    Attributes:
-        op: the standard op.
-        operands: the types of its operands.
-    """
-
-    op: StdTensorOp
-    operands: tuple[TensorSpec, ...]
-    order: Literal["F", "C"]
-
-    @property
-    def inner(self) -> Any:
-        """The standard op."""
-        return self.op
-
-    def function(self, kernels: KernelTable) -> Function:
-        """Return the op's kernel, in the order."""
-        function: Any = kernels.function(self.op, self.operands)
-        return function.with_order(self.order)
-
-    def __str__(self) -> str:
-        return f"{self.op} order={self.order}"
 
 
 def function_of(op: Any, kernels: KernelTable, operands: tuple[TensorSpec, ...]) -> Function:

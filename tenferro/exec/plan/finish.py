@@ -13,7 +13,7 @@ from tenferro.exec.kernels.aliasing import copy_aliases
 from tenferro.exec.kernels.copying import Dense
 from tenferro.exec.plan.alias import aliases, may_view
 from tenferro.exec.plan.place import free, slots_read
-from tenferro.exec.planned import Block, Copies, InOrder
+from tenferro.exec.planned import Block, Copies
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 
 __all__ = ["copied", "finish"]
@@ -23,8 +23,7 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     """Return the schedule with copies of results that may have another order, or share memory.
 
     Results never share memory with an input, a constant, or each other. A result in separate memory is copied as
-    soon as no other step reads it: caches hold it then, and its memory is reused. A kernel writes its result in the
-    order if it can, unless another step reads the result.
+    soon as no other step reads it: caches hold it then, and its memory is reused.
     """
     memory = aliases(program)
     roots = [memory.roots[slot] for slot in program.output_slots]
@@ -60,10 +59,7 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
         return _copies(program, op, (*slots, *others), [new[position] for position in positions])
 
     steps: list[ExecInstruction] = []
-    read = {slot for step in program.instructions for slot in slots_read(step)}
     for step, ending in zip(program.instructions, _ending(program, alone), strict=True):
-        if order != "K" and any([slot in alone and slot not in read for slot in step.output_slots]):
-            step = _in_order(step, order)
         steps += [step, *[copies([alone[slot]]) for slot in ending]]
     if shared:
         steps.append(copies(shared, *beside))
@@ -88,13 +84,6 @@ def _copies(
         output_types=types[: op.count],
         kernels=program.kernels,
     )
-
-
-def _in_order(step: ExecInstruction, order: Literal["F", "C"]) -> ExecInstruction:
-    """Return the step with its result in an order, if its kernel can write it so."""
-    if step.planned is not None or not hasattr(step.function, "with_order"):
-        return step
-    return step.replaced(op=InOrder(step.op, step.input_types, order))
 
 
 def _ending(program: ExecProgram, slots: Container[int]) -> list[list[int]]:
