@@ -20,10 +20,9 @@ from tenferro.blas import NUMPYS
 from tenferro.exec.kernels.kernel import Array, Kernel, Specs
 from tenferro.exec.kernels.matrix_product import workers_for
 from tenferro.exec.kernels.sums_of_products import (
-    IMAGE_ORDERS,
     DirectSums,
     SumCompiler,
-    in_order,
+    channels_last,
 )
 from tenferro.exec.kernels.window_products import multiply_windows, scatter_products
 from tenferro.exec.kernels.windows import (
@@ -167,7 +166,7 @@ def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Arr
         )
     ]
     if convolution.direct is not None and x.ndim == 4 and not is_channels_last(x):
-        x = in_order(x, IMAGE_ORDERS[0])  # once, not once per phase
+        x = channels_last(x)  # once, not once per phase
     ones, every = (1,) * len(axes), (slice(None), slice(None))
     for phase in product(*axes):
         # Elements first, first + d, .. of the kernel.
