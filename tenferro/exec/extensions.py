@@ -82,29 +82,27 @@ class ExtensionRegistry:
         Raises:
             UnsupportedError: there is none.
         """
-        return self._registered.get(op.family_id) or self._of_family(op, family_of(op.op))
+        return self._registered.get(op.family_id) or self._of_family(op)
 
-    def _of_family(self, op: Extension, family: Family | None) -> ExtensionRuntime:
+    def _of_family(self, op: Extension) -> ExtensionRuntime:
+        """Return the runtime of the op's family, created by its class, or that of the expansion."""
+        family = family_of(op.op)
         # Classes of one family may differ in whether they run by their expansions.
-        key = op.family_id, family, bool(getattr(op.op, "from_expansion", False))
-        runtime = self._of_families.get(key)
-        if runtime is None:
-            runtime = self._of_families[key] = self._made(op, family)
-        return runtime
-
-    def _made(self, op: Extension, family: Family | None) -> ExtensionRuntime:
-        """Return the family's runtime, created by its class; the runtime of the expansion, if the op requires it."""
-        runtime = None if family is None else family.runtime
-        if isinstance(runtime, type):
-            return runtime(op.family_id)
-        if runtime is not None:
-            return runtime
-        if self._by_expansion is not None and getattr(op.op, "from_expansion", False):
-            return self._by_expansion(op.family_id)
-        raise UnsupportedError(
-            f"extension: {op.family_id}: not registered; give its family a runtime, such as "
-            "HostReferenceRuntime for its own eager_execute, or register one on the executor"
-        )
+        is_expanded = bool(getattr(op.op, "from_expansion", False))
+        key = op.family_id, family, is_expanded
+        if key not in self._of_families:
+            runtime = None if family is None else family.runtime
+            if isinstance(runtime, type):
+                runtime = runtime(op.family_id)
+            if runtime is None and is_expanded and self._by_expansion is not None:
+                runtime = self._by_expansion(op.family_id)
+            if runtime is None:
+                raise UnsupportedError(
+                    f"extension: {op.family_id}: not registered; give its family a runtime, such as "
+                    "HostReferenceRuntime for its own eager_execute, or register one on the executor"
+                )
+            self._of_families[key] = runtime
+        return self._of_families[key]
 
     def kernel(self, op: Extension) -> Callable[..., Any]:
         """Return a kernel that executes an op by its family's runtime.
@@ -113,8 +111,7 @@ class ExtensionRegistry:
             UnsupportedError: there is none.
         """
         family_id, registered = op.family_id, self._registered
-        # An op that cannot run is refused here, before its program is.
-        own: Any = None if family_id in registered else self._of_family(op, family_of(op.op))
+        own = self.runtime_of(op)  # which refuses an op that cannot run before its program does
 
         @lru_cache(maxsize=1)
         def declared(*types: tuple[tuple[int, ...], Any]) -> tuple[TensorSpec, ...]:
@@ -122,12 +119,10 @@ class ExtensionRegistry:
 
         # Looked up at each call, so that a runtime that is registered later is used at once.
         def kernel(carrier: Extension, *arrays: Any) -> Any:
-            runtime: Any = registered.get(family_id, own)
-            return execute(runtime, carrier, arrays, self.caches, declared)
+            return execute(registered.get(family_id, own), carrier, arrays, self.caches, declared)
 
         # A routine of a library does not call tenferro.
-        planned: Any = registered.get(family_id, own)
-        routine = planned.compiled_routine(op.op)
+        routine = own.compiled_routine(op.op)
         is_routine = routine is not None and routine.is_exact
         kernel.may_call_back = not is_routine  # pyright: ignore[reportFunctionMemberAccess]
         return kernel
