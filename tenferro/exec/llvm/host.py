@@ -114,7 +114,7 @@ def call_kernel(body: Body, step: Any, operands: Tensors, types: Specs) -> Tenso
     assert host is not None
     specs = tuple([x.spec for x in operands])
     number = len(host.sites)
-    kernel = host.kernels.bound(step.op, specs)
+    kernel = host.kernels.function(step.op, specs)
     host.sites.append(CallSite(step.op, step.source, kernel, specs, tuple(types)))
     memories = [body.dense(x) for x in operands]
     results = [body.memory(spec) for spec in types]
