@@ -72,6 +72,13 @@ class Layout(NamedTuple):
         long = [pair for pair in pairs if pair[0] > 1]
         return all([outer == n * inner for (_, outer), (n, inner) in pairwise(long)])
 
+    def outline(self, itemsize: int) -> Any:
+        """Return an array of the layout to read its strides from; its elements are not memory that may be accessed."""
+        strides = [step * itemsize for step in self.strides]
+        return np.lib.stride_tricks.as_strided(
+            np.empty(1, f"V{itemsize}"), self.shape, strides, writeable=False
+        )
+
 
 def by_stride(strides: Sequence[int]) -> Axes:
     """Return the axes by the distance of their elements, the largest first; axes of one distance keep their order.

@@ -9,12 +9,12 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from tenferro import costs
-from tenferro.exec.layout import by_stride
+from tenferro.exec.layout import by_stride, row_major
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.runtime.threads import SERIAL
 from tenferro.exec.runtime.transposition import LINE, transposition_of
 
-__all__ = ["Copy", "Dense", "fastest_axis"]
+__all__ = ["Copy", "Dense", "fastest_axis", "is_transposing"]
 
 MIN_STREAMED_BYTES = 4 * costs.CACHE
 """Minimum number of bytes of a result for which compiled copies bypass the caches and run on several threads.
@@ -62,6 +62,11 @@ class Dense:
             out = np.empty(x.shape, x.dtype, order=self.order)
             copy = self._copies[layout] = Copy(out, x)
         return copy
+
+
+def is_transposing(x: Any) -> bool:
+    """Return whether row-major copies of such arrays are transpositions, of which compiled code reads whole cache lines."""
+    return Copy(row_major(x.shape).outline(x.itemsize), x).transposition is not None
 
 
 class Copy:

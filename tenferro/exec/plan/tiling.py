@@ -11,6 +11,7 @@ from math import prod
 
 from tenferro import costs
 from tenferro.exec.kernels import Kernel
+from tenferro.exec.kernels.copying import is_transposing
 from tenferro.exec.layout import Layout, common_axes, dense, layout_of, row_major
 from tenferro.exec.planned import Fused, Tiling
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
@@ -92,4 +93,14 @@ def tiled(op: Fused, operands: Sequence[Layout]) -> Fused:
         height=max(1, size // (op.widest * max(prod(shape[merged:]), 1))),
         is_parallel=op.cost * op.widest / 8 * costs.COMPILED >= costs.MIN_PARALLEL_COST,
     )
-    return replace(op, tiling=tiling)
+    arrays = zip(operands, op.body.input_types, strict=True)
+    in_order = [_read_in_order(tiling, x, spec.dtype.itemsize) for x, spec in arrays]
+    return replace(op, tiling=replace(tiling, operands=tuple(in_order)))
+
+
+def _read_in_order(tiling: Tiling, layout: Layout, itemsize: int) -> Layout:
+    """Return a dense layout for an operand of which each element would load a cache line, else its own."""
+    view = tiling.view_layout(layout)
+    if len(view.shape) < 2 or view.repeats or not is_transposing(view.outline(itemsize)):
+        return layout
+    return dense(layout.shape, tiling.axes(len(layout.shape)))
