@@ -27,7 +27,7 @@ class Printed:
     """
 
     def __init__(self, program: ExecProgram) -> None:
-        source, self._head, names = _text(program)
+        source, names = _text(program)
         self.program, self._file = program, f"<tenferro program {id(program):x}>"
         module = compile(f"def run{source}", self._file, "exec")
         (code,) = [each for each in module.co_consts if isinstance(each, CodeType)]
@@ -47,7 +47,7 @@ class Printed:
         steps, found = self.program.instructions, None
         while traceback is not None:
             if traceback.tb_frame.f_code.co_filename == self._file:
-                number = line_number(traceback) - self._head - 1
+                number = line_number(traceback) - 2  # behind the parameters
                 # A handler of signals may raise where the function begins, which is not a step's line.
                 found = steps[number] if 0 <= number < len(steps) else found
             traceback = traceback.tb_next
@@ -66,16 +66,12 @@ def source_of(program: ExecProgram, name: str = "run") -> str:
     return "\n\n".join(sources)
 
 
-def _text(program: ExecProgram) -> tuple[str, int, dict[str, Any]]:
-    """Return the text without `def` and name, the number of lines before the first step, and the objects that it names."""
+def _text(program: ExecProgram) -> tuple[str, dict[str, Any]]:
+    """Return the text without `def` and name, a line for the parameters and one for each step, and the objects that it names."""
     writer = Writer(program, Names(program), Locals(program.input_slots))
     name_of, inputs = writer.name_of, program.input_slots
     parameters = [*(["arena"] if program.memory.size else []), *map(name_of, inputs)]
     lines = [f"({', '.join(parameters)}):"]
-    lines += [
-        f"    {name_of(slot)} = {name_of(slot)}[()]" for slot in inputs if slot in program.numbers
-    ]
-    head = len(lines)
     lines += [f"    {writer.statement(step)}" for step in program.instructions]
     lines.append(f"    return [{', '.join(map(name_of, program.output_slots))}]")
-    return "\n".join(lines), head, writer.names.values
+    return "\n".join(lines), writer.names.values

@@ -258,7 +258,6 @@ class ExecProgram:
         types: of every slot.
         kernels: the table that kernels are looked up in.
         constants: known values, by slot.
-        numbers: slots of rank 0 whose values are NumPy's scalars, because nothing but ufuncs reads them.
         memory: offsets of large intermediate values.
         axes: for inputs that are not row-major the order of their axes in memory, the slowest first.
         order: the layout of results that the caller requests.
@@ -271,7 +270,6 @@ class ExecProgram:
     types: tuple[TensorSpec, ...]
     kernels: KernelTable
     constants: Mapping[int, Any] = field(default_factory=dict)
-    numbers: frozenset[int] = frozenset()
     memory: MemoryPlan = field(default_factory=partial(MemoryPlan, (), 0, 0))
     axes: Mapping[int, Axes] = field(default_factory=dict)
     order: Literal["F", "C", "K"] = "K"
@@ -316,12 +314,8 @@ class ExecProgram:
 
     def start(self, leaves: Sequence[Any]) -> list[Any]:
         """Return the values of all slots before the first step."""
-        slots: list[Any] = [None] * len(self.types)
-        for slot, leaf in zip(self.input_slots, leaves, strict=True):
-            slots[slot] = leaf[()] if slot in self.numbers else leaf
-        for slot, value in self.constants.items():
-            slots[slot] = value
-        return slots
+        known = dict(zip(self.input_slots, leaves, strict=True)) | dict(self.constants)
+        return [known.get(slot) for slot in range(len(self.types))]
 
     def __repr__(self) -> str:
         types = first_of(self.input_types)

@@ -93,20 +93,15 @@ class Writer:
 
     def _call(self, step: ExecInstruction) -> str:
         arguments = list(map(self.name_of, step.input_slots))
-        numbers = self.program.numbers
         if step.out is not None:
             arguments.append(f"out={self.name_of(step.out)}")
         elif step.places:
             arguments.append(f"into=[{', '.join(map(self._bytes, step.places))}]")
         call = f"{self.names.function(step)}({', '.join(arguments)})"
         # A kernel gives numbers for arrays of rank 0.
-        as_arrays = [
-            not spec.shape and slot not in numbers
-            for slot, spec in zip(step.output_slots, step.output_types, strict=True)
-        ]
-        if any(as_arrays):
-            return f"asarray({call})" if len(as_arrays) == 1 else f"map(asarray, {call})"
-        return call
+        if all([spec.shape for spec in step.output_types]):
+            return call
+        return f"asarray({call})" if len(step.output_types) == 1 else f"map(asarray, {call})"
 
     def _bytes(self, target: Any) -> str:
         if isinstance(target, Arena):

@@ -258,7 +258,7 @@ def test_a_ufunc_does_not_overwrite_the_buffer_of_another_value(
     compiler = tnf.GraphExecutor(compiled=True).compiler
     assert compiler is not None
     groups = partial(group.group, compiler=compiler)
-    plan = (fold.fold, fold.keep_numbers, groups, last_group_alone, tile_groups, place.place)
+    plan = (fold.fold, groups, last_group_alone, tile_groups, place.place)
     schedule = finish(Binder(plan=plan).schedule(tnf.compile(fn, x)), "K")
     *_, second, _, root = schedule.instructions
     assert isinstance(second.places[0], InPlace)

@@ -17,7 +17,7 @@ from tenferro.exec.backend import Backend
 from tenferro.exec.llvm.link import is_installed
 from tenferro.exec.plan import group, place
 from tenferro.exec.plan.finish import finish
-from tenferro.exec.plan.fold import fold, keep_numbers
+from tenferro.exec.plan.fold import fold
 from tenferro.exec.planned import Copies, Fused
 from tenferro.exec.printer import source_of
 from tenferro.exec.schedule import Arena, InPlace, Pooled
@@ -103,14 +103,6 @@ def test_what_fills_memory_is_not_folded(extent: int) -> None:
     binder = replace(tnf.GraphExecutor().binder, passes=(), plan=())
     folded = fold(binder.schedule(program))
     assert names(folded) == (["Iota", "Sin"] if extent > 1 << 16 else [])
-
-
-def test_numbers_are_what_ufuncs_alone_read() -> None:
-    schedule = keep_numbers(bound(lambda x: (tnf.sin(x) * x, tnf.reshape(tnf.cos(x), (1,))), 1.0))
-    slots = {step.op.name: step for step in schedule.instructions}
-    assert slots["Sin"].output_slots[0] in schedule.numbers
-    assert slots["Cos"].output_slots[0] not in schedule.numbers  # because a reshape reads it
-    assert slots["Multiply"].output_slots[0] not in schedule.numbers  # because people see it
 
 
 def test_group_gathers_rows(monkeypatch: pytest.MonkeyPatch) -> None:

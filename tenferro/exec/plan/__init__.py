@@ -8,7 +8,6 @@
 | `stencil` | sums of padded arrays that are one compiled step |
 | `group` | elementwise steps and reductions on large values that are one compiled step |
 | `block` | consecutive steps on small values that are one compiled step |
-| `keep_numbers` | which values are NumPy's scalars |
 | `tile_groups` | the expected layout of each value, and the tiles of fused groups |
 | `place` | where results go, and the last use of each value |
 | `compile_groups` | the machine code of fused groups |
@@ -27,7 +26,7 @@ from tenferro.exec.plan.tiling import tile_groups
 
 __all__ = ["NATIVE", "Binder", "Pass", "PlanStep", "planning"]
 
-NATIVE: tuple[PlanStep, ...] = (fold.fold, fold.keep_numbers, place.place)
+NATIVE: tuple[PlanStep, ...] = (fold.fold, place.place)
 """The steps of planning between `bind` and `finish`, which bodies of loops go through, too."""
 
 
@@ -45,7 +44,6 @@ def planning(compiler: LoopCompiler | None) -> tuple[PlanStep, ...]:
         stencils,
         fused,
         blocks,
-        fold.keep_numbers,
         tile_groups,
         place.place,
         compiled,

@@ -1,4 +1,4 @@
-"""Fold: compute steps with constant operands once, and keep values of rank 0 as scalars."""
+"""Fold: compute steps with constant operands once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.types import TensorSpec
 
-__all__ = ["fold", "keep_numbers"]
+__all__ = ["fold"]
 
 MAX_FOLDED_ELEMENTS = costs.SMALL
 """Maximum number of elements of a value that is computed when the program is compiled."""
@@ -92,17 +92,3 @@ def _empty(spec: TensorSpec) -> Any:
         return None  # because the run names the line
     x.flags.writeable = False
     return x
-
-
-def keep_numbers(program: ExecProgram) -> ExecProgram:
-    """Return the schedule with NumPy's scalars for values of rank 0 that only ufuncs read, which are faster."""
-    numbers = {slot for slot, spec in enumerate(program.types) if not spec.shape}
-    numbers.difference_update(program.output_slots)
-    if numbers:
-        for step in program.instructions:
-            if not step.is_ufunc:
-                numbers.difference_update(step.input_slots)
-    constants = {
-        slot: value[()] if slot in numbers else value for slot, value in program.constants.items()
-    }
-    return replace(program, constants=constants, numbers=frozenset(numbers))
