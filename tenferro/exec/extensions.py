@@ -111,7 +111,8 @@ class ExtensionRegistry:
             UnsupportedError: there is none.
         """
         family_id, registered = op.family_id, self._registered
-        own = self.runtime_of(op)  # which refuses an op that cannot run before its program does
+        # An op that cannot run is refused here, before its program is.
+        own = registered.get(family_id) or self._of_family(op)
 
         @lru_cache(maxsize=1)
         def declared(*types: tuple[tuple[int, ...], Any]) -> tuple[TensorSpec, ...]:
