@@ -54,12 +54,22 @@ def _with_code(
 
 
 def _loop(compiler: LoopCompiler, step: ExecInstruction) -> Any:
-    """Return the machine code of a loop."""
-    control = step.op
+    """Return the machine code of a loop.
+
+    Raises:
+        NotCompiledError: it cannot be compiled, or compiling saves no time.
+    """
+    from tenferro.exec.llvm.loop import compiled_loop, require_gain  # because not all have loops
+
+    control, kernels = step.op, step.kernels
     parts = [Subprogram.of_program(program_of(body)) for body in control.schedules]
     op: Any = control.op.with_parts(*parts)
-    interpreted = partial(_interpreted, control, step.kernels)
-    return compiler.loop(op, step.input_types, lambda program: program, step.kernels, interpreted)
+    with compiler.log.attempt("loop"):
+        require_gain(op, kernels, compiler.always)
+    interpreted = partial(_interpreted, control, kernels)
+    return compiled_loop(
+        op, step.input_types, lambda program: program, kernels, compiler.linker, interpreted
+    )
 
 
 def _interpreted(control: Control, kernels: Any) -> Callable[..., Any]:
