@@ -51,7 +51,6 @@ class Names:
     def __init__(self, program: ExecProgram) -> None:
         self.values: dict[str, Any] = {"asarray": program.resources.as_array}
         self._of: dict[int, str] = {}
-        self._constants = 0
 
     def function(self, step: ExecInstruction) -> str:
         """Return the name of a step's function."""
@@ -67,14 +66,6 @@ class Names:
             self.values[name_of_value] = value
         return name_of_value
 
-    def constant(self, value: Any) -> str:
-        """Return the name of a constant of the program."""
-        name_of_value = self._of.get(id(value))
-        if name_of_value is None:
-            name_of_value = self.value(f"c{self._constants}", value)
-            self._constants += 1
-        return name_of_value
-
 
 class Writer:
     """Writer of the steps of a schedule as statements."""
@@ -85,7 +76,7 @@ class Writer:
     def name_of(self, slot: int) -> str:
         """Return the name of a value."""
         name = self.locals.names.get(slot)
-        return self.names.constant(self.program.constants[slot]) if name is None else name
+        return self.names.value("c", self.program.constants[slot]) if name is None else name
 
     def statement(self, step: ExecInstruction) -> str:
         """Return the statement of a step, and the deletion of values after their last use."""
