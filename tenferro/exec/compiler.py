@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from tenferro.compile_cache import CompileCache
     from tenferro.exec.llvm.link import Linker
     from tenferro.exec.llvm.transposing_copy import TransposingCopies
-    from tenferro.exec.schedule import KernelTable
+    from tenferro.exec.plan.bind import Binder
 
 __all__ = ["LoopCompiler"]
 
@@ -55,7 +55,7 @@ class LoopCompiler:
 
         return TransposingCopies(self.linker)
 
-    def pays(self, op: Scan | While, kernels: KernelTable) -> bool:
+    def pays(self, op: Scan | While, kernels: Binder) -> bool:
         """Return whether the loop is worth compiling, by its estimated cost."""
         from tenferro.exec.llvm.loop import require_gain  # because not all have loops
 

@@ -17,7 +17,8 @@ from tenferro.ops.control import ControlOp
 from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro.exec.schedule import ExecInstruction, ExecProgram, KernelTable
+    from tenferro.exec.plan.bind import Binder
+    from tenferro.exec.schedule import ExecInstruction, ExecProgram
 
 __all__ = [
     "Block",
@@ -60,7 +61,7 @@ class PlannedOp:
         """A remark that is printed beside it."""
         return ""
 
-    def function(self, kernels: KernelTable) -> Function:
+    def function(self, kernels: Binder) -> Function:
         """Return the op as a function of arrays."""
         raise NotImplementedError
 
@@ -111,11 +112,11 @@ class Control(AnnotatedOp):
         """The reason why it is not compiled."""
         return self.reason and f"interpreted: {self.reason}"
 
-    def function(self, kernels: KernelTable) -> Function:
+    def function(self, kernels: Binder) -> Function:
         """Return the loop or conditional over its bodies."""
         return self.bind_programs(kernels, [kernels.runner(body) for body in self.schedules])
 
-    def bind_programs(self, kernels: KernelTable, runs: Sequence[Function]) -> Function:
+    def bind_programs(self, kernels: Binder, runs: Sequence[Function]) -> Function:
         """Return the loop or conditional over functions in place of its bodies."""
         kernel: Any = kernels.cell(self.op, (), ())
         return partial(kernel.bind_programs(runs), self.op)
@@ -221,7 +222,7 @@ class Fused(PlannedOp):
             raise InvalidScheduleError("a fused group without a tiling: plan it by tile_groups")
         return self.tiling
 
-    def function(self, kernels: KernelTable) -> Function:
+    def function(self, kernels: Binder) -> Function:
         """Return the group as a function of arrays, by its steps one after the other."""
         return kernels.fused(self)
 
@@ -252,7 +253,7 @@ class Block(PlannedOp):
         """The steps."""
         return (self.body,)
 
-    def function(self, kernels: KernelTable) -> Function:
+    def function(self, kernels: Binder) -> Function:
         """Return the steps as a function of arrays, one after the other."""
         run = kernels.runner(self.body)
 
@@ -295,12 +296,12 @@ class Compiled(AnnotatedOp):
         """Whether it is compiled."""
         return self.code.remark
 
-    def function(self, kernels: KernelTable) -> Function:
+    def function(self, kernels: Binder) -> Function:
         """Return the machine code."""
         return self.code
 
 
-def function_of(op: Any, kernels: KernelTable, operands: tuple[TensorSpec, ...]) -> Function:
+def function_of(op: Any, kernels: Binder, operands: tuple[TensorSpec, ...]) -> Function:
     """Return an op as a function of arrays of these types."""
     return op.function(kernels) if isinstance(op, PlannedOp) else kernels.function(op, operands)
 
@@ -320,7 +321,7 @@ class Copies(PlannedOp):
     count: int
     makers: tuple[ExecInstruction | None, ...] = ()
 
-    def function(self, kernels: KernelTable) -> Function:
+    def function(self, kernels: Binder) -> Function:
         """Return the copies as a function of arrays."""
         return kernels.copies(self)
 

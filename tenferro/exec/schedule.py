@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from tenferro.dims import ShapeExtent, extent_of
 from tenferro.exec.planned import (
     Axes,
     Control,
-    Copies,
     Fused,
     PlannedOp,
     function_of,
@@ -32,12 +31,14 @@ from tenferro.program.memory_plan import MemoryPlan
 from tenferro.table import first_of
 from tenferro.types import DType, TensorSpec
 
+if TYPE_CHECKING:
+    from tenferro.exec.plan.bind import Binder
+
 __all__ = [
     "Arena",
     "ExecInstruction",
     "ExecProgram",
     "InPlace",
-    "KernelTable",
     "Place",
     "Pooled",
 ]
@@ -74,41 +75,6 @@ class Pooled(NamedTuple):
 Place: TypeAlias = InPlace | Arena | Pooled
 
 
-class KernelTable(Protocol):
-    """The kernels of an executor."""
-
-    @property
-    def resources(self) -> Resources:
-        """Threads and memory of the executor."""
-        ...
-
-    def cell(
-        self, op: Any, operands: Sequence[TensorSpec], results: Sequence[TensorSpec], /
-    ) -> Callable[..., Any]:
-        """Return the cell of an op: a function of the op and arrays."""
-        ...
-
-    def function(self, op: Any, operands: tuple[TensorSpec, ...], /) -> Callable[..., Any]:
-        """Return the kernel of an op as a function of arrays of these types."""
-        ...
-
-    def row(self, op: Any, operands: tuple[TensorSpec, ...], /) -> Any:
-        """Return how an extension's runtime has it compiled, if it does."""
-        ...
-
-    def runner(self, body: ExecProgram, /) -> Callable[[Sequence[Any]], list[Any]]:
-        """Return a body as a function from a sequence of arrays to a list of them."""
-        ...
-
-    def fused(self, op: Fused, /) -> Callable[..., Any]:
-        """Return a fused group as a function of arrays, by its steps one after the other."""
-        ...
-
-    def copies(self, op: Copies, /) -> Callable[..., Any]:
-        """Return copies of results as a function of arrays."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class ExecInstruction:
     """An op on slots, with what planning decided about it. The kernel follows from the op and the operands' types.
@@ -126,7 +92,7 @@ class ExecInstruction:
     output_slots: tuple[int, ...]
     input_types: tuple[TensorSpec, ...]
     output_types: tuple[TensorSpec, ...]
-    kernels: KernelTable = field(repr=False)
+    kernels: Binder = field(repr=False)
     source: SourceLine | None = None
     places: tuple[Place | None, ...] = ()
     frees: tuple[int, ...] = ()
@@ -268,7 +234,7 @@ class ExecProgram:
     input_slots: tuple[int, ...]
     output_slots: tuple[int, ...]
     types: tuple[TensorSpec, ...]
-    kernels: KernelTable
+    kernels: Binder
     constants: Mapping[int, Any] = field(default_factory=dict)
     memory: MemoryPlan = field(default_factory=partial(MemoryPlan, (), 0, 0))
     axes: Mapping[int, Axes] = field(default_factory=dict)
