@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -44,23 +44,24 @@ def block(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     with suppress(NotCompiledError), compiler.log.attempt("estimate of compiled blocks"):
         spared = costs.BLOCK_CALL + costs.BLOCK_RESULT
         if sum(map(_cost, program.instructions)) - spared >= least:
-            return _with_blocks(program, compiler)
+            return _with_blocks(program, compiler, least)
     return program
 
 
-def _with_blocks(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
+def _with_blocks(program: ExecProgram, compiler: LoopCompiler, least: float) -> ExecProgram:
     steps: list[ExecInstruction] = []
     readers = program.readers()
-    run = _Run(program, readers, compiler)
+    numbers, results = list[int](), set[int]()
     for number, step in enumerate(program.instructions):
         if _fits(step, program):
-            run.take(number)
+            numbers.append(number)
+            results.update(step.output_slots)
             continue
-        if run.is_needed_by(step) or getattr(step.op, "has_effects", False):
-            steps += run.finish()
-            run = _Run(program, readers, compiler)
+        if not results.isdisjoint(step.input_slots) or getattr(step.op, "has_effects", False):
+            steps += _blocks(program, readers, numbers, compiler, least)
+            numbers, results = [], set()
         steps.append(step)
-    steps += run.finish()
+    steps += _blocks(program, readers, numbers, compiler, least)
     return free(replace(program, instructions=tuple(steps)))
 
 
@@ -106,83 +107,57 @@ def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
     return True
 
 
-@dataclass
-class _Run:
-    """A block that is being collected."""
-
-    program: ExecProgram
-    readers: Mapping[int, Sequence[int]]
-    compiler: LoopCompiler
-    numbers: list[int] = field(default_factory=list)
-    results: set[int] = field(default_factory=set)
-
-    def take(self, number: int) -> None:
-        """Add a step."""
-        self.numbers.append(number)
-        self.results.update(self.program.instructions[number].output_slots)
-
-    def is_needed_by(self, step: ExecInstruction) -> bool:
-        """Return whether the step reads a result of the block."""
-        return not self.results.isdisjoint(step.input_slots)
-
-    def finish(self) -> Iterator[ExecInstruction]:
-        """Return the steps, cut into blocks if all blocks save the required time."""
-        steps = [self.program.instructions[number] for number in self.numbers]
-        kinds = [(type(step.op), step.output_types) for step in steps]
-        loops = [step for step in steps if step.output_types[0].size > UNROLLED]
-        share = LOOPS if 2 * len(loops) > len(steps) else 1
-        parts = [
-            self.numbers[start:stop]
-            for start, stop in cuts(kinds, MAX_PERIODIC_STEPS // share, MAX_STEPS // share)
-        ]
-        outputs = [self._outputs(part) for part in parts]
-        saved = [self._saved(part, slots) for part, slots in zip(parts, outputs, strict=True)]
-        least = self.compiler.block_gain
-        assert least is not None
-        if sum(saved) < least:
-            yield from steps
-            return
-        for part, slots, each in zip(parts, outputs, saved, strict=True):
-            if not slots:  # because nothing reads what they compute
-                continue
-            inside = [self.program.instructions[number] for number in part]
-            if len(part) < 2 or each < least / 2:
-                yield from inside
-            else:
-                yield from self._finished(inside, slots)
-
-    def _outputs(self, numbers: Sequence[int]) -> list[int]:
-        """Return the slots of some steps that others read."""
-        mine = set(numbers)
-        return [
-            slot for number in numbers for slot in self.program.instructions[number].output_slots
-            if any([reader not in mine for reader in self.readers.get(slot, ())])
+def _blocks(
+    program: ExecProgram,
+    readers: Mapping[int, Sequence[int]],
+    numbers: Sequence[int],
+    compiler: LoopCompiler,
+    least: float,
+) -> Iterator[ExecInstruction]:
+    """Return some steps, cut into blocks if all blocks save the required number of calls of NumPy in each run."""
+    steps = [program.instructions[number] for number in numbers]
+    kinds = [(type(step.op), step.output_types) for step in steps]
+    loops = [step for step in steps if step.output_types[0].size > UNROLLED]
+    share = LOOPS if 2 * len(loops) > len(steps) else 1
+    parts: list[tuple[list[ExecInstruction], list[int], float]] = []
+    for start, stop in cuts(kinds, MAX_PERIODIC_STEPS // share, MAX_STEPS // share):
+        part, mine = steps[start:stop], {*numbers[start:stop]}
+        outputs = [
+            slot for step in part for slot in step.output_slots
+            if not mine.issuperset(readers.get(slot, ()))
         ]  # fmt: skip
+        saved = sum(map(_cost, part)) - costs.BLOCK_CALL - costs.BLOCK_RESULT * len(outputs)
+        parts.append((part, outputs, saved))
+    if sum([saved for _, _, saved in parts]) < least:
+        yield from steps
+        return
+    for part, outputs, saved in parts:
+        if not outputs:  # because nothing reads what they compute
+            continue
+        if len(part) < 2 or saved < least / 2:
+            yield from part
+        else:
+            yield from _compiled(program, part, outputs, compiler)
 
-    def _saved(self, numbers: Sequence[int], outputs: Sequence[int]) -> float:
-        """Return the estimated calls of NumPy that some steps save in each run as a block."""
-        saved = sum([_cost(self.program.instructions[number]) for number in numbers])
-        return saved - costs.BLOCK_CALL - costs.BLOCK_RESULT * len(outputs)
 
-    def _finished(
-        self, steps: Sequence[ExecInstruction], outputs: Sequence[int]
-    ) -> Iterator[ExecInstruction]:
-        """Return some steps as one block, or unchanged if they are not compiled."""
-        try:
-            with self.compiler.log.attempt("compiled block"):
-                yield self._step(steps, outputs)
-        except NotCompiledError:
-            yield from steps
+def _compiled(
+    program: ExecProgram,
+    steps: Sequence[ExecInstruction],
+    outputs: Sequence[int],
+    compiler: LoopCompiler,
+) -> Sequence[ExecInstruction]:
+    """Return some steps as one block, or unchanged if they are not compiled."""
+    from tenferro.exec.llvm.block import CompiledBlock  # because most programs have none
 
-    def _step(self, steps: Sequence[ExecInstruction], outputs: Sequence[int]) -> ExecInstruction:
-        from tenferro.exec.llvm.block import CompiledBlock  # because most programs have none
+    def compiled(op: Block, inside: GraphProgram) -> Any:
+        interpreted = partial(op.function, program.kernels)
+        return CompiledBlock(op, inside, program.kernels, compiler.linker, interpreted)
 
-        def compiled(op: Block, inside: GraphProgram) -> Any:
-            kernels = self.program.kernels
-            interpreted = partial(op.function, kernels)
-            return CompiledBlock(op, inside, kernels, self.compiler.linker, interpreted)
-
-        return compiled_step(self.program, steps, outputs, compiled)
+    try:
+        with compiler.log.attempt("compiled block"):
+            return [compiled_step(program, steps, outputs, compiled)]
+    except NotCompiledError:
+        return steps
 
 
 def compiled_step(
