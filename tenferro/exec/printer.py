@@ -1,21 +1,21 @@
 """The printer: a schedule as Python functions, with locals for slots. It decides nothing.
 
 An interpreter's loop costs several times what NumPy's own call does on small arrays. The printed source has
-one line per step, with the kernel's function called by name. After the last use of its value a local is reused
-or deleted, so that NumPy can use the memory at once.
+one line per step, with the kernel's function called by name. After the last use of its value a local is deleted,
+so that NumPy can use the memory at once.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
-from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.exec.statements import Locals, Names, Writer
+from tenferro.exec.schedule import ExecInstruction, ExecProgram, InPlace, Place, Pooled
 from tenferro.tracebacks import line_number
 
-__all__ = ["Printed", "source_of"]
+__all__ = ["Names", "Printed", "source_of"]
 
 
 class Printed:
@@ -68,10 +68,67 @@ def source_of(program: ExecProgram, name: str = "run") -> str:
 
 def _text(program: ExecProgram) -> tuple[str, dict[str, Any]]:
     """Return the text without `def` and name, a line for the parameters and one for each step, and the objects that it names."""
-    writer = Writer(program, Names(program), Locals(program.input_slots))
-    name_of, inputs = writer.name_of, program.input_slots
-    parameters = [*(["arena"] if program.memory.size else []), *map(name_of, inputs)]
+    names = Names(program)
+    parameters = [
+        *(["arena"] if program.memory.size else []),
+        *map(names.slot, program.input_slots),
+    ]
     lines = [f"({', '.join(parameters)}):"]
-    lines += [f"    {writer.statement(step)}" for step in program.instructions]
-    lines.append(f"    return [{', '.join(map(name_of, program.output_slots))}]")
-    return "\n".join(lines), writer.names.values
+    lines += [f"    {names.statement(step)}" for step in program.instructions]
+    lines.append(f"    return [{', '.join(map(names.slot, program.output_slots))}]")
+    return "\n".join(lines), names.values
+
+
+class Names:
+    """Names in the text of a schedule.
+
+    Attributes:
+        values: functions and constants by name.
+    """
+
+    def __init__(self, program: ExecProgram) -> None:
+        self.program = program
+        self.values: dict[str, Any] = {"asarray": program.resources.as_array}
+        self._of: dict[int, str] = {}
+
+    def function(self, step: ExecInstruction) -> str:
+        """Return the name of a step's function."""
+        plain = step.function.__name__ if step.is_ufunc else step.op.name.partition("(")[0]
+        return self.value(re.sub(r"\W", "_", plain), step.function)  # because families have dots
+
+    def value(self, name: str, value: Any) -> str:
+        """Return the name of a value: the given one, or that with a number."""
+        name_of_value = self._of.get(id(value))
+        if name_of_value is None:
+            name_of_value = f"{name}_{len(self._of)}" if name in self.values else name
+            self._of[id(value)] = name_of_value
+            self.values[name_of_value] = value
+        return name_of_value
+
+    def slot(self, slot: int) -> str:
+        """Return the name of a slot's value."""
+        constants = self.program.constants
+        return self.value("c", constants[slot]) if slot in constants else f"v{slot}"
+
+    def statement(self, step: ExecInstruction) -> str:
+        """Return the statement of a step, and the deletion of values after their last use."""
+        arguments = list(map(self.slot, step.input_slots))
+        if step.out is not None:
+            arguments.append(f"out={self.slot(step.out)}")
+        elif step.places:
+            arguments.append(f"into=[{', '.join(map(self._memory, step.places))}]")
+        text = f"{self.function(step)}({', '.join(arguments)})"
+        # A kernel gives numbers for arrays of rank 0.
+        if not all([spec.shape for spec in step.output_types]):
+            text = f"asarray({text})" if len(step.output_types) == 1 else f"map(asarray, {text})"
+        if step.output_slots:
+            text = f"{', '.join(map(self.slot, step.output_slots))} = {text}"
+        return f"{text}; del {', '.join(map(self.slot, step.frees))}" if step.frees else text
+
+    def _memory(self, place: Place | None) -> str:
+        if isinstance(place, InPlace):
+            return self.slot(place.slot)
+        if isinstance(place, Pooled):
+            self.values["allocate"] = self.program.resources.memory.allocate
+            return f"allocate({place.size})"
+        return str(place)  # of the arena, or None
