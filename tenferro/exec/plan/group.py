@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from math import prod
 from typing import Any
 
@@ -34,14 +33,8 @@ VIEWS = (BroadcastInDim, Reshape)
 
 MIN_GROUPED_ELEMENTS = costs.SMALL
 """Minimum number of elements of the first value of a group."""
-MIN_RUN = 64
-"""Minimum number of contiguous elements that NumPy reduces, or keeps, at full speed."""
-MIN_REDUCED_IN_RUNS = 8 * costs.SMALL
-"""Minimum number of elements of a reduction that is a group by itself, if runs are shorter than `MIN_RUN`."""
 MIN_REDUCED_BYTES = 32 * costs.CACHE
-"""Minimum number of bytes if runs are longer, of sums; `Cost.tiled` is the multiple for other reductions."""
-NARROW = 4
-"""The multiple for elements below 8 bytes."""
+"""Minimum number of bytes of a sum that is a group by itself; `Cost.tiled` is the multiple for other reductions."""
 
 
 def group(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
@@ -177,20 +170,6 @@ class _Run:
     def _shares(self, spec: TensorSpec) -> bool:
         return spec.rank >= self.lead and spec.shape[: self.lead] == self.shape[: self.lead]
 
-    def _is_large_reduction(self, step: ExecInstruction) -> bool:
-        """Return whether a single reduction is worth being a group.
-
-        NumPy reduces on one thread, and calls an inner loop for each contiguous run.
-        """
-        x, op = step.input_types[0], step.op
-        is_reduced = [axis in op.axes for axis in range(x.rank)]
-        extents = zip(reversed(x.shape), reversed(is_reduced), strict=True)
-        run = prod([n for n, _ in takewhile(lambda pair: pair[1] == is_reduced[-1], extents)])
-        if run < MIN_RUN:
-            return x.size >= MIN_REDUCED_IN_RUNS
-        least = max(costs.COSTS.cell(op).tiled, NARROW if x.dtype.itemsize < 8 else 1)
-        return x.nbytes >= least * MIN_REDUCED_BYTES
-
     def finish(self) -> Iterator[ExecInstruction]:
         """Return the group, and repeated views for steps outside of it."""
         steps = self.program.instructions
@@ -222,7 +201,8 @@ class _Run:
     def _is_worth_fusing(self, members: Sequence[ExecInstruction]) -> bool:
         """Return whether the time to compile some steps is saved; a single large reduction gains threads."""
         if len(members) == 1 and not members[0].is_elementwise:
-            return self._is_large_reduction(members[0])
+            tiled = costs.COSTS.cell(members[0].op).tiled
+            return members[0].input_types[0].nbytes >= tiled * MIN_REDUCED_BYTES
         return bool(members) and (self.always or _cost(members) >= costs.MIN_COMPILED_COST)
 
     def _fused(

@@ -35,7 +35,10 @@ MIN_PADS = 2
 def stencil(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """Return the schedule with each sum of large padded arrays as one compiled step."""
     steps = program.instructions
-    pads = [n for n, step in enumerate(steps) if _pads(step) and _is_large(step)]
+    pads = [
+        n for n, step in enumerate(steps)
+        if _pads(step) and step.output_types[0].is_static and step.output_types[0].size >= costs.SMALL
+    ]  # fmt: skip
     if len(pads) < MIN_PADS:
         return program
     readers = program.readers()
@@ -57,11 +60,6 @@ def stencil(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
 
 def _pads(step: ExecInstruction) -> bool:
     return type(step.op) is Pad
-
-
-def _is_large(step: ExecInstruction) -> bool:
-    (y,) = step.output_types
-    return y.is_static and y.size >= costs.SMALL
 
 
 def _fits(step: ExecInstruction) -> bool:
