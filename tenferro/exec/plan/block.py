@@ -21,7 +21,7 @@ from tenferro.ops.control import Cond, Scan
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
-__all__ = ["block", "compiled_step"]
+__all__ = ["block", "compiled_step", "enclosed", "step_of"]
 
 MAX_STEPS = 400
 """Maximum number of steps of a block: LLVM takes longer for each the more there are."""
@@ -172,29 +172,48 @@ def compiled_step(
         outputs: the slots that other steps read.
         compiled: returns the machine code of a block, which computes a program.
     """
+    body = enclosed(program, steps, outputs, program.constants)
+    op = Block(body, _axes(program, body.input_slots, outputs))
+    return step_of(Compiled(op, compiled(op, program_of(body))), body)
+
+
+def enclosed(
+    program: ExecProgram,
+    steps: Sequence[ExecInstruction],
+    outputs: Sequence[int],
+    constants: Mapping[int, Any],
+) -> ExecProgram:
+    """Return some steps as a schedule, which becomes the body of one step.
+
+    Args:
+        outputs: the slots that other steps read.
+        constants: the values that are part of it; others are operands.
+    """
     read = dict.fromkeys([slot for step in steps for slot in step.input_slots])
-    written = {slot for step in steps for slot in step.output_slots}
-    inputs = [s for s in read if s not in written and s not in program.constants]
-    body = free(
+    known = {*constants}.union(*[step.output_slots for step in steps])
+    return free(
         ExecProgram(
             instructions=tuple(steps),
-            input_slots=tuple(inputs),
+            input_slots=tuple([slot for slot in read if slot not in known]),
             output_slots=tuple(outputs),
             types=program.types,
             kernels=program.kernels,
-            constants={s: x for s, x in program.constants.items() if s in read},
+            constants={slot: x for slot, x in constants.items() if slot in read},
         )
     )
-    op = Block(body, _axes(program, inputs, outputs))
+
+
+def step_of(op: Any, body: ExecProgram) -> ExecInstruction:
+    """Return the step of an op with this body."""
     return ExecInstruction(
-        op=Compiled(op, compiled(op, program_of(body))),
-        input_slots=tuple(inputs),
-        output_slots=tuple(outputs),
-        input_types=tuple([program.types[slot] for slot in inputs]),
-        output_types=tuple([program.types[slot] for slot in outputs]),
-        kernels=program.kernels,
-        source=steps[0].source,
-        origin=tuple([number for step in steps for number in step.origin]),
+        op=op,
+        input_slots=body.input_slots,
+        output_slots=body.output_slots,
+        input_types=body.input_types,
+        output_types=tuple([body.types[slot] for slot in body.output_slots]),
+        kernels=body.kernels,
+        source=body.instructions[0].source,
+        origin=tuple([number for step in body.instructions for number in step.origin]),
     )
 
 

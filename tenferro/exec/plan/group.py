@@ -19,6 +19,7 @@ from tenferro import costs
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.kernels import bind_kernel
+from tenferro.exec.plan.block import enclosed, step_of
 from tenferro.exec.plan.place import free
 from tenferro.exec.planned import Fused
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
@@ -218,28 +219,14 @@ class _Run:
         results = [slot for slot in written if slot not in self.totals]
         totals = [slot for slot in written if slot in self.totals]
         makers = {step.output_slots[0]: step for step in members}
-        read = dict.fromkeys([slot for step in members for slot in step.input_slots])
-        read = [slot for slot in read if slot not in makers]
         moved = {s for step in members if not step.is_elementwise for s in step.input_slots}
         # Constants that repeat one number are part of the code.
         constants = {
-            slot: program.constants[slot]
-            for slot in read
-            if slot in program.constants
-            and slot not in moved
-            and not any(program.constants[slot].strides)
+            slot: value
+            for slot, value in program.constants.items()
+            if slot not in moved and not any(value.strides)
         }
-        operands = tuple([slot for slot in read if slot not in constants])
-        body = free(
-            ExecProgram(
-                instructions=tuple(members),
-                input_slots=operands,
-                output_slots=(*results, *totals),
-                types=types,
-                kernels=program.kernels,
-                constants=constants,
-            )
-        )
+        body = enclosed(program, members, (*results, *totals), constants)
         op = Fused(
             shape=self.shape,
             lead=self.lead,
@@ -249,16 +236,7 @@ class _Run:
             folds=tuple([_fold(makers[slot]) for slot in totals]),
             cost=_cost(members),
         )
-        return ExecInstruction(
-            op=op,
-            input_slots=operands,
-            output_slots=body.output_slots,
-            input_types=body.input_types,
-            output_types=(*op.results, *op.totals),
-            kernels=program.kernels,
-            source=members[0].source,
-            origin=tuple([number for step in members for number in step.origin]),
-        )
+        return step_of(op, body)
 
 
 def _cost(steps: Sequence[ExecInstruction]) -> float:
