@@ -4,18 +4,15 @@ something is first to be compiled.
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from tenferro.exec.attempts import CompileLog, NotCompiledError
-from tenferro.ops.control import Scan, While
+from tenferro.exec.attempts import CompileLog
 
 if TYPE_CHECKING:
     from tenferro.compile_cache import CompileCache
     from tenferro.exec.llvm.link import Linker
     from tenferro.exec.llvm.transposing_copy import TransposingCopies
-    from tenferro.exec.plan.bind import Binder
 
 __all__ = ["LoopCompiler"]
 
@@ -54,15 +51,6 @@ class LoopCompiler:
         from tenferro.exec.llvm.transposing_copy import TransposingCopies  # imported when needed
 
         return TransposingCopies(self.linker)
-
-    def pays(self, op: Scan | While, kernels: Binder) -> bool:
-        """Return whether the loop is worth compiling, by its estimated cost."""
-        from tenferro.exec.llvm.loop import require_gain  # because not all have loops
-
-        with suppress(NotCompiledError), self.log.attempt("estimate of a loop"):
-            require_gain(op, kernels, self.always)
-            return True
-        return False
 
     def cache_clear(self) -> None:
         """Drop every function that no schedule refers to."""

@@ -24,6 +24,7 @@ from tenferro.errors import (
     TenferroError,
     UnsupportedError,
 )
+from tenferro.exec.kernels.kernel import unpacked
 from tenferro.exec.ownership import read_only, take_ownership
 from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
@@ -157,7 +158,15 @@ def execute(
     except Exception as error:
         if is_interruption(error):
             raise
-        raise _failure(family, error) from error
+        help_ = (
+            "; inputs are read-only, because they belong to the caller: write to a copy, "
+            "inputs[0].copy(), or declare aliases"
+            if isinstance(error, ValueError) and "read-only" in str(error)
+            else ""
+        )
+        raise BackendFailureError(
+            f"extension: family_id={family}: {type(error).__name__}: {error}{help_}"
+        ) from error
     types = declared(*[(x.shape, x.dtype) for x in arrays])
     outputs = outputs_of(family, result, len(types))
     del result, inputs  # because they may refer to the outputs
@@ -171,7 +180,7 @@ def execute(
                 f"infer_output_meta declares {spec}"
             )
     take_ownership(outputs)
-    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+    return unpacked(outputs)
 
 
 def fits(shape: Sequence[int], declared: Sequence[Any]) -> bool:
@@ -223,19 +232,6 @@ def aliased_inputs(op: Any) -> frozenset[int]:
                 f"inputs below {op.input_count}, got {{{output}: {index}}}"
             )
     return frozenset(aliases.values())
-
-
-def _failure(family: str, error: Exception) -> BackendFailureError:
-    """Return the error of a runtime that failed."""
-    help_ = (
-        "; inputs are read-only, because they belong to the caller: write to a copy, "
-        "inputs[0].copy(), or declare aliases"
-        if isinstance(error, ValueError) and "read-only" in str(error)
-        else ""
-    )
-    return BackendFailureError(
-        f"extension: family_id={family}: {type(error).__name__}: {error}{help_}"
-    )
 
 
 def outputs_of(family: str, result: Any, count: int) -> list[Any]:

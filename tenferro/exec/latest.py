@@ -66,11 +66,9 @@ class Latest(NamedTuple):
         """
         if program.takes_extents:
             return None
-        has_scalars = not all([type(x) is np.ndarray for x in arrays])
-        if has_scalars and not all(
-            [type(x) is np.ndarray or isinstance(x, np.generic) for x in arrays]
-        ):
+        if not all([type(x) is np.ndarray or isinstance(x, np.generic) for x in arrays]):
             return None
+        has_scalars = any([isinstance(x, np.generic) for x in arrays])
         types = [(type(x), x.shape, x.dtype) for x in arrays]
         matrices = [
             (number, (x.flags.c_contiguous, x.flags.f_contiguous))

@@ -12,6 +12,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tenferro.errors import InvalidScheduleError
+from tenferro.exec.kernels.kernel import unpacked
 from tenferro.exec.layout import Axes, Layout
 from tenferro.ops.control import ControlOp
 from tenferro.types import TensorSpec
@@ -256,12 +257,7 @@ class Block(PlannedOp):
     def function(self, kernels: Binder) -> Function:
         """Return the steps as a function of arrays, one after the other."""
         run = kernels.runner(self.body)
-
-        def function(*arrays: Any) -> Any:
-            results = run(arrays)
-            return results[0] if len(results) == 1 else results
-
-        return function
+        return lambda *arrays: unpacked(run(arrays))
 
 
 @dataclass(frozen=True, eq=False)
@@ -299,11 +295,6 @@ class Compiled(AnnotatedOp):
     def function(self, kernels: Binder) -> Function:
         """Return the machine code."""
         return self.code
-
-
-def function_of(op: Any, kernels: Binder, operands: tuple[TensorSpec, ...]) -> Function:
-    """Return an op as a function of arrays of these types."""
-    return op.function(kernels) if isinstance(op, PlannedOp) else kernels.function(op, operands)
 
 
 @dataclass(frozen=True, eq=False)

@@ -21,7 +21,6 @@ from tenferro.exec.planned import (
     Control,
     Fused,
     PlannedOp,
-    function_of,
 )
 from tenferro.exec.runtime.resources import Resources
 from tenferro.facts import Fact, facts_of
@@ -114,7 +113,9 @@ class ExecInstruction:
     @cached_property
     def function(self) -> Callable[..., Any]:
         """The kernel as a function of arrays of the operands' types."""
-        return function_of(self.op, self.kernels, self.input_types)
+        if isinstance(self.op, PlannedOp):
+            return self.op.function(self.kernels)
+        return self.kernels.function(self.op, self.input_types)
 
     @property
     def planned(self) -> PlannedOp | None:

@@ -56,7 +56,6 @@ def test_bind_keeps_the_programs_own_instructions() -> None:
 
 
 def test_what_has_no_elements_is_constant() -> None:
-    """And so is what is made of it alone."""
     x, y = np.zeros((3, 0)), np.ones(2)
 
     def fn(x: Any, y: Any) -> Any:
@@ -65,7 +64,7 @@ def test_what_has_no_elements_is_constant() -> None:
     program = tnf.compile(fn, x, y)
     executor = tnf.GraphExecutor("K")
     schedule = executor.compile(program)
-    assert {*names(schedule)} <= {"Add", "BroadcastInDim", "Copies"}
+    assert {"Sin", "Multiply"}.isdisjoint(names(schedule))
     wanted = np.sin(x), np.zeros((3, 3)), np.zeros(3), x, np.ones((3, 2))
     for result, other in zip(executor.run(program, x, y), wanted, strict=True):
         np.testing.assert_array_equal(result, other)

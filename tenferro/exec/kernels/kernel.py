@@ -15,7 +15,7 @@ from tenferro.types import DType, TensorSpec
 from tenferro.types.dtype import BFLOAT16
 
 __all__ = ["HALF_DTYPES", "Array", "Function", "Kernel", "KernelRows", "OpKernel", "SpecializedKernel", "Specs",
-           "bind_kernel", "elementwise", "in_float32"]  # fmt: skip
+           "bind_kernel", "elementwise", "in_float32", "unpacked"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 Function: TypeAlias = Callable[..., Any]
@@ -160,6 +160,11 @@ def elementwise(
         return function if floats is None or not DType.of(dtype).is_float else floats
 
     return SpecializedKernel(specialize, elementwise=True)
+
+
+def unpacked(outputs: Sequence[Any]) -> Any:
+    """Return the results of a kernel: a single array by itself, else a tuple."""
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def bind_kernel(

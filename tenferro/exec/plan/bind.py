@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
 from typing import Any, Literal
 
 from tenferro.errors import TenferroError
-from tenferro.exec.attempts import user_code
+from tenferro.exec.attempts import NotCompiledError, user_code
 from tenferro.exec.backend import NUMPY, Backend
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels import KERNELS, bind_kernel
 from tenferro.exec.kernels.copying import Dense
+from tenferro.exec.kernels.kernel import unpacked
 from tenferro.exec.plan.compile import with_compiled_sums
 from tenferro.exec.plan.finish import copied
 from tenferro.exec.plan.verify import verified
@@ -187,10 +189,14 @@ class Binder:
         """Return the sequential program if its loops are worth compiling, else the parallel one."""
         steps = op.sequential.program.instructions
         loops = [step.op for step in steps if Fact.ITERATES in FACTS.cell(step.op)]
-        compiler = self.compiler
-        if compiler is None or not all([compiler.pays(loop, self) for loop in loops]):
-            return op.parallel
-        return op.sequential
+        if self.compiler is not None:
+            from tenferro.exec.llvm.loop import require_gain  # because not all have loops
+
+            with suppress(NotCompiledError), self.compiler.log.attempt("estimate of a loop"):
+                for loop in loops:
+                    require_gain(loop, self, self.compiler.always)
+                return op.sequential
+        return op.parallel
 
     def prepared(self, program: GraphProgram) -> GraphProgram:
         """Return a program or a body after the passes."""
@@ -215,7 +221,8 @@ class Binder:
             UnsupportedError: an op without a kernel, an extension without a runtime.
         """
         if is_widened(op, [*operands, *results]):
-            return _kernel_of(self.runner(self.schedule(_program_of(op, operands))))
+            run = self.runner(self.schedule(_program_of(op, operands)))
+            return lambda _, *arrays: unpacked(run(arrays))
         kernel = self.cell(op, operands, results)
         if isinstance(op, Alternatives):
             return kernel.bind_programs([self.runner(self.schedule(self.alternative(op).program))])
@@ -228,16 +235,6 @@ def _program_of(op: StdTensorOp, operands: Sequence[TensorSpec]) -> GraphProgram
     """Return the program of one op."""
     builder = ProgramBuilder()
     return builder.finish(builder.apply(op, *[builder.input(spec) for spec in operands]))
-
-
-def _kernel_of(run: Runner) -> Callable[..., Any]:
-    """Return a program of one op as its kernel."""
-
-    def kernel(_: StdTensorOp, *arrays: Any) -> Any:
-        outputs = run(arrays)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
-
-    return kernel
 
 
 def _applied(step: PlanStep, schedule: ExecProgram) -> ExecProgram:
