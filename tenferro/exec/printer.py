@@ -15,43 +15,31 @@ from typing import Any
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, InPlace, Place, Pooled
 from tenferro.tracebacks import line_number
 
-__all__ = ["Names", "Printed", "source_of"]
+__all__ = ["Names", "failed_step", "printed", "source_of"]
 
 
-class Printed:
-    """The function, compiled.
+def printed(program: ExecProgram) -> Callable[..., list[Any]]:
+    """Return the schedule as a compiled function of an arena, if it has one, and of the leaves."""
+    source, names = _text(program)
+    module = compile(f"def run{source}", _file(program), "exec")
+    (code,) = [each for each in module.co_consts if isinstance(each, CodeType)]
+    return FunctionType(code, names)
 
-    Attributes:
-        function: of an arena, if the schedule has one, and of the leaves; it returns the results.
-        run: function of the leaves that returns the results; exceptions of kernels pass through.
-    """
 
-    def __init__(self, program: ExecProgram) -> None:
-        source, names = _text(program)
-        self.program, self._file = program, f"<tenferro program {id(program):x}>"
-        module = compile(f"def run{source}", self._file, "exec")
-        (code,) = [each for each in module.co_consts if isinstance(each, CodeType)]
-        self.function: Callable[..., list[Any]] = FunctionType(code, names)
-        self.run = self._run_in_arena if program.memory.size else self.function
+def failed_step(program: ExecProgram, traceback: TracebackType | None) -> ExecInstruction | None:
+    """Return the step of the printed function that raised an exception."""
+    steps, found = program.instructions, None
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == _file(program):
+            number = line_number(traceback) - 2  # behind the parameters
+            # A handler of signals may raise where the function begins, which is not a step's line.
+            found = steps[number] if 0 <= number < len(steps) else found
+        traceback = traceback.tb_next
+    return found
 
-    def _run_in_arena(self, *leaves: Any) -> list[Any]:
-        memory = self.program.resources.memory
-        arena = memory.acquire(self.program.memory.size)
-        try:
-            return self.function(arena, *leaves)
-        finally:
-            memory.release(arena)
 
-    def failed(self, traceback: TracebackType | None) -> ExecInstruction | None:
-        """Return the step that raised an exception."""
-        steps, found = self.program.instructions, None
-        while traceback is not None:
-            if traceback.tb_frame.f_code.co_filename == self._file:
-                number = line_number(traceback) - 2  # behind the parameters
-                # A handler of signals may raise where the function begins, which is not a step's line.
-                found = steps[number] if 0 <= number < len(steps) else found
-            traceback = traceback.tb_next
-        return found
+def _file(program: ExecProgram) -> str:
+    return f"<tenferro program {id(program):x}>"
 
 
 def source_of(program: ExecProgram, name: str = "run") -> str:

@@ -5,11 +5,11 @@ To print and compile takes longer than the interpreter does once. The results ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tenferro.exec.interpreter import interpret, located
-from tenferro.exec.printer import Printed
+from tenferro.exec.printer import failed_step, printed
 from tenferro.exec.schedule import ExecProgram
 
 __all__ = ["Runner"]
@@ -22,13 +22,13 @@ class Runner:
         prints: whether later runs are by printed code; the results are the same.
     """
 
-    __slots__ = ("_code", "_has_run", "_prints", "program")
+    __slots__ = ("_function", "_has_run", "_prints", "program")
 
     def __init__(self, program: ExecProgram, prints: bool = True) -> None:
         self.program = program
         self._prints = prints
         self._has_run = False
-        self._code: Printed | None = None
+        self._function: Callable[..., list[Any]] | None = None
 
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
         """Return the results.
@@ -36,17 +36,21 @@ class Runner:
         Raises:
             BackendFailureError: a kernel failed, with op and user line.
         """
-        code = self._code
-        if code is None:
+        if self._function is None:
             if not (self._prints and self._has_run):
                 self._has_run = True
                 return interpret(self.program, leaves)
-            code = self._code = Printed(self.program)
+            self._function = printed(self.program)
+        size = self.program.memory.size
+        arena = (self.program.resources.memory.acquire(size),) if size else ()
         try:
-            return code.run(*leaves)
+            return self._function(*arena, *leaves)
         except Exception as error:
-            step = code.failed(error.__traceback__)
+            step = failed_step(self.program, error.__traceback__)
             laid = error if step is None else located(step, error)
             if laid is error:
                 raise
             raise laid from error
+        finally:
+            if arena:
+                self.program.resources.memory.release(*arena)
