@@ -213,7 +213,7 @@ def test_streamed_transpositions_are_shared_among_threads(
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", x.nbytes)
     monkeypatch.setattr(copying, "MIN_STREAMED_BYTES", x.nbytes + (not is_streamed))
     workers, transposer = Parts(), RecordingTransposer()
-    resources = Resources(workers, Pool(0), transposer=lambda: transposer)
+    resources = Resources(workers, Pool(0), transposer=transposer.function)
     copy = Copy(out, x)
     assert copy.transposition is not None
     assert copy.transposition.is_streamed is is_streamed

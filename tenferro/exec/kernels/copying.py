@@ -92,7 +92,7 @@ class Copy:
         transposer, is_aligned = resources.transposer, out.ctypes.data % LINE == 0
         compiled = None
         if transposer is not None and self.transposition is not None and is_aligned:
-            compiled = transposer().function(self.transposition)
+            compiled = transposer(self.transposition)
         if compiled:
             function, tasks = compiled
             pointers = source.ctypes.data, target.ctypes.data
