@@ -106,8 +106,9 @@ class Binder:
     def _instruction(self, number: int, instruction: Instruction, types: Any) -> ExecInstruction:
         op, inputs, outputs, last_use, source = instruction
         try:
+            bodies = [self.bind(self.prepared(part.program)) for part in op.parts]
             step = ExecInstruction(
-                op=self._control(op) if op.parts else op,
+                op=Control(op, tuple(bodies)) if bodies else op,
                 input_slots=inputs,
                 output_slots=outputs,
                 input_types=tuple([types[slot] for slot in inputs]),
@@ -124,9 +125,6 @@ class Binder:
             error.at(str(source or ""))
             raise
         return step
-
-    def _control(self, op: Any) -> Control:
-        return Control(op, tuple([self.bind(self.prepared(part.program)) for part in op.parts]))
 
     # ---- the table of kernels ----------------------------------------------------------------------
 

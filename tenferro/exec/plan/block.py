@@ -11,7 +11,6 @@ from typing import Any
 from tenferro import costs
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
-from tenferro.exec.periods import cuts
 from tenferro.exec.plan.place import free
 from tenferro.exec.plan.unbind import program_of
 from tenferro.exec.planned import Axes, Block, Compiled
@@ -21,7 +20,7 @@ from tenferro.ops.control import Cond, Scan
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
-__all__ = ["block", "compiled_step", "enclosed", "step_of"]
+__all__ = ["block", "compiled_step", "cuts", "enclosed", "exact_period", "step_of"]
 
 MAX_STEPS = 400
 """Maximum number of steps of a block: LLVM takes longer for each the more there are."""
@@ -224,3 +223,40 @@ def _axes(program: ExecProgram, inputs: Sequence[int], outputs: Sequence[int]) -
         rank = {slot: program.types[slot].rank for slot in outputs if slot in program.output_slots}
         axes |= {slot: tuple(reversed(range(n))) for slot, n in rank.items() if n > 1}
     return axes
+
+
+def cuts(kinds: Sequence[Any], short: int, long: int) -> Iterator[tuple[int, int]]:
+    """Give the start and the end of each part: some periods where the sequence repeats itself, else a long part.
+
+    Args:
+        kinds: one for each step; parts of equal kinds read alike.
+        short: the maximum length of a part that repeats itself.
+        long: the maximum length of another part.
+
+    >>> list(cuts("ababababab", 4, 6)), list(cuts("abcdefghij", 4, 6))
+    ([(0, 4), (4, 8), (8, 10)], [(0, 6), (6, 10)])
+    """
+    start = 0
+    while start < len(kinds):
+        period = exact_period(kinds[start : start + min(2 * short, long)])
+        length = min(short, long) if 2 * period <= short else long
+        stop = min(start + length - length % period, len(kinds))
+        yield start, stop
+        start = stop
+
+
+def exact_period(kinds: Sequence[Any]) -> int:
+    """Return the smallest period of a sequence, by the prefix function.
+
+    Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977.
+
+    >>> exact_period("abcabca"), exact_period("abcd")
+    (3, 4)
+    """
+    borders = [0]
+    for kind in kinds[1:]:
+        length = borders[-1]
+        while length and kinds[length] != kind:
+            length = borders[length - 1]
+        borders.append(length + (kinds[length] == kind))
+    return len(kinds) - borders[-1]

@@ -11,7 +11,7 @@ from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.kernels.convolution import ConvolutionFunction
 from tenferro.exec.plan.unbind import program_of
-from tenferro.exec.planned import Compiled, Control
+from tenferro.exec.planned import Compiled
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.facts import FACTS, Fact
 from tenferro.program import Subprogram
@@ -66,16 +66,15 @@ def _loop(compiler: LoopCompiler, step: ExecInstruction) -> Any:
     op: Any = control.op.with_parts(*parts)
     with compiler.log.attempt("loop"):
         require_gain(op, kernels, compiler.always)
-    interpreted = partial(_interpreted, control, kernels)
+
+    def interpreted() -> Callable[..., Any]:
+        """Return the interpreter's loop, which runs where LLVM fails."""
+        planned = tuple([kernels.planned(body) for body in control.schedules])
+        return replace(control, schedules=planned).function(kernels)
+
     return compiled_loop(
         op, step.input_types, lambda program: program, kernels, compiler.linker, interpreted
     )
-
-
-def _interpreted(control: Control, kernels: Any) -> Callable[..., Any]:
-    """Return the interpreter's loop, which runs where LLVM fails."""
-    planned = tuple([kernels.planned(body) for body in control.schedules])
-    return replace(control, schedules=planned).function(kernels)
 
 
 def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:

@@ -48,7 +48,9 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     copied = [*alone, *shared]
     if not copied:
         return program
-    new = dict(zip(copied, range(program.n_slots, program.n_slots + len(copied)), strict=True))
+    new = dict(
+        zip(copied, range(len(program.types), len(program.types) + len(copied)), strict=True)
+    )
     makers = {slot: step for step in program.instructions for slot in step.output_slots}
 
     def copies(positions: Sequence[int], *others: int) -> ExecInstruction:
