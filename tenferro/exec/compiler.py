@@ -4,9 +4,8 @@ something is first to be compiled.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tenferro.exec.attempts import CompileLog
 
@@ -14,7 +13,6 @@ if TYPE_CHECKING:
     from tenferro.compile_cache import CompileCache
     from tenferro.exec.llvm.link import Linker
     from tenferro.exec.llvm.transposing_copy import TransposingCopies
-    from tenferro.exec.runtime.transposition import Transposition
 
 __all__ = ["LoopCompiler"]
 
@@ -53,10 +51,6 @@ class LoopCompiler:
         from tenferro.exec.llvm.transposing_copy import TransposingCopies  # imported when needed
 
         return TransposingCopies(self.linker)
-
-    def transposed(self, transposition: Transposition) -> tuple[Callable[..., Any], int] | None:
-        """Return a transposing copy as a function, and its number of tasks; None if it is not compiled."""
-        return self.transposer.function(transposition)
 
     def cache_clear(self) -> None:
         """Drop every function that no schedule refers to."""

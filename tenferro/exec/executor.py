@@ -31,9 +31,8 @@ from tenferro.exec.llvm import OLDEST, is_installed
 from tenferro.exec.plan import Binder, Pass, planning
 from tenferro.exec.plan.finish import finish
 from tenferro.exec.plan.verify import verified
-from tenferro.exec.printer import source_of
+from tenferro.exec.printer import Runner, source_of
 from tenferro.exec.replay import replay
-from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.numpy_state import call_in_numpy_state
 from tenferro.exec.runtime.resources import Resources
@@ -141,7 +140,8 @@ class GraphExecutor:
             self.extensions.register(runtime)
         self.workers = Workers(threads)
         self.memory = Pool(memory_bytes)
-        transposer = self.compiler.transposed if self.compiler else None
+        compiler = self.compiler
+        transposer = (lambda each: compiler.transposer.function(each)) if compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
         resources = Resources(self.workers, self.memory, as_array, transposer, log)
         # Set for runtimes of extensions, which find the executor as the owner of their caches.

@@ -7,7 +7,7 @@ from typing import Any
 
 from tenferro.exec.plan import NATIVE, Binder
 from tenferro.exec.plan.finish import finish
-from tenferro.exec.runner import Runner
+from tenferro.exec.printer import Runner
 from tenferro.ops.extension import Extension
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import ExtensionCacheKey, ExtensionCaches, ExtensionRuntime, expansion_of

@@ -1,5 +1,7 @@
 """The printer: a schedule as Python functions, with locals for slots. It decides nothing.
 
+A schedule is interpreted when it runs first, because to print and compile takes longer, and printed from then on.
+
 An interpreter's loop costs several times what NumPy's own call does on small arrays. The printed source has
 one line per step, with the kernel's function called by name. After the last use of its value a local is deleted,
 so that NumPy can use the memory at once.
@@ -8,14 +10,56 @@ so that NumPy can use the memory at once.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
+from tenferro.exec.interpreter import interpret, located
 from tenferro.exec.schedule import ExecInstruction, ExecProgram, InPlace, Place, Pooled
 from tenferro.tracebacks import line_number
 
-__all__ = ["Names", "failed_step", "printed", "source_of"]
+__all__ = ["Names", "Runner", "failed_step", "printed", "source_of"]
+
+
+class Runner:
+    """Runner of a schedule, in any state of NumPy.
+
+    Args:
+        prints: whether later runs are by printed code; the results are the same.
+    """
+
+    __slots__ = ("_function", "_has_run", "_prints", "program")
+
+    def __init__(self, program: ExecProgram, prints: bool = True) -> None:
+        self.program = program
+        self._prints = prints
+        self._has_run = False
+        self._function: Callable[..., list[Any]] | None = None
+
+    def __call__(self, leaves: Sequence[Any]) -> list[Any]:
+        """Return the results.
+
+        Raises:
+            BackendFailureError: a kernel failed, with op and user line.
+        """
+        if self._function is None:
+            if not (self._prints and self._has_run):
+                self._has_run = True
+                return interpret(self.program, leaves)
+            self._function = printed(self.program)
+        size = self.program.memory.size
+        arena = (self.program.resources.memory.acquire(size),) if size else ()
+        try:
+            return self._function(*arena, *leaves)
+        except Exception as error:
+            step = failed_step(self.program, error.__traceback__)
+            laid = error if step is None else located(step, error)
+            if laid is error:
+                raise
+            raise laid from error
+        finally:
+            if arena:
+                self.program.resources.memory.release(*arena)
 
 
 def printed(program: ExecProgram) -> Callable[..., list[Any]]:

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tenferro.exec.layout import Layout, dense, row_major
+from tenferro.exec.layout import Layout, by_stride, dense, row_major
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
@@ -68,7 +68,9 @@ class Kernel:
             return self._layout(op, *operands)
         if not self.elementwise:
             return row_major(shape)
-        axes = {each.axes for each in operands if each.shape == shape and not each.repeats}
+        axes = {
+            by_stride(each.strides) for each in operands if each.shape == shape and not each.repeats
+        }
         return dense(shape, *axes) if len(axes) == 1 else row_major(shape)
 
     def may_view(self, op: StdTensorOp) -> bool:

@@ -22,7 +22,7 @@ from tenferro.exec.plan.compile import with_compiled_sums
 from tenferro.exec.plan.finish import copied
 from tenferro.exec.plan.verify import verified
 from tenferro.exec.planned import Axes, Control, Copies, Fused
-from tenferro.exec.runner import Runner
+from tenferro.exec.printer import Runner
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.facts import FACTS, Fact, facts_of
