@@ -125,8 +125,7 @@ class ExtensionRegistry:
 
         # A routine of a library does not call tenferro.
         routine = own.compiled_routine(op.op)
-        is_routine = routine is not None and routine.is_exact
-        kernel.may_call_back = not is_routine  # pyright: ignore[reportFunctionMemberAccess]
+        kernel.may_call_back = routine is None or not routine.is_exact  # pyright: ignore[reportFunctionMemberAccess]
         return kernel
 
 

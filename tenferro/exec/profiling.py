@@ -100,14 +100,12 @@ def _rows(
             yield from _rows(part, runs, depth + 1)
 
 
-def base_of(x: Any) -> Any:
-    """Return the array that owns the memory."""
-    while isinstance(x.base, np.ndarray):
-        x = x.base
-    return x
-
-
 def _owners(arrays: Sequence[Any]) -> dict[int, int]:
     """Return the bytes of each piece of memory that the arrays are views of."""
-    owners = [base_of(x) for x in arrays if x is not None]
-    return {id(owner): owner.nbytes for owner in owners}
+    sizes: dict[int, int] = {}
+    for x in arrays:
+        while isinstance(getattr(x, "base", None), np.ndarray):
+            x = x.base
+        if x is not None:
+            sizes[id(x)] = x.nbytes
+    return sizes

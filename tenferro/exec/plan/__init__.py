@@ -1,17 +1,6 @@
 """Planning: pure functions from schedule to schedule, one after the other; each decides one thing.
 
-| step | decides |
-| --- | --- |
-| `bind` | the kernel of each instruction |
-| `compile_loops` | which loops are compiled |
-| `fold` | what constants decide, computed once |
-| `stencil` | sums of padded arrays that are one compiled step |
-| `group` | elementwise steps and reductions on large values that are one compiled step |
-| `block` | consecutive steps on small values that are one compiled step |
-| `tile_groups` | the expected layout of each value, and the tiles of fused groups |
-| `place` | where results go, and the last use of each value |
-| `compile_groups` | the machine code of fused groups |
-| `finish` | the layout of results, and copies that keep them from overlapping |
+docs/execution.md lists them, and what each decides.
 """
 
 from __future__ import annotations

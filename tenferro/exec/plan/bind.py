@@ -126,8 +126,6 @@ class Binder:
             raise
         return step
 
-    # ---- the table of kernels ----------------------------------------------------------------------
-
     def cell(
         self, op: Any, operands: Sequence[TensorSpec] = (), results: Sequence[TensorSpec] = ()
     ) -> Any:

@@ -71,10 +71,6 @@ def _cost(step: ExecInstruction) -> float:
     return costs.estimated_calls(step.source_op, step.input_types, step.output_types)
 
 
-def _is_small(spec: TensorSpec) -> bool:
-    return spec.is_static and 0 < spec.size <= costs.SMALL
-
-
 def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
     """Return whether a step may be part of a block."""
     from tenferro.exec.llvm.control import COMPILED  # because only what compiles asks
@@ -85,7 +81,10 @@ def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
     left = [(step.source_op, step.input_types, step.output_types)]
     while left:
         op, operands, results = left.pop()
-        if not all(map(_is_small, (*operands, *results))) or getattr(op, "has_effects", False):
+        types = (*operands, *results)
+        if not all([spec.is_static and 0 < spec.size <= costs.SMALL for spec in types]):
+            return False
+        if getattr(op, "has_effects", False):
             return False
         if op.parts:
             if not isinstance(op, Cond | Scan):

@@ -125,12 +125,12 @@ class _Run:
 
     def _lead(self, step: ExecInstruction) -> int | None:
         """Return the number of leading axes of the group with this step; None if it does not fit."""
-        op, kind = step.op, type(step.op)
+        op = step.op
         if step.is_elementwise:
             return self._lead_of_elementwise(step)
         if _reduces(step) and op.axes:
             return self._lead_of_reduction(step)
-        if kind in VIEWS and step.input_slots[0] in self.results:
+        if _is_view(step) and step.input_slots[0] in self.results:
             x, y = step.input_types[0], step.output_types[0]
             aligned = not isinstance(op, BroadcastInDim) or op.dims[: self.lead] == tuple(
                 range(self.lead)

@@ -82,9 +82,8 @@ def place(program: ExecProgram) -> ExecProgram:
 
 def _placeable(step: ExecInstruction) -> tuple[int, ...]:
     """Return the result slots for which the kernel takes memory."""
-    fused = step.fused
-    if fused is not None:
-        return step.output_slots[: len(fused.results)]
+    if step.fused is not None:
+        return step.output_slots[: len(step.fused.results)]
     return step.output_slots if step.accepts_buffers else ()
 
 

@@ -48,10 +48,8 @@ class _Layouts:
         self.known: dict[int, Layout] = {
             slot: dense(self.types[slot].shape, axes) for slot, axes in program.axes.items()
         }
-        for slot, value in program.constants.items():
-            layout = layout_of(value) if hasattr(value, "strides") else None
-            if layout is not None:
-                self.known[slot] = layout
+        constants = {slot: layout_of(value) for slot, value in program.constants.items()}
+        self.known |= {slot: layout for slot, layout in constants.items() if layout is not None}
 
     def layout(self, slot: int) -> Layout:
         """Return the layout of a value of static shape."""
