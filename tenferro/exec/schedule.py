@@ -248,6 +248,11 @@ class ExecProgram:
         return self.kernels.resources
 
     @property
+    def n_slots(self) -> int:
+        """The number of slots."""
+        return len(self.types)
+
+    @property
     def input_types(self) -> tuple[TensorSpec, ...]:
         """The type of each input."""
         return tuple([self.types[slot] for slot in self.input_slots])

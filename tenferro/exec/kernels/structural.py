@@ -190,7 +190,8 @@ class Triangle:
             x = x.swapaxes(-1, -2)
         y = zeros(x.shape, x.dtype, into[0])
         k, lower = (-self.k, not self.lower) if is_column_major else (self.k, self.lower)
-        low = np.tri(*x.shape[-2:], k if lower else k - 1, dtype=bool)
+        rows, columns = x.shape[-2:]
+        low = np.tri(rows, columns, k if lower else k - 1, dtype=bool)
         np.copyto(y, x, where=low if lower else ~low)
         return y.swapaxes(-1, -2) if is_column_major else y
 

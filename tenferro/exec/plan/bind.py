@@ -26,7 +26,6 @@ from tenferro.exec.printer import Runner
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.facts import FACTS, Fact, facts_of
-from tenferro.graph import Instruction
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import Alternatives
 from tenferro.passes import choose_alternatives, is_widened, widen_narrow
@@ -103,7 +102,7 @@ class Binder:
             program=program,
         )  # fmt: skip
 
-    def _instruction(self, number: int, instruction: Instruction, types: Any) -> ExecInstruction:
+    def _instruction(self, number: int, instruction: Any, types: Any) -> ExecInstruction:
         op, inputs, outputs, last_use, source = instruction
         try:
             bodies = [self.bind(self.prepared(part.program)) for part in op.parts]
@@ -217,7 +216,9 @@ class Binder:
             UnsupportedError: an op without a kernel, an extension without a runtime.
         """
         if is_widened(op, [*operands, *results]):
-            run = self.runner(self.schedule(_program_of(op, operands)))
+            builder = ProgramBuilder()
+            outputs = builder.apply(op, *[builder.input(spec) for spec in operands])
+            run = self.runner(self.schedule(builder.finish(outputs)))
             return lambda _, *arrays: unpacked(run(arrays))
         kernel = self.cell(op, operands, results)
         if isinstance(op, Alternatives):
@@ -225,12 +226,6 @@ class Binder:
         if not op.parts:
             return kernel
         return kernel.bind_programs([self.runner(self.schedule(part.program)) for part in op.parts])
-
-
-def _program_of(op: StdTensorOp, operands: Sequence[TensorSpec]) -> GraphProgram:
-    """Return the program of one op."""
-    builder = ProgramBuilder()
-    return builder.finish(builder.apply(op, *[builder.input(spec) for spec in operands]))
 
 
 def _applied(step: PlanStep, schedule: ExecProgram) -> ExecProgram:
