@@ -14,7 +14,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.errors import BackendFailureError
-from tenferro.exec.printer import Printed
+from tenferro.exec.printer import failed_step, printed
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 from tenferro.graph.source_line import line_of
 from tenferro.interruption import is_interruption
@@ -166,9 +166,10 @@ def raised_on_entry(file: str) -> TooLongError:
 
 def test_an_exception_on_the_way_into_a_function() -> None:
     program = tnf.compile(lambda x: tnf.exp(x) + x, 1.0)
-    printed = Printed(native_executor().binder.bind(program))
-    file = printed.function.__code__.co_filename
-    assert printed.failed(raised_on_entry(file).__traceback__) is None
+    schedule = native_executor().binder.bind(program)
+    function: Any = printed(schedule)
+    file = function.__code__.co_filename
+    assert failed_step(schedule, raised_on_entry(file).__traceback__) is None
     line = line_of(raised_on_entry("/home/user/model.py").__traceback__)
     assert line is not None
     assert line.file == "/home/user/model.py"

@@ -18,7 +18,7 @@ import pytest
 import tenferro as tnf
 from tenferro import errors
 from tenferro.exec.kernels import KERNELS
-from tenferro.exec.periods import exact_period
+from tenferro.exec.plan.block import exact_period
 from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 from tenferro.types import flatten
 from tests.exec.unplanned import run_unplanned

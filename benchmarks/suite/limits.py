@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 import tenferro as tnf
-from tenferro.exec import ExecInstruction, compile_std_to_exec
+from tenferro.exec import ExecInstruction
+from tenferro.exec.plan import Binder
 from tenferro.ops.contraction import Convolution, DotGeneral
 from tenferro.passes import NATIVE_PASSES
 
@@ -120,7 +121,7 @@ def _terms(op: Convolution, x: tnf.TensorSpec, w: tnf.TensorSpec, y: tnf.TensorS
 def _steps(program: tnf.GraphProgram) -> Iterator[tuple[ExecInstruction, list[tnf.TensorSpec]]]:
     """Yield the instructions with operands, each as a separate step, and their operands' types."""
     static = program.specialize(program.bind([spec.shape for spec in program.input_specs]))
-    compiled = compile_std_to_exec(static, NATIVE_PASSES, plan=())
+    compiled = Binder(passes=NATIVE_PASSES).schedule(static)
     types: Any = compiled.types
     for step in compiled.instructions:
         if step.input_slots:

@@ -1,7 +1,6 @@
 """The native path: NumPy kernels, the schedule, and the executor."""
 
 from tenferro.exec.executor import GraphExecutor
-from tenferro.exec.plan import compile_std_to_exec
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 
-__all__ = ["ExecInstruction", "ExecProgram", "GraphExecutor", "compile_std_to_exec"]
+__all__ = ["ExecInstruction", "ExecProgram", "GraphExecutor"]

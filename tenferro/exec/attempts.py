@@ -98,7 +98,9 @@ class CompileLog:
             if getattr(error, _FROM_USER_CODE, False) or is_interruption(error):
                 raise
             reason = _reason(error)
-            self._count_failure(what, reason)
+            key = what, reason
+            if key in self._failures or len(self._failures) < MAX_FAILURES:
+                self._failures[key] = self._failures.get(key, 0) + 1
             if os.environ.get(FAILED_ATTEMPTS_VARIABLE) == "raise":
                 raise
             warn_once(
@@ -111,11 +113,6 @@ class CompileLog:
     def count(self, kind: str) -> None:
         """Count a compiled function."""
         self._compiled[kind] = self._compiled.get(kind, 0) + 1
-
-    def _count_failure(self, what: str, reason: str) -> None:
-        key = what, reason
-        if key in self._failures or len(self._failures) < MAX_FAILURES:
-            self._failures[key] = self._failures.get(key, 0) + 1
 
     def stats(self) -> CompileStats:
         """Return the counts so far."""

@@ -31,9 +31,8 @@ from tenferro.exec.llvm import OLDEST, is_installed
 from tenferro.exec.plan import Binder, Pass, planning
 from tenferro.exec.plan.finish import finish
 from tenferro.exec.plan.verify import verified
-from tenferro.exec.printer import source_of
+from tenferro.exec.printer import Runner, source_of
 from tenferro.exec.replay import replay
-from tenferro.exec.runner import Runner
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.numpy_state import call_in_numpy_state
 from tenferro.exec.runtime.resources import Resources
@@ -61,8 +60,6 @@ BLOCK_GAINS: Mapping[str | bool, float | None] = {
     False: None,
 }
 """NumPy calls that a compiled block must save in each run, by the value of `compiled`; None for no blocks."""
-MAX_LAYOUTS = 8
-"""Maximum number of layouts of arguments for which one program is planned; after that, they count as row-major."""
 
 
 class GraphExecutor:
@@ -143,7 +140,8 @@ class GraphExecutor:
             self.extensions.register(runtime)
         self.workers = Workers(threads)
         self.memory = Pool(memory_bytes)
-        transposer = partial(getattr, self.compiler, "transposer") if self.compiler else None
+        compiler = self.compiler
+        transposer = (lambda each: compiler.transposer.function(each)) if compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
         resources = Resources(self.workers, self.memory, as_array, transposer, log)
         # Set for runtimes of extensions, which find the executor as the owner of their caches.
@@ -158,7 +156,6 @@ class GraphExecutor:
             compiler=self.compiler,
         )
         self._has_layouts = backend is NUMPY
-        self._layouts: BoundedCache[set[tuple[Axes | None, ...]]] = BoundedCache(cache_size)
         self._compiled: BoundedCache[Compiled] = BoundedCache(
             cache_size, cache_bytes, attrgetter("schedule.constant_bytes")
         )
@@ -252,12 +249,7 @@ class GraphExecutor:
     def _compile(
         self, program: GraphProgram, shapes: tuple[Any, ...], axes: tuple[Axes | None, ...]
     ) -> Compiled:
-        if (
-            not self._has_layouts
-            or not any(axes)
-            or not self._is_layout_known(program, shapes, axes)
-        ):
-            axes = ()
+        axes = axes if self._has_layouts and any(axes) else ()
 
         def compiled() -> Compiled:
             with until_compiled():
@@ -271,15 +263,6 @@ class GraphExecutor:
             return Compiled(schedule, Runner(schedule, self.segmented))
 
         return self._compiled.get((program.identity, shapes, axes), compiled)
-
-    def _is_layout_known(
-        self, program: GraphProgram, shapes: tuple[Any, ...], axes: tuple[Axes | None, ...]
-    ) -> bool:
-        """Return whether a program is planned for this layout, as for the first layouts that it is called with."""
-        layouts = self._layouts.get((program.identity, shapes), set)
-        if len(layouts) < MAX_LAYOUTS:
-            layouts.add(axes)
-        return axes in layouts
 
     def _on_backend(self, schedule: ExecProgram, leaves: Sequence[Any]) -> list[Any]:
         """Run a schedule on another backend, and return NumPy arrays."""
@@ -380,7 +363,6 @@ class GraphExecutor:
     def cache_clear(self) -> None:
         """Drop every schedule, plan of an extension and machine code that nothing refers to, and free cached memory."""
         self._compiled.clear()
-        self._layouts.clear()
         self.extensions.caches.clear()
         if self.compiler is not None:
             self.compiler.cache_clear()

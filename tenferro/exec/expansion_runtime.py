@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.exec.plan import compile_std_to_exec
-from tenferro.exec.runner import Runner
+from tenferro.exec.plan import NATIVE, Binder
+from tenferro.exec.plan.finish import finish
+from tenferro.exec.printer import Runner
 from tenferro.ops.extension import Extension
 from tenferro.passes import NATIVE_PASSES
 from tenferro.program import ExtensionCacheKey, ExtensionCaches, ExtensionRuntime, expansion_of
@@ -37,7 +38,7 @@ class ExpansionRuntime(ExtensionRuntime):
 
         def compiled() -> Runner:
             program = expansion_of(carrier, specs, keep=lambda family: False)
-            return Runner(compile_std_to_exec(program, NATIVE_PASSES))
+            return Runner(finish(Binder(passes=NATIVE_PASSES, plan=NATIVE).schedule(program), "K"))
 
         return caches.store(self._programs).get((carrier, specs), compiled)(inputs)
 

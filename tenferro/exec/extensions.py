@@ -24,6 +24,7 @@ from tenferro.errors import (
     TenferroError,
     UnsupportedError,
 )
+from tenferro.exec.kernels.kernel import unpacked
 from tenferro.exec.ownership import read_only, take_ownership
 from tenferro.interruption import is_interruption
 from tenferro.ops.extension import Extension
@@ -82,29 +83,27 @@ class ExtensionRegistry:
         Raises:
             UnsupportedError: there is none.
         """
-        return self._registered.get(op.family_id) or self._of_family(op, family_of(op.op))
+        return self._registered.get(op.family_id) or self._of_family(op)
 
-    def _of_family(self, op: Extension, family: Family | None) -> ExtensionRuntime:
+    def _of_family(self, op: Extension) -> ExtensionRuntime:
+        """Return the runtime of the op's family, created by its class, or that of the expansion."""
+        family = family_of(op.op)
         # Classes of one family may differ in whether they run by their expansions.
-        key = op.family_id, family, bool(getattr(op.op, "from_expansion", False))
-        runtime = self._of_families.get(key)
-        if runtime is None:
-            runtime = self._of_families[key] = self._made(op, family)
-        return runtime
-
-    def _made(self, op: Extension, family: Family | None) -> ExtensionRuntime:
-        """Return the family's runtime, created by its class; the runtime of the expansion, if the op requires it."""
-        runtime = None if family is None else family.runtime
-        if isinstance(runtime, type):
-            return runtime(op.family_id)
-        if runtime is not None:
-            return runtime
-        if self._by_expansion is not None and getattr(op.op, "from_expansion", False):
-            return self._by_expansion(op.family_id)
-        raise UnsupportedError(
-            f"extension: {op.family_id}: not registered; give its family a runtime, such as "
-            "HostReferenceRuntime for its own eager_execute, or register one on the executor"
-        )
+        is_expanded = bool(getattr(op.op, "from_expansion", False))
+        key = op.family_id, family, is_expanded
+        if key not in self._of_families:
+            runtime = None if family is None else family.runtime
+            if isinstance(runtime, type):
+                runtime = runtime(op.family_id)
+            if runtime is None and is_expanded and self._by_expansion is not None:
+                runtime = self._by_expansion(op.family_id)
+            if runtime is None:
+                raise UnsupportedError(
+                    f"extension: {op.family_id}: not registered; give its family a runtime, such as "
+                    "HostReferenceRuntime for its own eager_execute, or register one on the executor"
+                )
+            self._of_families[key] = runtime
+        return self._of_families[key]
 
     def kernel(self, op: Extension) -> Callable[..., Any]:
         """Return a kernel that executes an op by its family's runtime.
@@ -114,7 +113,7 @@ class ExtensionRegistry:
         """
         family_id, registered = op.family_id, self._registered
         # An op that cannot run is refused here, before its program is.
-        own: Any = None if family_id in registered else self._of_family(op, family_of(op.op))
+        own = registered.get(family_id) or self._of_family(op)
 
         @lru_cache(maxsize=1)
         def declared(*types: tuple[tuple[int, ...], Any]) -> tuple[TensorSpec, ...]:
@@ -122,14 +121,11 @@ class ExtensionRegistry:
 
         # Looked up at each call, so that a runtime that is registered later is used at once.
         def kernel(carrier: Extension, *arrays: Any) -> Any:
-            runtime: Any = registered.get(family_id, own)
-            return execute(runtime, carrier, arrays, self.caches, declared)
+            return execute(registered.get(family_id, own), carrier, arrays, self.caches, declared)
 
         # A routine of a library does not call tenferro.
-        planned: Any = registered.get(family_id, own)
-        routine = planned.compiled_routine(op.op)
-        is_routine = routine is not None and routine.is_exact
-        kernel.may_call_back = not is_routine  # pyright: ignore[reportFunctionMemberAccess]
+        routine = own.compiled_routine(op.op)
+        kernel.may_call_back = routine is None or not routine.is_exact  # pyright: ignore[reportFunctionMemberAccess]
         return kernel
 
 
@@ -161,7 +157,15 @@ def execute(
     except Exception as error:
         if is_interruption(error):
             raise
-        raise _failure(family, error) from error
+        help_ = (
+            "; inputs are read-only, because they belong to the caller: write to a copy, "
+            "inputs[0].copy(), or declare aliases"
+            if isinstance(error, ValueError) and "read-only" in str(error)
+            else ""
+        )
+        raise BackendFailureError(
+            f"extension: family_id={family}: {type(error).__name__}: {error}{help_}"
+        ) from error
     types = declared(*[(x.shape, x.dtype) for x in arrays])
     outputs = outputs_of(family, result, len(types))
     del result, inputs  # because they may refer to the outputs
@@ -175,7 +179,7 @@ def execute(
                 f"infer_output_meta declares {spec}"
             )
     take_ownership(outputs)
-    return outputs[0] if len(outputs) == 1 else tuple(outputs)
+    return unpacked(outputs)
 
 
 def fits(shape: Sequence[int], declared: Sequence[Any]) -> bool:
@@ -227,19 +231,6 @@ def aliased_inputs(op: Any) -> frozenset[int]:
                 f"inputs below {op.input_count}, got {{{output}: {index}}}"
             )
     return frozenset(aliases.values())
-
-
-def _failure(family: str, error: Exception) -> BackendFailureError:
-    """Return the error of a runtime that failed."""
-    help_ = (
-        "; inputs are read-only, because they belong to the caller: write to a copy, "
-        "inputs[0].copy(), or declare aliases"
-        if isinstance(error, ValueError) and "read-only" in str(error)
-        else ""
-    )
-    return BackendFailureError(
-        f"extension: family_id={family}: {type(error).__name__}: {error}{help_}"
-    )
 
 
 def outputs_of(family: str, result: Any, count: int) -> list[Any]:

@@ -22,7 +22,6 @@ class FusedFunction:
     """
 
     accepts_buffers = True
-    remark = ""
 
     def __init__(self, op: Fused, body: Callable[..., Any], resources: Resources) -> None:
         self.op, self.body, self.resources = op, body, resources

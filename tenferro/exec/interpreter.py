@@ -82,11 +82,7 @@ def _call(
             for target in step.places
         ]  # fmt: skip
     results = results_of(step.op, function(*operands, **options), len(step.output_slots))
-    numbers, as_array = program.numbers, program.resources.as_array
-    return [
-        y if slot in numbers else as_array(y)
-        for slot, y in zip(step.output_slots, results, strict=True)
-    ]
+    return list(map(program.resources.as_array, results))
 
 
 def results_of(op: Any, result: Any, count: int) -> Sequence[Any]:

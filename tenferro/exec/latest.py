@@ -20,15 +20,13 @@ def axes_of(arrays: Sequence[Any]) -> tuple[Axes | None, ...]:
     >>> axes_of([np.zeros((2, 3)), np.zeros((2, 3), order="F"), np.zeros((2, 3, 4)).transpose(1, 0, 2)])
     (None, (1, 0), (1, 0, 2))
     """
-    return tuple([
-        None if not isinstance(x, np.ndarray) or x.flags.c_contiguous else _axes(x) for x in arrays
-    ])  # fmt: skip
+    return tuple([_axes(x) if isinstance(x, np.ndarray) else None for x in arrays])
 
 
 def _axes(x: np.ndarray[Any, Any]) -> Axes | None:
-    if x.flags.f_contiguous:
-        return tuple(reversed(range(x.ndim)))
-    axes = by_stride(x.strides)
+    if x.flags.c_contiguous:
+        return None
+    axes = tuple(reversed(range(x.ndim))) if x.flags.f_contiguous else by_stride(x.strides)
     return axes if x.transpose(axes).flags.c_contiguous else None
 
 
@@ -66,11 +64,9 @@ class Latest(NamedTuple):
         """
         if program.takes_extents:
             return None
-        has_scalars = not all([type(x) is np.ndarray for x in arrays])
-        if has_scalars and not all(
-            [type(x) is np.ndarray or isinstance(x, np.generic) for x in arrays]
-        ):
+        if not all([type(x) is np.ndarray or isinstance(x, np.generic) for x in arrays]):
             return None
+        has_scalars = any([isinstance(x, np.generic) for x in arrays])
         types = [(type(x), x.shape, x.dtype) for x in arrays]
         matrices = [
             (number, (x.flags.c_contiguous, x.flags.f_contiguous))

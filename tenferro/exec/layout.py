@@ -40,11 +40,6 @@ class Layout(NamedTuple):
         """Whether elements are repeated along an axis."""
         return any([n > 1 and not step for n, step in zip(self.shape, self.strides, strict=True)])
 
-    @property
-    def axes(self) -> Axes:
-        """The order of axes in memory."""
-        return by_stride(self.strides)
-
     def transposed(self, perm: Sequence[int]) -> Layout:
         """Return the layout of a transposed view."""
         return Layout(

@@ -12,13 +12,14 @@ from math import prod
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tenferro.errors import InvalidScheduleError
+from tenferro.exec.kernels.kernel import unpacked
 from tenferro.exec.layout import Axes, Layout
-from tenferro.ops import StdTensorOp
 from tenferro.ops.control import ControlOp
 from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro.exec.schedule import ExecInstruction, ExecProgram, KernelTable
+    from tenferro.exec.plan.bind import Binder
+    from tenferro.exec.schedule import ExecInstruction, ExecProgram
 
 __all__ = [
     "Block",
@@ -26,7 +27,6 @@ __all__ = [
     "Control",
     "Copies",
     "Fused",
-    "InOrder",
     "PlannedOp",
     "Tiling",
 ]
@@ -62,7 +62,7 @@ class PlannedOp:
         """A remark that is printed beside it."""
         return ""
 
-    def function(self, kernels: KernelTable) -> Function:
+    def function(self, kernels: Binder) -> Function:
         """Return the op as a function of arrays."""
         raise NotImplementedError
 
@@ -113,11 +113,11 @@ class Control(AnnotatedOp):
         """The reason why it is not compiled."""
         return self.reason and f"interpreted: {self.reason}"
 
-    def function(self, kernels: KernelTable) -> Function:
+    def function(self, kernels: Binder) -> Function:
         """Return the loop or conditional over its bodies."""
         return self.bind_programs(kernels, [kernels.runner(body) for body in self.schedules])
 
-    def bind_programs(self, kernels: KernelTable, runs: Sequence[Function]) -> Function:
+    def bind_programs(self, kernels: Binder, runs: Sequence[Function]) -> Function:
         """Return the loop or conditional over functions in place of its bodies."""
         kernel: Any = kernels.cell(self.op, (), ())
         return partial(kernel.bind_programs(runs), self.op)
@@ -223,7 +223,7 @@ class Fused(PlannedOp):
             raise InvalidScheduleError("a fused group without a tiling: plan it by tile_groups")
         return self.tiling
 
-    def function(self, kernels: KernelTable) -> Function:
+    def function(self, kernels: Binder) -> Function:
         """Return the group as a function of arrays, by its steps one after the other."""
         return kernels.fused(self)
 
@@ -254,15 +254,10 @@ class Block(PlannedOp):
         """The steps."""
         return (self.body,)
 
-    def function(self, kernels: KernelTable) -> Function:
+    def function(self, kernels: Binder) -> Function:
         """Return the steps as a function of arrays, one after the other."""
         run = kernels.runner(self.body)
-
-        def function(*arrays: Any) -> Any:
-            results = run(arrays)
-            return results[0] if len(results) == 1 else results
-
-        return function
+        return lambda *arrays: unpacked(run(arrays))
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,41 +292,9 @@ class Compiled(AnnotatedOp):
         """Whether it is compiled."""
         return self.code.remark
 
-    def function(self, kernels: KernelTable) -> Function:
+    def function(self, kernels: Binder) -> Function:
         """Return the machine code."""
         return self.code
-
-
-@dataclass(frozen=True, eq=False)
-class InOrder(AnnotatedOp):
-    """A standard op whose result is written in row-major or column-major order, where that costs less than a copy.
-
-    Attributes:
-        op: the standard op.
-        operands: the types of its operands.
-    """
-
-    op: StdTensorOp
-    operands: tuple[TensorSpec, ...]
-    order: Literal["F", "C"]
-
-    @property
-    def inner(self) -> Any:
-        """The standard op."""
-        return self.op
-
-    def function(self, kernels: KernelTable) -> Function:
-        """Return the op's kernel, in the order."""
-        function: Any = kernels.function(self.op, self.operands)
-        return function.with_order(self.order)
-
-    def __str__(self) -> str:
-        return f"{self.op} order={self.order}"
-
-
-def function_of(op: Any, kernels: KernelTable, operands: tuple[TensorSpec, ...]) -> Function:
-    """Return an op as a function of arrays of these types."""
-    return op.function(kernels) if isinstance(op, PlannedOp) else kernels.function(op, operands)
 
 
 @dataclass(frozen=True, eq=False)
@@ -349,7 +312,7 @@ class Copies(PlannedOp):
     count: int
     makers: tuple[ExecInstruction | None, ...] = ()
 
-    def function(self, kernels: KernelTable) -> Function:
+    def function(self, kernels: Binder) -> Function:
         """Return the copies as a function of arrays."""
         return kernels.copies(self)
 

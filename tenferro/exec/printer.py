@@ -1,57 +1,89 @@
 """The printer: a schedule as Python functions, with locals for slots. It decides nothing.
 
+A schedule is interpreted when it runs first, because to print and compile takes longer, and printed from then on.
+
 An interpreter's loop costs several times what NumPy's own call does on small arrays. The printed source has
-one line per step, with the kernel's function called by name. After the last use of its value a local is reused
-or deleted, so that NumPy can use the memory at once.
+one line per step, with the kernel's function called by name. After the last use of its value a local is deleted,
+so that NumPy can use the memory at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from types import CodeType, FunctionType, TracebackType
 from typing import Any
 
-from tenferro.exec.schedule import ExecInstruction, ExecProgram
-from tenferro.exec.statements import Locals, Names, Writer
+from tenferro.exec.interpreter import interpret, located
+from tenferro.exec.schedule import ExecInstruction, ExecProgram, InPlace, Place, Pooled
 from tenferro.tracebacks import line_number
 
-__all__ = ["Printed", "source_of"]
+__all__ = ["Names", "Runner", "failed_step", "printed", "source_of"]
 
 
-class Printed:
-    """The function, compiled.
+class Runner:
+    """Runner of a schedule, in any state of NumPy.
 
-    Attributes:
-        function: of an arena, if the schedule has one, and of the leaves; it returns the results.
-        run: function of the leaves that returns the results; exceptions of kernels pass through.
+    Args:
+        prints: whether later runs are by printed code; the results are the same.
     """
 
-    def __init__(self, program: ExecProgram) -> None:
-        source, self._head, names = _text(program)
-        self.program, self._file = program, f"<tenferro program {id(program):x}>"
-        module = compile(f"def run{source}", self._file, "exec")
-        (code,) = [each for each in module.co_consts if isinstance(each, CodeType)]
-        self.function: Callable[..., list[Any]] = FunctionType(code, names)
-        self.run = self._run_in_arena if program.memory.size else self.function
+    __slots__ = ("_function", "_has_run", "_prints", "program")
 
-    def _run_in_arena(self, *leaves: Any) -> list[Any]:
-        memory = self.program.resources.memory
-        arena = memory.acquire(self.program.memory.size)
+    def __init__(self, program: ExecProgram, prints: bool = True) -> None:
+        self.program = program
+        self._prints = prints
+        self._has_run = False
+        self._function: Callable[..., list[Any]] | None = None
+
+    def __call__(self, leaves: Sequence[Any]) -> list[Any]:
+        """Return the results.
+
+        Raises:
+            BackendFailureError: a kernel failed, with op and user line.
+        """
+        if self._function is None:
+            if not (self._prints and self._has_run):
+                self._has_run = True
+                return interpret(self.program, leaves)
+            self._function = printed(self.program)
+        size = self.program.memory.size
+        arena = (self.program.resources.memory.acquire(size),) if size else ()
         try:
-            return self.function(arena, *leaves)
+            return self._function(*arena, *leaves)
+        except Exception as error:
+            step = failed_step(self.program, error.__traceback__)
+            laid = error if step is None else located(step, error)
+            if laid is error:
+                raise
+            raise laid from error
         finally:
-            memory.release(arena)
+            if arena:
+                self.program.resources.memory.release(*arena)
 
-    def failed(self, traceback: TracebackType | None) -> ExecInstruction | None:
-        """Return the step that raised an exception."""
-        steps, found = self.program.instructions, None
-        while traceback is not None:
-            if traceback.tb_frame.f_code.co_filename == self._file:
-                number = line_number(traceback) - self._head - 1
-                # A handler of signals may raise where the function begins, which is not a step's line.
-                found = steps[number] if 0 <= number < len(steps) else found
-            traceback = traceback.tb_next
-        return found
+
+def printed(program: ExecProgram) -> Callable[..., list[Any]]:
+    """Return the schedule as a compiled function of an arena, if it has one, and of the leaves."""
+    source, names = _text(program)
+    module = compile(f"def run{source}", _file(program), "exec")
+    (code,) = [each for each in module.co_consts if isinstance(each, CodeType)]
+    return FunctionType(code, names)
+
+
+def failed_step(program: ExecProgram, traceback: TracebackType | None) -> ExecInstruction | None:
+    """Return the step of the printed function that raised an exception."""
+    steps, found = program.instructions, None
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == _file(program):
+            number = line_number(traceback) - 2  # behind the parameters
+            # A handler of signals may raise where the function begins, which is not a step's line.
+            found = steps[number] if 0 <= number < len(steps) else found
+        traceback = traceback.tb_next
+    return found
+
+
+def _file(program: ExecProgram) -> str:
+    return f"<tenferro program {id(program):x}>"
 
 
 def source_of(program: ExecProgram, name: str = "run") -> str:
@@ -66,16 +98,69 @@ def source_of(program: ExecProgram, name: str = "run") -> str:
     return "\n\n".join(sources)
 
 
-def _text(program: ExecProgram) -> tuple[str, int, dict[str, Any]]:
-    """Return the text without `def` and name, the number of lines before the first step, and the objects that it names."""
-    writer = Writer(program, Names(program), Locals(program.input_slots))
-    name_of, inputs = writer.name_of, program.input_slots
-    parameters = [*(["arena"] if program.memory.size else []), *map(name_of, inputs)]
-    lines = [f"({', '.join(parameters)}):"]
-    lines += [
-        f"    {name_of(slot)} = {name_of(slot)}[()]" for slot in inputs if slot in program.numbers
+def _text(program: ExecProgram) -> tuple[str, dict[str, Any]]:
+    """Return the text without `def` and name, a line for the parameters and one for each step, and the objects that it names."""
+    names = Names(program)
+    parameters = [
+        *(["arena"] if program.memory.size else []),
+        *map(names.slot, program.input_slots),
     ]
-    head = len(lines)
-    lines += [f"    {writer.statement(step)}" for step in program.instructions]
-    lines.append(f"    return [{', '.join(map(name_of, program.output_slots))}]")
-    return "\n".join(lines), head, writer.names.values
+    lines = [f"({', '.join(parameters)}):"]
+    lines += [f"    {names.statement(step)}" for step in program.instructions]
+    lines.append(f"    return [{', '.join(map(names.slot, program.output_slots))}]")
+    return "\n".join(lines), names.values
+
+
+class Names:
+    """Names in the text of a schedule.
+
+    Attributes:
+        values: functions and constants by name.
+    """
+
+    def __init__(self, program: ExecProgram) -> None:
+        self.program = program
+        self.values: dict[str, Any] = {"asarray": program.resources.as_array}
+        self._of: dict[int, str] = {}
+
+    def function(self, step: ExecInstruction) -> str:
+        """Return the name of a step's function."""
+        plain = step.function.__name__ if step.is_ufunc else step.op.name.partition("(")[0]
+        return self.value(re.sub(r"\W", "_", plain), step.function)  # because families have dots
+
+    def value(self, name: str, value: Any) -> str:
+        """Return the name of a value: the given one, or that with a number."""
+        name_of_value = self._of.get(id(value))
+        if name_of_value is None:
+            name_of_value = f"{name}_{len(self._of)}" if name in self.values else name
+            self._of[id(value)] = name_of_value
+            self.values[name_of_value] = value
+        return name_of_value
+
+    def slot(self, slot: int) -> str:
+        """Return the name of a slot's value."""
+        constants = self.program.constants
+        return self.value("c", constants[slot]) if slot in constants else f"v{slot}"
+
+    def statement(self, step: ExecInstruction) -> str:
+        """Return the statement of a step, and the deletion of values after their last use."""
+        arguments = list(map(self.slot, step.input_slots))
+        if step.out is not None:
+            arguments.append(f"out={self.slot(step.out)}")
+        elif step.places:
+            arguments.append(f"into=[{', '.join(map(self._memory, step.places))}]")
+        text = f"{self.function(step)}({', '.join(arguments)})"
+        # A kernel gives numbers for arrays of rank 0.
+        if not all([spec.shape for spec in step.output_types]):
+            text = f"asarray({text})" if len(step.output_types) == 1 else f"map(asarray, {text})"
+        if step.output_slots:
+            text = f"{', '.join(map(self.slot, step.output_slots))} = {text}"
+        return f"{text}; del {', '.join(map(self.slot, step.frees))}" if step.frees else text
+
+    def _memory(self, place: Place | None) -> str:
+        if isinstance(place, InPlace):
+            return self.slot(place.slot)
+        if isinstance(place, Pooled):
+            self.values["allocate"] = self.program.resources.memory.allocate
+            return f"allocate({place.size})"
+        return str(place)  # of the arena, or None

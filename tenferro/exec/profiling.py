@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,13 +24,12 @@ def measure(
     program: GraphProgram, schedule: ExecProgram, leaves: Sequence[Any], runs: int
 ) -> Profile:
     """Measure times and memory of `runs` runs of the program's schedule, after a first one that is not counted."""
-    clocks: list[_Clock] = []
+    spent: list[dict[int, _Spent]] = []
     for _ in range(runs + 1):
-        clock = _Clock(dict(enumerate(leaves)))
+        spent.append({})
         with numpy_state():
-            interpret(schedule, leaves, clock.around)
-        clocks.append(clock)
-    return Profile(program, tuple(_rows(schedule, clocks, 0)), runs)
+            interpret(schedule, leaves, partial(_timed, spent[-1], dict(enumerate(leaves))))
+    return Profile(program, tuple(_rows(schedule, spent, 0)), runs)
 
 
 @dataclass
@@ -48,49 +48,43 @@ class _Spent:
     live_bytes: int = 0
 
 
-@dataclass
-class _Clock:
-    """The observer of one run.
+def _timed(
+    spent: dict[int, _Spent],
+    alive: dict[Any, Any],
+    program: ExecProgram,
+    step: ExecInstruction,
+    operands: Sequence[Any],
+    call: Callable[..., Any],
+) -> Sequence[Any]:
+    """Run a step, record its time and memory, and return its results.
 
-    Attributes:
+    Args:
+        spent: the records of one run, by instruction.
         alive: arrays, by schedule and slot; arguments by number.
     """
-
-    alive: dict[Any, Any]
-    spent: dict[int, _Spent] = field(default_factory=dict)
-
-    def around(
-        self,
-        program: ExecProgram,
-        step: ExecInstruction,
-        operands: Sequence[Any],
-        call: Callable[..., Any],
-    ) -> Sequence[Any]:
-        """Run a step, record its time and memory, and return its results."""
-        before = _owners(operands)
-        start = time.perf_counter()
-        results = call(operands)
-        seconds = time.perf_counter() - start
-        after = _owners(results)
-        spent = self.spent.setdefault(id(step), _Spent())
-        spent.seconds += seconds
-        spent.turns += 1
-        spent.new_bytes = sum([size for key, size in after.items() if key not in before])
-        spent.moved_bytes = sum([x.nbytes for x in (*operands, *results)])
-        slots = [(id(program), slot) for slot in step.output_slots]
-        self.alive.update(zip(slots, results, strict=True))
-        spent.live_bytes = sum(_owners([*self.alive.values()]).values())
-        for slot in step.frees:
-            self.alive.pop((id(program), slot), None)
-        return results
+    before = _owners(operands)
+    start = time.perf_counter()
+    results = call(operands)
+    seconds = time.perf_counter() - start
+    after = _owners(results)
+    record = spent.setdefault(id(step), _Spent())
+    record.seconds += seconds
+    record.turns += 1
+    record.new_bytes = sum([size for key, size in after.items() if key not in before])
+    record.moved_bytes = sum([x.nbytes for x in (*operands, *results)])
+    alive.update({(id(program), s): y for s, y in zip(step.output_slots, results, strict=True)})
+    record.live_bytes = sum(_owners([*alive.values()]).values())
+    for slot in step.frees:
+        alive.pop((id(program), slot), None)
+    return results
 
 
 def _rows(
-    schedule: ExecProgram, clocks: Sequence[_Clock], depth: int
+    schedule: ExecProgram, runs: Sequence[Mapping[int, _Spent]], depth: int
 ) -> Iterator[InstructionProfile]:
     """Return a row for each instruction; rows of a loop's bodies follow the loop."""
     for step in schedule.instructions:
-        spent = [clock.spent.get(id(step), _Spent()) for clock in clocks]
+        spent = [run.get(id(step), _Spent()) for run in runs]
         yield InstructionProfile(
             op=str(step.op),
             types=", ".join(map(str, step.output_types)),
@@ -103,17 +97,15 @@ def _rows(
             turns=spent[-1].turns,
         )
         for part in step.bodies:
-            yield from _rows(part, clocks, depth + 1)
-
-
-def base_of(x: Any) -> Any:
-    """Return the array that owns the memory."""
-    while isinstance(x.base, np.ndarray):
-        x = x.base
-    return x
+            yield from _rows(part, runs, depth + 1)
 
 
 def _owners(arrays: Sequence[Any]) -> dict[int, int]:
     """Return the bytes of each piece of memory that the arrays are views of."""
-    owners = [base_of(x) for x in arrays if x is not None]
-    return {id(owner): owner.nbytes for owner in owners}
+    sizes: dict[int, int] = {}
+    for x in arrays:
+        while isinstance(getattr(x, "base", None), np.ndarray):
+            x = x.base
+        if x is not None:
+            sizes[id(x)] = x.nbytes
+    return sizes

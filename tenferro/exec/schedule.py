@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -19,10 +19,8 @@ from tenferro.dims import ShapeExtent, extent_of
 from tenferro.exec.planned import (
     Axes,
     Control,
-    Copies,
     Fused,
     PlannedOp,
-    function_of,
 )
 from tenferro.exec.runtime.resources import Resources
 from tenferro.facts import Fact, facts_of
@@ -32,12 +30,14 @@ from tenferro.program.memory_plan import MemoryPlan
 from tenferro.table import first_of
 from tenferro.types import DType, TensorSpec
 
+if TYPE_CHECKING:
+    from tenferro.exec.plan.bind import Binder
+
 __all__ = [
     "Arena",
     "ExecInstruction",
     "ExecProgram",
     "InPlace",
-    "KernelTable",
     "Place",
     "Pooled",
 ]
@@ -74,45 +74,6 @@ class Pooled(NamedTuple):
 Place: TypeAlias = InPlace | Arena | Pooled
 
 
-class KernelTable(Protocol):
-    """The kernels of an executor."""
-
-    @property
-    def resources(self) -> Resources:
-        """Threads and memory of the executor."""
-        ...
-
-    def cell(
-        self, op: Any, operands: Sequence[TensorSpec], results: Sequence[TensorSpec], /
-    ) -> Callable[..., Any]:
-        """Return the cell of an op: a function of the op and arrays."""
-        ...
-
-    def function(self, op: Any, operands: tuple[TensorSpec, ...], /) -> Callable[..., Any]:
-        """Return the kernel of an op as a function of arrays of these types."""
-        ...
-
-    def bound(self, op: Any, operands: tuple[TensorSpec, ...], /) -> Callable[..., Any]:
-        """Return the kernel of an op as a compiled loop calls it."""
-        ...
-
-    def row(self, op: Any, operands: tuple[TensorSpec, ...], /) -> Any:
-        """Return how an extension's runtime has it compiled, if it does."""
-        ...
-
-    def runner(self, body: ExecProgram, /) -> Callable[[Sequence[Any]], list[Any]]:
-        """Return a body as a function from a sequence of arrays to a list of them."""
-        ...
-
-    def fused(self, op: Fused, /) -> Callable[..., Any]:
-        """Return a fused group as a function of arrays, by its steps one after the other."""
-        ...
-
-    def copies(self, op: Copies, /) -> Callable[..., Any]:
-        """Return copies of results as a function of arrays."""
-        ...
-
-
 @dataclass(frozen=True, eq=False)
 class ExecInstruction:
     """An op on slots, with what planning decided about it. The kernel follows from the op and the operands' types.
@@ -130,7 +91,7 @@ class ExecInstruction:
     output_slots: tuple[int, ...]
     input_types: tuple[TensorSpec, ...]
     output_types: tuple[TensorSpec, ...]
-    kernels: KernelTable = field(repr=False)
+    kernels: Binder = field(repr=False)
     source: SourceLine | None = None
     places: tuple[Place | None, ...] = ()
     frees: tuple[int, ...] = ()
@@ -152,7 +113,9 @@ class ExecInstruction:
     @cached_property
     def function(self) -> Callable[..., Any]:
         """The kernel as a function of arrays of the operands' types."""
-        return function_of(self.op, self.kernels, self.input_types)
+        if isinstance(self.op, PlannedOp):
+            return self.op.function(self.kernels)
+        return self.kernels.function(self.op, self.input_types)
 
     @property
     def planned(self) -> PlannedOp | None:
@@ -262,7 +225,6 @@ class ExecProgram:
         types: of every slot.
         kernels: the table that kernels are looked up in.
         constants: known values, by slot.
-        numbers: slots of rank 0 whose values are NumPy's scalars, because nothing but ufuncs reads them.
         memory: offsets of large intermediate values.
         axes: for inputs that are not row-major the order of their axes in memory, the slowest first.
         order: the layout of results that the caller requests.
@@ -273,9 +235,8 @@ class ExecProgram:
     input_slots: tuple[int, ...]
     output_slots: tuple[int, ...]
     types: tuple[TensorSpec, ...]
-    kernels: KernelTable
+    kernels: Binder
     constants: Mapping[int, Any] = field(default_factory=dict)
-    numbers: frozenset[int] = frozenset()
     memory: MemoryPlan = field(default_factory=partial(MemoryPlan, (), 0, 0))
     axes: Mapping[int, Axes] = field(default_factory=dict)
     order: Literal["F", "C", "K"] = "K"
@@ -320,12 +281,8 @@ class ExecProgram:
 
     def start(self, leaves: Sequence[Any]) -> list[Any]:
         """Return the values of all slots before the first step."""
-        slots: list[Any] = [None] * len(self.types)
-        for slot, leaf in zip(self.input_slots, leaves, strict=True):
-            slots[slot] = leaf[()] if slot in self.numbers else leaf
-        for slot, value in self.constants.items():
-            slots[slot] = value
-        return slots
+        known = dict(zip(self.input_slots, leaves, strict=True)) | dict(self.constants)
+        return [known.get(slot) for slot in range(len(self.types))]
 
     def __repr__(self) -> str:
         types = first_of(self.input_types)

@@ -21,4 +21,3 @@ def pytest_configure() -> None:
     matrix_product.MIN_BLOCK_EXTENT = 2
     matrix_product.MIN_POOLED_BYTES = 1
     dot_general.MIN_BUFFERED_ELEMENTS = 1
-    dot_general.MIN_POOLED_BYTES = 1

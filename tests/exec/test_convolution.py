@@ -107,14 +107,13 @@ def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setattr(kernels, "MIN_CHANNELS_PER_OUTPUT", random.choice([0, 4]))
         monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", random.choice([1, 1 << 24]))
         expected = defined(op, x, w)
-        order: Any = random.choice(["K", "F", "C"])
         for image in (x, channels_last(x), np.asfortranarray(x)):
             for filters in (w, np.asfortranarray(w)):
                 memory.release(np.full(1 << 16, 255, np.uint8))
                 into = memory.allocate(max(1, expected.nbytes))
                 into[...] = 255
                 for convolved in (
-                    kernels.ConvolutionKernel().bind(op, (), shared).with_order(order),
+                    kernels.ConvolutionKernel().bind(op, (), shared),
                     kernels.ConvolutionFunction(op, SERIAL_RESOURCES),
                 ):
                     y = convolved(image, filters, [into])
@@ -233,16 +232,3 @@ def test_layers_and_gradients_in_any_order_on_any_threads(
     for array, expected in zip(results[0], (y, *gradients), strict=True):
         scale = np.abs(expected).max()
         np.testing.assert_allclose(array / scale, expected / scale, rtol=0, atol=1e-5)
-
-
-def test_a_result_that_nothing_else_reads_is_made_in_its_order() -> None:
-    """The copy that follows does nothing, because the result already has its layout."""
-    x, w = np.ones((1, 9, 9, 4), np.float32), np.ones((3, 3, 4, 8), np.float32)
-
-    def layer(x: Any, w: Any) -> Any:
-        return lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))  # fmt: skip
-
-    schedule = tnf.GraphExecutor("F").compile(tnf.compile(layer, x, w))
-    assert schedule.instructions[0].function(x, w).flags["F"]
-    read = tnf.GraphExecutor("F", compiled="loops").compile(tnf.compile(lambda x, w: (layer(x, w), tnf.sum(layer(x, w))), x, w))  # fmt: skip
-    assert not read.instructions[0].function(x, w).flags["F"]

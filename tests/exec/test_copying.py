@@ -153,18 +153,6 @@ def test_the_fastest_axis_has_the_smallest_stride(x: Any, axis: int) -> None:
     assert fastest_axis(x) == axis
 
 
-@pytest.mark.parametrize("is_large", [False, True])
-def test_copies_by_numpy_are_shared_by_their_slowest_axis(
-    is_large: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    x = np.arange(105.0).reshape(3, 7, 5)[:, :, ::-1]
-    monkeypatch.setattr(copying, "MIN_PARALLEL_BYTES", x.nbytes + (not is_large))
-    workers, out = Parts(), np.empty(x.shape)
-    Copy(out, x)(out, x, Resources(workers, Pool(0)))
-    assert np.array_equal(out, x)
-    assert workers.counts == ([21] if is_large else [])  # the first two axes are merged
-
-
 def test_only_large_results_are_borrowed_from_the_pool() -> None:
     memory = Pool(0)
     dense = Dense("F", Resources(memory=memory))
@@ -225,7 +213,7 @@ def test_streamed_transpositions_are_shared_among_threads(
     monkeypatch.setattr(copying, "MIN_TILED_BYTES", x.nbytes)
     monkeypatch.setattr(copying, "MIN_STREAMED_BYTES", x.nbytes + (not is_streamed))
     workers, transposer = Parts(), RecordingTransposer()
-    resources = Resources(workers, Pool(0), transposer=lambda: transposer)
+    resources = Resources(workers, Pool(0), transposer=transposer.function)
     copy = Copy(out, x)
     assert copy.transposition is not None
     assert copy.transposition.is_streamed is is_streamed

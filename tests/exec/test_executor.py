@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import pickle
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +20,7 @@ from tenferro.exec.finite import strange
 from tenferro.exec.interpreter import results_of
 from tenferro.exec.latest import Latest
 from tenferro.exec.llvm.link import is_installed
-from tenferro.exec.statements import Locals, Names
+from tenferro.exec.printer import Names
 from tenferro.extension import ExtensionCacheKey, HostReferenceRuntime
 from tenferro.ops.analytic import Exp
 from tenferro.ops.elementwise import Add, Multiply
@@ -209,23 +210,19 @@ def test_arguments_as_they_were_last_time() -> None:
         assert Latest.from_arguments(program, others, compiled, False) is None
 
 
-def test_names_of_values_that_die_go_to_the_next() -> None:
-    values = Locals([3, 4])
-    lines = [
-        values.statement([5], "f(v0, v1)", [3]),
-        values.statement([6], "g(v0)", []),
-        values.statement([7, 8], "h()", [4, 5]),
-        values.statement([9], "k()", [6, 7]),
-        values.statement([10], "l()", []),
-        values.statement([11], "m()", [11]),
-        values.statement([], "n()", [9, 99]),
-        values.statement([12, 13], "o()", [13]),
-    ]
-    assert lines == [
-        "v0 = f(v0, v1)", "v2 = g(v0)", "v0, v1 = h()", "v0 = k(); del v2", "v2 = l()", "v3 = m(); del v3",
-        "n(); del v0", "v0, v3 = o(); del v3",
-    ]  # fmt: skip
-    assert values.names == {8: "v1", 10: "v2", 12: "v0"}
+def test_values_are_deleted_after_their_last_use() -> None:
+    def fn(x: Any, y: Any) -> Any:
+        z = tnf.sin(x) + y
+        return z * tnf.asarray(2.0), tnf.sort(z)
+
+    program = tnf.compile(fn, X, X)
+    lines = tnf.GraphExecutor("K", compiled=False, passes=()).source(program).splitlines()
+    names = [re.findall(r"v\d+", line) for line in lines]
+    for number, line in enumerate(lines[1:], 1):
+        deleted = line.partition("; del ")[2].split(", ") if "; del " in line else []
+        later = {name for each in names[number + 1 :] for name in each}
+        assert not later.intersection(deleted)
+        assert set(names[number]) <= {*later, *deleted} or line.startswith("    return")
 
 
 def test_values_that_a_text_names_have_one_name_each() -> None:
@@ -233,10 +230,7 @@ def test_values_that_a_text_names_have_one_name_each() -> None:
     names = Names(program)
     one, two = object(), object()
     assert [names.value("c", one), names.value("c", two), names.value("d", one)] == ["c", "c_1", "c"]  # fmt: skip
-    constants = [np.zeros(2), np.ones(2)]
-    constant_names = [names.constant(x) for x in (*constants, constants[0])]
-    assert constant_names == ["c0", "c1", "c0"]
-    assert {"asarray", "c", "c_1", "c0", "c1"} == set(names.values)
+    assert {"asarray", "c", "c_1"} == set(names.values)
     assert names.values["c_1"] is two
     step: Any = SimpleNamespace(is_ufunc=True, function=np.add, op=SimpleNamespace(name="Sum(1)"))
     call: Any = SimpleNamespace(is_ufunc=False, function=len, op=SimpleNamespace(name="a.b-c.v1(k=2)"))  # fmt: skip

@@ -15,7 +15,8 @@ from tenferro import costs
 from tenferro.exec.interpreter import interpret
 from tenferro.exec.kernels import copying
 from tenferro.exec.llvm.link import is_installed
-from tenferro.exec.plan import compile_std_to_exec, fold, group, place, tiling
+from tenferro.exec.plan import Binder, fold, group, place, tiling
+from tenferro.exec.plan.finish import finish
 from tenferro.exec.plan.tiling import tile_groups
 from tenferro.exec.planned import Fused
 from tenferro.exec.schedule import ExecProgram, InPlace
@@ -257,8 +258,8 @@ def test_a_ufunc_does_not_overwrite_the_buffer_of_another_value(
     compiler = tnf.GraphExecutor(compiled=True).compiler
     assert compiler is not None
     groups = partial(group.group, compiler=compiler)
-    plan = (fold.fold, fold.keep_numbers, groups, last_group_alone, tile_groups, place.place)
-    schedule = compile_std_to_exec(tnf.compile(fn, x), plan=plan)
+    plan = (fold.fold, groups, last_group_alone, tile_groups, place.place)
+    schedule = finish(Binder(plan=plan).schedule(tnf.compile(fn, x)), "K")
     *_, second, _, root = schedule.instructions
     assert isinstance(second.places[0], InPlace)
     assert root.is_ufunc

@@ -14,7 +14,7 @@ import pytest
 import tenferro as tnf
 from tenferro import errors
 from tenferro.exec.kernels.composed import MAX_COUNTED_ELEMENTS, has_zeros, maximum
-from tenferro.exec.periods import cuts
+from tenferro.exec.plan.block import cuts
 from tenferro.extension import HostReferenceRuntime, apply
 from tests.test_printed_programs import WornOut
 

@@ -9,7 +9,6 @@ import tenferro as tnf
 from tenferro.door import apply_one
 from tenferro.exec.kernels import KERNELS
 from tenferro.exec.kernels.reduction import MIN_LAYER_ELEMENTS, accumulate
-from tenferro.exec.kernels.structural import MAX_CACHED_MASK_ELEMENTS, Triangle
 from tenferro.ops.indexing import Scatter
 from tenferro.ops.reduction import CumMax, CumProd, CumSum, Sort, TopK
 from tenferro.ops.structural import EmbedDiag
@@ -121,16 +120,6 @@ def test_triangles_in_planned_memory(function: str, k: int, shape: tuple[int, ..
         ):
             result = executor.run(program, arranged)
             np.testing.assert_array_equal(result, getattr(np, function)(x, k))
-
-
-def test_masks_of_triangles_are_kept_as_long_as_they_are_small() -> None:
-    for n, is_kept in (
-        (int(MAX_CACHED_MASK_ELEMENTS**0.5), True),
-        (int(MAX_CACHED_MASK_ELEMENTS**0.5) + 1, False),
-    ):
-        kernel = Triangle(0, lower=True)
-        np.testing.assert_array_equal(kernel(np.ones((n, n))), np.tri(n))
-        assert (kernel._last[0] is not None) == is_kept
 
 
 def test_diagonals_in_planned_memory() -> None:

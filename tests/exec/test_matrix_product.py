@@ -24,7 +24,6 @@ from tenferro.exec.kernels.matrix_product import (
     AxisGroups,
     BlockedProduct,
     SingleProduct,
-    SymmetricProduct,
     block_count,
     estimated_work,
     matmul,
@@ -117,19 +116,11 @@ def test_an_operand_as_a_matrix(axes: Any, is_view: bool, is_column_major: bool)
     assert view.copy_bytes == (0 if is_view else x.nbytes)
     assert view.is_column_major == is_column_major
     room = np.zeros(x.nbytes, np.uint8)
-    for matrix in (view.copied(x, room), view.reader()(x)):
-        np.testing.assert_array_equal(matrix, expected)
-        down, across = matrix.strides[-2:]
-        assert matrix.shape[-2] == 1 or (down < across) == is_column_major
-    assert np.shares_memory(view.copied(x, room), x if is_view else room)
-    assert np.shares_memory(view.reader()(x), x) == is_view
-
-
-def test_an_operand_that_is_a_matrix_stays_as_it_is() -> None:
-    x = np.zeros((3, 4))
-    assert MatrixView(x, (), (0,), (1,)).reader()(x) is x
-    assert MatrixView(x[None], (0,), (1,), (2,)).reader()(x[None]).shape == (1, 3, 4)
-    assert MatrixView(x[None], (), (0, 1), (2,)).reader()(x[None]).shape == (3, 4)
+    matrix = view.copied(x, room)
+    np.testing.assert_array_equal(matrix, expected)
+    down, across = matrix.strides[-2:]
+    assert matrix.shape[-2] == 1 or (down < across) == is_column_major
+    assert np.shares_memory(matrix, x if is_view else room)
 
 
 @pytest.mark.parametrize(
@@ -257,26 +248,6 @@ def test_rooms_of_pieces(
         assert len(cut.cuts) == 300 * 20 // k // MIN_BLOCK_EXTENT
         longest = max([j - i for i, j in cut.cuts])
         assert cut.scratch_sizes == (of_single, longest * 5 * 4 * 8 * is_copied, 0)
-
-
-@pytest.mark.parametrize(
-    ("rows", "terms", "blocks"),
-    [
-        (2 * MIN_BLOCK_EXTENT - 1, 4096, 0),  # too few for two blocks
-        (2 * MIN_BLOCK_EXTENT, MIN_PARALLEL_WORK // (2 * MIN_BLOCK_EXTENT) ** 2, 0),
-        (2 * MIN_BLOCK_EXTENT, MIN_PARALLEL_WORK // (2 * MIN_BLOCK_EXTENT) ** 2 + 1, 3),
-        (2 * MIN_BLOCK_EXTENT + 1, MIN_PARALLEL_WORK // (2 * MIN_BLOCK_EXTENT) ** 2, 3),
-        (512, 512, 4 * 5 // 2),
-        (384, 912, 3 * 4 // 2),
-    ],
-)
-def test_blocks_of_a_matrix_by_its_own_transpose(rows: int, terms: int, blocks: int) -> None:
-    product = SymmetricProduct.plan(
-        MatrixView(np.empty((rows, terms)), (), (0,), (1,)), SERIAL_RESOURCES
-    )
-    assert (0 if product is None else len(product.blocks)) == blocks
-    if product is not None:
-        assert [i == k for i, k in product.blocks] == sorted([i == k for i, k in product.blocks])
 
 
 @pytest.mark.parametrize("extent", [256, 300, 784, 4096, 40])

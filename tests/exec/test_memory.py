@@ -61,7 +61,6 @@ def everything_is_large(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(costs, "MIN_PARALLEL_COST", 0.0)
     monkeypatch.setattr(dot_general, "MIN_BUFFERED_ELEMENTS", 0)
-    monkeypatch.setattr(dot_general, "MIN_POOLED_BYTES", 0)
 
 
 @pytest.mark.usefixtures("everything_is_large")

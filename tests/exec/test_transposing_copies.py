@@ -89,7 +89,7 @@ def test_blocks_of_any_extents_are_transposed(
         pytest.skip("the widest vectors are those of the other case")
     monkeypatch.setattr(copying, "MIN_STREAMED_BYTES", streamed)
     transposer = Recording(short_vectors(lanes))
-    resources = Resources(Workers(2), Pool(1 << 22), transposer=lambda: transposer)
+    resources = Resources(Workers(2), Pool(1 << 22), transposer=transposer.function)
     rng = np.random.default_rng(0)
     for dtype in DTYPES:
         x = rng.integers(-100, 100, shape).astype(dtype)
@@ -145,7 +145,7 @@ def test_columns_fill_vectors_or_overlap() -> None:
 
 def test_a_misaligned_result_is_copied_by_numpy() -> None:
     transposer = Recording(LINKER)
-    resources = Resources(Workers(1), Pool(0), transposer=lambda: transposer)
+    resources = Resources(Workers(1), Pool(0), transposer=transposer.function)
     x = np.arange(64 * 40.0).reshape(64, 40).T
     memory = np.zeros(64 * 40 + 16)
     start = -memory.ctypes.data % 64 // 8
@@ -167,7 +167,7 @@ def test_processors_with_short_vectors_copy_by_numpy() -> None:
     linker.__dict__["processor"] = replace(LINKER.processor, lanes=(4,))
     assert TransposingCopies(linker).function(transposition) is not None
     linker.__dict__["processor"] = Processor("generic", "", False, False, (2,))
-    assert np.array_equal(Dense("C", Resources(transposer=lambda: transposer))(x), x)
+    assert np.array_equal(Dense("C", Resources(transposer=transposer.function))(x), x)
 
 
 def test_results_of_programs_are_transposed() -> None:

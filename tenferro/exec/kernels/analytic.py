@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -10,12 +11,13 @@ from tenferro.exec.kernels.composed import logistic, rsqrt
 from tenferro.exec.kernels.elementwise import compose
 from tenferro.exec.kernels.gamma import lgamma
 from tenferro.exec.kernels.kernel import (
+    HALF_DTYPES,
     Array,
-    ArrayKernel,
     Function,
     Kernel,
     KernelRows,
     OpKernel,
+    SpecializedKernel,
     elementwise,
     in_float32,
 )
@@ -30,14 +32,13 @@ upcasting = partial(elementwise, upcasts=True)
 def special(name: str) -> Kernel:
     """Return the kernel of a function of scipy.special."""
 
-    def ufunc() -> Function:
+    def specialize(op: object, dtype: np.dtype[Any]) -> Function:
         from scipy import special as functions  # because importing scipy takes long
 
-        return getattr(functions, name)
+        function: Function = getattr(functions, name)
+        return in_float32(function) if dtype in HALF_DTYPES else function
 
-    return ArrayKernel(
-        lambda *arrays: ufunc()(*arrays), upcasts=True, floats=ufunc, elementwise=True
-    )
+    return SpecializedKernel(specialize, elementwise=True)
 
 
 def erfinv(x: Array) -> Array:

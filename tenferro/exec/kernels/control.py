@@ -14,7 +14,7 @@ import numpy as np
 from tenferro.dims import is_exact
 from tenferro.errors import ShapeError
 from tenferro.exec.kernels.aliasing import copy_aliases
-from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows
+from tenferro.exec.kernels.kernel import Array, Kernel, KernelRows, unpacked
 from tenferro.ops.control import Alternatives, Cond, Scan, While
 from tenferro.program.native import native_executor
 from tenferro.types import DType, TensorSpec
@@ -47,12 +47,12 @@ def cond(runs: Sequence[Run], op: Cond, index: Array, *operands: Array) -> Any:
     branch = int(index)
     if not 0 <= branch < len(runs):
         branch = len(runs) - 1
-    return _unpack_single(copy_aliases(runs[branch](operands), (index, *operands)))
+    return unpacked(copy_aliases(runs[branch](operands), (index, *operands)))
 
 
 def alternatives(runs: Sequence[Run], op: Alternatives, *operands: Array) -> Any:
     """Return the outputs of the first alternative."""
-    return _unpack_single(copy_aliases(runs[0](operands), operands))
+    return unpacked(copy_aliases(runs[0](operands), operands))
 
 
 def while_(runs: Sequence[Run], op: While, *arrays: Array) -> Any:
@@ -61,7 +61,7 @@ def while_(runs: Sequence[Run], op: While, *arrays: Array) -> Any:
     consts, carry = arrays[: op.num_consts], arrays[op.num_consts :]
     while condition((*consts, *carry))[0]:
         carry = body((*consts, *carry))
-    return _unpack_single(copy_aliases(carry, arrays))
+    return unpacked(copy_aliases(carry, arrays))
 
 
 def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
@@ -87,7 +87,7 @@ def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
             _check_shapes(op, ys, results[m:], iteration)
         for y, part in zip(ys, results[m:], strict=True):
             y[t] = part
-    return _unpack_single([*copy_aliases(carry, arrays), *ys])
+    return unpacked([*copy_aliases(carry, arrays), *ys])
 
 
 def _check_shapes(op: Scan, ys: Sequence[Array], parts: Sequence[Array], iteration: int) -> None:
@@ -101,10 +101,6 @@ def _check_shapes(op: Scan, ys: Sequence[Array], parts: Sequence[Array], iterati
 
 def _spec(x: Array) -> TensorSpec:
     return TensorSpec.of(x.shape, DType.of(x.dtype))
-
-
-def _unpack_single(outputs: list[Array]) -> Any:
-    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 ROWS: KernelRows = {

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import product
 from math import prod
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +20,9 @@ from tenferro.blas import NUMPYS
 from tenferro.exec.kernels.kernel import Array, Kernel, Specs
 from tenferro.exec.kernels.matrix_product import workers_for
 from tenferro.exec.kernels.sums_of_products import (
-    IMAGE_ORDERS,
     DirectSums,
     SumCompiler,
-    in_order,
+    channels_last,
 )
 from tenferro.exec.kernels.window_products import multiply_windows, scatter_products
 from tenferro.exec.kernels.windows import (
@@ -65,7 +64,6 @@ class ConvolutionFunction:
     """Convolution of arrays of any extents.
 
     Args:
-        order: of the result, if it costs less than a copy; "K" for the cheapest.
         compiler: of sums of products, if there is one.
     """
 
@@ -75,12 +73,10 @@ class ConvolutionFunction:
         self,
         op: Convolution,
         resources: Resources,
-        order: Literal["F", "C", "K"] = "K",
         compiler: SumCompiler | None = None,
     ) -> None:
         self.op, self.resources, self.compiler = op, resources, compiler
         self.direct = None if compiler is None else DirectSums(resources, compiler)
-        self.order: Literal["F", "C", "K"] = order
         self.window = Window(op.window_strides, op.padding, op.lhs_dilation, op.rhs_dilation)
         self.reversed_axes = tuple([2 + i for i, flag in enumerate(op.window_reversal) if flag])
         self.input_axes = op.input_batch, op.input_feature, *op.input_spatial
@@ -88,13 +84,9 @@ class ConvolutionFunction:
         self.axes = op.output_batch, op.output_feature, *op.output_spatial
         self.output_perm = tuple(sorted(range(len(self.axes)), key=self.axes.__getitem__))
 
-    def with_order(self, order: Literal["F", "C"]) -> ConvolutionFunction:
-        """Return the convolution with its result in this order."""
-        return ConvolutionFunction(self.op, self.resources, order, self.compiler)
-
     def with_compiler(self, compiler: SumCompiler) -> ConvolutionFunction:
         """Return the convolution with compiled sums of products."""
-        return ConvolutionFunction(self.op, self.resources, self.order, compiler)
+        return ConvolutionFunction(self.op, self.resources, compiler)
 
     def __call__(self, x: Array, kernel: Array, into: Sequence[Any] = (None,)) -> Array:
         """Return the convolution.
@@ -122,13 +114,12 @@ class ConvolutionFunction:
 
     def _result(self, shape: Sequence[int], dtype: Any, x: Array, w: Array, into: Any) -> Array:
         """Return an array [n, o, p..] in these bytes or in new memory."""
-        order, op = self.order, self.op
+        op = self.op
         is_grouped = max(op.feature_group_count, op.batch_group_count) > 1
-        if is_grouped or (order == "K" and prod(shape[2:]) >= prod(w.shape[2:])):
+        if is_grouped or prod(shape[2:]) >= prod(w.shape[2:]):
             return empty_like_channels(x, shape, dtype, into)
         extents = [shape[axis] for axis in self.output_perm]
-        y = np.ndarray(extents, dtype, into, order="F" if order == "F" else "C")
-        return y.transpose(self.axes)
+        return np.ndarray(extents, dtype, into).transpose(self.axes)
 
 
 def _write(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> None:
@@ -175,7 +166,7 @@ def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Arr
         )
     ]
     if convolution.direct is not None and x.ndim == 4 and not is_channels_last(x):
-        x = in_order(x, IMAGE_ORDERS[0])  # once, not once per phase
+        x = channels_last(x)  # once, not once per phase
     ones, every = (1,) * len(axes), (slice(None), slice(None))
     for phase in product(*axes):
         # Elements first, first + d, .. of the kernel.

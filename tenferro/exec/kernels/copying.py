@@ -11,13 +11,11 @@ import numpy as np
 from tenferro import costs
 from tenferro.exec.layout import by_stride, row_major
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
-from tenferro.exec.runtime.threads import SERIAL, Workers
+from tenferro.exec.runtime.threads import SERIAL
 from tenferro.exec.runtime.transposition import LINE, transposition_of
 
 __all__ = ["Copy", "Dense", "fastest_axis", "is_transposing"]
 
-MIN_PARALLEL_BYTES = 8 * costs.CACHE
-"""Minimum number of bytes of a copy that threads share."""
 MIN_STREAMED_BYTES = 4 * costs.CACHE
 """Minimum number of bytes of a result for which compiled copies bypass the caches and run on several threads.
 
@@ -94,14 +92,14 @@ class Copy:
         transposer, is_aligned = resources.transposer, out.ctypes.data % LINE == 0
         compiled = None
         if transposer is not None and self.transposition is not None and is_aligned:
-            compiled = transposer().function(self.transposition)
+            compiled = transposer(self.transposition)
         if compiled:
             function, tasks = compiled
             pointers = source.ctypes.data, target.ctypes.data
             workers = resources.workers if x.nbytes >= MIN_STREAMED_BYTES else SERIAL
             workers.parallel_for(partial(function, *pointers), tasks)
         else:
-            _copy_in_order(target, source, resources.workers)
+            np.copyto(target, source)
 
     def _views(self, x: Any) -> Any:
         """Return the array with axes in the order of the result, slowest first, and merged where both arrays allow.
@@ -110,18 +108,6 @@ class Copy:
         """
         x = x.transpose(self.perm).reshape(self.shape, copy=False)
         return x.view(f"V{self.run}")[..., 0] if self.run else x
-
-
-def _copy_in_order(target: Any, source: Any, workers: Workers) -> None:
-    """Copy in the order of the result, and split its slowest axis among threads."""
-    if source.nbytes < MIN_PARALLEL_BYTES or not source.ndim:
-        np.copyto(target, source)
-        return
-
-    def work(first: int, last: int) -> None:
-        np.copyto(target[first:last], source[first:last])
-
-    workers.parallel_for(work, source.shape[0])
 
 
 def fastest_axis(x: Any) -> int:

@@ -1,8 +1,8 @@
 """Kernel of DotGeneral: a matrix product of views, with an operand copied where its strides demand it.
 
 Each operand is a matrix (batch, rows, columns) if each group of axes has one stride; BLAS reads a matrix along either
-axis. Plans are made per pattern of strides: an order of the axes in each group that avoids copies, of the larger
-operand first, and an algorithm for the extents.
+axis. Plans are made per pattern of strides: an order of the free axes that avoids copies, and an algorithm for the
+extents.
 """
 
 from __future__ import annotations
@@ -19,16 +19,13 @@ from tenferro.blas import NUMPYS
 from tenferro.dims import is_static
 from tenferro.exec.kernels.kernel import Array, Function, Kernel, Specs
 from tenferro.exec.kernels.matrix_product import (
-    MIN_POOLED_BYTES,
     AxisGroups,
     BlockedProduct,
     SingleProduct,
-    SymmetricProduct,
     block_count,
     estimated_work,
-    matmul,
 )
-from tenferro.exec.kernels.matrix_view import Axes, mergeable_order, merged_stride
+from tenferro.exec.kernels.matrix_view import Axes, mergeable_order
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.ops.contraction import DotGeneral
 from tenferro.types import DType, TensorSpec
@@ -161,7 +158,7 @@ class Contraction:
         if max(ranks) > 2:
             return None
         rows, columns, terms = self.sizes
-        if terms == 1 or rows * columns >= MIN_BUFFERED_ELEMENTS:
+        if rows * columns >= MIN_BUFFERED_ELEMENTS:
             return None
         if block_count(estimated_work(rows, columns, terms)) > 1:
             return None
@@ -171,9 +168,7 @@ class Contraction:
 
     def _merged_axes(self, lhs: Array, rhs: Array) -> tuple[AxisGroups, Axes, Axes]:
         """Return the groups of axes, the shape of their product, and the permutation to the result's axes."""
-        terms = self._order_of_terms(lhs, rhs)
         rows, columns = mergeable_order(lhs, self.rows), mergeable_order(rhs, self.columns)
-        lhs_terms, rhs_terms = (tuple([axes[i] for i in terms]) for axes in self.terms)
         shape = (
             *self.batch_shape,
             *[self.lhs_shape[axis] for axis in rows],
@@ -185,71 +180,18 @@ class Contraction:
             *[count + rows.index(axis) for axis in self.rows],
             *[count + len(rows) + columns.index(axis) for axis in self.columns],
         )
-        return AxisGroups(self.batch, rows, columns, (lhs_terms, rhs_terms)), shape, perm
+        return AxisGroups(self.batch, rows, columns, self.terms), shape, perm
 
     def _plan(self, lhs: Array, rhs: Array) -> Product:
-        if self.sizes[2] == 1:
-            return self._outer()
         groups, shape, perm = self._merged_axes(lhs, rhs)
         left, right = groups.left(lhs), groups.right(rhs)
         is_column_major = left.is_column_major and right.is_column_major
         single = SingleProduct(left, right, is_column_major, self.resources)
-        product: Product | None
-        if lhs is rhs and self._is_symmetric():
-            product = SymmetricProduct.plan(left, self.resources)
-            if product is None and left.copy_bytes:
-                # BLAS computes half of a product of one array with itself, but not of two copies.
-                product = SymmetricProduct(left, self.resources, 1)
-        else:
-            product = BlockedProduct.plan(groups, lhs, rhs, single)
+        # BLAS computes half of the product of an array with its own transpose, and all of it in blocks.
+        is_symmetric = lhs is rhs and self.terms[0] == self.terms[1] and not self.batch[0]
+        product = None if is_symmetric else BlockedProduct.plan(groups, lhs, rhs, single)
         transposition = None if perm == tuple(range(len(perm))) else perm
-        copy_bytes = left.copy_bytes + right.copy_bytes
-        is_small = prod(shape) < MIN_BUFFERED_ELEMENTS and copy_bytes < MIN_POOLED_BYTES
-        if product is None and is_small:
-            readers = left.reader(), right.reader()
-            return _small_product(*readers, is_column_major, shape, transposition)
         return partial(_multiply_and_reshape, product or single, shape, transposition)
-
-    def _is_symmetric(self) -> bool:
-        """Return whether the product is X X^T if both operands are X."""
-        return not self.batch[0] and self.terms[0] == self.terms[1]
-
-    def _outer(self) -> Product:
-        """Return a product with one term as a broadcast multiplication."""
-        count = len(self.batch_shape)
-        free = count + len(self.rows)
-        first = (*[slice(None)] * (free + len(self.columns)), *[0] * len(self.terms[0]))
-
-        def product(lhs: Array, rhs: Array, into: Any) -> Array:
-            a = lhs.transpose(*self.batch[0], *self.rows, *self.terms[0])
-            b = rhs.transpose(*self.batch[1], *self.columns, *self.terms[1])
-            # As [batch.., rows.., 1.., terms..] and [batch.., 1.., columns.., terms..].
-            a = a.reshape((*a.shape[:free], *[1] * len(self.columns), *a.shape[free:]))[first]
-            b = b.reshape((*b.shape[:count], *[1] * len(self.rows), *b.shape[count:]))[first]
-            out = None
-            if into is not None:
-                out = np.ndarray(np.broadcast_shapes(a.shape, b.shape), a.dtype, into)
-            return np.multiply(a, b, out=out)
-
-        return product
-
-    def _order_of_terms(self, lhs: Array, rhs: Array) -> Axes:
-        """Return the order of contracting axes in which the most elements are read as views."""
-        declared = tuple(range(len(self.terms[0])))
-        if len(declared) < 2:
-            return declared
-        orders: list[Axes] = [declared]
-        for x, axes in zip((lhs, rhs), self.terms, strict=True):
-            orders.append(tuple(sorted(declared, key=lambda i: -abs(x.strides[axes[i]]))))
-
-        def viewed_elements(order: Axes) -> int:
-            return sum(
-                x.size
-                for x, axes in zip((lhs, rhs), self.terms, strict=True)
-                if merged_stride(x, [axes[i] for i in order]) is not None
-            )
-
-        return max(orders, key=viewed_elements)
 
 
 def _multiply_and_reshape(
@@ -257,21 +199,6 @@ def _multiply_and_reshape(
 ) -> Array:
     y = product(lhs, rhs, into).reshape(shape)
     return y if perm is None else y.transpose(perm)
-
-
-def _small_product(
-    left: Callable[[Array], Array],
-    right: Callable[[Array], Array],
-    is_column_major: bool,
-    shape: Axes,
-    perm: Axes | None,
-) -> Product:
-    """Return a product with the least overhead, for small matrices."""
-
-    def multiply(lhs: Array, rhs: Array, into: Any = None) -> Array:
-        return matmul(left(lhs), right(rhs), None, is_column_major).reshape(shape)
-
-    return multiply if perm is None else lambda x, y, into=None: multiply(x, y).transpose(perm)
 
 
 WITH_VECTORS: dict[tuple[bool, bool], Product] = {

@@ -29,9 +29,6 @@ def gather(op: ops.Gather, x: Array, indices: Array) -> Array:
     """Read all windows at once, with start indices clamped so that windows fit."""
     sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
     starts, batch = _start_indices(indices, op.index_vector_dim)
-    axis = _take_axis(op, x.shape, sizes, len(batch))
-    if axis is not None:
-        return np.take(x, starts[0], axis=axis, mode="clip")
     dropped = {*op.collapsed_slice_dims, *op.operand_batching_dims}
     window = [axis for axis in range(x.ndim) if axis not in dropped]
     rank = len(batch) + len(window)

@@ -8,14 +8,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tenferro.exec.layout import Layout, dense, row_major
+from tenferro.exec.layout import Layout, by_stride, dense, row_major
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.ops import StdTensorOp
 from tenferro.types import DType, TensorSpec
 from tenferro.types.dtype import BFLOAT16
 
-__all__ = ["Array", "ArrayKernel", "Function", "Kernel", "KernelRows", "OpKernel", "SpecializedKernel", "Specs",
-           "bind_kernel", "elementwise", "in_float32"]  # fmt: skip
+__all__ = ["HALF_DTYPES", "Array", "Function", "Kernel", "KernelRows", "OpKernel", "SpecializedKernel", "Specs",
+           "bind_kernel", "elementwise", "in_float32", "unpacked"]  # fmt: skip
 
 Array = np.ndarray[Any, Any]
 Function: TypeAlias = Callable[..., Any]
@@ -68,7 +68,9 @@ class Kernel:
             return self._layout(op, *operands)
         if not self.elementwise:
             return row_major(shape)
-        axes = {each.axes for each in operands if each.shape == shape and not each.repeats}
+        axes = {
+            by_stride(each.strides) for each in operands if each.shape == shape and not each.repeats
+        }
         return dense(shape, *axes) if len(axes) == 1 else row_major(shape)
 
     def may_view(self, op: StdTensorOp) -> bool:
@@ -78,7 +80,7 @@ class Kernel:
 
 KernelRows = Mapping[type[StdTensorOp], Kernel]
 
-_HALF_DTYPES = (DType.F16.dtype, BFLOAT16)
+HALF_DTYPES = (DType.F16.dtype, BFLOAT16)
 
 
 def in_float32(function: Function) -> Function:
@@ -89,7 +91,7 @@ def in_float32(function: Function) -> Function:
 
     def computed(*arrays: Any) -> Any:
         dtype = arrays[0].dtype
-        if dtype not in _HALF_DTYPES:
+        if dtype not in HALF_DTYPES:
             return function(*arrays)
         return np.asarray(function(*(array.astype(np.float32) for array in arrays))).astype(dtype)
 
@@ -124,39 +126,6 @@ class OpKernel(Kernel):
         return partial(self._function, op) if planned is None else planned
 
 
-class ArrayKernel(Kernel):
-    """Kernel that is a function of the arrays alone.
-
-    Args:
-        upcasts: float16 and bfloat16 are computed in float32.
-        floats: returns the ufunc for float32 and float64, where `function` is none.
-    """
-
-    __slots__ = ("_floats", "_function", "_generic")
-
-    def __init__(
-        self,
-        function: Function,
-        upcasts: bool = False,
-        floats: Callable[[], Function] | None = None,
-        **properties: Any,
-    ) -> None:
-        super().__init__(**properties)
-        self._function = function
-        self._generic = in_float32(function) if upcasts else function
-        self._floats = floats
-
-    def __call__(self, op: Any, *arrays: Any) -> Any:
-        return self._generic(*arrays)
-
-    def bind(self, op: Any, inputs: Specs, resources: Resources = SERIAL_RESOURCES) -> Function:
-        """Return the function for the dtype of the first input."""
-        dtype = inputs[0].dtype
-        if dtype.dtype in _HALF_DTYPES:
-            return self._generic
-        return self._floats() if self._floats and dtype.is_float else self._function
-
-
 class SpecializedKernel(Kernel):
     """Kernel that is a function of the arrays for each payload and dtype of the first operand."""
 
@@ -185,12 +154,19 @@ def elementwise(
         floats: the function for float32 and float64, such as a ufunc where `function` is none.
         upcasts: float16 and bfloat16 are computed in float32.
     """
-    return ArrayKernel(
-        function,
-        upcasts,
-        floats=None if floats is None else lambda: floats,
-        elementwise=True,
-    )
+    generic = in_float32(function) if upcasts else function
+
+    def specialize(op: Any, dtype: np.dtype[Any]) -> Function:
+        if dtype in HALF_DTYPES:
+            return generic
+        return function if floats is None or not DType.of(dtype).is_float else floats
+
+    return SpecializedKernel(specialize, elementwise=True)
+
+
+def unpacked(outputs: Sequence[Any]) -> Any:
+    """Return the results of a kernel: a single array by itself, else a tuple."""
+    return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def bind_kernel(

@@ -20,11 +20,10 @@ from tenferro import costs
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView
 from tenferro.exec.runtime.resources import Resources
-from tenferro.exec.runtime.threads import SERIAL, Workers, even_ranges
+from tenferro.exec.runtime.threads import SERIAL, Workers
 from tenferro.exec.runtime.transposition import LINE
 
-__all__ = ["AxisGroups", "BlockedProduct", "SingleProduct", "SymmetricProduct", "block_count",
-           "estimated_work", "matmul", "scratch", "workers_for"]  # fmt: skip
+__all__ = ["AxisGroups", "BlockedProduct", "SingleProduct", "block_count", "estimated_work", "matmul", "scratch", "workers_for"]  # fmt: skip
 
 MIN_BLOCK_EXTENT = 128
 """Minimum number of rows, columns or terms of a block; each block packs the other operand once more."""
@@ -141,45 +140,6 @@ class SingleProduct:
             is_column_major = self.is_column_major
             out = None if into is None else _result(self.shape, lhs.dtype, is_column_major, into)
             return matmul(a, b, out, is_column_major)
-
-
-class SymmetricProduct:
-    """X X^T in blocks: BLAS computes half of each diagonal block, and blocks below the diagonal are mirrored here.
-
-    Blocks do not depend on the number of threads, and the result is symmetric to the bit.
-    """
-
-    @classmethod
-    def plan(cls, left: MatrixView, resources: Resources) -> SymmetricProduct | None:
-        """Return the product in blocks; None if threads would not help."""
-        rows, terms = left.shape
-        work = rows * rows * terms
-        count = min(block_count(work), rows // MIN_BLOCK_EXTENT)
-        # Half of the smallest product costs little more than waking a thread.
-        is_worth_sharing = count > 1 and (rows > 2 * MIN_BLOCK_EXTENT or work > MIN_PARALLEL_WORK)
-        return cls(left, resources, count) if is_worth_sharing else None
-
-    def __init__(self, left: MatrixView, resources: Resources, count: int) -> None:
-        self.left, self.resources = left, resources
-        rows = left.shape[0]
-        cuts = even_ranges(rows, count)
-        # Blocks below the diagonal come first, because they take twice as long.
-        below = [(i, k) for n, i in enumerate(cuts) for k in cuts[:n]]
-        self.blocks = [*below, *[(i, i) for i in cuts]]
-
-    def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
-        """Return the product as (rows, rows)."""
-        a = self.left.copied(lhs, None, self.resources)
-        out = np.ndarray((len(a), len(a)), a.dtype, into)
-
-        def multiply(number: int) -> None:
-            rows, columns = (slice(*ends) for ends in self.blocks[number])
-            np.matmul(a[rows], a[columns].T, out=out[rows, columns])
-            if rows != columns:
-                out[columns, rows] = out[rows, columns].T
-
-        self.resources.workers.for_each(multiply, len(self.blocks))
-        return out
 
 
 class BlockedProduct:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from math import prod
-from operator import methodcaller
 from typing import Any
 
 import numpy as np
@@ -64,7 +63,7 @@ class MatrixView:
     def __init__(self, x: Array, batch: Axes, rows: Axes, columns: Axes) -> None:
         matrix = [prod([x.shape[axis] for axis in axes]) for axes in (rows, columns)]
         self.shape = (*[x.shape[axis] for axis in batch], *matrix)
-        self.copy_bytes, self.operand_shape = 0, x.shape
+        self.copy_bytes = 0
         self.perm = (*batch, *rows, *columns)
         strides = merged_strides(x, rows, columns)
         if strides is not None and is_blas_layout(strides, matrix, x.itemsize):
@@ -76,15 +75,6 @@ class MatrixView:
             self.perm = (*batch, *columns, *rows)
         x = x.transpose(self.perm)
         self.copy = Copy(np.empty(x.shape, x.dtype), x) if x.nbytes >= MIN_PLANNED_BYTES else None
-
-    def reader(self) -> Callable[[Array], Array]:
-        """Return the function that returns the matrix, as a view or a small copy."""
-        shape, perm = self.shape, self.perm
-        if self.copy_bytes and self.is_column_major:
-            return lambda x: self.copied(x, None)
-        if perm != tuple(range(len(perm))):
-            return lambda x: x.transpose(perm).reshape(shape)
-        return (lambda x: x) if self.operand_shape == shape else methodcaller("reshape", shape)
 
     def copied(self, x: Array, into: Any, resources: Resources = SERIAL_RESOURCES) -> Array:
         """Return the matrix, with a copy in these bytes if there has to be one."""

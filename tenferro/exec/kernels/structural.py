@@ -20,8 +20,6 @@ __all__ = ["ROWS", "pad", "slices_for"]
 
 MAX_RANK = 64
 """Maximum rank of NumPy's arrays."""
-MAX_CACHED_MASK_ELEMENTS = 1 << 18
-"""Maximum number of elements of a triangle's mask that is cached."""
 
 
 def broadcast_in_dim(op: ops.BroadcastInDim, x: Array) -> Array:
@@ -184,7 +182,6 @@ class Triangle:
 
     def __init__(self, k: int, lower: bool) -> None:
         self.k, self.lower = k, lower
-        self._last: tuple[Any, Array] = (None, np.empty(0, bool))
 
     def __call__(self, x: Array, into: Sequence[Any] = (None,)) -> Array:
         """Return the triangles, in the layout of x."""
@@ -192,19 +189,11 @@ class Triangle:
         if is_column_major:
             x = x.swapaxes(-1, -2)
         y = zeros(x.shape, x.dtype, into[0])
-        np.copyto(y, x, where=self._mask(x.shape[-2:], is_column_major))
+        k, lower = (-self.k, not self.lower) if is_column_major else (self.k, self.lower)
+        rows, columns = x.shape[-2:]
+        low = np.tri(rows, columns, k if lower else k - 1, dtype=bool)
+        np.copyto(y, x, where=low if lower else ~low)
         return y.swapaxes(-1, -2) if is_column_major else y
-
-    def _mask(self, shape: tuple[int, int], is_column_major: bool) -> Array:
-        """Return where elements are copied; the last mask is cached if it is small."""
-        key, mask = self._last
-        if key != (shape, is_column_major):
-            k, lower = (-self.k, not self.lower) if is_column_major else (self.k, self.lower)
-            low = np.tri(*shape, k if lower else k - 1, dtype=bool)
-            mask = low if lower else ~low
-            if mask.size <= MAX_CACHED_MASK_ELEMENTS:
-                self._last = (shape, is_column_major), mask
-        return mask
 
 
 def zeros(shape: Sequence[int], dtype: Any, into: Any) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -19,8 +19,10 @@ from tenferro.exec.llvm.loop import MAX_TEXT_LINES
 from tenferro.exec.llvm.python_calls import UNLIMITED
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor, transposed, transposed_spec
 from tenferro.exec.planned import Block
-from tenferro.exec.schedule import KernelTable
 from tenferro.program import GraphProgram
+
+if TYPE_CHECKING:
+    from tenferro.exec.plan.bind import Binder
 
 __all__ = ["CompiledBlock"]
 
@@ -57,7 +59,7 @@ class CompiledBlock(CompiledFunction):
         self,
         block: Block,
         program: GraphProgram,
-        kernels: KernelTable,
+        kernels: Binder,
         linker: Linker,
         interpreted: Interpreted,
     ) -> None:

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,10 +14,12 @@ from tenferro.errors import TenferroError
 from tenferro.exec.interpreter import failure
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.tensor import Body, Specs, Tensors
-from tenferro.exec.schedule import KernelTable
 from tenferro.facts import Fact, facts_of
 from tenferro.interruption import is_interruption
 from tenferro.types import TensorSpec
+
+if TYPE_CHECKING:
+    from tenferro.exec.plan.bind import Binder
 
 __all__ = ["HostCalls", "call_kernel"]
 
@@ -87,7 +89,7 @@ class CallSite:
 class HostCalls:
     """Call sites of one loop, by number."""
 
-    def __init__(self, kernels: KernelTable) -> None:
+    def __init__(self, kernels: Binder) -> None:
         self.kernels = kernels
         self.sites: list[CallSite] = []
 
@@ -114,7 +116,7 @@ def call_kernel(body: Body, step: Any, operands: Tensors, types: Specs) -> Tenso
     assert host is not None
     specs = tuple([x.spec for x in operands])
     number = len(host.sites)
-    kernel = host.kernels.bound(step.op, specs)
+    kernel = host.kernels.function(step.op, specs)
     host.sites.append(CallSite(step.op, step.source, kernel, specs, tuple(types)))
     memories = [body.dense(x) for x in operands]
     results = [body.memory(spec) for spec in types]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tenferro.costs import MIN_COMPILED_LOOP_COST, estimated_cost
 from tenferro.dims import GuardLog
@@ -20,11 +20,13 @@ from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.strip_loop import strip_loop
 from tenferro.exec.llvm.strip_mining import strip_mine
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
-from tenferro.exec.schedule import KernelTable
 from tenferro.graph import Instruction
 from tenferro.ops.control import Scan, While
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
+
+if TYPE_CHECKING:
+    from tenferro.exec.plan.bind import Binder
 
 __all__ = ["compiled_loop", "require_gain"]
 
@@ -38,7 +40,7 @@ MAX_TEXT_LINES = 20_000
 """Maximum length of a text; LLVM takes up to half a millisecond for each line."""
 
 
-def _require_few_calls(op: Scan | While, kernels: KernelTable) -> None:
+def _require_few_calls(op: Scan | While, kernels: Binder) -> None:
     """Refuse a loop that mostly calls the interpreter's kernels, which is slower from compiled code."""
     calls: list[tuple[str, Any]] = []
     count = 0
@@ -59,7 +61,7 @@ def _require_few_calls(op: Scan | While, kernels: KernelTable) -> None:
         raise NotCompiledError(reason).at(str(source) if source else None)
 
 
-def _is_called(step: Instruction, operands: tuple[TensorSpec, ...], kernels: KernelTable) -> bool:
+def _is_called(step: Instruction, operands: tuple[TensorSpec, ...], kernels: Binder) -> bool:
     """Return whether an op without a row is a call of a kernel, and not compiled by a runtime."""
     try:
         return kernels.row(step.op, operands) is None
@@ -84,7 +86,7 @@ def compiled_loop(
     op: Scan | While,
     inputs: Specs,
     prepare: Prepare,
-    kernels: KernelTable,
+    kernels: Binder,
     linker: Linker,
     interpreted: Interpreted,
 ) -> CompiledFunction:
@@ -112,7 +114,7 @@ def compiled_loop(
         return CompiledFunction(LOOP, written, outputs, carried, host, linker, interpreted)
 
 
-def require_gain(op: Scan | While, kernels: KernelTable, always: bool) -> None:
+def require_gain(op: Scan | While, kernels: Binder, always: bool) -> None:
     """Refuse a loop that cannot be compiled, or is not worth compiling.
 
     Args:

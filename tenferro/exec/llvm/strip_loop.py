@@ -8,7 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
@@ -21,8 +21,10 @@ from tenferro.exec.llvm.host_arrays import allocate_results, as_contiguous
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.strip_mining import StripMinedScan, strip_spec
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
-from tenferro.exec.schedule import KernelTable
 from tenferro.types import TensorSpec
+
+if TYPE_CHECKING:
+    from tenferro.exec.plan.bind import Binder
 
 __all__ = ["StripFunction", "strip_loop"]
 
@@ -106,7 +108,7 @@ class StripFunction(CompiledFunction):
         written: WrittenFunction,
         outputs: Sequence[TensorSpec],
         starts: Sequence[int],
-        kernels: KernelTable,
+        kernels: Binder,
         linker: Linker,
         interpreted: Interpreted,
         remark: str,
@@ -149,7 +151,7 @@ def strip_loop(
     strips: StripMinedScan,
     inputs: Specs,
     prepare: Prepare,
-    kernels: KernelTable,
+    kernels: Binder,
     linker: Linker,
     interpreted: Interpreted,
 ) -> StripFunction:

@@ -1,39 +1,21 @@
 """Planning: pure functions from schedule to schedule, one after the other; each decides one thing.
 
-| step | decides |
-| --- | --- |
-| `bind` | the kernel of each instruction |
-| `compile_loops` | which loops are compiled |
-| `fold` | what constants decide, computed once |
-| `stencil` | sums of padded arrays that are one compiled step |
-| `group` | elementwise steps and reductions on large values that are one compiled step |
-| `block` | consecutive steps on small values that are one compiled step |
-| `keep_numbers` | which values are NumPy's scalars |
-| `tile_groups` | the expected layout of each value, and the tiles of fused groups |
-| `place` | where results go, and the last use of each value |
-| `compile_groups` | the machine code of fused groups |
-| `finish` | the layout of results, and copies that keep them from overlapping |
+docs/execution.md lists them, and what each decides.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
-from typing import Literal
 
 from tenferro.exec.compiler import LoopCompiler
-from tenferro.exec.extensions import ExtensionRegistry
-from tenferro.exec.plan import block, finish, fold, group, place, stencil
+from tenferro.exec.plan import block, fold, group, place, stencil
 from tenferro.exec.plan.bind import Binder, Pass, PlanStep
 from tenferro.exec.plan.compile import compile_groups, compile_loops
 from tenferro.exec.plan.tiling import tile_groups
-from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
-from tenferro.exec.schedule import ExecProgram
-from tenferro.program import GraphProgram
 
-__all__ = ["NATIVE", "Binder", "Pass", "PlanStep", "compile_std_to_exec", "planning"]
+__all__ = ["NATIVE", "Binder", "Pass", "PlanStep", "planning"]
 
-NATIVE: tuple[PlanStep, ...] = (fold.fold, fold.keep_numbers, place.place)
+NATIVE: tuple[PlanStep, ...] = (fold.fold, place.place)
 """The steps of planning between `bind` and `finish`, which bodies of loops go through, too."""
 
 
@@ -51,37 +33,7 @@ def planning(compiler: LoopCompiler | None) -> tuple[PlanStep, ...]:
         stencils,
         fused,
         blocks,
-        fold.keep_numbers,
         tile_groups,
         place.place,
         compiled,
     )
-
-
-def compile_std_to_exec(
-    program: GraphProgram,
-    passes: Sequence[Pass] = (),
-    extensions: ExtensionRegistry | None = None,
-    resources: Resources = SERIAL_RESOURCES,
-    order: Literal["F", "C", "K"] = "K",
-    plan: Sequence[PlanStep] = NATIVE,
-) -> ExecProgram:
-    """Return the schedule of a static program.
-
-    Args:
-        passes: functions from program to program, which run before it is bound.
-        extensions: runtimes of extension families.
-        resources: threads and memory of the executor; one thread and no cached memory by default.
-        order: order of the results in memory.
-        plan: steps of planning; without any, every instruction is a step.
-
-    Raises:
-        UnsupportedError: an extension whose family has no runtime in `extensions`.
-    """
-    binder = Binder(
-        extensions=extensions or ExtensionRegistry(),
-        passes=tuple(passes),
-        plan=tuple(plan),
-        resources=resources,
-    )
-    return finish.finish(binder.schedule(program), order)

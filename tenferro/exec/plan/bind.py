@@ -3,32 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import compress
 from typing import Any, Literal
 
 from tenferro.errors import TenferroError
-from tenferro.exec.attempts import user_code
+from tenferro.exec.attempts import NotCompiledError, user_code
 from tenferro.exec.backend import NUMPY, Backend
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels import KERNELS, bind_kernel
 from tenferro.exec.kernels.copying import Dense
-from tenferro.exec.plan.compile import (
-    MIN_MULTIPLICATIONS,
-    MIN_MULTIPLICATIONS_IN_LOOPS,
-    with_compiled_sums,
-)
+from tenferro.exec.kernels.kernel import unpacked
+from tenferro.exec.plan.compile import with_compiled_sums
 from tenferro.exec.plan.finish import copied
 from tenferro.exec.plan.verify import verified
 from tenferro.exec.planned import Axes, Control, Copies, Fused
-from tenferro.exec.runner import Runner
+from tenferro.exec.printer import Runner
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.facts import FACTS, Fact, facts_of
-from tenferro.graph import Instruction
 from tenferro.ops import StdTensorOp
 from tenferro.ops.control import Alternatives
 from tenferro.passes import choose_alternatives, is_widened, widen_narrow
@@ -105,11 +102,12 @@ class Binder:
             program=program,
         )  # fmt: skip
 
-    def _instruction(self, number: int, instruction: Instruction, types: Any) -> ExecInstruction:
+    def _instruction(self, number: int, instruction: Any, types: Any) -> ExecInstruction:
         op, inputs, outputs, last_use, source = instruction
         try:
+            bodies = [self.bind(self.prepared(part.program)) for part in op.parts]
             step = ExecInstruction(
-                op=self._control(op) if op.parts else op,
+                op=Control(op, tuple(bodies)) if bodies else op,
                 input_slots=inputs,
                 output_slots=outputs,
                 input_types=tuple([types[slot] for slot in inputs]),
@@ -127,11 +125,6 @@ class Binder:
             raise
         return step
 
-    def _control(self, op: Any) -> Control:
-        return Control(op, tuple([self.bind(self.prepared(part.program)) for part in op.parts]))
-
-    # ---- the table of kernels ----------------------------------------------------------------------
-
     def cell(
         self, op: Any, operands: Sequence[TensorSpec] = (), results: Sequence[TensorSpec] = ()
     ) -> Any:
@@ -147,24 +140,13 @@ class Binder:
             return backend.kernel(type(op), dtypes, name)
         if Fact.EXTERNAL not in facts_of(op):
             return KERNELS.cell(op)
-        return self.extensions.kernel(op)
+        with user_code():
+            return self.extensions.kernel(op)
 
     def function(self, op: Any, operands: tuple[TensorSpec, ...]) -> Callable[..., Any]:
         """Return the kernel of an op as a function of arrays of these types."""
-        return self._bound(op, operands, MIN_MULTIPLICATIONS)
-
-    def bound(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
-        """Return the kernel of an op without bodies, bound to types, as a compiled loop calls it."""
-        with user_code():
-            return self._bound(op, inputs, MIN_MULTIPLICATIONS_IN_LOOPS)
-
-    def _bound(
-        self, op: Any, operands: tuple[TensorSpec, ...], min_multiplications: int
-    ) -> Callable[..., Any]:
         function = bind_kernel(self.cell(op, operands, ()), op, operands, self.resources)
-        if self.compiler is None:
-            return function
-        return with_compiled_sums(function, self.compiler, min_multiplications)
+        return function if self.compiler is None else with_compiled_sums(function, self.compiler)
 
     def runner(self, body: ExecProgram) -> Runner:
         """Return a body as a function from a sequence of arrays to a list of them."""
@@ -202,10 +184,14 @@ class Binder:
         """Return the sequential program if its loops are worth compiling, else the parallel one."""
         steps = op.sequential.program.instructions
         loops = [step.op for step in steps if Fact.ITERATES in FACTS.cell(step.op)]
-        compiler = self.compiler
-        if compiler is None or not all([compiler.pays(loop, self) for loop in loops]):
-            return op.parallel
-        return op.sequential
+        if self.compiler is not None:
+            from tenferro.exec.llvm.loop import require_gain  # because not all have loops
+
+            with suppress(NotCompiledError), self.compiler.log.attempt("estimate of a loop"):
+                for loop in loops:
+                    require_gain(loop, self, self.compiler.always)
+                return op.sequential
+        return op.parallel
 
     def prepared(self, program: GraphProgram) -> GraphProgram:
         """Return a program or a body after the passes."""
@@ -230,29 +216,16 @@ class Binder:
             UnsupportedError: an op without a kernel, an extension without a runtime.
         """
         if is_widened(op, [*operands, *results]):
-            return _kernel_of(self.runner(self.schedule(_program_of(op, operands))))
+            builder = ProgramBuilder()
+            outputs = builder.apply(op, *[builder.input(spec) for spec in operands])
+            run = self.runner(self.schedule(builder.finish(outputs)))
+            return lambda _, *arrays: unpacked(run(arrays))
         kernel = self.cell(op, operands, results)
         if isinstance(op, Alternatives):
             return kernel.bind_programs([self.runner(self.schedule(self.alternative(op).program))])
         if not op.parts:
             return kernel
         return kernel.bind_programs([self.runner(self.schedule(part.program)) for part in op.parts])
-
-
-def _program_of(op: StdTensorOp, operands: Sequence[TensorSpec]) -> GraphProgram:
-    """Return the program of one op."""
-    builder = ProgramBuilder()
-    return builder.finish(builder.apply(op, *[builder.input(spec) for spec in operands]))
-
-
-def _kernel_of(run: Runner) -> Callable[..., Any]:
-    """Return a program of one op as its kernel."""
-
-    def kernel(_: StdTensorOp, *arrays: Any) -> Any:
-        outputs = run(arrays)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
-
-    return kernel
 
 
 def _applied(step: PlanStep, schedule: ExecProgram) -> ExecProgram:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from tenferro import costs
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
-from tenferro.exec.periods import cuts
 from tenferro.exec.plan.place import free
 from tenferro.exec.plan.unbind import program_of
 from tenferro.exec.planned import Axes, Block, Compiled
@@ -21,7 +20,7 @@ from tenferro.ops.control import Cond, Scan
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
-__all__ = ["block", "compiled_step"]
+__all__ = ["block", "compiled_step", "cuts", "enclosed", "exact_period", "step_of"]
 
 MAX_STEPS = 400
 """Maximum number of steps of a block: LLVM takes longer for each the more there are."""
@@ -44,23 +43,24 @@ def block(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     with suppress(NotCompiledError), compiler.log.attempt("estimate of compiled blocks"):
         spared = costs.BLOCK_CALL + costs.BLOCK_RESULT
         if sum(map(_cost, program.instructions)) - spared >= least:
-            return _with_blocks(program, compiler)
+            return _with_blocks(program, compiler, least)
     return program
 
 
-def _with_blocks(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
+def _with_blocks(program: ExecProgram, compiler: LoopCompiler, least: float) -> ExecProgram:
     steps: list[ExecInstruction] = []
     readers = program.readers()
-    run = _Run(program, readers, compiler)
+    numbers, results = list[int](), set[int]()
     for number, step in enumerate(program.instructions):
         if _fits(step, program):
-            run.take(number)
+            numbers.append(number)
+            results.update(step.output_slots)
             continue
-        if run.is_needed_by(step) or getattr(step.op, "has_effects", False):
-            steps += run.finish()
-            run = _Run(program, readers, compiler)
+        if not results.isdisjoint(step.input_slots) or getattr(step.op, "has_effects", False):
+            steps += _blocks(program, readers, numbers, compiler, least)
+            numbers, results = [], set()
         steps.append(step)
-    steps += run.finish()
+    steps += _blocks(program, readers, numbers, compiler, least)
     return free(replace(program, instructions=tuple(steps)))
 
 
@@ -69,10 +69,6 @@ def _cost(step: ExecInstruction) -> float:
     if step.planned is not None and step.control is None:
         return 1.0
     return costs.estimated_calls(step.source_op, step.input_types, step.output_types)
-
-
-def _is_small(spec: TensorSpec) -> bool:
-    return spec.is_static and 0 < spec.size <= costs.SMALL
 
 
 def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
@@ -85,7 +81,10 @@ def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
     left = [(step.source_op, step.input_types, step.output_types)]
     while left:
         op, operands, results = left.pop()
-        if not all(map(_is_small, (*operands, *results))) or getattr(op, "has_effects", False):
+        types = (*operands, *results)
+        if not all([spec.is_static and 0 < spec.size <= costs.SMALL for spec in types]):
+            return False
+        if getattr(op, "has_effects", False):
             return False
         if op.parts:
             if not isinstance(op, Cond | Scan):
@@ -106,83 +105,57 @@ def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
     return True
 
 
-@dataclass
-class _Run:
-    """A block that is being collected."""
-
-    program: ExecProgram
-    readers: Mapping[int, Sequence[int]]
-    compiler: LoopCompiler
-    numbers: list[int] = field(default_factory=list)
-    results: set[int] = field(default_factory=set)
-
-    def take(self, number: int) -> None:
-        """Add a step."""
-        self.numbers.append(number)
-        self.results.update(self.program.instructions[number].output_slots)
-
-    def is_needed_by(self, step: ExecInstruction) -> bool:
-        """Return whether the step reads a result of the block."""
-        return not self.results.isdisjoint(step.input_slots)
-
-    def finish(self) -> Iterator[ExecInstruction]:
-        """Return the steps, cut into blocks if all blocks save the required time."""
-        steps = [self.program.instructions[number] for number in self.numbers]
-        kinds = [(type(step.op), step.output_types) for step in steps]
-        loops = [step for step in steps if step.output_types[0].size > UNROLLED]
-        share = LOOPS if 2 * len(loops) > len(steps) else 1
-        parts = [
-            self.numbers[start:stop]
-            for start, stop in cuts(kinds, MAX_PERIODIC_STEPS // share, MAX_STEPS // share)
-        ]
-        outputs = [self._outputs(part) for part in parts]
-        saved = [self._saved(part, slots) for part, slots in zip(parts, outputs, strict=True)]
-        least = self.compiler.block_gain
-        assert least is not None
-        if sum(saved) < least:
-            yield from steps
-            return
-        for part, slots, each in zip(parts, outputs, saved, strict=True):
-            if not slots:  # because nothing reads what they compute
-                continue
-            inside = [self.program.instructions[number] for number in part]
-            if len(part) < 2 or each < least / 2:
-                yield from inside
-            else:
-                yield from self._finished(inside, slots)
-
-    def _outputs(self, numbers: Sequence[int]) -> list[int]:
-        """Return the slots of some steps that others read."""
-        mine = set(numbers)
-        return [
-            slot for number in numbers for slot in self.program.instructions[number].output_slots
-            if any([reader not in mine for reader in self.readers.get(slot, ())])
+def _blocks(
+    program: ExecProgram,
+    readers: Mapping[int, Sequence[int]],
+    numbers: Sequence[int],
+    compiler: LoopCompiler,
+    least: float,
+) -> Iterator[ExecInstruction]:
+    """Return some steps, cut into blocks if all blocks save the required number of calls of NumPy in each run."""
+    steps = [program.instructions[number] for number in numbers]
+    kinds = [(type(step.op), step.output_types) for step in steps]
+    loops = [step for step in steps if step.output_types[0].size > UNROLLED]
+    share = LOOPS if 2 * len(loops) > len(steps) else 1
+    parts: list[tuple[list[ExecInstruction], list[int], float]] = []
+    for start, stop in cuts(kinds, MAX_PERIODIC_STEPS // share, MAX_STEPS // share):
+        part, mine = steps[start:stop], {*numbers[start:stop]}
+        outputs = [
+            slot for step in part for slot in step.output_slots
+            if not mine.issuperset(readers.get(slot, ()))
         ]  # fmt: skip
+        saved = sum(map(_cost, part)) - costs.BLOCK_CALL - costs.BLOCK_RESULT * len(outputs)
+        parts.append((part, outputs, saved))
+    if sum([saved for _, _, saved in parts]) < least:
+        yield from steps
+        return
+    for part, outputs, saved in parts:
+        if not outputs:  # because nothing reads what they compute
+            continue
+        if len(part) < 2 or saved < least / 2:
+            yield from part
+        else:
+            yield from _compiled(program, part, outputs, compiler)
 
-    def _saved(self, numbers: Sequence[int], outputs: Sequence[int]) -> float:
-        """Return the estimated calls of NumPy that some steps save in each run as a block."""
-        saved = sum([_cost(self.program.instructions[number]) for number in numbers])
-        return saved - costs.BLOCK_CALL - costs.BLOCK_RESULT * len(outputs)
 
-    def _finished(
-        self, steps: Sequence[ExecInstruction], outputs: Sequence[int]
-    ) -> Iterator[ExecInstruction]:
-        """Return some steps as one block, or unchanged if they are not compiled."""
-        try:
-            with self.compiler.log.attempt("compiled block"):
-                yield self._step(steps, outputs)
-        except NotCompiledError:
-            yield from steps
+def _compiled(
+    program: ExecProgram,
+    steps: Sequence[ExecInstruction],
+    outputs: Sequence[int],
+    compiler: LoopCompiler,
+) -> Sequence[ExecInstruction]:
+    """Return some steps as one block, or unchanged if they are not compiled."""
+    from tenferro.exec.llvm.block import CompiledBlock  # because most programs have none
 
-    def _step(self, steps: Sequence[ExecInstruction], outputs: Sequence[int]) -> ExecInstruction:
-        from tenferro.exec.llvm.block import CompiledBlock  # because most programs have none
+    def compiled(op: Block, inside: GraphProgram) -> Any:
+        interpreted = partial(op.function, program.kernels)
+        return CompiledBlock(op, inside, program.kernels, compiler.linker, interpreted)
 
-        def compiled(op: Block, inside: GraphProgram) -> Any:
-            kernels = self.program.kernels
-            interpreted = partial(op.function, kernels)
-            return CompiledBlock(op, inside, kernels, self.compiler.linker, interpreted)
-
-        return compiled_step(self.program, steps, outputs, compiled)
+    try:
+        with compiler.log.attempt("compiled block"):
+            return [compiled_step(program, steps, outputs, compiled)]
+    except NotCompiledError:
+        return steps
 
 
 def compiled_step(
@@ -197,29 +170,48 @@ def compiled_step(
         outputs: the slots that other steps read.
         compiled: returns the machine code of a block, which computes a program.
     """
+    body = enclosed(program, steps, outputs, program.constants)
+    op = Block(body, _axes(program, body.input_slots, outputs))
+    return step_of(Compiled(op, compiled(op, program_of(body))), body)
+
+
+def enclosed(
+    program: ExecProgram,
+    steps: Sequence[ExecInstruction],
+    outputs: Sequence[int],
+    constants: Mapping[int, Any],
+) -> ExecProgram:
+    """Return some steps as a schedule, which becomes the body of one step.
+
+    Args:
+        outputs: the slots that other steps read.
+        constants: the values that are part of it; others are operands.
+    """
     read = dict.fromkeys([slot for step in steps for slot in step.input_slots])
-    written = {slot for step in steps for slot in step.output_slots}
-    inputs = [s for s in read if s not in written and s not in program.constants]
-    body = free(
+    known = {*constants}.union(*[step.output_slots for step in steps])
+    return free(
         ExecProgram(
             instructions=tuple(steps),
-            input_slots=tuple(inputs),
+            input_slots=tuple([slot for slot in read if slot not in known]),
             output_slots=tuple(outputs),
             types=program.types,
             kernels=program.kernels,
-            constants={s: x for s, x in program.constants.items() if s in read},
+            constants={slot: x for slot, x in constants.items() if slot in read},
         )
     )
-    op = Block(body, _axes(program, inputs, outputs))
+
+
+def step_of(op: Any, body: ExecProgram) -> ExecInstruction:
+    """Return the step of an op with this body."""
     return ExecInstruction(
-        op=Compiled(op, compiled(op, program_of(body))),
-        input_slots=tuple(inputs),
-        output_slots=tuple(outputs),
-        input_types=tuple([program.types[slot] for slot in inputs]),
-        output_types=tuple([program.types[slot] for slot in outputs]),
-        kernels=program.kernels,
-        source=steps[0].source,
-        origin=tuple([number for step in steps for number in step.origin]),
+        op=op,
+        input_slots=body.input_slots,
+        output_slots=body.output_slots,
+        input_types=body.input_types,
+        output_types=tuple([body.types[slot] for slot in body.output_slots]),
+        kernels=body.kernels,
+        source=body.instructions[0].source,
+        origin=tuple([number for step in body.instructions for number in step.origin]),
     )
 
 
@@ -230,3 +222,40 @@ def _axes(program: ExecProgram, inputs: Sequence[int], outputs: Sequence[int]) -
         rank = {slot: program.types[slot].rank for slot in outputs if slot in program.output_slots}
         axes |= {slot: tuple(reversed(range(n))) for slot, n in rank.items() if n > 1}
     return axes
+
+
+def cuts(kinds: Sequence[Any], short: int, long: int) -> Iterator[tuple[int, int]]:
+    """Give the start and the end of each part: some periods where the sequence repeats itself, else a long part.
+
+    Args:
+        kinds: one for each step; parts of equal kinds read alike.
+        short: the maximum length of a part that repeats itself.
+        long: the maximum length of another part.
+
+    >>> list(cuts("ababababab", 4, 6)), list(cuts("abcdefghij", 4, 6))
+    ([(0, 4), (4, 8), (8, 10)], [(0, 6), (6, 10)])
+    """
+    start = 0
+    while start < len(kinds):
+        period = exact_period(kinds[start : start + min(2 * short, long)])
+        length = min(short, long) if 2 * period <= short else long
+        stop = min(start + length - length % period, len(kinds))
+        yield start, stop
+        start = stop
+
+
+def exact_period(kinds: Sequence[Any]) -> int:
+    """Return the smallest period of a sequence, by the prefix function.
+
+    Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977.
+
+    >>> exact_period("abcabca"), exact_period("abcd")
+    (3, 4)
+    """
+    borders = [0]
+    for kind in kinds[1:]:
+        length = borders[-1]
+        while length and kinds[length] != kind:
+            length = borders[length - 1]
+        borders.append(length + (kinds[length] == kind))
+    return len(kinds) - borders[-1]

@@ -7,28 +7,19 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tenferro.costs import WHILE_ITERATIONS
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.kernels.convolution import ConvolutionFunction
 from tenferro.exec.plan.unbind import program_of
-from tenferro.exec.planned import Compiled, Control
+from tenferro.exec.planned import Compiled
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.facts import FACTS, Fact
 from tenferro.program import Subprogram
 
-__all__ = [
-    "MIN_MULTIPLICATIONS",
-    "MIN_MULTIPLICATIONS_IN_LOOPS",
-    "compile_groups",
-    "compile_loops",
-    "with_compiled_sums",
-]
+__all__ = ["compile_groups", "compile_loops", "with_compiled_sums"]
 
 MIN_MULTIPLICATIONS = 1 << 16
 """Minimum number of multiplications of a convolution that is compiled."""
-MIN_MULTIPLICATIONS_IN_LOOPS = MIN_MULTIPLICATIONS // WHILE_ITERATIONS
-"""Minimum number of multiplications of a convolution that a compiled loop calls."""
 
 
 def compile_loops(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
@@ -58,18 +49,27 @@ def _with_code(
 
 
 def _loop(compiler: LoopCompiler, step: ExecInstruction) -> Any:
-    """Return the machine code of a loop."""
-    control = step.op
+    """Return the machine code of a loop.
+
+    Raises:
+        NotCompiledError: it cannot be compiled, or compiling saves no time.
+    """
+    from tenferro.exec.llvm.loop import compiled_loop, require_gain  # because not all have loops
+
+    control, kernels = step.op, step.kernels
     parts = [Subprogram.of_program(program_of(body)) for body in control.schedules]
     op: Any = control.op.with_parts(*parts)
-    interpreted = partial(_interpreted, control, step.kernels)
-    return compiler.loop(op, step.input_types, lambda program: program, step.kernels, interpreted)
+    with compiler.log.attempt("loop"):
+        require_gain(op, kernels, compiler.always)
 
+    def interpreted() -> Callable[..., Any]:
+        """Return the interpreter's loop, which runs where LLVM fails."""
+        planned = tuple([kernels.planned(body) for body in control.schedules])
+        return replace(control, schedules=planned).function(kernels)
 
-def _interpreted(control: Control, kernels: Any) -> Callable[..., Any]:
-    """Return the interpreter's loop, which runs where LLVM fails."""
-    planned = tuple([kernels.planned(body) for body in control.schedules])
-    return replace(control, schedules=planned).function(kernels)
+    return compiled_loop(
+        op, step.input_types, lambda program: program, kernels, compiler.linker, interpreted
+    )
 
 
 def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
@@ -84,14 +84,12 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     return _with_code(program, lambda step: step.fused is not None, code)
 
 
-def with_compiled_sums(
-    function: Callable[..., Any], compiler: LoopCompiler, min_multiplications: int
-) -> Callable[..., Any]:
+def with_compiled_sums(function: Callable[..., Any], compiler: LoopCompiler) -> Callable[..., Any]:
     """Return a convolution with compiled sums of products; any other function is unchanged."""
     if not isinstance(function, ConvolutionFunction):
         return function
     from tenferro.exec.llvm.sums_of_products import CompiledSums  # because few convolve
 
     return function.with_compiler(
-        CompiledSums(compiler.linker, 1 if compiler.always else min_multiplications)
+        CompiledSums(compiler.linker, 1 if compiler.always else MIN_MULTIPLICATIONS)
     )

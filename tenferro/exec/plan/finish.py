@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -12,8 +12,8 @@ from tenferro.exec.interpreter import located
 from tenferro.exec.kernels.aliasing import copy_aliases
 from tenferro.exec.kernels.copying import Dense
 from tenferro.exec.plan.alias import aliases, may_view
-from tenferro.exec.plan.place import free, slots_read
-from tenferro.exec.planned import Block, Copies, InOrder
+from tenferro.exec.plan.place import free
+from tenferro.exec.planned import Block, Copies
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 
 __all__ = ["copied", "finish"]
@@ -22,9 +22,7 @@ __all__ = ["copied", "finish"]
 def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     """Return the schedule with copies of results that may have another order, or share memory.
 
-    Results never share memory with an input, a constant, or each other. A result in separate memory is copied as
-    soon as no other step reads it: caches hold it then, and its memory is reused. A kernel writes its result in the
-    order if it can, unless another step reads the result.
+    Results never share memory with an input, a constant, or each other.
     """
     memory = aliases(program)
     roots = [memory.roots[slot] for slot in program.output_slots]
@@ -36,7 +34,7 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
         s for x in blocks for s in x.output_slots if (s in x.inner_op.axes) == (order == "F")
     }
     shared: list[int] = []
-    alone: dict[int, int] = {}
+    alone: list[int] = []
     beside: dict[int, None] = {}
     for position, (slot, several) in enumerate(zip(program.output_slots, roots, strict=True)):
         foreign = [root for root in several if root in memory.foreign]
@@ -46,70 +44,39 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
         elif order == "K" or slot in ordered:
             continue
         elif program.types[slot].rank > 1 or slot in viewed:
-            alone[slot] = position
-    copied = [*alone.values(), *shared]
+            alone.append(position)
+    copied = [*alone, *shared]
     if not copied:
         return program
-    new = dict(zip(copied, range(program.n_slots, program.n_slots + len(copied)), strict=True))
-    outputs = tuple([new.get(n, slot) for n, slot in enumerate(program.output_slots)])
+    new = dict(
+        zip(copied, range(len(program.types), len(program.types) + len(copied)), strict=True)
+    )
     makers = {slot: step for step in program.instructions for slot in step.output_slots}
 
     def copies(positions: Sequence[int], *others: int) -> ExecInstruction:
         slots = [program.output_slots[position] for position in positions]
-        op = Copies(order, len(slots), tuple([makers.get(slot) for slot in slots]))
-        return _copies(program, op, (*slots, *others), [new[position] for position in positions])
+        inputs = (*slots, *others)
+        types = tuple([program.types[slot] for slot in inputs])
+        return ExecInstruction(
+            op=Copies(order, len(slots), tuple([makers.get(slot) for slot in slots])),
+            input_slots=inputs,
+            output_slots=tuple([new[position] for position in positions]),
+            input_types=types,
+            output_types=types[: len(slots)],
+            kernels=program.kernels,
+        )
 
-    steps: list[ExecInstruction] = []
-    read = {slot for step in program.instructions for slot in slots_read(step)}
-    for step, ending in zip(program.instructions, _ending(program, alone), strict=True):
-        if order != "K" and any([slot in alone and slot not in read for slot in step.output_slots]):
-            step = _in_order(step, order)
-        steps += [step, *[copies([alone[slot]]) for slot in ending]]
+    # One by one, so that the memory of each result is free when it is copied.
+    steps = [*program.instructions, *[copies([position]) for position in alone]]
     if shared:
         steps.append(copies(shared, *beside))
     finished = replace(
         program,
         instructions=tuple(steps),
-        output_slots=outputs,
+        output_slots=tuple([new.get(n, slot) for n, slot in enumerate(program.output_slots)]),
         types=(*program.types, *[program.types[program.output_slots[n]] for n in copied]),
     )
     return free(finished)
-
-
-def _copies(
-    program: ExecProgram, op: Copies, inputs: tuple[int, ...], outputs: Sequence[int]
-) -> ExecInstruction:
-    types = tuple([program.types[slot] for slot in inputs])
-    return ExecInstruction(
-        op=op,
-        input_slots=inputs,
-        output_slots=tuple(outputs),
-        input_types=types,
-        output_types=types[: op.count],
-        kernels=program.kernels,
-    )
-
-
-def _in_order(step: ExecInstruction, order: Literal["F", "C"]) -> ExecInstruction:
-    """Return the step with its result in an order, if its kernel can write it so."""
-    if step.planned is not None or not hasattr(step.function, "with_order"):
-        return step
-    return step.replaced(op=InOrder(step.op, step.input_types, order))
-
-
-def _ending(program: ExecProgram, slots: Container[int]) -> list[list[int]]:
-    """Return for each step the slots whose last use it is."""
-    last: dict[int, int] = {}
-    for number, step in enumerate(program.instructions):
-        last.update(
-            dict.fromkeys(
-                [s for s in (*slots_read(step), *step.output_slots) if s in slots], number
-            )
-        )
-    ending: list[list[int]] = [[] for _ in program.instructions]
-    for slot, number in last.items():
-        ending[number].append(slot)
-    return ending
 
 
 def copied(op: Copies, dense: Dense | None, *arrays: Any) -> Any:

@@ -1,8 +1,7 @@
-"""Fold: compute steps with constant operands once, and keep values of rank 0 as scalars."""
+"""Fold: compute steps with constant operands once."""
 
 from __future__ import annotations
 
-from collections import ChainMap
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -16,9 +15,8 @@ from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.facts import Fact
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim
-from tenferro.types import TensorSpec
 
-__all__ = ["fold", "keep_numbers"]
+__all__ = ["fold"]
 
 MAX_FOLDED_ELEMENTS = costs.SMALL
 """Maximum number of elements of a value that is computed when the program is compiled."""
@@ -29,16 +27,13 @@ FREE = (Constant, BroadcastInDim)
 def fold(program: ExecProgram) -> ExecProgram:
     """Return the schedule without steps of constant operands whose results are small or views.
 
-    Values without elements are constants.
+    Results without elements are constants.
     """
     constants: dict[int, Any] = dict(program.constants)
-    arguments = {slot: _empty(program.types[slot]) for slot in program.input_slots}
-    empty = {slot: x for slot, x in arguments.items() if x is not None}
-    values_of = ChainMap(constants, empty)
     steps: list[ExecInstruction] = []
     with numpy_state():
         for step in program.instructions:
-            values = _values(step, values_of)
+            values = _values(step, constants)
             if values is None:
                 steps.append(step)
             else:
@@ -53,21 +48,20 @@ def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | 
     """Return the results of a step with constant operands; None if it is not folded."""
     if step.planned is not None or Fact.EXTERNAL in step.facts:
         return None
-    empty = [x for x in map(_empty, step.output_types) if x is not None]
-    if len(empty) == len(step.output_types):
-        return empty
-    if not constants.keys() >= {*step.input_slots}:
-        return None
-    is_small = all(
-        [spec.is_static and spec.size <= MAX_FOLDED_ELEMENTS for spec in step.output_types]
-    )
-    if not (is_small or isinstance(step.op, FREE)):
+    specs = step.output_types
+    is_empty = all([spec.is_static and not spec.size for spec in specs])
+    is_small = all([spec.is_static and spec.size <= MAX_FOLDED_ELEMENTS for spec in specs])
+    is_known = constants.keys() >= {*step.input_slots}
+    if not (is_empty or (is_known and (is_small or isinstance(step.op, FREE)))):
         return None
     try:
-        result = step.function(*[constants[slot] for slot in step.input_slots])
+        if is_empty:
+            values = [np.empty(spec.shape, spec.dtype.dtype) for spec in specs]
+        else:
+            result = step.function(*[constants[slot] for slot in step.input_slots])
+            values = [np.asarray(y) for y in ((result,) if len(specs) == 1 else result)]
     except (ValueError, MemoryError):
         return None  # because the run names the line, if it gets there
-    values = [np.asarray(y) for y in ((result,) if len(step.output_slots) == 1 else result)]
     for value in values:
         value.flags.writeable = False
     return values
@@ -80,29 +74,3 @@ def _dense(x: Any) -> Any:
     y = np.ascontiguousarray(x)
     y.flags.writeable = False
     return y
-
-
-def _empty(spec: TensorSpec) -> Any:
-    """Return the array of a type without elements; None for another type, and for extents beyond NumPy's."""
-    if not spec.is_static or spec.size:
-        return None
-    try:
-        x = np.empty(spec.shape, spec.dtype.dtype)
-    except ValueError:
-        return None  # because the run names the line
-    x.flags.writeable = False
-    return x
-
-
-def keep_numbers(program: ExecProgram) -> ExecProgram:
-    """Return the schedule with NumPy's scalars for values of rank 0 that only ufuncs read, which are faster."""
-    numbers = {slot for slot, spec in enumerate(program.types) if not spec.shape}
-    numbers.difference_update(program.output_slots)
-    if numbers:
-        for step in program.instructions:
-            if not step.is_ufunc:
-                numbers.difference_update(step.input_slots)
-    constants = {
-        slot: value[()] if slot in numbers else value for slot, value in program.constants.items()
-    }
-    return replace(program, constants=constants, numbers=frozenset(numbers))

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from itertools import takewhile
 from math import prod
 from typing import Any
 
@@ -20,6 +19,7 @@ from tenferro import costs
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.kernels import bind_kernel
+from tenferro.exec.plan.block import enclosed, step_of
 from tenferro.exec.plan.place import free
 from tenferro.exec.planned import Fused
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
@@ -34,23 +34,15 @@ VIEWS = (BroadcastInDim, Reshape)
 
 MIN_GROUPED_ELEMENTS = costs.SMALL
 """Minimum number of elements of the first value of a group."""
-MIN_RUN = 64
-"""Minimum number of contiguous elements that NumPy reduces, or keeps, at full speed."""
-MIN_REDUCED_IN_RUNS = 8 * costs.SMALL
-"""Minimum number of elements of a reduction that is a group by itself, if runs are shorter than `MIN_RUN`."""
 MIN_REDUCED_BYTES = 32 * costs.CACHE
-"""Minimum number of bytes if runs are longer, of sums; `Cost.tiled` is the multiple for other reductions."""
-NARROW = 4
-"""The multiple for elements below 8 bytes."""
-MAX_POSTPONED = 32
-"""Maximum number of small steps that are postponed until the end of a group."""
+"""Minimum number of bytes of a sum that is a group by itself; `Cost.tiled` is the multiple for other reductions."""
 
 
 def group(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """Return the schedule with fused groups, where it saves time to compile them.
 
     Steps keep the order of their dependences. To make groups long, a step that does not depend on the preceding group is
-    moved ahead of it. A few small steps that depend on the group are postponed to its end.
+    moved ahead of it.
     """
     if not any(map(is_large, {id(spec): spec for spec in program.types}.values())):
         return program
@@ -67,8 +59,6 @@ def _with_groups(program: ExecProgram, always: bool) -> ExecProgram:
         if run.add(number):
             continue
         if run.is_needed_by(step):
-            if run.postpones(step):
-                continue
             steps += run.finish()
             run = _Run(program, readers, always)
             if run.add(number):
@@ -103,73 +93,45 @@ class _Run:
     readers: dict[int, list[int]]
     always: bool
     numbers: list[int] = field(default_factory=list)
-    results: dict[int, None] = field(default_factory=dict)
+    results: set[int] = field(default_factory=set)
     totals: set[int] = field(default_factory=set)
-    postponed: list[ExecInstruction] = field(default_factory=list)
-    late: set[int] = field(default_factory=set)
     shape: tuple[Any, ...] = ()
     lead: int = 0
-
-    @property
-    def types(self) -> tuple[TensorSpec, ...]:
-        """The type of each slot."""
-        return self.program.types
 
     def add(self, index: int) -> bool:
         """Add an instruction, if it fits, and return whether it does."""
         step = self.program.instructions[index]
         if not _may_be_grouped(step) or not self.totals.isdisjoint(step.input_slots):
             return False
-        if not self.late.isdisjoint(step.input_slots):
+        first = step.input_types[0] if _reduces(step) else step.output_types[0]
+        if not self.numbers and not is_large(first):
             return False
-        if not self.numbers and not self._is_large(step):
-            return False
-        if not all([self.types[s].is_static for s in (*step.input_slots, *step.output_slots)]):
-            return False
-        lead = self._lead(step)
+        is_static = all([spec.is_static for spec in (*step.input_types, *step.output_types)])
+        lead = self._lead(step) if is_static else None
         if lead is None:
             return False
         if not self.numbers:
-            self.shape = self.types[step.input_slots[0]].shape
+            self.shape = step.input_types[0].shape
         self.lead = lead
         self.numbers.append(index)
-        self.results[step.output_slots[0]] = None
+        self.results.add(step.output_slots[0])
         if _is_total(step):
             self.totals.add(step.output_slots[0])
         return True
 
     def is_needed_by(self, step: ExecInstruction) -> bool:
-        """Return whether the step reads a result of the group, or of a step that is postponed."""
-        operands = step.input_slots
-        return not (self.results.keys().isdisjoint(operands) and self.late.isdisjoint(operands))
-
-    def postpones(self, step: ExecInstruction) -> bool:
-        """Postpone a small step to the end of the group, and return whether it was; effects stay in order."""
-        slots = (*step.input_slots, *step.output_slots)
-        if len(self.postponed) >= MAX_POSTPONED or getattr(step.op, "has_effects", False):
-            return False
-        if not all([self.types[slot].is_static for slot in slots]):
-            return False
-        if any([is_large(self.types[slot]) for slot in slots]):
-            return False
-        self.postponed.append(step)
-        self.late.update(step.output_slots)
-        return True
-
-    def _is_large(self, step: ExecInstruction) -> bool:
-        """Return whether the result of the step, or the operand that it reduces, is large enough to begin a group."""
-        x = self.types[step.input_slots[0]] if _reduces(step) else None
-        return is_large(step.output_types[0] if x is None else x)
+        """Return whether the step reads a result of the group."""
+        return not self.results.isdisjoint(step.input_slots)
 
     def _lead(self, step: ExecInstruction) -> int | None:
         """Return the number of leading axes of the group with this step; None if it does not fit."""
-        op, kind = step.op, type(step.op)
+        op = step.op
         if step.is_elementwise:
             return self._lead_of_elementwise(step)
         if _reduces(step) and op.axes:
             return self._lead_of_reduction(step)
-        if kind in VIEWS and step.input_slots[0] in self.results:
-            x, y = self.types[step.input_slots[0]], step.output_types[0]
+        if _is_view(step) and step.input_slots[0] in self.results:
+            x, y = step.input_types[0], step.output_types[0]
             aligned = not isinstance(op, BroadcastInDim) or op.dims[: self.lead] == tuple(
                 range(self.lead)
             )
@@ -183,13 +145,15 @@ class _Run:
             return y.rank
         if y.shape == self.shape:
             return self.lead
-        needed = not self.results.keys().isdisjoint(step.input_slots)
-        return self.lead if needed and self._shares(y) and y.size <= prod(self.shape) else None
+        return (
+            self.lead
+            if self.is_needed_by(step) and self._shares(y) and y.size <= prod(self.shape)
+            else None
+        )
 
     def _lead_of_reduction(self, step: ExecInstruction) -> int | None:
-        slot, op = step.input_slots[0], step.op
-        x = self.types[slot]
-        if self.numbers and not (slot in self.results or x.shape == self.shape):
+        x, op = step.input_types[0], step.op
+        if self.numbers and not (self.is_needed_by(step) or x.shape == self.shape):
             return None
         shape, lead = (self.shape, self.lead) if self.numbers else (x.shape, x.rank)
         if x.shape[:lead] != shape[:lead]:
@@ -207,22 +171,8 @@ class _Run:
     def _shares(self, spec: TensorSpec) -> bool:
         return spec.rank >= self.lead and spec.shape[: self.lead] == self.shape[: self.lead]
 
-    def _is_large_reduction(self, step: ExecInstruction) -> bool:
-        """Return whether a single reduction is worth being a group.
-
-        NumPy reduces on one thread, and calls an inner loop for each contiguous run.
-        """
-        x, op = self.types[step.input_slots[0]], step.op
-        is_reduced = [axis in op.axes for axis in range(x.rank)]
-        extents = zip(reversed(x.shape), reversed(is_reduced), strict=True)
-        run = prod([n for n, _ in takewhile(lambda pair: pair[1] == is_reduced[-1], extents)])
-        if run < MIN_RUN:
-            return x.size >= MIN_REDUCED_IN_RUNS
-        least = max(costs.COSTS.cell(op).tiled, NARROW if x.dtype.itemsize < 8 else 1)
-        return x.nbytes >= least * MIN_REDUCED_BYTES
-
     def finish(self) -> Iterator[ExecInstruction]:
-        """Return the group, repeated views for steps outside of it, and the postponed steps."""
+        """Return the group, and repeated views for steps outside of it."""
         steps = self.program.instructions
         mine, needed = set(self.numbers), set[int]()
         leaving: set[int] = set()
@@ -248,12 +198,12 @@ class _Run:
             yield from members
             again = [number for number in again if number not in needed]
         yield from [steps[number] for number in reversed(again)]
-        yield from self.postponed
 
     def _is_worth_fusing(self, members: Sequence[ExecInstruction]) -> bool:
         """Return whether the time to compile some steps is saved; a single large reduction gains threads."""
         if len(members) == 1 and not members[0].is_elementwise:
-            return self._is_large_reduction(members[0])
+            tiled = costs.COSTS.cell(members[0].op).tiled
+            return members[0].input_types[0].nbytes >= tiled * MIN_REDUCED_BYTES
         return bool(members) and (self.always or _cost(members) >= costs.MIN_COMPILED_COST)
 
     def _fused(
@@ -264,33 +214,19 @@ class _Run:
         Args:
             leaving: slots that are read outside.
         """
-        program, types = self.program, self.types
+        program, types = self.program, self.program.types
         written = [slot for step in members for slot in step.output_slots if slot in leaving]
         results = [slot for slot in written if slot not in self.totals]
         totals = [slot for slot in written if slot in self.totals]
         makers = {step.output_slots[0]: step for step in members}
-        read = dict.fromkeys([slot for step in members for slot in step.input_slots])
-        read = [slot for slot in read if slot not in makers]
         moved = {s for step in members if not step.is_elementwise for s in step.input_slots}
         # Constants that repeat one number are part of the code.
         constants = {
-            slot: program.constants[slot]
-            for slot in read
-            if slot in program.constants
-            and slot not in moved
-            and not any(program.constants[slot].strides)
+            slot: value
+            for slot, value in program.constants.items()
+            if slot not in moved and not any(value.strides)
         }
-        operands = tuple([slot for slot in read if slot not in constants])
-        body = free(
-            ExecProgram(
-                instructions=tuple(members),
-                input_slots=operands,
-                output_slots=(*results, *totals),
-                types=types,
-                kernels=program.kernels,
-                constants=constants,
-            )
-        )
+        body = enclosed(program, members, (*results, *totals), constants)
         op = Fused(
             shape=self.shape,
             lead=self.lead,
@@ -300,16 +236,7 @@ class _Run:
             folds=tuple([_fold(makers[slot]) for slot in totals]),
             cost=_cost(members),
         )
-        return ExecInstruction(
-            op=op,
-            input_slots=operands,
-            output_slots=body.output_slots,
-            input_types=body.input_types,
-            output_types=(*op.results, *op.totals),
-            kernels=program.kernels,
-            source=members[0].source,
-            origin=tuple([number for step in members for number in step.origin]),
-        )
+        return step_of(op, body)
 
 
 def _cost(steps: Sequence[ExecInstruction]) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 from heapq import heappop, heappush
@@ -54,11 +55,8 @@ def _give_back(gaps: list[tuple[int, int]], offset: int, end: int) -> None:
 
 def _bound(blocks: Iterable[Block]) -> int:
     """Return the maximum number of bytes that live at once."""
-    changes: dict[int, int] = {}
+    changes = Counter[int]()
     for block in blocks:
-        for when, size in (
-            (block.first, rounded(block.size)),
-            (block.last + 1, -rounded(block.size)),
-        ):
-            changes[when] = changes.get(when, 0) + size
+        changes[block.first] += rounded(block.size)
+        changes[block.last + 1] -= rounded(block.size)
     return max(accumulate([changes[when] for when in sorted(changes)]), default=0)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, TypeAlias
 
 from tenferro import costs
 from tenferro.exec.layout import dense
@@ -61,7 +61,7 @@ def place(program: ExecProgram) -> ExecProgram:
         if slot not in leaving
     ])  # fmt: skip
     blocks = {block.slot: block for block in memory.blocks}
-    blocks |= {slot: blocks[each.root] for slot, each in over.items() if each.root in blocks}
+    blocks |= {slot: blocks[root] for slot, (_, root) in over.items() if root in blocks}
     steps: list[ExecInstruction] = []
     live = _LiveAliases(aliasing, blocks)
     for step in program.instructions:
@@ -69,7 +69,7 @@ def place(program: ExecProgram) -> ExecProgram:
         places: tuple[Place | None, ...] = () if slot is None else (InPlace(slot),)
         if spans and not places:
             places = tuple([
-                InPlace(over[slot].operand) if slot in over
+                InPlace(over[slot][0]) if slot in over
                 else Arena(blocks[slot].offset, blocks[slot].size) if slot in blocks
                 else Pooled(program.types[slot].nbytes) if slot in leaving
                 else None
@@ -80,43 +80,28 @@ def place(program: ExecProgram) -> ExecProgram:
     return replace(program, instructions=tuple(steps), memory=memory)
 
 
-def _has_large(program: ExecProgram) -> bool:
-    """Return whether any value is large enough for a place."""
-    types = {id(spec): spec for spec in program.types}.values()
-    return any([
-        spec.is_static and spec.nbytes >= MIN_PLACED_BYTES for spec in types
-    ])  # fmt: skip
-
-
 def _placeable(step: ExecInstruction) -> tuple[int, ...]:
     """Return the result slots for which the kernel takes memory."""
-    fused = step.fused
-    if fused is not None:
-        return step.output_slots[: len(fused.results)]
+    if step.fused is not None:
+        return step.output_slots[: len(step.fused.results)]
     return step.output_slots if step.accepts_buffers else ()
 
 
-class _Overwritten(NamedTuple):
-    """In-place result of a group: the operand, and the value that owns its memory."""
-
-    operand: int
-    root: int
-
-
-_Spans: TypeAlias = tuple[dict[int, tuple[int, int]], set[int], dict[int, _Overwritten]]
+_Spans: TypeAlias = tuple[dict[int, tuple[int, int]], set[int], dict[int, tuple[int, int]]]
 
 
 def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
-    """Return the live ranges of large values, the values that leave the program, and the in-place results of groups."""
+    """Return the live ranges of large values, the values that leave the program, and the in-place results of groups.
+
+    Such a result has the operand that it overwrites, and the value that owns the memory.
+    """
     spans: dict[int, tuple[int, int]] = {}
     leaving: set[int] = set()
-    over: dict[int, _Overwritten] = {}
-    if not _has_large(program):
-        return spans, leaving, over
+    over: dict[int, tuple[int, int]] = {}
     live = _LiveAliases(aliasing, {})
 
     def roots_of(slot: int) -> set[int]:
-        roots = [over[root].root if root in over else root for root in aliasing.roots[slot]]
+        roots = [over[root][1] if root in over else root for root in aliasing.roots[slot]]
         return spans.keys() & roots
 
     for number, step in enumerate(program.instructions):
@@ -139,7 +124,7 @@ def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
                 else:
                     last_used.remove(operand)
                     (root,) = roots_of(operand)
-                    over[slot] = _Overwritten(operand, root)
+                    over[slot] = operand, root
         live.step(step)
     for slot in program.output_slots:
         leaving |= roots_of(slot)

@@ -35,7 +35,10 @@ MIN_PADS = 2
 def stencil(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     """Return the schedule with each sum of large padded arrays as one compiled step."""
     steps = program.instructions
-    pads = [n for n, step in enumerate(steps) if _pads(step) and _is_large(step)]
+    pads = [
+        n for n, step in enumerate(steps)
+        if type(step.op) is Pad and step.output_types[0].is_static and step.output_types[0].size >= costs.SMALL
+    ]  # fmt: skip
     if len(pads) < MIN_PADS:
         return program
     readers = program.readers()
@@ -44,7 +47,7 @@ def stencil(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     inside: set[int] = set()
     for root in sorted({_root(program, readers, number) for number in pads}, reverse=True):
         numbers = [] if root in inside else _cone(program, readers, makers, root)
-        if len([n for n in numbers if _pads(steps[n])]) < MIN_PADS:
+        if len([n for n in numbers if type(steps[n].op) is Pad]) < MIN_PADS:
             continue
         with suppress(NotCompiledError), compiler.log.attempt(KIND):
             compiled[root] = _step(program, [steps[n] for n in numbers], compiler)
@@ -53,15 +56,6 @@ def stencil(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
         compiled.get(n, step) for n, step in enumerate(steps) if n in compiled or n not in inside
     ]
     return free(replace(program, instructions=tuple(kept))) if compiled else program
-
-
-def _pads(step: ExecInstruction) -> bool:
-    return type(step.op) is Pad
-
-
-def _is_large(step: ExecInstruction) -> bool:
-    (y,) = step.output_types
-    return y.is_static and y.size >= costs.SMALL
 
 
 def _fits(step: ExecInstruction) -> bool:

@@ -13,7 +13,7 @@ from tenferro import costs
 from tenferro.exec.kernels import Kernel
 from tenferro.exec.kernels.copying import is_transposing
 from tenferro.exec.layout import Layout, common_axes, dense, layout_of, row_major
-from tenferro.exec.planned import Block, Fused, Tiling
+from tenferro.exec.planned import Fused, Tiling
 from tenferro.exec.schedule import ExecInstruction, ExecProgram
 
 __all__ = ["tile_groups", "tiled"]
@@ -48,10 +48,8 @@ class _Layouts:
         self.known: dict[int, Layout] = {
             slot: dense(self.types[slot].shape, axes) for slot, axes in program.axes.items()
         }
-        for slot, value in program.constants.items():
-            layout = layout_of(value) if hasattr(value, "strides") else None
-            if layout is not None:
-                self.known[slot] = layout
+        constants = {slot: layout_of(value) for slot, value in program.constants.items()}
+        self.known |= {slot: layout for slot, layout in constants.items() if layout is not None}
 
     def layout(self, slot: int) -> Layout:
         """Return the layout of a value of static shape."""
@@ -59,15 +57,10 @@ class _Layouts:
 
     def add(self, step: ExecInstruction) -> None:
         """Add the layouts of a step's results."""
-        op = step.inner_op
         if step.fused is not None:
             tiling = step.fused.require_tiling()
             for slot, spec in zip(step.output_slots, step.fused.results, strict=False):
                 self.known[slot] = dense(spec.shape, tiling.axes(spec.rank))
-        elif isinstance(op, Block):
-            for slot, inner in zip(step.output_slots, op.body.output_slots, strict=True):
-                if inner in op.axes:
-                    self.known[slot] = dense(self.types[slot].shape, op.axes[inner])
         elif step.planned is not None or len(step.output_slots) != 1:
             return
         elif isinstance(step.kernel, Kernel):
@@ -86,27 +79,21 @@ def tiled(op: Fused, operands: Sequence[Layout]) -> Fused:
     perm = () if axes == rows or lead < rank else axes
     views = [each.transposed(perm) if perm else each for each in operands]
     is_merged = all([view.merges(lead) for view in views])
+    merged = lead if is_merged else 1
+    shape = [op.shape[axis] for axis in perm or rows]
+    size = TILE_BYTES * (TOTAL_TILES if op.totals else 1)
     tiling = Tiling(
         operands=tuple(operands),
         lead=1 if is_merged else lead,
         perm=perm,
-        merged=lead if is_merged else 1,
-        rows=0,
-        height=0,
-        is_parallel=False,
-    )
-    extents = tiling.view_shape(op.shape)
-    arrays = zip(operands, op.body.input_types, strict=True)
-    in_order = [_read_in_order(tiling, x, spec.dtype.itemsize) for x, spec in arrays]
-    size = TILE_BYTES * (TOTAL_TILES if op.totals else 1)
-    tiling = replace(
-        tiling,
-        operands=tuple(in_order),
-        rows=extents[0],
-        height=max(1, size // (op.widest * max(prod(extents[1:]), 1))),
+        merged=merged,
+        rows=prod(shape[:merged]),
+        height=max(1, size // (op.widest * max(prod(shape[merged:]), 1))),
         is_parallel=op.cost * op.widest / 8 * costs.COMPILED >= costs.MIN_PARALLEL_COST,
     )
-    return replace(op, tiling=tiling)
+    arrays = zip(operands, op.body.input_types, strict=True)
+    in_order = [_read_in_order(tiling, x, spec.dtype.itemsize) for x, spec in arrays]
+    return replace(op, tiling=replace(tiling, operands=tuple(in_order)))
 
 
 def _read_in_order(tiling: Tiling, layout: Layout, itemsize: int) -> Layout:

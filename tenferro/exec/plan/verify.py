@@ -6,13 +6,13 @@ A planning step may rely on them, and has to keep them. Tests verify a schedule 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from tenferro.dims import GuardLog
 from tenferro.errors import InvalidScheduleError
 from tenferro.exec.plan.alias import aliases
+from tenferro.exec.plan.place import slots_read
 from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, InPlace
-from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
 
 __all__ = ["VERIFY_VARIABLE", "verified", "verify"]
@@ -48,152 +48,112 @@ def verify(program: ExecProgram) -> ExecProgram:
     pending = [program]
     while pending:
         schedule = pending.pop()
-        _Rules(schedule).require()
+        _verify_steps(schedule)
+        _verify_places(schedule)
         pending += [body for step in schedule.instructions for body in step.bodies]
     return program
 
 
-class _Rules:
-    """The rules for one schedule, without its bodies."""
-
-    def __init__(self, program: ExecProgram) -> None:
-        self.program = program
-        self.written: set[int] = {*program.input_slots, *program.constants}
-        self.freed: set[int] = set()
-
-    def require(self) -> None:
-        """Raise if a rule is broken."""
-        program = self.program
-        sources = (*program.input_slots, *program.constants)
-        if len({*sources}) < len(sources):
-            raise InvalidScheduleError("an input or constant has the slot of another")
-        kept = {*program.output_slots, *program.constants}
-        for number, step in enumerate(program.instructions):
-            try:
-                self._operands(step)
-                self._results(step)
-                self._types(step)
-                self._frees(step, kept)
-            except InvalidScheduleError as error:
-                raise InvalidScheduleError(f"step {number}, {step.op}: {error}") from None
-        for slot in program.output_slots:
-            self._is_there(slot)
-        _require_apart(program)
-
-    def _is_there(self, slot: int) -> None:
-        if slot not in self.written:
-            raise InvalidScheduleError(f"%{slot} is used before it is written")
-        if slot in self.freed:
-            raise InvalidScheduleError(f"%{slot} is used after it was freed")
-
-    def _operands(self, step: ExecInstruction) -> None:
-        targets = [place.slot for place in step.places if isinstance(place, InPlace)]
-        for slot in (*step.input_slots, *targets):
-            self._is_there(slot)
-
-    def _results(self, step: ExecInstruction) -> None:
-        for slot in step.output_slots:
-            if slot in self.written:
-                raise InvalidScheduleError(f"%{slot} is written twice")
-            self.written.add(slot)
-
-    def _types(self, step: ExecInstruction) -> None:
-        types = self.program.types
-        counts = len(step.output_slots), len(step.places) or len(step.output_slots)
-        if len(step.output_types) != counts[0]:
-            raise InvalidScheduleError(f"{len(step.output_types)} types for {counts[0]} results")
-        if len(step.input_types) != len(step.input_slots):
-            raise InvalidScheduleError(
-                f"{len(step.input_types)} types for {len(step.input_slots)} operands"
-            )
-        if counts[1] > counts[0]:
-            raise InvalidScheduleError(f"{counts[1]} places for {counts[0]} results")
-        said = zip(
-            (*step.input_slots, *step.output_slots),
-            (*step.input_types, *step.output_types),
-            strict=True,
-        )
-        for slot, spec in said:
-            if types[slot] != spec:
-                raise InvalidScheduleError(f"%{slot} is {types[slot]}, the step says {spec}")
-        if step.planned is None or step.control is not None:
-            _require_types(step.source_op, step.input_types, step.output_types)
-
-    def _frees(self, step: ExecInstruction, kept: Collection[int]) -> None:
-        for slot in step.frees:
-            if slot in kept:
-                raise InvalidScheduleError(f"%{slot} is freed, and needed at the end")
-            self._is_there(slot)
-            self.freed.add(slot)
+def _require(is_kept: bool, text: str) -> None:
+    if not is_kept:
+        raise InvalidScheduleError(text)
 
 
-def _require_types(
-    op: StdTensorOp, operands: Sequence[TensorSpec], results: Sequence[TensorSpec]
-) -> None:
-    """Require the types that an op infers, where these are known."""
-    if len(operands) != op.input_count or len(results) != op.output_count:
-        raise InvalidScheduleError(
-            f"{len(operands)} operands and {len(results)} results, the op has {op.input_count} and {op.output_count}"
-        )
-    inferred = op.infer(*operands, guards=GuardLog())
-    for wanted, spec in zip(inferred, results, strict=True):
+def _verify_steps(program: ExecProgram) -> None:
+    """Require the rules of slots and types, without those of bodies."""
+    sources = (*program.input_slots, *program.constants)
+    written, freed = {*sources}, set[int]()
+    _require(len(written) == len(sources), "an input or constant has the slot of another")
+    kept = {*program.output_slots, *program.constants}
+
+    def require_value(slot: int) -> None:
+        _require(slot in written, f"%{slot} is used before it is written")
+        _require(slot not in freed, f"%{slot} is used after it was freed")
+
+    for number, step in enumerate(program.instructions):
+        try:
+            for slot in slots_read(step):
+                require_value(slot)
+            for slot in step.output_slots:
+                _require(slot not in written, f"%{slot} is written twice")
+                written.add(slot)
+            _require_types(step, program.types)
+            for slot in step.frees:
+                _require(slot not in kept, f"%{slot} is freed, and needed at the end")
+                require_value(slot)
+                freed.add(slot)
+        except InvalidScheduleError as error:
+            raise InvalidScheduleError(f"step {number}, {step.op}: {error}") from None
+    for slot in program.output_slots:
+        require_value(slot)
+
+
+def _require_types(step: ExecInstruction, types: Sequence[TensorSpec]) -> None:
+    """Require a type for each operand and result, and the types that a standard op infers, where these are known."""
+    operands, results = step.input_types, step.output_types
+    for kind, specs, slots in (
+        ("operands", operands, step.input_slots),
+        ("results", results, step.output_slots),
+    ):
+        _require(len(specs) == len(slots), f"{len(specs)} types for {len(slots)} {kind}")
+        for slot, spec in zip(slots, specs, strict=True):
+            _require(types[slot] == spec, f"%{slot} is {types[slot]}, the step says {spec}")
+    places = len(step.places)
+    _require(places <= len(results), f"{places} places for {len(results)} results")
+    if step.planned is not None and step.control is None:
+        return
+    op = step.source_op
+    _require(
+        len(operands) == op.input_count and len(results) == op.output_count,
+        f"{len(operands)} operands and {len(results)} results, the op has {op.input_count} and {op.output_count}",
+    )
+    for wanted, spec in zip(op.infer(*operands, guards=GuardLog()), results, strict=True):
         is_same = wanted == spec or not (wanted.is_static and spec.is_static)
-        if not is_same or wanted.dtype is not spec.dtype:
-            raise InvalidScheduleError(f"a result is {spec}, the op infers {wanted}")
+        is_same = is_same and wanted.dtype is spec.dtype
+        _require(is_same, f"a result is {spec}, the op infers {wanted}")
 
 
-def _require_apart(program: ExecProgram) -> None:
+def _verify_places(program: ExecProgram) -> None:
     """Require that values do not overlap in memory while both are needed."""
-    aliasing = aliases(program)
+    roots = aliases(program).roots
     last: dict[int, int] = {}
-    end = len(program.instructions)
     for number, step in enumerate(program.instructions):
         for slot in (*step.input_slots, *step.output_slots):
-            last.update(dict.fromkeys(aliasing.roots[slot], number))
+            last.update(dict.fromkeys(roots[slot], number))
     for slot in program.output_slots:
-        last.update(dict.fromkeys(aliasing.roots[slot], end))
+        last.update(dict.fromkeys(roots[slot], len(program.instructions)))
     living: dict[int, Arena] = {}
     for number, step in enumerate(program.instructions):
-        placed = dict(zip(step.output_slots, step.places, strict=False))
-        for slot, place in placed.items():
+        for slot, place in zip(step.output_slots, step.places, strict=False):
             if isinstance(place, Arena):
                 _require_room(slot, place, living, program.memory.size)
                 living[slot] = place
             elif isinstance(place, InPlace):
-                _require_last_use(program, step, slot, place.slot, aliasing.roots, last, number)
-                if place.slot in living:
-                    living[slot] = living.pop(place.slot)
+                operand = place.slot
+                _require_overwritable(program, step, slot, operand)
+                is_alone = operand in step.frees and roots[operand] == (operand,)
+                is_last = is_alone and last[operand] <= number
+                _require(is_last, f"%{slot} is written over %{operand}, which is needed afterwards")
+                if operand in living:
+                    living[slot] = living.pop(operand)
         for slot in [slot for slot in living if last[slot] <= number]:
             del living[slot]
 
 
 def _require_room(slot: int, place: Arena, living: Mapping[int, Arena], size: int) -> None:
-    if not 0 <= place.offset <= place.offset + place.size <= size:
-        raise InvalidScheduleError(f"%{slot} lies outside of the arena")
+    end = place.offset + place.size
+    _require(0 <= place.offset <= end <= size, f"%{slot} lies outside of the arena")
     for other, taken in living.items():
-        if place.offset < taken.offset + taken.size and taken.offset < place.offset + place.size:
-            raise InvalidScheduleError(f"%{slot} and %{other} overlap in the arena")
+        is_apart = end <= taken.offset or taken.offset + taken.size <= place.offset
+        _require(is_apart, f"%{slot} and %{other} overlap in the arena")
 
 
-def _require_last_use(
-    program: ExecProgram,
-    step: ExecInstruction,
-    slot: int,
-    operand: int,
-    roots: Mapping[int, tuple[int, ...]],
-    last: Mapping[int, int],
-    number: int,
+def _require_overwritable(
+    program: ExecProgram, step: ExecInstruction, slot: int, operand: int
 ) -> None:
-    """Require that a result may be written over an operand."""
-    if operand not in step.input_slots:
-        raise InvalidScheduleError(f"%{slot} is written over %{operand}, which is not an operand")
-    if program.types[slot] != program.types[operand]:
-        raise InvalidScheduleError(f"%{slot} is written over %{operand}, of another type")
-    if operand not in step.frees or roots[operand] != (operand,) or last[operand] > number:
-        raise InvalidScheduleError(
-            f"%{slot} is written over %{operand}, which is needed afterwards"
-        )
-    if operand in (*program.input_slots, *program.constants):
-        raise InvalidScheduleError(
-            f"%{slot} is written over %{operand}, which is not the program's"
-        )
+    """Require that an operand is the program's own, and of the result's type."""
+    text, types = f"%{slot} is written over %{operand}", program.types
+    _require(operand in step.input_slots, f"{text}, which is not an operand")
+    _require(types[slot] == types[operand], f"{text}, of another type")
+    sources = (*program.input_slots, *program.constants)
+    _require(operand not in sources, f"{text}, which is not the program's")

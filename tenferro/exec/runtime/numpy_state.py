@@ -36,24 +36,10 @@ def numpy_state() -> Generator[None]:
             np.setbufsize(before)
 
 
-class _Contexts(threading.local):
-    """Prepared contexts of each thread, which cost a tenth of a new one to enter.
+_PREPARED = threading.local()
+"""Prepared contexts of each thread, which cost a tenth of a new one to enter.
 
-    A context cannot be entered twice; a nested call uses another.
-    """
-
-    def __init__(self) -> None:
-        self.contexts: list[contextvars.Context] = []
-
-    def new(self) -> contextvars.Context:
-        """Return a new context with the state."""
-        context = contextvars.copy_context()
-        context.run(np.seterr, all="ignore")
-        context.run(np.setbufsize, BUFFER_ELEMENTS)
-        return context
-
-
-_CONTEXTS = _Contexts()
+A context cannot be entered twice; a nested call uses another."""
 
 
 def call_in_numpy_state(
@@ -70,8 +56,13 @@ def call_in_numpy_state(
     if calls_back:
         with numpy_state():
             return function(*arguments)
-    contexts = _CONTEXTS.contexts
-    context = contexts.pop() if contexts else _CONTEXTS.new()
+    contexts: list[contextvars.Context] = _PREPARED.__dict__.setdefault("contexts", [])
+    if contexts:
+        context = contexts.pop()
+    else:
+        context = contextvars.copy_context()
+        context.run(np.seterr, all="ignore")
+        context.run(np.setbufsize, BUFFER_ELEMENTS)
     try:
         return context.run(function, *arguments)
     finally:

@@ -24,14 +24,14 @@ class Resources:
         workers: threads for large arrays.
         memory: pool for intermediate values, results and scratch.
         as_array: converts a kernel's result to an array; a scalar to one of rank 0.
-        transposer: gives compiled code for transposing copies, if there is a compiler; imported when first called.
+        transposer: compiles transposing copies, if there is a compiler.
         log: record of compilation attempts.
     """
 
     workers: Workers = SERIAL
     memory: Pool = field(default_factory=lambda: Pool(0))
     as_array: Callable[[Any], Any] = np.asarray
-    transposer: Callable[[], Transposer] | None = None
+    transposer: Transposer | None = None
     log: CompileLog = field(default_factory=CompileLog)
 
 

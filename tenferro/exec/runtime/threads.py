@@ -244,14 +244,12 @@ def _stop(tasks: SimpleQueue[Task | None], count: int) -> None:
         tasks.put(None)
 
 
-def _find_sched_getcpu() -> Callable[[], int] | None:
-    """Return C's sched_getcpu; None if there is none."""
-    if sys.platform != "linux" or not hasattr(os, "sched_setaffinity"):
-        return None
-    return getattr(ctypes.PyDLL(None), "sched_getcpu", None)
-
-
-_SCHED_GETCPU = _find_sched_getcpu()
+_SCHED_GETCPU: Callable[[], int] | None = (
+    getattr(ctypes.PyDLL(None), "sched_getcpu", None)
+    if sys.platform == "linux" and hasattr(os, "sched_setaffinity")
+    else None
+)
+"""C's sched_getcpu; None if there is none."""
 
 
 def _current_core() -> int | None:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from tenferro import costs
 
@@ -47,12 +47,8 @@ class Transposition:
     is_streamed: bool
 
 
-class Transposer(Protocol):
-    """Compiled transposing copies."""
-
-    def function(self, transposition: Transposition) -> tuple[Callable[..., Any], int] | None:
-        """Return a function of pointers to x and y and a range of tasks, and the number of tasks; None if not compiled."""
-        ...
+Transposer: TypeAlias = Callable[[Transposition], tuple[Callable[..., Any], int] | None]
+"""Compiler of a function of pointers to x and y and a range of tasks, with the number of tasks; None if not compiled."""
 
 
 def transposition_of(target: Any, source: Any, is_streamed: bool = True) -> Transposition | None:
