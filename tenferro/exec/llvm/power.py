@@ -25,7 +25,7 @@ from tenferro.exec.llvm.exponential import (
 from tenferro.exec.llvm.formula import Formula
 from tenferro.exec.llvm.ir import Value
 
-__all__ = ["cbrt", "cbrt_single", "hypot", "pow_", "pow_single"]
+__all__ = ["cbrt", "hypot", "pow_", "pow_single"]
 
 TWO_THIRDS = 2.0 / 3.0
 TWO_THIRDS_LOW = float.fromhex("0x1.5555555555555p-55")
@@ -105,13 +105,13 @@ def pow_single(f: Formula, x: Value, y: Value) -> Value:
     return _with_special_cases(f, x, y, power)
 
 
-def _cbrt(f: Formula, x: Value) -> tuple[Value, Value, Value]:
-    """Write n, m and the cube root of m within a few units, with |x| = m 8^n and 1/2 <= m <= 4."""
-    e, m = _exponent_and_significand(f, f.magnitude(x), 0)
+def cbrt(f: Formula, x: Value) -> Value:
+    """Write 2^n cbrt(m), with |x| = m 8^n and 1/2 <= m <= 4, and a last Newton step whose cube is an unevaluated sum."""
+    a, one = f.magnitude(x), f.number(1.0)
+    e, m = _exponent_and_significand(f, a, 0)
     n = f.nearest(e, 1.0 / 3.0)
     remainder = f.multiply_add(f.number(-3.0), n, e)
     root = f.polynomial(m, coefficients.CBRT)
-    one = f.number(1.0)
     power, factor = one, one
     for step in (-1.0, 1.0):
         is_step = f.compare("oeq", remainder, f.number(step))
@@ -120,31 +120,15 @@ def _cbrt(f: Formula, x: Value) -> tuple[Value, Value, Value]:
     m, root = f.multiply(m, power), f.multiply(root, factor)
     cube = f.multiply(f.multiply(root, root), root)
     error = f.divide(f.subtract(cube, m), f.add(f.add(cube, cube), m))
-    return n, m, f.subtract(root, f.multiply(root, error))
-
-
-def _with_sign(f: Formula, x: Value, y: Value) -> Value:
-    """Write the root with the sign of x; x if it is zero, infinite or NaN."""
-    a = f.magnitude(x)
-    y = f.select("olt", a, f.number(math.inf), y, x)
-    return f.with_sign(f.select("oeq", a, f.number(0.0), a, y), x)
-
-
-def cbrt(f: Formula, x: Value) -> Value:
-    """Write 2^n times the cube root of m, with a last Newton step whose cube is an unevaluated sum."""
-    n, m, root = _cbrt(f, x)
+    root = f.subtract(root, f.multiply(root, error))
     square, square_low = f.two_product(root, root)
     cube, cube_low = f.two_product(square, root)
     cube_low = f.multiply_add(square_low, root, cube_low)
     residual = f.subtract(f.subtract(m, cube), cube_low)
-    step = f.divide(residual, f.multiply(f.number(3.0), square))
-    return _with_sign(f, x, f.multiply(f.add(root, step), f.power_of_two(n)))
-
-
-def cbrt_single(f: Formula, x: Value) -> Value:
-    """Write 2^n cbrt(m) of float32."""
-    n, _, root = _cbrt(f, x)
-    return _with_sign(f, x, f.multiply(root, f.power_of_two(n)))
+    last = f.divide(residual, f.multiply(f.number(3.0), square))
+    y = f.multiply(f.add(root, last), f.power_of_two(n))
+    y = f.select("olt", a, f.number(math.inf), y, x)
+    return f.with_sign(f.select("oeq", a, f.number(0.0), a, y), x)
 
 
 def hypot(f: Formula, x: Value, y: Value) -> Value:
