@@ -405,4 +405,4 @@ def test_functions_of_bounded_arguments_have_vector_variants() -> None:
         assert re.findall(r"extractelement .* %x, i64 (\d)", several) == [*map(str, range(lanes))]
         assert f", double {limit}>\n" in several
     assert str(code.declared["tan"]) == "declare double @tan(double)"
-    assert "@tenferro_tan_8, ptr @tenferro_tan_4]" in code.module().early
+    assert "@tenferro_tan_8, ptr @tenferro_tan_4]" in code.module().text

@@ -116,8 +116,6 @@ class Code:
         region: instructions of the current region.
         functions: definitions of callees, by name.
         vector_functions: definitions and declarations that vectorised loops call.
-        late_functions: scalar functions that are inlined after vectorisation.
-        late_vector_functions: vector functions that are inlined after vectorisation, with their declarations.
         work: estimated number of executed instructions, with one iteration of each while loop.
         while_loops: number of while loops.
         areas: byte offset in scratch memory of each intermediate value. Each one is a `noalias` argument of the function.
@@ -141,8 +139,6 @@ class Code:
         self.declared: dict[str, Declaration] = {}
         self.functions: dict[str, Function] = {}
         self.vector_functions: dict[str, Function | Declaration] = {}
-        self.late_functions: dict[str, Function | Declaration] = {}
-        self.late_vector_functions: dict[str, Function | Declaration] = {}
         self.globals: list[str] = []
         self._constants: dict[tuple[str, str], Value] = {}
         self._count = self.largest_call = 0
@@ -183,14 +179,8 @@ class Code:
 
     def module(self) -> Module:
         """Return the module of all functions."""
-        return Module(
-            self.globals,
-            {**self.declared, **self.functions},
-            self.vector_functions,
-            self._retained,
-            self.late_functions,
-            self.late_vector_functions,
-        )
+        functions = {**self.declared, **self.functions}
+        return Module(self.globals, functions, self.vector_functions, self._retained)
 
     def call_in_scratch(
         self, name: str, areas: Mapping[str, int], pointers: Sequence[str], numbers: Sequence[str]
@@ -338,10 +328,9 @@ class Code:
         self.region.append(Instruction("label", labels=(name,)))
         self.block = name
 
-    def phi(self, type: str, name: str = "") -> Instruction:
+    def phi(self, result: Value) -> Instruction:
         """Write a phi node, whose operands and labels are set when they are known."""
-        result = Value(name, type) if name else self.name("v", type)
-        node = Instruction("phi", (), result, type)
+        node = Instruction("phi", (), result, result.type)
         self.region.append(node)
         return node
 

@@ -9,7 +9,6 @@ from tenferro.exec.llvm import functions
 from tenferro.exec.llvm.code import Code, Element, literal, llvm_type
 from tenferro.exec.llvm.conversion import bitcast, bitcast_refusal, convert
 from tenferro.exec.llvm.ir import Value
-from tenferro.exec.llvm.quotient import divide_by_constant
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.scalar import (
     Scalar,
@@ -93,8 +92,6 @@ def divide(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     if kind == "complex":
         return _divide_complex(code, dtype, x, y)
     if kind == "float":
-        if dtype is DType.F64 and y.is_constant:
-            return divide_by_constant(code, x, y)
         return code.value("fdiv", x, y)
     return _divide_integers(code, dtype, xs, "div", over_zero="-1")
 

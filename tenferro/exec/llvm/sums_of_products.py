@@ -207,7 +207,7 @@ def _accumulate(
     code.br(head)
     code.label(head)
     names = [code.name("t", total.type) for total in totals]
-    nodes = [code.phi("i64", i), *[code.phi(name.type, name) for name in names]]
+    nodes = [code.phi(name) for name in (i, *names)]
     code.append(Instruction("icmp", (i, Value(count, "i64")), more, flags="slt"))
     code.br(inside, end, condition=more)
     code.label(inside)
