@@ -9,9 +9,8 @@ from tenferro.exec.llvm import blas
 from tenferro.exec.llvm.code import Element, Index, literal
 from tenferro.exec.llvm.column_major import (
     call_getrf,
-    fill_nan,
+    fill_if_failed,
     from_column_major,
-    has_failed,
     hermitian_part,
     is_finite,
     matrix_pointer,
@@ -213,7 +212,6 @@ def _for_each_finite(
     def member(number: Index) -> None:
         code.store_value(1, info, "i32")
         code.branch(is_finite(code, matrices, number), lambda: routine(number), lambda: None)
-        is_missing = has_failed(code, info)
-        code.branch(is_missing, lambda: fill_nan(code, memories, number, count), lambda: None)
+        fill_if_failed(code, info, memories, number, count)
 
     code.loop(count, member)
