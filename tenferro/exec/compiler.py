@@ -15,8 +15,7 @@ from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
     from tenferro.compile_cache import CompileCache
-    from tenferro.exec.llvm.compiled import CompiledFunction
-    from tenferro.exec.llvm.fallback import Interpreted
+    from tenferro.exec.llvm.compiled import CompiledFunction, Interpreted
     from tenferro.exec.llvm.link import Linker
     from tenferro.exec.llvm.strip_mining import Prepare
     from tenferro.exec.llvm.transposing_copy import TransposingCopies

@@ -92,10 +92,6 @@ class KernelTable(Protocol):
         """Return the kernel of an op as a function of arrays of these types."""
         ...
 
-    def bound(self, op: Any, operands: tuple[TensorSpec, ...], /) -> Callable[..., Any]:
-        """Return the kernel of an op as a compiled loop calls it."""
-        ...
-
     def row(self, op: Any, operands: tuple[TensorSpec, ...], /) -> Any:
         """Return how an extension's runtime has it compiled, if it does."""
         ...

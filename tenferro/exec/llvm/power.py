@@ -106,7 +106,7 @@ def pow_single(f: Formula, x: Value, y: Value) -> Value:
 
 
 def cbrt(f: Formula, x: Value) -> Value:
-    """Write 2^n cbrt(m), with |x| = m 8^n and 1/2 <= m <= 4, and a last Newton step whose cube is an unevaluated sum."""
+    """Write the cube root: 2^n times that of m, with |x| = m 8^n and 1/2 <= m <= 4; the last step is Newton's."""
     a, one = f.magnitude(x), f.number(1.0)
     e, m = _exponent_and_significand(f, a, 0)
     n = f.nearest(e, 1.0 / 3.0)

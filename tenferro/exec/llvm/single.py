@@ -192,4 +192,3 @@ def erfinv(f: Formula, x: Value) -> Value:
     infinity = f.with_sign(f.number(math.inf), x)
     y = f.select("oeq", a, one, infinity, y)
     return f.select("ogt", a, one, f.number(math.nan), y)
-

@@ -16,11 +16,7 @@ from tenferro.exec.extensions import ExtensionRegistry
 from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels import KERNELS, bind_kernel
 from tenferro.exec.kernels.copying import Dense
-from tenferro.exec.plan.compile import (
-    MIN_MULTIPLICATIONS,
-    MIN_MULTIPLICATIONS_IN_LOOPS,
-    with_compiled_sums,
-)
+from tenferro.exec.plan.compile import with_compiled_sums
 from tenferro.exec.plan.finish import copied
 from tenferro.exec.plan.verify import verified
 from tenferro.exec.planned import Axes, Control, Copies, Fused
@@ -151,20 +147,10 @@ class Binder:
 
     def function(self, op: Any, operands: tuple[TensorSpec, ...]) -> Callable[..., Any]:
         """Return the kernel of an op as a function of arrays of these types."""
-        return self._bound(op, operands, MIN_MULTIPLICATIONS)
-
-    def bound(self, op: StdTensorOp, inputs: tuple[TensorSpec, ...]) -> Callable[..., Any]:
-        """Return the kernel of an op without bodies, bound to types, as a compiled loop calls it."""
-        with user_code():
-            return self._bound(op, inputs, MIN_MULTIPLICATIONS_IN_LOOPS)
-
-    def _bound(
-        self, op: Any, operands: tuple[TensorSpec, ...], min_multiplications: int
-    ) -> Callable[..., Any]:
         function = bind_kernel(self.cell(op, operands, ()), op, operands, self.resources)
         if self.compiler is None:
             return function
-        return with_compiled_sums(function, self.compiler, min_multiplications)
+        return with_compiled_sums(function, self.compiler)
 
     def runner(self, body: ExecProgram) -> Runner:
         """Return a body as a function from a sequence of arrays to a list of them."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tenferro.costs import WHILE_ITERATIONS
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.compiler import LoopCompiler
 from tenferro.exec.kernels.convolution import ConvolutionFunction
@@ -19,7 +18,6 @@ from tenferro.program import Subprogram
 
 __all__ = [
     "MIN_MULTIPLICATIONS",
-    "MIN_MULTIPLICATIONS_IN_LOOPS",
     "compile_groups",
     "compile_loops",
     "with_compiled_sums",
@@ -27,8 +25,6 @@ __all__ = [
 
 MIN_MULTIPLICATIONS = 1 << 16
 """Minimum number of multiplications of a convolution that is compiled."""
-MIN_MULTIPLICATIONS_IN_LOOPS = MIN_MULTIPLICATIONS // WHILE_ITERATIONS
-"""Minimum number of multiplications of a convolution that a compiled loop calls."""
 
 
 def compile_loops(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
@@ -84,14 +80,12 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
     return _with_code(program, lambda step: step.fused is not None, code)
 
 
-def with_compiled_sums(
-    function: Callable[..., Any], compiler: LoopCompiler, min_multiplications: int
-) -> Callable[..., Any]:
+def with_compiled_sums(function: Callable[..., Any], compiler: LoopCompiler) -> Callable[..., Any]:
     """Return a convolution with compiled sums of products; any other function is unchanged."""
     if not isinstance(function, ConvolutionFunction):
         return function
     from tenferro.exec.llvm.sums_of_products import CompiledSums  # because few convolve
 
     return function.with_compiler(
-        CompiledSums(compiler.linker, 1 if compiler.always else min_multiplications)
+        CompiledSums(compiler.linker, 1 if compiler.always else MIN_MULTIPLICATIONS)
     )
