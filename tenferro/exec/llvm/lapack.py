@@ -10,15 +10,8 @@ from collections.abc import Sequence
 from math import prod
 
 from tenferro.exec.llvm import blas
+from tenferro.exec.llvm import column_major as cm
 from tenferro.exec.llvm.code import Element, Index, literal
-from tenferro.exec.llvm.column_major import (
-    call_getrf,
-    fill_if_failed,
-    from_column_major,
-    hermitian_part,
-    matrix_pointer,
-    to_column_major,
-)
 from tenferro.exec.llvm.elementwise import select
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
 from tenferro.program import Routine
@@ -31,28 +24,28 @@ def solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Solve A X = B by gesv; NaN where a matrix is singular."""
     (a, b), (y,), code = operands, types, body.code
     *batch, n, columns = y.shape
-    matrices, x = to_column_major(body, a, op.transpose), to_column_major(body, b)
+    matrices, x = cm.to_column_major(body, a, op.transpose), cm.to_column_major(body, b)
     pivots, info, count = code.alloca("i32", n), code.alloca("i32"), prod(batch)
 
     def solve_member(number: Index) -> None:
-        matrix, right = (matrix_pointer(code, each, number) for each in (matrices, x))
+        matrix, right = (cm.matrix_pointer(code, each, number) for each in (matrices, x))
         arguments = n, columns, matrix, n, pivots, right, n, info
         blas.call(code, y.dtype, "gesv", arguments, n * n * (n + columns))
-        fill_if_failed(code, info, [x], number, count)
+        cm.fill_if_failed(code, info, [x], number, count)
 
     code.loop(count, solve_member)
-    return [body.copied(from_column_major(body, x, y))]
+    return [body.copied(cm.from_column_major(body, x, y))]
 
 
 def lu(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return L and U in one matrix, and the pivots as a permutation, by getrf."""
     (a,), (y, order), code = operands, types, body.code
     *batch, m, n = y.shape
-    packed, perm = to_column_major(body, a), body.memory(order)
+    packed, perm = cm.to_column_major(body, a), body.memory(order)
     pivots, info = code.alloca("i32", min(m, n)), code.alloca("i32")
 
     def factorize(number: Index) -> None:
-        call_getrf(code, packed, number, pivots, info)
+        cm.call_getrf(code, packed, number, pivots, info)
         start = code.scaled(number, m)
 
         def swap(i: Index) -> None:
@@ -67,7 +60,7 @@ def lu(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
 
     code.loop(prod(batch), factorize)
 
-    return [body.copied(from_column_major(body, packed, y)), body.stored(perm)]
+    return [body.copied(cm.from_column_major(body, packed, y)), body.stored(perm)]
 
 
 def triangular_solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
@@ -118,12 +111,12 @@ def cholesky(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensor
     (a,), (y,), code = operands, types, body.code
     *batch, n, _ = y.shape
     info, count = code.alloca("i32"), prod(batch)
-    x = body.copy(Tensor(y, lambda index: hermitian_part(body, a, index), a.reads))
+    x = body.copy(Tensor(y, lambda index: cm.hermitian_part(body, a, index), a.reads))
 
     def factorize(number: Index) -> None:
-        arguments = "U", n, matrix_pointer(code, x, number), n, info
+        arguments = "U", n, cm.matrix_pointer(code, x, number), n, info
         blas.call(code, y.dtype, "potrf", arguments, n**3)
-        fill_if_failed(code, info, [x], number, count)
+        cm.fill_if_failed(code, info, [x], number, count)
 
     code.loop(count, factorize)
     factors = body.stored(x)
@@ -143,7 +136,7 @@ def _solve_in_place(body: Body, op: Routine, a: Memory, x: Memory) -> None:
     def solve_member(number: Index) -> None:
         options = "R", "U" if op.lower else "L", op.transpose, "U" if op.unit_diagonal else "N"
         one = blas.number(code, 1, dtype)
-        matrix, right = (matrix_pointer(code, y, number) for y in (a, x))
+        matrix, right = (cm.matrix_pointer(code, y, number) for y in (a, x))
         arguments = *options, columns, n, one, matrix, n, right, columns
         blas.call(code, dtype, "trsm", arguments, n * n * columns)
 

@@ -12,16 +12,7 @@ import math
 import sys
 
 from tenferro.exec.llvm import coefficients, single
-from tenferro.exec.llvm.exponential import (
-    LN2_HIGH,
-    LN2_LOW,
-    ONE,
-    SQRT_HALF,
-    exponent_and_significand,
-    ldexp,
-    one_plus,
-    reduce_argument,
-)
+from tenferro.exec.llvm import exponential as ex
 from tenferro.exec.llvm.formula import Formula
 from tenferro.exec.llvm.ir import Value
 
@@ -42,13 +33,13 @@ def _exponent_and_significand(f: Formula, a: Value, offset: int) -> tuple[Value,
     """Write `exponent_and_significand` of a positive number that may be subnormal."""
     is_small = f.compare("olt", a, f.number(sys.float_info.min))
     a = f.either(is_small, f.multiply(a, f.number(2.0**54)), a)
-    e, m = exponent_and_significand(f, a, offset)
+    e, m = ex.exponent_and_significand(f, a, offset)
     return f.either(is_small, f.subtract(e, f.number(54.0)), e), m
 
 
 def _logarithm(f: Formula, a: Value) -> tuple[Value, Value]:
     """Write ln(a) = e ln(2) + 2 s + s^3 (2/3 + ..), with s = (m - 1) / (m + 1), as an unevaluated sum."""
-    e, m = _exponent_and_significand(f, a, ONE - SQRT_HALF)
+    e, m = _exponent_and_significand(f, a, ex.ONE - ex.SQRT_HALF)
     one = f.number(1.0)
     below, lost = f.two_difference(m, f.number(-1.0))
     s, s_low = f.quotient(f.subtract(m, one), below, None, lost)
@@ -64,8 +55,8 @@ def _logarithm(f: Formula, a: Value) -> tuple[Value, Value]:
     tail_low = f.multiply_add(cube_low, factor, f.multiply_add(cube, factor_low, tail_low))
     near, near_low = f.fast_two_sum(f.add(s, s), tail)
     near_low = f.add(near_low, f.add(f.add(s_low, s_low), tail_low))
-    y, low = f.fast_two_sum(f.multiply(e, f.number(LN2_HIGH)), near)
-    low = f.add(low, f.multiply_add(e, f.number(LN2_LOW), near_low))
+    y, low = f.fast_two_sum(f.multiply(e, f.number(ex.LN2_HIGH)), near)
+    low = f.add(low, f.multiply_add(e, f.number(ex.LN2_LOW), near_low))
     return f.fast_two_sum(y, low)
 
 
@@ -93,8 +84,8 @@ def pow_(f: Formula, x: Value, y: Value) -> Value:
     product, lost = f.two_product(y, high)
     lost = f.multiply_add(y, low, lost)
     is_bounded = f.compare("olt", f.magnitude(product), f.number(MAX_EXPONENT))
-    part = reduce_argument(f, product, -746.0, 710.0, f.either(is_bounded, lost, zero))
-    power = ldexp(f, one_plus(f, part), part.n)
+    part = ex.reduce_argument(f, product, -746.0, 710.0, f.either(is_bounded, lost, zero))
+    power = ex.ldexp(f, ex.one_plus(f, part), part.n)
     return _with_special_cases(f, x, y, f.select("oeq", a, one, one, power))
 
 

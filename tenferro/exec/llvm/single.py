@@ -11,14 +11,7 @@ import math
 from collections.abc import Sequence
 
 from tenferro.exec.llvm import coefficients
-from tenferro.exec.llvm.exponential import (
-    ONE,
-    SQRT_HALF,
-    TANH_SATURATION,
-    exponent_and_significand,
-    minimum,
-    where_defined,
-)
+from tenferro.exec.llvm import exponential as ex
 from tenferro.exec.llvm.formula import ROUNDER, Formula
 from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.trigonometric import HALF_PI
@@ -77,7 +70,7 @@ def _expm1(f: Formula, x: Value) -> Value:
 def _clamped(f: Formula, x: Value) -> Value:
     """Clamp the argument of an exponential; NaN propagates."""
     low = f.number(-EXP_OVERFLOW)
-    return f.select("olt", x, low, low, minimum(f, x, EXP_OVERFLOW))
+    return f.select("olt", x, low, low, ex.minimum(f, x, EXP_OVERFLOW))
 
 
 def exp(f: Formula, x: Value) -> Value:
@@ -92,7 +85,7 @@ def expm1(f: Formula, x: Value) -> Value:
 
 def tanh(f: Formula, x: Value) -> Value:
     """Write tanh x = t / (t + 2), with t = e^(2|x|) - 1 and the sign of x."""
-    a = minimum(f, f.magnitude(x), TANH_SATURATION)
+    a = ex.minimum(f, f.magnitude(x), ex.TANH_SATURATION)
     t = _expm1(f, f.add(a, a))
     return f.with_sign(f.divide(t, f.add(t, f.number(2.0))), x)
 
@@ -111,7 +104,7 @@ def _logarithm(
     Args:
         near_one: u - 1 without the rounding error of u, if it is available.
     """
-    e, m = exponent_and_significand(f, u, ONE - SQRT_HALF)
+    e, m = ex.exponent_and_significand(f, u, ex.ONE - ex.SQRT_HALF)
     g = f.subtract(m, f.number(1.0))
     if near_one is not None:
         g = f.select("oeq", e, f.number(0.0), near_one, g)
@@ -120,13 +113,13 @@ def _logarithm(
 
 def log(f: Formula, x: Value) -> Value:
     """Write ln(x)."""
-    return where_defined(f, x, _logarithm(f, x, coefficients.LOG_SINGLE), 0.0)
+    return ex.where_defined(f, x, _logarithm(f, x, coefficients.LOG_SINGLE), 0.0)
 
 
 def _log1p(f: Formula, x: Value) -> Value:
     """Write ln(1 + x); the sign of zero is lost."""
     u = f.add(f.number(1.0), x)
-    return where_defined(f, x, _logarithm(f, u, coefficients.LOG_SINGLE, x), -1.0)
+    return ex.where_defined(f, x, _logarithm(f, u, coefficients.LOG_SINGLE, x), -1.0)
 
 
 def log1p(f: Formula, x: Value) -> Value:
@@ -136,7 +129,7 @@ def log1p(f: Formula, x: Value) -> Value:
 
 def power(f: Formula, a: Value, y: Value) -> Value:
     """Write a^y = e^(y ln(a)) for a >= 0, with about 12 more bits in the logarithm."""
-    logarithm = where_defined(f, a, _logarithm(f, a, coefficients.LOG_POWER), 0.0)
+    logarithm = ex.where_defined(f, a, _logarithm(f, a, coefficients.LOG_POWER), 0.0)
     return exp(f, f.multiply(y, logarithm))
 
 
@@ -175,7 +168,7 @@ def cos(f: Formula, x: Value) -> Value:
 
 def erf(f: Formula, x: Value) -> Value:
     """Write erf x = x P(x^2), saturated at 1."""
-    a = minimum(f, f.magnitude(x), ERF_SATURATION)
+    a = ex.minimum(f, f.magnitude(x), ERF_SATURATION)
     centred = f.subtract(f.multiply(a, a), f.number(ERF_CENTRE))
     return f.with_sign(f.multiply(a, f.polynomial(centred, coefficients.ERF_SINGLE)), x)
 
