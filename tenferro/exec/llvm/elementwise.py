@@ -23,7 +23,7 @@ from tenferro.exec.llvm.tensor import Body, Specs, Tensors, elementwise_tensor
 from tenferro.ops import elementwise as el
 from tenferro.types import DType
 
-__all__ = ["ROWS", "elementwise", "maximum", "minimum", "select"]
+__all__ = ["ROWS", "elementwise", "maximum", "minimum", "select", "subtract"]
 
 
 def elementwise(
@@ -73,6 +73,9 @@ def add(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     if dtype.is_bool:
         return code.value("or", xs[0], xs[1])
     return instruction("fadd", "add")(code, op, dtype, xs)
+
+
+subtract = instruction("fsub", "sub")
 
 
 def multiply(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
@@ -334,7 +337,7 @@ def compose(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
 
 ROWS: Rows = {
     el.Add: elementwise(add, rounds=True),
-    el.Subtract: elementwise(instruction("fsub", "sub"), rounds=True, dtypes=is_number),
+    el.Subtract: elementwise(subtract, rounds=True, dtypes=is_number),
     el.Multiply: elementwise(multiply, complex_is_exact=False, rounds=True),
     el.Divide: elementwise(divide, complex_is_exact=False, rounds=True, dtypes=is_number),
     el.Remainder: elementwise(remainder, dtypes=is_real_number),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 from tenferro.costs import MIN_COMPILED_LOOP_COST, estimated_cost
@@ -146,19 +145,16 @@ def written_loop(
             Memory(f"%y{number}", TensorSpec.of((op.length, *spec.shape), spec.dtype))
             for number, spec in enumerate(op.body.output_specs[op.num_carry :])
         ]
-        local, write_back = _local_carry(body, carry)
-        emitter.iterate(op, consts, local, [body.stored(x) for x in xs], stacks)
+        emitter.iterate(op, consts, carry, [body.stored(x) for x in xs], stacks)
         status: int | Value = 0
     else:
         carry, stacks = memories[n:], []
-        local, write_back = _local_carry(body, carry)
         status = python_calls.while_loop(
             code,
-            lambda: emitter.while_condition(op, consts, local),
-            lambda: emitter.while_body(op, consts, local),
+            lambda: emitter.while_condition(op, consts, carry),
+            lambda: emitter.while_body(op, consts, carry),
             "%chunks",
         )
-    write_back()
     code.ret(status)
     lines = code.length
     is_known = code.while_loops <= (op.length is None)
@@ -169,23 +165,3 @@ def written_loop(
         )
     pointers = [*names, *[memory.pointer for memory in stacks]]
     return written_function(body, "loop", pointers, "%chunks", work)
-
-
-def _local_carry(body: Body, carry: Sequence[Memory]) -> tuple[list[Memory], Callable[[], None]]:
-    """Copy small carries to the stack; return the memory of the carry and a function that writes them back."""
-    local: list[Memory] = []
-    small: list[tuple[Memory, Memory]] = []
-    for memory in carry:
-        if memory.spec.size <= 16:
-            own = body.memory(memory.spec)
-            body.write(body.stored(memory), own)
-            local.append(own)
-            small.append((own, memory))
-        else:
-            local.append(memory)
-
-    def write_back() -> None:
-        for own, memory in small:
-            body.write(body.stored(own), memory)
-
-    return local, write_back
