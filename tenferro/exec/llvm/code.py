@@ -222,23 +222,14 @@ class Code:
         Args:
             type: type of the result, or of memory, that the operands do not determine.
         """
-        return self._value(opcode, typed(operands, type), type, flags, suffix)
-
-    def _value(
-        self,
-        opcode: str,
-        operands: tuple[Value, ...],
-        type: str = "",
-        flags: str = "",
-        suffix: str = "",
-    ) -> Value:
-        result = self.name("v", result_type(opcode, operands, type))
-        self.append(Instruction(opcode, operands, result, type, flags, (), suffix))
+        values = typed(operands, type)
+        result = self.name("v", result_type(opcode, values, type))
+        self.append(Instruction(opcode, values, result, type, flags, (), suffix))
         return result
 
     def icmp(self, predicate: str, x: int | str, y: int | str, type: str = "i64") -> Value:
         """Compare integers."""
-        return self._value("icmp", typed((x, y), type), flags=predicate)
+        return self.value("icmp", *typed((x, y), type), flags=predicate)
 
     def fcmp(self, predicate: str, x: str, y: str) -> Value:
         """Compare floats."""
@@ -246,20 +237,20 @@ class Code:
 
     def cast(self, opcode: str, x: int | str, type: str, old: str = "i64") -> Value:
         """Convert a value to a type; an index has the type `old`."""
-        return self._value(opcode, typed((x,), old), type)
+        return self.value(opcode, *typed((x,), old), type=type)
 
     def select(self, condition: str, x: int | str, y: int | str, type: str = "i64") -> Value:
         """Select one of two values, in each lane where the condition is a vector."""
-        return self._value("select", typed((condition,), "i1") + typed((x, y), type))
+        return self.value("select", *typed((condition,), "i1"), *typed((x, y), type))
 
     def gep(self, type: str, pointer: str, offset: Index, flags: str = "") -> Value:
         """Return the address of an element of a type."""
-        address = typed((pointer,), "ptr") + typed((offset,), "i64")
-        return self._value("getelementptr", address, type, flags)
+        address = *typed((pointer,), "ptr"), *typed((offset,), "i64")
+        return self.value("getelementptr", *address, type=type, flags=flags)
 
     def load_value(self, type: str, pointer: str, suffix: str = "") -> Value:
         """Load a value of an LLVM type."""
-        return self._value("load", typed((pointer,), "ptr"), type, suffix=suffix)
+        return self.value("load", *typed((pointer,), "ptr"), type=type, suffix=suffix)
 
     def store_value(self, x: int | str, pointer: str, type: str = "i64", suffix: str = "") -> None:
         """Store a value; `type` is that of a constant."""
