@@ -163,8 +163,9 @@ class _StripWriter:
         shapes = {spec.shape for spec in specs if spec.rank}
         if type(step.op) not in ELEMENTWISE or len(shapes) > 1:
             return False
-        operands = [self._strip(slot) for slot in step.inputs]
-        if None in operands:
+        strips = [self._strip(slot) for slot in step.inputs]
+        operands = [strip for strip in strips if strip is not None]
+        if len(operands) < len(strips):
             return False
         (slot,) = step.outputs
         (self.values[slot],) = self.graph.add(step.op, tuple(operands), step.source)
