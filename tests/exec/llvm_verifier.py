@@ -37,9 +37,7 @@ def verify(module: Module) -> None:
     Raises:
         InvalidError: the first rule that is broken.
     """
-    functions = {
-        **module.vector_functions, **module.functions, **module.late_functions, **module.late_vector_functions,
-    }  # fmt: skip
+    functions = {**module.vector_functions, **module.functions}
     for function in functions.values():
         if isinstance(function, Function):
             verify_function(function, functions)
@@ -63,7 +61,7 @@ def verify_function(
         for number, x in enumerate(block):
             verify_types(x, function, functions)
             for position, y in enumerate(x.operands):
-                if y.is_constant or y[0] == "@":
+                if y[0] != "%":
                     continue
                 require(str(y) in definitions, f"{y} is defined", x)
                 where, line, kind = definitions[str(y)]

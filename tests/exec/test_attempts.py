@@ -260,7 +260,7 @@ def test_exceptions_of_user_code_pass() -> None:
     unbroken = Runtime()
     executor = tnf.GraphExecutor("K", compiled=True, runtimes=[unbroken])
     executor.run(program, X)
-    assert executor.compile_stats().compiled["loop"] == 1
+    assert unbroken.count
     for number in range(1, unbroken.count + 1):
         executor = tnf.GraphExecutor("K", compiled=True, runtimes=[Runtime(number)])
         with pytest.raises(ZeroDivisionError, match="the user's own"):

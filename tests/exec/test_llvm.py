@@ -92,7 +92,7 @@ MOST_SAMPLES = 80
 
 @each_card
 def test_samples(card: Any) -> None:
-    if issubclass(card, ControlOp | DynamicTruncate):
+    if issubclass(card, ControlOp | DynamicTruncate) or COMPILED[card].reason:
         return
     samples = [sample for sample in SAMPLES[card] if sample.inputs]
     pending = [*batched(samples[:: -(-len(samples) // MOST_SAMPLES) or 1], 40)]
@@ -196,15 +196,6 @@ def test_random_programs(kind: Any) -> None:
             compiled += 1
             require_near(found, wanted, 1e-7)
     assert compiled > 5
-
-
-def test_program_that_llvm_fails_to_vectorise() -> None:
-    """LLVM's passes return a module with a use before its definition."""
-    case = random_case(77, 796, most_ops=14)
-    program = tnf.compile(in_while(case.program), *case.program.input_specs)
-    results, expected, remarks = run_both(program, *case.leaves)
-    assert remarks == ["compiled"]
-    require_near(results, expected, 1e-7)
 
 
 def test_modules_are_verified_after_passes(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -474,8 +465,8 @@ def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -
     np.testing.assert_allclose(z, exact, rtol=0, atol=60 * np.finfo(dtype).eps * np.abs(exact).max())  # fmt: skip
 
 
-def test_kernels_are_called_from_loops() -> None:
-    """Ops that are not compiled call kernels in each iteration, also in nested loops and threads."""
+def test_loops_with_an_op_that_is_not_compiled_are_interpreted() -> None:
+    """The loops inside of them are compiled; threads share the schedule."""
 
     def turned(x: Any, a: Any) -> Any:
         def iteration(c: Any, r: Any) -> Any:
@@ -486,10 +477,10 @@ def test_kernels_are_called_from_loops() -> None:
         return tnf.scan(iteration, x[0], x)
 
     a = np.eye(6) * 3 + np.ones((6, 6))
-    found, wanted, remarks = run_both(tnf.compile(turned, X, a), X, a)
-    assert remarks == ["compiled"]
-    require_near(found, wanted)
     program, executor = tnf.compile(turned, X, a), tnf.GraphExecutor("K", compiled=True)
+    schedule = str(executor.compile(program, X, a))
+    assert "interpreted: Polygamma: no scalar form is written" in schedule
+    assert "# compiled" in schedule
     results: list[Any] = []
     threads = [
         threading.Thread(target=lambda k=k: results.append((k, executor.run(program, X + k, a))))
@@ -809,18 +800,11 @@ def kernels_and_sums(kernels: int, sums: int) -> Callable[[Any], Any]:
     ("fn", "is_compiled"),
     [
         (kernels_and_sums(0, 1), True),
-        (kernels_and_sums(1, 3), False),
-        (kernels_and_sums(1, 4), True),
-        (kernels_and_sums(2, 7), False),
-        (kernels_and_sums(2, 8), True),
-        # The inner loop counts as an instruction, too.
-        (lambda x: tnf.scan(lambda c, _: (kernels_and_sums(1, 2)(c), None), x, length=9)[0], False),
-        (lambda x: tnf.scan(lambda c, _: (kernels_and_sums(1, 3)(c), None), x, length=9)[0], True),
+        (kernels_and_sums(1, 9), False),
+        (lambda x: tnf.scan(lambda c, _: (kernels_and_sums(1, 9)(c), None), x, length=9)[0], False),
     ],
 )
-def test_loops_that_call_a_kernel_for_fewer_than_four_instructions_are_interpreted(
-    fn: Any, is_compiled: bool
-) -> None:
+def test_estimates_refuse_ops_that_are_not_compiled(fn: Any, is_compiled: bool) -> None:
     executor = tnf.GraphExecutor("K")
     (step,) = executor.compile(tnf.compile(fn, VECTOR)).instructions
     assert (step.remark == "compiled") == is_compiled

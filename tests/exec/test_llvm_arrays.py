@@ -1,4 +1,4 @@
-"""Machine code as a function of arrays: accepted arguments, and calls of kernels."""
+"""Machine code as a function of arrays: accepted arguments."""
 
 from __future__ import annotations
 
@@ -10,17 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tenferro import errors
-from tenferro.ops.elementwise import Add
-from tenferro.ops.extension import Extension
-
 pytest.importorskip("llvmlite.binding")
 from tenferro.exec.llvm import array_function, python_calls  # because of their requirements
 from tenferro.exec.llvm.code import Code
-from tenferro.exec.llvm.host import MAX_VIEWS, CallSite, HostCalls
 from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.python_calls import define_function
-from tenferro.types import DType, TensorSpec
+from tenferro.types import DType
 
 NAMES = ["%x", "%y", "%z"]
 
@@ -93,98 +88,6 @@ def test_buffers_are_released(summed: Any) -> None:
     assert sys.getrefcount(owner) == counts
     del owner, arguments
     memory.extend(b"more")  # which a held buffer would prevent
-
-
-# ---- kernels that loops call -----------------------------------------------------------------------
-
-SPEC = TensorSpec((2,), "float64")
-
-
-def test_kernels_see_current_memory() -> None:
-    seen: list[Any] = []
-
-    def kernel(*arrays: Any) -> Any:
-        seen.extend(arrays)
-        return arrays[0] + arrays[1], arrays[0] - arrays[1]
-
-    x, y, total, difference = np.ones(2), np.full(2, 3.0), np.zeros(2), np.zeros(2)
-    site = CallSite(Add(), None, kernel, (SPEC, SPEC), (SPEC, SPEC))
-    addresses = [each.ctypes.data for each in (x, y, total, difference)]
-    site(addresses)
-    assert (total.tolist(), difference.tolist()) == ([4.0, 4.0], [-2.0, -2.0])
-    assert not any([each.flags.writeable for each in seen])
-    assert [np.shares_memory(*pair) for pair in zip(seen, (x, y), strict=True)] == [True, True]
-    x[:] = 5.0
-    site(addresses)
-    assert total.tolist() == [8.0, 8.0]
-    assert seen[0] is seen[2]
-    # In place: an operand aliases a result.
-    site([addresses[0], addresses[1], addresses[0], addresses[1]])
-    assert (x.tolist(), y.tolist()) == ([8.0, 8.0], [2.0, 2.0])
-
-
-def test_views_are_cached() -> None:
-    many = np.zeros((MAX_VIEWS, 2))
-    site = CallSite(None, None, lambda x: x, (SPEC,), (SPEC,))
-    out = np.zeros(2)
-    counts: list[int] = []
-    for row in many:
-        row[:] = len(counts)
-        site([row.ctypes.data, out.ctypes.data])
-        assert out.tolist() == [len(counts)] * 2
-        counts.append(len(site.views))
-    # A view of the result and one of each row, up to the maximum.
-    assert counts == [*range(2, MAX_VIEWS + 1), 2]
-
-
-def test_views_of_empty_arrays() -> None:
-    none = TensorSpec((0, 3), "float32")
-    seen: list[Any] = []
-    site = CallSite(None, None, lambda x: seen.append(x) or x, (none,), (none,))
-    site([0, 0])
-    assert (seen[0].shape, seen[0].dtype) == ((0, 3), np.float32)
-
-
-def test_calls_by_the_number_of_their_site() -> None:
-    calls: list[Any] = []
-    host = HostCalls(None)  # type: ignore[arg-type]
-    for number in range(2):
-        host.sites.append(CallSite(None, None, lambda x, number=number: calls.append(number) or x + number, (SPEC,), (SPEC,)))  # fmt: skip
-    x, y = np.ones(2), np.zeros(2)
-    pointers = (ctypes.c_int64 * 2)(x.ctypes.data, y.ctypes.data)
-    assert host.address == id(host)
-    host(1, ctypes.addressof(pointers))
-    assert (calls, y.tolist()) == ([1], [2.0, 2.0])
-
-
-def test_extensions_may_keep_their_operands() -> None:
-    kept: list[Any] = []
-    x, y = np.ones(2), np.zeros(2)
-    site = CallSite(
-        Extension.__new__(Extension), None, lambda x: kept.append(x) or x, (SPEC,), (SPEC,)
-    )
-    for _ in range(2):
-        site([x.ctypes.data, y.ctypes.data])
-        x += 1.0
-    assert [each.tolist() for each in kept] == [[1.0, 1.0], [2.0, 2.0]]
-    assert y.tolist() == [2.0, 2.0]
-
-
-def test_errors_of_kernels_name_the_op_and_the_line() -> None:
-    add = Add()
-    site = CallSite(add, "file.py:3", len, (SPEC,), (SPEC,))
-    named = site.named(ValueError("no room"))
-    assert isinstance(named, errors.TenferroError)
-    assert "Add" in str(named)
-    assert "no room" in str(named)
-    assert "file.py:3" in str(named)
-    assert isinstance(named.__cause__, ValueError)
-    own = errors.InvalidConfigError("mine")
-    assert "file.py:3" in str(site.named(own))
-    assert type(site.named(own)) is errors.InvalidConfigError
-    assert "None" not in str(
-        CallSite(add, None, len, (SPEC,), (SPEC,)).named(ValueError("no room"))
-    )
 
 
 @pytest.mark.parametrize("module", [array_function, python_calls])

@@ -98,10 +98,3 @@ def test_exponentials(dtype: Any) -> None:
             continue  # because Python raises where C gives NaN or infinity
         parts = (value.real, value.imag), (exact.real, exact.imag)
         np.testing.assert_allclose(*parts, rtol=1e-6, err_msg=str(z))
-
-
-def test_functions_that_are_not_compiled_are_called() -> None:
-    """Compile a loop with a complex function that is not compiled itself."""
-    x = numbers(50, np.complex128)[:50].reshape(2, 25)
-    values = in_a_loop(lambda x: [tnf.log(x * x + 1.0 - x / (x + 2.0) * 0.5) + x * 3.0 - 1.0], x)
-    np.testing.assert_allclose(values[0], np.log(x * x + 1.0 - x / (x + 2.0) * 0.5) + x * 3.0 - 1.0)

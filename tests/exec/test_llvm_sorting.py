@@ -60,5 +60,5 @@ def test_long_axes_are_sorted_by_numpy() -> None:
     x = numbers(np.float64, 2, sorting.MAX_EXTENT + 1)
     executor = tnf.GraphExecutor("K", compiled=True)
     program = tnf.compile(lambda x: tnf.scan(lambda n, x: (n, tnf.sort(x)), 0, x)[1], x)
-    assert "call i64 @tenferro_call_python(" in executor.source(program, "llvm")
+    assert "nothing is compiled" in executor.source(program, "llvm")
     np.testing.assert_array_equal(executor.run(program, x), np.sort(x))

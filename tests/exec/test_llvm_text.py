@@ -92,7 +92,7 @@ def test_a_loop_is_written_and_counted() -> None:
     # Each of ten iterations has five instructions; two branches, the counter and the return are outside.
     assert code.work == 5 * 10 + 4
     module = code.module()
-    assert (module.early, module.plain, module.late) == (module.text, module.text, "")
+    assert module.plain == module.text
 
 
 @pytest.mark.parametrize(
@@ -309,17 +309,7 @@ def test_order_of_sections_in_a_module() -> None:
     module = code.module()
     declared = [f"declare void @{name}()" for name in names[1:]]
     lanes = ["; called by vectorised loops only", *declared, used, ""]
-    assert module.early == plain + "\n".join(lanes)
-    assert (module.text, module.plain) == (module.early, plain)
-    code.late_functions["g2"] = Function("g2", "void", (), [Instruction("ret")])
-    code.late_vector_functions["b"] = Function("b", "void", (), [Instruction("ret")])
-    module = code.module()
-    late = "\n".join([str(code.late_functions["g2"]), ""])
-    assert module.early == plain + "\n".join(lanes)
-    assert module.late == f"{late}{code.late_vector_functions['b']}\n"
-    assert module.plain == plain + late
-    assert module.text.startswith(f"{module.early}; second module")
-    assert module.text.endswith(module.late)
+    assert (module.text, module.plain) == (plain + "\n".join(lanes), plain)
 
 
 TYPES = {

@@ -47,7 +47,7 @@ def vectorised(
     return elementwise(scalar, is_exact=False, rounds=True, dtypes=is_supported)
 
 
-_INTERPRETED = not_compiled("no scalar form is written: a compiled loop calls the kernel")
+_INTERPRETED = not_compiled("no scalar form is written")
 ROWS: Rows = {
     **dict.fromkeys(an.CARDS, _INTERPRETED),
     an.Exp: vectorised("exp", complex_exponential),

@@ -32,10 +32,6 @@ FUNCTIONS = {
     },
 }
 """Routine names without type letter, by SciPy module and by the letters for which they exist."""
-MAX_TRANSPOSED_TERMS = 64
-"""Maximum number of terms for which the second matrix is transposed: OpenBLAS is up to twice as slow on A B^T there."""
-MIN_TRANSPOSED_ROWS = 16
-"""Minimum number of rows of the first matrix for which transposing the second one costs little beside the product."""
 
 
 def addresses() -> dict[str, int]:
@@ -62,10 +58,6 @@ def dot_general(body: Body, op: Any, lhs: Tensor, rhs: Tensor, y: TensorSpec) ->
     rows = lhs.spec.size // (batches * terms)
     columns = rhs.spec.size // (batches * terms)
     extents = rows, columns, terms
-    is_slow = columns > 1 and rows >= MIN_TRANSPOSED_ROWS and terms <= MAX_TRANSPOSED_TERMS
-    if is_slow and not (a_transposed or b_transposed):
-        b_transposed = True
-        b = _copied(body, rhs, op.rhs_batch, op.rhs_contracting, is_transposed=True)
     result, code, parts = body.result(y), body.code, 2 if y.dtype.is_complex else 1
 
     def multiply(number: Index) -> None:
@@ -94,7 +86,8 @@ def _matrices(
         long = [axis for axis in order if x.spec.shape[axis] != 1]
         if long == sorted(long) and x.memory is not None:
             return x.memory, is_transposed
-    return _copied(body, x, batch, contracting, is_transposed=False), False
+    order = _order(x, batch, contracting, is_transposed=False)
+    return body.copy(transposed(body, x, order)), False
 
 
 def _order(
@@ -102,13 +95,6 @@ def _order(
 ) -> tuple[int, ...]:
     free = [axis for axis in range(x.spec.rank) if axis not in (*batch, *contracting)]
     return (*batch, *contracting, *free) if is_transposed else (*batch, *free, *contracting)
-
-
-def _copied(
-    body: Body, x: Tensor, batch: Sequence[int], contracting: Sequence[int], is_transposed: bool
-) -> Memory:
-    """Copy x to row-major matrices in new memory."""
-    return body.copy(transposed(body, x, _order(x, batch, contracting, is_transposed)))
 
 
 def _gemv(

@@ -10,10 +10,13 @@ import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.matrix_view import Axes
-from tenferro.exec.llvm.compiled import CompiledFunction, WrittenFunction, written_function
+from tenferro.exec.llvm.compiled import (
+    CompiledFunction,
+    Interpreted,
+    WrittenFunction,
+    written_function,
+)
 from tenferro.exec.llvm.control import Emitter
-from tenferro.exec.llvm.fallback import Interpreted
-from tenferro.exec.llvm.host import HostCalls
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.loop import MAX_TEXT_LINES
 from tenferro.exec.llvm.python_calls import UNLIMITED
@@ -63,16 +66,16 @@ class CompiledBlock(CompiledFunction):
         linker: Linker,
         interpreted: Interpreted,
     ) -> None:
-        host, body = HostCalls(kernels), block.body
+        body = block.body
         slots = zip(
             (*body.input_slots, *body.output_slots),
             (*program.input_slots, *program.output_slots),
             strict=True,
         )
         axes = {own: block.axes[slot] for slot, own in slots if slot in block.axes}
-        written = _written(program, axes, host, linker.processor)
+        written = _written(program, axes, kernels, linker.processor)
         super().__init__(
-            KIND, written, program.output_specs, slice(0, 0), host, linker, interpreted
+            KIND, written, program.output_specs, slice(0, 0), kernels.resources, linker, interpreted
         )
         self._operand_axes = tuple([
             (number, axes[slot])
@@ -89,7 +92,7 @@ class CompiledBlock(CompiledFunction):
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """Return the results."""
-        function = self._function or self.fallback.unless_failed(self._next_function)
+        function = self._function or self._function_of_call()
         results = [np.empty(shape, dtype) for shape, dtype in self._results]
         if function is not None:
             operands = [*arrays]
@@ -99,7 +102,7 @@ class CompiledBlock(CompiledFunction):
         for number, axes in self._result_axes:
             results[number] = results[number].transpose(axes)
         if function is None:
-            self.fallback.run_into(arrays, results)
+            self._interpret(arrays, results)
         return results[0] if len(results) == 1 else results
 
 
@@ -118,11 +121,11 @@ def inverse(axes: Axes) -> Axes:
 
 
 def _written(
-    program: GraphProgram, axes: Mapping[int, Axes], host: HostCalls, processor: Processor
+    program: GraphProgram, axes: Mapping[int, Axes], kernels: Binder, processor: Processor
 ) -> WrittenFunction:
     """Return the module of a block."""
     code = processor.code()
-    body = Body(code, host)
+    body = Body(code, kernels)
     inputs: list[Tensor] = []
     names: list[str] = []
     for number, slot in enumerate(program.input_slots):
@@ -146,8 +149,6 @@ def _written(
     ]
     body.write_all(stores, is_dense=is_plain)
     code.ret(0)
-    if host.sites:
-        raise NotCompiledError(f"{host.sites[0].op.name}: calls of kernels are not compiled")
     lines = code.length
     if lines > MAX_TEXT_LINES:
         raise NotCompiledError(f"{lines} lines of text, more than {MAX_TEXT_LINES}")

@@ -116,8 +116,6 @@ class Code:
         region: instructions of the current region.
         functions: definitions of callees, by name.
         vector_functions: definitions and declarations that vectorised loops call.
-        late_functions: scalar functions that are inlined after vectorisation.
-        late_vector_functions: vector functions that are inlined after vectorisation, with their declarations.
         work: estimated number of executed instructions, with one iteration of each while loop.
         while_loops: number of while loops.
         areas: byte offset in scratch memory of each intermediate value. Each one is a `noalias` argument of the function.
@@ -141,8 +139,6 @@ class Code:
         self.declared: dict[str, Declaration] = {}
         self.functions: dict[str, Function] = {}
         self.vector_functions: dict[str, Function | Declaration] = {}
-        self.late_functions: dict[str, Function | Declaration] = {}
-        self.late_vector_functions: dict[str, Function | Declaration] = {}
         self.globals: list[str] = []
         self._constants: dict[tuple[str, str], Value] = {}
         self._count = self.largest_call = 0
@@ -183,14 +179,8 @@ class Code:
 
     def module(self) -> Module:
         """Return the module of all functions."""
-        return Module(
-            self.globals,
-            {**self.declared, **self.functions},
-            self.vector_functions,
-            self._retained,
-            self.late_functions,
-            self.late_vector_functions,
-        )
+        functions = {**self.declared, **self.functions}
+        return Module(self.globals, functions, self.vector_functions, self._retained)
 
     def call_in_scratch(
         self, name: str, areas: Mapping[str, int], pointers: Sequence[str], numbers: Sequence[str]
@@ -232,23 +222,14 @@ class Code:
         Args:
             type: type of the result, or of memory, that the operands do not determine.
         """
-        return self._value(opcode, typed(operands, type), type, flags, suffix)
-
-    def _value(
-        self,
-        opcode: str,
-        operands: tuple[Value, ...],
-        type: str = "",
-        flags: str = "",
-        suffix: str = "",
-    ) -> Value:
-        result = self.name("v", result_type(opcode, operands, type))
-        self.append(Instruction(opcode, operands, result, type, flags, (), suffix))
+        values = typed(operands, type)
+        result = self.name("v", result_type(opcode, values, type))
+        self.append(Instruction(opcode, values, result, type, flags, (), suffix))
         return result
 
     def icmp(self, predicate: str, x: int | str, y: int | str, type: str = "i64") -> Value:
         """Compare integers."""
-        return self._value("icmp", typed((x, y), type), flags=predicate)
+        return self.value("icmp", *typed((x, y), type), flags=predicate)
 
     def fcmp(self, predicate: str, x: str, y: str) -> Value:
         """Compare floats."""
@@ -256,20 +237,20 @@ class Code:
 
     def cast(self, opcode: str, x: int | str, type: str, old: str = "i64") -> Value:
         """Convert a value to a type; an index has the type `old`."""
-        return self._value(opcode, typed((x,), old), type)
+        return self.value(opcode, *typed((x,), old), type=type)
 
     def select(self, condition: str, x: int | str, y: int | str, type: str = "i64") -> Value:
         """Select one of two values, in each lane where the condition is a vector."""
-        return self._value("select", typed((condition,), "i1") + typed((x, y), type))
+        return self.value("select", *typed((condition,), "i1"), *typed((x, y), type))
 
     def gep(self, type: str, pointer: str, offset: Index, flags: str = "") -> Value:
         """Return the address of an element of a type."""
-        address = typed((pointer,), "ptr") + typed((offset,), "i64")
-        return self._value("getelementptr", address, type, flags)
+        address = *typed((pointer,), "ptr"), *typed((offset,), "i64")
+        return self.value("getelementptr", *address, type=type, flags=flags)
 
     def load_value(self, type: str, pointer: str, suffix: str = "") -> Value:
         """Load a value of an LLVM type."""
-        return self._value("load", typed((pointer,), "ptr"), type, suffix=suffix)
+        return self.value("load", *typed((pointer,), "ptr"), type=type, suffix=suffix)
 
     def store_value(self, x: int | str, pointer: str, type: str = "i64", suffix: str = "") -> None:
         """Store a value; `type` is that of a constant."""
@@ -338,10 +319,9 @@ class Code:
         self.region.append(Instruction("label", labels=(name,)))
         self.block = name
 
-    def phi(self, type: str, name: str = "") -> Instruction:
+    def phi(self, result: Value) -> Instruction:
         """Write a phi node, whose operands and labels are set when they are known."""
-        result = Value(name, type) if name else self.name("v", type)
-        node = Instruction("phi", (), result, type)
+        node = Instruction("phi", (), result, result.type)
         self.region.append(node)
         return node
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from math import nan, prod
 
 from tenferro.exec.llvm import blas
@@ -10,17 +11,15 @@ from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Code, Element, Index, literal
 from tenferro.exec.llvm.folding import Fold
 from tenferro.exec.llvm.tensor import Body, Memory, Tensor
-from tenferro.types import DType, TensorSpec
+from tenferro.types import TensorSpec
 
 __all__ = [
     "call_getrf",
-    "fill_nan",
+    "fill_if_failed",
     "from_column_major",
-    "has_failed",
     "hermitian_part",
     "is_finite",
     "matrix_pointer",
-    "or_nan",
     "to_column_major",
     "vector_pointer",
 ]
@@ -79,17 +78,6 @@ def hermitian_part(body: Body, a: Tensor, index: tuple[Index, ...]) -> Element:
     return tuple(parts) if dtype.is_complex else parts[0]
 
 
-def has_failed(code: Code, info: str) -> str:
-    """Write whether the status of a routine is not 0."""
-    return code.icmp("ne", code.load_value("i32", info), 0)
-
-
-def or_nan(code: Code, dtype: DType, is_missing: str, value: Element) -> Element:
-    """Write the value, or NaN if it is missing."""
-    missing = complex(nan, nan) if dtype.is_complex else nan
-    return el.select(code, dtype, is_missing, literal(missing, dtype), value)
-
-
 def from_column_major(body: Body, memory: Memory, y: TensorSpec) -> Tensor:
     """Return column-major matrices as a tensor, cropped to the extents of the result."""
     *batch, _, _ = y.shape
@@ -118,15 +106,16 @@ def is_finite(code: Code, matrices: Memory, number: Index) -> str:
     return code.fcmp("oeq", total, zero)
 
 
-def fill_nan(code: Code, memories: Sequence[Memory], number: Index, count: int) -> None:
-    """Write NaN to the results of one of `count` matrices."""
-    for memory in memories:
-        dtype, size = memory.spec.dtype, memory.spec.size // count
-        missing, start = or_nan(code, dtype, "true", literal(0, dtype)), code.scaled(number, size)
+def fill_if_failed(
+    code: Code, info: str, memories: Sequence[Memory], number: Index, count: int
+) -> None:
+    """Write NaN to the results of one of `count` matrices if the status of its routine is not 0."""
 
-        def element(
-            i: Index, memory: Memory = memory, missing: Element = missing, start: Index = start
-        ) -> None:
-            code.store(missing, memory.pointer, code.add(start, i), memory.spec.dtype)
+    def fill() -> None:
+        for memory in memories:
+            dtype, size = memory.spec.dtype, memory.spec.size // count
+            missing = literal(complex(nan, nan) if dtype.is_complex else nan, dtype)
+            start, store = code.scaled(number, size), partial(code.store, missing, memory.pointer)
+            code.loop(size, lambda i, to=store, at=start, of=dtype: to(code.add(at, i), of))
 
-        code.loop(size, element)
+    code.branch(code.icmp("ne", code.load_value("i32", info), 0), fill, lambda: None)

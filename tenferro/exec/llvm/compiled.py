@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 from tenferro.blas import SCIPYS
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import blas, python_calls
-from tenferro.exec.llvm.fallback import Fallback, Interpreted
-from tenferro.exec.llvm.host import HostCalls
-from tenferro.exec.llvm.host_arrays import allocate_results, as_contiguous
 from tenferro.exec.llvm.ir import Module
 from tenferro.exec.llvm.link import Linker, pass_time
 from tenferro.exec.llvm.python_calls import UNFINISHED, UNLIMITED
@@ -23,13 +20,22 @@ from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Future
 from tenferro.types import TensorSpec
 
-__all__ = ["CompiledFunction", "WrittenFunction", "written_function"]
+__all__ = [
+    "CompiledFunction",
+    "Interpreted",
+    "WrittenFunction",
+    "allocate_results",
+    "as_contiguous",
+    "written_function",
+]
 
 MAX_UNPOOLED_BYTES = 1 << 16
 """Maximum scratch memory that each call allocates, in bytes; more is borrowed from the pool."""
 MIN_THREADED_WORK = 400_000
 """Minimum number of multiplications of a product that OpenBLAS distributes over threads."""
 EMPTY_SCRATCH = np.empty(0, np.uint8)
+Interpreted: TypeAlias = Callable[[], Callable[..., Any]]
+"""Function without arguments that returns the interpreter's function of operands."""
 
 
 class WrittenFunction(NamedTuple):
@@ -70,11 +76,36 @@ def written_function(
         number: name of the last argument.
         releases: whether to release the interpreter's lock during a call.
     """
-    code, host = body.code, [] if body.host is None else ["%host"]
-    pointers = [*pointers, *[constant for constant, _ in body.constants], "%scratch", *host]
+    code = body.code
+    pointers = [*pointers, *[constant for constant, _ in body.constants], "%scratch"]
     python_calls.define_function(code, pointers, [number], name, releases)
     constants = [array for _, array in body.constants]
     return WrittenFunction(code.module(), constants, body.scratch_bytes, work, code.largest_call)
+
+
+def as_contiguous(x: Any) -> Any:
+    """Return an array as a row-major, aligned array of no subclass, copied if necessary."""
+    return np.require(x, requirements=("C", "A", "E"))
+
+
+def allocate_results(
+    specs: Sequence[TensorSpec], buffers: Sequence[Any] | None, inits: Sequence[Any] = ()
+) -> list[Any]:
+    """Return row-major arrays of these types.
+
+    Args:
+        buffers: buffer of each array, or None for a new one.
+        inits: initial values of the first arrays.
+    """
+    results = [
+        np.empty(spec.shape, spec.dtype.dtype)
+        if buffer is None
+        else np.ndarray(spec.shape, spec.dtype.dtype, buffer)
+        for spec, buffer in zip(specs, buffers or (None,) * len(specs), strict=True)
+    ]
+    for y, x in zip(results, inits, strict=False):
+        np.copyto(y, x)
+    return results
 
 
 class CompiledFunction:
@@ -88,6 +119,7 @@ class CompiledFunction:
         interpreted: returns the interpreter's function, which runs if LLVM fails.
 
     Attributes:
+        remark: remark beside the step in the printed schedule.
         max_pass_wait: maximum estimated time of LLVM's passes for which a call of an executor with threads waits, in
             nanoseconds.
     """
@@ -101,15 +133,16 @@ class CompiledFunction:
         written: WrittenFunction,
         outputs: Sequence[TensorSpec],
         carried: slice,
-        host: HostCalls,
+        resources: Resources,
         linker: Linker,
         interpreted: Interpreted,
     ) -> None:
-        resources: Resources = host.kernels.resources
-        self.kind, self.written, self.linker, self.host = kind, written, linker, host
+        self.kind, self.written, self.linker = kind, written, linker
         self.outputs, self.memory = tuple(outputs), resources.memory
-        self.fallback = Fallback(interpreted, self.outputs, "compiled")
+        self.remark = "compiled"
+        self._interpreted = interpreted
         self._first, self._last = carried.start, carried.stop
+        self._fallback: Callable[..., Any] | None = None
         self._function: Callable[..., int | None] | None = None
         self._early: Callable[..., int | None] | None = None
         self._optimised: Future[Callable[..., int | None]] | None = None
@@ -129,9 +162,9 @@ class CompiledFunction:
         Args:
             into: buffer of each result, or None for a new one.
         """
-        function = self._function or self.fallback.unless_failed(self._next_function)
+        function = self._function or self._function_of_call()
         if function is None:
-            return self.fallback.run(arrays, into)
+            return self._interpret(arrays, allocate_results(self.outputs, into))
         is_final = function is self._function
         chunks = UNLIMITED if is_final else self.linker.break_even_chunks(self.module)
         first, last = self._first, self._last
@@ -163,7 +196,7 @@ class CompiledFunction:
         chunks: int,
     ) -> None:
         """Run to completion; a while loop continues in optimised code after some chunks."""
-        last = *self._constants, scratch, self.host.address
+        last = *self._constants, scratch
         status = function(*operands, *last, chunks)
         if status is None:
             status = function(*map(as_contiguous, operands), *last, chunks)
@@ -183,10 +216,23 @@ class CompiledFunction:
         """LLVM text."""
         return self.module.text
 
-    @property
-    def remark(self) -> str:
-        """Remark beside the step in the printed schedule."""
-        return self.fallback.remark
+    def _function_of_call(self) -> Callable[..., int | None] | None:
+        """Return the function for this call, or None once LLVM has failed."""
+        if self._fallback is None:
+            try:
+                return self._next_function()
+            except NotCompiledError as error:
+                self._fallback = self._interpreted()
+                self.remark = f"interpreted: {error.text()}"
+        return None
+
+    def _interpret(self, arrays: Sequence[Any], results: Sequence[Any]) -> Any:
+        """Run the interpreter's function, copy its results to arrays and return these."""
+        assert self._fallback is not None
+        values = self._fallback(*arrays)
+        for y, value in zip(results, (values,) if len(results) == 1 else values, strict=True):
+            np.copyto(y, value)
+        return results[0] if len(results) == 1 else tuple(results)
 
     def _next_function(self) -> Callable[..., int | None]:
         """Return a function for this call, before optimised code is ready.

@@ -15,7 +15,6 @@ from tenferro.exec.llvm import (
     dynamic,
     elementwise,
     extension,
-    host,
     indexing,
     python_calls,
     reduction,
@@ -122,11 +121,9 @@ class Emitter:
         specs = tuple([x.spec for x in operands])
         reason = row.reason_for(op, specs)
         if reason:
-            if body.host is None or getattr(op, "aliases", None):
-                raise NotCompiledError(f"{op.name}: {reason}")
-            extension_row = body.host.kernels.row(op, specs)
+            extension_row = None if body.kernels is None else body.kernels.row(op, specs)
             if extension_row is None:
-                return host.call_kernel(body, step, operands, types)
+                raise NotCompiledError(f"{op.name}: {reason}")
             row, op = extension_row, op.op
         operands = row.materialised(body, operands)
         if isinstance(op, UPDATE_OPS):

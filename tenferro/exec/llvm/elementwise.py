@@ -9,7 +9,6 @@ from tenferro.exec.llvm import functions
 from tenferro.exec.llvm.code import Code, Element, literal, llvm_type
 from tenferro.exec.llvm.conversion import bitcast, bitcast_refusal, convert
 from tenferro.exec.llvm.ir import Value
-from tenferro.exec.llvm.quotient import divide_by_constant
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.scalar import (
     Scalar,
@@ -24,7 +23,7 @@ from tenferro.exec.llvm.tensor import Body, Specs, Tensors, elementwise_tensor
 from tenferro.ops import elementwise as el
 from tenferro.types import DType
 
-__all__ = ["ROWS", "elementwise", "maximum", "minimum", "select"]
+__all__ = ["ROWS", "elementwise", "maximum", "minimum", "select", "subtract"]
 
 
 def elementwise(
@@ -76,6 +75,9 @@ def add(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     return instruction("fadd", "add")(code, op, dtype, xs)
 
 
+subtract = instruction("fsub", "sub")
+
+
 def multiply(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     """Write x y; `and` for bools; ac - bd and ad + bc for complex numbers, each product rounded."""
     if dtype.is_bool:
@@ -93,8 +95,6 @@ def divide(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     if kind == "complex":
         return _divide_complex(code, dtype, x, y)
     if kind == "float":
-        if dtype is DType.F64 and y.is_constant:
-            return divide_by_constant(code, x, y)
         return code.value("fdiv", x, y)
     return _divide_integers(code, dtype, xs, "div", over_zero="-1")
 
@@ -337,7 +337,7 @@ def compose(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
 
 ROWS: Rows = {
     el.Add: elementwise(add, rounds=True),
-    el.Subtract: elementwise(instruction("fsub", "sub"), rounds=True, dtypes=is_number),
+    el.Subtract: elementwise(subtract, rounds=True, dtypes=is_number),
     el.Multiply: elementwise(multiply, complex_is_exact=False, rounds=True),
     el.Divide: elementwise(divide, complex_is_exact=False, rounds=True, dtypes=is_number),
     el.Remainder: elementwise(remainder, dtypes=is_real_number),

@@ -6,18 +6,8 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from tenferro.exec.llvm import blas
+from tenferro.exec.llvm import column_major as cm
 from tenferro.exec.llvm.code import Element, Index, literal
-from tenferro.exec.llvm.column_major import (
-    call_getrf,
-    fill_nan,
-    from_column_major,
-    has_failed,
-    hermitian_part,
-    is_finite,
-    matrix_pointer,
-    to_column_major,
-    vector_pointer,
-)
 from tenferro.exec.llvm.elementwise import select
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
 from tenferro.program import Routine
@@ -33,30 +23,34 @@ def getrf(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return L and U in one matrix, one-based pivots, and the status, which reports a zero pivot."""
     (a,), (y, *others), code = operands, types, body.code
     *batch, m, n = y.shape
-    packed = to_column_major(body, a)
+    packed = cm.to_column_major(body, a)
     pivots, info = (body.memory(spec) for spec in others)
 
     def factorize(number: Index) -> None:
-        own_pivots = vector_pointer(code, pivots, number, min(m, n))
-        call_getrf(code, packed, number, own_pivots, vector_pointer(code, info, number, 1))
+        own_pivots = cm.vector_pointer(code, pivots, number, min(m, n))
+        cm.call_getrf(code, packed, number, own_pivots, cm.vector_pointer(code, info, number, 1))
 
     code.loop(prod(batch), factorize)
-    return [body.copied(from_column_major(body, packed, y)), body.stored(pivots), body.stored(info)]
+    return [
+        body.copied(cm.from_column_major(body, packed, y)),
+        body.stored(pivots),
+        body.stored(info),
+    ]
 
 
 def geqrf(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return R with the Householder vectors below it, and their factors."""
     (a,), (y, spec) = operands, types
     packed, factors = _householder_qr(body, a, spec)
-    return [body.copied(from_column_major(body, packed, y)), body.stored(factors)]
+    return [body.copied(cm.from_column_major(body, packed, y)), body.stored(factors)]
 
 
 def householder_product(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return the product of Householder reflections, by orgqr or ungqr."""
     (packed, factors), (y,) = operands, types
-    q = to_column_major(body, packed)
+    q = cm.to_column_major(body, packed)
     _form_q(body, q, body.dense(factors))
-    return [body.copied(from_column_major(body, q, y))]
+    return [body.copied(cm.from_column_major(body, q, y))]
 
 
 def qr(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
@@ -64,7 +58,7 @@ def qr(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     (a,), code = operands, body.code
     *batch, m, n = a.spec.shape
     packed, factors = _householder_qr(body, a, TensorSpec.of((*batch, min(m, n)), a.spec.dtype))
-    row_major = from_column_major(body, packed, a.spec)
+    row_major = cm.from_column_major(body, packed, a.spec)
 
     def upper(index: tuple[Index, ...]) -> Element:
         *_, i, j = index
@@ -89,15 +83,15 @@ def qr(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     spec = TensorSpec.of((prod(batch), columns, m), y.dtype)
     q = body.copy(Tensor(spec, householder_vectors, frozenset([packed])))
     _form_q(body, q, factors)
-    return [body.copied(from_column_major(body, q, y)), r]
+    return [body.copied(cm.from_column_major(body, q, y)), r]
 
 
 def eigh(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return eigenvalues and eigenvectors of the Hermitian part, by syevd or heevd; NaN where they fail."""
     (a,), code, dtype = operands, body.code, operands[0].spec.dtype
     n = a.spec.shape[-1]
-    matrices = to_column_major(
-        body, Tensor(a.spec, lambda index: hermitian_part(body, a, index), a.reads)
+    matrices = cm.to_column_major(
+        body, Tensor(a.spec, lambda index: cm.hermitian_part(body, a, index), a.reads)
     )
     values, info = body.memory(types[0]), code.alloca("i32")
     jobz = "V" if op.vectors else "N"
@@ -106,14 +100,14 @@ def eigh(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     iwork = _workspace(body, DType.I32, 3 + 5 * n)
 
     def evd(number: Index) -> None:
-        matrix = matrix_pointer(code, matrices, number)
-        w = vector_pointer(code, values, number, n)
+        matrix = cm.matrix_pointer(code, matrices, number)
+        w = cm.vector_pointer(code, values, number, n)
         arguments = jobz, "L", n, matrix, n, w, *work, *rwork, *iwork, info
         name = "heevd" if dtype.is_complex else "syevd"
         blas.call(code, dtype, name, arguments, 10 * n**3)
 
     _for_each_finite(body, matrices, evd, info, [values, matrices][: len(types)])
-    vectors = [body.copied(from_column_major(body, matrices, y)) for y in types[1:]]
+    vectors = [body.copied(cm.from_column_major(body, matrices, y)) for y in types[1:]]
     return [body.stored(values), *vectors]
 
 
@@ -122,7 +116,7 @@ def svd(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     (a,), code, dtype = operands, body.code, operands[0].spec.dtype
     *batch, m, n = a.spec.shape
     small, large = sorted((m, n))
-    matrices, info = to_column_major(body, a), code.alloca("i32")
+    matrices, info = cm.to_column_major(body, a), code.alloca("i32")
     values = body.memory(types[1] if op.vectors else types[0])
     u_columns, v_rows = (m, n) if op.full else (small, small)
     count = prod(batch)
@@ -141,9 +135,9 @@ def svd(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
 
     def gesdd(number: Index) -> None:
         own = number if op.vectors else 0
-        matrix = matrix_pointer(code, matrices, number)
-        s = vector_pointer(code, values, number, small)
-        left, right = matrix_pointer(code, u, own), matrix_pointer(code, v, own)
+        matrix = cm.matrix_pointer(code, matrices, number)
+        s = cm.vector_pointer(code, values, number, small)
+        left, right = cm.matrix_pointer(code, u, own), cm.matrix_pointer(code, v, own)
         works = *work, *(rwork[:1] if dtype.is_complex else []), iwork[0]
         arguments = jobz, m, n, matrix, m, s, left, m, right, v_rows, *works, info
         blas.call(code, dtype, "gesdd", arguments, 20 * small * small * large)
@@ -152,7 +146,7 @@ def svd(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     if not op.vectors:
         return [body.stored(values)]
     factors = [
-        body.copied(from_column_major(body, x, y)) for x, y in ((u, types[0]), (v, types[2]))
+        body.copied(cm.from_column_major(body, x, y)) for x, y in ((u, types[0]), (v, types[2]))
     ]
     return [factors[0], body.stored(values), factors[1]]
 
@@ -161,12 +155,12 @@ def _householder_qr(body: Body, a: Tensor, spec: TensorSpec) -> tuple[Memory, Me
     """Return the column-major matrices that geqrf has factorized, and the factors of the reflections."""
     code, dtype = body.code, a.spec.dtype
     *batch, m, n = a.spec.shape
-    packed, factors, info = to_column_major(body, a), body.memory(spec), code.alloca("i32")
+    packed, factors, info = cm.to_column_major(body, a), body.memory(spec), code.alloca("i32")
     work = _workspace(body, dtype, BLOCK * n)
 
     def geqrf_call(number: Index) -> None:
-        matrix = matrix_pointer(code, packed, number)
-        tau = vector_pointer(code, factors, number, min(m, n))
+        matrix = cm.matrix_pointer(code, packed, number)
+        tau = cm.vector_pointer(code, factors, number, min(m, n))
         arguments = m, n, matrix, m, tau, *work, info
         blas.call(code, dtype, "geqrf", arguments, 2 * m * n * n)
 
@@ -183,8 +177,8 @@ def _form_q(body: Body, q: Memory, factors: Memory) -> None:
     name = "ungqr" if dtype.is_complex else "orgqr"
 
     def gqr_call(number: Index) -> None:
-        matrix = matrix_pointer(code, q, number)
-        tau = vector_pointer(code, factors, number, k)
+        matrix = cm.matrix_pointer(code, q, number)
+        tau = cm.vector_pointer(code, factors, number, k)
         arguments = m, columns, k, matrix, m, tau, *work, info
         blas.call(code, dtype, name, arguments, 4 * m * columns * k)
 
@@ -212,8 +206,7 @@ def _for_each_finite(
 
     def member(number: Index) -> None:
         code.store_value(1, info, "i32")
-        code.branch(is_finite(code, matrices, number), lambda: routine(number), lambda: None)
-        is_missing = has_failed(code, info)
-        code.branch(is_missing, lambda: fill_nan(code, memories, number, count), lambda: None)
+        code.branch(cm.is_finite(code, matrices, number), lambda: routine(number), lambda: None)
+        cm.fill_if_failed(code, info, memories, number, count)
 
     code.loop(count, member)

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
 from tenferro.exec.llvm.ir import Function, Value
 from tenferro.exec.llvm.rows import Row
@@ -247,7 +248,7 @@ class _Stages:
         if len(xs) == 4:
             a, b = self.plus(xs[0], xs[2]), self.minus(xs[0], xs[2])
             c, d = self.plus(xs[1], xs[3]), self.minus(xs[1], xs[3])
-            rotated = self.negated(d[1]), d[0]  # i d
+            rotated = self.code.value("fneg", d[1]), d[0]  # i d
             first, last = self.minus(b, rotated), self.plus(b, rotated)
             if self.is_inverse:
                 first, last = last, first
@@ -273,29 +274,20 @@ class _Stages:
                 term = self.scaled(odd, float(root.imag))
                 sines = term if sines is None else self.plus(sines, term)
             assert sines is not None
-            rotated = self.negated(sines[1]), sines[0]
+            rotated = self.code.value("fneg", sines[1]), sines[0]
             outputs[j] = self.plus(cosines, rotated)
             outputs[n - j] = self.minus(cosines, rotated)
         return outputs
 
     def plus(self, x: Complex, y: Complex) -> Complex:
-        return self.code.value("fadd", x[0], y[0]), self.code.value("fadd", x[1], y[1])
+        return el.add(self.code, None, DType.C64, [x, y])
 
     def minus(self, x: Complex, y: Complex) -> Complex:
-        return self.code.value("fsub", x[0], y[0]), self.code.value("fsub", x[1], y[1])
+        return el.subtract(self.code, None, DType.C64, [x, y])
 
-    def negated(self, x: str) -> str:
-        return self.code.value("fneg", x)
+    def times(self, x: Complex, y: Complex) -> Complex:
+        return el.multiply(self.code, None, DType.C64, [x, y])
 
     def scaled(self, x: Complex, factor: float) -> Complex:
         number = literal(self.dtype.dtype.type(factor), self.dtype)
         return self.code.value("fmul", x[0], number), self.code.value("fmul", x[1], number)
-
-    def times(self, x: Complex, y: Complex) -> Complex:
-        re = self.code.value(
-            "fsub", self.code.value("fmul", x[0], y[0]), self.code.value("fmul", x[1], y[1])
-        )
-        im = self.code.value(
-            "fadd", self.code.value("fmul", x[0], y[1]), self.code.value("fmul", x[1], y[0])
-        )
-        return re, im

@@ -28,6 +28,7 @@ class Elementary:
     """A function with its float64 formula, and with that of float32 evaluated in float64.
 
     Attributes:
+        single: shorter formula of float32; None for `double`.
         ulps: error bound of `double`, in units in the last place of the exact value; that of `single` is `SINGLE_ULPS`.
         max_magnitude: exclusive bound of the supported arguments. Others are passed to the C library, and vectorised
             loops call functions of several lanes, which test their arguments.
@@ -35,7 +36,7 @@ class Elementary:
     """
 
     double: Callable[..., Value]
-    single: Callable[..., Value]
+    single: Callable[..., Value] | None
     ulps: float
     max_magnitude: float = math.inf
     arity: int = 1
@@ -43,8 +44,6 @@ class Elementary:
 
 SINGLE_ULPS = 0.52
 """Error bound of functions of float32, which are rounded once; the largest measured error is 0.5104, of expm1."""
-
-
 FUNCTIONS = {
     "exp": Elementary(ex.exp, single.exp, 1.0),
     "expm1": Elementary(ex.expm1, single.expm1, 1.5),
@@ -54,21 +53,21 @@ FUNCTIONS = {
     "logistic": Elementary(ex.logistic, single.logistic, 2.5),
     "sin": Elementary(trig.sin, single.sin, 1.0, trig.MAX_ARGUMENT),
     "cos": Elementary(trig.cos, single.cos, 1.0, trig.MAX_ARGUMENT),
-    "tan": Elementary(trig.tan, single.tan, 2.5, trig.MAX_ARGUMENT),
-    "sinh": Elementary(ex.sinh, single.sinh, 2.5),
-    "cosh": Elementary(ex.cosh, single.cosh, 2.0),
-    "asinh": Elementary(ex.asinh, single.asinh, 2.0),
-    "acosh": Elementary(ex.acosh, single.acosh, 2.5),
-    "atanh": Elementary(ex.atanh, single.atanh, 2.0),
-    "asin": Elementary(inv.asin, single.asin, 1.0),
-    "acos": Elementary(inv.acos, single.acos, 1.0),
-    "atan": Elementary(inv.atan, single.atan, 1.0),
-    "atan2": Elementary(inv.atan2, single.atan2, 1.0, arity=2),
+    "tan": Elementary(trig.tan, None, 2.5, trig.MAX_ARGUMENT),
+    "sinh": Elementary(ex.sinh, None, 2.5),
+    "cosh": Elementary(ex.cosh, None, 2.0),
+    "asinh": Elementary(ex.asinh, None, 2.0),
+    "acosh": Elementary(ex.acosh, None, 2.5),
+    "atanh": Elementary(ex.atanh, None, 2.0),
+    "asin": Elementary(inv.asin, None, 1.0),
+    "acos": Elementary(inv.acos, None, 1.0),
+    "atan": Elementary(inv.atan, None, 1.0),
+    "atan2": Elementary(inv.atan2, None, 1.0, arity=2),
     "erf": Elementary(err.erf, single.erf, 1.5),
-    "erfc": Elementary(err.erfc, single.erfc, 5.0),
+    "erfc": Elementary(err.erfc, None, 5.0),
     "erfinv": Elementary(err.erfinv, single.erfinv, 3.0),
-    "cbrt": Elementary(power.cbrt, power.cbrt_single, 1.0),
-    "hypot": Elementary(power.hypot, single.hypot, 1.5, arity=2),
+    "cbrt": Elementary(power.cbrt, None, 1.0),
+    "hypot": Elementary(power.hypot, None, 1.5, arity=2),
     "pow": Elementary(power.pow_, power.pow_single, 1.0, arity=2),
 }
 PURE = "nounwind willreturn readnone"
@@ -78,9 +77,8 @@ PURE = "nounwind willreturn readnone"
 def call(code: Code, name: str, dtype: DType, *xs: Value) -> Value:
     """Write a call of a function of float64 or float32; registers hold smaller floats as float32."""
     function = FUNCTIONS[name]
-    is_single = llvm_type(dtype) == "float"
-    symbol = f"tenferro_{name}{'_single' if is_single else ''}"
-    write = function.single if is_single else function.double
+    single = function.single if llvm_type(dtype) == "float" else None
+    symbol, write = f"tenferro_{name}{'_single' if single else ''}", single or function.double
     is_bounded = function.max_magnitude < math.inf
     names = [Value(name, "double") for name in ("%x", "%y")[: function.arity]]
     if symbol not in code.functions:

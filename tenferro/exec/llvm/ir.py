@@ -59,11 +59,6 @@ class Value(str):
         self.type = type_
         return self
 
-    @property
-    def is_constant(self) -> bool:
-        """Whether the value is a constant and no name."""
-        return self[0] not in "%@"
-
 
 def splat(x: Value, lanes: int) -> Value:
     """Return the vector constant with x in every lane.
@@ -309,22 +304,18 @@ class Module:
         functions: definitions and declarations, by name.
         vector_functions: those that only vectorised loops call.
         retained: names of functions that nothing calls before loops are vectorised.
-        late_functions: functions of a second module, which are inlined after vectorisation.
-        late_vector_functions: those that only vectorised loops call.
     """
 
     globals: Sequence[str]
     functions: Functions
     vector_functions: Functions = field(default_factory=dict)
     retained: Sequence[str] = ()
-    late_functions: Functions = field(default_factory=dict)
-    late_vector_functions: Functions = field(default_factory=dict)
 
     @cached_property
-    def early(self) -> str:
-        """Text of the first module."""
+    def text(self) -> str:
+        """Text of all functions."""
         if not self.retained:
-            return _joined([*self.globals, *self.functions.values()])
+            return self.plain
         used = ", ".join([f"ptr @{name}" for name in self.retained])
         type_, section = f"[{len(self.retained)} x ptr]", 'section "llvm.metadata"'
         return _joined([
@@ -336,34 +327,15 @@ class Module:
         ])  # fmt: skip
 
     @cached_property
-    def late(self) -> str:
-        """Text of the second module; empty if there is none."""
-        functions = [*self.late_functions.values(), *self.late_vector_functions.values()]
-        return _joined(functions) if functions else ""
-
-    @cached_property
     def plain(self) -> str:
         """Text without functions that only vectorised loops call."""
-        if not self.retained:
-            return self.early
-        return _joined([
-            *self.globals, *self.functions.values(), *self.late_functions.values(),
-        ])  # fmt: skip
-
-    @cached_property
-    def text(self) -> str:
-        """Text of both modules."""
-        heading = (
-            "; second module: functions that vectorised loops call, inlined after vectorisation"
-        )
-        return f"{self.early}{heading}\n{self.late}" if self.late else self.early
+        return _joined([*self.globals, *self.functions.values()])
 
     def printed(self) -> Module:
         """Return the module as text, for which definitions that take several times the memory are not needed."""
         declared = {name: x for name, x in self.functions.items() if isinstance(x, Declaration)}
         module = Module(self.globals, declared)
-        names = "early", "late", "plain", "text"
-        module.__dict__.update({name: getattr(self, name) for name in names})
+        module.__dict__.update(plain=self.plain, text=self.text)
         return module
 
     def is_calling(self, prefix: str) -> bool:

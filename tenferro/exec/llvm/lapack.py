@@ -10,16 +10,8 @@ from collections.abc import Sequence
 from math import prod
 
 from tenferro.exec.llvm import blas
-from tenferro.exec.llvm.code import Index, literal
-from tenferro.exec.llvm.column_major import (
-    call_getrf,
-    from_column_major,
-    has_failed,
-    hermitian_part,
-    matrix_pointer,
-    or_nan,
-    to_column_major,
-)
+from tenferro.exec.llvm import column_major as cm
+from tenferro.exec.llvm.code import Element, Index, literal
 from tenferro.exec.llvm.elementwise import select
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
 from tenferro.program import Routine
@@ -32,37 +24,28 @@ def solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Solve A X = B by gesv; NaN where a matrix is singular."""
     (a, b), (y,), code = operands, types, body.code
     *batch, n, columns = y.shape
-    matrices, rights = to_column_major(body, a, op.transpose), to_column_major(body, b)
-    pivots, info, x = code.alloca("i32", n), code.alloca("i32"), body.memory(y)
+    matrices, x = cm.to_column_major(body, a, op.transpose), cm.to_column_major(body, b)
+    pivots, info, count = code.alloca("i32", n), code.alloca("i32"), prod(batch)
 
     def solve_member(number: Index) -> None:
-        matrix, right = (matrix_pointer(code, x, number) for x in (matrices, rights))
+        matrix, right = (cm.matrix_pointer(code, each, number) for each in (matrices, x))
         arguments = n, columns, matrix, n, pivots, right, n, info
         blas.call(code, y.dtype, "gesv", arguments, n * n * (n + columns))
-        is_missing = has_failed(code, info)
+        cm.fill_if_failed(code, info, [x], number, count)
 
-        def element(index: tuple[Index, ...]) -> None:
-            i, j = index
-            offset = code.ravel_index((number, j, i), rights.spec.shape)
-            value = code.load(rights.pointer, offset, y.dtype)
-            offset = code.ravel_index((number, i, j), (prod(batch), n, columns))
-            code.store(or_nan(code, y.dtype, is_missing, value), x.pointer, offset, y.dtype)
-
-        code.loops((n, columns), element)
-
-    code.loop(prod(batch), solve_member)
-    return [body.stored(x)]
+    code.loop(count, solve_member)
+    return [body.copied(cm.from_column_major(body, x, y))]
 
 
 def lu(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     """Return L and U in one matrix, and the pivots as a permutation, by getrf."""
     (a,), (y, order), code = operands, types, body.code
     *batch, m, n = y.shape
-    packed, perm = to_column_major(body, a), body.memory(order)
+    packed, perm = cm.to_column_major(body, a), body.memory(order)
     pivots, info = code.alloca("i32", min(m, n)), code.alloca("i32")
 
     def factorize(number: Index) -> None:
-        call_getrf(code, packed, number, pivots, info)
+        cm.call_getrf(code, packed, number, pivots, info)
         start = code.scaled(number, m)
 
         def swap(i: Index) -> None:
@@ -77,7 +60,7 @@ def lu(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
 
     code.loop(prod(batch), factorize)
 
-    return [body.copied(from_column_major(body, packed, y)), body.stored(perm)]
+    return [body.copied(cm.from_column_major(body, packed, y)), body.stored(perm)]
 
 
 def triangular_solve(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
@@ -127,26 +110,22 @@ def cholesky(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensor
     """
     (a,), (y,), code = operands, types, body.code
     *batch, n, _ = y.shape
-    info = code.alloca("i32")
-    x = body.copy(Tensor(y, lambda index: hermitian_part(body, a, index), a.reads))
+    info, count = code.alloca("i32"), prod(batch)
+    x = body.copy(Tensor(y, lambda index: cm.hermitian_part(body, a, index), a.reads))
 
     def factorize(number: Index) -> None:
-        arguments = "U", n, matrix_pointer(code, x, number), n, info
+        arguments = "U", n, cm.matrix_pointer(code, x, number), n, info
         blas.call(code, y.dtype, "potrf", arguments, n**3)
-        is_missing = has_failed(code, info)
+        cm.fill_if_failed(code, info, [x], number, count)
 
-        def element(index: tuple[Index, ...]) -> None:
-            i, j = index
-            offset = code.ravel_index((number, i, j), (prod(batch), n, n))
-            value = or_nan(code, y.dtype, is_missing, code.load(x.pointer, offset, y.dtype))
-            above = code.icmp("ugt", j, i)
-            value = select(code, y.dtype, above, literal(0, y.dtype), value)
-            code.store(value, x.pointer, offset, y.dtype)
+    code.loop(count, factorize)
+    factors = body.stored(x)
 
-        code.loops((n, n), element)
+    def lower(index: tuple[Index, ...]) -> Element:
+        above = code.icmp("ugt", index[-1], index[-2])
+        return select(code, y.dtype, above, literal(0, y.dtype), body.at(factors, index))
 
-    code.loop(prod(batch), factorize)
-    return [body.stored(x)]
+    return [body.copied(Tensor(y, lower, factors.reads))]
 
 
 def _solve_in_place(body: Body, op: Routine, a: Memory, x: Memory) -> None:
@@ -157,7 +136,7 @@ def _solve_in_place(body: Body, op: Routine, a: Memory, x: Memory) -> None:
     def solve_member(number: Index) -> None:
         options = "R", "U" if op.lower else "L", op.transpose, "U" if op.unit_diagonal else "N"
         one = blas.number(code, 1, dtype)
-        matrix, right = (matrix_pointer(code, y, number) for y in (a, x))
+        matrix, right = (cm.matrix_pointer(code, y, number) for y in (a, x))
         arguments = *options, columns, n, one, matrix, n, right, columns
         blas.call(code, dtype, "trsm", arguments, n * n * columns)
 

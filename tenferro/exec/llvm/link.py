@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-CACHE_VERSION = 3
+CACHE_VERSION = 4
 """Version of the options and passes, in keys of the compilation cache."""
 MISSING_BUILTINS = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
 """Functions of compiler-rt, which is not linked to code in memory."""
@@ -156,8 +156,8 @@ def _shared_engine() -> Any:
     module = context.parsed(python_calls.SHARED)
     module.link_in(context.parsed(array_function.SHARED))
     engine = _in_memory(machine.emit_object(module))
-    for name in (python_calls.CHECK_SIGNALS, python_calls.CALL_PYTHON):
-        llvm.add_symbol(name, engine.get_function_address(name))
+    name = python_calls.CHECK_SIGNALS
+    llvm.add_symbol(name, engine.get_function_address(name))
     return engine
 
 
@@ -380,26 +380,16 @@ def _after_passes(module: Module, context: _Context, slp: bool) -> Any:
         slp: whether to vectorise basic blocks, beside loops.
     """
     llvm = _llvm()
-    parsed = context.parsed(module.early)
+    parsed = context.parsed(module.text)
     options = llvm.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization, options.slp_vectorization = True, slp
     # Unrolling all loops doubles compile time; short ones in loops of the program ask for it by metadata.
     options.loop_unrolling = options.loop_interleaving = False
     builder = llvm.create_pass_builder(context.machine, options)
-    _run(builder.getModulePassManager(), parsed, builder)
-    if module.late:
-        parsed.link_in(context.parsed(module.late))
-        inliner = llvm.create_new_module_pass_manager()
-        inliner.add_always_inliner_pass()
-        _run(inliner, parsed, builder)
-    return parsed
-
-
-def _run(passes: Any, module: Any, builder: Any) -> None:
-    """Run a pass manager and free it; in llvmlite up to 0.50 its inherited `close` frees nothing."""
-    llvm = _llvm()
+    passes = builder.getModulePassManager()
     try:
-        passes.run(module, builder)
-    finally:
+        passes.run(parsed, builder)
+    finally:  # in llvmlite up to 0.50 its inherited `close` frees nothing
         if type(passes)._dispose is llvm.ffi.ObjectRef._dispose:
             llvm.newpassmanagers.NewPassManager._dispose(passes)
+    return parsed

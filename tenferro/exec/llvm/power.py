@@ -12,20 +12,11 @@ import math
 import sys
 
 from tenferro.exec.llvm import coefficients, single
-from tenferro.exec.llvm.exponential import (
-    LN2_HIGH,
-    LN2_LOW,
-    ONE,
-    SQRT_HALF,
-    exponent_and_significand,
-    ldexp,
-    one_plus,
-    reduce_argument,
-)
+from tenferro.exec.llvm import exponential as ex
 from tenferro.exec.llvm.formula import Formula
 from tenferro.exec.llvm.ir import Value
 
-__all__ = ["cbrt", "cbrt_single", "hypot", "pow_", "pow_single"]
+__all__ = ["cbrt", "hypot", "pow_", "pow_single"]
 
 TWO_THIRDS = 2.0 / 3.0
 TWO_THIRDS_LOW = float.fromhex("0x1.5555555555555p-55")
@@ -42,13 +33,13 @@ def _exponent_and_significand(f: Formula, a: Value, offset: int) -> tuple[Value,
     """Write `exponent_and_significand` of a positive number that may be subnormal."""
     is_small = f.compare("olt", a, f.number(sys.float_info.min))
     a = f.either(is_small, f.multiply(a, f.number(2.0**54)), a)
-    e, m = exponent_and_significand(f, a, offset)
+    e, m = ex.exponent_and_significand(f, a, offset)
     return f.either(is_small, f.subtract(e, f.number(54.0)), e), m
 
 
 def _logarithm(f: Formula, a: Value) -> tuple[Value, Value]:
     """Write ln(a) = e ln(2) + 2 s + s^3 (2/3 + ..), with s = (m - 1) / (m + 1), as an unevaluated sum."""
-    e, m = _exponent_and_significand(f, a, ONE - SQRT_HALF)
+    e, m = _exponent_and_significand(f, a, ex.ONE - ex.SQRT_HALF)
     one = f.number(1.0)
     below, lost = f.two_difference(m, f.number(-1.0))
     s, s_low = f.quotient(f.subtract(m, one), below, None, lost)
@@ -64,8 +55,8 @@ def _logarithm(f: Formula, a: Value) -> tuple[Value, Value]:
     tail_low = f.multiply_add(cube_low, factor, f.multiply_add(cube, factor_low, tail_low))
     near, near_low = f.fast_two_sum(f.add(s, s), tail)
     near_low = f.add(near_low, f.add(f.add(s_low, s_low), tail_low))
-    y, low = f.fast_two_sum(f.multiply(e, f.number(LN2_HIGH)), near)
-    low = f.add(low, f.multiply_add(e, f.number(LN2_LOW), near_low))
+    y, low = f.fast_two_sum(f.multiply(e, f.number(ex.LN2_HIGH)), near)
+    low = f.add(low, f.multiply_add(e, f.number(ex.LN2_LOW), near_low))
     return f.fast_two_sum(y, low)
 
 
@@ -93,8 +84,8 @@ def pow_(f: Formula, x: Value, y: Value) -> Value:
     product, lost = f.two_product(y, high)
     lost = f.multiply_add(y, low, lost)
     is_bounded = f.compare("olt", f.magnitude(product), f.number(MAX_EXPONENT))
-    part = reduce_argument(f, product, -746.0, 710.0, f.either(is_bounded, lost, zero))
-    power = ldexp(f, one_plus(f, part), part.n)
+    part = ex.reduce_argument(f, product, -746.0, 710.0, f.either(is_bounded, lost, zero))
+    power = ex.ldexp(f, ex.one_plus(f, part), part.n)
     return _with_special_cases(f, x, y, f.select("oeq", a, one, one, power))
 
 
@@ -105,13 +96,13 @@ def pow_single(f: Formula, x: Value, y: Value) -> Value:
     return _with_special_cases(f, x, y, power)
 
 
-def _cbrt(f: Formula, x: Value) -> tuple[Value, Value, Value]:
-    """Write n, m and the cube root of m within a few units, with |x| = m 8^n and 1/2 <= m <= 4."""
-    e, m = _exponent_and_significand(f, f.magnitude(x), 0)
+def cbrt(f: Formula, x: Value) -> Value:
+    """Write the cube root: 2^n times that of m, with |x| = m 8^n and 1/2 <= m <= 4; the last step is Newton's."""
+    a, one = f.magnitude(x), f.number(1.0)
+    e, m = _exponent_and_significand(f, a, 0)
     n = f.nearest(e, 1.0 / 3.0)
     remainder = f.multiply_add(f.number(-3.0), n, e)
     root = f.polynomial(m, coefficients.CBRT)
-    one = f.number(1.0)
     power, factor = one, one
     for step in (-1.0, 1.0):
         is_step = f.compare("oeq", remainder, f.number(step))
@@ -120,31 +111,15 @@ def _cbrt(f: Formula, x: Value) -> tuple[Value, Value, Value]:
     m, root = f.multiply(m, power), f.multiply(root, factor)
     cube = f.multiply(f.multiply(root, root), root)
     error = f.divide(f.subtract(cube, m), f.add(f.add(cube, cube), m))
-    return n, m, f.subtract(root, f.multiply(root, error))
-
-
-def _with_sign(f: Formula, x: Value, y: Value) -> Value:
-    """Write the root with the sign of x; x if it is zero, infinite or NaN."""
-    a = f.magnitude(x)
-    y = f.select("olt", a, f.number(math.inf), y, x)
-    return f.with_sign(f.select("oeq", a, f.number(0.0), a, y), x)
-
-
-def cbrt(f: Formula, x: Value) -> Value:
-    """Write 2^n times the cube root of m, with a last Newton step whose cube is an unevaluated sum."""
-    n, m, root = _cbrt(f, x)
+    root = f.subtract(root, f.multiply(root, error))
     square, square_low = f.two_product(root, root)
     cube, cube_low = f.two_product(square, root)
     cube_low = f.multiply_add(square_low, root, cube_low)
     residual = f.subtract(f.subtract(m, cube), cube_low)
-    step = f.divide(residual, f.multiply(f.number(3.0), square))
-    return _with_sign(f, x, f.multiply(f.add(root, step), f.power_of_two(n)))
-
-
-def cbrt_single(f: Formula, x: Value) -> Value:
-    """Write 2^n cbrt(m) of float32."""
-    n, _, root = _cbrt(f, x)
-    return _with_sign(f, x, f.multiply(root, f.power_of_two(n)))
+    last = f.divide(residual, f.multiply(f.number(3.0), square))
+    y = f.multiply(f.add(root, last), f.power_of_two(n))
+    y = f.select("olt", a, f.number(math.inf), y, x)
+    return f.with_sign(f.select("oeq", a, f.number(0.0), a, y), x)
 
 
 def hypot(f: Formula, x: Value, y: Value) -> Value:

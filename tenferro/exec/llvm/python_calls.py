@@ -1,7 +1,7 @@
-"""Calls of Python from compiled loops: signal handlers and kernels.
+"""Calls of signal handlers from compiled loops.
 
 A loop runs without the interpreter's lock. After each chunk of about `CHUNK_WORK` instructions it takes the lock and
-checks for signals. If a handler or a kernel raises, the loop returns, and the exception is set in the thread's state
+checks for signals. If a handler raises, the loop returns, and the exception is set in the thread's state
 when `@f` returns, as in any function of an extension module.
 """
 
@@ -14,7 +14,6 @@ from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.ir import Declaration, Instruction, Value
 
 __all__ = [
-    "CALL_PYTHON",
     "CHECK_SIGNALS",
     "CHUNK_WORK",
     "FAILED",
@@ -22,7 +21,6 @@ __all__ = [
     "UNFINISHED",
     "UNLIMITED",
     "addresses",
-    "call_python",
     "check_signals",
     "counted_loop",
     "define_function",
@@ -30,7 +28,7 @@ __all__ = [
 ]
 
 FAILED = -1
-"""Status of a loop in which a signal handler or a kernel has raised."""
+"""Status of a loop in which a signal handler has raised."""
 UNFINISHED = 1
 """Status of a while loop that has returned between two iterations, and continues at the next call."""
 UNLIMITED = -1
@@ -39,31 +37,19 @@ CHUNK_WORK = 10_000_000
 """Estimated number of instructions between two checks for signals, some milliseconds."""
 NAMES = (
     "PyEval_SaveThread", "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release",
-    "PyErr_CheckSignals", "PyObject_CallFunction", "Py_DecRef",
+    "PyErr_CheckSignals",
 )  # fmt: skip
-CHECK_SIGNALS, CALL_PYTHON = "tenferro_check_signals", "tenferro_call_python"
-"""Functions of the module `SHARED` that compiled code calls."""
+CHECK_SIGNALS = "tenferro_check_signals"
+"""Function of the module `SHARED` that compiled code calls."""
 SHARED = f"""declare i32 @PyGILState_Ensure()
 declare void @PyGILState_Release(i32)
 declare i32 @PyErr_CheckSignals()
-declare ptr @PyObject_CallFunction(ptr, ptr, ...)
-declare void @Py_DecRef(ptr)
-@two_numbers = private constant [3 x i8] c"LL\\00"
 define i64 @{CHECK_SIGNALS}() nounwind {{
   %lock = call i32 @PyGILState_Ensure()
   %status = call i32 @PyErr_CheckSignals()
   call void @PyGILState_Release(i32 %lock)
   %wide = sext i32 %status to i64
   ret i64 %wide
-}}
-define i64 @{CALL_PYTHON}(ptr %function, i64 %first, i64 %second) nounwind {{
-  %lock = call i32 @PyGILState_Ensure()
-  %y = call ptr (ptr, ptr, ...) @PyObject_CallFunction(ptr %function, ptr @two_numbers, i64 %first, i64 %second)
-  %raised = icmp eq ptr %y, null
-  call void @Py_DecRef(ptr %y)
-  call void @PyGILState_Release(i32 %lock)
-  %status = sext i1 %raised to i64
-  ret i64 %status
 }}
 """
 
@@ -100,14 +86,6 @@ def define_function(
 def check_signals(code: Code) -> None:
     """Write a check for signals, which returns `FAILED` if a handler raises."""
     status = code.call(CHECK_SIGNALS, "i64", (), " cold nounwind")
-    code.return_if(code.icmp("ne", status, 0), FAILED)
-
-
-def call_python(code: Code, function: str, number: int, address: str) -> None:
-    """Write a call of a Python object with an integer and an address, which returns `FAILED` if it raises."""
-    where = code.cast("ptrtoint", address, "i64")
-    operands = Value(function, "ptr"), Value(number, "i64"), where
-    status = code.call(CALL_PYTHON, "i64", operands, " nounwind")
     code.return_if(code.icmp("ne", status, 0), FAILED)
 
 

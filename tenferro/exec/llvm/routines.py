@@ -43,23 +43,10 @@ def matrix_routine(write: Write) -> RowOf:
     return row
 
 
+_MATRIX_ROUTINES: Sequence[Write] = (
+    lapack.cholesky, lapack.lu, lapack.lu_solve, lapack.solve, lapack.triangular_solve, factorizations.getrf,
+    factorizations.geqrf, factorizations.householder_product, factorizations.qr, factorizations.eigh, factorizations.svd,
+)  # fmt: skip
 _ROWS: Mapping[str, RowOf] = dict(
-    zip(
-        ROUTINES,
-        (
-            matrix_routine(lapack.cholesky),
-            matrix_routine(lapack.lu),
-            matrix_routine(lapack.lu_solve),
-            matrix_routine(lapack.solve),
-            matrix_routine(lapack.triangular_solve),
-            matrix_routine(factorizations.getrf),
-            matrix_routine(factorizations.geqrf),
-            matrix_routine(factorizations.householder_product),
-            matrix_routine(factorizations.qr),
-            matrix_routine(factorizations.eigh),
-            matrix_routine(factorizations.svd),
-            fourier.row_of,
-        ),
-        strict=True,
-    )
+    zip(ROUTINES, (*map(matrix_routine, _MATRIX_ROUTINES), fourier.row_of), strict=True)
 )

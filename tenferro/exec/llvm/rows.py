@@ -23,7 +23,7 @@ class Row:
         moves: whether an element of the result depends on elements at other indices.
         materialises: positions of operands that have to be in memory because elements are read more than once, or a
             bool for all or none.
-        reason: why the op is not compiled, if it is not. A loop then calls the interpreter's kernel.
+        reason: why the op is not compiled, if it is not.
         refusal: function of an op and its operand types that returns why it is not compiled for these types, or "".
         is_exact: whether real results have NumPy's bits.
         complex_is_exact: whether complex results have NumPy's bits; NumPy contracts products on some processors.

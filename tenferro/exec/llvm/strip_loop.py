@@ -13,11 +13,15 @@ from typing import TYPE_CHECKING, Any
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
 from tenferro.exec.llvm.code import Index
-from tenferro.exec.llvm.compiled import CompiledFunction, WrittenFunction, written_function
+from tenferro.exec.llvm.compiled import (
+    CompiledFunction,
+    Interpreted,
+    WrittenFunction,
+    allocate_results,
+    as_contiguous,
+    written_function,
+)
 from tenferro.exec.llvm.control import Emitter, Prepare
-from tenferro.exec.llvm.fallback import Interpreted
-from tenferro.exec.llvm.host import HostCalls
-from tenferro.exec.llvm.host_arrays import allocate_results, as_contiguous
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.strip_mining import StripMinedScan, strip_spec
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
@@ -114,9 +118,9 @@ class StripFunction(CompiledFunction):
         remark: str,
     ) -> None:
         super().__init__(
-            kind, written, outputs, slice(0, 0), HostCalls(kernels), linker, interpreted
+            kind, written, outputs, slice(0, 0), kernels.resources, linker, interpreted
         )
-        self.starts, self.workers, self.fallback.remark = starts, kernels.resources.workers, remark
+        self.starts, self.workers, self.remark = starts, kernels.resources.workers, remark
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """Return the results.
@@ -124,10 +128,10 @@ class StripFunction(CompiledFunction):
         Args:
             into: buffer of each result, or None for a new one.
         """
-        function = self._function or self.fallback.unless_failed(self._next_function)
-        if function is None:
-            return self.fallback.run(arrays, into)
+        function = self._function or self._function_of_call()
         results = allocate_results(self.outputs, into)
+        if function is None:
+            return self._interpret(arrays, results)
         operands = [*map(as_contiguous, arrays), *results, *self.written.constants]
         stop = threading.Event()
 

@@ -18,8 +18,8 @@ __all__ = ["CompiledSums", "module_of"]
 
 KIND = "sum of products"
 """Name of the attempt in the compile log."""
-REGISTERS = 32, 16
-"""Number of vector registers, with and without vectors of 512 bits."""
+REGISTERS = 32, 15
+"""Number of vector registers for totals and a row, with and without vectors of 512 bits; without, one holds a factor."""
 MAX_TILE_COLUMNS = 4, 2
 """Maximum number of vectors in a row of a tile, with and without vectors of 512 bits."""
 CACHE_ENTRIES = 64
@@ -207,7 +207,7 @@ def _accumulate(
     code.br(head)
     code.label(head)
     names = [code.name("t", total.type) for total in totals]
-    nodes = [code.phi("i64", i), *[code.phi(name.type, name) for name in names]]
+    nodes = [code.phi(name) for name in (i, *names)]
     code.append(Instruction("icmp", (i, Value(count, "i64")), more, flags="slt"))
     code.br(inside, end, condition=more)
     code.label(inside)

@@ -21,7 +21,7 @@ from tenferro.exec.llvm.code import (
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro.exec.llvm.host import HostCalls
+    from tenferro.exec.plan.bind import Binder
 
 __all__ = [
     "MAX_ALLOCA_ELEMENTS",
@@ -156,11 +156,11 @@ class Body:
         target: destination of the current op's result, if it may write there.
 
     Args:
-        host: calls of the interpreter's kernels; without it every op has to be compiled.
+        kernels: table of the compiled forms of extensions, if these are allowed.
     """
 
-    def __init__(self, code: Code, host: HostCalls | None = None) -> None:
-        self.code, self.host = code, host
+    def __init__(self, code: Code, kernels: Binder | None = None) -> None:
+        self.code, self.kernels = code, kernels
         self.scratch_bytes = 0
         self.constants: list[tuple[str, Any]] = []
         self.writable: set[Memory] = set()

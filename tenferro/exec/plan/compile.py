@@ -16,7 +16,7 @@ from tenferro.exec.schedule import ExecInstruction, ExecProgram
 from tenferro.facts import FACTS, Fact
 from tenferro.program import Subprogram
 
-__all__ = ["compile_groups", "compile_loops", "with_compiled_sums"]
+__all__ = ["MIN_MULTIPLICATIONS", "compile_groups", "compile_loops", "with_compiled_sums"]
 
 MIN_MULTIPLICATIONS = 1 << 16
 """Minimum number of multiplications of a convolution that is compiled."""
