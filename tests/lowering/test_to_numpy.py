@@ -286,6 +286,31 @@ def test_the_text_reads_like_the_source(tmp_path: Path, monkeypatch: pytest.Monk
     )
 
 
+def test_a_repeated_broadcast_is_left_to_numpy() -> None:
+    """Only the operand is assigned, so that no array of the full shape is made for it."""
+
+    def shifted(x: Any, v: Any) -> Any:
+        row = tnf.broadcast_to(tnf.exp(v), (3, 4))
+        return tnf.sin(x) + row, x * row
+
+    x, v = np.full((3, 4), 2.0), RNG.normal(size=4)
+    source = to_numpy(tnf.compile(shifted, x, v))
+    assert "broadcast_to" not in source.text.rpartition("#")[0]
+    assert source.text.count("np.exp(v)") == 1
+    for y, expected in zip(
+        function_of(source)(x, v), (np.sin(x) + np.exp(v), x * np.exp(v)), strict=True
+    ):
+        np.testing.assert_array_equal(y, expected)
+
+
+def test_a_sum_over_labels_is_one_call_of_einsum() -> None:
+    """Its path depends on extents that only the caller knows."""
+    spec = TensorSpec(("i", "j"), F64), TensorSpec(("j", "k"), F64), TensorSpec(("k", "l"), F64)
+    text = to_numpy(tnf.compile(lambda *xs: tnf.einsum("ij,jk,kl->li", *xs), *spec)).text
+    assert text.count("np.einsum(") == 1
+    assert 'np.einsum("ij,jk,kl->li"' in text
+
+
 def test_files_are_short() -> None:
     """At most one and a half statements for each of the program's instructions besides constants and broadcasts."""
     for function, specs in PROGRAMS.values():
