@@ -364,6 +364,23 @@ def test_special_functions_are_those_of_mpmath() -> None:
             assert_close(functions.polygamma(n, xs[1:]), expected, 12)
 
 
+@pytest.mark.parametrize(
+    ("relation", "met", "broken"),
+    [
+        ("==", [(3, 3), (0, 0)], [(3, 4)]),
+        (">=", [(3, 3), (4, 3)], [(2, 3)]),
+        ("is 1 or", [(1, 3), (3, 3)], [(2, 3), (0, 3)]),
+        ("divisible by", [(6, 3), (0, 3)], [(6, 4), (6, 0)]),
+    ],
+)
+def test_extents_are_related_as_their_guard_says(relation: str, met: Any, broken: Any) -> None:
+    for lhs, rhs in met:
+        functions.require(lhs, relation, rhs, "Op: axis 0")
+    for lhs, rhs in broken:
+        with pytest.raises(ValueError, match=f"Op: axis 0 needs {lhs} {relation} {rhs}"):
+            functions.require(lhs, relation, rhs, "Op: axis 0")
+
+
 def test_refusals_name_what_is_refused(tmp_path: Path) -> None:
     def printed(x: Any) -> Any:
         tnf.debug_print("{}", x)
