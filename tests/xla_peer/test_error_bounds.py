@@ -177,6 +177,15 @@ def test_a_wrong_term_is_outside() -> None:
     assert outside(product, [(a.astype(np.float32) @ b.astype(np.float32)).astype(float)])[0] > 190
 
 
+@pytest.mark.parametrize("count", [2, 3])
+def test_few_terms_have_a_rounding_for_each_addition(count: int) -> None:
+    """Higham, (4.4): n - 1 additions of positive terms, and half an ulp by which the native sum is off."""
+    x = RNG.uniform(1, 2, count)
+    rounding = np.finfo(x.dtype).eps / 2 * float(x.sum())
+    radius = float(error_bound(lambda x: tnf.sum(x), x).radii)
+    assert (count - 1) * rounding <= radius <= (count + 0.01) * rounding
+
+
 def test_a_contraction_to_one_operation_is_inside() -> None:
     """a b - round(a b) is 0 in two steps and the rounding error of the product in one."""
     a, b = RNG.standard_normal(50), RNG.standard_normal(50)
