@@ -56,7 +56,7 @@ def _require_few_calls(op: Scan | While, kernels: KernelTable) -> None:
                 calls.append((f"{step.op.name}: {reason}", step.source))
     if calls and count < (MIN_COMPILED_PER_CALL + 1) * len(calls):
         reason, source = calls[0]
-        raise NotCompiledError(reason).at(str(source) if source else None)
+        raise NotCompiledError(reason).at(source)
 
 
 def _is_called(step: Instruction, operands: tuple[TensorSpec, ...], kernels: KernelTable) -> bool:
@@ -64,7 +64,7 @@ def _is_called(step: Instruction, operands: tuple[TensorSpec, ...], kernels: Ker
     try:
         return kernels.row(step.op, operands) is None
     except TenferroError as error:
-        error.at(str(step.source) if step.source else None)
+        error.at(step.source)
         raise
 
 
