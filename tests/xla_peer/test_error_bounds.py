@@ -5,7 +5,7 @@ What is right is a definition, a sum of fractions, mpmath, another order of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from operator import mul
 from typing import Any
@@ -43,6 +43,7 @@ from xla_peer.parity.balls.measured import (
     error_of_terms,
 )
 from xla_peer.parity.balls.operands import Ball, Operands
+from xla_peer.parity.balls.tape import Tape
 from xla_peer.parity.ulps import modulus, spacing
 
 RNG = np.random.default_rng(7)
@@ -456,6 +457,21 @@ def test_a_value_that_is_computed_again_may_be_contracted_for_one_use_alone() ->
     other = [fused_ - 2.0 * (x * y + z) for fused_, (x, y, z) in zip(fused, terms, strict=True)]
     assert any(other)
     assert not outside(bound, [np.array(other)])[0]
+
+
+def test_a_carry_is_narrowed_once_it_has_grown_by_thousands_of_roundings() -> None:
+    narrowed: list[Ball] = []
+
+    def narrow(_: Tape, balls: Sequence[Ball]) -> list[Ball]:
+        narrowed.extend(balls)
+        return list(balls)
+
+    tape, x = Tape(narrow), np.array([3.0, -0.5, 0.0])
+    few, many = (Ball(x, count * np.finfo(x.dtype).eps * np.abs(x)) for count in (100, 10_000))
+    assert tape.carry([few]) == [few]
+    assert narrowed == []
+    assert tape.carry([few, many]) == [few, many]
+    assert narrowed == [few, many]
 
 
 def test_a_rotation_in_a_loop_grows_by_a_rounding_each_turn() -> None:
