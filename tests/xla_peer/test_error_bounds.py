@@ -694,6 +694,13 @@ def test_both_sides_of_a_tie_are_accepted_by_proof_and_a_third_value_is_not() ->
         assert report.outputs[0].verdict == verdict
 
 
+def test_nan_of_both_paths_has_a_bound_and_of_one_is_wrong() -> None:
+    x = np.array([-1.0, 2.0])
+    assert proven(tnf.log, x).outputs[0].verdict in ("equal", "rounding")
+    report = proven(tnf.log, x, change=lambda y: np.where(y != y, 1.0, y), locate=False)
+    assert report.outputs[0].verdict == "wrong"
+
+
 def test_an_output_without_a_bound_is_not_decidable_and_the_op_is_named() -> None:
     x = np.array([0.3, 1.0])
     fn = lambda x: 1.0 / (x * 7 - 2.1)
