@@ -104,6 +104,10 @@ def test_the_changed_op_is_named(fn: Callable[..., Any]) -> None:
     assert divergence is not None
     assert divergence.op.startswith(FAULTS[fn]), divergence
     body, start = inspect.getsourcelines(fn)
-    lines = [number for number, text in enumerate(body, start) if "fault else" in text and "no fault" not in text]
+    lines = [
+        number
+        for number, text in enumerate(body, start)
+        if "fault else" in text and "no fault" not in text
+    ]
     (line,) = re.findall(r"test_matching\.py:(\d+)", divergence.line)
     assert int(line) in lines, divergence
