@@ -357,7 +357,7 @@ WIDER = ["int8", "int32", "int64", "float16", "float32", "float64"]
 def test_conversions_are_exact_where_every_number_comes_back(narrow: str) -> None:
     """Those to integers truncate, which is no rounding; others are tried on the numbers with the most digits."""
     dtype = np.dtype(narrow)
-    info = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    info: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     ends = [info.max, info.max - 1, info.min] + ([1 + info.eps] if dtype.kind == "f" else [])
     numbers = np.array(ends, dtype)
     for wide in WIDER:
