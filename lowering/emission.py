@@ -51,7 +51,7 @@ def _emit(
         results = _emitted(instruction, writer, values)
         _require_declared(instruction, view, results)
     except TenferroError as error:
-        error.at(str(instruction.source) if instruction.source else None)
+        error.at(instruction.source)
         raise
     for slot, value in zip(instruction.outputs, results, strict=True):
         values[slot] = value

@@ -59,10 +59,10 @@ class TenferroError(Exception):
 
     source: str | None = None
 
-    def at(self, source: str | None) -> TenferroError:
+    def at(self, source: object) -> TenferroError:
         """Attach the user's line; the first one stays, because it is the nearest to the fault."""
         if self.source is None and source:
-            self.source = source
+            self.source = str(source)
         return self
 
     def text(self) -> str:

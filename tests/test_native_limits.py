@@ -78,7 +78,7 @@ def test_extents_beyond_every_array_beside_empty_ones(fn: Any, words: str, optio
     executor = tnf.GraphExecutor(**options)
     with pytest.raises(errors.BackendFailureError, match=words) as told:
         executor.run(tnf.compile(fn, EMPTY), EMPTY)
-    assert "test_native_limits.py" in str(told.value.source)
+    assert "test_native_limits.py" in (told.value.source or "")  # a text
 
 
 def test_joined_extents_beyond_64_bits() -> None:
@@ -104,7 +104,7 @@ def test_a_view_that_is_a_result_and_fits_nowhere(order: Any) -> None:
         errors.BackendFailureError, match=r"BroadcastInDim: .*bool\[1000000000000000000,3\]"
     ) as told:
         executor.run(program, np.ones(3, bool))
-    assert "test_native_limits.py" in str(told.value.source)
+    assert "test_native_limits.py" in (told.value.source or "")  # a text
 
 
 @pytest.mark.parametrize("triangle", [tnf.tril, tnf.triu])

@@ -137,7 +137,7 @@ def broadcast_in_dim(op: ops.BroadcastInDim, w: Writer, x: Expression) -> Code:
         whole = spread(code, sorted(op.dims), len(op.shape), 0)
         return Code(whole.text, whole.level, code.aligned, free=x.is_name)
     text = call("np.broadcast_to", aligned.text, w.result_shape(op, (x,))).text
-    if x.code.number is not None and not x.spec.rank:
+    if x.code.number is not None:
         text = w.full(w.result_shape(op, (x,)), x.code.number, x.spec.dtype)
     return Code(text, Level.ATOM, aligned, x.code.number, free=x.is_name)
 

@@ -67,33 +67,25 @@ def type_text(kind: Any) -> str:
 _CLOSING = {"(": ")", "[": "]", "{": "}", "<": ">"}
 _DIALECTS = frozenset(
     [
-        "affine",
         "arith",
-        "builtin",
-        "cf",
         "chlo",
         "complex",
-        "func",
         "gpu",
         "llvm",
-        "math",
-        "memref",
         "mhlo",
         "mpmd",
         "nvgpu",
         "nvvm",
         "quant",
-        "scf",
         "sdy",
         "shape",
         "sparse_tensor",
         "stablehlo",
-        "tensor",
         "vector",
         "vhlo",
     ]
 )
-"""Dialects whose types and attributes are taken as text."""
+"""Dialects whose types and attributes are taken as text; those without any are left out."""
 _STABLEHLO_ATTRIBUTES = frozenset(
     [
         "axis_ref",
@@ -710,11 +702,9 @@ class AttributeParser:
         for separator in ("x", "->", ""):
             self.expect("[")
             names: list[str] = []
-            while self.words[self.at] not in ("]", END):
+            while not names or self.accept(","):
                 names.append(self.words[self.at])
-                self.at += 1
-                if not self.accept(","):
-                    break
+                self.at += self.words[self.at] != END
             self.expect("]")
             labels.append(tuple(names))
             if separator:

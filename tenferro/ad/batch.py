@@ -124,7 +124,7 @@ def _batch_of(
     emitter: GraphEmitter, op: StdTensorOp, handles: Sequence[int], mask: tuple[bool, ...]
 ) -> tuple[Value, ...]:
     """Apply the op's batch rule; errors name the line of the instruction that is batched."""
-    source, rule = str(emitter.source or ""), emitter.rules[type(op)]
+    source, rule = emitter.source, emitter.rules[type(op)]
     try:
         if rule.batch is None:
             raise missing_rule(op, "batch")

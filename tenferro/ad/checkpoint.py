@@ -67,8 +67,6 @@ class Checkpoint(Mark):
             return super().linearize(emitter, inputs, outputs, tangents, mode)
         count = len(self.region.input_slots)
         active = tuple(i for i in range(count) if tangents[i] is not None)
-        if not active:
-            return (None,) * len(outputs)
         extra = inputs[count + len(outputs) :]
         recomputed = Recomputed(
             self.region, active, tuple(y.type for y in outputs), self.saved, len(extra)

@@ -63,7 +63,7 @@ def linearize(
         try:
             y_dots = _tangents(emitter, node, active, mode)
         except TenferroError as error:
-            error.at(str(emitter.source or ""))
+            error.at(emitter.source)
             raise
         for value, dot in zip(node.outputs, y_dots, strict=True):
             if dot is not None and graph.types[value].dtype.is_inexact:

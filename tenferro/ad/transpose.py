@@ -72,7 +72,7 @@ def transpose(
                 rule = rules[type(op)]
                 x_bars = _transpose_of(op, rule, mask)(op, values, mask, y_bars)
         except TenferroError as error:
-            error.at(str(emitter.source or ""))
+            error.at(emitter.source)
             raise
         for value, is_linear, x_bar in zip(operands, mask, x_bars, strict=True):
             if is_linear and x_bar is not None:
@@ -106,7 +106,7 @@ def require_linear(
         try:
             _transpose_of(op, rule, tuple([value in reached for value in operands]))
         except TenferroError as error:
-            error.at(str(emitter.source or ""))
+            error.at(emitter.source)
             raise
     emitter.source = None
 

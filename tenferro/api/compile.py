@@ -108,7 +108,7 @@ def _traced_program(
             result = fn(*in_tree.unflatten(tensors))
     except TenferroError as error:
         # The surface refuses before it reaches the graph; the traceback contains the user's line.
-        error.at(str(line_of(error.__traceback__) or ""))
+        error.at(line_of(error.__traceback__))
         raise
     results, out_tree = flatten(result)
     outputs: list[int] = []

@@ -97,7 +97,7 @@ class _Body:
             with tracing(self.builder):
                 self.result: Any = fn(*unflatten(tree, tensors))
         except TenferroError as error:
-            error.at(str(line_of(error.__traceback__) or ""))
+            error.at(line_of(error.__traceback__))
             raise
 
     def outputs(self, tree: PyTree, dtypes: Sequence[DType]) -> list[int]:

@@ -168,7 +168,7 @@ class Stage:
             with tracing(self.builder), differentiating():
                 result = fn(*args, **kwargs)
         except TenferroError as error:
-            error.at(str(line_of(error.__traceback__) or ""))
+            error.at(line_of(error.__traceback__))
             raise
         self.aux: Any = None
         self.has_aux = has_aux

@@ -196,7 +196,7 @@ class _Mapped:
         try:
             result = self._written(builder, tensors, specs, axes, tree, size)
         except TenferroError as error:
-            error.at(str(line_of(error.__traceback__) or ""))
+            error.at(line_of(error.__traceback__))
             raise
         leaves, out_tree = flatten(result)
         outputs = [leaf.value for leaf in leaves]

@@ -38,7 +38,7 @@ def applied(
         try:
             results = apply(op, *operands, like=None if inputs else like)
         except TenferroError as error:
-            error.at(str(source) if source else None)
+            error.at(source)
             raise
         values.update(zip(outputs, results, strict=True))
         yield Application(instruction, operands, results)

@@ -184,7 +184,7 @@ class Graph:
         try:
             types = op.infer(*specs, guards=self.guards)
         except TenferroError as error:
-            error.at(str(source) if source else None)
+            error.at(source)
             raise
         if len(self.guards.guards) != written:
             self._locate_guards(written, source)

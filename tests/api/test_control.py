@@ -270,6 +270,18 @@ def test_a_while_whose_states_do_not_fit_is_computed_again(
     assert_close((x_bar, c_bar), (by_x, by_c))
 
 
+def test_whiles_in_reverse_with_constants_that_have_no_tangent() -> None:
+    def last(w: Any, p: Any, q: Any) -> Any:
+        return tnf.while_loop(lambda c: c < 40.0, lambda c: tnf.exp(c * p) * q + c + w, w)
+
+    w, p, q = 0.5, 0.13, 0.2
+    c, by_w = w, 1.0
+    while c < 40.0:
+        slope = np.exp(c * p) * q * p + 1
+        c, by_w = np.exp(c * p) * q + c + w, slope * by_w + 1
+    assert_close(tnf.jit(tnf.grad(last))(w, p, q), by_w)
+
+
 def test_whiles_in_reverse_nest_and_batch() -> None:
     def inner(v: Any) -> Any:
         return tnf.while_loop(lambda w: w < 50.0, lambda w: w * w, v)

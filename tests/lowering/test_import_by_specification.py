@@ -159,6 +159,8 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "(C2) case: results": (CHOSEN, "{ stablehlo.return %x : tensor<5xf32> })", "{ stablehlo.return %x, %x : tensor<5xf32>, tensor<5xf32> })"),
     "(C1) while: a condition": (LOOPED, "stablehlo.return %b : tensor<i1>", "stablehlo.return %i : tensor<i32>"),
     "(C27) convolution: element types": (CONVOLVED, "tensor<3x1x2xf32>)", "tensor<3x1x2xf64>)"),
+    "convolution: a label after each comma": (CONVOLVED, "[b, 0, f]x", "[b, 0, f,]x"),
+    "convolution: labels": (CONVOLVED, "[b, 0, f]x", "[]x"),
     "(C2) compare: element types": ("stablehlo.compare LT, %x, %x : (tensor<5xf32>, tensor<5xf32>) -> tensor<5xi1>", "%x, %x : (tensor<5xf32>, tensor<5xf32>)", "%x, %n : (tensor<5xf32>, tensor<5xui32>)"),
     "(C1) get_dimension_size: int32": ("stablehlo.get_dimension_size %x, dim = 0 : (tensor<5xf32>) -> tensor<i32>", "-> tensor<i32>", "-> tensor<f32>"),
     "(O1) partition_id: unsigned": ("stablehlo.partition_id : tensor<ui32>", "tensor<ui32>", "tensor<i32>"),

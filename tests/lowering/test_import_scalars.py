@@ -85,7 +85,7 @@ def test_the_axis_of_an_extent_is_a_constant(read: Any) -> None:
 def test_shapes_and_elements() -> None:
     """`shape.shape_of` is a vector of extents, and `tensor.extract` reads an element of it or of another tensor."""
     text = """
-      func.func @main(%x: tensor<2x?xf32>, %p: tensor<3xi64>, %k: index) -> (tensor<?x2xf32>, tensor<i64>) {
+      func.func @main(%x: tensor<2x?xf32>, %p: tensor<3xi64>, %k: index) -> (tensor<?x2xf32>, tensor<i64>, tensor<i64>) {
         %s = shape.shape_of %x : tensor<2x?xf32> -> tensor<2xindex>
         %0 = arith.constant 0 : index
         %1 = arith.constant 1 : index
@@ -95,11 +95,13 @@ def test_shapes_and_elements() -> None:
         %y = stablehlo.dynamic_reshape %x, %t : (tensor<2x?xf32>, tensor<2xindex>) -> tensor<?x2xf32>
         %e = tensor.extract %p[%k] : tensor<3xi64>
         %z = tensor.from_elements %e : tensor<i64>
-        return %y, %z : tensor<?x2xf32>, tensor<i64>
+        %f = tensor.extract %p[%1] : tensor<3xi64>
+        %v = tensor.from_elements %f : tensor<i64>
+        return %y, %z, %v : tensor<?x2xf32>, tensor<i64>, tensor<i64>
       }"""
     x, p = np.arange(10, dtype="f4").reshape(2, 5), np.array([7, 8, 9])
-    y, z = import_stablehlo(text).run(x, p, np.int64(2))
+    y, last, middle = import_stablehlo(text).run(x, p, np.int64(2))
     np.testing.assert_array_equal(y, x.reshape(5, 2))
-    assert z == 9
+    assert (last, middle) == (9, 8)
     with pytest.raises(errors.TenferroError):
         import_stablehlo(text.replace("-> tensor<2xindex>", "-> tensor<?xindex>"))

@@ -315,6 +315,8 @@ MALFORMED = {
     "another type": (("%x : tensor<3xf32>", "%x : tensor<4xf32>"), r"type tensor<3xf32> as one of type", "2:31"),
     "another result": (("-> tensor<3xf32>", "-> tensor<4xf32>"), "returns other types than it declares", "1:11"),
     "the end": (("}", ""), "got the end of the text", "4:1"),
+    "an attribute of a dialect that has none": ((">) -> tensor<3xf32> {", ">) -> tensor<3xf32> attributes {a = #memref.b} {"), "unknown attribute #memref.b", "1:69"),
+    "a type of a dialect that has none": ((">) -> tensor<3xf32> {", ">) -> tensor<3xf32> attributes {a = !tensor.b} {"), "unknown type !tensor.b", "1:69"),
     "a missing type": ((" : tensor<3xf32>", ""), "expected ':', got 'return'", "3:3"),
     "an unknown type": (("tensor<3xf32>", "tensor<3xf31>"), "invalid tensor element type: f31", "1:21"),
     "an extent too large": (("3xf32", "99999999999999999999xf32"), "invalid dimension", "1:21"),

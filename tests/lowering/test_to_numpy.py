@@ -286,6 +286,31 @@ def test_the_text_reads_like_the_source(tmp_path: Path, monkeypatch: pytest.Monk
     )
 
 
+def test_a_repeated_broadcast_is_left_to_numpy() -> None:
+    """Only the operand is assigned, so that no array of the full shape is made for it."""
+
+    def shifted(x: Any, v: Any) -> Any:
+        row = tnf.broadcast_to(tnf.exp(v), (3, 4))
+        return tnf.sin(x) + row, x * row
+
+    x, v = np.full((3, 4), 2.0), RNG.normal(size=4)
+    source = to_numpy(tnf.compile(shifted, x, v))
+    assert "broadcast_to" not in source.text.rpartition("#")[0]
+    assert source.text.count("np.exp(v)") == 1
+    for y, expected in zip(
+        function_of(source)(x, v), (np.sin(x) + np.exp(v), x * np.exp(v)), strict=True
+    ):
+        np.testing.assert_array_equal(y, expected)
+
+
+def test_a_sum_over_labels_is_one_call_of_einsum() -> None:
+    """Its path depends on extents that only the caller knows."""
+    spec = TensorSpec(("i", "j"), F64), TensorSpec(("j", "k"), F64), TensorSpec(("k", "l"), F64)
+    text = to_numpy(tnf.compile(lambda *xs: tnf.einsum("ij,jk,kl->li", *xs), *spec)).text
+    assert text.count("np.einsum(") == 1
+    assert 'np.einsum("ij,jk,kl->li"' in text
+
+
 def test_files_are_short() -> None:
     """A file has at most one and a half statements per instruction, not counting constants and broadcasts."""
     for function, specs in PROGRAMS.values():
@@ -337,6 +362,23 @@ def test_special_functions_are_those_of_mpmath() -> None:
         for n in (1, 2, 3):
             expected = np.array([float(mpmath.polygamma(n, mpmath.mpf(float(x)))) for x in xs[1:]])
             assert_close(functions.polygamma(n, xs[1:]), expected, 12)
+
+
+@pytest.mark.parametrize(
+    ("relation", "met", "broken"),
+    [
+        ("==", [(3, 3), (0, 0)], [(3, 4)]),
+        (">=", [(3, 3), (4, 3)], [(2, 3)]),
+        ("is 1 or", [(1, 3), (3, 3)], [(2, 3), (0, 3)]),
+        ("divisible by", [(6, 3), (0, 3)], [(6, 4), (6, 0)]),
+    ],
+)
+def test_extents_are_related_as_their_guard_says(relation: str, met: Any, broken: Any) -> None:
+    for lhs, rhs in met:
+        functions.require(lhs, relation, rhs, "Op: axis 0")
+    for lhs, rhs in broken:
+        with pytest.raises(ValueError, match=f"Op: axis 0 needs {lhs} {relation} {rhs}"):
+            functions.require(lhs, relation, rhs, "Op: axis 0")
 
 
 def test_refusals_name_what_is_refused(tmp_path: Path) -> None:

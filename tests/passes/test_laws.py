@@ -17,7 +17,9 @@ from tenferro import passes
 from tenferro.door import apply_one
 from tenferro.graph import Graph
 from tenferro.ops import StdTensorOp
+from tenferro.ops.analytic import Cos, Sin
 from tenferro.ops.contraction import DotGeneral
+from tenferro.ops.control import Alternatives
 from tenferro.ops.elementwise import Add, And, Compare, Convert, Multiply, Negate, Subtract
 from tenferro.ops.reduction import ReduceAnd
 from tenferro.ops.source import Constant
@@ -30,6 +32,7 @@ from tenferro.ops.structural import (
     Transpose,
 )
 from tenferro.program import GraphProgram, Subprogram
+from tenferro.types import TensorSpec
 from tests.samples.sample import COMMON
 
 UNTOUCHED = tnf.GraphExecutor(passes=(), order="K")
@@ -456,6 +459,20 @@ def test_every_pass_is_native_but_those_that_an_executor_chooses() -> None:
         "decompose_dots",
         "widen_narrow",
     }
+
+
+@pytest.mark.parametrize("name", ["sequential", "parallel"])
+def test_alternatives_inside_of_alternatives_are_chosen(name: str) -> None:
+    def part(op: StdTensorOp, x: np.ndarray) -> Subprogram:
+        graph = Graph()
+        value = graph.add_input(TensorSpec(x.shape, "float64"))
+        return Subprogram.of(graph, [value], graph.add(op, (value,)))
+
+    x = np.array([0.5, -2.0])
+    inner = Alternatives(part(Sin(), x), part(Cos(), x))
+    outer = Alternatives(part(inner, x), part(inner, x))
+    chosen = passes.choose_alternatives(part(outer, x).program, lambda op: getattr(op, name))
+    assert [step.op for step in chosen.instructions] == [Sin() if name == "sequential" else Cos()]
 
 
 def mantissa_and_range(dtype: tnf.DType) -> tuple[int, int, int]:

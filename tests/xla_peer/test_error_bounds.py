@@ -5,7 +5,7 @@ What is right is a definition, a sum of fractions, mpmath, another order of the 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from operator import mul
 from typing import Any
@@ -43,6 +43,7 @@ from xla_peer.parity.balls.measured import (
     error_of_terms,
 )
 from xla_peer.parity.balls.operands import Ball, Operands
+from xla_peer.parity.balls.tape import Tape
 from xla_peer.parity.ulps import modulus, spacing
 
 RNG = np.random.default_rng(7)
@@ -175,6 +176,15 @@ def test_a_wrong_term_is_outside() -> None:
     product = error_bound(lambda a, b: a @ b, a, b)
     assert not outside(product, [a @ b])[0]
     assert outside(product, [(a.astype(np.float32) @ b.astype(np.float32)).astype(float)])[0] > 190
+
+
+@pytest.mark.parametrize("count", [2, 3])
+def test_few_terms_have_a_rounding_for_each_addition(count: int) -> None:
+    """Higham, (4.4): n - 1 additions of positive terms, and half an ulp by which the native sum is off."""
+    x = RNG.uniform(1, 2, count)
+    rounding = np.finfo(x.dtype).eps / 2 * float(x.sum())
+    radius = float(error_bound(lambda x: tnf.sum(x), x).radii)
+    assert (count - 1) * rounding <= radius <= (count + 0.01) * rounding
 
 
 def test_a_contraction_to_one_operation_is_inside() -> None:
@@ -449,6 +459,21 @@ def test_a_value_that_is_computed_again_may_be_contracted_for_one_use_alone() ->
     assert not outside(bound, [np.array(other)])[0]
 
 
+def test_a_carry_is_narrowed_once_it_has_grown_by_thousands_of_roundings() -> None:
+    narrowed: list[Ball] = []
+
+    def narrow(_: Tape, balls: Sequence[Ball]) -> list[Ball]:
+        narrowed.extend(balls)
+        return list(balls)
+
+    tape, x = Tape(narrow), np.array([3.0, -0.5, 0.0])
+    few, many = (Ball(x, count * np.finfo(x.dtype).eps * np.abs(x)) for count in (100, 10_000))
+    assert tape.carry([few]) == [few]
+    assert narrowed == []
+    assert tape.carry([few, many]) == [few, many]
+    assert narrowed == [few, many]
+
+
 def test_a_rotation_in_a_loop_grows_by_a_rounding_each_turn() -> None:
     """Intervals around both coordinates would grow by |cos| + |sin| per iteration, to 10^8 times this bound."""
     cos, sin, turns = 0.8, 0.6, 60
@@ -667,6 +692,13 @@ def test_both_sides_of_a_tie_are_accepted_by_proof_and_a_third_value_is_not() ->
     for index, verdict in ((0, "equal"), (1, "unstable"), (2, "wrong")):
         report = proven(fn, a, b, c, change=lambda y, index=index: 0 * y + index, locate=False)
         assert report.outputs[0].verdict == verdict
+
+
+def test_nan_of_both_paths_has_a_bound_and_of_one_is_wrong() -> None:
+    x = np.array([-1.0, 2.0])
+    assert proven(tnf.log, x).outputs[0].verdict in ("equal", "rounding")
+    report = proven(tnf.log, x, change=lambda y: np.where(y != y, 1.0, y), locate=False)
+    assert report.outputs[0].verdict == "wrong"
 
 
 def test_an_output_without_a_bound_is_not_decidable_and_the_op_is_named() -> None:

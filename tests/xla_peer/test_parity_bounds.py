@@ -18,13 +18,14 @@ import xla_peer
 from lowering.emit import EMITTERS
 from lowering.emit.analytic import call
 from tenferro.door import apply_one
+from tenferro.ops import elementwise as el
 from tenferro.ops.analytic import Asin
 from tenferro.ops.contraction import Convolution
 from tenferro.ops.elementwise import Multiply
 from tenferro.ops.reduction import CumMax
 from tenferro.types import DType, flatten, unflatten
 from xla_peer import XlaExecutor, check_parity
-from xla_peer.parity import opinion
+from xla_peer.parity import opinion, rounding
 from xla_peer.parity.comparison import Allowance, Alternatives, compare, explained
 from xla_peer.parity.paths import limits
 from xla_peer.parity.pending import may_tip
@@ -347,6 +348,31 @@ def test_a_chain_of_constants_loses_a_rounding_each() -> None:
 
     assert agrees(fn, x)
     assert not agrees(fn, x, change=lambda y: y * (1 + 1e-13))
+
+
+WIDER = ["int8", "int32", "int64", "float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("narrow", WIDER)
+def test_conversions_are_exact_where_every_number_comes_back(narrow: str) -> None:
+    """Those to integers truncate, which is no rounding; others are tried on the numbers with the most digits."""
+    dtype = np.dtype(narrow)
+    info: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
+    ends = [info.max, info.max - 1, info.min] + ([1 + info.eps] if dtype.kind == "f" else [])
+    numbers = np.array(ends, dtype)
+    for wide in WIDER:
+        with np.errstate(over="ignore", invalid="ignore"):
+            converted = numbers.astype(wide)
+        is_exact = converted.dtype.kind == "i" or list(map(Fraction, _finite(converted))) == list(
+            map(Fraction, _finite(numbers))
+        )
+        spec = tnf.TensorSpec((3,), narrow)
+        found = rounding.rounding_of(el.Convert(tnf.DType.of(wide)), (spec,))
+        assert (found == rounding.EXACT) == is_exact, wide
+
+
+def _finite(x: Any) -> list[Any]:
+    return [each for each in x.tolist() if each == each and abs(each) != float("inf")]
 
 
 def test_a_last_bit_of_a_narrow_float_may_differ_in_a_wide_one() -> None:

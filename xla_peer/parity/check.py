@@ -172,7 +172,7 @@ class Check:
         leaves: Sequence[Any],
         paths: NativeAndPeer,
         interpreter: bool | None,
-        is_granted: bool = True,
+        is_granted: bool,
     ) -> None:
         self.program, self.leaves, self.paths = program, leaves, paths
         self.is_granted = is_granted

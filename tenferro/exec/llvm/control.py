@@ -90,7 +90,7 @@ class Emitter:
                     raise NotCompiledError(f"{step.op.name}: dynamic extents are not compiled")
                 results = self._write(step, values, types, last_used, targets.get(step.outputs[0]))
             except TenferroError as error:
-                error.at(str(step.source) if step.source else None)
+                error.at(step.source)
                 raise
             chain = 1 + max([chains.get(slot, 0) for slot in step.inputs], default=0)
             for slot in last_used:

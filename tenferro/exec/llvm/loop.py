@@ -52,7 +52,7 @@ def _require_forms(op: Scan | While, kernels: Binder) -> None:
                 if reason and kernels.row(step.op, operands) is None:
                     raise NotCompiledError(f"{step.op.name}: {reason}")
             except TenferroError as error:
-                error.at(str(step.source) if step.source else None)
+                error.at(step.source)
                 raise
 
 

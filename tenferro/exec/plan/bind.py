@@ -121,7 +121,7 @@ class Binder:
             self.cell(op, step.input_types, step.output_types)
             _ = op.parts or step.function
         except TenferroError as error:
-            error.at(str(source or ""))
+            error.at(source)
             raise
         return step
 
