@@ -152,7 +152,7 @@ class SpecialRule(ExtensionAdRule):
                 raise ADRuleUnsupportedError(
                     f"special.{op.name}: no derivative in {name}, which must be whole; use stop_gradient({name})"
                 )
-            term = multiply(partial(y, *primals), x_dot)  # pyright: ignore[reportCallIssue]  # because it is a formula
+            term = multiply(partial(y, *primals), x_dot)
             y_dot = term if y_dot is None else add(y_dot, term)
         rest = [
             x_dot if partial == EXPANDED else None

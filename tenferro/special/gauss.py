@@ -18,7 +18,7 @@ import numpy as np
 __all__ = ["kernel_of"]
 
 Series = np.ndarray
-Linear = tuple[np.ndarray, tuple[float, float, float]]
+Linear = tuple[np.ndarray, tuple[float, ...]]
 """A value and its derivatives in a, b and c, which are constants."""
 
 TERMS = 2000
@@ -53,7 +53,7 @@ def _times_power(series: Series, logarithm: np.ndarray, exponent: Linear) -> Ser
         for k in range(1, series.shape[axis] if slope else 1):
             source = _times(
                 source, (np.zeros_like(value), tuple(float(i == axis) for i in range(3)))
-            )  # pyright: ignore[reportArgumentType]  # because there are three
+            )
             source = source * (slope * logarithm / k)
             total = total + source
         result = total
@@ -99,7 +99,7 @@ def _continued(
     total, derivative = lower + upper, upper.copy()
     scale = step / (near * far)
     for n in range(TERMS):
-        middle = _times(upper, ((far - near) * n + bend, bends)) * (-scale / (n + 2))  # pyright: ignore[reportArgumentType]  # because there are three
+        middle = _times(upper, ((far - near) * n + bend, bends)) * (-scale / (n + 2))
         lowest = _times(_times(lower, (first[0] + n, first[1])), (second[0] + n, second[1]))
         lower, upper = upper, middle + lowest * (scale * step / ((n + 2) * (n + 1)))
         total += upper

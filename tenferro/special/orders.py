@@ -212,14 +212,14 @@ def _bessel(special: Any, name: str, v: np.ndarray, x: np.ndarray, count: int) -
         if name in "JY":
             lower, upper = _raised(_hankel(u, x, count), u, steps, x, -1.0)
             if name == "Y":
-                return lower.imag
-            result = lower.real.copy()
+                return np.imag(lower)
+            result = np.real(lower).copy()
             tiny = x < TINY
             result[:, tiny] = _leading(special, v[tiny], x[tiny], count)
             near = (x <= np.maximum(v, 1.0)) & ~tiny
             if near.any():
                 ratio = _ratio(v[near], x[near], count, -1.0)
-                base = _product(ratio, lower.imag[:, near]) - upper.imag[:, near]
+                base = _product(ratio, np.imag(lower)[:, near]) - np.imag(upper)[:, near]
                 inside = (2 / math.pi) * _reciprocal(base * x[near])
                 result[:, near] = np.where(np.isfinite(inside), inside, 0.0)
             return result
