@@ -13,7 +13,7 @@ from tenferro.ad.subprograms import batched, linearized, transposed
 from tenferro.ops.extension import Extension
 from tenferro.program import Subprogram, expansion_of
 
-__all__ = ["batches", "cotangents", "tangents"]
+__all__ = ["batches", "cotangents", "tangents", "written"]
 
 Values = Sequence[Value]
 Tangents = Sequence[Value | None]

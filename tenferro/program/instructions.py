@@ -262,7 +262,7 @@ def instructions_between(
     part = needed(code, outputs, available=inputs, narrow=pruned).values()
     for instruction in part:
         if isinstance(instruction.op, Opaque):
-            raise instruction.op.refuse().at(str(instruction.source or ""))
+            raise instruction.op.refuse().at(instruction.source)
     try:
         return renumber(part, inputs, outputs)
     except KeyError as error:

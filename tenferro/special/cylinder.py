@@ -1,13 +1,14 @@
-"""Bessel functions of real order, with derivatives in the order where an integral has them.
+"""Bessel functions of real order, with derivatives of every order in both arguments.
 
     K_v(x) = int exp(-x cosh t) cosh(v t) dt    over t > 0 (DLMF 10.32.9)
 
-Derivatives in x are differences of neighbouring orders (DLMF 10.6.1, 10.29.1).
+A derivative in the order is a function of the table too, of the number of derivatives, the order and x. Derivatives in x are differences of neighbouring orders (DLMF 10.6.1, 10.29.1).
 """
 
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,12 +19,15 @@ from tenferro.api.elementwise import (
     acosh,
     add,
     divide,
+    equal,
     exp,
     greater,
     less,
     logical_and,
     multiply,
     negative,
+    pow,
+    remainder,
     sign,
     sinh,
     square,
@@ -34,8 +38,8 @@ from tenferro.api.manipulation import stack
 from tenferro.api.quadrature import along_nodes
 from tenferro.api.reductions import sum as sum_over
 from tenferro.door import spec_of, stop_gradient
-from tenferro.special import kernels
-from tenferro.special.functions import EXPANDED, TABLE, Row, function, value_of
+from tenferro.special import kernels, orders
+from tenferro.special.functions import TABLE, Row, function, value_of
 from tenferro.special.operands import as_order
 from tenferro.types import ArrayLike, Tensor
 
@@ -43,14 +47,13 @@ __all__ = [
     "bessel_jn", "iv", "ive", "j0", "j1", "jv", "k0", "k0e", "k1", "k1e", "kv", "kve", "y0", "y1", "yv",
 ]  # fmt: skip
 
-ORDER = "its series have no bound on the error yet"
-
 
 def _neighbours(name: str, below: float, above: float) -> Any:
-    """Return the derivative in x: (below f_(v-1) + above f_(v+1)) / 2."""
+    """Return the derivative in x: (below f_(v-1) + above f_(v+1)) / 2, for operands that end in v and x."""
 
-    def slope(y: Any, v: Any, x: Any) -> Any:
-        lower, upper = value_of(name, subtract(v, 1.0), x), value_of(name, add(v, 1.0), x)
+    def slope(y: Any, *operands: Any) -> Any:
+        *counts, v, x = operands
+        lower, upper = (value_of(name, *counts, add(v, step), x) for step in (-1.0, 1.0))
         return add(multiply(below / 2, lower), multiply(above / 2, upper))
 
     return slope
@@ -60,18 +63,32 @@ def _scaled(name: str, sign_of_scale: float) -> Any:
     """Return the derivative in x of a function that is scaled by an exponential."""
     steps = _neighbours(name, sign_of_scale, sign_of_scale)
 
-    def slope(y: Any, v: Any, x: Any) -> Any:
-        own = multiply(sign(x), y) if sign_of_scale > 0 else negative(y)
-        return subtract(steps(y, v, x), own)
+    def slope(y: Any, *operands: Any) -> Any:
+        own = multiply(sign(operands[-1]), y) if sign_of_scale > 0 else negative(y)
+        return subtract(steps(y, *operands), own)
 
     return slope
+
+
+def _by_order(name: str, letter: str, scale: float, slope: Any, expansion: Any = None) -> Any:
+    """Define the derivatives of a function in v, and return the first as a formula."""
+    label = f"{name}_by_order"
+    partials = (None, lambda y, n, v, x: value_of(label, add(n, 1.0), v, x), slope(label))
+    row = Row(label, ("n", "v", "x"), orders.kernel_of(letter, scale), partials, expansion)
+    function(row, f"Return the n-th derivative of `{name}` in v, for whole n.")
+    return lambda y, v, x: value_of(label, add(zeros_like(v), 1.0), v, x)
 
 
 STEPS = np.linspace(0.0, 1.0, 128)
 
 
 def _kve(v: Tensor, x: Tensor) -> Any:
-    """e^x K_v(x) for x > 0, by the trapezoidal rule up to where the integrand is negligible."""
+    """e^x K_v(x) for x > 0."""
+    return _kve_by_order(zeros_like(v), v, x)
+
+
+def _kve_by_order(n: Tensor, v: Tensor, x: Tensor) -> Any:
+    """Return the n-th derivative of e^x K_v(x) in v for x > 0, by the trapezoidal rule up to where the integrand is negligible."""
     is_inside = logical_and(greater(x, 0.0), less(x, math.inf))
     order, inner = stop_gradient(abs(v)), where(is_inside, x, 1.0)
     end = acosh(add(1.0, divide(45.0, inner)))
@@ -79,14 +96,17 @@ def _kve(v: Tensor, x: Tensor) -> Any:
         end = acosh(add(1.0, divide(add(45.0, multiply(order, end)), inner)))
     dtype = spec_of(x).dtype.dtype
     weights = np.where(STEPS == 0, 0.5, 1.0) * STEPS[1]
-    (scale,), (order_at, x_at) = along_nodes(stop_gradient(end)), along_nodes(v, inner)
+    (scale,), (count, order_at, x_at) = along_nodes(stop_gradient(end)), along_nodes(n, v, inner)
     t = multiply(scale, STEPS.astype(dtype))
     half = sinh(multiply(0.5, t))
     fall = multiply(-2.0, multiply(x_at, square(half)))
     power = multiply(order_at, t)
-    values = multiply(0.5, add(exp(add(fall, power)), exp(subtract(fall, power))))
+    flip = where(equal(remainder(count, 2.0), 0.0), 1.0, -1.0)
+    values = add(exp(add(fall, power)), multiply(flip, exp(subtract(fall, power))))
+    values = multiply(multiply(0.5, values), pow(t, count))
     inside = sum_over(multiply(multiply(scale, weights.astype(dtype)), values), axis=-1)
     ends = where(less(x, 0.0), math.nan, divide(1.0, x))
+    ends = where(logical_and(greater(n, 0.0), equal(x, 0.0)), math.nan, ends)
     return where(is_inside, inside, ends)
 
 
@@ -94,11 +114,22 @@ def _kv(v: Tensor, x: Tensor) -> Any:
     return multiply(exp(negative(x)), _kve(v, x))
 
 
+def _kv_by_order(n: Tensor, v: Tensor, x: Tensor) -> Any:
+    return multiply(exp(negative(x)), _kve_by_order(n, v, x))
+
+
+def _row(name: str, kernel: Any, slope: Any, letter: str, scale: float, *expansions: Any) -> Row:
+    """Create the row of a function of v and x, whose expansion and that of its derivatives in v come last."""
+    by_order = _by_order(name, letter, scale, slope, *expansions[1:])
+    return Row(name, ("v", "x"), kernel, (by_order, slope(name)), *expansions[:1])
+
+
 jv = function(
-    Row("jv", ("v", "x"), "jv", (ORDER, _neighbours("jv", 1.0, -1.0))),
+    _row("jv", "jv", partial(_neighbours, below=1.0, above=-1.0), "J", 0.0),
     """The Bessel function of the first kind J_v(x); NaN for x < 0 unless v is whole.
 
-    It has derivatives in x. Natively it is within 64 ulps of the larger of 1 and the value for |x|, |v| < 50.
+    It has derivatives in v and x. Natively it is within 64 ulps of the larger of 1 and the value for |x|, |v| < 50, and its
+    first derivative in v too.
     It has no expansion for other peers.
 
     >>> jv(0.5, [0.0, 1.0])
@@ -108,10 +139,11 @@ jv = function(
     """,
 )
 yv = function(
-    Row("yv", ("v", "x"), "yv", (ORDER, _neighbours("yv", 1.0, -1.0))),
+    _row("yv", "yv", partial(_neighbours, below=1.0, above=-1.0), "Y", 0.0),
     """The Bessel function of the second kind Y_v(x); NaN for x < 0.
 
-    It has derivatives in x. Natively it is within 256 ulps of the larger of 1 and the value for |x|, |v| < 50.
+    It has derivatives in v and x. Natively it is within 256 ulps of the larger of 1 and the value for |x|, |v| < 50, and its
+    first derivative in v too.
     It has no expansion for other peers.
 
     >>> yv(0.5, 1.0)
@@ -121,10 +153,10 @@ yv = function(
     """,
 )
 iv = function(
-    Row("iv", ("v", "x"), "iv", (ORDER, _neighbours("iv", 1.0, 1.0))),
+    _row("iv", "iv", partial(_neighbours, below=1.0, above=1.0), "I", 0.0),
     """The modified Bessel function of the first kind I_v(x); NaN for x < 0 unless v is whole.
 
-    It has derivatives in x. Natively it is within 256 ulps for |v| < 50. It has no expansion for other peers.
+    It has derivatives in v and x. Natively it is within 256 ulps for |v| < 50, and its first derivative in v too. It has no expansion for other peers.
 
     >>> iv(0.5, [0.0, 1.0])
     array([0.        , 0.93767489])
@@ -133,7 +165,7 @@ iv = function(
     """,
 )
 ive = function(
-    Row("ive", ("v", "x"), kernels.ive, (ORDER, _scaled("ive", 1.0))),
+    _row("ive", kernels.ive, partial(_scaled, sign_of_scale=1.0), "I", -1.0),
     """e^-|x| I_v(x), which does not overflow; see `iv`.
 
     >>> ive(0.5, [1.0, 1000.0])
@@ -143,7 +175,9 @@ ive = function(
     """,
 )
 kv = function(
-    Row("kv", ("v", "x"), kernels.kv, (EXPANDED, _neighbours("kv", -1.0, -1.0)), _kv),
+    _row(
+        "kv", kernels.kv, partial(_neighbours, below=-1.0, above=-1.0), "K", 0.0, _kv, _kv_by_order
+    ),
     """The modified Bessel function of the second kind K_v(x); NaN for x < 0.
 
     It has derivatives in v and x. Natively it is within 32 ulps for |v| < 50.
@@ -155,7 +189,7 @@ kv = function(
     """,
 )
 kve = function(
-    Row("kve", ("v", "x"), kernels.kve, (EXPANDED, _scaled("kve", -1.0)), _kve),
+    _row("kve", kernels.kve, partial(_scaled, sign_of_scale=-1.0), "K", 1.0, _kve, _kve_by_order),
     """e^x K_v(x), which does not underflow; see `kv`.
 
     >>> kve(0.5, [1.0, 1000.0])
@@ -174,13 +208,13 @@ def _of_order(name: str, of: str, order: float, shown: str) -> Any:
     def at_order(x: Any) -> Any:
         return add(zeros_like(x), order)
 
-    def partial(y: Any, x: Any) -> Any:
+    def by_x(y: Any, x: Any) -> Any:
         return slope(y, at_order(x), x)  # pyright: ignore[reportCallIssue, reportOptionalCall]  # because it is a formula
 
     def expanded(x: Any) -> Any:
         return expansion(at_order(x), x)  # pyright: ignore[reportOptionalCall]  # because it is used where there is one
 
-    row = Row(name, ("x",), name, (partial,), None if expansion is None else expanded)
+    row = Row(name, ("x",), name, (by_x,), None if expansion is None else expanded)
     text = f"""{shown}(x): `{of}` of order {order:g}, within 64 ulps natively of the larger of 1 and the value.
 
     Source: scipy.special.{name}.

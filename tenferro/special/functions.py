@@ -25,7 +25,7 @@ from tenferro.extension import (
     apply,
     extension_family,
 )
-from tenferro.extension.algebra import lead_all
+from tenferro.extension.algebra import lead_all, zeros
 from tenferro.ops.extension import Extension
 from tenferro.special.operands import in_reals, with_signature
 from tenferro.types import ArrayLike, DType
@@ -36,6 +36,7 @@ __all__ = [
     "TABLE",
     "Row",
     "SpecialFunction",
+    "expansion_slope",
     "function",
     "value_of",
 ]
@@ -54,8 +55,8 @@ class Row:
         name: the function's, in `tnf.special`.
         parameters: the names of its operands.
         kernel: the name in `scipy.special`, or a function of that module which returns the kernel.
-        partials: a function of (y, *operands) for each operand, `EXPANDED`, or a text, the reason why there is none;
-            None for an operand that must be an integer.
+        partials: a function of (y, *operands) for each operand, or `EXPANDED`; None for an operand that must be whole,
+            in which there is no derivative.
         expansion: the function in standard ops, or None.
     """
 
@@ -145,11 +146,11 @@ class SpecialRule(ExtensionAdRule):
         partials, (y,) = op.row.partials, outputs
         y_dot: Any = None
         for name, partial, x_dot in zip(op.row.parameters, partials, tangents, strict=True):
-            if x_dot is None or partial is None or partial == EXPANDED:
+            if x_dot is None or partial == EXPANDED:
                 continue
-            if isinstance(partial, str):
+            if partial is None:
                 raise ADRuleUnsupportedError(
-                    f"special.{op.name}: no derivative in {name}: {partial}; use stop_gradient({name})"
+                    f"special.{op.name}: no derivative in {name}, which must be whole; use stop_gradient({name})"
                 )
             term = multiply(partial(y, *primals), x_dot)
             y_dot = term if y_dot is None else add(y_dot, term)
@@ -172,6 +173,12 @@ FAMILIES = (Family(SpecialFunction, SpecialRuntime, SpecialRule),)
 def value_of(name: str, *operands: Any) -> Any:
     """Apply a function of the table to operands of one type."""
     return apply(SpecialFunction(name), *operands)
+
+
+def expansion_slope(name: str, position: int, *operands: Any) -> Any:
+    """Compute the partial derivative of a function of the table, from its expansion."""
+    directions = [add(zeros(x), 1.0) if i == position else None for i, x in enumerate(operands)]
+    return derived.tangents(Extension(SpecialFunction(name)), operands, directions)[0]
 
 
 def function(row: Row, text: str) -> Callable[..., Any]:

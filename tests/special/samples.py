@@ -99,8 +99,8 @@ def owens_t(h: Any, a: Any) -> Any:
 
 
 OF_SCIPY = {
-    "gammainc": Definition(lambda a, x: mp.gammainc(a, 0, x, regularized=True), (SHAPE, ARGUMENT), 64, 5),
-    "gammaincc": Definition(lambda a, x: mp.gammainc(a, x, regularized=True), (SHAPE, ARGUMENT), 64, 5),
+    "gammainc": Definition(lambda a, x: mp.gammainc(a, 0, x, regularized=True), (SHAPE, ARGUMENT), 12, 5),
+    "gammaincc": Definition(lambda a, x: mp.gammainc(a, x, regularized=True), (SHAPE, ARGUMENT), 12, 5),
     "gammaincinv": Definition(lambda a, p: mp.findroot(lambda x: mp.gammainc(a, 0, x, regularized=True) - p, float(sc.gammaincinv(float(a), float(p))), tol=1e-60, verify=False), (SHAPE[:5], FRACTION[:5]), 256, 0),
     "gammainccinv": Definition(lambda a, p: mp.findroot(lambda x: mp.gammainc(a, x, regularized=True) - p, float(sc.gammainccinv(float(a), float(p))), tol=1e-60, verify=False), (SHAPE[:5], FRACTION[:5]), 256, 0),
     "betainc": Definition(lambda a, b, x: mp.betainc(a, b, 0, x, regularized=True), (SHAPE, OTHER, FRACTION), 64, 1),
@@ -114,7 +114,7 @@ OF_SCIPY = {
     "spence": Definition(lambda x: mp.polylog(2, 1 - x).real, (np.append(CURVED, [0.97, 1.03]),), lambda x, y: sized(y), 9),
     "lambertw": Definition(lambda x: mp.lambertw(x).real, (np.append(CURVED, [-0.2, -0.35]),), 16, 9),
     "owens_t": Definition(owens_t, (np.append(CURVED[:4], [-0.7]), np.array([0.5, 2, 0.9, -1.5, 0.7])), 64, 1),
-    "poch": Definition(mp.rf, (CURVED[:5], OTHER[:5]), 512, 5),
+    "poch": Definition(mp.rf, (CURVED[:5], OTHER[:5]), 16, 5),
     "hyp1f1": Definition(mp.hyp1f1, (CURVED[:5], OTHER[:5], BOTH[5:10]), 4096, 3),
     "hyp2f1": Definition(mp.hyp2f1, (CURVED[:4], OTHER[:4], CURVED[:4] + 0.5, np.array([0.7, -4.0, 0.2, -0.6])), 4096, 1),
     "jv": Definition(mp.besselj, (SHAPE[:6], ARGUMENT[:6]), lambda v, x, y: sized(y), 0),

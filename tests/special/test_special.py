@@ -370,8 +370,8 @@ def test_a_program_with_functions_of_the_table_is_saved(tmp_path: Any) -> None:
 
 
 def test_what_has_no_derivative_or_no_expansion_says_so() -> None:
-    with pytest.raises(errors.ADRuleUnsupportedError, match=r"special\.jv: no derivative in v"):
-        tnf.grad(lambda v: special.jv(v, 1.0))(0.5)
+    with pytest.raises(errors.ADRuleUnsupportedError, match=r"special\.expn: no derivative in n"):
+        tnf.grad(lambda n: special.expn(n, 1.0))(2.0)
     program = tnf.compile(special.jv, 0.5, 1.0)
     with pytest.raises(errors.ExtensionLoweringError, match=r"special\.jv: has a kernel of SciPy"):
         xla_peer.XlaExecutor().run(program, 0.5, 1.0)
@@ -411,20 +411,79 @@ def test_parameter_derivatives_of_kummers_function_for_large_arguments() -> None
     np.testing.assert_allclose(far, special.hyp1f1(a, b, x), rtol=1e-11, atol=1e-60)
 
 
-def test_parameter_derivatives_outside_of_the_series_are_nan() -> None:
-    """The derivative of a selected NaN would be zero, which is a wrong answer without a warning."""
-    for call in (
-        lambda a: special.hyp2f1(a, 1.0, 2.0, 0.95),
-        lambda a: special.hyp2f1(a, 1.0, 2.0, -20.0),
-        lambda a: special.hyp1f1(a, 0.2, -110.0),
-    ):
-        assert np.isnan(tnf.grad(call)(29.0))
-        assert np.isnan(tnf.jvp(call, (29.0,), (1.0,))[1])
-    # NaN in one element does not affect the others.
-    x = np.array([0.5, 0.95])
-    slopes = tnf.vmap(tnf.grad(special.hyp2f1), in_axes=(None, None, None, 0))(1.0, 1.0, 2.0, x)
-    assert np.isnan(slopes).tolist() == [False, True]
+def test_parameter_derivatives_without_a_series_are_nan() -> None:
+    """A choice of NaN has derivative zero, which would be wrong without a sign."""
+    call = lambda a: special.hyp1f1(a, 0.2, -110.0)
+    assert np.isnan(tnf.grad(call)(29.0))
+    assert np.isnan(tnf.jvp(call, (29.0,), (1.0,))[1])
     assert np.isfinite(tnf.grad(special.hyp1f1)(29.0, 0.2, -3.0))
+    # The NaN of one element does not reach the others: of third derivatives, and beyond 1, where F is not real.
+    third = tnf.grad(tnf.grad(tnf.grad(special.hyp2f1)))
+    for function, x in ((third, 0.95), (tnf.grad(special.hyp2f1), 1.5)):
+        mapped = tnf.vmap(function, in_axes=(None, None, None, 0))
+        assert np.isnan(mapped(1.0, 1.0, 2.0, np.array([0.5, x]))).tolist() == [False, True]
+
+
+GAUSS_POINTS = (
+    (0.7, 1.2, 2.3, 0.3), (29.0, 1.0, 2.0, 0.95), (29.0, 1.0, 2.0, -20.0), (1.0, 1.0, 2.0, 0.9999), (0.5, 0.5, 1.0, 0.99),
+    (2.0, 1.0, 3.0, -1e8), (-4.2, 5.1, 0.3, 0.97), (-4.5, -4.1, 4.7, 0.999), (0.3, -0.9, 2.0, -500.0), (-2.0, 1.5, 2.5, 0.99),
+    (0.0, 1.0, 2.0, 0.95), (1.0, 2.0, 3.0, 0.0), (0.5, 0.5, -0.5, 0.3), (1.5, 2.5, 2.5, -3.0), (1.0, 2.0, 2.0, 0.6),
+)  # fmt: skip
+"""Also where one of the transformed series ends, where c - a - b or a - b is whole, and close to 1."""
+
+
+def test_parameter_derivatives_of_gauss_function() -> None:
+    operands = tuple(map(np.array, zip(*GAUSS_POINTS, strict=True)))
+    for names in ("a", "b", "c", "aa", "ab", "bc", "cc", "ax", "cx"):
+        function, orders = special.hyp2f1, [0, 0, 0, 0]
+        for name in names:
+            function = tnf.grad(function, argnums="abcx".index(name))
+            orders["abcx".index(name)] += 1
+        result = np.asarray(tnf.vmap(function)(*operands))
+        for y, point in zip(result.tolist(), GAUSS_POINTS, strict=True):
+            numbers = tuple(map(digits.mpf, point))
+            step = digits.mpf(10) ** -14 * min(1, abs(1 - numbers[3]))
+            wanted = digits.diff(digits.hyp2f1, numbers, tuple(orders), h=step)
+            error = abs(digits.mpf(y) - wanted)
+            assert error <= (2e-12, 1e-10)[len(names) - 1] * max(
+                abs(wanted), 1e-6 * abs(digits.hyp2f1(*numbers))
+            ), (
+                names,
+                point,
+                y,
+            )
+
+
+def test_parameter_derivatives_of_gauss_function_at_one_and_of_polynomials() -> None:
+    at_one = (1.0, 0.5, 3.5, 1.0)
+    polynomial = (-2.0, 1.5, 2.5, 3.0)
+    for position, point in (
+        (0, at_one),
+        (1, at_one),
+        (2, at_one),
+        (1, polynomial),
+        (2, polynomial),
+    ):
+        numbers, orders = tuple(map(digits.mpf, point)), [0, 0, 0, 0]
+        orders[position] = 1
+        wanted = digits.re(digits.diff(digits.hyp2f1, numbers, tuple(orders)))
+        slope = tnf.grad(special.hyp2f1, argnums=position)(*point)
+        np.testing.assert_allclose(slope, float(wanted), rtol=1e-12)
+
+
+def test_derivatives_of_gauss_function_agree_on_the_peer() -> None:
+    operands = tuple(map(np.array, ([1.3, 0.7], [0.4, 2.2], [2.1, 1.7], [0.5, -3.0])))
+    program = tnf.compile(tnf.vmap(tnf.grad(tnf.grad(special.hyp2f1), argnums=1)), *operands)
+    peer = xla_peer.XlaExecutor().run(program, *operands)
+    np.testing.assert_allclose(peer, program.run(*operands), rtol=1e-11)
+    # Natively the third derivative is that of the expansion.
+    numbers = [
+        tuple(map(digits.mpf, point))
+        for point in zip(*map(np.ndarray.tolist, operands), strict=True)
+    ]
+    wanted = [float(digits.diff(digits.hyp2f1, point, (3, 0, 0, 0), h=1e-12)) for point in numbers]
+    third = tnf.grad(tnf.grad(tnf.grad(special.hyp2f1)))
+    np.testing.assert_allclose(tnf.vmap(third)(*operands), wanted, rtol=1e-9)
 
 
 @pytest.mark.parametrize("dtype", [np.complex128, np.complex64])
@@ -451,3 +510,89 @@ def test_complex_error_functions_at_infinity_and_their_derivatives() -> None:
     z = np.array([0.3 - 1.1j, -2.0 + 0.5j])
     for function in (special.erf, special.erfc):
         tnf.check_grads(function, (z,), executor=xla_peer.XlaExecutor())
+
+
+def scaled_bessel(name: str) -> Any:
+    """Return the definition of a Bessel function, scaled as its name says."""
+    of = getattr(digits, "bessel" + name[0])
+    scale = {"ive": -1, "kve": 1}.get(name, 0)
+    return lambda v, x: of(v, x) * digits.exp(scale * x)
+
+
+BESSEL = ("jv", "yv", "iv", "ive", "kv", "kve")
+ORDERS = np.array([0, 1, 2, -2, -3, 0.5, -0.5, 7.5, 1e-6, -1e-6, 0.2, -3.3, 30.25, 100.0])
+AT_ORDERS = {
+    "jv": np.array([1e-300, 1e-9, 0.1, 0.95, 1.5, 12.0, 30.0, 700.0]),
+    "iv": np.array([1e-300, 1e-9, 0.1, 1.5, 59.0, 61.0, 600.0]),
+    "ive": np.array([1e-9, 1.5, 59.0, 61.0, 5000.0, 1e6]),
+    "kv": np.array([1e-300, 1e-9, 0.1, 1.5, 59.0, 600.0]),
+    "kve": np.array([1e-100, 0.1, 1.5, 5000.0, 1e6]),
+}
+AT_ORDERS["yv"] = AT_ORDERS["jv"]
+
+
+@pytest.mark.parametrize("name", BESSEL)
+def test_derivatives_of_bessel_functions_in_their_order(name: str) -> None:
+    """Whole and half orders, orders close to 0, negative ones, tiny arguments, and where algorithms change."""
+    function = getattr(special, name)
+    v, x = (each.ravel() for each in np.meshgrid(ORDERS, AT_ORDERS[name]))
+    first = tnf.grad(lambda v, x: tnf.sum(function(v, x)))
+    second = tnf.grad(lambda v, x: tnf.sum(first(v, x)))
+    results = [np.asarray(f(v, x)) for f in (first, second)]
+    of = scaled_bessel(name)
+    for order, result in enumerate(results, 1):
+        for y, a, b in zip(result.tolist(), v.tolist(), x.tolist(), strict=True):
+            numbers = (digits.mpf(a), digits.mpf(b))
+            with digits.extradps(30 if b < 1e4 else 60):
+                step = digits.mpf(10) ** (-18 if order == 1 else -15)
+                wanted = digits.re(
+                    digits.diff(lambda v, b=numbers[1]: of(v, b), numbers[0], order, h=step)
+                )
+            if not 1e-290 < abs(wanted) < 1e300:
+                continue
+            # Of a real number whose neighbours are as far as the difference of two products of that size.
+            envelope = abs(of(*numbers)) / max(b, 1) ** order if name[0] == "i" else 0
+            if name[0] in "jy" and b > abs(a):
+                envelope = digits.sqrt(2 / (digits.pi * b))
+            error = abs(digits.mpf(y) - wanted)
+            assert error <= 2e-13 * max(abs(wanted), envelope), (a, b, order, y, float(wanted))
+
+
+@pytest.mark.parametrize("name", BESSEL)
+def test_bessel_functions_have_all_derivatives_by_every_transform(name: str) -> None:
+    function = getattr(special, name)
+    v, x = np.array([0.4, 1.5, 2.0, -1.3]), np.array([0.6, 2.0, 3.0, 4.0])
+    assert tnf.check_grads(function, (v, x), order=2).ok
+    ones = np.ones_like(v)
+    pushed = tnf.jvp(lambda v: function(v, x), (v,), (ones,))[1]
+    pulled = tnf.vjp(function, v, x)[1](ones)[0]
+    mapped = tnf.vmap(tnf.grad(function))(v, x)
+    jitted = tnf.jit(tnf.vmap(tnf.grad(function)))(v, x)
+    for result in (pulled, mapped, jitted):
+        np.testing.assert_array_equal(pushed, result)
+    assert "f64" not in str(tnf.compile(tnf.grad(function), np.float32(0.5), np.float32(2)))
+
+
+def test_derivatives_in_the_order_at_the_ends_of_domains() -> None:
+    """(x / 2)^v has derivative 0 at x = 0 for v > 0, and its logarithm at v = 0; for x < 0 there is a value at whole v only."""
+    v, x = (
+        np.array([1.5, 0.0, -0.5, 1.0, np.nan, 1.0, 1e9, 2.0]),
+        np.array([0, 0, 0, -1.0, 1, np.nan, 1, np.inf]),
+    )
+    wanted = {
+        "jv": [0, -np.inf, *[np.nan] * 5, 0],
+        "yv": [*[np.nan] * 7, 0],
+        "ive": [0, -np.inf, *[np.nan] * 5, 0],
+        "kve": [*[np.nan] * 7, 0],
+    }
+    for name, values in wanted.items():
+        slopes = tnf.vmap(tnf.grad(getattr(special, name)))(v, x)
+        np.testing.assert_array_equal(slopes, values, name)
+
+
+def test_the_order_derivative_of_macdonalds_function_agrees_on_the_peer() -> None:
+    v, x = np.array([0.0, 0.3, 2.5, -7.0]), np.array([1e-6, 0.1, 3.0, 40.0])
+    for function in (special.kv, special.kve):
+        program = tnf.compile(tnf.vmap(tnf.grad(tnf.grad(function))), v, x)
+        peer = xla_peer.XlaExecutor().run(program, v, x)
+        np.testing.assert_allclose(peer, program.run(v, x), rtol=1e-12)
