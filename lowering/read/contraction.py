@@ -154,10 +154,13 @@ def _ragged_numbers(operation: Operation) -> list[list[int]]:
         "lhs_contracting_dimensions", "rhs_contracting_dimensions", "lhs_batching_dimensions",
         "rhs_batching_dimensions", "lhs_ragged_dimensions", "rhs_group_dimensions",
     )  # fmt: skip
-    matches = [re.search(rf"{name} = \[([\d, ]*)\]", text) for name in names]
-    return [
+    matches = [re.search(rf"{name} = \[([-\d, ]*)\]", text) for name in names]
+    numbers = [
         [int(n) for n in match[1].split(",") if n.strip()] if match else [] for match in matches
     ]
+    if min([n for axes in numbers for n in axes], default=0) < 0:
+        raise InvalidConfigError(f"chlo.ragged_dot: an axis below 0, {text}")
+    return numbers
 
 
 def _members(

@@ -19,7 +19,7 @@ from lowering.module_tree import Block, Operation, Type
 from lowering.syntax.definitions import DEFINITIONS
 from lowering.syntax.forms import ELEMENTWISE
 from lowering.types import is_promotable, tensor_type
-from tenferro.dims import UpperBound
+from tenferro.dims import UNKNOWN, UpperBound
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["Types", "broken"]
@@ -214,11 +214,33 @@ def select_and_scatter(
     if [_element(kind) for kind in select.types] != [wanted, wanted]:
         yield f"has a selection of other arguments than elements of {operands[0]}"
     yield from _decides(select, types)
+    yield from _sources(operation, operands[0], operands[1])
     yield from _combines(scatter, types, operands[:1], operands[2:3])
     if scatter.operations and [_element(kind) for kind in _returned(scatter, types)] != [
         _element(kind) for kind in operation.types
     ]:
         yield "has a region of another element type than its result"
+
+
+def _sources(operation: Operation, image: Type, source: Type) -> Iterable[str]:
+    """Check #select_and_scatter (C11): the source has an element for each window."""
+    if not isinstance(image, TensorSpec) or not isinstance(source, TensorSpec):
+        return
+    ones = [1] * image.rank
+    sizes, strides = [
+        operation.attributes.get(name, ones) for name in ("window_dimensions", "window_strides")
+    ]
+    padding = operation.attributes.get("padding", [(0, 0)] * image.rank)
+    windows = [
+        (extent + int(low) + int(high) - int(size)) // int(stride) + 1
+        if isinstance(extent, int)
+        else extent
+        for extent, size, stride, (low, high) in zip(
+            image.shape, sizes, strides, padding, strict=True
+        )
+    ]
+    if not _agree(windows, source.shape):
+        yield f"takes {source} for windows of shape {windows}"
 
 
 def scatter(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
@@ -387,18 +409,32 @@ def resize(operation: Operation, operands: Sequence[Type], types: Types) -> Iter
         yield f"takes {operands[1]} as a size, and not a scalar int32"
 
 
-def vector(place: int) -> Check:
-    """Return the check that an operand, which is a shape, is a vector of integers of known length."""
+def vector(*places: int) -> Check:
+    """Return the check that operands, which are shapes, are vectors of known length of one integer type."""
 
     def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-        kind = operands[place]
-        if isinstance(kind, TensorSpec) and (
-            kind.rank != 1 or not kind.is_static or kind.dtype.kind not in "iu"
-        ):
-            yield f"takes {kind} as a shape"
+        given = [operands[place] for place in places]
+        for kind in given:
+            if not _is_shape(kind):
+                yield f"takes {kind} as a shape"
+        if len({*given}) > 1:
+            yield f"takes shapes of different types, {' and '.join(map(str, given))}"
         yield from _hints(operation, operands[0])
 
     return check
+
+
+def _is_shape(kind: Type) -> bool:
+    """Return whether a type is a vector of integers or of indices, of known length."""
+    if isinstance(kind, TensorSpec):
+        return kind.rank == 1 and kind.is_static and kind.dtype.kind in "iu"
+    return re.fullmatch(r"tensor<\d+xindex>", kind.text) is not None
+
+
+def dynamic_gather(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #dynamic_gather: numbers as of #gather, and (I3), sizes."""
+    yield from gather(operation, operands, types)
+    yield from vector(2)(operation, operands, types)
 
 
 def _hints(operation: Operation, first: Type) -> Iterable[str]:
@@ -539,11 +575,20 @@ def broadcast(operation: Operation, operands: Sequence[Type], types: Types) -> I
     """Check that the result has the shape that the operands broadcast to."""
     shapes = [kind.shape for kind in operands if isinstance(kind, TensorSpec)]
     result = operation.types[0]
-    known = [shape for shape in shapes if all([isinstance(n, int) for n in shape])]
-    if len(known) < len(operands) or not isinstance(result, TensorSpec):
+    if len(shapes) < len(operands) or not isinstance(result, TensorSpec):
         return
-    if not operation.attributes.get("broadcast_dimensions"):
-        yield from _fits(np.broadcast_shapes(*known), result)
+    if operation.attributes.get("broadcast_dimensions"):
+        return
+    rank = max(map(len, shapes))
+    common = []
+    for extents in zip(*[[*[1] * (rank - len(shape)), *shape] for shape in shapes], strict=True):
+        numbers = {n for n in extents if isinstance(n, int)} - {1}
+        if len(numbers) > 1:
+            yield f"takes {' and '.join(map(str, operands))}, which do not broadcast"
+            return
+        is_open = any([not isinstance(n, int) for n in extents])
+        common.append(numbers.pop() if numbers else extents[0] if not is_open else UNKNOWN)
+    yield from _fits(common, result)
 
 
 def likened(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
@@ -630,7 +675,10 @@ CHECKS: Mapping[str, Check] = {
             ("constant", fixed),
             ("dynamic_broadcast_in_dim dynamic_reshape", vector(1)),
             ("dynamic_iota", vector(0)),
-            ("dynamic_gather gather", gather),
+            ("dynamic_pad", vector(2, 3, 4)),
+            ("real_dynamic_slice", vector(1, 2, 3)),
+            ("dynamic_gather", dynamic_gather),
+            ("gather", gather),
             ("get_dimension_size", gives(DType.I32)),
             ("optimization_barrier", unchanged),
             ("pad", padded),

@@ -200,6 +200,10 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "(C8) scatter: order": (SCATTERED, "scatter_dims_to_operand_dims = [0]", "input_batching_dims = [0, 0], scatter_dims_to_operand_dims = [0]"),
     "(C6) reduce: scalars": (f'"stablehlo.reduce"(%m, %c) <{{dimensions = array<i64: 0>}}> {SUM} : (tensor<5x1xf32>, tensor<f32>) -> tensor<1xf32>', f'"stablehlo.reduce"(%m, %c) <{{dimensions = array<i64: 0>}}> {SUM} : (tensor<5x1xf32>, tensor<f32>)', f'"stablehlo.reduce"(%m, %w) <{{dimensions = array<i64: 0>}}> {SUM.replace("tensor<f32>", "tensor<1xf32>")} : (tensor<5x1xf32>, tensor<1xf32>)'),
     "(I6) select_and_scatter: 64 bits": (SPREAD, "array<i64: 5>}", "array<i64: 5>, padding = dense<0> : tensor<1x2xui8>}"),
+    "(I2) dynamic_iota: a vector": ("stablehlo.dynamic_iota %d, dim = 0 : (tensor<1xi64>) -> tensor<?xf32>", "%d, dim = 0 : (tensor<1xi64>)", "%i, dim = 0 : (tensor<i32>)"),
+    "(I3) dynamic_pad: one type": ("stablehlo.dynamic_pad %x, %c, %d, %d, %d : (tensor<5xf32>, tensor<f32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<?xf32>", "%d, %d, %d : (tensor<5xf32>, tensor<f32>, tensor<1xi64>", "%v, %d, %d : (tensor<5xf32>, tensor<f32>, tensor<1xi32>"),
+    "(C11) select_and_scatter: sources": (SPREAD, "array<i64: 5>}", "array<i64: 4>}"),
+    "chlo.broadcast_add: open rank": ("chlo.broadcast_add %o, %o : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>", "-> tensor<?xf32>", "-> tensor<?x3xf32>"),
     "chlo.mulhi: integers": ("chlo.mulhi %n, %n : tensor<5xui32>, tensor<5xui32> -> tensor<5xui32>", "%n, %n : tensor<5xui32>, tensor<5xui32> -> tensor<5xui32>", "%b, %b : tensor<i1>, tensor<i1> -> tensor<i1>"),
     "chlo.scan: size": (SCANNED, "scan_dim_size = 5", "scan_dim_size = 4"),
     "chlo.scan: axis": (SCANNED, "dimension = 0", "dimension = 2"),
@@ -211,7 +215,7 @@ BROKEN: dict[str, tuple[str, str, str]] = {
 ARGUMENTS = (
     "%x: tensor<5xf32>, %w: tensor<1xf32>, %c: tensor<f32>, %k: tensor<3x1xi32>, %u: tensor<3xf32>, "
     "%m: tensor<5x1xf32>, %i: tensor<i32>, %b: tensor<i1>, %n: tensor<5xui32>, %f: tensor<1x5x1xf32>, "
-    "%g: tensor<3x1x2xf32>, %d: tensor<1xi64>"
+    "%g: tensor<3x1x2xf32>, %d: tensor<1xi64>, %v: tensor<1xi32>, %o: tensor<?xf32>"
 )
 
 

@@ -146,6 +146,10 @@ def test_group_sizes_of_other_axes_are_refused(sizes: str) -> None:
     )  # fmt: skip
     with pytest.raises(errors.InvalidConfigError, match=r"group sizes of .* for the axes \[0\]"):
         import_stablehlo(text)
+    with pytest.raises(errors.InvalidConfigError, match="an axis below 0"):
+        import_stablehlo(
+            text.replace("lhs_ragged_dimensions = [1]", "lhs_ragged_dimensions = [-1]")
+        )
 
 
 @pytest.mark.parametrize("kind", DTYPES)
