@@ -102,7 +102,7 @@ def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     free = [n for n in range(len(shape)) if n not in (*batch, *contracting)]
     kind = next(axes for axes in (batch, contracting, free) if axis in axes)
     outer = [*([] if kind is batch else batch), *kind[: kind.index(axis)]]
-    if len(given) != 1 and list(given[:-1]) != [shape[n] for n in outer]:
+    if not given or (len(given) > 1 and list(given[:-1]) != [shape[n] for n in outer]):
         raise InvalidConfigError(
             f"chlo.ragged_dot: group sizes of {r.spec(sizes)} for the axes {outer} of {r.spec(lhs)}"
         )

@@ -204,7 +204,7 @@ def atan2(r: Reader, y: int, x: int) -> int:
     )
 
 
-def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int | Sequence[int]:
     """Read an order that is a constant natural number as our op, and any other by StableHLO's formula."""
     orders = r.evaluated(operands[0])
     order = float(orders.flat[0]) if orders is not None and orders.size else -1.0

@@ -138,10 +138,10 @@ def test_group_sizes_of_each_batch_and_of_outer_axes() -> None:
     np.testing.assert_allclose(import_stablehlo(text).run(a, b, PER_ROW), wanted, 1e-13)
 
 
-@pytest.mark.parametrize("sizes", ["9x3", "3x2"])
+@pytest.mark.parametrize("sizes", ["9x3x", "3x2x", ""])
 def test_group_sizes_of_other_axes_are_refused(sizes: str) -> None:
     text = ragged(
-        "2x9x4xf64", "2x9x4xf64", f"{sizes}xi32", "2x9xf64", lhs_batching=[0, 1],
+        "2x9x4xf64", "2x9x4xf64", f"{sizes}i32", "2x9xf64", lhs_batching=[0, 1],
         rhs_batching=[0, 1], lhs_contracting=[2], rhs_contracting=[2], lhs_ragged=[1],
     )  # fmt: skip
     with pytest.raises(errors.InvalidConfigError, match=r"group sizes of .* for the axes \[0\]"):
