@@ -9,13 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lowering import mlir_bindings
+from lowering.bounds import has_bounds, with_bounds
 from lowering.guarded import perform
 from lowering.mlir_bindings import is_jaxlib_installed
 from lowering.module import StableHloModule
 from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation, Type, is_token
 from lowering.read import READERS, Reader, note_extents
-from lowering.read.bounds import has_bounds, with_bounds
-from lowering.read.broadcasting import PREFIX
 from lowering.read.devices import Devices, on_devices
 from lowering.read.dynamic import UndecidedExtentError, extents_value
 from lowering.read.quantized import without_quantized_types
@@ -130,9 +129,7 @@ def import_stablehlo(
         tree, has_mlir = read_module(contents), False
     names = tree.operation_names()
     is_reducible = names & CANONICALIZED or any(
-        n.startswith("chlo.")
-        and (n not in READERS or (n.startswith(PREFIX) and tree.has_unknown_extents()))
-        for n in names
+        n.startswith("chlo.") and n not in READERS for n in names
     )
     if has_mlir and is_reducible:
         contents = perform("canonical", contents, trusted=trusted)
@@ -475,7 +472,7 @@ class ExtentArgument:
     """An integer argument that gives extents of the program.
 
     Attributes:
-        spec: the type that the module declares, of rank 0 or 1.
+        spec: the type that the module declares, of rank 0 to 2.
         extents: one for each element.
     """
 
@@ -578,12 +575,12 @@ def _may_be_extents(spec: Type) -> bool:
     """Return whether a declared type is a small integer tensor of known size."""
     if isinstance(spec, ForeignType):
         return False
-    is_small = spec.rank <= 1 and spec.is_static and spec.size <= MOST_EXTENTS
+    is_small = spec.rank <= 2 and spec.is_static and spec.size <= MOST_EXTENTS
     return is_small and spec.dtype.is_integer
 
 
 def _as_extents(spec: TensorSpec | ExtentArgument, name: str) -> TensorSpec | ExtentArgument:
-    """Return a symbol for each element of an integer argument of rank 0 or 1."""
+    """Return a symbol for each element of an integer argument of rank 0 to 2."""
     if isinstance(spec, ExtentArgument):
         return spec
     word = _word(name)

@@ -6,13 +6,16 @@ Source: CHLO's operation definitions, "broadcast_dimensions".
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from lowering.module_tree import Operation
 from lowering.read.reader import Read, Reader, ReadRows
 from lowering.syntax.definitions import DEFINITIONS
+from tenferro.dims import dim_max, dim_min, is_exact
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ops.structural import BroadcastInDim
+from tenferro.types import TensorSpec
 
 __all__ = ["PREFIX", "broadcasting_rows"]
 
@@ -34,25 +37,60 @@ def broadcasting(read: Read) -> Read:
     """Return the reader of an operation on operands that are broadcast to the shape of its result."""
 
     def read_broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> Any:
-        shape = operation.spec.shape
-        if not operation.spec.is_static:
-            raise UnsupportedError(
-                f"{operation.name}: its result is {operation.spec}; give numbers for extents"
-            )
-        ranks = [len(r.spec(value).shape) for value in operands]
+        shapes = [r.spec(value).shape for value in operands]
+        ranks = [len(shape) for shape in shapes]
+        rank = len(operation.spec.shape)
         given = operation.attributes.get("broadcast_dimensions")
         lesser = min(ranks)
-        spread = []
-        for value, rank in zip(operands, ranks, strict=True):
-            dims = tuple(range(len(shape) - rank, len(shape)))
-            if given is not None and rank == lesser < len(shape):
+        placed: list[tuple[int, ...]] = []
+        for value, own in zip(operands, ranks, strict=True):
+            dims = tuple(range(rank - own, rank))
+            if given is not None and own == lesser < rank:
                 dims = tuple(given)
-            if len(dims) != rank:
+            if len(dims) != own or any([not 0 <= axis < rank for axis in dims]):
                 raise InvalidConfigError(
                     f"{operation.name}: broadcast_dimensions {dims} of {r.spec(value)}"
                 )
-            same = r.spec(value).shape == shape
-            spread.append(value if same else r.apply_one(BroadcastInDim(shape, dims), value))
-        return read(r, operation, spread)
+            placed.append(dims)
+        shape = _common_shape(operation, shapes, placed)
+        spread = [
+            value if own == shape else r.apply_one(BroadcastInDim(shape, dims), value)
+            for value, own, dims in zip(operands, shapes, placed, strict=True)
+        ]
+        types = (TensorSpec.of(shape, operation.spec.dtype),)
+        return read(r, replace(operation, types=types), spread)
 
     return read_broadcast
+
+
+def _common_shape(
+    operation: Operation, shapes: Sequence[Sequence[Any]], placed: Sequence[Sequence[int]]
+) -> tuple[Any, ...]:
+    """Return the shape that operands broadcast to, whose open extents are computed when the program runs.
+
+    Raises:
+        UnsupportedError: the data decide an extent.
+    """
+    common: list[Any] = [
+        extent if isinstance(extent, int) else 1 for extent in operation.spec.shape
+    ]
+    for shape, dims in zip(shapes, placed, strict=True):
+        for extent, axis in zip(shape, dims, strict=True):
+            if not is_exact(extent):
+                raise UnsupportedError(f"{operation.name}: the data decide an extent of {shape}")
+            common[axis] = _common_extent(common[axis], extent)
+    return tuple(common)
+
+
+def _common_extent(a: Any, b: Any) -> Any:
+    """Return the extent that two axes broadcast to; that they do is a guard of the program.
+
+    >>> _common_extent(3, 1), _common_extent(1, 0), _common_extent(2, 2)
+    (3, 0, 2)
+    """
+    if 1 in (a, b):
+        return b if a == 1 else a
+    for extent in (a, b):
+        if isinstance(extent, int):
+            return extent
+    return a if a == b else dim_max(a, b) * dim_min(1, dim_min(a, b))

@@ -10,7 +10,8 @@ import numpy as np
 
 from lowering.module_tree import Operation
 from lowering.read.reader import Reader, ReadRows
-from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.dims import SymDim
+from tenferro.errors import InvalidConfigError
 from tenferro.ext.einsum import Einsum
 from tenferro.ext.einsum import read as read_subscripts
 from tenferro.ext.fft.families import Fft
@@ -21,7 +22,7 @@ from tenferro.ops.elementwise import And, Compare, Conj, Select
 from tenferro.ops.extension import Extension
 from tenferro.ops.reduction import CumSum
 from tenferro.ops.source import Iota
-from tenferro.ops.structural import Concatenate, OptimizationBarrier, Tril, Triu
+from tenferro.ops.structural import BroadcastInDim, Concatenate, OptimizationBarrier, Tril, Triu
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS", "adjoint", "extension", "mirrored", "solved", "swapped"]
@@ -88,7 +89,8 @@ def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Multiply consecutive groups along one axis, whose extents are an operand: rows, summands or batches.
 
     Groups of rows have a product each, and rows of no group are zero; groups of summands give results along a new
-    first axis. Batches are multiplied unchanged.
+    first axis. Batches are multiplied unchanged. Sizes are those of all groups, or of each index of the axes of the
+    same kind before the ragged one.
 
     Source: CHLO's operation definitions, "ragged_dot".
     """
@@ -96,42 +98,51 @@ def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     numbers = _ragged_numbers(operation)
     contracting, others, batch, others_batch = numbers[:4]
     (axis,), group = numbers[4], numbers[5]
-    if axis in batch:
-        return _dot(r, operation, (lhs, rhs), *numbers[:4])
-    if len(r.spec(sizes).shape) != 1:
-        raise UnsupportedError(
-            f"chlo.ragged_dot: group sizes of {r.spec(sizes)}; give one size for each group of all batches"
+    shape, given = r.spec(lhs).shape, r.spec(sizes).shape
+    free = [n for n in range(len(shape)) if n not in (*batch, *contracting)]
+    kind = next(axes for axes in (batch, contracting, free) if axis in axes)
+    outer = [*([] if kind is batch else batch), *kind[: kind.index(axis)]]
+    if not given or (len(given) > 1 and list(given[:-1]) != [shape[n] for n in outer]):
+        raise InvalidConfigError(
+            f"chlo.ragged_dot: group sizes of {r.spec(sizes)} for the axes {outer} of {r.spec(lhs)}"
         )
-    (count,) = r.spec(sizes).shape
+    if kind is batch:
+        return _dot(r, operation, (lhs, rhs), *numbers[:4])
+    outer = outer if len(given) > 1 else []
+    count = given[-1]
     wanted = operation.spec.shape[0] if axis in contracting else r.spec(rhs).shape[group[0]]
     if count != wanted or not 0 <= count <= MOST_GROUPS:
         raise InvalidConfigError(
             f"chlo.ragged_dot: group sizes of {r.spec(sizes)} for {wanted} groups; {MOST_GROUPS} are the most"
         )
     sizes = r.convert(sizes, DType.I64)
-    ends = r.apply_one(CumSum(0), sizes)
-    members = [_members(r, r.spec(lhs), axis, ends, n) for n in range(count)]
+    ends = r.apply_one(CumSum(len(outer)), sizes)
     if axis in contracting:
-        other = others[contracting.index(axis)]
+        other = dict(zip((*batch, *contracting), (*others_batch, *others), strict=True))
+        places = [(axis, outer), (other[axis], [other[n] for n in outer])]
         zeros = [r.full(0, r.spec(x)) for x in (lhs, rhs)]
         parts = []
-        for n, member in enumerate(members):
-            inside = (member, _members(r, r.spec(rhs), other, ends, n))
+        for n in range(count):
+            inside = [
+                _members(r, r.spec(x), *place, ends, n)
+                for x, place in zip((lhs, rhs), places, strict=True)
+            ]
             pair = [r.apply_one(Select(), *x) for x in zip(inside, (lhs, rhs), zeros, strict=True)]
             product = _dot(r, operation, pair, *numbers[:4])
             parts.append(r.reshape(product, (1, *r.spec(product).shape)))
         return r.apply_one(Concatenate(0, count), *parts) if count else r.full(0, operation.spec)
     (first,) = group
     later = [[n - (n > first) for n in axes] for axes in (others, others_batch)]
-    free = [n for n in range(len(r.spec(lhs).shape)) if n not in (*batch, *contracting)]
+    in_result = {n: place for place, n in enumerate((*batch, *free))}
     y = r.full(0, operation.spec)
     for n in range(count):
         one = r.slice(rhs, first, n, n + 1)
-        shape = [extent for i, extent in enumerate(r.spec(rhs).shape) if i != first]
+        rest = [extent for i, extent in enumerate(r.spec(rhs).shape) if i != first]
         product = _dot(
-            r, operation, (lhs, r.reshape(one, shape)), contracting, later[0], batch, later[1]
+            r, operation, (lhs, r.reshape(one, rest)), contracting, later[0], batch, later[1]
         )
-        member = _members(r, operation.spec, len(batch) + free.index(axis), ends, n)
+        outside = [in_result[a] for a in outer]
+        member = _members(r, operation.spec, in_result[axis], outside, ends, n)
         y = r.apply_one(Select(), member, product, y)
     return y
 
@@ -143,18 +154,25 @@ def _ragged_numbers(operation: Operation) -> list[list[int]]:
         "lhs_contracting_dimensions", "rhs_contracting_dimensions", "lhs_batching_dimensions",
         "rhs_batching_dimensions", "lhs_ragged_dimensions", "rhs_group_dimensions",
     )  # fmt: skip
-    matches = [re.search(rf"{name} = \[([\d, ]*)\]", text) for name in names]
-    return [
+    matches = [re.search(rf"{name} = \[([-\d, ]*)\]", text) for name in names]
+    numbers = [
         [int(n) for n in match[1].split(",") if n.strip()] if match else [] for match in matches
     ]
+    if min([n for axes in numbers for n in axes], default=0) < 0:
+        raise InvalidConfigError(f"chlo.ragged_dot: an axis below 0, {text}")
+    return numbers
 
 
-def _members(r: Reader, like: TensorSpec, axis: int, ends: int, group: int) -> int:
-    """Return a mask of the elements along an axis that a group has."""
+def _members(
+    r: Reader, like: TensorSpec, axis: int, outer: Sequence[int], ends: int, group: int
+) -> int:
+    """Return a mask of the elements along an axis that a group has, whose ends differ along outer axes."""
     place = r.apply_one(Iota(like.shape, axis, DType.I64))
+    shape = [like.shape[n] for n in outer]
 
     def end(n: int) -> int:
-        return r.spread(r.reshape(r.slice(ends, 0, n, n + 1), ()), like.shape)
+        one = r.reshape(r.slice(ends, len(outer), n, n + 1), shape)
+        return r.apply_one(BroadcastInDim(like.shape, tuple(outer)), one)
 
     before = r.apply_one(Compare("LT"), place, end(group))
     return (
@@ -212,8 +230,19 @@ def einsum(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def fft(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    a = operation.attributes
-    (y,) = extension(r, Fft(a["fft_type"].lower(), tuple(a["fft_length"])), *operands)
+    """Read a transform; open extents along transformed axes are required to be the declared ones."""
+    a, x = operation.attributes, operands[0]
+    lengths = tuple(a["fft_length"])
+    kind = a["fft_type"].lower()
+    last = lengths[-1] // 2 + 1 if kind == "irfft" else lengths[-1]
+    wanted = (*lengths[:-1], last)
+    shape = r.spec(x).shape
+    for axis, length in zip(range(len(shape) - len(wanted), len(shape)), wanted, strict=True):
+        if axis >= 0 and isinstance(shape[axis], SymDim):
+            reason = f"fft: axis {axis} of the operand has the length that is transformed"
+            r.builder.guards.require(shape[axis], "==", length, reason)
+            x = r.slice(x, axis, 0, length)
+    (y,) = extension(r, Fft(kind, lengths), x)
     return y
 
 

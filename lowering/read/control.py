@@ -17,6 +17,9 @@ from tenferro.types import TensorSpec
 
 __all__ = ["ROWS"]
 
+MOST_ITERATIONS = 1000
+"""Maximum number of iterations of a loop with checks or probes."""
+
 
 def call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     return r.call(operation.attributes["callee"], operands)
@@ -47,12 +50,55 @@ def nothing(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 def while_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     """Read a loop; a counted one becomes a scan, which has derivatives in both modes."""
     condition, body = operation.regions
+    if any([_observes(region) for region in operation.regions]):
+        (decision,) = r.block(condition, operands, r.surroundings)
+        if r.evaluated(decision) is not None:
+            return _observed(r, operation, operands, decision)
     specs = [r.spec(value) for value in operands]
     (test, turn), captured = r.parts((condition, specs), (body, specs))
     loop = While(test, turn, len(captured))
     values = [*captured, *operands]
     results = counted_loop(r, loop, values)
     return r.apply(loop, *values) if results is None else results
+
+
+def _observes(region: Block) -> bool:
+    """Return whether a region has checks or probes of the reference interpreter."""
+    waiting = [region]
+    for block in waiting:
+        for operation in block.operations:
+            if operation.name.startswith(("check.", "interpreter.")):
+                return True
+            waiting += operation.regions
+    return False
+
+
+def _observed(
+    r: Reader, operation: Operation, operands: Sequence[int], decision: int
+) -> Sequence[int]:
+    """Read the iterations of a loop one by one, so that checks and probes see the values of each.
+
+    Raises:
+        UnsupportedError: arguments decide whether the loop goes on, or it has more than `MOST_ITERATIONS`.
+    """
+    condition, body = operation.regions
+    values = list(operands)
+    for _ in range(MOST_ITERATIONS):
+        goes_on = r.evaluated(decision)
+        if goes_on is None:
+            break
+        if not goes_on:
+            return values
+        values = r.block(body, values, r.surroundings)
+        arrays = [r.evaluated(value) for value in values]
+        values = [
+            value if array is None else r.constant(array)
+            for value, array in zip(values, arrays, strict=True)
+        ]
+        (decision,) = r.block(condition, values, r.surroundings)
+    raise UnsupportedError(
+        f"{operation.name}: with checks or probes, at most {MOST_ITERATIONS} iterations, which no argument decides"
+    )
 
 
 def if_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:

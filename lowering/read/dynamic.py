@@ -96,7 +96,12 @@ def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> i
     bounds = [extents_of(r, value) for value in edges]
     if all([extents is not None for extents in bounds]):
         _note_need(r, *bounds)
-        return r.apply_one(st.Slice(*[tuple(extents.tolist()) for extents in bounds]), x)
+        starts, limits, strides = [tuple(extents.tolist()) for extents in bounds]
+        numbers = tuple([stride if is_static(stride) else 1 for stride in strides])
+        x = r.apply_one(st.Slice(starts, limits, numbers), x)
+        for axis, stride in enumerate(strides):
+            x = x if is_static(stride) else _every(r, x, axis, stride)
+        return x
     if bounds[2] is None or not r.spec(x).is_exact:
         raise undecided(operation)
     for axis, stride in enumerate(bounds[2].tolist()):
@@ -115,6 +120,32 @@ def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> i
     return x
 
 
+def _every(r: Reader, x: int, axis: int, stride: Any) -> int:
+    """Take every n-th element along an axis, where n is an extent: the first of each row of n."""
+    r.builder.guards.require(stride, ">=", 1, "a stride of real_dynamic_slice is at least 1")
+    shape = r.spec(x).shape
+    rank, extent = len(shape), shape[axis]
+    count = (extent + stride - 1) // stride
+    high = tuple([count * stride - extent if a == axis else 0 for a in range(rank)])
+    none = (0,) * rank
+    x = r.apply_one(st.Pad(none, high, none), x, r.constant(0, r.spec(x).dtype))
+    x = r.reshape(x, (*shape[:axis], count, stride, *shape[axis + 1 :]))
+    first = r.slice(x, axis + 1, 0, 1)
+    return r.reshape(first, (*shape[:axis], count, *shape[axis + 1 :]))
+
+
+def _spaced(r: Reader, x: int, axis: int, between: Any, filler: int) -> int:
+    """Place as many fillers as an extent says between neighbours along an axis."""
+    shape = r.spec(x).shape
+    rank, extent = len(shape), shape[axis]
+    x = r.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
+    high = tuple([between if a == axis + 1 else 0 for a in range(rank + 1)])
+    none = (0,) * (rank + 1)
+    x = r.apply_one(st.Pad(none, high, none), x, filler)
+    x = r.reshape(x, (*shape[:axis], extent * (between + 1), *shape[axis + 1 :]))
+    return r.slice(x, axis, 0, dim_max(extent * (between + 1) - between, 0))
+
+
 def _moved(r: Reader, x: int, axis: int, start: int) -> int:
     """Shift x along an axis so that it begins at a later element, with zeros after its end."""
     shape = r.spec(x).shape
@@ -128,12 +159,27 @@ def _moved(r: Reader, x: int, axis: int, start: int) -> int:
 
 def dynamic_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     low, high, interior = [_shape(r, operation, value) for value in operands[2:]]
-    return r.apply_one(st.Pad(low, high, interior), *operands[:2])
+    x, filler = operands[:2]
+    for axis, between in enumerate(interior):
+        x = x if is_static(between) else _spaced(r, x, axis, between, filler)
+    numbers = tuple([between if is_static(between) else 0 for between in interior])
+    return r.apply_one(st.Pad(low, high, numbers), x, filler)
 
 
 def dynamic_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    sizes = _shape(r, operation, operands[2])
-    attributes = operation.attributes | {"slice_sizes": sizes}
+    """Read a gather by sizes that are extents; those that the result's type decides are numbers."""
+    numbers, shape = operation.attributes["dimension_numbers"], operation.spec.shape
+    sizes = list(_shape(r, operation, operands[2]))
+    dropped = {*numbers["collapsed_slice_dims"], *numbers["operand_batching_dims"]}
+    kept = [axis for axis in range(len(sizes)) if axis not in dropped]
+    declared: dict[int, Any] = dict.fromkeys(dropped, 1)
+    declared |= {a: shape[n] for a, n in zip(kept, numbers["offset_dims"], strict=False)}
+    for axis, extent in declared.items():
+        if isinstance(extent, int) and not is_static(sizes[axis]):
+            reason = f"dynamic_gather: the slice's size of axis {axis}"
+            r.builder.guards.require(sizes[axis], "==", extent, reason)
+            sizes[axis] = extent
+    attributes = operation.attributes | {"slice_sizes": tuple(sizes)}
     return gather(r, replace(operation, attributes=attributes), operands[:2])
 
 
@@ -208,7 +254,7 @@ def extents_value(r: Reader, argument: int, spec: TensorSpec, extents: Sequence[
     ]
     if spec.rank:
         sizes = [r.reshape(size, (1,)) for size in sizes]
-        value = r.apply_one(st.Concatenate(0, len(sizes)), *sizes)
+        value = r.reshape(r.apply_one(st.Concatenate(0, len(sizes)), *sizes), spec.shape)
     else:
         (value,) = sizes
     r.extents[value] = _array(extents, spec.shape)

@@ -204,11 +204,12 @@ def atan2(r: Reader, y: int, x: int) -> int:
     )
 
 
-def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int | Sequence[int]:
+    """Read an order that is a constant natural number as our op, and any other by StableHLO's formula."""
     orders = r.evaluated(operands[0])
     order = float(orders.flat[0]) if orders is not None and orders.size else -1.0
     if order < 0 or not order.is_integer() or (orders != order).any():
-        raise UnsupportedError("chlo.polygamma: its order is a constant natural number here")
+        return expanded("polygamma")(r, operation, operands)
     return r.apply_one(analytic.Polygamma(int(order)), operands[1])
 
 

@@ -23,13 +23,13 @@ from lowering.read.reader import Reader, ReadRows
 from lowering.read.regions import ON_BOOL, known_combiner, scatter_combiner
 from lowering.read.scatters import Numbers, scattered
 from tenferro.dims import dim_max, product
-from tenferro.errors import UnsupportedError
+from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
 from tenferro.ops import reduction as re
 from tenferro.ops import structural as st
 from tenferro.ops.source import Iota
-from tenferro.types import DType
+from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS", "top_k"]
 
@@ -77,6 +77,10 @@ def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
     xs, starts = operands[:count], operands[count:]
     axes = tuple(operation.attributes["dimensions"])
     block = operation.regions[0]
+    if any([isinstance(spec, TensorSpec) and spec.rank for spec in block.types]):
+        raise InvalidConfigError(
+            f"stablehlo.reduce: its region takes scalars, got {block.types[0]}"
+        )
     name = _name_of(r, block, xs)
     if name is not None:
         card = REDUCTIONS.get(name)

@@ -45,8 +45,9 @@ def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -
 
 
 def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    shape, rank = operation.spec.shape, len(r.spec(operands[0]).shape)
-    dims = tuple(range(len(shape) - rank, len(shape)))
+    sizes, extents = tuple(operation.attributes["broadcast_sizes"]), r.spec(operands[0]).shape
+    shape = (*sizes, *extents)
+    dims = tuple(range(len(sizes), len(shape)))
     return r.apply_one(st.BroadcastInDim(shape, dims), operands[0])
 
 

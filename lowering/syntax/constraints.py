@@ -17,7 +17,9 @@ import numpy as np
 
 from lowering.module_tree import Block, Operation, Type
 from lowering.syntax.definitions import DEFINITIONS
+from lowering.syntax.forms import ELEMENTWISE
 from lowering.types import is_promotable, tensor_type
+from tenferro.dims import UNKNOWN, UpperBound
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["Types", "broken"]
@@ -32,6 +34,7 @@ def broken(operation: Operation, types: Types) -> str | None:
     """Return the first constraint that an operation breaks, in words; None if it keeps them all."""
     operands = [types[number] for number in operation.operands]
     checks = [CHECKS[operation.name]] if operation.name in CHECKS else []
+    checks += [elementwise] if operation.name in ELEMENTWISE else []
     breaches = chain(kinds(operation), *[check(operation, operands, types) for check in checks])
     try:
         return next(iter(breaches), None)
@@ -90,7 +93,7 @@ def kinds(operation: Operation) -> Iterable[str]:
 def _pairs(name: str, value: Any) -> Iterable[str]:
     """Yield what is wrong with pairs of integers."""
     array: Any = value if isinstance(value, np.ndarray) else np.zeros(0)
-    if array.dtype.kind not in "iu" or array.ndim != 2 or array.shape[1] != 2:
+    if array.dtype != np.int64 or array.ndim != 2 or array.shape[1] != 2:
         yield f"attribute '{name}' holds pairs of integers, of shape (N, 2)"
     elif name == "source_target_pairs":
         sources, targets = array[:, 0].tolist(), array[:, 1].tolist()
@@ -105,7 +108,7 @@ def _groups(operation: Operation, value: Any) -> Iterable[str]:
     if isinstance(value, str):
         return
     array = value if isinstance(value, np.ndarray) else np.zeros(0)
-    if array.dtype.kind not in "iu" or array.ndim != 2:
+    if array.dtype != np.int64 or array.ndim != 2:
         yield "attribute 'replica_groups' holds integers, of rank 2"
         return
     members = array.ravel().tolist()
@@ -211,11 +214,33 @@ def select_and_scatter(
     if [_element(kind) for kind in select.types] != [wanted, wanted]:
         yield f"has a selection of other arguments than elements of {operands[0]}"
     yield from _decides(select, types)
+    yield from _sources(operation, operands[0], operands[1])
     yield from _combines(scatter, types, operands[:1], operands[2:3])
     if scatter.operations and [_element(kind) for kind in _returned(scatter, types)] != [
         _element(kind) for kind in operation.types
     ]:
         yield "has a region of another element type than its result"
+
+
+def _sources(operation: Operation, image: Type, source: Type) -> Iterable[str]:
+    """Check #select_and_scatter (C11): the source has an element for each window."""
+    if not isinstance(image, TensorSpec) or not isinstance(source, TensorSpec):
+        return
+    ones = [1] * image.rank
+    sizes, strides = [
+        operation.attributes.get(name, ones) for name in ("window_dimensions", "window_strides")
+    ]
+    padding = operation.attributes.get("padding", [(0, 0)] * image.rank)
+    windows = [
+        (extent + int(low) + int(high) - int(size)) // int(stride) + 1
+        if isinstance(extent, int)
+        else extent
+        for extent, size, stride, (low, high) in zip(
+            image.shape, sizes, strides, padding, strict=True
+        )
+    ]
+    if not _agree(windows, source.shape):
+        yield f"takes {source} for windows of shape {windows}"
 
 
 def scatter(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
@@ -384,18 +409,32 @@ def resize(operation: Operation, operands: Sequence[Type], types: Types) -> Iter
         yield f"takes {operands[1]} as a size, and not a scalar int32"
 
 
-def vector(place: int) -> Check:
-    """Return the check that an operand, which is a shape, is a vector of integers of known length."""
+def vector(*places: int) -> Check:
+    """Return the check that operands, which are shapes, are vectors of known length of one integer type."""
 
     def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-        kind = operands[place]
-        if isinstance(kind, TensorSpec) and (
-            kind.rank != 1 or not kind.is_static or kind.dtype.kind not in "iu"
-        ):
-            yield f"takes {kind} as a shape"
+        given = [operands[place] for place in places]
+        for kind in given:
+            if not _is_shape(kind):
+                yield f"takes {kind} as a shape"
+        if len({*given}) > 1:
+            yield f"takes shapes of different types, {' and '.join(map(str, given))}"
         yield from _hints(operation, operands[0])
 
     return check
+
+
+def _is_shape(kind: Type) -> bool:
+    """Return whether a type is a vector of integers or of indices, of known length."""
+    if isinstance(kind, TensorSpec):
+        return kind.rank == 1 and kind.is_static and kind.dtype.kind in "iu"
+    return re.fullmatch(r"tensor<\d+xindex>", kind.text) is not None
+
+
+def dynamic_gather(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #dynamic_gather: numbers as of #gather, and (I3), sizes."""
+    yield from gather(operation, operands, types)
+    yield from vector(2)(operation, operands, types)
 
 
 def _hints(operation: Operation, first: Type) -> Iterable[str]:
@@ -459,13 +498,58 @@ def stacked(operation: Operation, operands: Sequence[Type], types: Types) -> Ite
 
 def _fits(shape: Sequence[Any], result: TensorSpec) -> Iterable[str]:
     """Yield if a result has another shape than it must, up to open extents."""
-    if result.rank != len(shape) or any(
-        [
-            isinstance(mine, int) and isinstance(other, int) and mine != other
-            for mine, other in zip(shape, result.shape, strict=False)
-        ]
-    ):
+    if not _agree(shape, result.shape):
         yield f"gives {result}, and not one of shape {list(shape)}"
+
+
+def _agree(first: Sequence[Any], second: Sequence[Any]) -> bool:
+    """Return whether two shapes may be the same, up to open extents and within bounds."""
+    if len(first) != len(second):
+        return False
+    for pair in zip(first, second, strict=True):
+        numbers = {extent for extent in pair if isinstance(extent, int)}
+        bounds = [
+            extent.dim
+            for extent in pair
+            if isinstance(extent, UpperBound) and isinstance(extent.dim, int)
+        ]
+        if len(numbers) > 1 or (numbers and bounds and max(numbers) > min(bounds)):
+            return False
+    return True
+
+
+def elementwise(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check that operands and results of an elementwise operation may have one shape."""
+    kinds = [kind for kind in (*operands, *operation.types) if isinstance(kind, TensorSpec)]
+    for place, kind in enumerate(kinds):
+        for other in kinds[:place]:
+            if not _agree(kind.shape, other.shape):
+                yield f"takes or gives {other} and {kind}"
+
+
+def sliced(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #slice (C3), where an extent has a bound."""
+    kind, limits = operands[0], operation.attributes["limit_indices"]
+    if isinstance(kind, TensorSpec):
+        for extent, limit in zip(kind.shape, limits, strict=False):
+            if (
+                isinstance(extent, UpperBound)
+                and isinstance(extent.dim, int)
+                and limit > extent.dim
+            ):
+                yield f"ends at {limit} along an axis of {kind}"
+
+
+def padded(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #pad (C4), where an extent has a bound."""
+    names = ("edge_padding_low", "interior_padding", "edge_padding_high")
+    kind, amounts = operands[0], zip(*[operation.attributes[name] for name in names], strict=False)
+    if isinstance(kind, TensorSpec):
+        for extent, (low, interior, high) in zip(kind.shape, amounts, strict=False):
+            if isinstance(extent, UpperBound) and isinstance(extent.dim, int):
+                most = low + extent.dim + max(extent.dim - 1, 0) * interior + high
+                if most < 0:
+                    yield f"gives an extent of {most} for a bound of {kind}"
 
 
 def permuted(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
@@ -475,6 +559,15 @@ def permuted(operation: Operation, operands: Sequence[Type], types: Types) -> It
         yield f"permutation must name each axis of {kind} once, got {order}"
 
 
+def sharded(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check `sdy.sharding_constraint`: the operand's type, and an entry for each of its axes."""
+    yield from unchanged(operation, operands, types)
+    kind, text = operands[0], str(operation.attributes["sharding"])
+    entries = re.search(r"\[((?:\s*\{[^{}]*\}(?:p\d+)?\s*,?)*)\]", text)
+    if isinstance(kind, TensorSpec) and entries and entries[1].count("{") != kind.rank:
+        yield f"shards {entries[1].count('{')} axes of {kind}"
+
+
 # ---- CHLO --------------------------------------------------------------------------------------
 
 
@@ -482,11 +575,20 @@ def broadcast(operation: Operation, operands: Sequence[Type], types: Types) -> I
     """Check that the result has the shape that the operands broadcast to."""
     shapes = [kind.shape for kind in operands if isinstance(kind, TensorSpec)]
     result = operation.types[0]
-    known = [shape for shape in shapes if all([isinstance(n, int) for n in shape])]
-    if len(known) < len(operands) or not isinstance(result, TensorSpec):
+    if len(shapes) < len(operands) or not isinstance(result, TensorSpec):
         return
-    if not operation.attributes.get("broadcast_dimensions"):
-        yield from _fits(np.broadcast_shapes(*known), result)
+    if operation.attributes.get("broadcast_dimensions"):
+        return
+    rank = max(map(len, shapes))
+    common = []
+    for extents in zip(*[[*[1] * (rank - len(shape)), *shape] for shape in shapes], strict=True):
+        numbers = {n for n in extents if isinstance(n, int)} - {1}
+        if len(numbers) > 1:
+            yield f"takes {' and '.join(map(str, operands))}, which do not broadcast"
+            return
+        is_open = any([not isinstance(n, int) for n in extents])
+        common.append(numbers.pop() if numbers else extents[0] if not is_open else UNKNOWN)
+    yield from _fits(common, result)
 
 
 def likened(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
@@ -522,6 +624,29 @@ def same_types(operation: Operation, operands: Sequence[Type], types: Types) -> 
         yield from _fits(first.shape, second)
 
 
+def scanned(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check `scan`: a region on slices of inputs and on carries, and one extent along the axis."""
+    attributes, (block,) = operation.attributes, operation.regions
+    count, axis = int(attributes["operandSegmentSizes"][0]), attributes["dimension"]
+    size = attributes.get("scan_dim_size")
+    if len(block.types) != len(operands):
+        yield f"has a region of {len(block.types)} arguments, for {len(operands)} operands"
+        return
+    for place, (kind, argument) in enumerate(zip(operands, block.types, strict=True)):
+        if not isinstance(kind, TensorSpec) or not isinstance(argument, TensorSpec):
+            continue
+        shape = list(kind.shape)
+        if place < count:
+            if not 0 <= axis < kind.rank:
+                yield f"{kind} has no axis {axis}"
+                return
+            extent = shape.pop(axis)
+            if size is not None and not _agree((extent,), (size,)):
+                yield f"scans {extent} elements of {kind}, and declares {size}"
+        if argument.dtype is not kind.dtype or not _agree(shape, argument.shape):
+            yield f"has a region that takes {argument} for {kind}"
+
+
 _FLOAT = without(lambda dtype: not dtype.is_float)
 _INEXACT = without(lambda dtype: not dtype.is_inexact)
 _UNARY_CHLO = """acos acosh asin asinh atan atanh bessel_i1e conj cosh digamma erf erf_inv erfc lgamma sinh square
@@ -532,11 +657,14 @@ _CHLO: Mapping[str, Check] = {
     **{f"chlo.{name}": same_types for name in ("next_after", "polygamma", "zeta")},
     **{name: broadcast for name in DEFINITIONS if name.startswith("chlo.broadcast_")},
     "chlo.constant_like": likened,
+    "chlo.mulhi": without(lambda dtype: dtype.kind not in "iu"),
+    "chlo.scan": scanned,
     "chlo.top_k": largest,
 }
 
 CHECKS: Mapping[str, Check] = {
     **_CHLO,
+    "sdy.sharding_constraint": sharded,
     **{
         f"stablehlo.{name}": check
         for names, check in (
@@ -547,9 +675,14 @@ CHECKS: Mapping[str, Check] = {
             ("constant", fixed),
             ("dynamic_broadcast_in_dim dynamic_reshape", vector(1)),
             ("dynamic_iota", vector(0)),
-            ("dynamic_gather gather", gather),
+            ("dynamic_pad", vector(2, 3, 4)),
+            ("real_dynamic_slice", vector(1, 2, 3)),
+            ("dynamic_gather", dynamic_gather),
+            ("gather", gather),
             ("get_dimension_size", gives(DType.I32)),
             ("optimization_barrier", unchanged),
+            ("pad", padded),
+            ("slice", sliced),
             ("partition_id replica_id", gives(DType.U32)),
             ("set_dimension_size", resize),
             ("transpose", permuted),

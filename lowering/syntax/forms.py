@@ -48,11 +48,10 @@ _UNARY = [
     "square",
     "tan",
     "tanh",
-    "reshape",
-    "bitcast_convert",
     "uniform_quantize",
     "uniform_dequantize",
 ]
+_RESHAPING = ["reshape", "bitcast_convert"]
 _BINARY = [
     "add",
     "and",
@@ -96,8 +95,11 @@ _CHLO_UNARY = [
 _CHLO_BINARY = ["mulhi", "next_after", "polygamma", "zeta"]
 _CHLO_BROADCAST = [*_BINARY, *_CHLO_BINARY, "compare", "complex"]
 
+ELEMENTWISE = frozenset([f"stablehlo.{name}" for name in (*_UNARY, *_BINARY)])
+"""Operations whose short form has operands and one type, or a type for each operand and the result."""
+
 FORMS: Mapping[str, str] = {
-    **{f"stablehlo.{name}": "% {} : types:function" for name in _UNARY},
+    **{f"stablehlo.{name}": "% {} : types:function" for name in [*_UNARY, *_RESHAPING]},
     **{f"stablehlo.{name}": "% , % {} : types:function" for name in [*_BINARY, "dynamic_reshape"]},
     **{f"chlo.{name}": "% {} : types:arrow" for name in _CHLO_UNARY},
     **{f"chlo.{name}": "% , % {} : types:arrow" for name in _CHLO_BINARY},

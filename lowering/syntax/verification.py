@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from lowering.bounds import with_bounds
 from lowering.mlir_bindings import MlirDiagnosticError
 from lowering.module_tree import ForeignType, ModuleTree, Operation, Type
 from lowering.syntax.constraints import broken
@@ -27,7 +28,13 @@ def verify(tree: ModuleTree) -> ModuleTree:
     for name in tree.attributes:
         if "." not in name and name != "sym_visibility":
             raise MlirDiagnosticError([(f"a module has no attribute '{name[:40]}'", "module")])
-    for function in tree.functions.values():
+    for name, mesh in tree.meshes.items():
+        if re.search(r"=\s*(?:0\b|-)", mesh):
+            raise MlirDiagnosticError(
+                [(f"an axis of sdy.mesh @{name} has no device: {mesh}", "module")]
+            )
+    checked = with_bounds(tree)
+    for function in checked.functions.values():
         waiting = [(function.body, "func.func")]
         types: dict[int, Type] = {}
         while waiting:
@@ -40,9 +47,9 @@ def verify(tree: ModuleTree) -> ModuleTree:
                 if operation.name == "func.return" and parent != "func.func":
                     raise _error(operation, "expects parent op 'func.func'")
                 if operation.name == "func.call":
-                    _verify_call(operation, tree)
+                    _verify_call(operation, checked, types)
                 if operation.name == "stablehlo.composite":
-                    _verify_composite(operation, tree, types)
+                    _verify_composite(operation, checked, types)
                 if operation.name == "stablehlo.custom_call":
                     _verify_custom_call(operation)
                 if operation.regions:
@@ -143,13 +150,15 @@ def _is_scalar(kind: Type) -> bool:
     return not isinstance(kind, TensorSpec) or kind.rank == 0
 
 
-def _verify_call(operation: Operation, tree: ModuleTree) -> None:
+def _verify_call(operation: Operation, tree: ModuleTree, types: Mapping[int, Type]) -> None:
     name = operation.attributes["callee"]
     function = tree.functions.get(name)
     if function is None:
         raise _error(operation, f"'{name}' does not reference a valid function")
     if len(operation.operands) != len(function.body.types):
         raise _error(operation, "incorrect number of operands for callee")
+    if tuple([types[number] for number in operation.operands]) != function.body.types:
+        raise _error(operation, "operand types differ from those of the callee")
     if operation.types != function.result_types:
         raise _error(operation, "result types differ from those of the callee")
 

@@ -142,6 +142,38 @@ def test_operations_that_broadcast(
     np.testing.assert_array_equal(less, a < b)
 
 
+def test_probes_and_checks_in_loops() -> None:
+    """The reference interpreter writes a file for each iteration; `iter` counts them."""
+    text = """func.func @main(%x: tensor<i64>) -> tensor<i64> {
+      %zero = stablehlo.constant dense<0> : tensor<i64>
+      %one = stablehlo.constant dense<1> : tensor<i64>
+      %two = stablehlo.constant dense<2> : tensor<i64>
+      %four = stablehlo.constant dense<4> : tensor<i64>
+      %r:3 = stablehlo.while(%i = %zero, %a = %one, %s = %x) : tensor<i64>, tensor<i64>, tensor<i64>
+      cond {
+        %c = stablehlo.compare LT, %i, %two : (tensor<i64>, tensor<i64>) -> tensor<i1>
+        stablehlo.return %c : tensor<i1>
+      } do {
+        %b = stablehlo.multiply %a, %two : tensor<i64>
+        %p = interpreter.probe %b, probe_id = "p" : tensor<i64>
+        %j = stablehlo.add %i, %one : tensor<i64>
+        %t = stablehlo.add %s, %p : tensor<i64>
+        stablehlo.return %j, %p, %t : tensor<i64>, tensor<i64>, tensor<i64>
+      }
+      check.expect_serialized_eq %two, probe_id = "p", iter = 0 : tensor<i64>
+      check.expect_serialized_eq %four, probe_id = "p", iter = 1 : tensor<i64>
+      return %r#2 : tensor<i64>
+    }"""
+    assert lowering.import_stablehlo(text).run(np.int64(5)) == 11
+    with pytest.raises(InvalidConfigError, match="expect_serialized_eq does not hold"):
+        lowering.import_stablehlo(text.replace("eq %four", "eq %two"))
+    endless = text.replace("LT, %i, %two", "GE, %i, %zero")
+    with pytest.raises(UnsupportedError, match="at most 1000 iterations"):
+        lowering.import_stablehlo(endless)
+    with pytest.raises(UnsupportedError, match=r"stands in a loop|depend on arguments"):
+        lowering.import_stablehlo(text.replace("LT, %i, %two", "LT, %i, %x"))
+
+
 def test_what_probes_have_seen() -> None:
     text = """
       func.func @main() {

@@ -7,6 +7,7 @@ import pytest
 
 import lowering
 import tenferro as tnf
+import xla_peer
 from lowering import importing
 from tenferro import errors
 
@@ -112,6 +113,30 @@ def test_scatters_out_of_bounds_and_their_adjoint() -> None:
     np.testing.assert_array_equal(slope, [0, 2, 0])
 
 
+@pytest.mark.parametrize("kind", ["i4", "i8", "i16", "i32", "i64", "ui4", "ui8", "ui32", "ui64"])
+def test_integers_divided_by_zero(kind: str) -> None:
+    """#divide and #remainder leave x / 0 and the overflow of min / -1 to the implementation: here they are XLA's."""
+    bits = int(kind.lstrip("ui"))
+    low, high = (0, 2**bits - 1) if kind[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+    ones = high if kind[0] == "u" else -1
+    pairs = [(5, 0), (low, 0), (high, 0), (low, ones), (high, 2)]
+    wanted = {"divide": [ones, ones, ones, low, high // 2], "remainder": [5, low, high, 0, 1]}
+    x, y = (", ".join(map(str, numbers)) for numbers in zip(*pairs, strict=True))
+    for name, numbers in wanted.items():
+        text = f"""func.func @main(%z: tensor<5x{kind}>) -> tensor<5x{kind}> {{
+          %x = stablehlo.constant dense<[{x}]> : tensor<5x{kind}>
+          %y = stablehlo.constant dense<[{y}]> : tensor<5x{kind}>
+          %s = stablehlo.subtract %z, %z : tensor<5x{kind}>
+          %b = stablehlo.add %y, %s : tensor<5x{kind}>
+          %r = stablehlo.{name} %x, %b : tensor<5x{kind}>
+          return %r : tensor<5x{kind}>
+        }}"""
+        program = lowering.import_stablehlo(text)
+        zeros = np.zeros(5, program.input_specs[0].dtype.dtype)
+        assert program.run(zeros).astype(object).tolist() == numbers
+        assert xla_peer.XlaExecutor().run(program, zeros).astype(object).tolist() == numbers
+
+
 PAIR = "^bb0(%p: tensor<f32>, %q: tensor<f32>):"
 ADD = "%s = stablehlo.add %p, %q : tensor<f32>"
 SUM = f"({{ {PAIR} {ADD} stablehlo.return %s : tensor<f32> }})"
@@ -128,6 +153,7 @@ MOVED = '"stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[0, 0
 CHOSEN = '"stablehlo.case"(%i) ({ stablehlo.return %x : tensor<5xf32> }, { stablehlo.return %x : tensor<5xf32> }) : (tensor<i32>) -> tensor<5xf32>'
 LOOPED = '"stablehlo.while"(%x) ({ ^bb0(%p: tensor<5xf32>): stablehlo.return %b : tensor<i1> }, { ^bb0(%p: tensor<5xf32>): stablehlo.return %p : tensor<5xf32> }) : (tensor<5xf32>) -> tensor<5xf32>'
 CONVOLVED = "stablehlo.convolution(%f, %g) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {stride = [1]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x5x1xf32>, tensor<3x1x2xf32>) -> tensor<1x3x2xf32>"
+SCANNED = "chlo.scan (%m) inits (%w) dimension = 0 attributes {scan_dim_size = 5 : i64} { ^bb0(%p: tensor<1xf32>, %q: tensor<1xf32>): %s = stablehlo.add %q, %q : tensor<1xf32> stablehlo.return %s, %s : tensor<1xf32>, tensor<1xf32> } : (tensor<5x1xf32>, tensor<1xf32>) -> (tensor<5x1xf32>, tensor<1xf32>)"
 OTHER = "%h = stablehlo.convert %p : (tensor<f32>) -> tensor<i32>"
 BROKEN: dict[str, tuple[str, str, str]] = {
     "(C8) select_and_scatter: strides": (SPREAD, "window_dimensions = array<i64: 5>", "window_dimensions = array<i64: 5>, window_strides = array<i64: 5, 5>"),
@@ -174,13 +200,24 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "(C4) reduce: dimensions": (f'"stablehlo.reduce"(%x, %c) <{{dimensions = array<i64: 0>}}> {SUM} : (tensor<5xf32>, tensor<f32>) -> tensor<f32>', "(%x, %c) <{dimensions = array<i64: 0>}>", "(%x, %c) <{dimensions = array<i64: 1>}>"),
     "(C5) dynamic_broadcast_in_dim: extents": ('"stablehlo.dynamic_broadcast_in_dim"(%x, %d) <{broadcast_dimensions = array<i64: 0>}> : (tensor<5xf32>, tensor<1xi64>) -> tensor<5xf32>', "-> tensor<5xf32>", "-> tensor<6xf32>"),
     "(C8) scatter: order": (SCATTERED, "scatter_dims_to_operand_dims = [0]", "input_batching_dims = [0, 0], scatter_dims_to_operand_dims = [0]"),
+    "(C6) reduce: scalars": (f'"stablehlo.reduce"(%m, %c) <{{dimensions = array<i64: 0>}}> {SUM} : (tensor<5x1xf32>, tensor<f32>) -> tensor<1xf32>', f'"stablehlo.reduce"(%m, %c) <{{dimensions = array<i64: 0>}}> {SUM} : (tensor<5x1xf32>, tensor<f32>)', f'"stablehlo.reduce"(%m, %w) <{{dimensions = array<i64: 0>}}> {SUM.replace("tensor<f32>", "tensor<1xf32>")} : (tensor<5x1xf32>, tensor<1xf32>)'),
+    "(I6) select_and_scatter: 64 bits": (SPREAD, "array<i64: 5>}", "array<i64: 5>, padding = dense<0> : tensor<1x2xui8>}"),
+    "(I2) dynamic_iota: a vector": ("stablehlo.dynamic_iota %d, dim = 0 : (tensor<1xi64>) -> tensor<?xf32>", "%d, dim = 0 : (tensor<1xi64>)", "%i, dim = 0 : (tensor<i32>)"),
+    "(I3) dynamic_pad: one type": ("stablehlo.dynamic_pad %x, %c, %d, %d, %d : (tensor<5xf32>, tensor<f32>, tensor<1xi64>, tensor<1xi64>, tensor<1xi64>) -> tensor<?xf32>", "%d, %d, %d : (tensor<5xf32>, tensor<f32>, tensor<1xi64>", "%v, %d, %d : (tensor<5xf32>, tensor<f32>, tensor<1xi32>"),
+    "(C11) select_and_scatter: sources": (SPREAD, "array<i64: 5>}", "array<i64: 4>}"),
+    "chlo.broadcast_add: open rank": ("chlo.broadcast_add %o, %o : (tensor<?xf32>, tensor<?xf32>) -> tensor<?xf32>", "-> tensor<?xf32>", "-> tensor<?x3xf32>"),
+    "chlo.mulhi: integers": ("chlo.mulhi %n, %n : tensor<5xui32>, tensor<5xui32> -> tensor<5xui32>", "%n, %n : tensor<5xui32>, tensor<5xui32> -> tensor<5xui32>", "%b, %b : tensor<i1>, tensor<i1> -> tensor<i1>"),
+    "chlo.scan: size": (SCANNED, "scan_dim_size = 5", "scan_dim_size = 4"),
+    "chlo.scan: axis": (SCANNED, "dimension = 0", "dimension = 2"),
+    "chlo.scan: slices": (SCANNED, "%p: tensor<1xf32>", "%p: tensor<5xf32>"),
+    "chlo.scan: arguments": (SCANNED, "%q: tensor<1xf32>)", "%q: tensor<1xf32>, %t: tensor<1xf32>)"),
     "(I1) abs: signed": ("stablehlo.abs %x : tensor<5xf32>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
     "(I1) imag: complex or float": ("stablehlo.imag %x : tensor<5xf32>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
 }  # fmt: skip
 ARGUMENTS = (
     "%x: tensor<5xf32>, %w: tensor<1xf32>, %c: tensor<f32>, %k: tensor<3x1xi32>, %u: tensor<3xf32>, "
     "%m: tensor<5x1xf32>, %i: tensor<i32>, %b: tensor<i1>, %n: tensor<5xui32>, %f: tensor<1x5x1xf32>, "
-    "%g: tensor<3x1x2xf32>, %d: tensor<1xi64>"
+    "%g: tensor<3x1x2xf32>, %d: tensor<1xi64>, %v: tensor<1xi32>, %o: tensor<?xf32>"
 )
 
 
@@ -211,3 +248,30 @@ def test_broken_constraints(
     assert kept in text
     with pytest.raises(errors.TenferroError):
         lowering.import_stablehlo(with_operation(text.replace(kept, broken, 1)), trusted=True)
+
+
+CALLED = "func.func private @f(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }"
+CALLS = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { %y = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32> return %y : tensor<4xf32> }"
+SHARDS = (
+    'sdy.mesh @mesh = <["x"=2]> '
+    "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> "
+    '{ %y = sdy.sharding_constraint %x <@mesh, [{"x"}]> : tensor<4xf32> return %y : tensor<4xf32> }'
+)
+MODULES = {
+    "a call's operands": (f"{CALLED} {CALLS}", "(%x: tensor<4xf32>) -> tensor<4xf32> { %y = call @f(%x) : (tensor<4xf32>)", "(%x: tensor<?xf32>) -> tensor<4xf32> { %y = call @f(%x) : (tensor<?xf32>)"),
+    "a mesh's axes": (SHARDS, '"x"=2', '"x"=0'),
+    "a sharding's axes": (SHARDS, '[{"x"}]', '[{"x"}, {}]'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("with_mlir", [False, True])
+@pytest.mark.parametrize("part", MODULES)
+def test_broken_modules(part: str, with_mlir: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if with_mlir:
+        pytest.importorskip("jaxlib")
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: with_mlir)
+    text, kept, broken = MODULES[part]
+    assert kept in text
+    lowering.import_stablehlo(text)
+    with pytest.raises(errors.TenferroError, match="malformed"):
+        lowering.import_stablehlo(text.replace(kept, broken, 1))

@@ -97,13 +97,70 @@ def test_groups_of_summands_and_of_batches() -> None:
     np.testing.assert_allclose(found, (a * a).sum(1), 1e-13)
 
 
-def test_group_sizes_of_batches_are_refused() -> None:
+PER_ROW = np.array([[3, 0, 4], [1, 5, 3]], "i4")
+
+
+def parts(sizes: np.ndarray) -> list[slice]:
+    ends = np.cumsum(sizes).tolist()
+    return [slice(low, high) for low, high in zip([0, *ends], ends, strict=False)]
+
+
+def test_group_sizes_of_each_batch_and_of_outer_axes() -> None:
+    """CHLO, "ragged_dot": group_sizes has [b.., x.., g] for rows x before the ragged axis, or summands before it."""
+    a, b = RNG.normal(size=(2, 9, 4)), RNG.normal(size=(2, 3, 4, 5))
     text = ragged(
         "2x9x4xf64", "2x3x4x5xf64", "2x3xi32", "2x9x5xf64", lhs_batching=[0], rhs_batching=[0],
         lhs_contracting=[2], rhs_contracting=[2], lhs_ragged=[1], rhs_group=[1],
     )  # fmt: skip
-    with pytest.raises(errors.UnsupportedError, match=r"ragged_dot: group sizes of i32\[2,3\]"):
+    wanted = np.zeros((2, 9, 5))
+    for n in range(2):
+        for g, rows in enumerate(parts(PER_ROW[n])):
+            wanted[n, rows] = a[n, rows] @ b[n, g]
+    np.testing.assert_allclose(import_stablehlo(text).run(a, b, PER_ROW), wanted, 1e-13)
+    b = RNG.normal(size=(3, 4, 5))
+    text = ragged(
+        "2x9x4xf64", "3x4x5xf64", "2x3xi32", "2x9x5xf64",
+        lhs_contracting=[2], rhs_contracting=[1], lhs_ragged=[1], rhs_group=[0],
+    )  # fmt: skip
+    for n in range(2):
+        for g, rows in enumerate(parts(PER_ROW[n])):
+            wanted[n, rows] = a[n, rows] @ b[g]
+    np.testing.assert_allclose(import_stablehlo(text).run(a, b, PER_ROW), wanted, 1e-13)
+    a, b = RNG.normal(size=(2, 9, 4)), RNG.normal(size=(9, 5, 2))
+    text = ragged(
+        "2x9x4xf64", "9x5x2xf64", "2x3xi32", "3x4x5xf64",
+        lhs_contracting=[0, 1], rhs_contracting=[2, 0], lhs_ragged=[1],
+    )  # fmt: skip
+    wanted = np.zeros((3, 4, 5))
+    for n in range(2):
+        for g, rows in enumerate(parts(PER_ROW[n])):
+            wanted[g] += a[n, rows].T @ b[rows, :, n]
+    np.testing.assert_allclose(import_stablehlo(text).run(a, b, PER_ROW), wanted, 1e-13)
+
+
+@pytest.mark.parametrize("sizes", ["9x3x", "3x2x", ""])
+def test_group_sizes_of_other_axes_are_refused(sizes: str) -> None:
+    text = ragged(
+        "2x9x4xf64", "2x9x4xf64", f"{sizes}i32", "2x9xf64", lhs_batching=[0, 1],
+        rhs_batching=[0, 1], lhs_contracting=[2], rhs_contracting=[2], lhs_ragged=[1],
+    )  # fmt: skip
+    with pytest.raises(errors.InvalidConfigError, match=r"group sizes of .* for the axes \[0\]"):
         import_stablehlo(text)
+    with pytest.raises(errors.InvalidConfigError, match="an axis below 0"):
+        import_stablehlo(
+            text.replace("lhs_ragged_dimensions = [1]", "lhs_ragged_dimensions = [-1]")
+        )
+
+
+@pytest.mark.parametrize("kind", DTYPES)
+def test_polygamma_of_orders_that_are_arguments(kind: str) -> None:
+    """psi_n(x) = (-1)^(n+1) n! zeta(n + 1, x), and NaN where n is not a natural number."""
+    n = np.array([0, 1, 2, 3, 5, 1.5, -1]).astype(DTYPES[kind])
+    x = np.array([3, 2, 3, 4, 6, 1, 0.5]).astype(DTYPES[kind])
+    y = import_stablehlo(function("polygamma", kind, 2)).run(n, x).astype("f8")
+    wide = scipy.special.polygamma(n[:5].astype(int), x[:5].astype("f8"))
+    np.testing.assert_allclose(y[:5], wide, 32 * np.finfo(x.dtype).eps)
+    assert np.isnan(y[5:]).all()
 
 
 @pytest.mark.parametrize("kind", ["i8", "ui8", "i32", "i64", "ui64"])

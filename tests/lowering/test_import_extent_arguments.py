@@ -229,6 +229,107 @@ def test_a_gather_and_padding_of_sizes_that_are_arguments(read: Any) -> None:
         np.testing.assert_array_equal(y, [9.0] * n + x[:, 2].tolist() + [9.0])
 
 
+def test_padding_between_elements_that_is_an_argument(read: Any) -> None:
+    """#dynamic_pad (C4): an extent of n becomes low + n + max(n - 1, 0) * interior + high."""
+    kind, amounts = "tensor<?x4xf32>", ", ".join(["tensor<2xi64>"] * 3)
+    body = f"%y = stablehlo.dynamic_pad %x, %c, %l, %h, %i : ({kind}, tensor<f32>, {amounts}) -> tensor<?x?xf32>"
+    arguments = (
+        f"%x: {kind}, %c: tensor<f32>, %l: tensor<2xi64>, %h: tensor<2xi64>, %i: tensor<2xi64>"
+    )
+    program = read(function(arguments, "tensor<?x?xf32>", body))
+    for n in (0, 1, 3):
+        x = np.arange(1.0, 4.0 * n + 1, dtype="f4").reshape(n, 4)
+        for low, high, between in (((0, 2), (1, 0), (0, 0)), ((1, 0), (0, 0), (2, 3))):
+            rows = low[0] + n + max(n - 1, 0) * between[0] + high[0]
+            wanted = np.full((rows, low[1] + 4 + 3 * between[1] + high[1]), 9.0, "f4")
+            inside = wanted[low[0] : rows - high[0], low[1] : wanted.shape[1] - high[1]]
+            inside[:: between[0] + 1, :: between[1] + 1] = x
+            y = program.run(x, np.float32(9), *map(np.array, (low, high, between)))
+            np.testing.assert_array_equal(y, wanted)
+
+
+def test_strides_that_are_arguments(read: Any) -> None:
+    """#real_dynamic_slice: every stride-th element from a start to a limit."""
+    kind, bounds = "tensor<?x7xf32>", ", ".join(["tensor<2xi64>"] * 3)
+    body = (
+        f"%y = stablehlo.real_dynamic_slice %x, %a, %b, %s : ({kind}, {bounds}) -> tensor<?x?xf32>"
+    )
+    arguments = f"%x: {kind}, %a: tensor<2xi64>, %b: tensor<2xi64>, %s: tensor<2xi64>"
+    program = read(function(arguments, "tensor<?x?xf32>", body))
+    x = np.arange(35, dtype="f4").reshape(5, 7)
+    for start, limit in (((0, 0), (5, 7)), ((1, 2), (4, 3)), ((2, 2), (2, 6))):
+        for stride in ((1, 1), (2, 3), (7, 2)):
+            rows, columns = map(slice, start, limit, stride)
+            y = program.run(x, *map(np.array, (start, limit, stride)))
+            np.testing.assert_array_equal(y, x[rows, columns])
+    with pytest.raises(errors.GuardError, match="a stride of real_dynamic_slice is at least 1"):
+        program.run(x, np.array([0, 0]), np.array([5, 7]), np.array([0, 1]))
+
+
+def test_sizes_and_edges_that_a_result_decides(read: Any) -> None:
+    """Sizes of #dynamic_gather along dropped axes are 1 (C8), those of others are the result's (C13)."""
+    numbers = (
+        "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1"
+    )
+    body = (
+        f'%y = "stablehlo.dynamic_gather"(%x, %i, %s) {{dimension_numbers = #stablehlo.gather<{numbers}>}} : '
+        "(tensor<4x5xf32>, tensor<3x1xi64>, tensor<2xi64>) -> tensor<3x2xf32>"
+    )
+    arguments = "%x: tensor<4x5xf32>, %i: tensor<3x1xi64>, %s: tensor<2xi64>"
+    program = read(function(arguments, "tensor<3x2xf32>", body))
+    x, i = np.arange(20, dtype="f4").reshape(4, 5), np.array([[3], [0], [9]])
+    np.testing.assert_array_equal(program.run(x, i, np.array([1, 2])), x[[3, 0, 3], :2])
+    with pytest.raises(errors.GuardError, match="the slice's size of axis 1"):
+        program.run(x, i, np.array([1, 3]))
+    body = (
+        '%y = "stablehlo.dynamic_conv"(%x, %w, %p) {batch_group_count = 1 : i64, feature_group_count = 1 : i64, '
+        "dimension_numbers = #stablehlo.conv<[b, 0, f]x[0, i, o]->[b, 0, f]>, lhs_dilation = array<i64: 2>} "
+        ": (tensor<1x4x1xf32>, tensor<2x1x1xf32>, tensor<1x2xi32>) -> tensor<1x8x1xf32>"
+    )
+    arguments = "%x: tensor<1x4x1xf32>, %w: tensor<2x1x1xf32>, %p: tensor<1x2xi32>"
+    program = read(function(arguments, "tensor<1x8x1xf32>", body))
+    x, w = np.array([1.0, 2, 3, 4], "f4"), np.array([10.0, 1], "f4")
+    y = program.run(x.reshape(1, 4, 1), w.reshape(2, 1, 1), np.array([[2, 0]]))
+    np.testing.assert_array_equal(y.ravel(), [0, 1, 10, 2, 20, 3, 30, 4])
+
+
+def test_shapes_that_broadcast_when_the_program_runs(read: Any) -> None:
+    """CHLO's operations broadcast as NumPy does; an extent of 1 meets any, also 0."""
+    kinds = "(tensor<?xf32>, tensor<?x?xf32>) -> tensor<?x?xf32>"
+    body = f"%y = chlo.broadcast_subtract %a, %b : {kinds}"
+    program = read(function("%a: tensor<?xf32>, %b: tensor<?x?xf32>", "tensor<?x?xf32>", body))
+    for n, shape in ((3, (2, 3)), (1, (2, 3)), (3, (2, 1)), (0, (2, 1)), (1, (2, 0)), (1, (1, 1))):
+        a, b = np.arange(n, dtype="f4"), np.arange(np.prod(shape), dtype="f4").reshape(shape)
+        np.testing.assert_array_equal(program.run(a, b), a - b)
+    with pytest.raises(errors.GuardError, match="is 1 or"):
+        program.run(np.ones(2, "f4"), np.ones((2, 3), "f4"))
+    body = (
+        "%y = chlo.broadcast_select %p, %a, %b : (tensor<2xi1>, tensor<?x1xf32>, tensor<?x?xf32>) "
+        "-> tensor<?x2xf32>"
+    )
+    arguments = "%p: tensor<2xi1>, %a: tensor<?x1xf32>, %b: tensor<?x?xf32>"
+    program = read(function(arguments, "tensor<?x2xf32>", body))
+    p, a, b = np.array([True, False]), np.ones((3, 1), "f4"), np.full((1, 2), 2.0, "f4")
+    np.testing.assert_array_equal(program.run(p, a, b), [[1, 2]] * 3)
+
+
+def test_open_extents_of_transforms_and_repetitions(read: Any) -> None:
+    """#fft (C3) to (C5): transformed axes have the declared lengths."""
+    body = "%y = stablehlo.fft %x, type = RFFT, length = [6] : (tensor<?x?xf32>) -> tensor<?x4xcomplex<f32>>"
+    program = read(function("%x: tensor<?x?xf32>", "tensor<?x4xcomplex<f32>>", body))
+    x = np.arange(12, dtype="f4").reshape(2, 6) ** 2
+    np.testing.assert_allclose(program.run(x), np.fft.rfft(x), 1e-6)
+    with pytest.raises(errors.GuardError, match="axis 1 of the operand has the length"):
+        program.run(x[:, :5])
+    body = "%y = stablehlo.fft %x, type = IRFFT, length = [6] : (tensor<?xcomplex<f64>>) -> tensor<6xf64>"
+    program = read(function("%x: tensor<?xcomplex<f64>>", "tensor<6xf64>", body))
+    z = np.fft.rfft(x[0].astype("f8"))
+    np.testing.assert_allclose(program.run(z), x[0], 1e-12, 1e-12)
+    body = "%y = stablehlo.broadcast %x, sizes = [2, 1] : (tensor<?xf32>) -> tensor<2x1x?xf32>"
+    program = read(function("%x: tensor<?xf32>", "tensor<2x1x?xf32>", body))
+    np.testing.assert_array_equal(program.run(x[0]), np.broadcast_to(x[0], (2, 1, 6)))
+
+
 # ---- data-dependent extents --------------------------------------------------------------------
 
 
@@ -266,6 +367,49 @@ def test_an_argument_with_a_bound(read: Any) -> None:
         program.run(np.ones(4, "f4"))
     with pytest.raises(errors.ShapeError, match="is declared as"):
         read(function(f"%x: {kind}", kind, f"%y = stablehlo.add %x, %x : {kind}"), [S((4,), "f4")])
+
+
+TWO = "tensor<?x2xf32, #stablehlo.bounds<3, ?>>"
+BOUNDED = {
+    "(C3) slice: limits": ("stablehlo.slice %x [0:4, 0:2] : ({}) -> tensor<?x2xf32>", "0:4", "0:3"),
+    "(C4) pad: extents": ("stablehlo.pad %x, %c, low = [-4, 0], high = [0, 0], interior = [0, 0] : ({}, tensor<f32>) -> tensor<?x2xf32>", "-4", "-3"),
+    "(C1) add: shapes": ("stablehlo.add %x, %z : ({}, tensor<4x2xf32>) -> tensor<?x2xf32>", "%z : ({}, tensor<4x2xf32>)", "%w : ({}, tensor<3x2xf32>)"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("constraint", BOUNDED)
+def test_constraints_on_extents_with_bounds(read: Any, constraint: str) -> None:
+    """No extent within the bound keeps the constraint."""
+    text, broken, kept = BOUNDED[constraint]
+    arguments = f"%x: {TWO}, %c: tensor<f32>, %z: tensor<4x2xf32>, %w: tensor<3x2xf32>"
+    for operation, is_kept in ((text.replace(broken, kept, 1), True), (text, False)):
+        result = operation.rsplit("-> ", 1)[1]
+        module = function(arguments, result, f"%y = {operation.format(TWO)}")
+        if is_kept:
+            read(module)
+        else:
+            with pytest.raises(errors.TenferroError, match="malformed"):
+                read(module)
+
+
+def test_regions_of_operations_on_extents_with_bounds(read: Any) -> None:
+    body = (
+        '%y:2 = "stablehlo.sort"(%x, %x) <{dimension = 0 : i64}> ({ '
+        "^bb0(%a: tensor<f32>, %b: tensor<f32>, %d: tensor<f32>, %e: tensor<f32>): "
+        "%t = stablehlo.compare GT, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1> "
+        f"stablehlo.return %t : tensor<i1> }}) : ({TWO}, {TWO}) -> ({TWO}, {TWO})"
+    )
+    text = f"func.func @main(%x: {TWO}) -> {TWO} {{ {body} return %y#0 : {TWO} }}"
+    x = np.array([[1, 5], [3, 2]], "f4")
+    np.testing.assert_array_equal(read(text).run(x), [[3, 5], [1, 2]])
+    body = (
+        "%y:2 = chlo.top_k(%x, k = 1) : "
+        + f"{TWO} -> (tensor<?x1xf32, #stablehlo.bounds<3, ?>>, tensor<?x1xi32>)"
+    )
+    text = (
+        f"func.func @main(%x: {TWO}) -> tensor<?x1xi32> {{ {body} return %y#1 : tensor<?x1xi32> }}"
+    )
+    np.testing.assert_array_equal(read(text).run(x), [[1], [0]])
 
 
 @pytest.mark.parametrize("stride", [1, 2])
