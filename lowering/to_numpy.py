@@ -134,7 +134,7 @@ def to_numpy(
         raise UnsupportedError(
             f"to_numpy: {program.name} has effects, such as prints; program.without_effects() leaves them out"
         )
-    writer = Writer(CELLS, NAMES)
+    writer = Writer(CELLS, [*NAMES])
     name = writer.fresh(identifier(program.name, "function"))
     signature = Signature(program, writer)
     try:

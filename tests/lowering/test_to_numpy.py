@@ -206,6 +206,18 @@ def test_a_function_has_no_name_that_the_file_uses(name: str, tmp_path: Path) ->
     assert "2 of 2 recorded results agree" in run.stdout, run.stderr
 
 
+def test_scatters_into_constants_are_traced_again() -> None:
+    specs = TensorSpec((4,), "int64"), TensorSpec((4,), F64)
+    at, updates = np.array([2, 0, 2, 9]), np.array([1.0, 2.0, 3.0, 4.0])
+
+    def histogram(at: Any, updates: Any) -> Any:
+        return tnf.grad(lambda x: tnf.sum(x[at] * updates))(np.ones(3))
+
+    function = function_of(to_numpy(tnf.compile(histogram, *specs)))
+    again = tnf.compile(function, *specs)
+    np.testing.assert_array_equal(again.run(at, updates), function(at, updates))
+
+
 def test_names_that_are_not_read_are_not_written() -> None:
     def function(x: Any) -> Any:
         y = tnf.transpose(x, (1, 0))
