@@ -58,7 +58,7 @@ def module(form: str) -> str:
 
 @pytest.fixture(autouse=True)
 def all_files_are_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Read every file in pieces, so that literals lie across several."""
+    """Read every file in pieces, so that literals span several."""
     monkeypatch.setattr(large_files, "LARGE_FILE", 0)
     monkeypatch.setattr(large_files, "PIECE", 1 << 16)
 
