@@ -11,6 +11,7 @@ from typing import Any
 from lowering import mlir_bindings
 from lowering.bounds import has_bounds, with_bounds
 from lowering.guarded import perform
+from lowering.large_files import LARGE_FILE, MappedBytes, is_large, read_large
 from lowering.mlir_bindings import is_jaxlib_installed
 from lowering.module import StableHloModule
 from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation, Type, is_token
@@ -22,6 +23,7 @@ from lowering.read.reader import MOST_OPS
 from lowering.read.scalars import without_scalars
 from lowering.read.tuples import without_tuples
 from lowering.syntax import read_module
+from lowering.syntax.elements import with_elements
 from lowering.types import tensor_type
 from tenferro.dims import SymDim, is_static
 from tenferro.errors import (
@@ -53,9 +55,6 @@ deprecated ones.
 MOST_EXTENTS = 16
 """The most elements of an argument that may be extents."""
 OLDER_FORM = "failed to satisfy constraint: i64 dense array attribute"
-"""Maximum length of a module's text that is kept with its program, in characters."""
-LARGEST_ORIGIN = 1 << 24
-"""Maximum number of characters of a module whose text is kept with its program."""
 
 
 def import_stablehlo(
@@ -118,22 +117,28 @@ def import_stablehlo(
     """
     trusted = trusted or getattr(module, "trusted", False) is True
     has_mlir = is_jaxlib_installed()
-    contents = _contents(module, trusted, has_mlir)
+    contents, elements = _contents_and_elements(module, trusted, has_mlir)
     if has_mlir and isinstance(contents, str) and _OWN_READER.search(contents):
-        contents, has_mlir = _contents(module, trusted, False), False
+        (contents, elements), has_mlir = _contents_and_elements(module, trusted, False), False
+    is_apart = isinstance(contents, MappedBytes) or bool(elements)
+    in_process = trusted and not is_apart  # because MLIR renames resources that it has seen before
     try:
-        tree = _tree(contents, trusted, has_mlir)
-    except mlir_bindings.MlirDiagnosticError as error:
-        if not has_mlir or OLDER_FORM not in str(error):
+        tree = _tree(contents, in_process, has_mlir, elements)
+    except (mlir_bindings.MlirDiagnosticError, UnsupportedError) as error:
+        if has_mlir and isinstance(contents, MappedBytes):
+            contents = _text_of(contents, in_process)
+            tree = _tree(contents, in_process, has_mlir, elements)
+        elif has_mlir and OLDER_FORM in str(error):
+            tree, has_mlir = read_module(contents, elements), False
+        else:
             raise
-        tree, has_mlir = read_module(contents), False
     names = tree.operation_names()
     is_reducible = names & CANONICALIZED or any(
         n.startswith("chlo.") and n not in READERS for n in names
     )
     if has_mlir and is_reducible:
-        contents = perform("canonical", contents, trusted=trusted)
-        tree = perform("tree", contents, trusted=trusted)
+        contents = perform("canonical", _text_of(contents, in_process), trusted=in_process)
+        tree = _tree(contents, in_process, has_mlir, elements)
     tree = _prepared(without_quantized_types(tree))
     entry = _entry(tree, function)
     if not entry.body.operations:
@@ -147,8 +152,8 @@ def import_stablehlo(
         """Substitute numbers for extents in called functions, so that their arguments are known."""
         nonlocal contents, tree, entry
         types = [tensor_type(_known(entry, spec)) for spec in inputs]
-        contents = perform("refined", contents, types, trusted=trusted)
-        tree = _prepared(perform("tree", contents, trusted=trusted))
+        contents = perform("refined", _text_of(contents, in_process), types, trusted=in_process)
+        tree = _prepared(_tree(contents, in_process, has_mlir, elements))
         entry = _entry(tree, function)
 
     if is_refined and not any(map(_may_be_extents, entry.body.types)):
@@ -182,8 +187,10 @@ def import_stablehlo(
     program = reader.builder.finish(outputs, **options)
     if rules is None:  # because the original functions are unknown
         program = note_bits(program)
-    if entry.name != "main" or len(contents) > LARGEST_ORIGIN or isinstance(contents, bytes):
+    if entry.name != "main" or not isinstance(contents, str) or len(contents) > LARGE_FILE:
         return program
+    if is_apart:
+        return program  # because the module's text is not here
     if reading.takes_extents or among is not None or callbacks:
         return program  # because the module has other arguments, or does not run alone
     types = tuple(program.input_specs), tuple(program.output_specs)
@@ -250,7 +257,7 @@ def import_values(
     if isinstance(contents, bytes):
         raise UnsupportedError("values of bytecode have names only in MLIR's text: install jaxlib")
     contents = _without_locations(contents)
-    read = _tree(contents, trusted, has_mlir and not _OWN_READER.search(contents))
+    read = _tree(contents, trusted, has_mlir and not _OWN_READER.search(contents), {})
     tree = without_tuples(without_scalars(without_quantized_types(read)))
     entry, written = _entry(tree, "main"), _entry(read, "main").body.operations
     own = {number for operation in written for number in operation.results}
@@ -386,8 +393,33 @@ def _prepared(tree: ModuleTree) -> ModuleTree:
     return with_bounds(without_tuples(without_scalars(tree)))
 
 
-def _tree(contents: str | bytes, trusted: bool, has_mlir: bool) -> ModuleTree:
-    return perform("tree", contents, trusted=trusted) if has_mlir else read_module(contents)
+def _tree(
+    contents: str | bytes | MappedBytes,
+    trusted: bool,
+    has_mlir: bool,
+    elements: Mapping[str, memoryview],
+) -> ModuleTree:
+    """Read a module by MLIR, or by our own readers, which alone read a file in pieces."""
+    if not has_mlir or isinstance(contents, MappedBytes):
+        return read_module(contents, elements)
+    return with_elements(perform("tree", contents, trusted=trusted), elements)
+
+
+def _text_of(contents: str | bytes | MappedBytes, trusted: bool) -> str | bytes:
+    """Return text for MLIR's passes, which need all of a file."""
+    if not isinstance(contents, MappedBytes):
+        return contents
+    text: str = perform("text", bytes(contents[:]), trusted=trusted)
+    return text
+
+
+def _contents_and_elements(
+    module: Any, trusted: bool, has_mlir: bool
+) -> tuple[str | bytes | MappedBytes, dict[str, memoryview]]:
+    """Return the module as text or bytecode, and the elements of constants that its text lacks."""
+    if _is_path(module) and is_large(module):
+        return read_large(module)
+    return _contents(module, trusted, has_mlir), {}
 
 
 def _contents(module: Any, trusted: bool, has_mlir: bool) -> str | bytes:
@@ -397,7 +429,7 @@ def _contents(module: Any, trusted: bool, has_mlir: bool) -> str | bytes:
         return text
     if isinstance(module, bytes | bytearray | memoryview):
         return _decoded(bytes(module), trusted, has_mlir)
-    if isinstance(module, os.PathLike) or (isinstance(module, str) and _is_path(module)):
+    if _is_path(module):
         return _decoded(content_of(module), trusted, has_mlir)
     if isinstance(module, str):
         return module
@@ -406,8 +438,10 @@ def _contents(module: Any, trusted: bool, has_mlir: bool) -> str | bytes:
     )
 
 
-def _is_path(text: str) -> bool:
-    """Return whether a string is a file name; the text of a program has braces."""
+def _is_path(text: Any) -> bool:
+    """Return whether a value is a path or a file name; the text of a program has braces."""
+    if not isinstance(text, str):
+        return isinstance(text, os.PathLike)
     if "\n" in text or "{" in text:
         return False
     return text.endswith((".mlir", ".mlirbc", ".jax")) or os.path.isfile(text)

@@ -21,7 +21,7 @@ __all__ = ["module_tree"]
 
 
 def module_tree(text: str) -> ModuleTree:
-    """Convert the module to plain data.
+    """Convert the module to plain data; `lowering.syntax.elements.with_elements` completes constants without elements.
 
     Raises:
         MlirDiagnosticError: with MLIR's messages and places.
@@ -103,7 +103,9 @@ class _Numbering:
         if resource is not None:
             spec = _type(self.ir, op.results[0].type)
             if isinstance(spec, TensorSpec):
-                attributes["value"] = resource_elements(self.blobs, resource[1].strip('"'), spec)
+                elements = resource_elements(self.blobs, resource[1].strip('"'), spec)
+                if elements is not None:
+                    attributes["value"] = elements
         return attributes
 
     def operation(self, op: Any) -> Operation:

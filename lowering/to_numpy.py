@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import textwrap
@@ -133,8 +134,8 @@ def to_numpy(
         raise UnsupportedError(
             f"to_numpy: {program.name} has effects, such as prints; program.without_effects() leaves them out"
         )
-    name = identifier(program.name, "function")
-    writer = Writer(CELLS, [*NAMES, name, "check"])
+    writer = Writer(CELLS, [*NAMES])
+    name = writer.fresh(identifier(program.name, "function"))
     signature = Signature(program, writer)
     try:
         body = _body(program, writer, signature)
@@ -201,7 +202,9 @@ def _body(program: GraphProgram, writer: Writer, signature: Signature) -> list[s
     result = tree_text(program.out_tree, [str(output) for output in outputs])
     source = outputs[0].source if len(outputs) == 1 else None
     writer.say(f"return {result}", source)
-    return [f"    {line}" for name, line in symbols.items() if name in writer.used] + writer.lines
+    body = ast.parse("\n".join(["if True:", *writer.lines]))
+    read = {node.id for node in ast.walk(body) if isinstance(node, ast.Name)}
+    return [f"    {line}" for name, line in symbols.items() if name in read] + writer.lines
 
 
 def quoted(text: str) -> str:

@@ -96,7 +96,7 @@ def scan(op: ops.Scan, w: Writer, *operands: Expression) -> list[Code]:
     for each in lists:
         w.say(f"{each} = []")
     length = w.extent(op.length)
-    index = w.fresh("t" if xs else "_")
+    index = w.fresh("t") if xs else "_"
     steps = f"reversed(range({length}))" if op.reverse else f"range({length})"
     with w.block(f"for {index} in {steps}:"):
         slices = [

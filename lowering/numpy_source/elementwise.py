@@ -82,7 +82,13 @@ def invert(op: Any, w: Writer, x: Expression) -> Code:
 
 
 def compare(op: ops.Compare, w: Writer, lhs: Expression, rhs: Expression) -> Code:
-    """Write a comparison operator."""
+    """Write a comparison operator; a comparison with True or False is the operand or its complement."""
+    sign = SIGNS[op.direction]
+    if lhs.spec.dtype.is_bool and sign in ("==", "!="):
+        x, other = (rhs, lhs) if lhs.code.number is not None else (lhs, rhs)
+        if other.code.number is not None and x.code.number is None:
+            is_kept = (sign == "==") == (other.code.number.text == "True")
+            return x.code if is_kept else invert(op, w, x)
     return beside(SIGNS[op.direction], Level.COMPARISON, *operands_of(w, (lhs, rhs)))
 
 

@@ -581,8 +581,11 @@ def scatter(
         flat = flat * extent + position
     size = int(np.prod(x.shape))
     flat = np.broadcast_to(np.where(fits, flat, size), updates.shape)
-    if hasattr(x, "at"):  # a tensor of a trace
+    traced = [y for y in (x, flat, updates) if hasattr(y, "at")]
+    if traced:  # tensors of a trace
         longer = np.concatenate([np.reshape(x, -1), np.zeros(1, x.dtype)])
+        is_empty = np.sum(np.reshape(traced[0], -1)[:0]) == 0  # true, and a tensor
+        longer = np.where(is_empty, longer, longer)
         target = longer.at[np.reshape(flat, -1)]  # pyright: ignore[reportAttributeAccessIssue]  # because it is a tensor, too
         combined = getattr(target, combiner)(np.reshape(updates, -1))
         return np.reshape(combined[:size], x.shape)

@@ -45,7 +45,7 @@ class Writer:
         lines: the statements so far.
         functions: names of functions of `functions.py` that they call.
         constants: arrays that are stored beside the file, by name.
-        extents, used: the names of symbols, and the names that are read.
+        extents: the names of symbols.
     """
 
     def __init__(self, table: Any, reserved: Sequence[str] = ()) -> None:
@@ -54,9 +54,16 @@ class Writer:
         self.functions: set[str] = set()
         self.constants: dict[str, Any] = {}
         self.extents: dict[str, str] = {}
-        self.used: set[str] = set()
         self.max_listed = MAX_LISTED
-        self._names = {*keyword.kwlist, *dir(builtins), *reserved, "np", "Path", "CONSTANTS"}
+        self._names = {
+            *keyword.kwlist,
+            *dir(builtins),
+            *reserved,
+            "check",
+            "np",
+            "Path",
+            "CONSTANTS",
+        }
         self._digests: dict[Any, str] = {}
         self._counts: Counter[str] = Counter()
         self._depth = 1
@@ -201,7 +208,6 @@ class Writer:
     def _leaf(self, leaf: Any, operands: Sequence[Expression]) -> str:
         axis = getattr(leaf, "axis", None)
         if axis is None:
-            self.used.add(self.extents[str(leaf)])
             return self.extents[str(leaf)]
         operand = operands[leaf.input]
         extent = operand.spec.shape[axis]

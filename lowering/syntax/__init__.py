@@ -4,16 +4,25 @@ Each returns the same tree as `lowering.mlir_tree` does for MLIR's objects, so t
 jaxlib.
 """
 
+from collections.abc import Mapping
+
+from lowering.large_files import MappedBytes
 from lowering.module_tree import ModuleTree
 from lowering.syntax.bytecode import bytecode_tree
+from lowering.syntax.elements import with_elements
 from lowering.syntax.text import text_tree
 from lowering.syntax.verification import verify
 
 __all__ = ["bytecode_tree", "read_module", "text_tree"]
 
 
-def read_module(contents: str | bytes) -> ModuleTree:
+def read_module(
+    contents: str | bytes | MappedBytes, elements: Mapping[str, memoryview] | None = None
+) -> ModuleTree:
     """Read the tree of text, of bytecode or of a portable artifact.
+
+    Args:
+        elements: of the resources that the text lacks, by name.
 
     Raises:
         MlirDiagnosticError: no module, with line and column or with the offset.
@@ -24,4 +33,5 @@ def read_module(contents: str | bytes) -> ModuleTree:
     >>> tree.functions["main"].result_types
     (f32[3],)
     """
-    return verify(text_tree(contents) if isinstance(contents, str) else bytecode_tree(contents))
+    tree = text_tree(contents) if isinstance(contents, str) else bytecode_tree(contents)
+    return verify(with_elements(tree, elements or {}))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lowering.large_files import MappedBytes
 from lowering.mlir_bindings import MAGIC, MlirDiagnosticError
 from lowering.module_tree import Block, ModuleTree, Operation
 from lowering.syntax.attributes import AttributeParser, FunctionType
@@ -38,7 +39,7 @@ HAS_REGIONS, HAS_USE_LISTS, HAS_PROPERTIES = 16, 32, 64
 """Flags of an operation's mask: the parts that follow it."""
 
 
-def bytecode_tree(data: bytes) -> ModuleTree:
+def bytecode_tree(data: bytes | MappedBytes) -> ModuleTree:
     """Read the module of bytecode, or of a portable artifact.
 
     Raises:
@@ -153,18 +154,18 @@ class _Frame:
 
 
 class _BytecodeReader:
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes | MappedBytes) -> None:
         self.data = data
         self.strings: list[bytes] = []
         self.names: list[tuple[str, bool]] = []
         self.properties: list[Cursor] = []
-        self.blobs: dict[str, bytes] = {}
+        self.blobs: list[tuple[str, bytes | None]] = []
         self.value_types: list[Any] = []
 
     # ---- sections ----------------------------------------------------------------------------
 
     def module(self) -> ModuleTree:
-        if not self.data.startswith(MAGIC):
+        if self.data[: len(MAGIC)] != MAGIC:
             raise MlirDiagnosticError([("the bytes are not MLIR bytecode", "byte 0")])
         cursor = Cursor(self.data, len(MAGIC))
         self.version = cursor.number()
@@ -196,7 +197,7 @@ class _BytecodeReader:
             start = end - length
             if length < 1 or start < cursor.at or self.data[end - 1] != 0:
                 raise cursor.error("malformed string section")
-            self.strings.append(self.data[start : end - 1])
+            self.strings.append(bytes(self.data[start : end - 1]))
             end = start
         self.strings.reverse()
         if end != cursor.at:
@@ -256,12 +257,14 @@ class _BytecodeReader:
         for _ in range(externals):
             offsets.number()
             self._read_resource_group(offsets, entries)
+        self.blobs.clear()  # because attributes count those of dialects
         while not offsets.is_empty:
             offsets.number()
             self._read_resource_group(offsets, entries)
 
     def _read_resource_group(self, offsets: Cursor, entries: Cursor) -> None:
         for _ in range(offsets.count()):
+            data: bytes | None = None
             name, size, kind = self.string(offsets.number()), offsets.number(), offsets.byte()
             start = entries.at
             entries.bytes(size)
@@ -269,7 +272,8 @@ class _BytecodeReader:
                 inside = Cursor(self.data, start, start + size)
                 alignment, length = inside.number(), inside.number()
                 inside.align(alignment)
-                self.blobs[name] = inside.bytes(length)
+                data = inside.bytes(length)
+            self.blobs.append((name, data))
 
     # ---- attributes and types ----------------------------------------------------------------
 
@@ -331,9 +335,12 @@ class _BytecodeReader:
         index, is_present = cursor.flagged()
         return self.entries.needed(self.attribute_index(index)) if is_present else None
 
-    def blob(self, name: str) -> bytes | None:
-        """Return the data of a resource; None if there is none."""
-        return self.blobs.get(name)
+    def blob(self, cursor: Cursor) -> tuple[str, bytes | None]:
+        """Read the number of a resource, and return its name and its data, None if there is none."""
+        index = cursor.number()
+        if index >= len(self.blobs):
+            raise ValueError(f"invalid resource index: {index}")
+        return self.blobs[index]
 
     def needed_type(self, cursor: Cursor) -> Any:
         """Read a type that the present entry consists of."""

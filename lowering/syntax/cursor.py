@@ -5,6 +5,7 @@ Source: MLIR bytecode format, "Format Overview" and "Encoding".
 
 from __future__ import annotations
 
+from lowering.large_files import MappedBytes
 from lowering.mlir_bindings import MlirDiagnosticError
 
 __all__ = ["Cursor"]
@@ -15,7 +16,7 @@ class Cursor:
 
     __slots__ = ("at", "data", "end")
 
-    def __init__(self, data: bytes, at: int = 0, end: int | None = None) -> None:
+    def __init__(self, data: bytes | MappedBytes, at: int = 0, end: int | None = None) -> None:
         self.data = data
         self.at = at
         self.end = len(data) if end is None else end
@@ -37,7 +38,7 @@ class Cursor:
         return self.data[self.at - 1]
 
     def bytes(self, count: int) -> bytes:
-        """Read the next bytes."""
+        """Read the next bytes; many bytes of a file are a memoryview."""
         if count > self.end - self.at:
             raise self.error(f"attempting to parse {count} bytes when {self.end - self.at} remain")
         self.at += count
@@ -86,7 +87,7 @@ class Cursor:
         end = self.data.find(b"\0", self.at, self.end)
         if end < 0:
             raise self.error("malformed null-terminated string, no null character found")
-        string = self.data[self.at : end]
+        string = bytes(self.data[self.at : end])
         self.at = end + 1
         return string
 

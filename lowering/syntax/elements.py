@@ -12,10 +12,18 @@ from typing import Any
 
 import numpy as np
 
+from lowering.module_tree import ModuleTree
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["dense_elements", "float_value", "integer_value", "raw_elements", "resource_elements"]
+__all__ = [
+    "dense_elements",
+    "float_value",
+    "integer_value",
+    "raw_elements",
+    "resource_elements",
+    "with_elements",
+]
 
 _ELEMENT = re.compile(r"[-+\w][-+\w.;]*")
 _PAIR = re.compile(r"\(\s*([-+\w.]+)\s*,\s*([-+\w.]+)\s*\)")
@@ -167,7 +175,7 @@ def _native(data: bytes | memoryview, dtype: DType) -> Any:
     """Decode elements in little-endian order; integers of less than a byte are its low bits."""
     if dtype.is_narrow and dtype.is_integer:
         return np.frombuffer(data, dtype.wide.dtype).astype(dtype.dtype)
-    return np.frombuffer(data, dtype.dtype.newbyteorder("<")).astype(dtype.dtype)
+    return np.frombuffer(data, dtype.dtype.newbyteorder("<")).astype(dtype.dtype, copy=False)
 
 
 def _raw_bits(data: bytes | memoryview, spec: TensorSpec) -> Any:
@@ -181,20 +189,51 @@ def _raw_bits(data: bytes | memoryview, spec: TensorSpec) -> Any:
 
 
 def resource_elements(blobs: Mapping[str, str], name: str, spec: TensorSpec) -> Any:
-    """Decode the elements of a constant in a resource: four bytes of alignment, then the elements.
+    """Decode the elements of a constant in a resource: four bytes of alignment, then the elements; None without any.
 
     Raises:
-        UnsupportedError: data that was left out when the module was printed.
         InvalidConfigError: data of another length.
     """
-    if name not in blobs:
-        raise UnsupportedError(
-            f"a constant of type {spec} without its elements, dense_resource<{name}>: they were left out when "
-            "the module was printed; export it with them"
-        )
-    data = bytes.fromhex(blobs[name])[4:]
+    data = bytes.fromhex(blobs.get(name, ""))[4:]
+    return elements_in(name, data, spec) if data or (name in blobs and not spec.size) else None
+
+
+def elements_in(name: str, data: bytes | memoryview, spec: TensorSpec) -> Any:
+    """Decode the data of a resource.
+
+    Raises:
+        InvalidConfigError: data of another length.
+    """
     if len(data) != spec.size * spec.dtype.itemsize:
         raise InvalidConfigError(
             f"dense_resource<{name}>: {len(data)} bytes for a constant of type {spec}"
         )
     return raw_elements(data, spec)
+
+
+_RESOURCE = re.compile(r'dense_resource<("[^"]*"|[^>]*)>')
+
+
+def with_elements(tree: ModuleTree, elements: Mapping[str, memoryview]) -> ModuleTree:
+    """Give the constants whose elements are not in the module their elements, by the names of resources, in place.
+
+    Raises:
+        UnsupportedError: elements that were left out when the module was printed.
+        InvalidConfigError: data of another length.
+    """
+    for operation in tree.operations():
+        value = operation.attributes.get("value")
+        named = _RESOURCE.match(value) if isinstance(value, str) else None
+        if named is None or operation.name != "stablehlo.constant":
+            continue
+        spec = operation.types[0]
+        if not isinstance(spec, TensorSpec):
+            continue
+        name = named[1].strip('"')
+        if name not in elements:
+            raise UnsupportedError(
+                f"a constant of type {spec} without its elements, dense_resource<{name}>: they were left out when "
+                "the module was printed; export it with them"
+            )
+        operation.attributes["value"] = elements_in(name, elements[name], spec)
+    return tree

@@ -51,8 +51,8 @@ class References(Protocol):
         """Read an attribute, or None."""
         ...
 
-    def blob(self, name: str) -> bytes | None:
-        """Return the data of a resource."""
+    def blob(self, cursor: Cursor) -> tuple[str, bytes | None]:
+        """Read the number of a resource, and return its name and its data."""
         ...
 
 
@@ -237,8 +237,8 @@ def _packed_truths(data: bytes, spec: TensorSpec) -> Any:
 
 
 def _resource(r: References, c: Cursor) -> Any:
-    kind, name = r.needed_type(c), r.string(c.number())
-    data = r.blob(name)
+    kind = r.needed_type(c)
+    name, data = r.blob(c)
     if data is None or not isinstance(kind, TensorSpec):
         raise UnsupportedError(f"a constant of type {type_text(kind)} without its elements: {name}")
     return elements_of(kind, data)

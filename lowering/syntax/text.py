@@ -239,11 +239,13 @@ class _TextParser(FormParser):
             )
             if isinstance(spec, TensorSpec):
                 try:
-                    operation.attributes["value"] = resource_elements(self.resources, name, spec)
+                    elements = resource_elements(self.resources, name, spec)
                 except ValueError as error:
                     if isinstance(error, TenferroError):
                         raise
                     raise InvalidConfigError(f"dense_resource<{name}>: {error}") from None
+                if elements is not None:
+                    operation.attributes["value"] = elements
 
     def _resolve_locations(self) -> None:
         known: dict[str, str] = {}

@@ -185,6 +185,62 @@ def test_whole_programs_check_themselves_where_there_is_numpy_alone(tmp_path: Pa
         assert checked.returncode == 0, checked.stdout
 
 
+@pytest.mark.parametrize("name", ["threefry", "check", "max", "np", "Path", "require"])
+def test_a_function_has_no_name_that_the_file_uses(name: str, tmp_path: Path) -> None:
+    def function(seed: Any, x: Any) -> Any:
+        return tnf.random.bits(tnf.random.key(seed), (2,)), tnf.concatenate([x, x])
+
+    function.__name__ = name
+    source = xla_peer.export(
+        function,
+        TensorSpec((), "uint32"),
+        TensorSpec(("n",), F64),
+        format="numpy",
+        path=tmp_path / "f.py",
+        vectors=1,
+    )
+    assert source.name == f"{name}_2"
+    run = subprocess.run(
+        [sys.executable, tmp_path / "f.py"], capture_output=True, text=True, check=False
+    )
+    assert "2 of 2 recorded results agree" in run.stdout, run.stderr
+
+
+def test_scatters_into_constants_are_traced_again() -> None:
+    specs = TensorSpec((4,), "int64"), TensorSpec((4,), F64)
+    at, updates = np.array([2, 0, 2, 9]), np.array([1.0, 2.0, 3.0, 4.0])
+
+    def histogram(at: Any, updates: Any) -> Any:
+        return tnf.grad(lambda x: tnf.sum(x[at] * updates))(np.ones(3))
+
+    function = function_of(to_numpy(tnf.compile(histogram, *specs)))
+    again = tnf.compile(function, *specs)
+    np.testing.assert_array_equal(again.run(at, updates), function(at, updates))
+
+
+def test_names_that_are_not_read_are_not_written() -> None:
+    def function(x: Any) -> Any:
+        y = tnf.transpose(x, (1, 0))
+        return tnf.fori_loop(0, 3, lambda _, c: tnf.fori_loop(0, 2, lambda _, d: d * 2.0, c), y)
+
+    text = str(xla_peer.export(function, TensorSpec(("n", 3), F64), format="numpy"))
+    assert text.count("for _ in range") == 2
+    assert ".shape[0]" not in text
+
+
+def test_comparisons_with_true_and_false() -> None:
+    p = np.array([True, False])
+    program = tnf.compile(
+        lambda p: (p == True, p == False, p != True, p != False),  # noqa: E712  because these are traced
+        p,
+    )
+    source = to_numpy(program)
+    assert "== False" not in source.text
+    assert "!= " not in source.text
+    for y, z in zip(function_of(source)(p), (p, ~p, ~p, p), strict=True):
+        np.testing.assert_array_equal(y, z)
+
+
 def test_a_wrong_result_is_told(tmp_path: Path) -> None:
     path = tmp_path / "f.py"
     source = xla_peer.export(

@@ -16,6 +16,7 @@ import numpy as np
 
 import tenferro as tnf
 from lowering import Partitioning, import_stablehlo
+from lowering.large_files import contains
 from lowering.to_numpy import READ_CONSTANTS
 from tenferro.errors import InvalidConfigError, TenferroError
 from tenferro.files import content_of
@@ -141,7 +142,7 @@ def find_target(text: str) -> Target:
     if text.endswith(".onnx"):
         program = import_onnx(text)
         return Target(text, program.input_names, program=program)
-    if ATTRIBUTE.encode() not in content_of(text):
+    if not contains(text, ATTRIBUTE.encode()):
         program = import_stablehlo(Path(text))  # because others have written it
         return Target(text, program.input_names, program=program)
     artifact = load(text)

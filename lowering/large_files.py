@@ -1,0 +1,190 @@
+"""Modules in large files: their large constants are decoded straight into the memory of constants.
+
+MLIR would copy them several times. Text is read without them, and names a resource for each; bytecode is read by
+`lowering.syntax`, which slices the file. Pages of the mapped file that were read are given back at once.
+"""
+
+from __future__ import annotations
+
+import binascii
+import mmap
+import os
+import re
+from typing import Any, overload
+
+import numpy as np
+
+from lowering.mlir_bindings import MAGIC, MlirDiagnosticError
+from tenferro.aligned import aligned_bytes
+from tenferro.files import reading
+from tenferro.ops.elements import LARGE, adopted_elements
+
+__all__ = ["LARGE_FILE", "MappedBytes", "contains", "is_large", "read_large"]
+
+LARGE_FILE = 1 << 24
+"""Bytes of a file from which it is read in pieces."""
+PIECE = 1 << 20
+"""Bytes that are read at once, a multiple of the size of a page."""
+NEAR = 4096
+"""Bytes before a literal in which its operation stands, or its name."""
+
+_NAMED = re.compile(rb'("[^"]*"|[\w$.]+)\s*:\s*\Z')
+"""The end of the text before a resource."""
+
+
+class MappedBytes:
+    """Bytes of a file, read when they are indexed; slices of `LARGE` bytes and more are in the memory of constants."""
+
+    __slots__ = ("_content", "_start", "_stop")
+
+    def __init__(self, content: mmap.mmap, start: int, stop: int) -> None:
+        self._content = content
+        self._start = start
+        self._stop = stop
+
+    def __len__(self) -> int:
+        return self._stop - self._start
+
+    @overload
+    def __getitem__(self, key: int) -> int: ...
+    @overload
+    def __getitem__(self, key: slice) -> Any: ...
+    def __getitem__(self, key: int | slice) -> Any:
+        if isinstance(key, int):
+            return self._content[self._start + key]
+        first, last, _ = key.indices(len(self))
+        start, stop = self._start + first, self._start + last
+        return (
+            self._content[start:stop]
+            if stop - start < LARGE
+            else _elements(self._content, start, stop)
+        )
+
+    def find(self, what: bytes, start: int, stop: int) -> int:
+        """Return the first position of `what` between two positions; -1 if there is none."""
+        found = _find(self._content, what, self._start + start, self._start + stop)
+        return found if found < 0 else found - self._start
+
+
+def is_large(path: Any) -> bool:
+    """Return whether the module in a file is read by `read_large`: the file is large, and other processes read modules."""
+    return hasattr(os, "fork") and os.path.isfile(path) and os.path.getsize(path) > LARGE_FILE
+
+
+def contains(path: Any, what: bytes) -> bool:
+    """Return whether a file has these bytes.
+
+    Raises:
+        InvalidConfigError, OSError: as `tenferro.files.reading`.
+
+    >>> contains(__file__, b"whether a file"), contains(__file__, bytes([7, 7]))
+    (True, False)
+    """
+    with reading(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if not size:
+            return False
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+            return _find(content, what, 0, size) >= 0
+
+
+def read_large(path: Any) -> tuple[str | MappedBytes, dict[str, memoryview]]:
+    """Read a module's text without its large constants and their elements by the names of resources, or map its bytecode.
+
+    Raises:
+        MlirDiagnosticError: neither text nor bytecode.
+        InvalidConfigError, OSError: as `tenferro.files.reading`.
+    """
+    with reading(path) as file:
+        content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    size = len(content)
+    start = _find(content, MAGIC, 0, size)
+    if start == 0:
+        return MappedBytes(content, 0, size), {}
+    if start >= 4:  # `jax.export` serialises bytecode after its length
+        length = int.from_bytes(content[start - 4 : start], "little")
+        if 0 < length <= size - start:
+            return MappedBytes(content, start, start + length), {}
+    text, elements = _without_elements(content)
+    try:
+        return text.decode(), elements
+    except UnicodeDecodeError as error:
+        raise MlirDiagnosticError([(f"neither text nor bytecode: {error}", "bytes")]) from None
+
+
+def _without_elements(content: mmap.mmap) -> tuple[bytes, dict[str, memoryview]]:
+    """Return a text with resources in place of large literals of constants, and their elements by name."""
+    pieces: list[bytes] = []
+    elements: dict[str, memoryview] = {}
+    copied, size = 0, len(content)
+    end = -1
+    while (start := _find(content, b'"0x', end + 1, size)) >= 0:
+        end = _find(content, b'"', start + 3, size)
+        if end < 0:
+            break
+        if end - start < 2 * LARGE:
+            continue
+        before = content[max(copied, start - NEAR) : start]
+        line = before.rpartition(b"\n")[2]
+        named = _NAMED.search(before)
+        try:
+            if line.endswith(b"dense<") and b"stablehlo.constant" in line:
+                name = f"tenferro.elements.{start}"
+                elements[name] = _hexadecimal(content, start + 3, end)
+                pieces += [
+                    content[copied : start - len("dense<")],
+                    f"dense_resource<{name}".encode(),
+                ]
+            elif named is not None:
+                alignment = start + 11  # after four bytes in hexadecimal
+                elements[named[1].decode().strip('"')] = _hexadecimal(content, alignment, end)
+                pieces += [content[copied:alignment], b'"']
+            else:
+                continue
+        except binascii.Error:  # MLIR says where
+            continue
+        copied = end + 1
+    return b"".join([*pieces, content[copied:]]), elements
+
+
+def _elements(content: mmap.mmap, start: int, stop: int) -> memoryview:
+    """Copy a part of a file into the memory of constants."""
+    memory = aligned_bytes(stop - start)
+    for at in range(start, stop, PIECE):
+        piece = content[at : min(at + PIECE, stop)]
+        memory[at - start : at - start + len(piece)] = np.frombuffer(piece, np.uint8)
+        _give_back(content, at, stop)
+    return adopted_elements(memory)
+
+
+def _hexadecimal(content: mmap.mmap, start: int, stop: int) -> memoryview:
+    """Decode digits of a file into the memory of constants.
+
+    Raises:
+        binascii.Error: other characters, or an odd number.
+    """
+    memory = aligned_bytes((stop - start) // 2)
+    filled = 0
+    for at in range(start, stop, PIECE):
+        piece = binascii.a2b_hex(content[at : min(at + PIECE, stop)])
+        memory[filled : filled + len(piece)] = np.frombuffer(piece, np.uint8)
+        filled += len(piece)
+        _give_back(content, at, stop)
+    return adopted_elements(memory)
+
+
+def _find(content: mmap.mmap, what: bytes, start: int, stop: int) -> int:
+    """Return the first position of `what` in a part of a file; -1 if there is none."""
+    for at in range(start, stop, PIECE):
+        found = content.find(what, at, min(at + PIECE + len(what) - 1, stop))
+        if found >= 0:
+            return found
+        _give_back(content, at, stop)
+    return -1
+
+
+def _give_back(content: mmap.mmap, start: int, stop: int) -> None:
+    """Give the memory of a piece's pages back, which are read again where they are needed."""
+    if hasattr(mmap, "MADV_DONTNEED"):
+        start -= start % mmap.PAGESIZE
+        content.madvise(mmap.MADV_DONTNEED, start, min(PIECE + mmap.PAGESIZE, stop - start))
