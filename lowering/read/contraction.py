@@ -102,13 +102,14 @@ def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     free = [n for n in range(len(shape)) if n not in (*batch, *contracting)]
     kind = next(axes for axes in (batch, contracting, free) if axis in axes)
     outer = [*([] if kind is batch else batch), *kind[: kind.index(axis)]]
-    if not given or (len(given) > 1 and list(given[:-1]) != [shape[n] for n in outer]):
+    rank = len(given)
+    if not rank or (rank > 1 and list(given[:-1]) != [shape[n] for n in outer]):
         raise InvalidConfigError(
             f"chlo.ragged_dot: group sizes of {r.spec(sizes)} for the axes {outer} of {r.spec(lhs)}"
         )
     if kind is batch:
         return _dot(r, operation, (lhs, rhs), *numbers[:4])
-    outer = outer if len(given) > 1 else []
+    outer = outer if rank > 1 else []
     count = given[-1]
     wanted = operation.spec.shape[0] if axis in contracting else r.spec(rhs).shape[group[0]]
     if count != wanted or not 0 <= count <= MOST_GROUPS:

@@ -57,9 +57,7 @@ def test_zeros_of_few_and_of_many_elements(size: int) -> None:
 
 def test_rows_of_an_inner_loop_that_do_not_fit_name_its_line() -> None:
     def outer(_: Any, c: Any) -> Any:
-        rows = tnf.scan(lambda u, _: (u, u), c, None, length=1 << 50)[
-            1
-        ]  # the rows of the wrong shape
+        rows = tnf.scan(lambda u, _: (u, u), c, None, length=1 << 50)[1]  # the rows that do not fit
         return c + rows[0]
 
     program = tnf.compile(lambda x: tnf.fori_loop(0, 2, outer, x), X)
