@@ -1,15 +1,65 @@
-"""Copies of results that alias other arrays."""
+"""Detection of results that alias other arrays, by sorted address ranges."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tenferro.exec.kernels.copying import Dense
 
-__all__ = ["copy_aliases"]
+__all__ = ["AddressRanges", "copy_aliases"]
+
+MAX_SCANNED = 16
+"""Maximum number of arrays that are compared one by one, which is faster than a lookup."""
+
+
+class AddressRanges:
+    """Set of the memory of arrays.
+
+    >>> x = np.zeros(4)
+    >>> ranges = AddressRanges([x])
+    >>> ranges.overlaps(x[1:]), ranges.overlaps(np.zeros(4))
+    (True, False)
+    """
+
+    def __init__(self, arrays: Iterable[Any]) -> None:
+        self._unsorted: list[Any] = list(arrays)
+        # Disjoint ranges of addresses, in order.
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        if len(self._unsorted) > MAX_SCANNED:
+            self._sort()
+
+    def overlaps(self, array: Any) -> bool:
+        """Return whether the array overlaps memory of the set."""
+        if any([np.may_share_memory(array, member) for member in self._unsorted]):
+            return True
+        if not self._starts or not array.size:
+            return False
+        start, end = np.lib.array_utils.byte_bounds(array)
+        before = bisect_left(self._starts, end) - 1
+        return before >= 0 and self._ends[before] > start
+
+    def add(self, array: Any) -> None:
+        """Add the memory of an array."""
+        self._unsorted.append(array)
+        if len(self._unsorted) > MAX_SCANNED:
+            self._sort()
+
+    def _sort(self) -> None:
+        unsorted, self._unsorted = self._unsorted, []
+        ranges = [np.lib.array_utils.byte_bounds(x) for x in unsorted if x.size]
+        for start, end in ranges if self._starts else sorted(ranges):
+            # Merge it with the ranges that it touches.
+            first = bisect_left(self._ends, start)
+            last = bisect_right(self._starts, end)
+            if first < last:
+                start, end = min(start, self._starts[first]), max(end, self._ends[last - 1])
+            self._starts[first:last] = [start]
+            self._ends[first:last] = [end]
 
 
 def copy_aliases(
@@ -24,17 +74,17 @@ def copy_aliases(
         MemoryError: with the number of the output that does not fit.
     """
     results: list[Any] = []
-    owned = list(inputs)
+    ranges = AddressRanges(inputs)
     for number, output in enumerate(outputs):
         array = np.asarray(output)
         flags = array.flags
         try:
             if dense is not None and not flags[dense.order]:
                 array = dense(array)
-            elif not flags.writeable or any([np.may_share_memory(array, x) for x in owned]):
+            elif not flags.writeable or ranges.overlaps(array):
                 array = np.array(array, order="K" if dense is None else dense.order, copy=True)
             else:
-                owned.append(array)  # no other output overlaps a copy
+                ranges.add(array)  # no other output overlaps a copy
         except MemoryError as error:
             raise MemoryError(number, str(error)) from error
         results.append(array)
