@@ -234,4 +234,4 @@ def test_whoever_writes_an_op_asks_for_its_dtypes() -> None:
         body = Body(Code())
         inputs = [body.stored(Memory("%a0", program.input_specs[0]))]
         with pytest.raises(NotCompiledError, match=reason):
-            Emitter(body, lambda each: each).emit(program, inputs)
+            Emitter(body).emit(program, inputs)

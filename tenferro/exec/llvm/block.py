@@ -140,7 +140,7 @@ def _written(
         for number, slot in enumerate(program.output_slots)
     ]
     is_plain = not any(slot in axes for slot in program.output_slots)
-    emitter = Emitter(body, lambda each: each)
+    emitter = Emitter(body)
     outputs = emitter.emit(program, inputs, targets if is_plain else ())
     stores = [
         (x, _storing(body, target, axes.get(slot)))

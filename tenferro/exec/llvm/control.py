@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from itertools import compress
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any
 
 from tenferro.errors import TenferroError
 from tenferro.exec.attempts import NotCompiledError
@@ -39,10 +39,8 @@ from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
-__all__ = ["COMPILED", "ROWS", "Emitter", "Prepare", "row_of_program"]
+__all__ = ["COMPILED", "ROWS", "Emitter", "row_of_program"]
 
-Prepare: TypeAlias = Callable[[GraphProgram], GraphProgram]
-"""Function that runs the executor's passes on a body."""
 MAX_CHAIN = 32
 """Maximum length of a chain of ops that are fused; the next value is materialised."""
 MAX_NESTING = 16
@@ -50,14 +48,10 @@ MAX_NESTING = 16
 
 
 class Emitter:
-    """Writer of programs.
+    """Writer of programs."""
 
-    Args:
-        prepare: the executor's passes, which run on bodies first.
-    """
-
-    def __init__(self, body: Body, prepare: Prepare) -> None:
-        self.body, self.prepare = body, prepare
+    def __init__(self, body: Body) -> None:
+        self.body = body
         self.nesting = 0
 
     def emit(
@@ -181,7 +175,7 @@ class Emitter:
     ) -> list[Tensor]:
         """Write a body and return its outputs; it may update its carry and its own values in place, but no others."""
         outer, self.body.writable = self.body.writable, set(memories)
-        outputs = self.emit(self.prepare(program), inputs, memories)
+        outputs = self.emit(program, inputs, memories)
         self.body.writable |= outer
         return outputs
 
@@ -367,7 +361,7 @@ def row_of_program(program: GraphProgram) -> Row:
     """Return the row of an op that is lowered as a program."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-        return Emitter(body, lambda program: program).emit(program, operands)
+        return Emitter(body).emit(program, operands)
 
     return Row(write, moves=True, materialises=True)
 

@@ -246,7 +246,7 @@ class _Writer:
                 operand = step.input_slots.index(place.slot)
                 self.pointers[len(op.body.input_slots) + number] = self.pointers[operand]
         self.partials = [f"%s{number}" for number in range(len(op.totals))]
-        self.emitter = Emitter(body, lambda program: program)
+        self.emitter = Emitter(body)
 
     def write(self) -> None:
         """Write the function."""

@@ -16,14 +16,13 @@ from tenferro.exec.llvm.compiled import (
     WrittenFunction,
     written_function,
 )
-from tenferro.exec.llvm.control import COMPILED, Emitter, Prepare
+from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.strip_loop import strip_loop
 from tenferro.exec.llvm.strip_mining import strip_mine
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
 from tenferro.ops.control import Scan, While
-from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 
 if TYPE_CHECKING:
@@ -56,22 +55,9 @@ def _require_forms(op: Scan | While, kernels: Binder) -> None:
                 raise
 
 
-def _cached(prepare: Prepare) -> Prepare:
-    """Return `prepare` with a cache, because strip-mining prepares the body before it is written."""
-    programs: dict[int, tuple[GraphProgram, GraphProgram]] = {}
-
-    def prepared(program: GraphProgram) -> GraphProgram:
-        if id(program) not in programs:
-            programs[id(program)] = program, prepare(program)
-        return programs[id(program)][1]
-
-    return prepared
-
-
 def compiled_loop(
     op: Scan | While,
     inputs: Specs,
-    prepare: Prepare,
     kernels: Binder,
     linker: Linker,
     interpreted: Interpreted,
@@ -79,21 +65,20 @@ def compiled_loop(
     """Return the loop as a function of its operands, strip-mined if its strips are independent.
 
     Args:
-        prepare: the executor's passes, which run on bodies first.
         kernels: the executor's kernels, with the compiled forms of extensions.
         interpreted: returns the interpreter's loop, which runs if LLVM fails.
 
     Raises:
         NotCompiledError: the loop cannot be compiled.
     """
-    log, prepare = linker.log, _cached(prepare)
+    log = linker.log
     if isinstance(op, Scan):
         with suppress(NotCompiledError), log.attempt(LOOP_OF_STRIPS):
-            strips = strip_mine(op, inputs, prepare)
+            strips = strip_mine(op, inputs)
             if strips is not None:
-                return strip_loop(strips, inputs, prepare, kernels, linker, interpreted)
+                return strip_loop(strips, inputs, kernels, linker, interpreted)
     with log.attempt(LOOP):
-        written = written_loop(op, inputs, prepare, kernels, linker.processor)
+        written = written_loop(op, inputs, kernels, linker.processor)
         outputs = op.output_types(tuple(inputs), GuardLog())
         carried = slice(op.num_consts, op.first_xs)
         return CompiledFunction(
@@ -126,7 +111,6 @@ def require_gain(op: Scan | While, kernels: Binder, always: bool) -> None:
 def written_loop(
     op: Scan | While,
     inputs: Specs,
-    prepare: Prepare,
     kernels: Binder,
     processor: Processor,
 ) -> WrittenFunction:
@@ -135,7 +119,7 @@ def written_loop(
         raise NotCompiledError(f"{op.name}: dynamic extents are not compiled")
     code = processor.code()
     body = Body(code, kernels)
-    emitter = Emitter(body, prepare)
+    emitter = Emitter(body)
     names = [f"%a{number}" for number in range(len(inputs))]
     memories = [Memory(name, spec) for name, spec in zip(names, inputs, strict=True)]
     n = op.num_consts

@@ -21,7 +21,7 @@ from tenferro.exec.llvm.compiled import (
     as_contiguous,
     written_function,
 )
-from tenferro.exec.llvm.control import Emitter, Prepare
+from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.strip_mining import StripMinedScan, strip_spec
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
@@ -38,9 +38,7 @@ MAX_STRIP_WORK = 10 * python_calls.CHUNK_WORK
 """Maximum estimated number of instructions of a strip, because an interrupted caller waits for running strips."""
 
 
-def _written(
-    strips: StripMinedScan, inputs: Specs, prepare: Prepare, processor: Processor
-) -> WrittenFunction:
+def _written(strips: StripMinedScan, inputs: Specs, processor: Processor) -> WrittenFunction:
     """Return the module of a strip.
 
     Raises:
@@ -48,7 +46,7 @@ def _written(
     """
     op, code = strips.op, processor.code()
     body = Body(code)
-    emitter = Emitter(body, prepare)
+    emitter = Emitter(body)
     names = [f"%a{number}" for number in range(len(inputs))]
     results = [f"%y{number}" for number in range(len(strips.outputs))]
     operands = list(zip(names, inputs, strips.inputs, strict=True))
@@ -154,7 +152,6 @@ class StripFunction(CompiledFunction):
 def strip_loop(
     strips: StripMinedScan,
     inputs: Specs,
-    prepare: Prepare,
     kernels: Binder,
     linker: Linker,
     interpreted: Interpreted,
@@ -166,7 +163,7 @@ def strip_loop(
     """
     return StripFunction(
         KIND,
-        _written(strips, inputs, prepare, linker.processor),
+        _written(strips, inputs, linker.processor),
         strips.output_types(inputs),
         [strips.start(number) for number in range(strips.count)],
         kernels,

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tenferro.dims import GuardLog
-from tenferro.exec.llvm.control import Prepare
 from tenferro.exec.llvm.tensor import Specs
 from tenferro.graph import Graph, Instruction
 from tenferro.ops import StdTensorOp, analytic, elementwise
@@ -75,7 +74,7 @@ class StripMinedScan:
         return self.original.output_types(tuple(inputs), GuardLog())
 
 
-def strip_mine(op: Scan, inputs: Specs, prepare: Prepare) -> StripMinedScan | None:
+def strip_mine(op: Scan, inputs: Specs) -> StripMinedScan | None:
     """Return the strip-mined scan, or None if indices depend on each other or strips save no time."""
     if not isinstance(op.length, int) or op.length < MIN_ITERATIONS or op.has_effects:
         return None
@@ -85,7 +84,7 @@ def strip_mine(op: Scan, inputs: Specs, prepare: Prepare) -> StripMinedScan | No
     slices = [TensorSpec.of(spec.shape[1:], spec.dtype) for spec in inputs[op.first_xs :]]
     slices = [*inputs[: op.first_xs], *slices]
     largest = max(carry, key=lambda spec: spec.size)
-    program = prepare(op.body.program)
+    program = op.body.program
     for axis, extent in enumerate(largest.shape):
         axes = tuple([axis if spec.shape == largest.shape else None for spec in slices])
         invariant = zip(slices[: op.first_xs], axes, strict=False)

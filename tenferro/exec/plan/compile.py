@@ -67,9 +67,7 @@ def _loop(compiler: LoopCompiler, step: ExecInstruction) -> Any:
         planned = tuple([kernels.planned(body) for body in control.schedules])
         return replace(control, schedules=planned).function(kernels)
 
-    return compiled_loop(
-        op, step.input_types, lambda program: program, kernels, compiler.linker, interpreted
-    )
+    return compiled_loop(op, step.input_types, kernels, compiler.linker, interpreted)
 
 
 def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
