@@ -386,6 +386,64 @@ def node_cases_that_agree(every: int) -> tuple[int, int]:
     return good, len(cases[::every])
 
 
+def of_node(op: str, y: Any, *operands: Any, opset: int = 25, **attributes: Any) -> Any:
+    """Return the result of one ONNX operator, and require the dtype and the shape of `y`."""
+    import onnx
+
+    arrays = [np.asarray(x) for x in operands]
+    names = [f"x{number}" for number in range(len(arrays))]
+    kind = onnx.helper.np_dtype_to_tensor_dtype
+    values = [
+        onnx.helper.make_tensor_value_info(name, kind(x.dtype), x.shape)
+        for name, x in zip([*names, "y"], [*arrays, np.asarray(y)], strict=True)
+    ]
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(op, names, ["y"], **attributes)], "node", values[:-1], values[-1:]
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+    (result,) = import_onnx(model).run(*arrays)
+    assert (result.dtype, result.shape) == (np.asarray(y).dtype, np.asarray(y).shape)
+    return result
+
+
+OPERATORS: dict[str, tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = {
+    "extents": ("Shape", np.array([2, 3]), (np.zeros((2, 3), "f4"),), {}),
+    "some extents": ("Shape", np.array([3]), (np.zeros((2, 3), "f4"),), {"start": 1}),
+    "sign of a shifted integer": (
+        "BitShift", np.array([-4, -1, 3, -1], "i1"), (np.array([-8, -1, 6, -3], "i1"), np.array([1, 3, 1, 8], "i1")),
+        {"direction": "RIGHT"}),
+    "no sign of a shifted integer": (
+        "BitShift", np.array([127, 3], "u1"), (np.array([255, 6], "u1"), np.array([1, 1], "u1")), {"direction": "RIGHT"}),
+    "blocks after channels": (
+        "SpaceToDepth", np.arange(8.0).reshape(1, 8, 1, 1), (np.arange(8.0).reshape(1, 2, 2, 2),),
+        {"blocksize": 2, "mode": "CRD"}),
+    "blocks before channels": (
+        "SpaceToDepth", np.array([0.0, 4, 1, 5, 2, 6, 3, 7]).reshape(1, 8, 1, 1), (np.arange(8.0).reshape(1, 2, 2, 2),),
+        {"blocksize": 2}),
+    # full: x * [1, 2, 3] with stride 2 is [1, 2, 5, 4, 6]
+    "zeros beyond a transposed convolution": (
+        "ConvTranspose", np.array([[[1.0, 2, 5, 4, 6, 0, 0]]]), (np.array([[[1.0, 2]]]), np.array([[[1.0, 2, 3]]])),
+        {"strides": [2], "output_shape": [7]}),
+    "odd element of a transposed convolution": (
+        "ConvTranspose", np.array([[[2.0, 5, 4, 6]]]), (np.array([[[1.0, 2]]]), np.array([[[1.0, 2, 3]]])),
+        {"strides": [2], "output_shape": [4]}),
+    "odd element at the end": (
+        "ConvTranspose", np.array([[[1.0, 2, 5, 4]]]), (np.array([[[1.0, 2]]]), np.array([[[1.0, 2, 3]]])),
+        {"strides": [2], "output_shape": [4], "auto_pad": "SAME_UPPER"}),
+    # One window over [0, 1, 2, 0] at 0; the next would start at 3, which is padding.
+    "last window in the padding": (
+        "AveragePool", np.array([[[1.0]]]), (np.array([[[1.0, 2]]]),),
+        {"kernel_shape": [3], "strides": [3], "pads": [1, 1], "ceil_mode": 1, "count_include_pad": 1}),
+}  # fmt: skip
+
+
+@needs_onnx
+@pytest.mark.parametrize("name", OPERATORS)
+def test_an_operator_of_a_model(name: str) -> None:
+    op, y, operands, attributes = OPERATORS[name]
+    np.testing.assert_array_equal(of_node(op, y, *operands, **attributes), y)
+
+
 @needs_onnx
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")

@@ -218,6 +218,8 @@ def _scan(
     body, count = attributes["body"], attributes["num_scan_inputs"]
     m = len(operands) - count
     names = [value.name for value in body.input]
+    if len(names) != len(operands):
+        raise UnsupportedError("import_onnx: Scan: the form of opset 8, with batches, is not read")
     start = tuple(operands[:m])
     axes = attributes.get("scan_input_axes", [0] * count)
     backwards = attributes.get("scan_input_directions", [0] * count)

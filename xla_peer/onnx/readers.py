@@ -470,16 +470,14 @@ def average_pool(a: Any, x: Any) -> Any:
     total = np.sum(windows(a, x, 0)[0], axis=0)
     ones: Any = np.ones((1, 1, *x.shape[2:]), numpy_dtype(x))
     if a.get("count_include_pad"):
-        edges = pads_of(
-            a,
-            x.shape[2:],
-            a["kernel_shape"],
-            a.get("strides", [1] * len(a["kernel_shape"])),
-            [1] * len(a["kernel_shape"]),
-        )
+        kernel = a["kernel_shape"]
+        strides, dilations = (a.get(name, [1] * len(kernel)) for name in ("strides", "dilations"))
+        edges = pads_of(a, x.shape[2:], kernel, strides, dilations)
         ones = np.pad(ones, [(0, 0), (0, 0), *edges], constant_values=1)
         a = {**a, "pads": [0] * 2 * len(edges), "auto_pad": "NOTSET"}
-    return total / np.sum(windows(a, ones, 0)[0], axis=0)
+    count = np.sum(windows(a, ones, 0)[0], axis=0)
+    # A last window that starts in the padding is left out, which the padded ones do not show.
+    return total / count[(..., *map(slice, total.shape[2:]))]
 
 
 def global_pool(function: Callable[..., Any]) -> Any:
@@ -530,10 +528,11 @@ def depth_to_space(a: Any, x: Any) -> Any:
 
 
 def space_to_depth(a: Any, x: Any) -> Any:
-    """Rearrange blocks of space as features."""
+    """Rearrange blocks of space as features, those of a block before (DCR) or after (CRD) the channels."""
     b, c, h, w = x.shape
     n = a["blocksize"]
-    y = np.transpose(np.reshape(x, (b, c, h // n, n, w // n, n)), (0, 3, 5, 1, 2, 4))
+    order = (0, 1, 3, 5, 2, 4) if a.get("mode", "DCR") == "CRD" else (0, 3, 5, 1, 2, 4)
+    y = np.transpose(np.reshape(x, (b, c, h // n, n, w // n, n)), order)
     return np.reshape(y, (b, c * n * n, h // n, w // n))
 
 
@@ -586,12 +585,12 @@ def is_inf(a: Any, x: Any) -> Any:
 
 
 def bit_shift(a: Any, x: Any, y: Any) -> Any:
-    """Shift bits."""
-    return (
-        functions.shift_left(x, y)
-        if a["direction"] == "LEFT"
-        else functions.shift_right_logical(x, y)
-    )
+    """Shift bits; to the right, signed integers keep their sign."""
+    if a["direction"] == "LEFT":
+        return functions.shift_left(x, y)
+    if numpy_dtype(x).kind == "i":
+        return functions.shift_right_arithmetic(x, y)
+    return functions.shift_right_logical(x, y)
 
 
 def hardmax(a: Any, x: Any) -> Any:
@@ -604,7 +603,7 @@ def hardmax(a: Any, x: Any) -> Any:
 def shape_of(a: Any, x: Any) -> Any:
     """Return the extents as a vector, of objects if some are symbols."""
     extents = x.shape[a.get("start", 0) : a.get("end")]
-    return np.array(extents, np.int64 if is_static(extents) else object)
+    return np.array(extents, np.int64 if all(map(is_static, extents)) else object)
 
 
 def constant(a: Any) -> Any:
@@ -787,9 +786,9 @@ def conv_transpose(a: Any, x: Any, kernel: Any, bias: Any = None) -> Any:
     edges = [(pads[i], pads[i + count]) for i in range(count)]
     if sizes is not None:
         totals = [f - n for f, n in zip(full, sizes, strict=True)]
-        edges = [
-            (t - t // 2, t // 2) if mode == "SAME_LOWER" else (t // 2, t - t // 2) for t in totals
-        ]
+        # An odd element is cut from the beginning, by SAME_UPPER from the end; missing ones are zeros at the end.
+        cut = [max(t, 0) // 2 if mode == "SAME_UPPER" else (max(t, 0) + 1) // 2 for t in totals]
+        edges = [(low, t - low) for low, t in zip(cut, totals, strict=True)]
     padding = [
         (w - 1 - low, w - 1 - high + e)
         for w, (low, high), e in zip(widths, edges, extra, strict=True)
