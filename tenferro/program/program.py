@@ -364,10 +364,10 @@ class GraphProgram:
         >>> program = tnf.compile(lambda x: tnf.exp(x + 1.0) * 2.0, np.ones(3))
         >>> print(program.source())
         def run(v0):
-            v0 = add(v0, c0)
-            v0 = exp(v0, out=v0)
-            v0 = multiply(v0, c1, out=v0)
-            return [v0]
+            v3 = add(v0, c); del v0
+            v4 = exp(v3, out=v3); del v3
+            v7 = multiply(v4, c_3, out=v4); del v4
+            return [v7]
         """
         return native_executor().source(self, *specs)
 

@@ -397,7 +397,7 @@ def test_runtimes_get_dense_arrays_and_bounded_caches() -> None:
 
 
 @pytest.mark.parametrize("compiles", [False, True])
-def test_a_compiled_loop_runs_the_expansion_where_the_runtime_says_so(compiles: bool) -> None:
+def test_a_loop_is_compiled_where_the_runtime_has_its_expansion_compiled(compiles: bool) -> None:
     pytest.importorskip("llvmlite.binding")
     calls = []
 
@@ -419,7 +419,7 @@ def test_a_compiled_loop_runs_the_expansion_where_the_runtime_says_so(compiles: 
         x = np.sin(0.5 * (np.cos(x) + 1.0))
     np.testing.assert_allclose(y, x, rtol=1e-12)
     assert len(calls) == (0 if compiles else 50)
-    assert executor.compile_stats().compiled["loop"] == 1
+    assert executor.compile_stats().compiled.get("loop", 0) == int(compiles)
 
     def alone(_: Any, x: Any) -> Any:
         for factor in (0.5, 4.0, 0.5, 1.0):

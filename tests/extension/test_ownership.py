@@ -11,7 +11,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro import errors
-from tenferro.exec.printer import Printed
+from tenferro.exec.printer import printed
 from tenferro.extension import (
     ExtensionCacheKey,
     ExtensionOp,
@@ -54,7 +54,7 @@ def by_graph(runtime: ExtensionRuntime, fn: Any) -> Callable[[Any], Any]:
 def by_generated_code(runtime: ExtensionRuntime, fn: Any) -> Callable[[Any], Any]:
     executor = tnf.GraphExecutor("K", runtimes=[runtime])
     program = tnf.compile(fn, X)
-    run = Printed(executor.compile(program, X)).run
+    run = printed(executor.compile(program, X))
     return lambda x: program.pack(run(x))
 
 

@@ -64,7 +64,7 @@ def compared(x: Any, fault: bool) -> Any:
 
 def rounded(x: Any, fault: bool) -> Any:
     """Add a rounding after a value that other ops read without it."""
-    y = tnf.sin(x) @ tnf.cos(x).T  # rounded only in the faulty program
+    y = tnf.sin(x) @ tnf.cos(x).T  # rounded by the fault else exact
     z = tnf.lax.reduce_precision(y, exponent_bits=5, mantissa_bits=5) if fault else y
     return tnf.exp(z) + y
 
