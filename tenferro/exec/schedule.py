@@ -281,8 +281,12 @@ class ExecProgram:
 
     def start(self, leaves: Sequence[Any]) -> list[Any]:
         """Return the values of all slots before the first step."""
-        known = dict(zip(self.input_slots, leaves, strict=True)) | dict(self.constants)
-        return [known.get(slot) for slot in range(len(self.types))]
+        slots: list[Any] = [None] * len(self.types)
+        for slot, leaf in zip(self.input_slots, leaves, strict=True):
+            slots[slot] = leaf
+        for slot, value in self.constants.items():
+            slots[slot] = value
+        return slots
 
     def __repr__(self) -> str:
         types = first_of(self.input_types)
