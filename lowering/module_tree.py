@@ -98,6 +98,22 @@ class Block:
     types: tuple[Type, ...]
     operations: list[Operation]
 
+    def walk(self) -> Iterator[Operation]:
+        """Yield every operation, including those in regions."""
+        waiting: list[Block] = [self]
+        while waiting:
+            for operation in waiting.pop().operations:
+                yield operation
+                waiting += operation.regions
+
+    def values(self) -> Iterator[int]:
+        """Yield the numbers of all values: arguments and results, including those in regions."""
+        yield from self.arguments
+        for operation in self.walk():
+            yield from operation.results
+            for region in operation.regions:
+                yield from region.arguments
+
 
 @dataclass(slots=True)
 class Function:
@@ -124,11 +140,8 @@ class ModuleTree:
 
     def operations(self) -> Iterator[Operation]:
         """Yield every operation, including those in regions."""
-        waiting = [function.body for function in self.functions.values()]
-        while waiting:
-            for operation in waiting.pop().operations:
-                yield operation
-                waiting += operation.regions
+        for function in self.functions.values():
+            yield from function.body.walk()
 
     def has_unknown_extents(self) -> bool:
         """Return whether a result has an open extent."""

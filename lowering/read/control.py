@@ -64,13 +64,7 @@ def while_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 def _observes(region: Block) -> bool:
     """Return whether a region has checks or probes of the reference interpreter."""
-    waiting = [region]
-    for block in waiting:
-        for operation in block.operations:
-            if operation.name.startswith(("check.", "interpreter.")):
-                return True
-            waiting += operation.regions
-    return False
+    return any([each.name.startswith(("check.", "interpreter.")) for each in region.walk()])
 
 
 def _observed(

@@ -554,14 +554,11 @@ def _reached(r: Reader, name: str) -> Iterator[Operation]:
     """Yield the operations of a function, of its regions, and of the functions that it calls."""
     names = [name]
     for called in names:
-        waiting = [r.tree.functions[called].body]
-        while waiting:
-            for operation in waiting.pop().operations:
-                yield operation
-                waiting += operation.regions
-                callee = operation.attributes.get("callee")
-                if callee in r.tree.functions and callee not in names:
-                    names.append(callee)
+        for operation in r.tree.functions[called].body.walk():
+            yield operation
+            callee = operation.attributes.get("callee")
+            if callee in r.tree.functions and callee not in names:
+                names.append(callee)
 
 
 def _run_at_once(r: Reader, name: str, operands: Sequence[int], devices: Devices) -> Sequence[int]:

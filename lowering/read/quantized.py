@@ -190,17 +190,11 @@ def without_quantized_types(tree: ModuleTree) -> ModuleTree:
 
 
 def _has_quantized_types(function: Function) -> bool:
-    waiting = [function.body]
-    while waiting:
-        block = waiting.pop()
-        types = [
-            *block.types,
-            *[kind for operation in block.operations for kind in operation.types],
-        ]
-        if any([isinstance(kind, ForeignType) and "!quant." in kind.text for kind in types]):
-            return True
-        waiting += [region for operation in block.operations for region in operation.regions]
-    return False
+    types = [*function.body.types]
+    for operation in function.body.walk():
+        types += operation.types
+        types += [kind for region in operation.regions for kind in region.types]
+    return any([isinstance(kind, ForeignType) and "!quant." in kind.text for kind in types])
 
 
 def _stored(types: Sequence[Type]) -> tuple[Type, ...]:
@@ -216,7 +210,7 @@ class _Rewriter:
     def __init__(self, source: Function) -> None:
         self.source = source
         self.types: dict[int, Type] = {}
-        self.next = 1 + max(_numbers(source.body), default=0)
+        self.next = 1 + max(source.body.values(), default=0)
         self.operations: list[Operation] = []
         self.location = ""
 
@@ -475,16 +469,3 @@ def _constant(operation: Operation, results: Sequence[_Tensor | None]) -> dict[s
         return {**operation.attributes, "value": dense_elements(inside, tensor.stored)}
     except ValueError as error:
         raise InvalidConfigError(f"stablehlo.constant: {error}") from None
-
-
-def _numbers(block: Block) -> list[int]:
-    """Return the numbers of all values in a block and its regions."""
-    numbers: list[int] = []
-    waiting = [block]
-    while waiting:
-        one = waiting.pop()
-        numbers += one.arguments
-        for operation in one.operations:
-            numbers += operation.results
-            waiting += operation.regions
-    return numbers

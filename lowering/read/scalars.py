@@ -75,17 +75,9 @@ def _tensor(spec: Type) -> Type:
 
 
 def _without(function: Function) -> Function:
-    numbers = [*function.body.arguments]
-    waiting = [function.body]
-    while waiting:
-        block = waiting.pop()
-        numbers += block.arguments
-        for operation in block.operations:
-            numbers += operation.results
-            waiting += operation.regions
     return replace(
         function,
-        body=_Rewriting(max(numbers, default=-1) + 1).block(function.body),
+        body=_Rewriting(max(function.body.values(), default=-1) + 1).block(function.body),
         result_types=tuple(map(_tensor, function.result_types)),
     )
 
