@@ -15,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from tenferro.special.kernels import exponential_series
+
 __all__ = ["kernel_of"]
 
 Series = np.ndarray
@@ -195,9 +197,7 @@ def _at_one(
             sign * special.polygamma(k - 1, argument) / math.factorial(k)
             for k in range(1, count + 1)
         ]
-        terms = [value]
-        for i in range(1, count + 1):
-            terms.append(sum(k * logarithm[k - 1] * terms[i - k] for k in range(1, i + 1)) / i)
+        terms = exponential_series(value, logarithm)
         power, total = result, result * terms[0]
         for term in terms[1:]:
             power = _times(power, (np.zeros_like(a), slopes))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-__all__ = ["dawsn", "erfi", "expi", "hyp2f1", "ive", "kv", "kve", "owens_t"]
+__all__ = ["dawsn", "erfi", "expi", "exponential_series", "hyp2f1", "ive", "kv", "kve", "owens_t"]
 
 ROOT = 2 / math.sqrt(math.pi)
 ERFI_TERMS = 20
@@ -16,6 +17,14 @@ EI_TERMS = 38
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 STEP = 1 / 16
 """Step of the trapezoidal rule for K_v(x) from x = 0.25 on; its error is e^(-2 pi 1.5 / h)."""
+
+
+def exponential_series(value: np.ndarray, logarithm: Sequence[np.ndarray]) -> np.ndarray:
+    """Return the coefficients of a power series from its value at 0 and those of its logarithm, from the first power on."""
+    terms: list[Any] = [value]
+    for i in range(1, len(logarithm) + 1):
+        terms.append(sum(k * logarithm[k - 1] * terms[i - k] for k in range(1, i + 1)) / i)
+    return np.stack(terms)
 
 
 def _wide(*xs: Any) -> list[np.ndarray]:

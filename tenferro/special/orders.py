@@ -23,7 +23,9 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["LARGEST_ORDER", "kernel_of"]
+from tenferro.special.kernels import exponential_series
+
+__all__ = ["kernel_of"]
 
 Series = np.ndarray
 """Coefficients along the first axis."""
@@ -195,13 +197,9 @@ def _asymptotic(v: np.ndarray, x: np.ndarray, count: int) -> Series:
 def _leading(special: Any, v: np.ndarray, x: np.ndarray, count: int) -> Series:
     """Return the series of (x / 2)^v / Gamma(v + 1), of which the logarithm has derivatives by polygamma functions."""
     logarithm = [-special.polygamma(k - 1, v + 1) / math.factorial(k) for k in range(1, count + 1)]
-    result = np.zeros((count + 1, len(v)))
-    result[0] = np.power(0.5 * x, v) * special.rgamma(v + 1)
     if count:
         logarithm[0] = np.log(0.5 * x) + logarithm[0]
-    for i in range(1, count + 1):
-        result[i] = sum(k * logarithm[k - 1] * result[i - k] for k in range(1, i + 1)) / i
-    return result
+    return exponential_series(np.power(0.5 * x, v) * special.rgamma(v + 1), logarithm)
 
 
 def _bessel(special: Any, name: str, v: np.ndarray, x: np.ndarray, count: int) -> Series:
