@@ -187,10 +187,11 @@ def import_stablehlo(
     program = reader.builder.finish(outputs, **options)
     if rules is None:  # because the original functions are unknown
         program = note_bits(program)
-    if entry.name != "main" or not isinstance(contents, str) or len(contents) > LARGE_FILE:
+    # The text of a file that was read in pieces is not here.
+    if is_apart or not isinstance(contents, str) or len(contents) > LARGE_FILE:
         return program
-    if is_apart:
-        return program  # because the module's text is not here
+    if entry.name != "main":
+        return program
     if reading.takes_extents or among is not None or callbacks:
         return program  # because the module has other arguments, or does not run alone
     types = tuple(program.input_specs), tuple(program.output_specs)
@@ -340,11 +341,7 @@ def text_tree_of(module: Any) -> TextTree:
     read = read_module(contents)
     own = {
         name: frozenset(
-            [
-                number
-                for operation in replace(read, functions={name: function}).operations()
-                for number in operation.results
-            ]
+            [number for operation in function.body.walk() for number in operation.results]
         )
         for name, function in read.functions.items()
     }

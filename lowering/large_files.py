@@ -62,8 +62,8 @@ class MappedBytes:
 
     def find(self, what: bytes, start: int, stop: int) -> int:
         """Return the first position of `what` between two positions; -1 if there is none."""
-        found = _find(self._content, what, self._start + start, self._start + stop)
-        return found if found < 0 else found - self._start
+        position = _find(self._content, what, self._start + start, self._start + stop)
+        return position if position < 0 else position - self._start
 
 
 def is_large(path: Any) -> bool:
@@ -176,9 +176,9 @@ def _hexadecimal(content: mmap.mmap, start: int, stop: int) -> memoryview:
 def _find(content: mmap.mmap, what: bytes, start: int, stop: int) -> int:
     """Return the first position of `what` in a part of a file; -1 if there is none."""
     for at in range(start, stop, PIECE):
-        found = content.find(what, at, min(at + PIECE + len(what) - 1, stop))
-        if found >= 0:
-            return found
+        position = content.find(what, at, min(at + PIECE + len(what) - 1, stop))
+        if position >= 0:
+            return position
         _give_back(content, at, stop)
     return -1
 

@@ -82,7 +82,7 @@ def at(document: Any, path: Place) -> Any:
 
 
 def payload_places(document: Any) -> dict[Place, Place]:
-    """Return the positions inside payloads by name, only the first of those that differ by a number."""
+    """Return the positions inside payloads by name; of names that differ by a number, only the first."""
     distinct: dict[Place, Place] = {}
     for path in places(document):
         if "payload" in path[:-1]:

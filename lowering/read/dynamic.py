@@ -167,13 +167,13 @@ def dynamic_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int
 
 
 def dynamic_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a gather by sizes that are extents; those that the result's type decides are numbers."""
+    """Read a gather by sizes that are extents; a size that the result's type fixes becomes a number."""
     numbers, shape = operation.attributes["dimension_numbers"], operation.spec.shape
     sizes = list(_shape(r, operation, operands[2]))
     dropped = {*numbers["collapsed_slice_dims"], *numbers["operand_batching_dims"]}
-    kept = [axis for axis in range(len(sizes)) if axis not in dropped]
+    window_axes = [axis for axis in range(len(sizes)) if axis not in dropped]
     declared: dict[int, Any] = dict.fromkeys(dropped, 1)
-    declared |= {a: shape[n] for a, n in zip(kept, numbers["offset_dims"], strict=False)}
+    declared |= {a: shape[n] for a, n in zip(window_axes, numbers["offset_dims"], strict=False)}
     for axis, extent in declared.items():
         if isinstance(extent, int) and not is_static(sizes[axis]):
             reason = f"dynamic_gather: the slice's size of axis {axis}"

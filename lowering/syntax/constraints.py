@@ -413,12 +413,12 @@ def vector(*places: int) -> Check:
     """Return the check that operands, which are shapes, are vectors of known length of one integer type."""
 
     def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-        given = [operands[place] for place in places]
-        for kind in given:
+        shapes = [operands[place] for place in places]
+        for kind in shapes:
             if not _is_shape(kind):
                 yield f"takes {kind} as a shape"
-        if len({*given}) > 1:
-            yield f"takes shapes of different types, {' and '.join(map(str, given))}"
+        if len({*shapes}) > 1:
+            yield f"takes shapes of different types, {' and '.join(map(str, shapes))}"
         yield from _hints(operation, operands[0])
 
     return check

@@ -72,14 +72,14 @@ def printed(program: ExecProgram) -> Callable[..., list[Any]]:
 
 def failed_step(program: ExecProgram, traceback: TracebackType | None) -> ExecInstruction | None:
     """Return the step of the printed function that raised an exception."""
-    steps, found = program.instructions, None
+    steps, failed = program.instructions, None
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == _file(program):
             number = line_number(traceback) - 2  # behind the parameters
             # A handler of signals may raise where the function begins, which is not a step's line.
-            found = steps[number] if 0 <= number < len(steps) else found
+            failed = steps[number] if 0 <= number < len(steps) else failed
         traceback = traceback.tb_next
-    return found
+    return failed
 
 
 def _file(program: ExecProgram) -> str:

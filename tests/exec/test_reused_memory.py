@@ -1,4 +1,4 @@
-"""Results do not change when programs run again, whoever holds them."""
+"""Results do not change when programs run again, even while a caller holds them."""
 
 from __future__ import annotations
 

@@ -367,8 +367,8 @@ def test_conversions_are_exact_where_every_number_comes_back(narrow: str) -> Non
             map(Fraction, _finite(numbers))
         )
         spec = tnf.TensorSpec((3,), narrow)
-        found = rounding.rounding_of(el.Convert(tnf.DType.of(wide)), (spec,))
-        assert (found == rounding.EXACT) == is_exact, wide
+        row = rounding.rounding_of(el.Convert(tnf.DType.of(wide)), (spec,))
+        assert (row == rounding.EXACT) == is_exact, wide
 
 
 def _finite(x: Any) -> list[Any]:

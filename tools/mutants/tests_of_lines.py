@@ -42,8 +42,8 @@ def units_of(tree: Path) -> list[str]:
     """Return the units that one child runs: a file of tests, or the doctests of a folder."""
     files = [str(path.relative_to(tree)) for path in sorted((tree / "tests").rglob("test_*.py"))]
     columns = {place for places in FOLDERS.values() for place in places}
-    kept = [name for name in files if name in columns or not name.startswith(LEFT_OUT)]
-    return [*kept, *FOLDERS, "tenferro/api"]
+    recorded = [name for name in files if name in columns or not name.startswith(LEFT_OUT)]
+    return [*recorded, *FOLDERS, "tenferro/api"]
 
 
 def recorded_units(

@@ -188,11 +188,11 @@ def enclosed(
         constants: the values that are part of it; others are operands.
     """
     read = dict.fromkeys([slot for step in steps for slot in step.input_slots])
-    known = {*constants}.union(*[step.output_slots for step in steps])
+    available = {*constants}.union(*[step.output_slots for step in steps])
     return free(
         ExecProgram(
             instructions=tuple(steps),
-            input_slots=tuple([slot for slot in read if slot not in known]),
+            input_slots=tuple([slot for slot in read if slot not in available]),
             output_slots=tuple(outputs),
             types=program.types,
             kernels=program.kernels,

@@ -64,7 +64,7 @@ def _verify_steps(program: ExecProgram) -> None:
     sources = (*program.input_slots, *program.constants)
     written, freed = {*sources}, set[int]()
     _require(len(written) == len(sources), "an input or constant has the slot of another")
-    kept = {*program.output_slots, *program.constants}
+    live_at_end = {*program.output_slots, *program.constants}
 
     def require_value(slot: int) -> None:
         _require(slot in written, f"%{slot} is used before it is written")
@@ -79,7 +79,7 @@ def _verify_steps(program: ExecProgram) -> None:
                 written.add(slot)
             _require_types(step, program.types)
             for slot in step.frees:
-                _require(slot not in kept, f"%{slot} is freed, and needed at the end")
+                _require(slot not in live_at_end, f"%{slot} is freed, and needed at the end")
                 require_value(slot)
                 freed.add(slot)
         except InvalidScheduleError as error:
