@@ -5,9 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tenferro.exec.llvm.ir import Declaration, Function, Instruction, Loop, Module, VectorType
+from tenferro.exec.llvm.code import Code
+from tenferro.exec.llvm.ir import (
+    Declaration,
+    Function,
+    Instruction,
+    Loop,
+    Module,
+    VectorType,
+    flatten,
+)
 
-__all__ = ["InvalidError", "verify", "verify_function"]
+__all__ = ["InvalidError", "lines_of", "verify", "verify_function"]
 
 FLOATS, INTEGERS = ("double", "float", "half"), ("i64", "i32", "i16", "i8", "i1")
 INTEGER_ARITHMETIC = {"add", "and", "ashr", "lshr", "mul", "or", "sdiv", "shl", "srem", "sub", "udiv", "urem", "xor"}  # fmt: skip
@@ -24,6 +33,13 @@ WIDENING, NARROWING = ("fpext", "sext", "zext"), ("fptrunc", "trunc")
 
 class InvalidError(Exception):
     """Violation of a rule of LLVM by a module."""
+
+
+def lines_of(code: Code) -> list[str]:
+    """Return the text of the current function, without its entry."""
+    instructions: list[Instruction] = []
+    flatten(code.region, instructions)
+    return [str(x) for x in instructions]
 
 
 def require(condition: bool, rule: str, where: object) -> None:

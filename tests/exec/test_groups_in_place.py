@@ -218,7 +218,7 @@ def test_each_buffer_has_one_pointer(monkeypatch: pytest.MonkeyPatch) -> None:
     executor = tnf.GraphExecutor("K", compiled=True)
     *_, step = executor.compile(tnf.compile(normalised, x)).instructions
     own = CompiledGroup(step.replaced(op=step.inner_op, places=()), lambda _: [], Linker())
-    over, apart = (each.text.partition("define i64 @f(")[0] for each in (step.function, own))
+    over, apart = (each.module.text.partition("define i64 @f(")[0] for each in (step.function, own))
     assert apart.count("%a2") > 1
     assert over.count("%a2") == 1
     assert over.replace("%a0", "%a2").count("%a2") == apart.replace("%a0", "%a2").count("%a2")

@@ -24,12 +24,12 @@ ROUNDED_OTHERWISE = {
     "ReduceProd", "CumSum", "CumProd", "DotGeneral", "Convolution",
 }  # fmt: skip
 READ_ELSEWHERE = {
-    "Transpose", "Reshape", "BroadcastInDim", "Slice", "Reverse", "ExtractDiag", "BitcastConvert", "ReduceSum",
+    "Transpose", "Reshape", "BroadcastInDim", "Slice", "Reverse", "ExtractDiag", "ReduceSum",
     "ReduceProd", "ReduceMax", "ReduceMin", "ReduceAnd", "ReduceOr", "ArgMax", "ArgMin", "CumSum", "CumProd", "CumMax",
     "CumMin", "Sort", "TopK", "DotGeneral", "Convolution", "Gather", "Scatter", "DynamicSlice", "DynamicUpdateSlice",
 }  # fmt: skip
 READ_OFTEN = {
-    "BitcastConvert": True, "ArgMax": True, "ArgMin": True, "Sort": (0,), "TopK": (0,), "DotGeneral": True,
+    "ArgMax": True, "ArgMin": True, "Sort": (0,), "TopK": (0,), "DotGeneral": True,
     "Convolution": True, "Gather": True, "Scatter": (1,),
 }  # fmt: skip
 """Operands that are in memory: all of them, or those at these positions."""
@@ -72,6 +72,8 @@ def spec(text: str) -> TensorSpec:
         (el.BitcastConvert(DType.I64), ["c64[3]"], "bits of complex64 are not compiled"),
         (el.BitcastConvert(DType.C32), ["i64[3]"], "bits of complex64 are not compiled"),
         (el.BitcastConvert(DType.I64), ["f64[3]"], ""),
+        (el.BitcastConvert(DType.I8), ["f64[3]"], "bits of float64 as int8 are not compiled"),
+        (el.BitcastConvert(DType.F64), ["i32[3,2]"], "bits of int32 as float64 are not compiled"),
         (el.Power(), ["f16[3]", "f16[3]"], ""),
         (el.Power(), ["i32[3]", "i32[3]"], "int32 is not compiled"),
         (el.Power(), ["c128[3]", "c128[3]"], "complex128 is not compiled"),

@@ -32,13 +32,14 @@ from tenferro.exec.llvm.tensor import Body
 from tenferro.ops import analytic, elementwise
 from tenferro.ops.source import Constant, Iota
 from tenferro.types import DType, TensorSpec
+from tests.exec.llvm_verifier import lines_of
 
 ONE, TWO = "0x3FF0000000000000", "0xC000000000000000"
 
 
 def written(code: Code) -> list[str]:
     """Return the lines of the function."""
-    return [line.strip() for line in [*map(str, code.entry), *code.lines]]
+    return [line.strip() for line in [*map(str, code.entry), *lines_of(code)]]
 
 
 def text(code: Code, *definition: Any) -> str:
@@ -145,12 +146,12 @@ def test_short_loops_are_unrolled() -> None:
         code, iterations = Code(), list[Any]()
         code.loop(count, iterations.append, unroll)
         assert iterations == list(range(count))
-        assert not code.lines
+        assert not lines_of(code)
     for shape in ((), (1,), (0,), (1, 1), (2, 2), (4,)):
         indices: list[Any] = []
         code.loops(shape, indices.append)
         assert indices == list(np.ndindex(shape))
-        assert not code.lines
+        assert not lines_of(code)
 
 
 def test_long_loops_are_not_unrolled() -> None:
@@ -163,7 +164,7 @@ def test_long_loops_are_not_unrolled() -> None:
         code, indices = Code(), list[Any]()
         write(code, indices.append)
         assert len(indices) == 1
-        assert code.lines[-1] == "end2:"
+        assert lines_of(code)[-1] == "end2:"
     code, indices = Code(), []
     code.loops((2, 3), indices.append)
     assert indices == [("%i3", "%i7")]
@@ -173,7 +174,7 @@ def test_interleave_count_metadata() -> None:
     code = Code()
     for chains in (1, 4, 8):
         code.loop("%n", lambda _: None, interleave=chains)
-    assert [line for line in code.lines if "!llvm" in line] == [
+    assert [line for line in lines_of(code) if "!llvm" in line] == [
         "  br i1 %more10, label %body7, label %end8, !llvm.loop !0",
         "  br i1 %more16, label %body13, label %end14, !llvm.loop !4",
     ]
@@ -188,7 +189,7 @@ def test_interleave_count_metadata() -> None:
 def test_estimated_work_of_calls() -> None:
     code = Code()
     assert code.intrinsic("smin", "%a", 8) == "%v1"
-    assert code.lines == ["  %v1 = call i64 @llvm.smin.i64(i64 %a, i64 8)"]
+    assert lines_of(code) == ["  %v1 = call i64 @llvm.smin.i64(i64 %a, i64 8)"]
     assert [*map(str, code.declared.values())] == ["declare i64 @llvm.smin.i64(i64, i64)"]
     assert code.work == 16
     with code.times(3):
@@ -224,7 +225,7 @@ def test_index_arithmetic_folds_constants() -> None:
     assert code.ravel_index(("%i", "%j"), (1, 7)) == "%j"
     assert code.unravel_index("%i", (3,)) == ("%i",)
     assert code.unravel_index("%i", ()) == ()
-    assert not code.lines
+    assert not lines_of(code)
     assert code.add("%i", 3) == code.add("%i", 3) == "%v1"
     assert code.scaled("%i", 3) == code.scaled("%i", 3) == "%v2"
     assert code.divmod("%i", 3) == code.divmod("%i", 3) == ("%v3", "%v4")
@@ -294,7 +295,7 @@ def test_order_of_sections_in_a_module() -> None:
     ]  # fmt: skip
     part = Code()
     assert part.call_in_scratch("f", code.areas, ["%x"], ["%n"]) == "%status"
-    assert part.lines == [
+    assert lines_of(part) == [
         "  %at1 = getelementptr i8, ptr %scratch, i64 0",
         "  %at2 = getelementptr i8, ptr %scratch, i64 64",
         "  %status = call i64 @f(ptr %x, ptr %at1, ptr %at2, i64 %n)",
@@ -302,7 +303,7 @@ def test_order_of_sections_in_a_module() -> None:
     plain = code.module().text
     names = "d", "a", "b", "c"
     code.vector_functions |= {name: Declaration(name, "void", ()) for name in names}
-    code.retain(["b", "c"])
+    code.retained += ["b", "c"]
     used = (
         '@llvm.compiler.used = appending global [2 x ptr] [ptr @b, ptr @c], section "llvm.metadata"'
     )
@@ -670,9 +671,9 @@ def test_iota_of_constant_indices() -> None:
         (tensor,) = iota(Body(code), op, (), (spec,))
         assert tensor.element((3, 0)) == number
         assert tensor.is_cheap
-        assert not code.lines
+        assert not lines_of(code)
         tensor.element(("%i", "%j"))
-        assert ("%i", "%j")[axis] in code.lines[0]
+        assert ("%i", "%j")[axis] in lines_of(code)[0]
 
 
 def test_short_loops_ask_to_be_unrolled_in_loops_of_the_program() -> None:

@@ -10,7 +10,6 @@ import pytest
 import tenferro as tnf
 from tenferro.door import apply_one
 from tenferro.exec.llvm import link
-from tenferro.ops.elementwise import BitcastConvert
 from tenferro.ops.source import Constant, Iota
 from tenferro.types import DType
 from tests.exec.compiled_loops import run_as_written_and_optimised
@@ -100,15 +99,6 @@ def test_sources_in_a_body(dtype: DType) -> None:
     for y, z in zip(results, [*several, *counts], strict=True):
         assert y.dtype == z.dtype
         np.testing.assert_array_equal(y, np.stack([z] * 3))
-
-
-@pytest.mark.parametrize("to", ["int8", "uint16", "int32", "float32"])
-def test_bitcasts_to_narrower_types(to: str) -> None:
-    x = RNG.integers(-(2**62), 2**62, (3, 4, 5))
-    op = BitcastConvert(DType.of(to))
-    require_same_bits(lambda xs: tnf.scan(lambda n, x: (n, apply_one(op, x)), 0, xs), x)
-    numbers = tnf.compile(lambda x: apply_one(op, x), x).run(x)
-    assert numbers.tobytes() == x.tobytes()
 
 
 @each

@@ -19,26 +19,10 @@ __all__ = ["CALLER", "SHARED", "addresses", "cpython_addresses", "define_entry",
 
 CALLER = "tenferro_call_with_arrays"
 """Function of the module `SHARED` that Python calls."""
+BUFFER_BYTES, ITEM_SIZE_OFFSET = 80, 24
+"""Size of a struct Py_buffer with 64-bit pointers, and offset of its `itemsize`."""
 FASTCALL = 0x0080
 """Flag of the calling convention METH_FASTCALL: a C array of objects and its length."""
-
-
-class _Buffer(ctypes.Structure):
-    """CPython's struct Py_buffer."""
-
-    _fields_ = (
-        ("data", ctypes.c_void_p),
-        ("owner", ctypes.c_void_p),
-        ("length", ctypes.c_ssize_t),
-        ("item_size", ctypes.c_ssize_t),
-        ("is_read_only", ctypes.c_int),
-        ("rank", ctypes.c_int),
-        ("format", ctypes.c_char_p),
-        ("shape", ctypes.c_void_p),
-        ("strides", ctypes.c_void_p),
-        ("suboffsets", ctypes.c_void_p),
-        ("internal", ctypes.c_void_p),
-    )
 
 
 class _Method(ctypes.Structure):
@@ -71,7 +55,7 @@ define ptr @{CALLER}(ptr %self, ptr %arguments, i64 %count) nounwind {{
 start:
   %function = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
   %values = alloca i64, i64 %count
-  %buffers = alloca [{ctypes.sizeof(_Buffer)} x i8], i64 %count, align 8
+  %buffers = alloca [{BUFFER_BYTES} x i8], i64 %count, align 8
   %is_any = icmp sgt i64 %count, 0
   br i1 %is_any, label %argument, label %call
 argument:
@@ -83,14 +67,14 @@ argument:
   %is_array = icmp ne i32 %checked, 0
   br i1 %is_array, label %array, label %other
 array:
-  %buffer = getelementptr [{ctypes.sizeof(_Buffer)} x i8], ptr %buffers, i64 %held
+  %buffer = getelementptr [{BUFFER_BYTES} x i8], ptr %buffers, i64 %held
   %got = call i32 @PyObject_GetBuffer(ptr %x, ptr %buffer, i32 0)
   %is_refused = icmp slt i32 %got, 0
   br i1 %is_refused, label %refused, label %dense
 dense:
   %held.more = add i64 %held, 1
   %data = load i64, ptr %buffer
-  %size.at = getelementptr i8, ptr %buffer, i64 {_Buffer.item_size.offset}
+  %size.at = getelementptr i8, ptr %buffer, i64 {ITEM_SIZE_OFFSET}
   %size = load i64, ptr %size.at
   %alignment = call i64 @llvm.umin.i64(i64 %size, i64 8)
   %mask = sub i64 %alignment, 1
@@ -138,7 +122,7 @@ release:
   br i1 %is_last, label %return, label %released
 released:
   %rest.held = sub i64 %still, 1
-  %last = getelementptr [{ctypes.sizeof(_Buffer)} x i8], ptr %buffers, i64 %rest.held
+  %last = getelementptr [{BUFFER_BYTES} x i8], ptr %buffers, i64 %rest.held
   call void @PyBuffer_Release(ptr %last)
   br label %release
 return:

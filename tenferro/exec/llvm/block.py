@@ -31,10 +31,6 @@ __all__ = ["CompiledBlock"]
 
 KIND = "compiled block"
 """The name of attempts."""
-SLOW = 2e7
-"""Minimum estimated nanoseconds of LLVM's passes for which calls do not wait, if the executor has several threads:
-blocks are called often, and without passes take a few times as long.
-"""
 MAX_WITH_LOCK = 30_000
 """Maximum number of instructions for which a block keeps Python's lock, some 10 microseconds."""
 
@@ -52,11 +48,8 @@ class CompiledBlock(CompiledFunction):
     """
 
     accepts_buffers = False
-
-    @property
-    def max_pass_wait(self) -> float:
-        """Estimated nanoseconds of LLVM's passes up to which a call waits for them."""
-        return SLOW
+    # Blocks are called often, and take a few times as long without passes.
+    max_pass_wait = 2e7
 
     def __init__(
         self,
@@ -82,8 +75,9 @@ class CompiledBlock(CompiledFunction):
             for number, slot in enumerate(program.input_slots)
             if slot in axes
         ])  # fmt: skip
-        lying = [moved(spec, axes.get(slot)) for slot, spec in zip(program.output_slots, self.outputs, strict=True)]  # fmt: skip
-        self._results = [(spec.shape, spec.dtype.dtype) for spec in lying]
+        outputs = zip(program.output_slots, self.outputs, strict=True)
+        in_memory = [moved(spec, axes.get(slot)) for slot, spec in outputs]
+        self._results = [(spec.shape, spec.dtype.dtype) for spec in in_memory]
         self._result_axes = tuple([
             (number, inverse(axes[slot]))
             for number, slot in enumerate(program.output_slots)

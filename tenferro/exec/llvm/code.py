@@ -19,7 +19,6 @@ from tenferro.exec.llvm.ir import (
     Value,
     VectorType,
     flatten,
-    lines_of,
     result_type,
 )
 from tenferro.types import DType
@@ -122,6 +121,7 @@ class Code:
         largest_call: estimated instructions of the largest call of BLAS or LAPACK.
         frequency: executions of the current block in one call of the function.
         ranges: first value and end of indices with known ranges.
+        retained: functions of the module that nothing calls before loops are vectorised.
 
     Args:
         contracts: whether the processor has fused multiply-adds.
@@ -134,7 +134,7 @@ class Code:
     ) -> None:
         self.contracts, self.lanes = contracts, tuple(lanes)
         self.converts_halves = converts_halves
-        self._retained: list[str] = []
+        self.retained: list[str] = []
         self.ranges: dict[str, tuple[int, int]] = {}
         self.declared: dict[str, Declaration] = {}
         self.functions: dict[str, Function] = {}
@@ -159,11 +159,6 @@ class Code:
         flatten(self.region, instructions)
         return len(instructions)
 
-    @property
-    def lines(self) -> list[str]:
-        """Text of the current function, without its entry."""
-        return lines_of(self.region)
-
     def define(self, name: str, pointers: Sequence[str], numbers: Sequence[str] = ()) -> None:
         """End the current function, of `noalias` pointers and of integers, which only its module calls."""
         self.functions[name] = Function(
@@ -180,7 +175,7 @@ class Code:
     def module(self) -> Module:
         """Return the module of all functions."""
         functions = {**self.declared, **self.functions}
-        return Module(self.globals, functions, self.vector_functions, self._retained)
+        return Module(self.globals, functions, self.vector_functions, self.retained)
 
     def call_in_scratch(
         self, name: str, areas: Mapping[str, int], pointers: Sequence[str], numbers: Sequence[str]
@@ -359,10 +354,6 @@ class Code:
             name = self._constants[kind, value] = Value(f"@number{len(self._constants)}", "ptr")
             self.globals.append(f"{name} = private constant {kind} {value}")
         return self._constants[kind, value]
-
-    def retain(self, functions: Sequence[str]) -> None:
-        """Retain functions in the module that nothing calls before loops are vectorised."""
-        self._retained += functions
 
     # ---- control flow ----------------------------------------------------------------------------
 

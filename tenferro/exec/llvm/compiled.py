@@ -56,10 +56,6 @@ class WrittenFunction(NamedTuple):
     work: int | None
     largest_call: int
 
-    def printed(self) -> WrittenFunction:
-        """Return the function with its module as text."""
-        return self._replace(module=self.module.printed())
-
 
 def written_function(
     body: Body,
@@ -211,11 +207,6 @@ class CompiledFunction:
         """Module of the function."""
         return self.written.module
 
-    @property
-    def text(self) -> str:
-        """LLVM text."""
-        return self.module.text
-
     def _function_of_call(self) -> Callable[..., int | None] | None:
         """Return the function for this call, or None once LLVM has failed."""
         if self._fallback is None:
@@ -261,5 +252,6 @@ class CompiledFunction:
             if optimised is None
             else optimised.result()
         )
-        self._function, self.written = function, self.written.printed()
+        self._function = function
+        self.written = self.written._replace(module=self.module.printed())
         return function

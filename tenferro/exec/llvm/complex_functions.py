@@ -21,7 +21,6 @@ def complex_exponential(code: Code, dtype: DType, x: Element) -> Element:
     """Write e^a cos b and e^a sin b; special cases are those of ISO C, annex G.6.3.1."""
     (a, b), part = x, dtype.real
     zero, infinity = literal(0.0, part), literal(math.inf, part)
-
     threshold, shift, scale = SCALING[part]
     is_large = code.fcmp("ogt", a, literal(threshold, part))
     shift = code.select(is_large, literal(shift, part), zero)

@@ -14,7 +14,6 @@ from tenferro.exec.llvm import (
     contraction,
     dynamic,
     elementwise,
-    extension,
     indexing,
     python_calls,
     reduction,
@@ -35,6 +34,7 @@ from tenferro.exec.llvm.tensor import (
 from tenferro.exec.llvm.update_order import UPDATE_OPS, delay_updates
 from tenferro.ops import ALL_OPS, Column
 from tenferro.ops.control import Alternatives, Cond, Scan, While
+from tenferro.ops.extension import Extension
 from tenferro.ops.structural import BroadcastInDim
 from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
@@ -400,7 +400,10 @@ def _materialised_slots(program: GraphProgram) -> set[int]:
 
 
 _INSIDE = not_compiled("only loops and their bodies are compiled")
-ROWS: Rows = {Alternatives: _INSIDE, Cond: _INSIDE, Scan: _INSIDE, While: _INSIDE}
+ROWS: Rows = {
+    **dict.fromkeys((Alternatives, Cond, Scan, While), _INSIDE),
+    Extension: not_compiled("extensions are not compiled"),
+}
 COMPILED: Column[Row] = Column(
     "compiled",
     "tenferro/exec/llvm",
@@ -414,5 +417,4 @@ COMPILED: Column[Row] = Column(
     indexing.ROWS,
     dynamic.ROWS,
     ROWS,
-    extension.ROWS,
 )

@@ -9,14 +9,12 @@ from tenferro.exec.llvm.code import (
     HALF_DTYPES,
     Code,
     Element,
-    Index,
     intrinsic_suffix,
     literal,
     llvm_type,
 )
-from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.scalar import instruction_kind
-from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, elementwise_tensor
+from tenferro.exec.llvm.tensor import Specs
 from tenferro.ops.elementwise import Convert
 from tenferro.types import DType
 
@@ -81,44 +79,17 @@ def _round_to_odd(code: Code, x: str) -> str:
     return code.cast("bitcast", cut, "float")
 
 
-def bitcast(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Write the bits as another dtype, low bits first where widths differ."""
-    (x,), (y,), code = operands, types, body.code
-    old, new = x.spec.dtype, y.dtype
-    ratio = max(old.itemsize, new.itemsize) // min(old.itemsize, new.itemsize)
-    bits = f"i{8 * new.itemsize}"
-    if old is new:
-        return [x]
-    if ratio == 1:
-        same = elementwise_tensor(
-            y, lambda index: code.from_bits(code.bits(body.at(x, index), old), new), [x]
-        )
-        return [same]
-
-    def narrower(index: tuple[Index, ...]) -> Element:
-        wide, kind = code.bits(body.at(x, index[:-1]), old), f"i{8 * old.itemsize}"
-        number: Any = index[-1]
-        if not isinstance(number, int) and kind != "i64":
-            number = code.cast("trunc", number, kind)
-        amount = code.value("mul", number, 8 * new.itemsize, type=kind)
-        part = code.value("lshr", wide, amount)
-        return code.from_bits(code.cast("trunc", part, bits), new)
-
-    def wider(index: tuple[Index, ...]) -> Element:
-        total = Value(0, bits)
-        for number in range(ratio):
-            part = code.bits(body.at(x, (*index, number)), old)
-            part = code.cast("zext", part, bits)
-            part = code.value("shl", part, 8 * old.itemsize * number)
-            total = code.value("or", total, part)
-        return code.from_bits(total, new)
-
-    return [Tensor(y, narrower if old.itemsize > new.itemsize else wider, x.reads)]
+def bitcast(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
+    """Write the bits of a real number as another dtype of the same width."""
+    return code.from_bits(code.bits(xs[0], dtype), op.to)
 
 
 def bitcast_refusal(op: Any, operands: Specs) -> str:
-    """Return why complex numbers and 16-bit floats are not compiled: registers do not hold the bits of their NaNs."""
-    for dtype in (operands[0].dtype, op.to):
+    """Return why bits are not compiled: widths differ, or registers do not hold the bits of the dtype's NaNs."""
+    old, new = operands[0].dtype, op.to
+    if old.itemsize != new.itemsize:
+        return f"bits of {old.value} as {new.value} are not compiled"
+    for dtype in (old, new):
         if dtype.is_complex or dtype in HALF_DTYPES:
             return f"bits of {dtype.value} are not compiled"
     return ""

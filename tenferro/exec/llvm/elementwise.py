@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tenferro.exec.llvm import functions
@@ -365,7 +366,7 @@ ROWS: Rows = {
     el.RoundNearestAfz: elementwise(intrinsic("round"), dtypes=is_real),
     el.IsFinite: elementwise(is_finite, dtypes=is_real),
     el.Convert: elementwise(convert),
-    el.BitcastConvert: Row(bitcast, moves=True, materialises=True, refusal=bitcast_refusal),
+    el.BitcastConvert: replace(elementwise(bitcast), refusal=bitcast_refusal),
     el.Conj: elementwise(conj),
     el.Real: elementwise(real),
     el.Imag: elementwise(imag),

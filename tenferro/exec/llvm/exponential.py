@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import struct
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tenferro.exec.llvm import coefficients
@@ -134,6 +135,14 @@ def exponent_and_significand(f: Formula, a: Value, offset: int) -> tuple[Value, 
     return e, f.from_bits(f.integer("add", f.integer("and", biased, SIGNIFICAND), ONE - offset))
 
 
+def split_positive(f: Formula, a: Value, offset: int) -> tuple[Value, Value]:
+    """Write `exponent_and_significand` of a positive number that may be subnormal."""
+    is_small = f.compare("olt", a, f.number(sys.float_info.min))
+    a = f.either(is_small, f.multiply(a, f.number(2.0**54)), a)
+    e, m = exponent_and_significand(f, a, offset)
+    return f.either(is_small, f.subtract(e, f.number(54.0)), e), m
+
+
 def _logarithm(f: Formula, u: Value, near: NearOne | None, halvings: Value | None = None) -> Value:
     """Write ln(u) = e ln(2) + ln(1 + g) for positive u, which is normal if `near` is given.
 
@@ -141,12 +150,8 @@ def _logarithm(f: Formula, u: Value, near: NearOne | None, halvings: Value | Non
         near: the unrounded value of u.
         halvings: the number of times that u has been halved before.
     """
-    if near is None:
-        halvings = f.number(0.0)
-        is_small = f.compare("olt", u, f.number(sys.float_info.min))
-        halvings = f.either(is_small, f.number(-54.0), halvings)
-        u = f.either(is_small, f.multiply(u, f.number(2.0**54)), u)
-    e, m = exponent_and_significand(f, u, ONE - SQRT_HALF)
+    split = split_positive if near is None else exponent_and_significand
+    e, m = split(f, u, ONE - SQRT_HALF)
     if halvings is not None:
         e = f.add(e, halvings)
     g = f.subtract(m, f.number(1.0))
@@ -194,7 +199,7 @@ def log1p(f: Formula, x: Value) -> Value:
     return _log1p(f, x)
 
 
-def tanh(f: Formula, x: Value) -> Value:
+def tanh(f: Formula, x: Value, expm1: Callable[[Formula, Value], Value] = expm1) -> Value:
     """Write tanh x = t / (t + 2), with t = e^(2|x|) - 1 and the sign of x."""
     a = minimum(f, f.magnitude(x), TANH_SATURATION)
     t = expm1(f, f.add(a, a))

@@ -87,7 +87,7 @@ def call(code: Code, name: str, dtype: DType, *xs: Value) -> Value:
             if is_bounded
             else defined(code, symbol, names, " alwaysinline nounwind", lambda f: write(f, *names))
         )
-    work = code.functions[symbol].length
+    work = len(code.functions[symbol].instructions)
     attributes = f" {vector_variants(code, symbol)}" if is_bounded else ""
 
     def called(*numbers: Value) -> Value:
@@ -164,7 +164,7 @@ def _bounded(
     for lanes in code.lanes:
         several = f"{symbol}_{lanes}"
         code.vector_functions[several] = definition(several, lanes)
-        code.retain([several])
+        code.retained.append(several)
     return definition(symbol, 1)
 
 

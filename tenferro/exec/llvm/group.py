@@ -146,11 +146,6 @@ class CompiledGroup(FusedFunction):
 
         self.workers.parallel_for(run, self.tiling.rows, height)
 
-    @property
-    def text(self) -> str:
-        """LLVM text."""
-        return self.module.text
-
     def _written(self) -> tuple[Module, int, int | None]:
         """Return the module, its scratch memory in bytes, and the estimated work of all rows.
 

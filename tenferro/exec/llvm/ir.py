@@ -18,7 +18,6 @@ __all__ = [
     "Value",
     "VectorType",
     "flatten",
-    "lines_of",
     "result_type",
     "splat",
 ]
@@ -225,13 +224,6 @@ def flatten(region: Sequence[Any], to: list[Instruction], block: str = "%entry")
     return block
 
 
-def lines_of(region: Sequence[Any]) -> list[str]:
-    """Return the lines of a region."""
-    instructions: list[Instruction] = []
-    flatten(region, instructions)
-    return [str(x) for x in instructions]
-
-
 @dataclass(frozen=True)
 class Declaration:
     """Declaration of an external function."""
@@ -271,11 +263,6 @@ class Function:
         instructions = [*self.entry]
         flatten(self.region, instructions)
         return instructions
-
-    @property
-    def length(self) -> int:
-        """Number of lines of the body."""
-        return len(self.instructions)
 
     def __str__(self) -> str:
         """Return the text."""

@@ -59,7 +59,6 @@ def lu(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
         code.loop(min(m, n), swap)
 
     code.loop(prod(batch), factorize)
-
     return [body.copied(cm.from_column_major(body, packed, y)), body.stored(perm)]
 
 

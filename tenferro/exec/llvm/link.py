@@ -6,7 +6,6 @@ llvmlite serialises calls of LLVM by a lock. A fork waits for that lock, because
 from __future__ import annotations
 
 import platform
-import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -21,7 +20,6 @@ from tenferro.exec.attempts import CompileLog, NotCompiledError
 from tenferro.exec.llvm import array_function, blas, gamma, is_installed, python_calls
 from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.ir import Module
-from tenferro.forks import call_in_child
 from tenferro.program import BoundedCache
 
 __all__ = [
@@ -44,21 +42,6 @@ BASELINE_PENALTY = 0.08
 """Estimated time that an instruction takes longer without passes, in nanoseconds."""
 SCIPY_MODULES = (blas, gamma)
 """Modules with functions of SciPy, which is imported for the first text with their prefix."""
-
-
-class _Setup:
-    """Lock of initialisations that run once in a process."""
-
-    def __init__(self) -> None:
-        self.renew_lock()
-        call_in_child(self.renew_lock)
-
-    def renew_lock(self) -> None:
-        """Replace the lock by a free one."""
-        self.lock = threading.RLock()
-
-
-_setup = _Setup()
 
 
 @cache
@@ -139,16 +122,15 @@ def _add_symbols(module: Any) -> None:
         llvm.add_symbol(name, address)
 
 
+_engines: BoundedCache[Any] = BoundedCache(1)
+"""Engine of the runtime functions. Of two engines, one would be freed while code is linked to it."""
+
+
 def _shared() -> Any:
-    """Return the engine of the runtime functions that all texts may call.
-
-    The lock keeps threads from making two, one of which would be freed while code is linked to it.
-    """
-    with _setup.lock:
-        return _shared_engine()
+    """Return the engine of the runtime functions that all texts may call."""
+    return _engines.get("shared", _shared_engine)
 
 
-@cache
 def _shared_engine() -> Any:
     llvm = _llvm()
     machine = _machine(processor(), 0)

@@ -16,7 +16,9 @@ def llvm_text(schedule: ExecProgram) -> str:
         for step in schedules.pop().instructions:
             op = step.op
             if isinstance(op, Compiled):
-                texts.append(f"; {op.name} at {step.source or 'an unknown line'}\n{op.code.text}")
+                texts.append(
+                    f"; {op.name} at {step.source or 'an unknown line'}\n{op.code.module.text}"
+                )
             else:
                 schedules += step.bodies
     return "\n".join(texts) or "; nothing is compiled\n"

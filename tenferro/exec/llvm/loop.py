@@ -9,7 +9,7 @@ from tenferro.costs import MIN_COMPILED_LOOP_COST, estimated_cost
 from tenferro.dims import GuardLog
 from tenferro.errors import TenferroError
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm import python_calls
+from tenferro.exec.llvm import python_calls, strip_loop
 from tenferro.exec.llvm.compiled import (
     CompiledFunction,
     Interpreted,
@@ -19,7 +19,6 @@ from tenferro.exec.llvm.compiled import (
 from tenferro.exec.llvm.control import COMPILED, Emitter
 from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.link import Linker, Processor
-from tenferro.exec.llvm.strip_loop import strip_loop
 from tenferro.exec.llvm.strip_mining import strip_mine
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
 from tenferro.ops.control import Scan, While
@@ -30,8 +29,8 @@ if TYPE_CHECKING:
 
 __all__ = ["compiled_loop", "require_gain"]
 
-LOOP, LOOP_OF_STRIPS = "loop", "loop of strips"
-"""Names of attempts in the log."""
+LOOP = "loop"
+"""Name of attempts in the log."""
 MIN_BASELINE_LINES = 1000
 """Minimum length of a text that gets baseline code although the work of its while loops is unknown."""
 MAX_TEXT_LINES = 20_000
@@ -73,10 +72,10 @@ def compiled_loop(
     """
     log = linker.log
     if isinstance(op, Scan):
-        with suppress(NotCompiledError), log.attempt(LOOP_OF_STRIPS):
+        with suppress(NotCompiledError), log.attempt(strip_loop.KIND):
             strips = strip_mine(op, inputs)
             if strips is not None:
-                return strip_loop(strips, inputs, kernels, linker, interpreted)
+                return strip_loop.strip_loop(strips, inputs, kernels, linker, interpreted)
     with log.attempt(LOOP):
         written = written_loop(op, inputs, kernels, linker.processor)
         outputs = op.output_types(tuple(inputs), GuardLog())

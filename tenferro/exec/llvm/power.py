@@ -9,7 +9,6 @@ special cases of powers; Halley's iteration for the cube root.
 from __future__ import annotations
 
 import math
-import sys
 
 from tenferro.exec.llvm import coefficients, single
 from tenferro.exec.llvm import exponential as ex
@@ -29,17 +28,9 @@ SQUARE_UNDERFLOW = 1e-120
 """Argument below which a square may be subnormal."""
 
 
-def _exponent_and_significand(f: Formula, a: Value, offset: int) -> tuple[Value, Value]:
-    """Write `exponent_and_significand` of a positive number that may be subnormal."""
-    is_small = f.compare("olt", a, f.number(sys.float_info.min))
-    a = f.either(is_small, f.multiply(a, f.number(2.0**54)), a)
-    e, m = ex.exponent_and_significand(f, a, offset)
-    return f.either(is_small, f.subtract(e, f.number(54.0)), e), m
-
-
 def _logarithm(f: Formula, a: Value) -> tuple[Value, Value]:
     """Write ln(a) = e ln(2) + 2 s + s^3 (2/3 + ..), with s = (m - 1) / (m + 1), as an unevaluated sum."""
-    e, m = _exponent_and_significand(f, a, ex.ONE - ex.SQRT_HALF)
+    e, m = ex.split_positive(f, a, ex.ONE - ex.SQRT_HALF)
     one = f.number(1.0)
     below, lost = f.two_difference(m, f.number(-1.0))
     s, s_low = f.quotient(f.subtract(m, one), below, None, lost)
@@ -99,7 +90,7 @@ def pow_single(f: Formula, x: Value, y: Value) -> Value:
 def cbrt(f: Formula, x: Value) -> Value:
     """Write the cube root: 2^n times that of m, with |x| = m 8^n and 1/2 <= m <= 4; the last step is Newton's."""
     a, one = f.magnitude(x), f.number(1.0)
-    e, m = _exponent_and_significand(f, a, 0)
+    e, m = ex.split_positive(f, a, 0)
     n = f.nearest(e, 1.0 / 3.0)
     remainder = f.multiply_add(f.number(-3.0), n, e)
     root = f.polynomial(m, coefficients.CBRT)

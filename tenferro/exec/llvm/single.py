@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 
 from tenferro.exec.llvm import coefficients
 from tenferro.exec.llvm import exponential as ex
@@ -83,11 +84,7 @@ def expm1(f: Formula, x: Value) -> Value:
     return f.with_sign(_expm1(f, _clamped(f, x)), x)
 
 
-def tanh(f: Formula, x: Value) -> Value:
-    """Write tanh x = t / (t + 2), with t = e^(2|x|) - 1 and the sign of x."""
-    a = ex.minimum(f, f.magnitude(x), ex.TANH_SATURATION)
-    t = _expm1(f, f.add(a, a))
-    return f.with_sign(f.divide(t, f.add(t, f.number(2.0))), x)
+tanh = partial(ex.tanh, expm1=_expm1)
 
 
 def logistic(f: Formula, x: Value) -> Value:

@@ -16,10 +16,7 @@ from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.ir import Instruction, Module, Value, VectorType
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.python_calls import define_function
-from tenferro.exec.runtime.transposition import (
-    LINE,
-    Transposition,
-)
+from tenferro.exec.runtime.transposition import LINE, Transposition
 from tenferro.program import BoundedCache, CacheStats
 
 __all__ = ["TransposingCopies", "module_of"]

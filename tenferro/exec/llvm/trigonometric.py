@@ -72,18 +72,10 @@ def _cosine(f: Formula, part: Reduced) -> Value:
     return f.add(high, f.add(lost, f.subtract(tail, f.multiply(part.r, part.low))))
 
 
-@dataclass
-class Pair:
-    """Sine and cosine of the reduced argument, and its multiple of pi / 2."""
-
-    n: Value
-    sine: Value
-    cosine: Value
-
-
-def _pair(f: Formula, x: Value) -> Pair:
+def _pair(f: Formula, x: Value) -> tuple[Value, Value, Value]:
+    """Write the multiple of pi / 2, and sine and cosine of the reduced argument."""
     part = _reduced(f, x)
-    return Pair(part.n, _sine(f, part), _cosine(f, part))
+    return part.n, _sine(f, part), _cosine(f, part)
 
 
 def _by_quadrant(f: Formula, n: Value, even: Value, odd: Value) -> Value:
@@ -94,21 +86,21 @@ def _by_quadrant(f: Formula, n: Value, even: Value, odd: Value) -> Value:
 
 def sin(f: Formula, x: Value) -> Value:
     """Write sin x."""
-    pair = _pair(f, x)
-    y = _by_quadrant(f, pair.n, pair.sine, pair.cosine)
+    n, sine, cosine = _pair(f, x)
+    y = _by_quadrant(f, n, sine, cosine)
     return f.select("oeq", x, f.number(0.0), x, y)
 
 
 def cos(f: Formula, x: Value) -> Value:
     """Write cos x = sin(x + pi / 2)."""
-    pair = _pair(f, x)
-    return _by_quadrant(f, f.integer("add", pair.n, 1), pair.sine, pair.cosine)
+    n, sine, cosine = _pair(f, x)
+    return _by_quadrant(f, f.integer("add", n, 1), sine, cosine)
 
 
 def tan(f: Formula, x: Value) -> Value:
     """Write tan x = sin(x) / cos(x)."""
-    pair = _pair(f, x)
-    is_odd = f.has_bit(pair.n, 0)
-    above = f.either(is_odd, f.negate(pair.cosine), pair.sine)
-    y = f.divide(above, f.either(is_odd, pair.sine, pair.cosine))
+    n, sine, cosine = _pair(f, x)
+    is_odd = f.has_bit(n, 0)
+    above = f.either(is_odd, f.negate(cosine), sine)
+    y = f.divide(above, f.either(is_odd, sine, cosine))
     return f.select("oeq", x, f.number(0.0), x, y)
