@@ -465,7 +465,8 @@ class _TextParser(FormParser):
     def _read_operations(self, frame: _Frame) -> Any:
         """Read operations up to the end of the block, and return None.
 
-        At an operation with regions, return its reader instead."""
+        At an operation with regions, return its reader instead.
+        """
         operations = frame.block.operations
         words = self.words
         while True:
