@@ -154,9 +154,7 @@ def groups_along(text: str) -> np.ndarray:
                 )
             parts[f"{name}({start})"] = stop // start
     mesh = Mesh(parts, tuple(range(math.prod(parts.values()))))
-    varying = tuple(
-        [part for part in inside if part in parts]
-    )  # an axis of extent 1 does not contribute
+    varying = tuple([part for part in inside if part in parts])  # without axes of extent 1
     fixed = tuple([part for part in parts if part not in varying])
     order = np.lexsort((mesh.parts(varying), mesh.parts(fixed)))
     return order.reshape(-1, math.prod([parts[part] for part in varying]))
