@@ -1,4 +1,7 @@
-"""Known reasons why the paths diverge although neither is wrong, or why the peer departs from StableHLO, each with a test."""
+"""Known reasons why the paths diverge although neither is wrong, or why the peer departs from StableHLO.
+
+Each reason has a test that recognises it.
+"""
 
 from __future__ import annotations
 

@@ -166,9 +166,9 @@ class Witnesses:
 
     @property
     def peer(self) -> list[Any] | str:
-        """PJRT's outputs of the module's text, or of the lowered program if there is no text.
+        """PJRT's outputs, or how its process ended.
 
-        Or how PJRT's process ended.
+        It runs the module's text, or the lowered program if there is no text.
         """
         if self._peer is None:
             try:
