@@ -1,6 +1,6 @@
-"""StableHLO: programs as text and as artifacts; and programs as Python that needs NumPy alone.
+"""Lowering of programs: to StableHLO, as text and artifacts, and to Python source that needs only NumPy.
 
-Sees programs, never graphs, derivative rules or kernels. Text needs no jaxlib.
+It reads programs, never graphs, derivative rules or kernels. Writing text needs no jaxlib.
 """
 
 from lowering import families

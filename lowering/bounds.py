@@ -1,4 +1,4 @@
-"""Types with bounds on their open extents, replaced by types of ours before anything is read.
+"""Bounded dynamic extents: types with bounds become `TensorSpec`s before a module is read.
 
 Source: StableHLO's document on bounded dynamism.
 """
@@ -24,7 +24,7 @@ _BOUNDED = re.compile(
 
 
 def with_bounds(tree: ModuleTree) -> ModuleTree:
-    """Replace extents with a bound in the module by `UpperBound`s.
+    """Replace bounded dynamic extents in a module by `UpperBound`s.
 
     >>> bounded(ForeignType("tensor<?x2xf32, #stablehlo.bounds<4, ?>>"))
     f32[<=4,2]
@@ -45,16 +45,16 @@ def with_bounds(tree: ModuleTree) -> ModuleTree:
 
 
 def has_bounds(types: Sequence[Type]) -> bool:
-    """Return whether an extent has a bound."""
+    """Return whether any extent has a bound."""
     shapes = [spec.shape for spec in types if isinstance(spec, TensorSpec)]
     return any([isinstance(extent, UpperBound) for shape in shapes for extent in shape])
 
 
 def bounded(spec: Type) -> Type:
-    """Convert a type with bounds to one of ours; any other is unchanged.
+    """Convert a type with bounds to a `TensorSpec`; other types are returned unchanged.
 
     Raises:
-        InvalidConfigError: another number of bounds than of extents, or a bound on a number.
+        InvalidConfigError: the numbers of bounds and extents differ, or a static extent has a bound.
     """
     match = _BOUNDED.fullmatch(spec.text) if isinstance(spec, ForeignType) else None
     if match is None:

@@ -1,7 +1,7 @@
-"""Functions that StableHLO lacks, as private functions of plain StableHLO.
+"""Functions that StableHLO lacks, written as private functions of plain StableHLO.
 
-The expansions are StableHLO's own, kept as templates in `emit/chlo/`, so that writing text needs no
-jaxlib. `python tools/chlo_templates.py` writes them again.
+The expansions are those of StableHLO's own passes. They are stored as templates in `emit/chlo/`, so that writing text
+needs no jaxlib. `python tools/chlo_templates.py` regenerates them.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def _template(file: str) -> str:
 
 
 def chlo_function(name: str, element: str, shape: Sequence[Any], symbol: str) -> str:
-    """Write `func.func private @symbol`, which computes chlo.`name` on tensors of that type.
+    """Write `func.func private @symbol`, which computes chlo.`name` for tensors of this type.
 
-    If an extent is symbolic, the extents are the first arguments; constants are broadcast to them.
+    If an extent is symbolic, the first arguments are the extents, and constants are broadcast to them.
 
     >>> print(chlo_function("erf", "f64", (2,), "erf_0").splitlines()[0])
       func.func private @erf_0(%arg0: tensor<2xf64>) -> tensor<2xf64> {
@@ -52,7 +52,7 @@ def chlo_function(name: str, element: str, shape: Sequence[Any], symbol: str) ->
 
 
 def _shape_vector(rank: int) -> str:
-    """Write lines that join the extents %n0, %n1, .. in %shape."""
+    """Write the lines that concatenate the extents %n0, %n1, .. to the vector %shape."""
     lines = [
         f"%s{axis} = stablehlo.reshape %n{axis} : (tensor<i64>) -> tensor<1xi64>"
         for axis in range(rank)

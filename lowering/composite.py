@@ -1,9 +1,8 @@
-"""Extensions as `stablehlo.composite`: a reader with the family uses the composite, other readers its
-decomposition.
+"""Extensions as `stablehlo.composite`: a consumer that knows the family uses the composite, others its decomposition.
 
-The composite's name is the family id with `_` for `-`, which its grammar refuses; the id itself and the
-payload are attributes. The decomposition is a private function: the family's expansion, or its
-registered lowering.
+The name of the composite is the family id with `-` replaced by `_`, because StableHLO does not allow `-`. The id and
+the payload are attributes. The decomposition is a private function: the family's registered lowering, or its
+    expansion.
 
 Source: StableHLO spec #composite.
 """
@@ -31,7 +30,7 @@ __all__ = ["emit_composite"]
 
 
 def emit_composite(op: Extension, w: Writer, *operands: Value) -> tuple[Value, ...]:
-    """Emit one operation, and a private function for each op and types."""
+    """Emit a composite, and a private function for each combination of op and types."""
     mangled = op.family_id.replace("-", "_")
     shown = "_".join(re.sub(r"\W+", "_", tensor_type(x.spec)).strip("_") for x in operands)
     stem = f"{mangled.replace('.', '_')}_{shown}"

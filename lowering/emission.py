@@ -1,4 +1,4 @@
-"""The loop that every lowering is: each instruction of a program through its emitter."""
+"""Emission: the loop of every lowering, which applies the emitter of each instruction of a program."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ __all__ = ["emit_instructions"]
 def emit_instructions(
     view: GraphProgram, writer: Writer, inputs: Sequence[Value] | None = None
 ) -> list[Value]:
-    """Write the statements of a program on `inputs`, the writer's arguments; returns the outputs.
+    """Add the operations of a program on `inputs`, which are values of the writer; return the outputs.
 
     Raises:
-        NonStaticShapeError: an extent that the data decide.
-        UnsupportedError: an op that StableHLO cannot express.
-        BackendFailureError: an emitter that gives other types than the op's own rule.
+        NonStaticShapeError: an extent depends on the data.
+        UnsupportedError: StableHLO cannot express an op.
+        BackendFailureError: an emitter returns other types than the op infers.
     """
     values: list[Any] = [*(writer.arguments if inputs is None else inputs)]
     values += [None] * (len(view.types) - len(values))
@@ -58,7 +58,7 @@ def _emit(
 
 
 def _emitted(instruction: Instruction, writer: Writer, values: Sequence[Any]) -> Sequence[Value]:
-    """Emit an op; computing with symbolic extents is an error."""
+    """Emit an op; raise an error if the emitter computes with symbolic extents."""
     op = instruction.op
     operands = [values[slot] for slot in instruction.inputs]
     symbolic = [x.spec for x in operands if not x.spec.is_static]

@@ -1,4 +1,4 @@
-"""Direct StableHLO of extension families, per platform."""
+"""Lowerings of extension families that write StableHLO directly, by platform."""
 
 from __future__ import annotations
 
@@ -24,32 +24,32 @@ __all__ = [
 PLATFORMS = ("cpu", "cuda", "rocm", "tpu")
 GPUS = ("cuda", "rocm")
 INLINE = "inline"
-"""The pseudo-platform of compilers without custom calls."""
+"""Name of the pseudo-platform for compilers without custom calls."""
 
 Rule = Callable[..., Any]
 _RULES: dict[tuple[str, str | None], Rule] = {}
 _LOCK = threading.Lock()
 _REGISTERED: list[tuple[str, str | None]] = []
-"""Each registration, in order; a replacement is appended, too."""
+"""Registrations in order; replacements are appended too."""
 
 
 def register_extension_lowering(
     family_id: str, rule: Rule, platform: str | None = None, *, replace: bool = False
 ) -> None:
-    """Write the ops of a family by `rule(op, writer, *operands)`, on one platform or on all.
+    """Register `rule(op, writer, *operands)` as the lowering of a family, on one platform or on all.
 
-    The rule for the platform "inline" is the one for `linalg="inline"`: standard statements alone, for compilers
+    The platform "inline" is for `linalg="inline"`: its rules use only standard operations, for compilers
     without custom calls.
 
-    The writer is that of the emitters. `writer.op(name, *operands)` returns the value of an
-    elementwise operation, and `writer.op(name, *operands, result=spec, **attributes)` that of any other
-    with one result. `writer.operation` adds operations with several results or with regions, which
-    `writer.region` makes. The rule returns one value, or a tuple, of the declared types. It comes before
-    the family's expansion, from the next run on, also in programs that an executor has compiled.
+    The writer is the one that emitters use. `writer.op(name, *operands)` returns the result of an elementwise
+    operation. `writer.op(name, *operands, result=spec, **attributes)` returns the result of any other operation
+    with one result. `writer.operation` adds an operation with several results, or with regions, which
+    `writer.region` creates. The rule returns one value or a tuple, of the declared types. It takes precedence
+    over the family's expansion from the next run on, also in programs that an executor has already compiled.
 
     Raises:
-        DuplicateFamilyError: there is a rule for that family and platform, and `replace` is not set.
-        InvalidConfigError: the rule is not a function, or the platform none that is lowered for.
+        DuplicateFamilyError: the family already has a rule for the platform, and `replace` is not set.
+        InvalidConfigError: the rule is not a function, or the platform is unknown.
         MalformedFamilyIdError: the id is not `<package>.<name>.v<major>`.
     """
     check_family_id(family_id)
@@ -72,7 +72,7 @@ def register_extension_lowering(
 
 
 def has_lowering(family_id: str, platform: str) -> bool:
-    """Return whether a family, by its id, has a rule for that platform."""
+    """Return whether the family with this id has a rule for the platform."""
     family = registered_family(family_id)
     return any([
         (family_id, target) in _RULES
@@ -82,9 +82,10 @@ def has_lowering(family_id: str, platform: str) -> bool:
 
 
 def lowering_of(op: Extension, platform: str, linalg: str = "library") -> Rule | None:
-    """Return the rule for that platform, else the rule for all platforms; if `linalg` is "inline", that one first.
+    """Return the rule for the platform, else the rule for all platforms.
 
-    Registered rules take precedence over the rules of the op's family.
+    If `linalg` is "inline", a rule for "inline" takes precedence. Registered rules take precedence over rules of the
+    op's family.
     """
     targets = [platform, None] if linalg == "library" else [INLINE, platform, None]
     for target in targets:
@@ -96,7 +97,7 @@ def lowering_of(op: Extension, platform: str, linalg: str = "library") -> Rule |
 
 
 def lowerings_in(program: GraphProgram, platform: str, linalg: str = "library") -> tuple[Any, ...]:
-    """Return the rules in force for the program's families, in order: with the program they determine its text."""
+    """Return the rules that apply to a program's families, in order; with the program they determine its text."""
     return tuple([lowering_of(op, platform, linalg) for op in program.extensions])
 
 

@@ -1,4 +1,5 @@
-"""Extents that a module computes: symbols read off its arguments, shapes as tensors, and assertions.
+"""Extents that a module computes when it runs: symbols from the shapes of its arguments, shape vectors, and
+assertions.
 
 Source: StableHLO spec, "dynamic_reshape" and its kin; StableHLO's document on dynamism, for
 `shape_assertion`.
@@ -26,15 +27,15 @@ _I32 = TensorSpec.of((), DType.I32)
 
 
 class Extents:
-    """The symbolic extents of a function's arguments, as scalars of int64.
+    """Emitter of the symbolic extents of a function's arguments, as int64 scalars.
 
-    Each symbol is the extent of the first axis that is this symbol alone.
+    The value of a symbol is the extent of the first axis that is declared as this symbol.
 
     Args:
         extents: symbols that a caller passes as scalars.
 
     Raises:
-        NonStaticShapeError: a symbol that no axis is.
+        NonStaticShapeError: no axis is declared as the symbol.
     """
 
     def __init__(self, writer: Writer, extents: Mapping[Any, Value] | None = None) -> None:
@@ -71,11 +72,11 @@ class Extents:
 
     @property
     def symbols(self) -> list[Any]:
-        """Symbols and axes with a value in the module."""
+        """The symbols and axes that have a value in the module."""
         return list({**self._given, **self._places})
 
     def leaf(self, leaf: Any) -> Value:
-        """Emit one symbol as a scalar of int64."""
+        """Emit the value of one symbol as an int64 scalar."""
         if leaf in self._given:
             return self._given[leaf]
         if leaf not in self._places:
@@ -110,11 +111,11 @@ class Extents:
         return self._op("maximum", lhs, rhs)
 
     def _modulo(self, lhs: Value, rhs: Value) -> Value:
-        """Emit the remainder by a positive rhs; never negative, as in Python."""
+        """Emit the remainder for a positive rhs; as in Python, it is not negative."""
         return self._op("remainder", self._add(self._op("remainder", lhs, rhs), rhs), rhs)
 
     def _divide(self, lhs: Value, rhs: Value) -> Value:
-        """Emit the quotient rounded down, as in Python."""
+        """Emit the quotient, rounded down as in Python."""
         return self._op("divide", self._op("subtract", lhs, self._modulo(lhs, rhs)), rhs)
 
     def shape(self, shape: Sequence[Any]) -> Value:
@@ -141,7 +142,7 @@ class Extents:
     # ---- assertions --------------------------------------------------------------------------
 
     def assert_inputs(self, names: Sequence[str]) -> None:
-        """Assert that each axis of each argument has the extent of its spec."""
+        """Emit assertions that each axis of each argument has the extent of its spec."""
         for argument, name in zip(self._writer.arguments, names, strict=True):
             shape: tuple[Any, ...] = argument.shape
             for axis, extent in enumerate(shape):
@@ -155,7 +156,7 @@ class Extents:
                 )
 
     def assert_guards(self, guards: Iterable[Guard]) -> None:
-        """Assert in the module the guards that tracing could not decide."""
+        """Emit assertions for the guards that tracing could not decide."""
         for guard in guards:
             lhs, rhs = self.value(guard.lhs), self.value(guard.rhs)
             words = f"{guard.reason} needs {guard.lhs} {guard.relation} {guard.rhs}, got {{0}} and {{1}}"

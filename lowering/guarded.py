@@ -1,15 +1,15 @@
 """MLIR on modules of unknown origin, in a separate process with limits.
 
-MLIR aborts the process or corrupts its memory on some damaged bytecode and some valid text.
-So only text, bytes and plain data of such a module are used here:
+MLIR aborts the process or corrupts its memory on some damaged bytecode and some valid text. So this process handles
+such a module only as text, bytes and plain data:
 
-- Bytecode becomes text in one fork of the reading process, and that text is foreign again, because the fork's
-  memory may be damaged: the next operation runs in another fork.
-- Text that a fork has parsed, verified and compiled safely is passed to PJRT in this process, where the same code
-behaves in the same way.
-- Trees come as JSON, which Python reads.
+- One fork of the reading process converts bytecode to text. The text is not trusted either, because the fork's memory
+  may be damaged. So the next operation runs in another fork.
+- Text that a fork has parsed, verified and compiled without failure is passed to PJRT in this process, where the same
+  code behaves in the same way.
+- Trees are transferred as JSON, which Python parses.
 
-The fork is not a sandbox: it has the user's rights.
+The fork is not a sandbox: it has the user's permissions.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ serve()
 
 @dataclass(frozen=True)
 class Limits:
-    """Bounds on the resources for reading a module.
+    """Limits on the resources for reading a module.
 
     Attributes:
         cpu_seconds: processor time.
         wall_seconds: elapsed time.
-        memory: bytes beyond those the process starts with; enforced on Linux.
-        largest_reply: bytes of the result.
+        memory: bytes that the process may allocate in addition to those at its start; enforced on Linux only.
+        largest_reply: maximum size of the result, in bytes.
     """
 
     cpu_seconds: int
@@ -102,12 +102,12 @@ def perform(
     """Perform an operation of `lowering.module_operations` on a module.
 
     Args:
-        trusted: perform it in this process, which a malformed module may end.
-        limits: instead of the limits for the module's size.
+        trusted: perform it in this process, which a malformed module may crash.
+        limits: by default those for the module's size.
 
     Raises:
-        MlirDiagnosticError: MLIR refused the module, or reading it ended the worker process or exceeded the limits.
-        UnsupportedError: not trusted, on a system without `os.fork`.
+        MlirDiagnosticError: MLIR refused the module, or reading it crashed the worker process or exceeded the limits.
+        UnsupportedError: the module is not trusted, and the system lacks `os.fork`.
         Exception: the operation's own errors.
     """
     if trusted:
@@ -138,7 +138,7 @@ def _ending_words(ending: dict[str, Any], limits: Limits) -> str:
         return f"what it stands for is more than {limits.largest_reply} bytes"
     if (
         number in (0, signal.SIGKILL) and ending["complete"]
-    ):  # a fork that is done may meet its end too
+    ):  # a fork that has finished may also exceed a limit
         return ""
     if number == signal.SIGXCPU:
         return f"it took more than {limits.cpu_seconds} s of processor time; {HELP}"
@@ -169,9 +169,9 @@ def _raise_error(error: dict[str, Any], limits: Limits) -> None:
 
 
 class ReadingProcess:
-    """One process for all threads of this one, started at the first request.
+    """Worker process that serves all threads of this process; it starts at the first request.
 
-    It ends with this process; a forked process starts its own worker.
+    It ends with this process. A forked process starts a worker of its own.
     """
 
     def __init__(self) -> None:
@@ -180,10 +180,10 @@ class ReadingProcess:
         self._messages: Any = None
 
     def ask(self, request: bytes, module: bytes, seconds: float) -> tuple[bytes, dict[str, Any]]:
-        """Send a request, and return the reply and the end of the fork that wrote it.
+        """Send a request, and return the reply and how the fork that wrote it ended.
 
         Raises:
-            MlirDiagnosticError: the process itself ended, or did not answer within `seconds`.
+            MlirDiagnosticError: the worker process ended, or did not answer within `seconds`.
         """
         sizes = b"".join([len(part).to_bytes(8, "little") for part in (request, module)])
         with self._lock:
@@ -196,14 +196,14 @@ class ReadingProcess:
                 raise MlirDiagnosticError(
                     [(f"the process that reads modules ended: {words}", "process")]
                 ) from None
-            except BaseException:  # because the rest of the reply would be taken for the next one
+            except BaseException:  # because the rest of the reply would be read as the next reply
                 self._end()
                 raise
 
     def _send(self, parts: list[bytes]) -> None:
         try:
             self._write(parts)
-        except BrokenPipeError:  # because it exits after it has been idle for long
+        except BrokenPipeError:  # because the process exits when it has been idle for long
             self._end()
             self._write(parts)
 
@@ -274,12 +274,12 @@ class ReadingProcess:
                 stream.close()
 
     def end(self) -> None:
-        """End the process; the next question starts another."""
+        """End the process; the next request starts a new one."""
         with self._lock:
             self._end()
 
     def abandon(self) -> None:
-        """Forget the process; called in a forked process, where the other threads do not exist."""
+        """Drop the process without ending it: a forked process calls this, because the worker belongs to its parent."""
         self._lock = threading.Lock()
         process, self._process = self._process, None
         if process is not None:

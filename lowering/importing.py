@@ -1,4 +1,4 @@
-"""`import_stablehlo`: foreign modules as programs."""
+"""`import_stablehlo`: converts StableHLO modules of any origin to programs."""
 
 from __future__ import annotations
 
@@ -47,13 +47,12 @@ CANONICALIZED = frozenset(
         "dynamic_pad", "dynamic_reshape", "real_dynamic_slice",
     )
 )  # fmt: skip
-"""Operations that StableHLO's own passes rewrite: shapes as operands, which must be constants, and
-deprecated ones.
+"""Operations that StableHLO's own passes rewrite: deprecated ones, and those that take shapes as constant operands.
 """
 
 
 MOST_EXTENTS = 16
-"""The most elements of an argument that may be extents."""
+"""Maximum number of elements of an argument that may hold extents."""
 OLDER_FORM = "failed to satisfy constraint: i64 dense array attribute"
 
 
@@ -72,37 +71,37 @@ def import_stablehlo(
     Args:
         module: text; bytecode or a portable artifact; a serialised `jax.export`; a `StableHloModule`; or
             a path to a file of these.
-        specs: the type of each argument, where the module leaves extents open (`?`): numbers, or symbols
-            that arguments share. Without them each open extent is a separate symbol, by the argument's name
-            and the axis; equality of two is checked when the program runs. A symbol or a number in place of a
-            type is the value of a scalar integer that decides extents.
+        specs: the type of each argument, if the module has dynamic extents (`?`). Each is a number, or a symbol that
+            arguments may share. Without specs each dynamic extent is a separate symbol, named after the argument and
+            the axis; equalities are checked when the program runs. A symbol or number in place of a type is the value
+            of a scalar integer argument that determines extents.
         function: the function to read; the program has its name, unless it is "main".
-        trusted: read it in this process, which a malformed module may end. Modules that this process lowered
-            are trusted; any other module is read by a separate process, within limits of time and memory.
-        rules: for private functions by name, the function that marks the results of a call for differentiation. Its
-            arguments are the numbers of operands and results, and the positions of renamed values. Without them,
-            differentiation warns of floats that are built from the bits of floats.
-        callbacks: the functions that the module calls by their numbers, as JAX's callbacks.
-        devices: how many devices run a module that is one device's among several, whose collectives are computed
-            among them: a number, `{"replicas": r, "partitions": p}`, or the sizes of a mesh's axes, by name. Every
-            argument and result has a leading axis of devices then, in the order of replica * p + partition. The body
-            of an `sdy.manual_computation` is run by the devices of its mesh without being asked.
+        trusted: read the module in this process, which a malformed module may crash. Modules that this process
+            lowered are trusted; a separate process reads any other module, with limits on time and memory.
+        rules: for names of private functions, a function that marks the results of a call for differentiation. Its
+            arguments are the numbers of operands and results, and the positions of renamed values. Without rules,
+            differentiation warns about floats that are built from the bits of floats.
+        callbacks: the Python functions that the module calls by number, as JAX's callbacks.
+        devices: the devices that run the module, for a module that one of several devices runs with
+            collectives. It is a number, `{"replicas": r, "partitions": p}`, or the sizes of a mesh's axes by
+            name. Every argument and result then has a leading axis of devices, in the order of replica * p +
+            partition. The body of an `sdy.manual_computation` always runs on the devices of its mesh.
 
-    Without jaxlib the readers of `lowering.syntax` take the place of MLIR's parser. They are Python alone, and so
-    need no other process. What MLIR's passes rewrite (`chlo` operations without a reader, shapes as operands that
-    are not constants) is refused there by name. They always read modules with quantised types; values of these types
-    are their stored integers.
+    Without jaxlib the parsers of `lowering.syntax` replace MLIR's parser. They are pure Python, and need no separate
+    process. Operations that only MLIR's passes can rewrite raise errors then: `chlo` operations without a reader, and
+    operations whose shape operands are not constants. These parsers also read all modules with quantised types, whose
+    values are represented by the stored integers.
 
-    The program's `origin` is the original module, for comparison in `xla_peer.check_parity`; it is None
-    for bytecode that was read without jaxlib.
+    The program's `origin` is the original module, which `xla_peer.check_parity` compares with. It is None for
+    bytecode that was read without jaxlib.
 
     Raises:
-        MlirDiagnosticError: the input is not a module, with MLIR's messages and locations; reading it ends the process
-            or exceeds the limits.
-        UnsupportedError: operations or types that have no counterpart, with their locations.
-        ArityError, ShapeError, DTypeError: specs that differ from the module's.
-        NonStaticShapeError: extents that only the elements of an argument decide.
-        FileNotFoundError: a path without a file.
+        MlirDiagnosticError: the input is not a module; the error has MLIR's messages and locations. Or reading
+            it crashed the worker process or exceeded the limits.
+        UnsupportedError: operations or types have no counterpart; the error has their locations.
+        ArityError, ShapeError, DTypeError: the specs contradict the module's types.
+        NonStaticShapeError: extents depend on the elements of an argument.
+        FileNotFoundError: there is no file at the path.
 
     >>> program = import_stablehlo('''
     ... func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
@@ -187,13 +186,13 @@ def import_stablehlo(
     program = reader.builder.finish(outputs, **options)
     if rules is None:  # because the original functions are unknown
         program = note_bits(program)
-    # The text of a file that was read in pieces is not here.
+    # The text of a file that was read in pieces is not available here.
     if is_apart or not isinstance(contents, str) or len(contents) > LARGE_FILE:
         return program
     if entry.name != "main":
         return program
     if reading.takes_extents or among is not None or callbacks:
-        return program  # because the module has other arguments, or does not run alone
+        return program  # because the module has other arguments, or needs several devices
     types = tuple(program.input_specs), tuple(program.output_specs)
     names = tuple(program.input_names), tuple(program.output_names)
     origin = StableHloModule(contents, contents, "cpu", *types, *names, trusted=trusted)
@@ -204,22 +203,22 @@ _OWN_READER = re.compile(
     r'!quant\.|has_dynamic_root|(?<![@"\w.])(?:check\.expect_|interpreter\.probe|chlo\.mulhi|stablehlo\.dynamic_conv\()|#stablehlo\.replica_group_mesh_axes'
     r'|"(?:check\.expect_\w+|interpreter\.\w+|chlo\.mulhi|stablehlo\.collective_reduce)"\s*\(|\bWEAKORDER\b|\bstablehlo\.square\b'
 )
-"""Text that is read without MLIR.
+"""Pattern of text that `lowering.syntax` reads even if jaxlib is installed.
 
-It prints quantisation scales with seven digits, jaxlib lacks the dialects of the reference interpreter, and older
-releases of it lack operations.
+MLIR prints quantisation scales with seven digits only. jaxlib lacks the dialects of the reference interpreter,
+and its older releases lack some operations.
 """
 
 
 @dataclass(frozen=True)
 class NamedValue:
-    """A value of a module's text.
+    """A value of a module, with its position in the text.
 
     Attributes:
-        name: as written, such as `%5` or `%3#0`.
-        line: number of the line in the text, from 1.
-        text: the operation as written, on that line.
-        outputs: the numbers of the outputs of `main` that it is; empty for one in the middle.
+        name: its name in the text, such as `%5` or `%3#0`.
+        line: number of its line in the text, from 1.
+        text: the text of the operation on that line.
+        outputs: the numbers of the outputs of `main` that have this value; empty for intermediate values.
     """
 
     name: str
@@ -233,14 +232,14 @@ def import_values(
 ) -> tuple[GraphProgram, tuple[NamedValue, ...]]:
     """Import a module's `main` with the result of every operation as an output, in order, with names.
 
-    Values of regions, and of functions that it calls, have no names of their own here.
+    Values in regions and in called functions are not included.
 
     Args:
-        module, specs, trusted: as of `import_stablehlo`.
+        module, specs, trusted: as for `import_stablehlo`.
 
     Raises:
-        UnsupportedError: the module has operations that StableHLO's own passes rewrite, so that names are lost, or it is
-            bytecode where jaxlib is not installed.
+        UnsupportedError: the module has operations that StableHLO's own passes rewrite, which loses names; or it is
+            bytecode, and jaxlib is not installed.
         Exception: the errors of `import_stablehlo`.
 
     >>> program, values = import_values('''
@@ -298,11 +297,11 @@ def import_values(
 
 @dataclass(frozen=True)
 class TextTree:
-    """A module's text without locations, and its tree, with the positions of operations in the text.
+    """A module's text without locations, and its tree, whose operations have positions in the text.
 
     Attributes:
-        tree: as readers take it.
-        own: numbers of the values in the text, by function.
+        tree: the tree, as readers accept it.
+        own: numbers of the values that occur in the text, by function.
     """
 
     tree: ModuleTree
@@ -314,11 +313,11 @@ class TextTree:
         return _entry(self.tree, "main")
 
     def names(self, operation: Operation) -> list[str]:
-        """Return the names of an operation's results, as written."""
+        """Return the names of an operation's results in the text."""
         return _written_names(operation, self.lines)
 
     def place(self, operation: Operation) -> str:
-        """Return a name for an operation without results."""
+        """Return text that identifies an operation without results."""
         return f"%line{_place(operation)[0]}"
 
     def line(self, operation: Operation) -> tuple[int, str]:
@@ -328,7 +327,7 @@ class TextTree:
 
 
 def text_tree_of(module: Any) -> TextTree:
-    """Return a module's text with its tree, as our own parser reads it.
+    """Return a module's text with the tree that `lowering.syntax` parses from it.
 
     Raises:
         UnsupportedError: the module is bytecode, and jaxlib is not installed.
@@ -355,18 +354,18 @@ _LOCATION = re.compile(
 
 
 def _without_locations(text: str) -> str:
-    """Remove the locations that are written in a text, and keep its lines."""
+    """Remove the locations from a text; its line numbers do not change."""
     return _LOCATION.sub("", text)
 
 
 def _place(operation: Operation) -> tuple[int, int]:
-    """Return line and column of an operation in a text without locations."""
+    """Return the line and column of an operation in a text without locations."""
     line, column = operation.location.rsplit(":", 2)[1:]
     return int(line), int(column)
 
 
 def _written_names(operation: Operation, lines: Sequence[str]) -> list[str]:
-    """Return the names of an operation's results, as written before it."""
+    """Return the names of an operation's results from the text before it."""
     line, column = _place(operation)
     before = lines[line - 1][: column - 1].rstrip()
     match = re.search(r"((?:%[\w$.-]+(?::\d+)?\s*,\s*)*%[\w$.-]+(?::\d+)?)\s*=$", before)
@@ -380,13 +379,13 @@ def _written_names(operation: Operation, lines: Sequence[str]) -> list[str]:
 
 
 def _largest(tree: ModuleTree) -> int:
-    """Return the largest number of operations for a well-formed module with its calls inlined."""
+    """Return the maximum number of operations that a well-formed module may have after inlining its calls."""
     written = sum(1 for _ in tree.operations())
     return min(MOST_OPS, max(20_000, 300 * written))
 
 
 def _prepared(tree: ModuleTree) -> ModuleTree:
-    """Return the module with tensors of our dtypes for tuples, scalars, indices and bounded extents."""
+    """Return the module with tuples, scalars, indices and bounded extents replaced by tensors of supported dtypes."""
     return with_bounds(without_tuples(without_scalars(tree)))
 
 
@@ -396,14 +395,14 @@ def _tree(
     has_mlir: bool,
     elements: Mapping[str, memoryview],
 ) -> ModuleTree:
-    """Read a module by MLIR, or by our own readers, which alone read a file in pieces."""
+    """Parse a module by MLIR or by `lowering.syntax`; only the latter reads large files in pieces."""
     if not has_mlir or isinstance(contents, MappedBytes):
         return read_module(contents, elements)
     return with_elements(perform("tree", contents, trusted=trusted), elements)
 
 
 def _text_of(contents: str | bytes | MappedBytes, trusted: bool) -> str | bytes:
-    """Return text for MLIR's passes, which need all of a file."""
+    """Return the text of a module for MLIR's passes, which need the complete file."""
     if not isinstance(contents, MappedBytes):
         return contents
     text: str = perform("text", bytes(contents[:]), trusted=trusted)
@@ -413,14 +412,14 @@ def _text_of(contents: str | bytes | MappedBytes, trusted: bool) -> str | bytes:
 def _contents_and_elements(
     module: Any, trusted: bool, has_mlir: bool
 ) -> tuple[str | bytes | MappedBytes, dict[str, memoryview]]:
-    """Return the module as text or bytecode, and the elements of constants that its text lacks."""
+    """Return the module as text or bytecode, and the elements of constants that the text omits."""
     if _is_path(module) and is_large(module):
         return read_large(module)
     return _contents(module, trusted, has_mlir), {}
 
 
 def _contents(module: Any, trusted: bool, has_mlir: bool) -> str | bytes:
-    """Return the module as text; without MLIR, which would print it, bytecode is returned unchanged."""
+    """Return the module as text. MLIR converts bytecode to text; without MLIR, bytecode is returned unchanged."""
     text = getattr(module, "text", None)
     if isinstance(text, str):
         return text
@@ -471,7 +470,7 @@ def _entry(tree: ModuleTree, name: str) -> Function:
 
 
 def _without_tokens(function: Function) -> Function:
-    """Return the function without tokens among its arguments and results, as JAX has them for ordered effects."""
+    """Return the function without tokens among its arguments and results; JAX adds tokens for ordered effects."""
     body = function.body
     tokens = [is_token(spec) for spec in body.types]
     if not any(tokens):
@@ -500,11 +499,11 @@ def _without_tokens(function: Function) -> Function:
 
 @dataclass(frozen=True)
 class ExtentArgument:
-    """An integer argument that gives extents of the program.
+    """An integer argument whose elements are extents of the program.
 
     Attributes:
         spec: the type that the module declares, of rank 0 to 2.
-        extents: one for each element.
+        extents: one extent per element.
     """
 
     spec: TensorSpec
@@ -513,10 +512,10 @@ class ExtentArgument:
 
 @dataclass(frozen=True)
 class Reading:
-    """A reader that has read a function, with the values of its arguments and results.
+    """A reader after reading a function, with the values of the function's arguments and results.
 
     Attributes:
-        takes_extents: some argument is extents of the program, where the module has integers.
+        takes_extents: whether an integer argument of the module is replaced by extents of the program.
     """
 
     reader: Reader
@@ -551,7 +550,7 @@ class Reading:
         inputs: Sequence[TensorSpec | ExtentArgument],
         devices: Devices,
     ) -> Reading:
-        """Read a function that several devices run, with a leading axis of devices."""
+        """Read a function that several devices run; values get a leading axis of devices."""
         specs = [_known(entry, spec) for spec in inputs]
         arguments = [
             reader.builder.input(TensorSpec.of((devices.total, *spec.shape), spec.dtype))
@@ -572,7 +571,7 @@ def _with_extents(
     inputs: Sequence[TensorSpec | ExtentArgument],
     entry: Function,
 ) -> Reading:
-    """Read integer arguments that decide extents as extents, and no other arguments."""
+    """Read a function, with those integer arguments as extents that determine extents."""
     try:
         return read(inputs)
     except UndecidedExtentError:
@@ -628,7 +627,7 @@ def _argument_names(function: Function) -> tuple[str, ...]:
 def _input_types(
     function: Function, specs: Sequence[Any] | None
 ) -> list[TensorSpec | ExtentArgument]:
-    """Return the types of the arguments, with the extents that the caller specifies."""
+    """Return the types of the arguments, with the caller's extents."""
     declared = [_known(function, spec) for spec in function.body.types]
     names = _argument_names(function)
     if specs is None:
@@ -650,7 +649,7 @@ def _known(function: Function, spec: TensorSpec | ForeignType | ExtentArgument) 
 
 
 def _named(spec: TensorSpec, name: str) -> TensorSpec:
-    """Return the type with a symbol for each open extent."""
+    """Return the type with a symbol for each dynamic extent."""
     word = _word(name)
     return TensorSpec.of(
         tuple([
@@ -668,10 +667,10 @@ def _word(name: str) -> str:
 
 
 def _given(declared: TensorSpec, said: Any, name: str) -> TensorSpec | ExtentArgument:
-    """Return the caller's type for an argument, where the module leaves extents open; an extent for an integer.
+    """Return the caller's type for an argument with dynamic extents, or its extent for an integer argument.
 
     Raises:
-        ShapeError, DTypeError: it differs from the module's type.
+        ShapeError, DTypeError: it contradicts the module's type.
     """
     extent: Any = said
     if isinstance(extent, str | int | SymDim) and declared.dtype.is_integer and not declared.rank:

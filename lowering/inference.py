@@ -1,4 +1,4 @@
-"""Result types: of an op by its own rule, and of StableHLO operations that have one for their operands.
+"""Inference of result types, for ops and for StableHLO operations.
 
 Source: StableHLO spec, the constraints of each operation.
 """
@@ -20,23 +20,23 @@ __all__ = ["agree", "result_of", "result_type", "result_types"]
 
 
 def result_types(op: Any, operands: Sequence[Value]) -> tuple[TensorSpec, ...]:
-    """Return the types of the outputs of an op, or of an extension's op, on these operands."""
+    """Return the output types of an op, or of an extension's op, for these operands."""
     typed = op if isinstance(op, StdTensorOp) else Extension(op)
     return typed.infer(*[operand.spec for operand in operands])
 
 
 def result_type(op: Any, *operands: Value) -> TensorSpec:
-    """Return the type of the one output of an op on these operands."""
+    """Return the type of an op's single output for these operands."""
     (spec,) = result_types(op, operands)
     return spec
 
 
 def result_of(name: str, operands: Sequence[Value], result: TensorSpec | None = None) -> TensorSpec:
-    """Return the result type of `stablehlo.name`, inferred from its operands or else as given.
+    """Return the result type of `stablehlo.name`: inferred from its operands if possible, else `result`.
 
     Raises:
-        DTypeError, ShapeError: operands of an elementwise operation that differ.
-        InvalidConfigError: neither type is there, or both are and differ.
+        DTypeError, ShapeError: the operands of an elementwise operation have different types.
+        InvalidConfigError: there is neither an inferred type nor `result`, or both exist and differ.
     """
     dtype_of = _ELEMENTWISE.get(name)
     if dtype_of is None:
@@ -46,7 +46,7 @@ def result_of(name: str, operands: Sequence[Value], result: TensorSpec | None = 
                 "give result="
             )
         return result
-    # Symbols that differ in name are equal here: the module asserts the guards of its program.
+    # Two different symbols count as equal, because the module asserts the guards of its program.
     common = same_type(f"stablehlo.{name}", [operand.spec for operand in operands], GuardLog())
     dtype = dtype_of(common.dtype)
     inferred = common if dtype is common.dtype else TensorSpec.of(common.shape, dtype)
@@ -58,7 +58,7 @@ def result_of(name: str, operands: Sequence[Value], result: TensorSpec | None = 
 
 
 def agree(one: TensorSpec, other: TensorSpec) -> bool:
-    """Return whether two types are the same, except for symbolic extents."""
+    """Return whether two types are equal, except for symbolic extents."""
     return one == other or (
         one.dtype is other.dtype
         and one.rank == other.rank
@@ -87,4 +87,4 @@ _ELEMENTWISE: Mapping[str, Callable[[DType], DType]] = {
     "complex": lambda dtype: dtype.complex,
     "is_finite": lambda dtype: DType.Bool,
 }
-"""Result dtypes of operations among operands of one type, by the dtype of these."""
+"""Functions from the operands' dtype to the result's dtype, for operations on operands of one type."""

@@ -1,7 +1,8 @@
-"""Modules in large files: their large constants are decoded straight into the memory of constants.
+"""Modules in large files: large constants are decoded directly into the memory of the program's constants.
 
-MLIR would copy them several times. Text is read without them, and names a resource for each; bytecode is read by
-`lowering.syntax`, which slices the file. Pages of the mapped file that were read are given back at once.
+MLIR would copy these constants several times. In text, each is replaced by the name of a resource before parsing.
+Bytecode is parsed by `lowering.syntax`, which slices the file. Pages of the mapped file are released once they
+are read.
 """
 
 from __future__ import annotations
@@ -22,18 +23,18 @@ from tenferro.ops.elements import LARGE, adopted_elements
 __all__ = ["LARGE_FILE", "MappedBytes", "contains", "is_large", "read_large"]
 
 LARGE_FILE = 1 << 24
-"""Bytes of a file from which it is read in pieces."""
+"""Minimum size of a file that is read in pieces, in bytes."""
 PIECE = 1 << 20
-"""Bytes that are read at once, a multiple of the size of a page."""
+"""Number of bytes that are read at once; a multiple of the page size."""
 NEAR = 4096
-"""Bytes before a literal in which its operation stands, or its name."""
+"""Number of bytes before a literal within which the name of its operation, or of its attribute, is found."""
 
 _NAMED = re.compile(rb'("[^"]*"|[\w$.]+)\s*:\s*\Z')
-"""The end of the text before a resource."""
+"""Pattern of the end of the text before a resource."""
 
 
 class MappedBytes:
-    """Bytes of a file, read when they are indexed; slices of `LARGE` bytes and more are in the memory of constants."""
+    """Bytes of a file, read on access; slices of at least `LARGE` bytes become arrays for constants."""
 
     __slots__ = ("_content", "_start", "_stop")
 
@@ -67,15 +68,15 @@ class MappedBytes:
 
 
 def is_large(path: Any) -> bool:
-    """Return whether the module in a file is read by `read_large`: the file is large, and other processes read modules."""
+    """Return whether `read_large` reads a file: it is large, and would otherwise be read by a separate process."""
     return hasattr(os, "fork") and os.path.isfile(path) and os.path.getsize(path) > LARGE_FILE
 
 
 def contains(path: Any, what: bytes) -> bool:
-    """Return whether a file has these bytes.
+    """Return whether a file contains these bytes.
 
     Raises:
-        InvalidConfigError, OSError: as `tenferro.files.reading`.
+        InvalidConfigError, OSError: the errors of `tenferro.files.reading`.
 
     >>> contains(__file__, b"whether a file"), contains(__file__, bytes([7, 7]))
     (True, False)
@@ -89,11 +90,11 @@ def contains(path: Any, what: bytes) -> bool:
 
 
 def read_large(path: Any) -> tuple[str | MappedBytes, dict[str, memoryview]]:
-    """Read a module's text without its large constants and their elements by the names of resources, or map its bytecode.
+    """Read a module's text without its large constants, and their elements by resource name; or map its bytecode.
 
     Raises:
-        MlirDiagnosticError: neither text nor bytecode.
-        InvalidConfigError, OSError: as `tenferro.files.reading`.
+        MlirDiagnosticError: the file has neither text nor bytecode.
+        InvalidConfigError, OSError: the errors of `tenferro.files.reading`.
     """
     with reading(path) as file:
         content = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -113,7 +114,7 @@ def read_large(path: Any) -> tuple[str | MappedBytes, dict[str, memoryview]]:
 
 
 def _without_elements(content: mmap.mmap) -> tuple[bytes, dict[str, memoryview]]:
-    """Return a text with resources in place of large literals of constants, and their elements by name."""
+    """Return a text with the large literals of constants replaced by resources, and the elements by resource name."""
     pieces: list[bytes] = []
     elements: dict[str, memoryview] = {}
     copied, size = 0, len(content)
@@ -136,19 +137,19 @@ def _without_elements(content: mmap.mmap) -> tuple[bytes, dict[str, memoryview]]
                     f"dense_resource<{name}".encode(),
                 ]
             elif named is not None:
-                alignment = start + 11  # after four bytes in hexadecimal
+                alignment = start + 11  # after four bytes for the alignment, in hexadecimal
                 elements[named[1].decode().strip('"')] = _hexadecimal(content, alignment, end)
                 pieces += [content[copied:alignment], b'"']
             else:
                 continue
-        except binascii.Error:  # MLIR says where
+        except binascii.Error:  # MLIR reports the error with its position
             continue
         copied = end + 1
     return b"".join([*pieces, content[copied:]]), elements
 
 
 def _elements(content: mmap.mmap, start: int, stop: int) -> memoryview:
-    """Copy a part of a file into the memory of constants."""
+    """Copy a part of a file into new memory for a constant."""
     memory = aligned_bytes(stop - start)
     for at in range(start, stop, PIECE):
         piece = content[at : min(at + PIECE, stop)]
@@ -158,10 +159,10 @@ def _elements(content: mmap.mmap, start: int, stop: int) -> memoryview:
 
 
 def _hexadecimal(content: mmap.mmap, start: int, stop: int) -> memoryview:
-    """Decode digits of a file into the memory of constants.
+    """Decode hexadecimal digits of a file into new memory for a constant.
 
     Raises:
-        binascii.Error: other characters, or an odd number.
+        binascii.Error: a character is not a digit, or the number of digits is odd.
     """
     memory = aligned_bytes((stop - start) // 2)
     filled = 0
@@ -184,7 +185,7 @@ def _find(content: mmap.mmap, what: bytes, start: int, stop: int) -> int:
 
 
 def _give_back(content: mmap.mmap, start: int, stop: int) -> None:
-    """Give the memory of a piece's pages back, which are read again where they are needed."""
+    """Release the memory of a part's pages; the operating system reads them again when they are accessed."""
     if hasattr(mmap, "MADV_DONTNEED"):
         start -= start % mmap.PAGESIZE
         content.madvise(mmap.MADV_DONTNEED, start, min(PIECE + mmap.PAGESIZE, stop - start))

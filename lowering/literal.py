@@ -1,7 +1,7 @@
 """Constants in StableHLO's notation: exact, in every dtype and size.
 
-Floats are written with enough digits to round-trip; values without decimals (infinities, NaN and
-its payload) as the bit pattern. Beyond a few elements the whole tensor is one hexadecimal string.
+Floats are written with enough digits to round-trip. Infinities and NaN are written as bit patterns. A tensor
+with more than a few elements is written as one hexadecimal string.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from tenferro.types import DType
 __all__ = ["LONGEST_LIST", "dense", "is_splat", "quoted"]
 
 LONGEST_LIST = 32
-"""Constants of more elements are written as one hexadecimal string."""
+"""Maximum number of elements that are written as a list; larger constants are written as one hexadecimal string."""
 PIECE = 1 << 16
-"""Elements that are compared at once."""
+"""Number of elements that are compared at once."""
 
 
 def dense(array: Any) -> str:
     """Write the `dense<...>` literal of a NumPy array, without its type.
 
-    Bool arrays beyond `LONGEST_LIST` elements have no hexadecimal form that every MLIR reads; the
-    writer converts them from ui8 instead.
+    Bool arrays of more than `LONGEST_LIST` elements have no hexadecimal form that every version of MLIR reads.
+    For them the writer converts a constant of ui8.
 
     >>> dense(np.array([1.5, -np.inf]))
     'dense<[1.5, 0xFFF0000000000000]>'
@@ -36,7 +36,9 @@ def dense(array: Any) -> str:
     if array.size == 0:
         return "dense<>"
     if is_splat(array):
-        first = array[(slice(0, 1),) * array.ndim].ravel()  # because `flat` ends at 32 axes
+        first = array[
+            (slice(0, 1),) * array.ndim
+        ].ravel()  # because `flat` supports at most 32 axes
         return f"dense<{_element(first[0], DType.of(array.dtype))}>"
     if array.size > LONGEST_LIST:
         return f'dense<"0x{_little_endian(array).hex().upper()}">'
@@ -44,7 +46,7 @@ def dense(array: Any) -> str:
 
 
 def _little_endian(array: Any) -> bytes:
-    """Encode the elements of an array; an integer of less than a byte is in the low bits of a byte."""
+    """Encode the elements of an array; integers narrower than a byte are stored in its low bits."""
     dtype = DType.of(array.dtype)
     if dtype.is_integer and dtype.is_narrow:
         return (array.view(np.uint8) & np.uint8((1 << dtype.bits) - 1)).tobytes()
@@ -65,7 +67,7 @@ def quoted(text: str) -> str:
 
 
 def is_splat(array: Any) -> bool:
-    """Return whether every element has the bits of the first; memory is needed for a piece at a time.
+    """Return whether all elements have the same bits; they are compared piece by piece, to save memory.
 
     >>> is_splat(np.zeros(3)), is_splat(np.array([0.0, -0.0])), is_splat(np.ones(()))
     (True, False, True)
@@ -80,7 +82,7 @@ def is_splat(array: Any) -> bool:
 
 
 def _nested(array: Any, dtype: DType) -> str:
-    """Write nested brackets, innermost axis last, by joining from the inside out."""
+    """Write nested brackets, with the last axis innermost."""
     parts = [_element(value, dtype) for value in array.ravel()]
     for extent in reversed(array.shape):
         parts = [

@@ -1,4 +1,4 @@
-"""`lower_to_stablehlo`: a program as StableHLO text."""
+"""`lower_to_stablehlo`: writes a program as StableHLO text."""
 
 from __future__ import annotations
 
@@ -47,31 +47,33 @@ def lower_to_stablehlo(
 
     Args:
         program: the result of `tenferro.compile`.
-        platform: the platform of the text; standard ops are the same on all.
+        platform: the platform that will run the text. Only ops of extensions and linear algebra depend on it.
         precision: precision of dots without an explicit precision. "highest" keeps float32 products in float32;
             "default" lets an accelerator use TF32 or bfloat16.
         specs: concrete specs (or arrays) to specialise a symbolic program to.
-        extensions: "expand" writes an op of an extension family by its registered lowering, else by
-            its expansion; "composite" keeps it as a `stablehlo.composite` with family id and payload; the expansion
-        is its decomposition.
-        linalg: "library" calls the platform's routines (LAPACK, cuSOLVER, the TPU's own); "inline"
-            writes plain StableHLO, for a compiler without custom calls.
-        input_orders, output_orders: "C" or "F" for each leaf; none is all "C". A tensor in F order
-            is passed as its transpose, row-major, which the compiler folds into its readers.
-        donate: names of inputs with memory that results may use.
-        symbolic: keep symbolic extents: the module takes all shapes that fit, and asserts that they
-            do. It is for tools that refine shapes before they compile; see `StableHloModule.refined`.
+        extensions: "expand" writes an op of an extension family by its registered lowering, or else its expansion.
+            "composite" writes a `stablehlo.composite` with the family id and the payload; its decomposition is the
+            lowering or expansion.
+        linalg: "library" calls the platform's routines (LAPACK, cuSOLVER, those of the TPU). "inline" writes plain
+            StableHLO, for compilers without custom calls.
+        input_orders, output_orders: "C" or "F" for each leaf; by default "C" for all. A tensor in F order is
+            passed as its row-major transpose. The compiler folds the transposition into operations that read
+            it.
+        donate: names of inputs whose memory results may reuse.
+        symbolic: keep symbolic extents. The module accepts all shapes that fit, and asserts that they do. It is
+            for tools that refine shapes before they compile; see `StableHloModule.refined`.
         annotate: write the names of inputs and outputs, as `jax.arg_info` and `jax.result_info`.
-        partitioning: a mesh, and how inputs and outputs are cut over it, written in Shardy; XLA's partitioner
+        partitioning: a mesh, and the sharding of inputs and outputs, which are written in Shardy. XLA's partitioner
             derives one program per device.
-        callbacks: a list, to which the Python functions are appended that the module calls by their numbers; None
-            refuses `tenferro.pure_callback`. Such a module runs in this process alone, on the CPU.
+        callbacks: a list to which the module's Python callbacks are appended; the module calls them by their
+            index. None refuses `tenferro.pure_callback`. A module with callbacks runs only in this process, on
+            the CPU.
 
     Raises:
-        NonStaticShapeError: an extent that is symbolic, or that the data decide.
-        InvalidConfigError: an unknown platform, precision, or choice.
-        UnsupportedError: an op that StableHLO cannot express; of extensions, all in one error.
-        ExtensionLoweringError: an expansion or lowering that disagrees with the declared types.
+        NonStaticShapeError: an extent is symbolic, or depends on the data.
+        InvalidConfigError: the platform, the precision or another option is unknown.
+        UnsupportedError: StableHLO cannot express an op. One error lists all such ops of extensions.
+        ExtensionLoweringError: an expansion or lowering has other types than declared.
 
     >>> import tenferro as tnf
     >>> program = tnf.compile(lambda x: x + x, tnf.TensorSpec((2,), "float64"))

@@ -1,6 +1,6 @@
-"""jaxlib's MLIR and StableHLO bindings: the one file of `lowering` that imports jaxlib.
+"""jaxlib's MLIR and StableHLO bindings; no other file of `lowering` imports jaxlib.
 
-The imports are inside functions, because writing text needs none of them.
+The imports are inside functions, because writing text does not need jaxlib.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ WINDOWS = ("week4", "week12", "minimum", "current")
 
 
 class MlirDiagnosticError(TenferroError, ValueError):
-    """A module that MLIR's parser or ours refused; `diagnostics` holds (message, location) pairs."""
+    """A module that MLIR's parser or `lowering.syntax` refused; `diagnostics` has pairs (message, location)."""
 
     def __init__(self, diagnostics: list[tuple[str, str]]) -> None:
         self.diagnostics = diagnostics
@@ -80,7 +80,7 @@ def jaxlib_modules() -> Any:
 
 @cache
 def context() -> Any:
-    """Create the context of this process, with the dialects that modules use."""
+    """Return the MLIR context of this process, with the dialects that modules use."""
     ir, _, extension, chlo, _, stablehlo, sdy = jaxlib_modules()
     registry = ir.DialectRegistry()
     extension.register_dialects(registry)
@@ -108,14 +108,14 @@ def parsed(text: str | bytes) -> Any:
 
 
 def compile_for_trial(text: str, options: str, devices: int) -> None:
-    """Compile a module as PJRT would, to test whether compilation ends the process.
+    """Compile a module as PJRT would, to test whether compilation crashes the process.
 
-    It returns nothing: the later compilation reports errors. Calls into libraries need no
-    handlers here, because their code is not run.
+    It returns nothing, because the later compilation reports errors. Custom calls need no handlers here, because the
+    code is not run.
 
     Args:
-        options: jaxlib's CompileOptions for the CPU, in hexadecimal; "" for another platform, for which the
-            module is only converted to HLO.
+        options: jaxlib's CompileOptions for the CPU, in hexadecimal. "" stands for another platform, for which
+            the module is only converted to HLO.
         devices: the number of devices of the client.
 
     Relies on jaxlib._jax.mlir.mlir_module_to_xla_computation, xla_client.make_cpu_client and
@@ -133,7 +133,7 @@ def compile_for_trial(text: str, options: str, devices: int) -> None:
 
 
 def _refused(error: Any) -> MlirDiagnosticError:
-    """Convert MLIR's error to ours."""
+    """Convert MLIR's error to a `MlirDiagnosticError`."""
     return MlirDiagnosticError(
         [(item.message, str(item.location)) for item in error.error_diagnostics]
     )
@@ -162,11 +162,11 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
     """Convert the module to a StableHLO portable artifact.
 
     Args:
-        target_version: a version such as "1.8.0", or a window: "week4", "week12", "minimum",
-            "current"; None is "week12".
+        target_version: a version such as "1.8.0", or a compatibility window: "week4", "week12", "minimum" or
+            "current". None means "week12".
 
     Raises:
-        InvalidConfigError: a version that this jaxlib does not write.
+        InvalidConfigError: this jaxlib cannot write the version.
     """
     stablehlo = jaxlib_modules()[5]
     version = artifact_version(target_version)
@@ -175,7 +175,7 @@ def portable_artifact(text: str | bytes, target_version: str | None = None) -> b
         with context():
             if "sdy.mesh" in str(module):
                 return _mixed_artifact(module, version)
-            # It converts the module to VHLO in place, so it gets a separate one.
+            # The conversion to VHLO is in place, so it gets a separate module.
             return bytes(stablehlo.serialize_portable_artifact(module, version))
     except UnsupportedError:
         raise
@@ -202,7 +202,7 @@ def _mixed_artifact(module: Any, target: str) -> bytes:
 
 
 def artifact_version(name: str | None) -> str:
-    """Return the version of StableHLO of a window; a version is returned as it is."""
+    """Return the StableHLO version of a compatibility window; a version is returned unchanged."""
     stablehlo = jaxlib_modules()[5]
     name = "week12" if name is None else name
     if name == "current":
@@ -220,7 +220,7 @@ def deserialize_portable_artifact(artifact: bytes) -> str:
     """Convert a portable artifact to text.
 
     Raises:
-        MlirDiagnosticError: other bytes, or a version that is too new.
+        MlirDiagnosticError: the bytes are not an artifact, or its version is too new.
     """
     ir, stablehlo = jaxlib_modules()[0], jaxlib_modules()[5]
     if not artifact.startswith(MAGIC):  # because MLIR would read other bytes as text
@@ -284,12 +284,12 @@ def legalize_chlo(text: str) -> str:
 
 
 def refined(text: str, types: Sequence[str]) -> str:
-    """Refine a module with symbolic extents to arguments of these types, with every shape a number.
+    """Refine a module with symbolic extents to arguments of these types; all shapes become static.
 
-    Assertions about the shapes stay, with constants as conditions.
+    Assertions about shapes are kept, with constant conditions.
 
     Raises:
-        MlirDiagnosticError: shapes that contradict each other.
+        MlirDiagnosticError: the shapes contradict each other.
     """
     pipeline = (
         f"builtin.module(stablehlo-refine-arguments{{types={','.join(types)}}},stablehlo-refine-shapes,"
@@ -310,7 +310,7 @@ def string_attribute(text: str | bytes, name: str) -> str | None:
 def evaluate(text: str, inputs: Sequence[Any]) -> list[Any]:
     """Evaluate `main` by StableHLO's reference interpreter, which may abort the process.
 
-    Inputs and outputs are arrays of integers and of float32 and float64.
+    Inputs and outputs are arrays of integers, float32 or float64.
     """
     import numpy as np
 
@@ -344,7 +344,7 @@ def main_type(text: str | bytes) -> str:
 
 
 def version_window() -> tuple[str, str]:
-    """Return the oldest and the newest version of StableHLO of artifacts that can be read and written."""
+    """Return the oldest and newest StableHLO versions of artifacts that this jaxlib reads and writes."""
     stablehlo = jaxlib_modules()[5]
     return stablehlo.get_minimum_version(), stablehlo.get_current_version()
 

@@ -1,4 +1,4 @@
-"""MLIR's modules as plain data, in the classes of `lowering.module_tree`."""
+"""Conversion of MLIR's modules to plain data, in the classes of `lowering.module_tree`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def module_tree(text: str) -> ModuleTree:
 
     Raises:
         MlirDiagnosticError: with MLIR's messages and places.
-        InvalidConfigError: nested deeper than a reader may follow.
+        InvalidConfigError: regions are nested deeper than readers allow.
     """
     ir = jaxlib_modules()[0]
     require_shallow(text)
@@ -33,7 +33,8 @@ def module_tree(text: str) -> ModuleTree:
     with context():
         attributes = _attributes(ir, module.operation.attributes)
         tree = ModuleTree(str(attributes.pop("sym_name", "main")), attributes=attributes)
-        # MLIR renumbers names that an earlier module has, so they are read from the module's own print.
+        # MLIR renumbers values if an earlier module used the same names, so names are read from its
+        # printed text.
         blobs = _resources(str(module)) if "dense_resource<" in text else {}
         for op in module.body.operations:
             if op.operation.name == "func.func":
@@ -46,7 +47,7 @@ def module_tree(text: str) -> ModuleTree:
 
 
 class _Numbering:
-    """Numbers for the values of one function, by their identity in MLIR."""
+    """Numbering of the values of one function, by their identity in MLIR."""
 
     def __init__(self, ir: Any, blobs: Mapping[str, str]) -> None:
         self.ir = ir
@@ -130,7 +131,7 @@ _BLOB = re.compile(r'("[^"]*"|[\w$.]+)\s*:\s*"0x([0-9A-Fa-f]*)"')
 
 
 def _resources(text: str) -> dict[str, str]:
-    """Return the resources after a module's text, in hexadecimal, by name."""
+    """Return the resources that follow a module's text, as hexadecimal digits by name."""
     start = text.rfind("{-#")
     if start < 0:
         return {}
@@ -161,17 +162,19 @@ def _type(ir: Any, mlir_type: Any) -> Any:
 
 def _attributes(ir: Any, attributes: Any) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for item in attributes:  # names in some versions of jaxlib, named attributes in others
+    for item in (
+        attributes
+    ):  # iterating gives names in some versions of jaxlib, and named attributes in others
         name = item if isinstance(item, str) else item.name
         try:
             values[name] = _attribute(ir, attributes[name])
-        except TypeError:  # because complex elements have no class there
+        except TypeError:  # because the bindings have no class for complex elements
             values[name] = None
     return values
 
 
 def _attribute(ir: Any, attribute: Any) -> Any:
-    """Convert an attribute to Python data, or to its text in MLIR."""
+    """Convert an attribute to Python data, or to MLIR's text if there is no such data."""
     kind = type(attribute).__name__
     reader = _READERS.get(kind)
     if reader is not None:
@@ -192,7 +195,7 @@ def _plain(value: Any) -> Any:
 
 
 def _elements(ir: Any, attribute: Any) -> Any:
-    """Convert elements to an array; a splat is one element repeated without memory for each."""
+    """Convert elements to an array; a splat becomes a broadcast view of one element."""
     spec = _type(ir, attribute.type)
     if isinstance(spec, ForeignType):
         if "index" in spec.text:
@@ -226,7 +229,7 @@ def _printed_elements(text: str, spec: TensorSpec) -> Any:
 
 
 def _parts(printed: list[str], dtype: Any) -> Any:
-    """Parse real numbers; 0x.. is a bit pattern."""
+    """Parse real numbers; a number with the prefix 0x is a bit pattern."""
     data = np.zeros(len(printed), dtype)
     bits = data.view(f"u{dtype.itemsize}")
     for i, one in enumerate(printed):

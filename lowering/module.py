@@ -1,4 +1,4 @@
-"""`StableHloModule`: the text of a program, its signature and its serialised forms."""
+"""`StableHloModule`: a program's text, with its signature and its serialised forms."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ NOTEBOOK = 100_000
 class StableHloModule:
     """A StableHLO module with one public function, `main`.
 
-    `text` carries the user's lines as locations; `str(module)` leaves them out. Verifying, bytecode
-    and artifacts need jaxlib; the text does not.
+    `text` has the user's lines as locations; `str(module)` omits them. Verification, bytecode and artifacts need
+    jaxlib; the text does not.
 
     Attributes:
-        trusted: this process wrote the text, or the user declares it safe: MLIR works on it in this process. On
-            any other text it works in a separate process; see `lowering.guarded`.
+        trusted: whether this process wrote the text, or the user declares it safe. MLIR handles trusted text in this
+            process, and other text in a separate process; see `lowering.guarded`.
     """
 
     text: str = field(repr=False)
@@ -49,15 +49,15 @@ class StableHloModule:
 
     @property
     def is_static(self) -> bool:
-        """Whether every extent of the inputs is a number."""
+        """Whether all extents of the inputs are numbers."""
         return all(spec.is_static for spec in self.input_specs)
 
     def refined(self, shapes: Sequence[Sequence[int]]) -> StableHloModule:
-        """Refine a module with symbolic extents to inputs of these shapes; a static one is unchanged.
+        """Refine a module with symbolic extents to inputs of these shapes; a static module is returned unchanged.
 
         Raises:
-            ShapeError, GuardError: shapes that do not fit.
-            MlirDiagnosticError: shapes that the text itself refuses.
+            ShapeError, GuardError: the shapes do not fit.
+            MlirDiagnosticError: the text itself contradicts the shapes.
         """
         bindings = bind_symbols(self.input_specs, self.input_names, shapes)
         for guard in self.guards:
@@ -68,7 +68,7 @@ class StableHloModule:
             TensorSpec.of(tuple(shape), spec.dtype)
             for shape, spec in zip(shapes, self.input_specs, strict=True)
         ]
-        # The asserted guards hold, and XLA has no such call.
+        # The guards were checked above, and XLA does not implement the call that asserts them.
         lines = self.text.splitlines()
         plain = "\n".join([line for line in lines if "custom_call @shape_assertion" not in line])
         text = self._perform("refined", [tensor_type(spec) for spec in specs], text=plain)
@@ -100,7 +100,7 @@ class StableHloModule:
 
     @property
     def fingerprint(self) -> str:
-        """SHA-256 of the text without locations: moving a line of user code changes nothing."""
+        """SHA-256 of the text without locations. It does not change if user code moves to another line."""
         import hashlib  # because importing it takes long
 
         return hashlib.sha256(self.plain_text.encode()).hexdigest()
@@ -119,7 +119,7 @@ class StableHloModule:
         return self._perform("bytecode")
 
     def portable_artifact(self, target_version: str | None = None) -> bytes:
-        """Convert the module to a StableHLO portable artifact, readable by that version and later ones."""
+        """Convert the module to a StableHLO portable artifact that `target_version` and later versions can read."""
         return self._perform("portable artifact", target_version)
 
     def _perform(self, operation: str, *arguments: Any, text: str | None = None) -> Any:
@@ -129,7 +129,7 @@ class StableHloModule:
         return self.plain_text
 
     def __repr__(self) -> str:
-        """Show the type, the platform and the size; `print` shows the text."""
+        """Show the type, platform and size; `print` shows the text."""
         inputs, outputs = (
             first_of(list(map(tensor_type, specs)))
             for specs in (self.input_specs, self.output_specs)
@@ -138,7 +138,7 @@ class StableHloModule:
         return f"<StableHloModule for {self.platform}: ({inputs}) -> ({outputs}), {lines} lines>"
 
     def _repr_html_(self) -> str:
-        """Show the summary, and the text to unfold, up to a limit."""
+        """Show the summary, and the text in a collapsed section, up to a limit."""
         shown, total = self.plain_text[:NOTEBOOK], len(self.plain_text)
         rest = (
             f"\n.. {total - NOTEBOOK:,} more characters; print shows all"

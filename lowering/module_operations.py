@@ -1,7 +1,7 @@
 """MLIR's operations on a module as text or bytes, by name.
 
-Each takes the module and plain arguments and returns text, bytes, a tree or JSON's data, so that it can run in
-this process or in another: `lowering.guarded` decides where.
+Each operation takes the module and plain arguments, and returns text, bytes, a tree or JSON data. So it can run
+in this process or in another; `lowering.guarded` decides.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ __all__ = ["OPERATIONS", "ModuleOperation"]
 
 
 class ModuleOperation(NamedTuple):
-    """A function of a module, with the encoding and decoding of its result as bytes.
+    """A function of a module, with functions that encode its result as bytes and decode it.
 
     Attributes:
-        takes_text: whether the module is text; else it is bytes.
+        takes_text: whether it takes the module as text; otherwise as bytes.
     """
 
     perform: Callable[..., Any]

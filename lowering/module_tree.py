@@ -1,8 +1,8 @@
-"""A StableHLO module as plain data: functions of blocks of operations over numbered values.
+"""A StableHLO module as plain data: functions consist of blocks, blocks of operations on numbered values.
 
-It holds no objects of MLIR: types are `TensorSpec`s, attributes are numbers, strings, tuples, dictionaries
-and arrays. Value numbers are unique within a function, regions included, so that a region may use what its
-surroundings define.
+The tree has no MLIR objects: types are `TensorSpec`s, and attributes are numbers, strings, tuples, dictionaries and
+arrays. The number of a value is unique within a function and its regions, so a region can refer to values of the
+enclosing blocks.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ForeignType:
-    """A type that is not a tensor of our dtypes: as MLIR prints it."""
+    """A type other than a tensor of a supported dtype, as MLIR prints it."""
 
     text: str
 
@@ -39,7 +39,7 @@ Type = TensorSpec | ForeignType
 
 
 def has_unknown_extents(spec: Type) -> bool:
-    """Return whether a type has an open extent."""
+    """Return whether a type has a dynamic extent."""
     return "?" in spec.text if isinstance(spec, ForeignType) else not spec.is_static
 
 
@@ -53,12 +53,12 @@ class Operation:
     """One operation.
 
     Attributes:
-        name: with its dialect, such as "stablehlo.add".
+        name: its name with the dialect, such as "stablehlo.add".
         operands, results: value numbers.
         types: types of the results.
-        attributes: by name; defaults that the text omits are absent.
-        regions: one block each.
-        location: file and line as MLIR prints them.
+        attributes: attributes by name, without defaults that the text omits.
+        regions: the block of each region.
+        location: file and line, as MLIR prints them.
     """
 
     name: str
@@ -71,9 +71,9 @@ class Operation:
 
     @property
     def config(self) -> Any:
-        """The entries for the callee of a custom call, a dictionary or a string; None without any.
+        """The backend configuration of a custom call: a dictionary, a string, or None.
 
-        JAX writes them as an attribute of MLIR's other dialect.
+        JAX writes it as an attribute of another dialect.
         """
         return self.attributes.get("mhlo.backend_config") or self.attributes.get("backend_config")
 
@@ -82,7 +82,7 @@ class Operation:
         """The type of the first result.
 
         Raises:
-            UnsupportedError: a type that is not ours.
+            UnsupportedError: the type is not a tensor of a supported dtype.
         """
         first = self.types[0]
         if not isinstance(first, TensorSpec):
@@ -117,9 +117,9 @@ class Block:
 
 @dataclass(slots=True)
 class Function:
-    """A function: its body, its types, and the names of arguments and results, where there are any.
+    """A function: its body, its types, and the names of arguments and results if they have names.
 
-    The body of a function that is declared alone has no operations.
+    The body of a declaration has no operations.
     """
 
     name: str
@@ -131,7 +131,7 @@ class Function:
 
 @dataclass(slots=True)
 class ModuleTree:
-    """The functions by name, the module's own attributes, and the text of Shardy's meshes by name."""
+    """A module: its functions by name, its attributes, and the text of Shardy's meshes by name."""
 
     name: str
     functions: dict[str, Function] = field(default_factory=dict)
@@ -144,7 +144,7 @@ class ModuleTree:
             yield from function.body.walk()
 
     def has_unknown_extents(self) -> bool:
-        """Return whether a result has an open extent."""
+        """Return whether any result has a dynamic extent."""
         types = [spec for operation in self.operations() for spec in operation.types]
         return any(map(has_unknown_extents, types))
 

@@ -1,8 +1,8 @@
 """StableHLO as data: values, operations with their regions, functions and modules.
 
-Emitters make these records, by way of `lowering.writer`; `lowering.printer` writes them as text.
+Emitters create these records through `lowering.writer`; `lowering.printer` writes them as text.
 
-Source: MLIR's language reference, and xDSL's `Operation`, whose regions are children of the operation.
+Source: MLIR's language reference; xDSL's `Operation`, for regions as children of an operation.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ __all__ = [
 
 @dataclass(slots=True, eq=False)
 class Value:
-    """An SSA value: a result of an operation, or an argument of a block.
+    """SSA value: a result of an operation, or an argument of a block.
 
     Attributes:
         name: its name in the text; the printer numbers values without one.
@@ -42,7 +42,7 @@ class Value:
     name: str = ""
 
     def called(self, name: str) -> Value:
-        """Name the value, and return it."""
+        """Set the name of the value, and return the value."""
         self.name = name
         return self
 
@@ -69,7 +69,7 @@ class Operation:
     Attributes:
         attributes: Python values (bool, int for i64, float for f64, str, list and dict), NumPy arrays for
             constants, and the classes below for all other attributes.
-        regions: blocks that the operation runs, which may use values of their surroundings.
+        regions: blocks that the operation runs; they may use values of the enclosing blocks.
         source: the user's line.
     """
 
@@ -82,7 +82,7 @@ class Operation:
 
     @property
     def has_effect(self) -> bool:
-        """Whether the operation is kept without readers of its results."""
+        """Whether the operation has a side effect, and is kept even if nothing uses its results."""
         return bool(self.attributes.get("has_side_effect"))
 
     @property
@@ -107,7 +107,7 @@ class Operation:
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """Operations on arguments, and the values that they return: a region, or the body of a function."""
+    """A region, or the body of a function: arguments, operations, and the values that it returns."""
 
     arguments: Sequence[Value]
     operations: Sequence[Operation]
@@ -116,10 +116,10 @@ class Block:
 
 @dataclass(slots=True, eq=False)
 class Function:
-    """A function of a module; functions that are called by others are private.
+    """A function of a module; functions that others call are private.
 
     Attributes:
-        argument_attributes, result_attributes: the attributes of each argument and result, or none at all.
+        argument_attributes, result_attributes: one dictionary per argument and result; empty if none has attributes.
     """
 
     symbol: str
@@ -130,13 +130,13 @@ class Function:
 
     @property
     def callees(self) -> set[str]:
-        """The functions that this one names."""
+        """The functions that this function refers to."""
         return {symbol for operation in self.body.operations for symbol in operation.symbols}
 
 
 @dataclass(slots=True, eq=False)
 class PrintedFunction:
-    """A private function that another compiler has printed, and that names no other."""
+    """A private function as text, printed by another compiler; it refers to no other function."""
 
     text: str
     callees: frozenset[str] = frozenset()
@@ -191,7 +191,7 @@ class Dense:
 
 @dataclass(frozen=True, slots=True)
 class Enum:
-    """A member of one of StableHLO's enumerations: `#stablehlo<transpose ADJOINT>`."""
+    """A value of one of StableHLO's enumerations: `#stablehlo<transpose ADJOINT>`."""
 
     kind: str
     member: str
@@ -207,6 +207,6 @@ class Struct:
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """An attribute as text, of a dialect without records here."""
+    """An attribute as text, for dialects without classes here."""
 
     text: str

@@ -1,6 +1,6 @@
-"""The text of modules: every name, type and punctuation mark of the StableHLO that is written.
+"""The printer of StableHLO modules: it writes all names, types and punctuation.
 
-Operations have one form each: the short one of StableHLO, or the generic one that every operation has.
+Each operation is printed in one form: StableHLO's short form, or MLIR's generic form.
 
 Source: StableHLO spec, "Programs"; MLIR's language reference.
 """
@@ -36,7 +36,7 @@ __all__ = ["printed"]
 
 
 def printed(module: Module) -> tuple[str, str]:
-    """Return the text of a module with the user's lines as locations, and the text without these."""
+    """Return the text of a module with the user's lines as locations, and the text without locations."""
     places: dict[Any, int] = {}
     plain = _function_lines(module.main)
     located = [*plain]
@@ -70,10 +70,10 @@ def _escaped(path: str) -> str:
 
 
 class _Names:
-    """The names of values in a block: given names made unique, and numbers for all other values.
+    """Names of the values in a block: given names, made unique, and numbers for all other values.
 
     Args:
-        outer: names of the surroundings of a region, which are visible in it.
+        outer: names of the enclosing blocks, which a region may use.
     """
 
     def __init__(self, outer: _Names | None = None) -> None:
@@ -89,7 +89,7 @@ class _Names:
         return scope._own[value]
 
     def name_arguments(self, arguments: Sequence[Value]) -> None:
-        """Name the arguments of a block, `%arg0` and so on where they have no names."""
+        """Name the arguments of a block; arguments without a name become `%arg0`, `%arg1`, .."""
         for index, argument in enumerate(arguments):
             self._own[argument] = self._unique(argument.name or f"arg{index}")
 
@@ -120,12 +120,12 @@ class _Names:
         return name in self._taken or (self._outer is not None and self._outer._is_taken(name))
 
     def joined(self, values: Iterable[Value]) -> str:
-        """Return the names of values, with commas between."""
+        """Return the names of values, separated by commas."""
         return ", ".join([self[value] for value in values])
 
 
 def _function_lines(function: Function) -> list[str]:
-    """Write the head, a line for each operation, the end, and the closing brace."""
+    """Write the header of a function, a line for each operation, the return, and the closing brace."""
     body, names = function.body, _Names()
     names.name_arguments(body.arguments)
     takes = [
@@ -161,7 +161,7 @@ def _line(operation: Operation, names: _Names) -> str:
     """Write an operation with its regions.
 
     Raises:
-        InvalidConfigError: an operand that is no value of the function, or attributes that are missing or unknown.
+        InvalidConfigError: an operand is not a value of the function, or an attribute is missing or unknown.
     """
     results = names.name_results(operation.results)
     try:
@@ -184,7 +184,7 @@ _IN_LINES = frozenset({"stablehlo.reduce", "stablehlo.sort"})
 
 
 def _region(operation: Operation, region: Block, names: _Names) -> str:
-    """Write a region: indented, in consecutive lines, or on one line."""
+    """Write a region: indented, on lines of its own, or on a single line."""
     names = _Names(names)
     names.name_arguments(region.arguments)
     takes = ", ".join([f"{names[x]}: {tensor_type(x.spec)}" for x in region.arguments])
@@ -202,7 +202,7 @@ def _region(operation: Operation, region: Block, names: _Names) -> str:
 
 
 def _short(op: Operation, names: _Names) -> str:
-    """Print `stablehlo.add %a, %b, key = value : types`; a type that all share is written once."""
+    """Print `stablehlo.add %a, %b, key = value : types`; a type that all operands and results share is written once."""
     shown = "".join([f", {key} = {_bare(value)}" for key, value in op.attributes.items()])
     (result,) = op.results
     is_shared = not op.attributes and all(x.spec == result.spec for x in op.operands)
@@ -211,7 +211,7 @@ def _short(op: Operation, names: _Names) -> str:
 
 
 def _by_result_types(op: Operation, names: _Names) -> str:
-    """Print `stablehlo.reverse %a, key = value : types`, for operands that have the results' types."""
+    """Print `stablehlo.reverse %a, key = value : types`, for operands with the types of the results."""
     shown = "".join([f", {key} = {_bare(value)}" for key, value in op.attributes.items()])
     return f"{op.name} {names.joined(op.operands)}{shown} : {_types(op.results)}"
 
@@ -252,7 +252,7 @@ def _slice(op: Operation, names: _Names) -> str:
 
 
 def _reduce(op: Operation, names: _Names) -> str:
-    """Print `stablehlo.reduce(%a init: %b) applies stablehlo.add ..` if one operation combines."""
+    """Print `stablehlo.reduce(%a init: %b) applies stablehlo.add ..` if the region has a single operation."""
     (body,) = op.regions
     (*others, last) = body.operations
     if others or [*last.operands] != [*body.arguments]:
@@ -330,7 +330,7 @@ _FORMS: Mapping[str, Callable[[Operation, _Names], str]] = {
     "stablehlo.composite": _composite,
     "func.call": _call,
 }
-"""Forms of operations by name; all other operations are written in the short form."""
+"""Functions that print operations, by name. All other operations are printed in the short form."""
 
 
 # ---- types and attributes ------------------------------------------------------------------------
@@ -347,7 +347,7 @@ def _signature(op: Operation) -> str:
 
 
 def _bare(value: Any) -> str:
-    """Write an attribute of the short form: integers without their type, and words without quotation marks."""
+    """Write an attribute for the short form: integers without their type, and words without quotation marks."""
     if isinstance(value, Sequence) and not isinstance(value, str):
         return integers(value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,11 +1,11 @@
 """The server of `lowering.guarded`: a process that forks a child for every module.
 
-It has one thread and no more than MLIR's bindings, and never reads a module itself; a fork takes 3 ms, where
-a new interpreter takes 200. Damage of a module to a fork's memory ends with the fork, and does not reach the next.
+The server has one thread, imports only MLIR's bindings, and never reads a module itself. A fork takes 3 ms;
+starting an interpreter would take 200. If a module corrupts a fork's memory, the next fork is not affected.
 
-A request is the lengths of its two parts, eight bytes each, a JSON document and the module. So is the reply, whose
-parts are an error and the result; it is sent in pieces, each after its length in eight bytes; then come an empty
-piece and the exit status of the fork.
+A request consists of the lengths of its two parts, eight bytes each, a JSON document, and the module. The reply
+has the same format; its parts are an error and the result. The reply is sent in pieces, each preceded by its
+length in eight bytes, then an empty piece and the exit status of the fork.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ PIECE = 1 << 18
 
 
 def serve() -> None:
-    """Answer requests on standard input until it ends, or there are none for `IDLE_SECONDS`."""
+    """Answer requests on standard input until it ends, or no request comes for `IDLE_SECONDS`."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # because Ctrl-C is meant for the parent
-    with suppress(ImportError):  # which every fork will say again
+    with suppress(ImportError):  # every fork will report it
         mlir_bindings.context().enable_multithreading(False)
     gc.collect()
     gc.freeze()
@@ -71,7 +71,7 @@ def _send(piece: bytes) -> None:
 
 
 def _forked(request: dict[str, Any], module: bytearray) -> dict[str, Any]:
-    """Send a fork's reply about the module; returns how the fork ended."""
+    """Perform a request in a fork, and send its reply; return how the fork ended."""
     os.ftruncate(2, 0)
     source, sink = os.pipe()
     process = os.fork()
@@ -89,13 +89,13 @@ def _forked(request: dict[str, Any], module: bytearray) -> dict[str, Any]:
         ending = _forward(source, request["wall_seconds"], request["largest_reply"])
     finally:
         os.close(source)
-        os.kill(process, signal.SIGKILL)  # it is done, or is to be
+        os.kill(process, signal.SIGKILL)  # the fork has finished, or must not continue
         _, status = os.waitpid(process, 0)
     return {"ending": ending, "signal": os.WTERMSIG(status) if os.WIFSIGNALED(status) else 0}
 
 
 def _forward(source: int, seconds: float, largest: int) -> str:
-    """Forward the data of a pipe, and an empty piece; returns "end", "late" or "large"."""
+    """Forward the data of a pipe, then an empty piece; return "end", "late" or "large"."""
     deadline, total, ending = time.monotonic() + seconds, 0, "end"
     while True:
         if not select.select([source], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -114,8 +114,8 @@ def _forward(source: int, seconds: float, largest: int) -> str:
 
 
 def _limit(request: dict[str, Any]) -> None:
-    """Limit the resources of this process, and close the descriptors that it does not write."""
-    if hasattr(os, "sched_setaffinity"):  # because XLA starts threads for each core
+    """Limit the resources of this process, and close the file descriptors that it does not write to."""
+    if hasattr(os, "sched_setaffinity"):  # because XLA starts threads on each core
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:4])
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, 0)
@@ -135,7 +135,7 @@ def _limit(request: dict[str, Any]) -> None:
 
 
 def _data_bytes() -> int:
-    """Return the bytes of this process that RLIMIT_DATA already counts."""
+    """Return the number of bytes that RLIMIT_DATA already counts for this process."""
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[5]) * resource.getpagesize()
@@ -144,7 +144,7 @@ def _data_bytes() -> int:
 
 
 def _freed() -> int:
-    """Return the bytes by which this process is smaller than at its peak."""
+    """Return the peak memory of this process minus its current memory, in bytes."""
     try:
         with open("/proc/self/status") as file:
             sizes = dict(line.split(":", 1) for line in file)
@@ -154,7 +154,7 @@ def _freed() -> int:
 
 
 def reply_of(request: dict[str, Any], module: bytes) -> bytes:
-    """Perform an operation, and encode the result or the error as bytes."""
+    """Perform an operation, and encode its result or error as bytes."""
     operation = OPERATIONS[request["operation"]]
     error: dict[str, Any] = {}
     result = b""
@@ -169,9 +169,10 @@ def reply_of(request: dict[str, Any], module: bytes) -> bytes:
         error = {"kind": "MemoryError", "message": ""}
     except (
         Exception
-    ) as failure:  # because MLIR's bindings raise anything over names that are not UTF-8
+    ) as failure:  # because MLIR's bindings raise various errors for names that are not UTF-8
         error = {"kind": "", "message": f"{type(failure).__name__}: {failure}"}
-        # Without memory, they may return without an exception; Python then raises this one.
+        # When memory is exhausted, the bindings may return NULL without setting an exception; Python
+        # then raises this one.
         if isinstance(failure, SystemError) and _freed() > request["memory"] // 4:
             error = {"kind": "MemoryError", "message": ""}
     parts = [json.dumps(error).encode(), result]

@@ -1,4 +1,4 @@
-"""Ops that a platform's compiler refuses, or ends its process over: refused before it sees them.
+"""Ops that a platform's compiler cannot compile, or on which it crashes. They raise an error before compilation.
 
 Seen with libtpu 0.0.42; `make platforms` reports missing entries.
 """
@@ -26,14 +26,14 @@ __all__ = ["refusal", "refuse", "refuse_types"]
 
 
 MOST_BYTES = (1 << 63) - 1
-"""Maximum size of a value, which XLA counts in signed 64-bit integers."""
+"""Maximum size of a value in bytes; XLA uses signed 64-bit integers for sizes."""
 
 
 class Refused(NamedTuple):
     """Ops that are not lowered for some dtypes on some platforms.
 
     Attributes:
-        reason: the reason, and an alternative.
+        reason: why they are refused, and an alternative.
     """
 
     ops: tuple[type[StdTensorOp], ...]
@@ -99,14 +99,14 @@ REFUSED = (
 
 
 NOT_IN_XLA = (DType.F6E2M3FN, DType.F6E3M2FN)
-"""Dtypes of StableHLO that XLA lacks; it aborts on some modules with them."""
+"""StableHLO's dtypes that XLA lacks; some modules with them abort XLA's process."""
 
 
 def refuse_types(text: str, platform: str) -> None:
-    """Raise for a module in text with an element type that XLA lacks.
+    """Raise an error if a module's text has an element type that XLA lacks.
 
     Raises:
-        UnsupportedError: dtype and platform.
+        UnsupportedError: there is one; the error names the dtype and the platform.
     """
     for dtype in NOT_IN_XLA:
         if f"{element_type(dtype)}>" in text:
@@ -120,7 +120,7 @@ def _without(dtype: DType) -> str:
 
 
 def refusal(op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
-    """Return why an op, or a family by its id, is not lowered for a dtype on a platform; None if it is."""
+    """Return why an op, or a family given by its id, is not lowered for a dtype on a platform; None if it is."""
     if isinstance(op, str):
         if not has_lowering(op, platform):
             return (
@@ -136,10 +136,10 @@ def refusal(op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | N
 
 
 def refuse(op: StdTensorOp, platform: str, types: list[TensorSpec]) -> None:
-    """Raise where the platform refuses the op on values of these types.
+    """Raise an error if the platform does not support the op on values of these types.
 
     Raises:
-        UnsupportedError: op, type and platform.
+        UnsupportedError: it does not; the error names the op, the type and the platform.
     """
     for spec in types:
         if spec.is_static and spec.size * spec.dtype.itemsize > MOST_BYTES:

@@ -24,7 +24,7 @@ class PartitionSpec:
     PartitionSpec('x', None, ('y', 'z'))
 
     Raises:
-        InvalidConfigError: another entry, or a mesh axis named twice.
+        InvalidConfigError: an entry is invalid, or a mesh axis occurs twice.
     """
 
     __slots__ = ("entries",)
@@ -41,8 +41,8 @@ class PartitionSpec:
         """Compute the shape of each device's shard.
 
         Raises:
-            InvalidConfigError: a name that the mesh does not have.
-            ShapeError: more entries than axes, or an extent that cannot be cut evenly.
+            InvalidConfigError: the mesh has no axis of this name.
+            ShapeError: there are more entries than axes, or an extent cannot be divided evenly.
         """
         if len(self.entries) > len(shape):
             raise ShapeError(f"{name}: {self} has {len(self.entries)} entries for shape {shape}")
@@ -94,10 +94,10 @@ class Partitioning:
     def require_fits(
         self, inputs: Sequence[tuple[str, Any]], outputs: Sequence[tuple[str, Any]]
     ) -> None:
-        """Require a spec for each named type, and extents that are cut evenly.
+        """Check that each named type has a spec, and that extents can be divided evenly.
 
         Raises:
-            InvalidConfigError, ShapeError: as `PartitionSpec.extents`; another number of specs.
+            InvalidConfigError, ShapeError: the errors of `PartitionSpec.extents`; or the number of specs is wrong.
         """
         for specs, leaves in ((self.inputs, inputs), (self.outputs, outputs)):
             if len(specs) != len(leaves):
@@ -108,7 +108,7 @@ class Partitioning:
                 spec.extents(leaf.shape, dict(self.mesh), name)
 
     def to_document(self) -> dict[str, Any]:
-        """Return it in lists and strings, for JSON.
+        """Return the partitioning as lists and strings, for JSON.
 
         >>> cut = Partitioning((("x", 2),), (PartitionSpec(None, "x"),), (PartitionSpec(),))
         >>> cut.to_document()
@@ -124,10 +124,10 @@ class Partitioning:
 
     @classmethod
     def of_document(cls, document: Any) -> Partitioning:
-        """Read what `to_document` returns.
+        """Read the result of `to_document`.
 
         Raises:
-            InvalidConfigError: another document.
+            InvalidConfigError: the document is invalid.
         """
         try:
             inputs, outputs = (
@@ -153,7 +153,7 @@ def mesh_declaration(mesh: Sequence[tuple[str, int]]) -> str:
 
 
 def sharding_attribute(spec: PartitionSpec, rank: int) -> str:
-    """Write the attribute `sdy.sharding` of a tensor of that rank.
+    """Write the attribute `sdy.sharding` of a tensor of this rank.
 
     >>> sharding_attribute(PartitionSpec("x"), 2)
     '#sdy.sharding<@mesh, [{"x"}, {}]>'

@@ -1,4 +1,4 @@
-"""`to_numpy`: a program as the text of a Python file that needs NumPy alone."""
+"""`to_numpy`: writes a program as a Python file that needs only NumPy."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ if __name__ == "__main__":
 '''
 
 READ_CONSTANTS = 'CONSTANTS = dict(np.load(Path(__file__).with_suffix(".npz")))'
-"""The statement of a file that reads its arrays."""
+"""Statement by which a file reads its arrays."""
 MAX_LISTED_RESULTS = 48
-"""Maximum number of elements of recorded cases that are written as lists; more are stored beside the file."""
+"""Maximum number of elements of recorded cases that are written as lists; larger cases are stored beside the file."""
 
 
 class Recorded(NamedTuple):
-    """Inputs with the results of native execution, for the check of a file.
+    """Inputs with the results of native execution, with which a file checks itself.
 
     Attributes:
-        inputs, outputs: leaves.
-        limits: the largest difference of each element of each output.
-        others: for each output, indices of elements, and alternative values that these may have, or None.
+        inputs, outputs: the leaves of arguments and results.
+        limits: the maximum difference of each element of each output.
+        others: for each output, indices of elements and alternative values that they may have; or None.
     """
 
     inputs: Sequence[Any]
@@ -86,9 +86,10 @@ class NumpySource:
     Attributes:
         name: the name of its function.
         text: the file.
-        constants: the arrays that the file reads from the `.npz` file of the same name; none, and there is no such file.
+        constants: the arrays that the file reads from the `.npz` file of the same name; empty if there is no
+            such file.
         statements: the number of lines of the function's body.
-        weights: the name of a safetensors file for the arrays instead of the `.npz` file, or "".
+        weights: the name of a safetensors file that has the arrays instead of the `.npz` file, or "".
     """
 
     name: str
@@ -98,7 +99,7 @@ class NumpySource:
     weights: str = ""
 
     def beside(self, path: Any) -> Path:
-        """Return the path of the arrays of a file at `path`."""
+        """Return the path of the file of arrays that belongs to the Python file at `path`."""
         return (
             Path(path).with_name(self.weights) if self.weights else Path(path).with_suffix(".npz")
         )
@@ -110,19 +111,21 @@ class NumpySource:
 def to_numpy(
     program: GraphProgram, recorded: Sequence[Recorded] = (), weights: str = ""
 ) -> NumpySource:
-    """Return a program as a Python file that needs NumPy alone.
+    """Return a program as a Python file that needs only NumPy.
 
-    Loops are Python's loops, conditionals Python's. What NumPy lacks is a plain function in the file. Where values
-    of two signs are both zero, NumPy chooses the sign; all else equals native execution up to rounding.
+    Loops and conditionals become Python's. Functions that NumPy lacks are defined in the file. The sign of a
+    zero result may differ from native execution where operands are zeros of both signs; all other results agree
+    up to rounding.
 
     Args:
-        recorded: results that the file compares its own with when it is run.
-        weights: the name of a safetensors file in the file's folder, from which it maps its arrays; by default they are
-            in an `.npz` file.
+        recorded: results with which the file compares its own when it is run.
+        weights: the name of a safetensors file in the same folder, from which the file maps its arrays. By
+            default they are in an `.npz` file.
 
     Raises:
-        UnsupportedError: bfloat16, effects, or an extension without an expansion; it names op and line.
-        NonStaticShapeError: an extent that depends on the data, where a number is needed.
+        UnsupportedError: the program has bfloat16, effects, or an extension without an expansion. The error
+            names the op and the line.
+        NonStaticShapeError: an extent that must be known depends on the data.
 
     >>> import numpy as np, tenferro as tnf
     >>> program = tnf.compile(lambda x, w: {"y": tnf.tanh(x @ w)}, np.ones((2, 3)), np.ones((3, 4)))
@@ -208,12 +211,12 @@ def _body(program: GraphProgram, writer: Writer, signature: Signature) -> list[s
 
 
 def quoted(text: str) -> str:
-    """Return a text as a literal in double quotes."""
+    """Return a text as a string literal in double quotes."""
     return json.dumps(text, ensure_ascii=False)
 
 
 def identifier(name: str, default: str) -> str:
-    """Return a name that a Python function may have.
+    """Return a valid name of a Python function, made from `name`.
 
     >>> identifier("<lambda>", "function"), identifier("my-model.v1", "function")
     ('function', 'my_model_v1')
@@ -223,7 +226,7 @@ def identifier(name: str, default: str) -> str:
 
 
 class Signature:
-    """Parameters of the function, and the expressions of the leaves of its arguments.
+    """Parameters of the function, and expressions for the leaves of its arguments.
 
     Attributes:
         parameters: names, in order.
@@ -267,7 +270,7 @@ class Signature:
         ]
 
     def extents(self, writer: Writer) -> dict[str, str]:
-        """Return the statements that assign symbols, by name, and register the names."""
+        """Return the statements that assign symbols to variables; register the names of these."""
         lines: dict[str, str] = {}
         for value in self.expressions:
             for axis, extent in enumerate(value.spec.shape):
@@ -290,7 +293,7 @@ class Signature:
         return lines
 
     def call(self, name: str, leaves: Sequence[str]) -> str:
-        """Return a call of the function on these leaves."""
+        """Return the expression of a call of the function with these leaves."""
         return f"{name}({', '.join(_text(entry, leaves) for entry in self.structure)})"
 
 
@@ -329,7 +332,8 @@ def _text(tree: Any, leaves: Sequence[str]) -> str:
 
 
 def tree_text(tree: TreeDef, leaves: Sequence[str]) -> str:
-    """Return a tree of these texts as Python, or a tuple of the leaves if it has containers of other classes.
+    """Return the Python expression of a tree with these leaves; a tuple of the leaves if it has containers of
+    other classes.
 
     >>> import optree
     >>> from tenferro.types import flatten

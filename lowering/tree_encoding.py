@@ -1,7 +1,7 @@
-"""`ModuleTree`s as bytes: JSON, then the elements of the arrays.
+"""Encoding of `ModuleTree`s as bytes: JSON, then the elements of the arrays.
 
-Decoding creates plain data only, so that the bytes may come from a process that is not trusted. Blocks are listed
-and named by their positions, so that nested regions need no recursion.
+Decoding creates only plain data, so the bytes may come from a process that is not trusted. All blocks are in
+one list, and regions refer to them by position, so encoding needs no recursion.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def decoded_tree(data: bytes) -> ModuleTree:
     """Decode the tree that `encoded_tree` wrote.
 
     Raises:
-        InvalidConfigError: other bytes.
+        InvalidConfigError: the bytes are not an encoded tree.
     """
     try:
         end = 8 + int.from_bytes(data[:8], "little")
@@ -71,7 +71,7 @@ def _decoded_type(encoded: Any) -> Any:
 
 
 class _Encoder:
-    """Blocks in the order of their positions, and elements in the order of their offsets."""
+    """Encoder of a tree, with blocks in the order of their positions, and elements in the order of their offsets."""
 
     def __init__(self) -> None:
         self.blocks: list[Any] = []
@@ -80,7 +80,7 @@ class _Encoder:
         self.offset = 0
 
     def block(self, block: Block) -> int:
-        """Return the index of a block, which is encoded later."""
+        """Return the position of a block; the block is encoded later."""
         index = len(self.blocks)
         self.blocks.append(None)
         self.waiting.append((index, block))
@@ -118,7 +118,7 @@ class _Encoder:
 
 
 class _Decoder:
-    """Places as blocks, and offsets as arrays."""
+    """Decoder of a tree: converts positions to blocks, and offsets to arrays."""
 
     def __init__(self, elements: memoryview) -> None:
         self.elements = elements

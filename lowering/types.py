@@ -58,7 +58,7 @@ _DTYPES = {element: dtype for dtype, element in _ELEMENT.items()}
 
 
 def dtype_of_element(element: str) -> DType | None:
-    """Return the dtype of an element type's name; None for a type that is not among ours.
+    """Return the dtype of an element type's name; None for an unsupported type.
 
     >>> dtype_of_element("complex<f64>"), dtype_of_element("tf32")
     (DType.C64, None)
@@ -67,7 +67,7 @@ def dtype_of_element(element: str) -> DType | None:
 
 
 def is_promotable(dtype: DType, wider: DType) -> bool:
-    """Return whether a dtype's numbers are of the same kind, and no wider.
+    """Return whether both dtypes are of the same kind, and the first is not wider.
 
     Source: StableHLO spec, `is_promotable`.
 
@@ -82,7 +82,7 @@ def is_promotable(dtype: DType, wider: DType) -> bool:
 
 
 def tensor_type(spec: TensorSpec) -> str:
-    """Write the tensor type; an extent that is not a number is a question mark.
+    """Write the tensor type; extents that are not numbers become question marks.
 
     >>> tensor_type(TensorSpec((2, "n"), "float64")), tensor_type(TensorSpec((), "bool"))
     ('tensor<2x?xf64>', 'tensor<i1>')

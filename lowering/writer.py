@@ -1,7 +1,8 @@
-"""The writer: a builder of the operations of one function or region.
+"""`Writer`: builds the operations of one function or region.
 
-Emitters ask it for operations and get values. It keeps operations in order, writes equal constants once and
-functions once per module, and drops unused operations; `lowering.printer` writes the text.
+Emitters call its methods to add operations, and get values. The writer keeps the operations in order, adds equal
+constants once per function and equal private functions once per module, and drops unused operations.
+`lowering.printer` writes the text.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = ["Value", "Writer"]
 
 
 class Writer:
-    """Writer of the operations of one function or region, and of the private functions that they call."""
+    """Builder of the operations of one function or region, and of the private functions that they call."""
 
     def __init__(
         self,
@@ -68,10 +69,10 @@ class Writer:
         attributes: Mapping[str, Any] | None = None,
         regions: Sequence[Block] = (),
     ) -> tuple[Value, ...]:
-        """Add an operation of any dialect, such as `stablehlo.sort`; returns its results.
+        """Add an operation of any dialect, such as `stablehlo.sort`, and return its results.
 
         Args:
-            attributes: values as `lowering.operations.Operation` has them.
+            attributes: values as in `lowering.operations.Operation`.
         """
         values = tuple([Value(spec) for spec in results])
         self.operations.append(
@@ -82,15 +83,14 @@ class Writer:
     def op(
         self, name: str, *operands: Value, result: TensorSpec | None = None, **attributes: Any
     ) -> Value:
-        """Add `stablehlo.name`, an operation with one result and no region; returns the result.
+        """Add `stablehlo.name`, an operation with one result and no region, and return the result.
 
         Args:
-            result: the type of the result; not needed where the operands determine it, as in elementwise
-                operations.
+            result: the type of the result; not needed if the operands determine it, as for elementwise operations.
 
         Raises:
-            DTypeError, ShapeError: operands of an elementwise operation that differ.
-            InvalidConfigError: a type that is missing, or that is not the operation's.
+            DTypeError, ShapeError: the operands of an elementwise operation have different types.
+            InvalidConfigError: the result type is missing, or contradicts the inferred type.
         """
         value = Value(result_of(name, operands, result))
         self.operations.append(
@@ -119,14 +119,14 @@ class Writer:
         return writer
 
     def define(self, symbol: str, outputs: Sequence[Value], inner: Writer) -> str:
-        """Add the operations of `inner` as a private function; returns its name, numbered to be unique."""
+        """Add the operations of `inner` as a private function, and return its name; a number makes the name unique."""
         number = sum(name.rpartition("_")[0] == symbol for name in self.functions)
         name = f"{symbol}_{number}"
         self.functions[name] = Function(name, inner.body(outputs))
         return name
 
     def body(self, outputs: Sequence[Value]) -> Block:
-        """Return the body of a function: the operations that outputs depend on, and those with an effect."""
+        """Return the body of a function: operations with a side effect, and operations on which outputs depend."""
         needed, live = set(outputs), list[Operation]()
         for operation in reversed(self.operations):
             if operation.has_effect or not needed.isdisjoint(operation.results):
@@ -137,9 +137,9 @@ class Writer:
     def region(
         self, arguments: Mapping[str, TensorSpec], write: Callable[..., Value | Sequence[Value]]
     ) -> Block:
-        """Return a region: the operations that `write(writer, *arguments)` adds, and the values that it returns.
+        """Return a region with the operations that `write(writer, *arguments)` adds and the values that it returns.
 
-        They may use values of this writer, too.
+        These operations may also use values of this writer.
 
         Args:
             arguments: the names and types of the region's own arguments.
@@ -158,11 +158,11 @@ class Writer:
         results: Sequence[TensorSpec],
         captured: Sequence[Value] = (),
     ) -> Block:
-        """Return a region that calls a private function on values of this writer and on its own arguments.
+        """Return a region that calls a private function with values of this writer and with the region's arguments.
 
         Args:
             specs: the types of the region's arguments.
-            captured: the first arguments of the function.
+            captured: values of this writer, which are the first arguments of the function.
         """
 
         def write(inner: Writer, *own: Value) -> Sequence[Value]:
@@ -172,7 +172,7 @@ class Writer:
         return self.region({f"a{i}": spec for i, spec in enumerate(specs)}, write)
 
     def combiner(self, name: str, dtype: DType) -> Block:
-        """Return a region of two scalars that one operation combines."""
+        """Return a region that combines two scalars by one operation."""
         scalar = TensorSpec.of((), dtype)
         return self.region({"a": scalar, "b": scalar}, lambda w, a, b: w.op(name, a, b).called("c"))
 
@@ -183,7 +183,7 @@ class Writer:
         body: Callable[..., Sequence[Value]],
         *state: Value,
     ) -> tuple[Value, ...]:
-        """Return the state after `body(writer, *state)` while `condition(writer, *state)`, both as functions."""
+        """Add a while loop with regions written by `condition` and `body`, both called with (writer, *state)."""
         specs = [value.spec for value in state]
         regions: list[Block] = []
         for stem, write in (("while", condition), ("do", body)):
@@ -201,10 +201,11 @@ class Writer:
         result_attributes: Sequence[Mapping[str, Any]] = (),
         mesh: Sequence[tuple[str, int]] = (),
     ) -> Module:
-        """Return the module of this function as `main`, with the functions that it calls.
+        """Return the module with this function as `main`, and the functions that it calls.
 
         Args:
-            argument_attributes, result_attributes: the attributes of each argument and result, or none at all.
+            argument_attributes, result_attributes: one dictionary per argument and result; empty if none has
+                attributes.
         """
         body = self.body(outputs)
         main = Function("main", body, False, argument_attributes, result_attributes)
@@ -222,7 +223,7 @@ class Writer:
         """Write a shape as a vector of int64.
 
         Raises:
-            NonStaticShapeError: a symbol that a private function cannot see.
+            NonStaticShapeError: a private function has no access to a symbol.
         """
         if self.extents is None and not all(map(is_static, shape)):
             raise NonStaticShapeError(
@@ -241,7 +242,7 @@ class Writer:
     # ---- constants ---------------------------------------------------------------------------
 
     def constant(self, array: Any, dtype: DType | None = None) -> Value:
-        """Write a constant with exactly these elements; equal ones are written once."""
+        """Write a constant with exactly these elements; equal constants are written once."""
         array = np.asarray(array, None if dtype is None else dtype.dtype)
         spec = TensorSpec.of(array.shape, DType.of(array.dtype))
         key = (spec, array.tobytes())
@@ -251,12 +252,12 @@ class Writer:
 
     def _write_constant(self, array: Any, spec: TensorSpec) -> Value:
         if spec.dtype.is_bool and array.size > LONGEST_LIST and not is_splat(array):
-            # The hexadecimal form of i1 differs between MLIR versions; iota of ui8 does not.
+            # The hexadecimal form of i1 differs between MLIR versions; that of ui8 does not.
             return self.convert(self.constant(array.astype(np.uint8)), DType.Bool)
         return self.op("constant", result=spec, value=array)
 
     def full(self, number: Any, like: TensorSpec) -> Value:
-        """Write a constant of that type with every element `number`."""
+        """Write a constant of the type of `like` whose elements all are `number`."""
         if not like.is_static:
             return self.broadcast(self.scalar(number, like.dtype), like.shape, ())
         return self.constant(np.full(like.shape, number, like.dtype.dtype))
@@ -268,13 +269,13 @@ class Writer:
     # ---- operations that several families write ----------------------------------------------
 
     def convert(self, x: Value, dtype: DType) -> Value:
-        """Convert x to another element type; x itself if it has it."""
+        """Convert x to another element type; return x itself if it already has this type."""
         if x.dtype is dtype:
             return x
         return self.op("convert", x, result=TensorSpec.of(x.shape, dtype))
 
     def bitcast(self, x: Value, dtype: DType) -> Value:
-        """Reinterpret the bits of x as another element type; x itself if it has that type."""
+        """Reinterpret the bits of x as another element type; return x itself if it already has this type."""
         if x.dtype is dtype:
             return x
         old, new = x.dtype.itemsize, dtype.itemsize
@@ -282,7 +283,7 @@ class Writer:
         return self.op("bitcast_convert", x, result=TensorSpec.of(shape, dtype))
 
     def transpose(self, x: Value, perm: Sequence[int]) -> Value:
-        """Permute the axes of x; permutations compose and cancel instead of piling up."""
+        """Permute the axes of x; consecutive permutations are composed, and removed if they cancel."""
         perm = tuple(perm)
         base, before = self._transposes.get(x, (x, tuple(range(x.rank))))
         whole = tuple(before[axis] for axis in perm)
@@ -294,7 +295,7 @@ class Writer:
         return value
 
     def reshape(self, x: Value, shape: Sequence[int]) -> Value:
-        """Reshape x in row-major order; a reshape of a reshape becomes a single one."""
+        """Reshape x in row-major order; consecutive reshapes are combined."""
         shape = tuple(shape)
         base = self._reshapes.get(x, x)
         if base.shape == shape:
@@ -327,7 +328,7 @@ class Writer:
         strides: Sequence[int],
         result: TensorSpec,
     ) -> Value:
-        """Write `stablehlo.slice %x [start:limit:stride, ..]`, or `real_dynamic_slice` with symbols."""
+        """Write `stablehlo.slice %x [start:limit:stride, ..]`, or `real_dynamic_slice` if bounds are symbolic."""
         if not all(map(is_static, (*starts, *limits))):
             bounds = [self.shape(starts), self.shape(limits), self.shape(strides)]
             return self.op("real_dynamic_slice", x, *bounds, result=result)
@@ -341,14 +342,14 @@ class Writer:
         return self.op("compare", lhs, rhs, result=spec, **how)
 
     def select(self, pred: Value, on_true: Value, on_false: Value) -> Value:
-        """Select elements of `on_true` where `pred`, else of `on_false`."""
+        """Select elements of `on_true` where `pred` is true, else of `on_false`."""
         return self.op("select", pred, on_true, on_false, result=on_true.spec)
 
     def iota(self, shape: Sequence[int], axis: int, dtype: DType = DType.I64) -> Value:
-        """Write counts along one axis.
+        """Write the index of each element along one axis.
 
-        Complex iotas are built from real ones, because XLA treats a complex iota as real, and aborts on its
-        absolute value.
+        Complex iotas are built from real ones, because XLA treats a complex iota as real, and aborts on its absolute
+        value.
         """
         if dtype.is_complex:
             spec = TensorSpec.of(tuple(shape), dtype)
@@ -371,13 +372,13 @@ class Writer:
         return self.operation("stablehlo.reduce", (x, initial), (spec,), dimensions, [combiner])[0]
 
     def barrier(self, *operands: Value) -> tuple[Value, ...]:
-        """Return the operands, which the compiler may not look through."""
+        """Return the operands behind an optimization barrier."""
         specs = [x.spec for x in operands]
         return self.operation("stablehlo.optimization_barrier", operands, specs)
 
 
 def comparison_type(dtype: DType) -> str:
-    """Return StableHLO's `compare_type` for elements of this dtype."""
+    """Return StableHLO's `compare_type` for this dtype."""
     if dtype.is_inexact:
         return "FLOAT"
     return "SIGNED" if dtype.kind == "i" else "UNSIGNED"

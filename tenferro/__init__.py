@@ -62,8 +62,19 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import ArrayLike, Axis, DType, DTypeLike, PyTree, Shape, Tensor, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro import lax, nn, signal, special, stats
-    from tenferro.api import fft, linalg, optim, optimize, random, tree
+    from tenferro import (
+        fft,
+        lax,
+        linalg,
+        nn,
+        optim,
+        optimize,
+        random,
+        signal,
+        special,
+        stats,
+        tree,
+    )
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
     from tenferro.api.eager.recording import no_grad
@@ -79,19 +90,19 @@ _LATER = {
     "EagerTensor": ("tenferro.api.eager", "EagerTensor"),
     "GraphExecutor": ("tenferro.exec", "GraphExecutor"),
     "check_grads": ("tenferro.api.check_grads", "check_grads"),
-    "fft": ("tenferro.api.fft", None),
+    "fft": ("tenferro.fft", None),
     "i0": ("tenferro.special", "i0"),
     "lax": ("tenferro.lax", None),
-    "linalg": ("tenferro.api.linalg", None),
+    "linalg": ("tenferro.linalg", None),
     "nn": ("tenferro.nn", None),
     "no_grad": ("tenferro.api.eager.recording", "no_grad"),
     "odeint": ("tenferro.api.ode", "odeint"),
-    "optim": ("tenferro.api.optim", None),
-    "optimize": ("tenferro.api.optimize", None),
-    "random": ("tenferro.api.random", None),
+    "optim": ("tenferro.optim", None),
+    "optimize": ("tenferro.optimize", None),
+    "random": ("tenferro.random", None),
     "special": ("tenferro.special", None),
     "stats": ("tenferro.stats", None),
-    "tree": ("tenferro.api.tree", None),
+    "tree": ("tenferro.tree", None),
     "load": ("tenferro.extension.saving", "load"),
     "signal": ("tenferro.signal", None),
     "save": ("tenferro.extension.saving", "save"),
@@ -104,10 +115,7 @@ def _load(name: str) -> Any:
     """Load a name of `_LATER`; KeyError for others."""
     path, attribute = _LATER[name]
     module = importlib.import_module(path)
-    if attribute is not None:
-        return getattr(module, attribute)
-    open_namespace(module.__dict__, module.__all__, f"tnf.{name}")
-    return module
+    return module if attribute is None else getattr(module, attribute)
 
 
 def _families() -> list[extension.Family]:

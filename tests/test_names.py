@@ -42,6 +42,39 @@ def test_dir_before_anything_is_loaded() -> None:
     assert done.stdout.split() == ["True", "False"]
 
 
+MODULES = ["fft", "lax", "linalg", "nn", "optim", "optimize", "random", "signal", "special", "stats", "tree"]  # fmt: skip
+
+
+def test_modules_can_be_imported_by_name() -> None:
+    """Import each in a new process, before anything else has loaded it."""
+    script = "\n".join(
+        [
+            "import pickle, sys, types",
+            *[f"import tenferro.{name}" for name in MODULES],
+            "from tenferro.random import normal",
+            "import tenferro as tnf",
+            f"for name in {MODULES}:",
+            "    module = getattr(tnf, name)",
+            "    assert module is sys.modules[f'tenferro.{name}'], name",
+            "    for member in vars(module).values():",
+            "        if isinstance(member, types.FunctionType) and not member.__name__.startswith('_'):",
+            "            assert pickle.loads(pickle.dumps(member)) is member, member",
+            "assert tnf.random.normal is normal",
+        ]
+    )
+    subprocess.run([sys.executable, "-c", script], check=True)
+    names = [name for name in tnf.__all__ if isinstance(getattr(tnf, name), types.ModuleType)]
+    assert sorted(names) == sorted([*MODULES, "errors", "extension"])
+
+
+def test_a_module_is_loaded_on_first_use_only() -> None:
+    script = "import sys, tenferro as tnf; print('tenferro.random' in sys.modules, tnf.random is sys.modules['tenferro.random'])"
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["False", "True"]
+
+
 def told(owner: Any, name: str) -> str:
     with pytest.raises(AttributeError) as caught:
         getattr(owner, name)

@@ -21,15 +21,15 @@ TARGET = Path(__file__).resolve().parent.parent / "docs" / "coverage.md"
 HEADER = """# Coverage
 
 For readers who ask what was tested, op by op and dtype by dtype.
-Afterwards you can tell a check that passed from one that has no meaning.
+Afterwards you can tell a check that passed from one that does not apply.
 
-The table has the samples that passed, as a run of the tests wrote them down, and not what is declared.
-A line is an op and those of its dtypes of which the same is known, the dtype being that of the operand that decides the op's meaning, or of the result where there is none.
+The table shows which samples passed in a recorded run of the tests; it is not a list of declarations.
+A row is an op with those of its dtypes that have the same entries. The dtype is that of the operand that determines the op's semantics, or of the result if there is no operand.
 
 {columns}
 
-`x`: samples passed. `-`: the check has no meaning there: integers and truth values have no derivative, and other reasons are in the notes. `GAP`: it has one, and nothing ran.
-How many samples passed is in `tests/ledger/ledger.json`.
+`x`: samples passed. `-`: the check does not apply. Integers and bools have no derivatives; other reasons are in the notes. `GAP`: the check applies, but no sample ran.
+The numbers of samples are in `tests/ledger/ledger.json`.
 
 This file is written by `make coverage`.
 """
@@ -53,7 +53,7 @@ def distances() -> str:
             rows.append(f"| {card.__name__} | {native:g} | {xla:g} | {because} |")
     return (
         "## Declared distances\n\n"
-        "Native ulps are from the definition, XLA ulps from the native result; all other ops are exact.\n\n"
+        "Native ulps are the distance from the definition, and XLA ulps the distance from the native result. All other ops are exact.\n\n"
         + "\n".join(rows)
     )
 
@@ -67,7 +67,7 @@ def derivatives() -> str:
         rows.append(f"| {card.__name__} | {tangent} | {transpose} | {rule.reason} |")
     return (
         "## Derivatives\n\n"
-        "An op without a transpose never occurs in a linear region: its tangent is made of those that have one. "
+        "An op without a transpose never occurs in a linear region: its tangent consists of ops with transposes. "
         "Second derivatives are tested too, natively and through PJRT.\n\n" + "\n".join(rows)
     )
 

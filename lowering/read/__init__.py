@@ -1,4 +1,6 @@
-"""The reader column: by name of operation, its ops; cut into files as the emitters are."""
+"""Readers: functions that convert StableHLO's operations to ops, by operation name; the files match those of the
+emitters.
+"""
 
 from lowering.read import (
     checks,
@@ -35,4 +37,4 @@ _PLAIN: ReadRows = {
     **refused.ROWS,
 }
 READERS: ReadRows = {**_PLAIN, **broadcasting_rows(_PLAIN)}
-"""Every operation that is read."""
+"""Readers of all supported operations."""

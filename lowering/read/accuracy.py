@@ -1,6 +1,6 @@
-"""Accuracy requirements of functions, which are kept if native execution satisfies them.
+"""Accuracy requirements of functions. They become part of the program if native execution satisfies them.
 
-Source: StableHLO spec, `result_accuracy`; JAX's `Tolerance`, for how tolerances add up.
+Source: StableHLO spec, `result_accuracy`; JAX's `Tolerance`, for the sum of tolerances.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _FIELDS = re.compile(r"(atol|rtol|ulps|mode) ?= ?(?:#stablehlo\.result_accuracy_
 
 
 def with_accuracy(read: Read) -> Read:
-    """Return the reader of a function that may demand an accuracy.
+    """Return the reader of a function that may require an accuracy.
 
-    It raises UnsupportedError where native execution may be further off than demanded.
+    It raises UnsupportedError if the error of native execution may exceed the tolerance.
     """
 
     @wraps(read)
@@ -48,7 +48,7 @@ def with_accuracy(read: Read) -> Read:
             return y
         made = r.builder.made_by(y)
         if made is None or type(made[0]) not in ACCURATE:
-            return y  # because a complex cube root or a constant is read as several ops, or none
+            return y  # because a complex cube root is read as several ops, and a constant as none
         tolerances = {name: float(fields.get(name, 0)) for name in ("atol", "rtol")}
         op = ResultAccuracy(made[0], mode, ulps=int(fields.get("ulps", 0)), **tolerances)
         if mode == "TOLERANCE":
@@ -59,10 +59,10 @@ def with_accuracy(read: Read) -> Read:
 
 
 def _require_met(name: str, op: ResultAccuracy, dtype: DType) -> None:
-    """Compare the native error with the allowed one, both in units in the last place of a normal number.
+    """Compare the native error with the tolerance, both in units in the last place of a normal number.
 
     Raises:
-        UnsupportedError: it may be larger, or is not known.
+        UnsupportedError: the native error may be larger, or is unknown.
     """
     if dtype.is_complex:
         raise UnsupportedError(

@@ -1,8 +1,8 @@
 """Reductions of pairs (value, index) to the index of the largest or smallest element.
 
-A region that only compares and selects depends only on the order of two pairs. So it is evaluated on every order
-of a pair and one with a larger index, and of the initial pair and any other; if it selects the pair of `ArgMax` or
-`ArgMin`, it is that op.
+The result of a region that only compares and selects depends only on the order of its two pairs. So the region is
+evaluated for every order of a pair and a pair with a larger index, and of the initial pair and any other pair. If it
+always selects the pair that `ArgMax` or `ArgMin` selects, the reduction is read as this op.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["arg_reduction"]
 def arg_reduction(
     r: Reader, block: Block, operands: Sequence[int], axes: Sequence[int]
 ) -> list[int] | None:
-    """Reduce to the extreme values and their indices along the axis; None for a reduction of another kind.
+    """Reduce to the extreme values and their indices along the axis; return None for any other reduction.
 
     Args:
         operands: values, their indices, and the initial value and index.
@@ -87,7 +87,7 @@ def _keeps_the_winner(
         same = (a == b) | (odd_a & odd_b)
         first = (odd_a & ~odd_b) | (more & ~odd_b) | (same & (i <= j))
         right = (value == np.where(first, a, b)) | ((value != value) & (odd_a | odd_b))
-    # If all elements equal the initial value, the first index is right, and may be the initial index.
+    # If all elements equal the initial value, the result is the first index, which may be the initial one.
     tied = same & (np.arange(len(a)) >= later.sum())
     wanted = np.where(first, i, j)
     placed = np.where(tied, (position == j) | ((position == i) & (i == 0)), position == wanted)
@@ -95,7 +95,7 @@ def _keeps_the_winner(
 
 
 def _loses(start: Any, values: Any, largest: bool) -> bool:
-    """Return whether no element is worse than the value to begin with."""
+    """Return whether no element is worse than the initial value."""
     start = np.asarray(start).reshape(())
     with np.errstate(all="ignore"):
         worse = (values < start) if largest else (values > start)
@@ -103,7 +103,7 @@ def _loses(start: Any, values: Any, largest: bool) -> bool:
 
 
 def _answers(r: Reader, block: Block, arguments: Sequence[Any]) -> list[Any] | None:
-    """Evaluate the region on these pairs."""
+    """Evaluate the region for these pairs."""
     scratch = r.scratch()
     inputs = [scratch.constant(values) for values in arguments]
     try:

@@ -1,4 +1,5 @@
-"""Readers of CHLO's operations that broadcast: both operands are broadcast, and the plain operation is read.
+"""Readers of CHLO's broadcasting operations: they broadcast the operands, then apply the reader of the plain
+operation.
 
 Source: CHLO's operation definitions, "broadcast_dimensions".
 """
@@ -23,7 +24,7 @@ PREFIX = "chlo.broadcast_"
 
 
 def broadcasting_rows(readers: ReadRows) -> ReadRows:
-    """Return a reader for each operation that broadcasts and whose plain form, of StableHLO or CHLO, is read."""
+    """Return a reader for each broadcasting operation whose plain form, in StableHLO or CHLO, has a reader."""
     rows: dict[str, Read] = {}
     for name in DEFINITIONS:
         plain = name.removeprefix(PREFIX)
@@ -66,10 +67,10 @@ def broadcasting(read: Read) -> Read:
 def _common_shape(
     operation: Operation, shapes: Sequence[Sequence[Any]], placed: Sequence[Sequence[int]]
 ) -> tuple[Any, ...]:
-    """Return the shape that operands broadcast to, whose open extents are computed when the program runs.
+    """Return the shape to which operands are broadcast; its dynamic extents are computed when the program runs.
 
     Raises:
-        UnsupportedError: the data decide an extent.
+        UnsupportedError: an extent depends on the data.
     """
     common: list[Any] = [
         extent if isinstance(extent, int) else 1 for extent in operation.spec.shape
@@ -83,7 +84,7 @@ def _common_shape(
 
 
 def _common_extent(a: Any, b: Any) -> Any:
-    """Return the extent that two axes broadcast to; that they do is a guard of the program.
+    """Return the extent to which two axes are broadcast; a guard of the program checks that this is possible.
 
     >>> _common_extent(3, 1), _common_extent(1, 0), _common_extent(2, 2)
     (3, 0, 2)

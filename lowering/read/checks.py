@@ -1,6 +1,6 @@
 """Readers of the checks and probes of StableHLO's reference interpreter.
 
-Values that depend on no argument are checked when the module is read: programs contain no checks.
+Values that depend on no argument are checked while the module is read. Programs contain no checks.
 
 Source: StableHLO's reference documentation, dialects `check` and `interpreter`.
 """
@@ -20,27 +20,27 @@ from tenferro.types import DType
 __all__ = ["ROWS"]
 
 TOLERANCE = 1e-3
-"""Largest difference of `expect_almost_eq` without an explicit one."""
+"""Default tolerance of `expect_almost_eq`."""
 FARTHEST = (1 << 64) - 1
-"""The difference of a number from an infinity or NaN, and of these from each other, in the reference interpreter."""
+"""Difference of a number from an infinity or NaN, and between infinities and NaN, in the reference interpreter."""
 ULPS = 3
-"""Largest difference of `expect_close` without an explicit one, in units in the last place."""
+"""Default tolerance of `expect_close`, in units in the last place."""
 
 
 def equal(operation: Operation, x: Any, y: Any) -> Any:
-    """Return whether elements are equal, NaN to NaN."""
+    """Return whether elements are equal; NaN equals NaN."""
     return (x == y) | ((x != x) & (y != y))
 
 
 def almost_equal(operation: Operation, x: Any, y: Any) -> Any:
-    """Return whether elements differ by at most a tolerance; equal infinities do not differ."""
+    """Return whether elements differ by at most a tolerance; infinities of one sign are equal."""
     tolerance = float(operation.attributes.get("tolerance", TOLERANCE))
     wide = np.complex128 if x.dtype.kind == "c" else np.float64
     return equal(operation, x, y) | (np.abs(x.astype(wide) - y.astype(wide)) <= tolerance)
 
 
 def close(operation: Operation, x: Any, y: Any) -> Any:
-    """Return whether elements differ by a number of units in the last place within bounds; see `FARTHEST`."""
+    """Return whether the differences of elements, in units in the last place, are within bounds; see `FARTHEST`."""
     least = int(operation.attributes.get("min_ulp_difference", 0))
     most = int(operation.attributes.get("max_ulp_difference", ULPS))
     if x.dtype.kind == "c":
@@ -54,14 +54,14 @@ def close(operation: Operation, x: Any, y: Any) -> Any:
 
 
 def _place(x: Any) -> Any:
-    """Number floats consecutively, from zero in either direction."""
+    """Convert floats to their number in order of size, counted from zero."""
     bits = x.view(f"i{x.dtype.itemsize}")
     magnitude = (bits & bits.dtype.type(np.iinfo(bits.dtype).max)).astype(object)
     return np.where(bits < 0, -magnitude, magnitude)
 
 
 def expected(holds: Callable[[Operation, Any, Any], Any]) -> Read:
-    """Return the reader of a check of two values, or of one and a constant of the operation."""
+    """Return the reader of a check that compares two values, or one value and a constant of the operation."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
         arrays = [r.evaluated(value) for value in operands]
@@ -90,7 +90,7 @@ def expected(holds: Callable[[Operation, Any, Any], Any]) -> Read:
 
 
 def probe(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return the operand, which the interpreter would write to a file; constant elements are recorded."""
+    """Return the operand, and record its elements if they are constant. The interpreter would write them to a file."""
     r.probed.setdefault(operation.attributes["probe_id"], []).append(r.evaluated(operands[0]))
     return operands[0]
 
@@ -99,8 +99,8 @@ def serialized(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
     """Compare with the elements that a probe recorded, the first or the `iter`-th time.
 
     Raises:
-        InvalidConfigError: the values differ, or no probe of the id came before.
-        UnsupportedError: either depends on arguments, or the probe stands in a loop.
+        InvalidConfigError: the values differ, or no probe with this id precedes the operation.
+        UnsupportedError: one of the values depends on arguments, or the probe is in a loop.
     """
     name, place = operation.attributes["probe_id"], int(operation.attributes.get("iter", 0))
     seen = r.probed.get(name, [])

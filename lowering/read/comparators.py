@@ -1,8 +1,9 @@
 """The order that a sort's comparator defines.
 
-Some comparators only compare, select and combine truth values. Their results depend only on the order of arguments
-and constants. Such a comparator is evaluated on every possible order. If the results match a lexicographic order of
-the first few operands, the sort uses that order. Any other comparator is evaluated in a sorting network.
+Some comparators only compare values, select, and combine bools. Their results depend only on the order of
+arguments and constants, so they are evaluated for every possible order. If the results match a lexicographic
+order of the first few operands, the sort uses this order. Any other comparator is evaluated in a sorting
+network.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ SEES_ONLY_ORDER = frozenset(
     for name in ("compare", "select", "and", "or", "not", "xor", "constant", "return")
 )
 MOST_TRIALS = 300_000
-"""Arrangements of the arguments on which a comparator is evaluated at most."""
+"""Maximum number of orders of the arguments for which a comparator is evaluated."""
 
 
 class Key(NamedTuple):
-    """Order of one sort key: ascending or descending; the total order of floats, or NaN last and zeros equal."""
+    """Order of one sort key: its direction, and whether floats are in total order or with NaN last and equal zeros."""
 
     descending: bool
     total: bool
@@ -82,7 +83,7 @@ def _sorted(r: Reader, operands: list[int], index: int, axis: int, key: Key) -> 
 
 
 def counts_along(r: Reader, places: int, axis: int) -> bool:
-    """Return whether a tensor holds 0, 1, .. along an axis."""
+    """Return whether the elements of a tensor are 0, 1, .. along an axis."""
     producer = r.builder.made_by(places)
     if producer is None:
         return False
@@ -98,7 +99,7 @@ def counts_along(r: Reader, places: int, axis: int) -> bool:
 
 
 def constants_of(r: Reader, block: Block) -> list[Any]:
-    """Return the constants that a region has, or takes from its surroundings."""
+    """Return the constants that a region uses, including those defined outside it."""
     constants = []
     inside = {*block.arguments}
     for operation in block.operations:
@@ -114,7 +115,7 @@ def constants_of(r: Reader, block: Block) -> list[Any]:
 
 
 def standings(dtype: DType, constants: Sequence[Any]) -> Any:
-    """Create numbers in every possible order among each other and among the constants."""
+    """Create numbers that have every possible order relative to each other and to the constants."""
     kind = dtype.dtype
     if dtype.is_bool:
         return np.array([False, True])
@@ -125,7 +126,7 @@ def standings(dtype: DType, constants: Sequence[Any]) -> Any:
         around |= {limits.min, limits.min + 1, limits.max - 1, limits.max}
         return np.array(sorted(n for n in around if limits.min <= n <= limits.max), kind)
     with np.errstate(all="ignore"):
-        # A value on either side of a constant, because two constants may be arbitrarily close.
+        # One number on either side of each constant, because two constants may be adjacent.
         beside = [np.nextafter(c, kind.type(end)) for c in own for end in (-np.inf, np.inf)]
         near = {float(c) for c in (*own, *beside)} | {-1.5, -1.0, -0.5, 0.5, 1.0, 1.5}
         candidates = [*sorted(near - {0.0}), 0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]
@@ -141,7 +142,7 @@ def _lexicographic(r: Reader, block: Block, specs: list[TensorSpec]) -> tuple[Ke
     constants = constants_of(r, block)
     seen = _operands_seen(block)
     for keys in range(1, len(specs) + 1):
-        # Operands after the keys vary, too, because the order must not depend on them.
+        # Operands after the keys vary too, because the order must not depend on them.
         pools = [standings(spec.dtype, constants) for spec in specs[:keys]]
         pools += [
             np.array([0, 1] if keys + n in seen else [0]).astype(spec.dtype.dtype)
@@ -166,7 +167,7 @@ def _orders(dtype: DType) -> list[Key]:
 
 
 def _operands_seen(block: Block) -> set[int]:
-    """Return the operands of the sort that the comparator's answer depends on."""
+    """Return the operands of the sort on which the comparator's result depends."""
     needed = set(block.operations[-1].operands)
     for operation in reversed(block.operations[:-1]):
         if needed & set(operation.results):
@@ -175,7 +176,7 @@ def _operands_seen(block: Block) -> set[int]:
 
 
 def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
-    """Evaluate the comparator on pairs of every operand."""
+    """Evaluate the comparator for pairs of every operand."""
     scratch = r.scratch()
     arguments = [scratch.constant(values) for pair in pairs for values in pair]
     try:
@@ -186,7 +187,7 @@ def _answers(r: Reader, block: Block, pairs: list[Any]) -> Any:
 
 
 def _agrees(answers: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
-    """Return whether the answers match a lexicographic order."""
+    """Return whether the comparator's results match a lexicographic order."""
     wanted = np.zeros(len(answers), bool)
     tied = np.ones(len(answers), bool)
     for (a, b), key in zip(pairs, order, strict=True):
@@ -196,7 +197,7 @@ def _agrees(answers: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
         tied &= same
     if np.array_equal(answers, wanted):
         return True
-    # A plain comparison orders NaN with nothing: any order is right where one is met.
+    # Plain comparisons with NaN are false, so pairs with NaN may have any order.
     numbers = np.ones(len(answers), bool)
     for a, b in pairs:
         numbers &= (a == a) & (b == b)
@@ -205,14 +206,14 @@ def _agrees(answers: Any, pairs: list[Any], order: tuple[Key, ...]) -> bool:
 
 
 def _with_nan_last(low: Any, high: Any) -> tuple[Any, Any]:
-    """Return masks of the smaller and of the equal pairs: NaN after all numbers, and zeros equal."""
+    """Return masks of the pairs with low < high and low == high, with NaN last and equal zeros."""
     nan_low, nan_high = low != low, high != high
     with np.errstate(all="ignore"):
         return (low < high) | (~nan_low & nan_high), (low == high) | (nan_low & nan_high)
 
 
 def _in_total_order(low: Any, high: Any) -> tuple[Any, Any]:
-    """Return masks of the smaller and of the equal pairs: floats by sign, then by magnitude, in the order of their bits."""
+    """Return masks of the pairs with low < high and low == high, in the total order of floats."""
 
     def rank(x: Any) -> Any:
         bits = x.view(f"i{x.dtype.itemsize}")
@@ -225,7 +226,7 @@ def _in_total_order(low: Any, high: Any) -> tuple[Any, Any]:
 
 
 def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable: bool) -> list[int]:
-    """Sort by Batcher's merge exchange, each round of which compares disjoint pairs.
+    """Sort by Batcher's merge exchange; each of its rounds compares disjoint pairs.
 
     Source: Knuth, The Art of Computer Programming 3, section 5.2.2, algorithm M.
     """

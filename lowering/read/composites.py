@@ -1,7 +1,7 @@
-"""Composites, and calls that name a family: the operation again that they were written from.
+"""Readers of composites, and of calls that name an extension family, as the operation from which they were lowered.
 
-Our own lowering writes the family id and the payload with the name. Other packages register readers of their
-names with `register_composite_reader`. Any other composite is its decomposition.
+tenferro's lowering writes the family id and the payload as attributes. Other packages register readers for names with
+`register_composite_reader`. For any other composite its decomposition is read.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ def register_composite_reader(name: str, reader: CompositeReader, *, replace: bo
 
     Args:
         name: the composite's name in the text, such as "odml.rms_norm", or a family id.
-        reader: gets the composite's attributes, and the types of its operands and results; returns a standard or
-            extension op, or None for the decomposition.
+        reader: takes the composite's attributes, and the types of its operands and results. It returns a standard or
+            extension op, or None to read the decomposition.
         replace: replace the registered reader.
 
     Raises:
-        DuplicateFamilyError: there is a reader of that name, and `replace` is not set.
+        DuplicateFamilyError: the name already has a reader, and `replace` is not set.
         InvalidConfigError: the reader is not a function.
 
     >>> from tenferro.ops.analytic import Tanh
@@ -77,10 +77,7 @@ def rebound(
     name: str,
     attributes: Mapping[str, Any],
 ) -> Sequence[int] | None:
-    """Apply the operation that a name and attributes describe, or return None.
-
-    An operation whose types differ from the declared ones is not used.
-    """
+    """Apply the operation that a name and attributes describe; None if none has the declared types."""
     inputs = [r.spec(x) for x in operands]
     outputs = [spec for spec in operation.types if isinstance(spec, TensorSpec)]
     family_id = attributes.get("family_id")
@@ -110,7 +107,7 @@ def _of_family(family_id: Any, attributes: Mapping[str, Any]) -> ExtensionOp | N
         }
         return factory.instantiate(payload)
     except (TenferroError, TypeError, ValueError, AttributeError):
-        return None  # because a composite that is no op remains a composite
+        return None  # because the decomposition is read instead
 
 
 def _plain(value: Any) -> Any:

@@ -28,16 +28,16 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS", "adjoint", "extension", "mirrored", "solved", "swapped"]
 
 MOST_GROUPS = 4096
-"""Groups of a ragged product, each of which is a separate product."""
+"""Maximum number of groups of a ragged product; each group is a separate product."""
 
 
 def extension(r: Reader, op: ExtensionOp, *operands: int) -> tuple[int, ...]:
-    """Apply an extension's op."""
+    """Apply an op of an extension."""
     return r.apply(Extension(op), *operands)
 
 
 def _precision(operation: Operation) -> str | None:
-    """Return the precision that both operands request; None if none is set."""
+    """Return the precision of both operands; None if it is not set."""
     asked = operation.attributes.get("precision_config") or ()
     return str(asked[0]).lower() if asked and len(set(asked)) == 1 else None
 
@@ -64,7 +64,7 @@ def _dot(r: Reader, operation: Operation, operands: Sequence[int], *axes: Sequen
     lhs, rhs = operands
     wanted = operation.spec.dtype
     if r.spec(lhs).dtype.is_bool:
-        # Products of truth values: whether any pair is true.
+        # The product of bools is true if any pair of terms is true.
         counted = [r.convert(x, DType.I32) for x in operands]
         total = r.apply_one(_product(axes, None), *counted)
         return r.convert(r.apply_one(Compare("NE"), total, r.full(0, r.spec(total))), wanted)
@@ -79,18 +79,18 @@ def _product(axes: Sequence[Sequence[int]], precision: str | None) -> DotGeneral
 
 
 def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
-    """Return the dtype of the product: the operands', or the result's if that is wider."""
+    """Return the dtype in which the product is computed: that of the operands, or of the result if it is wider."""
     if lhs is rhs and lhs.itemsize >= wanted.itemsize:
         return lhs
     return wanted
 
 
 def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Multiply consecutive groups along one axis, whose extents are an operand: rows, summands or batches.
+    """Multiply consecutive groups along one axis; the last operand has the sizes of the groups.
 
-    Groups of rows have a product each, and rows of no group are zero; groups of summands give results along a new
-    first axis. Batches are multiplied unchanged. Sizes are those of all groups, or of each index of the axes of the
-    same kind before the ragged one.
+    The ragged axis is one of rows, of summands, or of batches. Each group of rows is multiplied separately, and rows
+    outside all groups are zero. Each group of summands gives a result along a new first axis. Batches need no
+    grouping. The sizes may depend on the indices of the axes of the same kind that precede the ragged axis.
 
     Source: CHLO's operation definitions, "ragged_dot".
     """
@@ -149,7 +149,7 @@ def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def _ragged_numbers(operation: Operation) -> list[list[int]]:
-    """Return contracting and batching axes of both operands, ragged axes, and group axes."""
+    """Return the contracting and batching axes of both operands, the ragged axes, and the group axes."""
     text = str(operation.attributes["ragged_dot_dimension_numbers"])
     names = (
         "lhs_contracting_dimensions", "rhs_contracting_dimensions", "lhs_batching_dimensions",
@@ -167,7 +167,7 @@ def _ragged_numbers(operation: Operation) -> list[list[int]]:
 def _members(
     r: Reader, like: TensorSpec, axis: int, outer: Sequence[int], ends: int, group: int
 ) -> int:
-    """Return a mask of the elements along an axis that a group has, whose ends differ along outer axes."""
+    """Return a mask of the elements along an axis that belong to a group; its ends may depend on outer axes."""
     place = r.apply_one(Iota(like.shape, axis, DType.I64))
     shape = [like.shape[n] for n in outer]
 
@@ -216,7 +216,7 @@ def convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int
 
 
 def _without_barrier(r: Reader, x: int) -> int:
-    """Remove the barrier that lowering puts in front of integer convolutions; other values are unchanged."""
+    """Return x without the barrier that lowering inserts before integer convolutions."""
     producer = r.builder.made_by(x)
     is_barrier = producer is not None and producer[0] == OptimizationBarrier(1)
     return producer[1][0] if producer and is_barrier and r.spec(x).dtype.is_integer else x
@@ -231,7 +231,7 @@ def einsum(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def fft(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a transform; open extents along transformed axes are required to be the declared ones."""
+    """Read a transform; a guard checks that dynamic extents along transformed axes are the declared ones."""
     a, x = operation.attributes, operands[0]
     lengths = tuple(a["fft_length"])
     kind = a["fft_type"].lower()
@@ -248,7 +248,7 @@ def fft(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def cholesky(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a Cholesky factorisation; the unread triangle is mirrored from the other one."""
+    """Read a Cholesky factorisation; one triangle of the operand is replaced by the mirror image of the other."""
     (x,) = operands
     is_lower = operation.attributes.get("lower", False)
     (factor,) = extension(r, Cholesky(), mirrored(r, x if is_lower else adjoint(r, x)))
@@ -262,7 +262,7 @@ def swapped(r: Reader, x: int) -> int:
 
 
 def conjugate(r: Reader, x: int) -> int:
-    """Return the complex conjugate; real numbers are unchanged."""
+    """Return the complex conjugate of x; x itself if it is real."""
     return r.apply_one(Conj(), x) if r.spec(x).dtype.is_complex else x
 
 
@@ -299,13 +299,13 @@ def triangular_solve(r: Reader, operation: Operation, operands: Sequence[int]) -
 
 
 def solved(r: Reader, a: int, b: int, *, lower: bool, unit: bool, kind: str, left: bool) -> int:
-    """Solve op(a) x = b, or x op(a) = b, for x and one triangle of a; op is "N", "T" or "C"."""
+    """Solve op(a) x = b or x op(a) = b, where a is triangular, and op is "N", "T" or "C"."""
     triangle: Any = Tril(0) if lower else Triu(0)
     a = r.apply_one(triangle, a)
     if left:
         (x,) = extension(r, TriangularSolve(lower=lower, unit_diagonal=unit, transpose=kind), a, b)
         return x
-    # x op(a) = b is op(a)^T x^T = b^T.
+    # x op(a) = b is equivalent to op(a)^T x^T = b^T.
     turned = {"N": "T", "T": "N", "C": "N"}[kind]
     a = conjugate(r, a) if kind == "C" else a
     op = TriangularSolve(lower=lower, unit_diagonal=unit, transpose=turned)

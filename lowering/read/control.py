@@ -26,7 +26,7 @@ def call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def custom_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a custom call by its target, or as the family that its attributes name."""
+    """Read a custom call by the reader of its target, or as an op of the family that its attributes name."""
     a = operation.attributes
     target = a["call_target_name"]
     read = CUSTOM_CALLS.get(target)
@@ -43,12 +43,12 @@ def custom_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
 
 
 def nothing(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Return no values: tokens order effects, and the op has no effects."""
+    """Return no values, because the operation only orders effects."""
     return [r.constant(False) for _ in operation.results]
 
 
 def while_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a loop; a counted one becomes a scan, which has derivatives in both modes."""
+    """Read a loop; a loop with a known trip count becomes a scan, which has derivatives in both modes."""
     condition, body = operation.regions
     if any([_observes(region) for region in operation.regions]):
         (decision,) = r.block(condition, operands, r.surroundings)
@@ -70,10 +70,10 @@ def _observes(region: Block) -> bool:
 def _observed(
     r: Reader, operation: Operation, operands: Sequence[int], decision: int
 ) -> Sequence[int]:
-    """Read the iterations of a loop one by one, so that checks and probes see the values of each.
+    """Unroll a loop while reading, so that checks and probes see the values of each iteration.
 
     Raises:
-        UnsupportedError: arguments decide whether the loop goes on, or it has more than `MOST_ITERATIONS`.
+        UnsupportedError: the condition depends on arguments, or there are more than `MOST_ITERATIONS` iterations.
     """
     condition, body = operation.regions
     values = list(operands)
@@ -96,12 +96,12 @@ def _observed(
 
 
 def if_(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a conditional by a bool; the first region is that of true."""
+    """Read a conditional on a bool; the first region is the true branch."""
     return _choice(r, operation, operands[0], operation.regions[::-1])
 
 
 def case(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a branch by index; an index out of range selects the last branch."""
+    """Read a conditional on an index; an index that is out of range selects the last branch."""
     return _choice(r, operation, operands[0], operation.regions)
 
 
@@ -121,13 +121,13 @@ def _choice(r: Reader, operation: Operation, index: int, regions: Sequence[Block
 
 
 def _for_effects(r: Reader, region: Block, arguments: Sequence[int]) -> Sequence[int]:
-    """Read a region without results, and return False for its effects."""
+    """Read a region without results, and return False as its result."""
     r.block(region, arguments, r.surroundings)
     return [r.constant(False)]
 
 
 def scan(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a scan along an axis: slices without that axis, then carries, give outputs, then carries."""
+    """Read a scan along an axis. The region maps slices without this axis and carries to outputs and carries."""
     a, block = operation.attributes, operation.regions[0]
     count = int(a["operandSegmentSizes"][0])
     axis = int(a["dimension"])

@@ -1,8 +1,8 @@
 """Counted loops: a `while` with a known trip count, read as a scan.
 
-StableHLO has one loop. If a carry counts by a constant up to a constant, the trip count is known. A
-tensor that is read one slice per iteration is scanned over, and one that is written one slice per iteration
-is stacked. So a lowered scan is read as a scan again, and can be differentiated in reverse.
+If a carry is incremented by a constant and compared with a constant, the trip count is known. A tensor of which each
+iteration reads one slice becomes a scanned input; a tensor of which each iteration writes one slice becomes a stacked
+output. So a lowered scan is read as a scan again, and has reverse-mode derivatives.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["counted_loop"]
 
 
 class Line(NamedTuple):
-    """slope t + first, in iteration t."""
+    """Affine function of the iteration t: slope t + first."""
 
     slope: int
     first: int
@@ -34,7 +34,7 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Turns:
-    """The operand that counts, how, and how often."""
+    """The induction variable of a loop, its values, and the trip count."""
 
     counter: int
     line: Line
@@ -42,7 +42,7 @@ class Turns:
 
 
 def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[int] | None:
-    """Write the loop as a scan; None if the trip count depends on the data."""
+    """Write the loop as a scan; return None if the trip count depends on the data."""
     constants = [r.known(value) for value in operands]
     body = _body_of(loop)
     n = loop.num_consts
@@ -62,15 +62,15 @@ def counted_loop(r: Reader, loop: While, operands: Sequence[int]) -> Sequence[in
 
 
 def _body_of(loop: While) -> GraphProgram:
-    """Return the body with the marks that programs keep; marks contain no integers, so counters remain visible."""
+    """Return the body with the marks that programs keep; marks hide no integers, such as induction variables."""
     return loop.body if loop.body.is_kept else loop.body.program
 
 
-# ---- how often ---------------------------------------------------------------------------------------
+# ---- trip count ---------------------------------------------------------------------------------------
 
 
 def _turns(loop: While, constants: Sequence[Any], numbers: Mapping[int, int]) -> Turns | None:
-    """Find the trip count from the comparison of a counter with a number."""
+    """Find the trip count from the comparison of an induction variable with a number."""
     test = loop.cond.program
     (asked,) = test.output_slots
     producers = makers(test.instructions)
@@ -104,7 +104,7 @@ _FLIPPED = {"LT": "GT", "LE": "GE", "GT": "LT", "GE": "LE", "EQ": "EQ", "NE": "N
 
 
 def _count(direction: str, first: int, step: int, bound: int) -> int | None:
-    """Count the leading terms of first, first + step, .. for which the comparison holds."""
+    """Count the leading terms of the sequence first, first + step, .. for which the comparison holds."""
     if direction in ("LE", "GE"):
         direction, bound = direction[0] + "T", bound + (1 if direction == "LE" else -1)
     if (direction, step > 0) in (("LT", True), ("GT", False)):
@@ -163,7 +163,7 @@ def _lines(program: GraphProgram, turns: Turns, numbers: Mapping[int, int]) -> d
             if line is not None and _fits(line, turns, spec.dtype):
                 affine[step.outputs[0]] = line
         elif isinstance(step.op, el.Select) and step.inputs[0] in affine:
-            # The branch not taken need not be a line.
+            # The branch that is not taken need not be affine.
             chosen = step.inputs[1 if affine[step.inputs[0]].first else 2]
             if affine[step.inputs[0]].slope == 0 and chosen in affine:
                 affine[step.outputs[0]] = affine[chosen]
@@ -185,7 +185,7 @@ def _fits(line: Line, turns: Turns, dtype: Any) -> bool:
 
 
 def _compared(op: el.Compare, turns: Turns, x: Line, y: Line) -> Line | None:
-    """Return the constant outcome of a comparison, 0 or 1, or None if it varies between iterations."""
+    """Return the result of a comparison, 0 or 1, if it is the same in all iterations; else None."""
     low, high = _ends(Line(x.slope - y.slope, x.first - y.first), turns)
     always = {"LT": high < 0, "LE": high <= 0, "GT": low > 0, "GE": low >= 0,
               "EQ": low == high == 0, "NE": high < 0 or low > 0}[op.direction]  # fmt: skip
@@ -233,7 +233,7 @@ class _Windows:
     """Slices of tensors that the iterations read and write.
 
     Attributes:
-        handed: values that an iteration passes unchanged to the next, in carries that change.
+        handed: values that an iteration passes unchanged to the next one, in carries that change otherwise.
     """
 
     program: GraphProgram
@@ -243,7 +243,7 @@ class _Windows:
     handed: Sequence[int]
 
     def direction(self, starts: Sequence[int], extent: Any) -> int | None:
-        """Return 1 if iteration t accesses slice t, -1 if it accesses the t-th slice from the end."""
+        """Return 1 if iteration t accesses slice t, and -1 if it accesses the t-th slice from the end."""
         at = [self.lines.get(slot) for slot in starts]
         if extent != self.turns.count or at[0] is None or any(line != (0, 0) for line in at[1:]):
             return None
@@ -252,7 +252,7 @@ class _Windows:
         return 1 if ends == (0, max(last, 0)) else -1 if ends == (last, 0) else None
 
     def read(self, slot: int) -> int | None:
-        """Return the direction in which every reader of an input scans it; None if they differ."""
+        """Return the direction in which all readers of an input scan it; None if they differ."""
         if slot in self.handed:
             return None
         spec = self.program.types[slot]
@@ -268,7 +268,7 @@ class _Windows:
         return directions.pop() if len(directions) == 1 else None
 
     def written(self, slot: int, output: int, maker: Instruction | None) -> int | None:
-        """Return the direction in which iterations fill a carry without other readers, or None."""
+        """Return the direction in which iterations fill a carry that nothing else reads; None for other carries."""
         spec = self.program.types[slot]
         if maker is None or not isinstance(maker.op, DynamicUpdateSlice) or not spec.rank:
             return None
@@ -289,7 +289,7 @@ class _Windows:
 def _as_scan(
     loop: While, turns: Turns, unchanged: set[int], numbers: Mapping[int, int]
 ) -> tuple[Scan, list[int], list[int]]:
-    """Build the scan, the loop's operands that it takes, and the carries that it returns."""
+    """Return the scan, the operands of the loop that it takes, and the carries that it returns."""
     body, n = _body_of(loop), loop.num_consts
     handed = [slot for j, slot in enumerate(body.output_slots) if n + j not in unchanged]
     windows = _Windows(
@@ -321,7 +321,7 @@ def _body(
     xs: Sequence[int],
     stacked: Sequence[int],
 ) -> Any:
-    """Write the body on slices of the scanned tensors, returning slices of the stacked ones."""
+    """Write a body that takes slices of the scanned tensors, and returns slices of the stacked ones."""
     builder = ProgramBuilder(trusted=body.trusted)
     values = {slot: builder.input(body.types[slot]) for slot in (*consts, *carry)}
     slices = {

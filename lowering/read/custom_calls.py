@@ -26,16 +26,16 @@ def same(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def checked(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read a check of the reference interpreter's tests; it has no results."""
+    """Read a check that the tests of the reference interpreter use; it has no results."""
     return []
 
 
 def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read an assertion: a false one is an error, and one on extents of the arguments becomes a guard.
+    """Read an assertion about shapes; if it depends on the arguments' extents, it becomes a guard.
 
     Raises:
-        ShapeError: the assertion is false, with the module's message.
-        UnsupportedError: the arguments' elements decide.
+        ShapeError: the assertion is false; the error has the module's message.
+        UnsupportedError: the assertion depends on elements of arguments.
     """
     holds, *shown = [r.evaluated(value) for value in operands]
     message = str(operation.attributes.get("error_message", "no message"))
@@ -64,12 +64,12 @@ def shape_assertion(r: Reader, operation: Operation, operands: Sequence[int]) ->
 
 
 def _reason(message: str) -> str:
-    """Return the first sentences of a message: jax's messages end with a link."""
+    """Return a message without the link at its end, which JAX's messages have."""
     return f"shape_assertion: {message.partition(' Obtained')[0].partition(' Using')[0]}"
 
 
 def _filled(message: str, values: Sequence[Any]) -> str:
-    """Fill known values into a message for {0}, {1}, .."""
+    """Replace {0}, {1}, .. in a message by known values."""
     for i, value in enumerate(values):
         if value is not None:
             message = message.replace(f"{{{i}}}", str(np.asarray(value)))
@@ -77,7 +77,10 @@ def _filled(message: str, values: Sequence[Any]) -> str:
 
 
 def approx_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Return exactly the first k in the order of the comparator, of pairs of operands and initial values."""
+    """Read an approximate top-k exactly: return the first k elements in the comparator's order.
+
+    Operands are values and their indices, then the initial value of each.
+    """
     options = operation.config or {}
     k, axis = int(options["top_k"]), int(options["reduction_dim"])
     comparator = r.tree.functions[operation.attributes["called_computations"][0]]
@@ -107,7 +110,7 @@ CUSTOM_CALLS: ReadRows = {
 
 
 def unknown_targets(tree: ModuleTree) -> str:
-    """Return the message for a module's calls without a reader: all targets, with their source locations."""
+    """Return a message about custom calls without a reader: all targets, with their source locations."""
     places: dict[str, list[str]] = {}
     for operation in tree.operations():
         if operation.name == "stablehlo.custom_call":

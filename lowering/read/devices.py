@@ -1,10 +1,10 @@
-"""Readers of operations among devices.
+"""Readers of operations that communicate between devices.
 
-A program here is one device's, and a group of one device returns its own operand. Among several devices, given by a
-mesh or by `import_stablehlo(devices=..)`, a collective is an `Exchange` of values, followed by each device's
-computation; all devices are then computed at once, along a leading axis.
+By default the program computes one device, and a collective on a group of one device returns its operand. A
+mesh, or `import_stablehlo(devices=..)`, gives several devices. Then the program computes all devices at once,
+along a leading axis, and a collective is an `Exchange` of values, followed by each device's own computation.
 
-A process is a replica and a partition, and its number is replica * partitions + partition.
+A process has a replica and a partition; its number is replica * partitions + partition.
 
 Source: StableHLO spec, "Parallel execution", #all_gather, #all_reduce, #all_to_all, #collective_broadcast,
 #collective_permute, #partition_id, #recv, #reduce_scatter, #replica_id, #send; Shardy's documentation of `sdy.manual_computation`.
@@ -48,14 +48,14 @@ class Devices(NamedTuple):
 
     @classmethod
     def of(cls, requested: int | Mapping[str, int], attributes: Mapping[str, Any]) -> Devices:
-        """Match the devices that a caller gives with the module's declarations.
+        """Check the caller's devices against the module's declarations, and return them.
 
         Args:
-            requested: their number, their replicas and partitions by these names, or the axes of a mesh, which are
-                partitions.
+            requested: their number; the numbers of replicas and partitions, by these names; or the axes of a
+                mesh, which count as partitions.
 
         Raises:
-            InvalidConfigError: numbers below 1, or different from the module's.
+            InvalidConfigError: a number is below 1, or contradicts the module.
 
         >>> Devices.of({"x": 4, "y": 2}, {}), Devices.of({"replicas": 2}, {})
         (Devices(replicas=1, partitions=8), Devices(replicas=2, partitions=1))
@@ -82,12 +82,12 @@ class Devices(NamedTuple):
 def on_devices(
     r: Reader, write: Write, specs: Sequence[TensorSpec], values: Sequence[int], devices: Devices
 ) -> list[int]:
-    """Write a function on all devices, and return its results, each with a leading axis of devices.
+    """Apply a function of one device on all devices, and return its results with a leading axis of devices.
 
     Args:
         write: writes the function of one device.
         specs: the types of its arguments.
-        values: the arguments of all devices, with that axis.
+        values: the arguments of all devices, with a leading axis.
     """
     outside, device, among = r.builder, r.device, r.devices
     r.builder = ProgramBuilder(trusted=r.trusted)
@@ -122,7 +122,7 @@ def groups_of(r: Reader, operation: Operation, by_channel: str) -> list[list[int
     """Return the groups of devices, each in the order of the operation's members.
 
     Args:
-        by_channel: the dimension of groups if there is a channel.
+        by_channel: the kind of groups if the operation has a channel.
     """
     replicas, partitions = _among(r)
     groups = _groups_attribute(operation)
@@ -136,7 +136,7 @@ def groups_of(r: Reader, operation: Operation, by_channel: str) -> list[list[int
     for members in groups.reshape(-1, groups.shape[-1]).tolist():
         group = [
             number for number in members if number >= 0
-        ]  # because smaller groups are filled with -1
+        ]  # because smaller groups are padded with -1
         if across == "ids":
             rows.append(group)
         elif across == "partitions":
@@ -149,7 +149,7 @@ def groups_of(r: Reader, operation: Operation, by_channel: str) -> list[list[int
 
 
 def _groups_attribute(operation: Operation) -> Any:
-    """Return the numbers of the members of each group; groups along axes of a mesh are computed."""
+    """Return the members of each group; groups that are given as mesh axes are computed."""
     groups = operation.attributes["replica_groups"]
     if isinstance(groups, str):
         return groups_along(groups)
@@ -162,10 +162,10 @@ def _among(r: Reader) -> Devices:
 
 
 def members_of(r: Reader, operation: Operation, by_channel: str) -> list[tuple[int, ...]]:
-    """Return the members of each device's group, device after device; see `groups_of`.
+    """Return the members of the group of each device, in the order of devices; see `groups_of`.
 
     Raises:
-        InvalidConfigError: a device that is in no group or in two, or does not exist.
+        InvalidConfigError: a device does not exist, or is not in exactly one group.
     """
     count, groups = _among(r).total, groups_of(r, operation, by_channel)
     members = [device for group in groups for device in group]
@@ -184,7 +184,7 @@ def exchanged(r: Reader, x: int, sources: Sequence[Sequence[int]]) -> int:
 
 
 def gathered(r: Reader, operation: Operation, x: int, by_channel: str) -> tuple[int, int]:
-    """Gather the values of x in this device's group along a new leading axis, and find this device's position."""
+    """Gather the values of x in this device's group along a new leading axis; also return this device's position."""
     groups = members_of(r, operation, by_channel)
     if len({*map(len, groups)}) > 1:
         raise UnsupportedError(
@@ -199,7 +199,7 @@ def position_of(r: Reader, groups: Sequence[Sequence[int]]) -> int:
 
 
 def of_device(r: Reader, numbers: Sequence[int]) -> int:
-    """Return this device's number in a list."""
+    """Return this device's element of a list of numbers."""
     gather = Gather(
         offset_dims=(),
         collapsed_slice_dims=(0,),
@@ -213,10 +213,10 @@ def of_device(r: Reader, numbers: Sequence[int]) -> int:
 
 
 def is_alone(r: Reader, operation: Operation) -> bool:
-    """Return whether the program runs on one device, and its groups have one member.
+    """Return whether the program runs on one device.
 
     Raises:
-        UnsupportedError: a group of several, in a program of one.
+        UnsupportedError: the program runs on one device, and the operation's groups have several.
     """
     if r.devices is not None:
         return False
@@ -237,7 +237,7 @@ def _require_one(operation: Operation, count: int) -> None:
 
 
 def combined(r: Reader, operation: Operation, x: int) -> int:
-    """Combine the leading axis by the operation's region, neighbours first, in their order."""
+    """Reduce the leading axis by the operation's region: combine neighbours first, in order."""
     while (count := r.spec(x).shape[0]) > 1:
         even = count - count % 2
         pair = [r.slice(r.slice(x, 0, 0, even), 0, start, even, 2) for start in (0, 1)]
@@ -256,7 +256,7 @@ def all_reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
 
 
 def reduced(r: Reader, operation: Operation, x: int, groups: Sequence[Sequence[int]]) -> int:
-    """Combine the values of x in the group of each device; groups may differ in size."""
+    """Reduce the values of x in the group of each device; groups may differ in size."""
     sizes = [len(group) for group in groups]
     largest = max(sizes)
     values = exchanged(r, x, [[*group, *[-1] * (largest - len(group))] for group in groups])
@@ -277,7 +277,7 @@ def all_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
 
 
 def merged(r: Reader, x: int, axis: int) -> int:
-    """Join the leading axis, the number of a part, to another axis."""
+    """Merge the leading axis, which counts parts, into another axis."""
     shape = r.spec(x).shape
     x = r.transpose(x, (*range(1, axis + 1), 0, *range(axis + 1, len(shape))))
     count, *rest = shape
@@ -286,7 +286,7 @@ def merged(r: Reader, x: int, axis: int) -> int:
 
 
 def part_of(r: Reader, x: int, axis: int, count: int, index: int) -> int:
-    """Slice one of the equal parts of an axis.
+    """Return one of `count` equal parts along an axis.
 
     Raises:
         InvalidConfigError: the extent is not a multiple of the count.
@@ -330,7 +330,7 @@ def all_to_all(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
 
 
 def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read `collective_permute`; a device without a source gets zeros."""
+    """Read `collective_permute`; the result is zero on devices without a source."""
     pairs = np.asarray(operation.attributes["source_target_pairs"], np.int64).reshape(-1, 2)
     if r.devices is None:
         _require_one(operation, int(pairs.max(initial=0)) + 1)
@@ -339,7 +339,7 @@ def permuted(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
-    """Move the value of its source to each device, and zeros to a device without a source."""
+    """Return the value of each device's source, and zeros on devices without a source."""
     replicas, partitions = _among(r)
     sources = np.full(replicas * partitions, -1)
     for source, target in pairs.tolist():
@@ -358,7 +358,7 @@ def _moved(r: Reader, operation: Operation, x: int, pairs: Any) -> int:
 
 
 def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return the token; a later `recv` of the same channel returns the values.
+    """Read `send`: return the token. A later `recv` of the same channel returns the values.
 
     Raises:
         UnsupportedError: the receiver is the host, or the program runs on one device.
@@ -373,10 +373,10 @@ def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def receive(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Return the values that this device's source in the channel's pairs has sent, and the token.
+    """Read `recv`: return the values that this device's source has sent on the channel, and the token.
 
     Raises:
-        UnsupportedError: it comes from the host, or no `send` of the channel is before it.
+        UnsupportedError: the sender is the host, or no `send` on the channel precedes the operation.
     """
     is_host = r.devices is None or operation.attributes.get("is_host_transfer", False)
     if is_host and r.feeds is None:
@@ -397,7 +397,7 @@ def receive(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 
 def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Copy the value of the root of each group; zeros on devices in no group."""
+    """Read `collective_broadcast`: return the value of the group's root, and zeros on devices in no group."""
     count = len(operation.results)
     if is_alone(r, operation):
         return operands[:count]
@@ -420,7 +420,7 @@ def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> Seque
 
 
 def roots_of(r: Reader, operation: Operation, operands: Sequence[int]) -> list[int]:
-    """Return the position of the root of a group for each result: 0, or an element of the last operand."""
+    """Return the position of the group's root for each result: 0, or an element of the last operand."""
     count = len(operation.results)
     if operation.attributes.get("has_dynamic_root", False) is False:
         return [r.constant(0, DType.I64)] * count
@@ -433,7 +433,7 @@ def roots_of(r: Reader, operation: Operation, operands: Sequence[int]) -> list[i
 
 
 def rooted(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read `collective_reduce`: the root of a group gets the combined values, and the other devices zeros."""
+    """Read `collective_reduce`: the result is the reduction on a group's root, and zero on all other devices."""
     count = len(operation.results)
     if is_alone(r, operation):
         return operands[:count]
@@ -449,10 +449,10 @@ def rooted(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def infeed(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Return what the next function of the infeed returns, and the token.
+    """Read `infeed`: return the results of the infeed's next function, and the token.
 
     Raises:
-        UnsupportedError: outside of the processes of the reference interpreter, or no function is left.
+        UnsupportedError: no function is left, or the reference interpreter does not run the processes.
     """
     if not r.feeds:
         raise UnsupportedError(f"{operation.name}: make what it reads an argument")
@@ -460,10 +460,10 @@ def infeed(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def outfeed(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return the token; the reference interpreter stores the written values, and nothing reads them.
+    """Read `outfeed`: return the token. The reference interpreter stores the values, and nothing reads them.
 
     Raises:
-        UnsupportedError: outside of its processes.
+        UnsupportedError: the reference interpreter does not run the processes.
     """
     if r.feeds is None:
         raise UnsupportedError(f"{operation.name}: make what it writes a result")
@@ -471,15 +471,15 @@ def outfeed(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read the run of functions by all processes: the arguments and results of each process, in order.
+    """Read an operation that runs a function on each process; operands and results are ordered by process.
 
-    Processes of one function are computed at once, and those of different functions one by one, with receivers after
-    senders.
+    If all processes run the same function, they are computed at once. Otherwise they are computed one by one, with
+    receivers after senders.
 
     Raises:
-        InvalidConfigError: the grid of functions is empty or ragged, a function is unknown, or takes or gives another
-            number of values.
-        UnsupportedError: different functions exchange values by more than sends and receives, or in a cycle.
+        InvalidConfigError: the grid of functions is empty or ragged, or a function is unknown or has the wrong
+            number of arguments or results.
+        UnsupportedError: different functions use other collectives than `send` and `recv`, or wait for each other.
     """
     programs, feeds = operation.attributes["programs"], operation.attributes.get("infeed")
     grid = [list(row) for row in programs if not isinstance(row, str)]
@@ -522,7 +522,7 @@ def _senders_first(r: Reader, operation: Operation, names: Sequence[str]) -> lis
     """Order processes so that the receivers of a channel come after its senders.
 
     Raises:
-        UnsupportedError: they communicate otherwise, or in a cycle.
+        UnsupportedError: processes use other collectives, or wait for each other.
     """
     sends: list[set[int]] = []
     receives: list[set[int]] = []
@@ -551,7 +551,7 @@ def _senders_first(r: Reader, operation: Operation, names: Sequence[str]) -> lis
 
 
 def _reached(r: Reader, name: str) -> Iterator[Operation]:
-    """Yield the operations of a function, of its regions, and of the functions that it calls."""
+    """Yield the operations of a function, its regions, and the functions that it calls."""
     names = [name]
     for called in names:
         for operation in r.tree.functions[called].body.walk():
@@ -562,7 +562,7 @@ def _reached(r: Reader, name: str) -> Iterator[Operation]:
 
 
 def _run_at_once(r: Reader, name: str, operands: Sequence[int], devices: Devices) -> Sequence[int]:
-    """Read the run of one function by all processes, along a leading axis."""
+    """Run one function on all processes at once, along a leading axis."""
     count = len(operands) // devices.total
     columns = [list(operands[i::count]) for i in range(count)]
     specs = [r.spec(column[0]) for column in columns]
@@ -583,7 +583,7 @@ def _run_at_once(r: Reader, name: str, operands: Sequence[int], devices: Devices
 
 
 def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return this device's replica, or its partition."""
+    """Return the number of this device's replica, or of its partition."""
     name = operation.name.removeprefix("stablehlo.").removesuffix("_id")
     if r.devices is None:
         _require_one(operation, r.tree.attributes.get(f"mhlo.num_{name}s", 1))
@@ -602,9 +602,9 @@ def unchanged(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def manual_computation(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Run the body on every device of the mesh, on the parts of the operands, and join the results.
+    """Run the body on every device of the mesh, with parts of the operands, and join the results.
 
-    A result that is the same on several devices is the first one's.
+    A result that several devices share is taken from the first of them.
     """
     if r.devices is not None:
         raise UnsupportedError(f"{operation.name} inside of a program of several devices")
@@ -679,7 +679,7 @@ COLLECTIVES = frozenset(
                      "collective_reduce", "reduce_scatter")
     ]
 )  # fmt: skip
-"""Operations that take values of other processes at once."""
+"""Operations that need the values of other processes at the same time."""
 
 ROWS: ReadRows = {
     "interpreter.run_parallel": run_parallel,

@@ -1,9 +1,9 @@
-"""Readers of operations with shapes as operands, which are computed from extents.
+"""Readers of operations with shapes as operands.
 
-An integer that is computed from extents of the arguments is an extent itself: a number or a `SymDim`. A truth value
-computed from extents is a `Comparison`, too: True, False, or an extent that is 0 or 1. The shape operand of an
-operation must be of such extents; an integer argument that decides one is an extent itself. A tensor whose size
-other elements decide is truncated when the program runs if a bound is known, and refused otherwise.
+An integer that the module computes from the arguments' extents is known as an extent: a number or a `SymDim`. A bool
+computed from extents is True, False, or an extent that is 0 or 1. All elements of a shape operand must be such
+extents. If they depend on an integer argument, this argument becomes an extent of the program. A tensor whose size
+depends on other elements is truncated when the program runs if a bound is known; otherwise an error is raised.
 
 Source: StableHLO spec #dynamic_broadcast_in_dim, #dynamic_conv, #dynamic_gather, #dynamic_iota, #dynamic_pad,
 #dynamic_reshape, #get_dimension_size, #real_dynamic_slice; StableHLO's document on dynamism, for
@@ -47,7 +47,7 @@ __all__ = [
 
 
 class UndecidedExtentError(UnsupportedError):
-    """A shape operand that is not computed from the arguments' extents."""
+    """Error: a shape operand is not computed from the arguments' extents."""
 
 
 def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -62,7 +62,7 @@ def dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> 
 
 
 def set_dimension_size(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Keep the first elements along an axis; an operand gives their number."""
+    """Read `set_dimension_size`: keep the first elements along an axis; an operand has their number."""
     x, size = operands
     axis = operation.attributes["dimension"]
     extents = extents_of(r, size)
@@ -88,9 +88,10 @@ def dynamic_iota(r: Reader, operation: Operation, operands: Sequence[int]) -> in
 
 
 def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a slice by bounds that are extents, or a cut of each axis by bounds that are data.
+    """Read a slice whose bounds are extents or depend on the data.
 
-    Axes with data are moved to their start, and cut to ceil((limit - start) / stride) elements.
+    For bounds that depend on the data, the axis is shifted by the start and truncated to
+    ceil((limit - start) / stride) elements.
     """
     x, *edges = operands
     bounds = [extents_of(r, value) for value in edges]
@@ -121,7 +122,7 @@ def dynamic_slice(r: Reader, operation: Operation, operands: Sequence[int]) -> i
 
 
 def _every(r: Reader, x: int, axis: int, stride: Any) -> int:
-    """Take every n-th element along an axis, where n is an extent: the first of each row of n."""
+    """Take every n-th element along an axis, where n is an extent: the first of each row of n elements."""
     r.builder.guards.require(stride, ">=", 1, "a stride of real_dynamic_slice is at least 1")
     shape = r.spec(x).shape
     rank, extent = len(shape), shape[axis]
@@ -135,7 +136,7 @@ def _every(r: Reader, x: int, axis: int, stride: Any) -> int:
 
 
 def _spaced(r: Reader, x: int, axis: int, between: Any, filler: int) -> int:
-    """Place as many fillers as an extent says between neighbours along an axis."""
+    """Insert `between` fillers, an extent, between neighbours along an axis."""
     shape = r.spec(x).shape
     rank, extent = len(shape), shape[axis]
     x = r.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
@@ -147,7 +148,7 @@ def _spaced(r: Reader, x: int, axis: int, between: Any, filler: int) -> int:
 
 
 def _moved(r: Reader, x: int, axis: int, start: int) -> int:
-    """Shift x along an axis so that it begins at a later element, with zeros after its end."""
+    """Shift x along an axis so that it begins with element `start`; append zeros at the end."""
     shape = r.spec(x).shape
     high = tuple([extent if i == axis else 0 for i, extent in enumerate(shape)])
     none = (0,) * len(shape)
@@ -167,7 +168,7 @@ def dynamic_pad(r: Reader, operation: Operation, operands: Sequence[int]) -> int
 
 
 def dynamic_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a gather by sizes that are extents; a size that the result's type fixes becomes a number."""
+    """Read a gather whose slice sizes are extents; a size that the result's type determines becomes a number."""
     numbers, shape = operation.attributes["dimension_numbers"], operation.spec.shape
     sizes = list(_shape(r, operation, operands[2]))
     dropped = {*numbers["collapsed_slice_dims"], *numbers["operand_batching_dims"]}
@@ -184,7 +185,7 @@ def dynamic_gather(r: Reader, operation: Operation, operands: Sequence[int]) -> 
 
 
 def dynamic_convolution(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a convolution of an operand that is padded first, if the padding is not numbers."""
+    """Read a convolution; if the padding is not constant, a separate operation pads the operand first."""
     lhs, rhs, padding = operands
     edges = _shape(r, operation, padding)
     attributes = operation.attributes | {"padding": _array(edges, (len(edges) // 2, 2))}
@@ -205,7 +206,7 @@ def dynamic_convolution(r: Reader, operation: Operation, operands: Sequence[int]
 
 
 def dynamic_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read JAX's call for the k largest elements by the total order, and their indices, where k is an operand."""
+    """Read JAX's call for the k largest elements in the total order and their indices, where k is an operand."""
     (k,) = _shape(r, operation, operands[1])
     values, places = total_order.top_k(r, operands[0], k)
     return [values, r.convert(places, DType.I32)]
@@ -214,7 +215,7 @@ def dynamic_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> S
 def dynamic_reduce_window(
     r: Reader, operation: Operation, operands: Sequence[int]
 ) -> Sequence[int]:
-    """Read JAX's call for windows whose sizes, strides, dilations and edges are operands."""
+    """Read JAX's call for window reductions whose sizes, strides, dilations and padding are operands."""
     *arrays, sizes, strides, base, dilations, edges = operands
     name = operation.attributes["called_computations"][0]
     region = r.tree.functions[name.removeprefix("@")].body
@@ -248,7 +249,7 @@ def _note_need(r: Reader, *extents: Any) -> None:
 
 
 def extents_value(r: Reader, argument: int, spec: TensorSpec, extents: Sequence[Any]) -> int:
-    """Return the first extents of an argument as integers of a type."""
+    """Return the leading extents of an argument as integers of a type."""
     sizes = [
         r.convert(r.apply_one(ShapeOf(axis), argument), spec.dtype) for axis in range(len(extents))
     ]
@@ -262,7 +263,7 @@ def extents_value(r: Reader, argument: int, spec: TensorSpec, extents: Sequence[
 
 
 def undecided(operation: Operation) -> UndecidedExtentError:
-    """Return the error for a shape that data decide."""
+    """Return the error for a shape that depends on the data."""
     return UndecidedExtentError(
         f"{operation.name}: its shapes and bounds must be constants or made of the arguments' extents, or of "
         "integer arguments, by arithmetic, and other elements, or another operation, decide one of them"
@@ -273,7 +274,7 @@ def undecided(operation: Operation) -> UndecidedExtentError:
 
 
 def extents_of(r: Reader, value: int) -> Any:
-    """Return the elements of an integer or bool tensor as numbers, extents and truth values; None if unknown."""
+    """Return the elements of an integer or bool tensor as numbers, extents and bools; None if unknown."""
     extents = r.extents.get(value)
     if extents is not None:
         return extents
@@ -288,7 +289,7 @@ def extents_of(r: Reader, value: int) -> Any:
 def note_extents(
     r: Reader, operation: Operation, operands: Sequence[int], results: Sequence[int]
 ) -> None:
-    """Remember the result of an operation on extents, if it is one."""
+    """Record the result of an operation if it is computed from extents."""
     rule = RULES.get(operation.name)
     if rule is None or len(results) != 1 or r.extents.keys().isdisjoint(operands):
         return
@@ -308,7 +309,7 @@ def note_extents(
 
 
 def _note_claim(r: Reader, operation: Operation, operands: Sequence[int], result: int) -> None:
-    """Remember a comparison of two numbers that only a run decides."""
+    """Record a comparison of two extents whose result is known only when the program runs."""
     sides = [extents_of(r, value) for value in operands]
     if any([side is None for side in sides]):
         return
@@ -329,7 +330,7 @@ def _note_claim(r: Reader, operation: Operation, operands: Sequence[int], result
 
 
 def _at_least(r: Reader, lhs: Any, rhs: Any) -> bool | None:
-    """Return whether lhs >= rhs, for symbols bounded below by the module's assertions."""
+    """Return whether lhs >= rhs follows from the lower bounds that the module asserts for symbols."""
     if isinstance(lhs, int) and isinstance(rhs, int):
         return lhs >= rhs
     shifted: dict[Any, Any] = {
@@ -340,7 +341,7 @@ def _at_least(r: Reader, lhs: Any, rhs: Any) -> bool | None:
 
 
 def _array(elements: Sequence[Any], shape: tuple[int, ...]) -> Any:
-    """Create an array of objects, because NumPy would ask a `SymDim` for its number."""
+    """Create an array of objects; np.array would try to convert a `SymDim` to a number."""
     array = np.empty(len(elements), object)
     for i, element in enumerate(elements):
         array[i] = element
@@ -351,7 +352,7 @@ def _each(function: Callable[..., Any], partly: bool = False) -> Callable[..., A
     """Return a rule that applies `function(r, *elements)` elementwise; an unknown element is None.
 
     Args:
-        partly: the function also takes None for unknown operands.
+        partly: whether the function also accepts None for unknown operands.
     """
 
     def rule(r: Reader, operation: Operation, *operands: Any) -> Any:
@@ -375,7 +376,7 @@ def _magnitude(r: Reader, x: Any) -> Any:
 
 
 def _quotient(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """Divide and round towards zero, as StableHLO does; the division of extents rounds down."""
+    """Divide and round towards zero, as StableHLO does; division of extents would round down."""
     if isinstance(rhs, int) and not rhs:
         return None
     if not _at_least(r, rhs, 0):
@@ -449,13 +450,13 @@ def _select(r: Reader, pred: Any, on_true: Any, on_false: Any) -> Any:
 
 
 def _is_rounded_up(r: Reader, lhs: Any, rhs: Any) -> Any:
-    """Return whether a quotient rounded towards zero is above the exact one, as floor divisions of JAX ask."""
+    """Return whether a quotient rounded towards zero exceeds the exact quotient; JAX's floor division needs this."""
     is_negative = _decided(r, "NE", _sign(r, lhs), _sign(r, rhs))
     return _and(r, is_negative, _decided(r, "NE", _remainder(r, lhs, rhs), 0))
 
 
 def _compare(r: Reader, operation: Operation, lhs: Any, rhs: Any) -> Any:
-    """Compare two extents: a truth value if it is the same for all values, otherwise an extent that is 0 or 1."""
+    """Compare two extents: return a bool if the result is the same for all values, else an extent that is 0 or 1."""
     if lhs is None or rhs is None:
         return None
     direction = operation.attributes["comparison_direction"]
@@ -485,7 +486,7 @@ def _decided(r: Reader, direction: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _converted(r: Reader, operation: Operation, x: Any) -> Any:
-    """Convert an integer to bool: whether it is not 0."""
+    """Convert an integer; to bool, whether it is not 0."""
     if x is None or not operation.spec.dtype.is_bool:
         return x
     return _each(lambda r, a: a if isinstance(a, bool) else _decided(r, "NE", a, 0))(
@@ -524,7 +525,7 @@ def _cut_by_operands(r: Reader, operation: Operation, x: Any, *edges: Any) -> An
 
 
 def _taken(r: Reader, operation: Operation, x: Any, *starts: Any) -> Any:
-    """Slice a fixed size from a constant on, clamped to fit."""
+    """Slice a fixed number of elements from a constant start, which is clamped so that the slice fits."""
     if x is None or any([start is None or not is_static(start.item()) for start in starts]):
         return None
     sizes = operation.attributes["slice_sizes"]
@@ -540,7 +541,7 @@ def _reshaped(r: Reader, operation: Operation, x: Any, *shape: Any) -> Any:
 
 
 def _total(r: Reader, operation: Operation, x: Any, initial: Any) -> Any:
-    """Compute a sum, product, maximum or minimum of a shape's extents."""
+    """Compute the sum, product, maximum or minimum of extents."""
     combiners = {
         "add": "stablehlo.add",
         "multiply": "stablehlo.multiply",

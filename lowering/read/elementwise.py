@@ -25,12 +25,12 @@ __all__ = ["ROWS"]
 
 
 def plain(op: StdTensorOp) -> Read:
-    """Return the reader that applies an op with the same meaning."""
+    """Return a reader that applies an op with the same semantics."""
     return lambda r, operation, operands: r.apply_one(op, *operands)
 
 
 def convert(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read a conversion; complex numbers are converted by their real part, also to bool."""
+    """Read a conversion; of complex numbers the real part is converted, also to bool."""
     (x,) = operands
     to = operation.spec.dtype
     if r.spec(x).dtype.is_complex and to.is_bool:
@@ -64,13 +64,13 @@ def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def compared_in_total_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
-    """Compare in the total order, by integers in the same order."""
+    """Compare floats in the total order, by converting them to integers of the same order."""
     ordered = [total_order.key(r, x) for x in (lhs, rhs)]
     return r.apply_one(el.Compare(direction), *ordered)
 
 
 def compared_in_weak_order(r: Reader, direction: str, lhs: int, rhs: int) -> int:
-    """Compare where all NaNs are equal, and above all numbers; zeros are equal too."""
+    """Compare floats in the order in which all NaNs are equal and above all numbers, and zeros are equal."""
     if direction in ("NE", "LE", "GE"):
         opposite = {"NE": "EQ", "LE": "GT", "GE": "LT"}[direction]
         return r.apply_one(el.Not(), compared_in_weak_order(r, opposite, lhs, rhs))
@@ -98,7 +98,7 @@ def clamp(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def in_order(r: Reader, direction: str, x: int, y: int) -> int:
-    """Select the larger ("GT") or smaller ("LT") of complex numbers: by real part, then by imaginary part."""
+    """Select the larger ("GT") or smaller ("LT") complex number: by real part, then by imaginary part."""
     (a, b), (i, j) = ([r.apply_one(part, z) for z in (x, y)] for part in (el.Real(), el.Imag()))
     beyond, further = (r.apply_one(el.Compare(direction), *pair) for pair in ((a, b), (i, j)))
     same = r.apply_one(el.Compare("EQ"), a, b)
@@ -107,7 +107,7 @@ def in_order(r: Reader, direction: str, x: int, y: int) -> int:
 
 
 def extreme(op: StdTensorOp, on_truth: StdTensorOp, direction: str) -> Read:
-    """Return the reader of the larger or smaller: logic on bools, and by parts on complex numbers."""
+    """Return the reader of a maximum or minimum: a logical op on bools, lexicographic by parts on complex numbers."""
     plainly = on_bool(op, on_truth)
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> Any:
@@ -137,7 +137,7 @@ def square(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def part(op: StdTensorOp) -> Read:
-    """Return the reader of the real or imaginary part; real numbers are unchanged, or zero."""
+    """Return the reader of the real or imaginary part; for real x it is x or zero."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         (x,) = operands
@@ -149,7 +149,7 @@ def part(op: StdTensorOp) -> Read:
 
 
 def on_bool(op: StdTensorOp, instead: StdTensorOp) -> Read:
-    """Return the reader of arithmetic, which is logic on bools."""
+    """Return the reader of an arithmetic operation, which is a logical one on bools."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         is_bool = r.spec(operands[0]).dtype.is_bool
@@ -164,7 +164,7 @@ def mapped(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read reduce_precision; without mantissa bits StableHLO converts NaN to infinity, and the op keeps NaN."""
+    """Read reduce_precision. With zero mantissa bits StableHLO converts NaN to infinity, while the op keeps NaN."""
     (x,) = operands
     a = operation.attributes
     y = r.apply_one(el.ReducePrecision(a["exponent_bits"], a["mantissa_bits"]), x)
@@ -175,7 +175,7 @@ def reduce_precision(r: Reader, operation: Operation, operands: Sequence[int]) -
 
 
 def in_complex128(read: Callable[..., int], real: StdTensorOp) -> Read:
-    """Return the reader of an op on reals, and of a double-precision formula, rounded once, on complex numbers."""
+    """Return a reader that applies an op to real numbers, and a formula in complex128 to complex numbers."""
 
     def of_either(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         dtype = r.spec(operands[0]).dtype
@@ -205,7 +205,7 @@ def atan2(r: Reader, y: int, x: int) -> int:
 
 
 def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int | Sequence[int]:
-    """Read an order that is a constant natural number as our op, and any other by StableHLO's formula."""
+    """Read polygamma as an op if the order is a constant natural number, else by StableHLO's formula."""
     orders = r.evaluated(operands[0])
     order = float(orders.flat[0]) if orders is not None and orders.size else -1.0
     if order < 0 or not order.is_integer() or (orders != order).any():
@@ -215,13 +215,13 @@ def polygamma(r: Reader, operation: Operation, operands: Sequence[int]) -> int |
 
 @lru_cache(maxsize=16)
 def _expansion(name: str, dtype: DType) -> Block:
-    """Return StableHLO's own formula of a CHLO operation, on scalars."""
+    """Return StableHLO's formula of a CHLO operation, for scalars."""
     text = chlo_function(name, element_type(dtype), (), name)
     return text_tree(f"module {{\n{text}}}\n").functions[name].body
 
 
 def expanded(name: str) -> Read:
-    """Return the formula that StableHLO's pass writes for a CHLO operation, in float32 at least."""
+    """Return a reader by the formula that StableHLO's pass writes for a CHLO operation, in float32 or wider."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         dtype = r.spec(operands[0]).dtype
@@ -235,8 +235,8 @@ def expanded(name: str) -> Read:
 def mulhi(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Return the upper half of the bits of a product of integers.
 
-    Where no wider integers are, a = a' 2^32 + a'' is multiplied by halves:
-    ab / 2^64 = a'b' + (a'b'' + (a''b'' >> 32)) >> 32 + .., with the carries of the halves in the middle.
+    64-bit integers are multiplied by halves, because there are no wider integers. With a = a' 2^32 + a'',
+    ab / 2^64 = a'b' + (a'b'' + (a''b'' >> 32)) >> 32 + .., including the carries from the middle terms.
     """
     (spec,) = {r.spec(x) for x in operands}
     bits, is_unsigned = 8 * spec.dtype.itemsize, spec.dtype.dtype.kind == "u"
@@ -265,7 +265,7 @@ def mulhi(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def next_after(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Count bits from zero in either direction; see `tenferro.nextafter`."""
+    """Read `next_after` by arithmetic on the bits of floats; see `tenferro.nextafter`."""
     x, y = operands
     spec = r.spec(x)
     words = {2: DType.I16, 4: DType.I32, 8: DType.I64}

@@ -1,6 +1,6 @@
 """Private functions that lowering writes for CHLO's operations, read back as these operations.
 
-A function is an expansion only if its body is the one that lowering writes; the name is not enough.
+A function counts as an expansion only if its body equals the one that lowering writes; the name is not enough.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def expanded_op(function: Function) -> StdTensorOp | None:
 
 
 def same_body(first: Block, second: Block) -> bool:
-    """Return whether two blocks do the same, up to the numbers of their values."""
+    """Return whether two blocks are equal up to the numbering of their values."""
     pairs: dict[int, int] = {}
     waiting = [(first, second)]
     while waiting:

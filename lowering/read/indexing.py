@@ -31,7 +31,7 @@ def gather(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Gather slices along one axis at tensor indices; leading axes may be batches of both."""
+    """Gather slices along one axis at tensor indices; both operands may have leading batch axes."""
     axis, batch = operation.attributes["dim"], operation.attributes["batch_dims"]
     x, places = operands
     shape, rank = r.spec(x).shape, len(r.spec(places).shape)
@@ -53,7 +53,7 @@ def index_select(r: Reader, operation: Operation, operands: Sequence[int]) -> in
 
 
 def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read as `Scatter` if the region combines each operand by a supported op, else window by window."""
+    """Read a scatter as `Scatter` if the region combines each operand by a supported op, else window by window."""
     a = operation.attributes
     numbers = Numbers(**a["scatter_dimension_numbers"])
     count = len(operands) // 2
@@ -73,7 +73,7 @@ def scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 
 def _combiners(r: Reader, operation: Operation, inputs: Sequence[int]) -> list[str] | None:
-    """Return tenferro's name of each operand's combiner; None if one of them has no counterpart."""
+    """Return the combiner of `Scatter` for each operand; None if one of them has no counterpart."""
     names = known_combiner(operation.regions[0])
     if names is None:
         return None

@@ -1,9 +1,9 @@
-"""Readers of LAPACK's custom calls, as JAX writes them for a CPU.
+"""Readers of LAPACK's custom calls, as JAX writes them for CPUs.
 
-A routine is read as the extension family with the same meaning. That is a factorisation of `tenferro.linalg` where
-nothing is lost, and LAPACK's own form where packed factors, pivots or both kinds of vectors are read.
-A failure is an `info` other than 0; the number itself is unspecified. Operands that a routine overwrites, and
-results that it is asked not to compute, are NaN here.
+A routine is read as an extension family with the same semantics. This is a factorisation of `tenferro.linalg` if that
+computes all results that are used. Otherwise it is a family with LAPACK's own results: packed factors, pivots,
+or both kinds of vectors. If a routine fails, `info` is not 0, and its value is unspecified. Operands that a
+routine overwrites, and results that it does not compute, are NaN here.
 
 Source: jaxlib's handlers, as JAX calls them; LAPACK Users' Guide.
 """
@@ -31,14 +31,14 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["LAPACK"]
 
 Routine = Callable[[Reader, Operation, Sequence[int], dict[str, Any]], Sequence[int]]
-"""The results of a routine on its operands, given its flags."""
+"""Function from a routine's operands and flags to its results."""
 
 
 # ---- layouts and flags -------------------------------------------------------------------------------
 
 
 def columns_first(kind: str, rank: int) -> tuple[int, ...]:
-    """Return a handler's layout, minor to major: column-major for matrices ("m"), row-major for other operands ("v")."""
+    """Return a handler's layout, minor to major: column-major for matrices ("m"), else row-major ("v")."""
     order = list(range(rank))[::-1]
     if kind == "m":
         order[:2] = [rank - 2, rank - 1]
@@ -57,7 +57,7 @@ def reinterpreted(r: Reader, x: int, source: tuple[int, ...], wanted: tuple[int,
 
 
 def layouts(operation: Operation, name: str, ranks: Sequence[int]) -> list[tuple[int, ...]]:
-    """Return the layout of each operand or result, minor to major; row-major if the call names none."""
+    """Return the layout of each operand or result, minor to major; row-major if the call has no layouts."""
     declared = operation.attributes.get(name)
     if declared is None:
         return [tuple(range(rank))[::-1] for rank in ranks]
@@ -65,14 +65,14 @@ def layouts(operation: Operation, name: str, ranks: Sequence[int]) -> list[tuple
 
 
 def flags(operation: Operation) -> dict[str, Any]:
-    """Return the call's own attributes, with flags that are bytes as letters."""
+    """Return the call's own attributes, with flags converted from bytes to letters."""
     attributes = operation.config if isinstance(operation.config, dict) else {}
     letters = ("uplo", "diag", "side", "trans_x", "mode", "sort", "compute_left", "compute_right")
     return {key: chr(value) if key in letters else value for key, value in attributes.items()}
 
 
 def handler(operand_kinds: str, result_kinds: str, routine: Routine) -> Read:
-    """Wrap a routine with conversions between the declared layouts and the layouts that it reads."""
+    """Return a reader of calls that converts between the declared layouts and those that the routine uses."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
         operand_layouts = layouts(
@@ -83,7 +83,7 @@ def handler(operand_kinds: str, result_kinds: str, routine: Routine) -> Read:
             for x, layout, kind in zip(operands, operand_layouts, operand_kinds, strict=False)
         ]
         outputs = routine(r, operation, inside, flags(operation))
-        # Complex eigenvalues are one result where real ones are two.
+        # Complex eigenvalues are one result; the eigenvalues of real matrices are two.
         kinds = (
             result_kinds
             if len(outputs) == len(result_kinds)
@@ -107,12 +107,12 @@ def left_over(r: Reader, declared: Any) -> int:
 
 
 def succeeded(r: Reader, batch: Sequence[int]) -> int:
-    """Return `info` for a call that cannot fail: zeros."""
+    """Return the `info` of a call that cannot fail: zeros."""
     return r.full(0, TensorSpec.of(tuple(batch), DType.I32))
 
 
 def failed(r: Reader, x: int, batch: int) -> int:
-    """Return `info` from results that are NaN where the routine failed."""
+    """Return the `info` of a call whose results are NaN where it failed."""
     real = r.apply_one(el.Real(), x) if r.spec(x).dtype.is_complex else x
     odd = r.apply_one(el.Compare("NE"), real, real)
     axes = tuple(range(batch, len(r.spec(x).shape)))
@@ -120,7 +120,7 @@ def failed(r: Reader, x: int, batch: int) -> int:
 
 
 def triangle_of(r: Reader, x: int, lower: bool, rest: int) -> int:
-    """Combine one triangle of x with the diagonal, and the rest of another tensor."""
+    """Combine one triangle of x, including the diagonal, with the remaining elements of `rest`."""
     shape = r.spec(x).shape
     rank = len(shape)
     rows = r.apply_one(Iota(shape, rank - 2, DType.I64))
@@ -142,7 +142,7 @@ def product(r: Reader, x: int, y: int) -> int:
 
 
 def only(routine: str, allowed: Sequence[Any], value: Any, flag: str) -> None:
-    """Require that a flag has a counterpart."""
+    """Raise an error if a flag has a value without a counterpart."""
     if value not in allowed:
         shown = ", ".join(map(repr, allowed))
         raise UnsupportedError(f"custom_call {routine}: {flag} = {value!r}; read are {shown}")
@@ -152,7 +152,7 @@ def only(routine: str, allowed: Sequence[Any], value: Any, flag: str) -> None:
 
 
 def potrf(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Read potrf; the other triangle is unchanged."""
+    """Read potrf; the triangle that is not computed is returned unchanged."""
     (x,) = operands
     lower = flag.get("uplo", "L") == "L"
     (factor,) = extension(r, Cholesky(), hermitian(r, x, lower))
@@ -218,7 +218,7 @@ def unit(r: Reader, spec: TensorSpec) -> int:
 
 
 def gesdd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Read gesdd: singular values, and vectors if the call asks for them."""
+    """Read gesdd: singular values, and vectors if the call requests them."""
     (x,) = operands
     mode = flag.get("mode", "S")
     only("gesdd", ("A", "S", "N"), mode, "mode")
@@ -238,7 +238,7 @@ def syevd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def geev(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Read geev; a family that computes both kinds of vectors has left ones."""
+    """Read geev; left eigenvectors are computed by the family that computes both kinds."""
     (x,) = operands
     *_, left, right, _ = operation.types
     if flag.get("compute_left") == "V":
@@ -265,7 +265,7 @@ def sytrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def gehrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Require the whole matrix: rows from `low` to `high`, counted from one."""
+    """Read gehrd; raise an error unless `low` and `high`, counted from one, cover the whole matrix."""
     shape = r.spec(operands[0]).shape
     only("gehrd", (1,), flag.get("low", 1), "low")
     only("gehrd", (shape[-1],), flag.get("high", shape[-1]), "high")
@@ -273,7 +273,7 @@ def gehrd(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -
 
 
 def gees(r: Reader, operation: Operation, operands: Sequence[int], flag: Any) -> Sequence[int]:
-    """Read gees: the Schur form in the routine's order of eigenvalues, without selection."""
+    """Read gees: the Schur form, with eigenvalues in the order of the routine and not selected."""
     (x,) = operands
     only("gees", ("N",), flag.get("sort", "N"), "sort")
     form, vectors, values, info = extension(r, lapack.Gees(), x)

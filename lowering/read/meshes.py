@@ -1,4 +1,4 @@
-"""Meshes and shardings of Shardy's text: how a tensor is cut into the parts of devices.
+"""Meshes and shardings from Shardy's text: the partition of tensors over devices.
 
 Source: Shardy's documentation of `sdy.mesh`, `sdy.sharding` and `sdy.manual_computation`; StableHLO's attribute
 `replica_group_mesh_axes`.
@@ -56,7 +56,7 @@ class Mesh:
         return cls(sizes, devices)
 
     def parts(self, axes: tuple[str, ...]) -> np.ndarray:
-        """Return each device's part number along some axes, the first of which varies slowest."""
+        """Return the part number of each device along some axes; the first axis varies slowest."""
         grid = np.indices(tuple(self.sizes.values())).reshape(len(self.sizes), -1)
         coordinates = dict(zip(self.sizes, grid, strict=True))
         part = np.zeros(len(self.devices), np.int64)
@@ -98,7 +98,7 @@ def cuts_of(text: str, meshes: dict[str, str], manual: tuple[str, ...]) -> list[
     """Parse the shardings of several values, along manual axes.
 
     Raises:
-        UnsupportedError: a part of an axis, or text that is not a sharding.
+        UnsupportedError: a sharding uses a part of an axis, or the text is not a sharding.
 
     >>> text = '#sdy.sharding_per_value<[<@m, [{"x", ?}, {}]>]>'
     >>> cuts_of(text, {"m": '<["x"=2]>'}, ("x",))[0].counts
@@ -123,12 +123,12 @@ def cuts_of(text: str, meshes: dict[str, str], manual: tuple[str, ...]) -> list[
 
 
 def groups_along(text: str) -> np.ndarray:
-    """Return groups of devices, a row each, that differ along the axes of a mesh alone that an attribute lists.
+    """Return groups of devices, one per row, that differ only along the mesh axes that an attribute lists.
 
-    It may list a part of an axis, `(m)k`: after its first factor m, the factor k.
+    It may list a part of an axis as `(m)k`: the factor k that follows the first factor m.
 
     Raises:
-        InvalidConfigError: an axis that the mesh does not have, or parts that do not divide it.
+        InvalidConfigError: the mesh does not have an axis, or a part does not divide it.
 
     >>> axes = '[mesh_axis<name="x", size=2>, mesh_axis<name="y", size=2>]'
     >>> groups_along(f'<mesh<axes={axes}>, axes=[axis_ref<name="x">]>')
@@ -154,9 +154,7 @@ def groups_along(text: str) -> np.ndarray:
                 )
             parts[f"{name}({start})"] = stop // start
     mesh = Mesh(parts, tuple(range(math.prod(parts.values()))))
-    varying = tuple(
-        [part for part in inside if part in parts]
-    )  # an axis of one device has no neighbours
+    varying = tuple([part for part in inside if part in parts])  # without axes of extent 1
     fixed = tuple([part for part in parts if part not in varying])
     order = np.lexsort((mesh.parts(varying), mesh.parts(fixed)))
     return order.reshape(-1, math.prod([parts[part] for part in varying]))

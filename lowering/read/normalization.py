@@ -1,4 +1,4 @@
-"""Readers of batch normalisation, by its formulas; sums are over every axis but that of the features.
+"""Readers of batch normalisation, by its formulas; sums are over all axes except the feature axis.
 
 Source: StableHLO spec #batch_norm_inference, #batch_norm_training, #batch_norm_grad.
 """
@@ -18,7 +18,7 @@ __all__ = ["ROWS"]
 
 
 class Features:
-    """Arithmetic between a tensor and numbers of each feature."""
+    """Arithmetic between a tensor and vectors with one number per feature."""
 
     def __init__(self, r: Reader, operation: Operation, x: int) -> None:
         self.r = r

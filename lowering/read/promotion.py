@@ -1,4 +1,4 @@
-"""`promoted`: reductions whose region computes in a wider dtype than their operands have.
+"""`promoted`: readers of reductions whose region computes in a wider dtype than the operands.
 
 Source: StableHLO specification, reduce, reduce_window and scatter, `is_promotable`.
 """
@@ -16,7 +16,7 @@ __all__ = ["promoted"]
 
 
 def promoted(read: Read, reduced: Callable[[int], Sequence[int]]) -> Read:
-    """Return a reader of operands in the dtypes of the region's arguments.
+    """Return a reader that first converts the operands to the dtypes of the region's arguments.
 
     Args:
         reduced: the position of the operand of each region argument, as a function of the number of operands.

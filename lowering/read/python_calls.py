@@ -1,4 +1,4 @@
-"""Custom calls implemented by a Python function that is registered for their target."""
+"""Custom calls to Python functions that are registered for their targets."""
 
 from __future__ import annotations
 
@@ -36,24 +36,25 @@ def register_custom_call(
 ) -> None:
     """Read calls of a target as calls of a Python function.
 
-    The function takes the operands as NumPy arrays, and the entries of the call's `backend_config` as keywords. A
-    `backend_config` that is a string is one keyword of that name. It returns an array, or a sequence with one array
-    per result. Its results must depend on its arguments alone, and it must not write to them.
+    The function takes the operands as NumPy arrays, and the entries of the call's `backend_config` as keyword
+    arguments. If `backend_config` is a string, it is passed as `backend_config=`. The function returns an
+    array, or a sequence with one array per result. Its results must depend only on its arguments, and it must
+    not modify these.
 
-    A program with such a call runs natively. It is differentiated and batched as `tenferro.pure_callback` is, and
-    lowering refuses it.
+    A program with such a call runs natively. Differentiation and batching treat the call like
+    `tenferro.pure_callback`. Lowering raises an error.
 
     Args:
         target: the call's `call_target_name`.
         replace: replace the registered function.
 
     Raises:
-        DuplicateFamilyError: the target has a function, and `replace` is not set; or a target with a built-in
+        DuplicateFamilyError: the target already has a function, and `replace` is not set; or it has a built-in
             reader.
-        InvalidConfigError: the function is not a function.
+        InvalidConfigError: `function` is not a function.
 
-    A program that reaches the call raises BackendFailureError if the function fails, or if its results do not match
-    the declared types. The error's cause tells which.
+    When a program runs the call, it raises BackendFailureError if the function fails or its results do not match the
+    declared types. The cause of the error shows which.
 
     >>> import numpy as np
     >>> from lowering import import_stablehlo
@@ -85,7 +86,7 @@ def python_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
     """Call the function that is registered for a call's target; return None if there is none.
 
     Raises:
-        UnsupportedError: a call without operands or results, or with results of open extents.
+        UnsupportedError: the call has no operands or no results, or a result has a dynamic extent.
     """
     a = operation.attributes
     target = a["call_target_name"]
@@ -109,7 +110,7 @@ def python_call(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
 def _jax_callback(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     """Read a call of one of the Python functions that JAX passes to the compiler with the module.
 
-    A call with effects waits for the preceding ones. Tokens are its first operands, if there are any.
+    A call with effects is ordered after the preceding ones. Tokens, if any, are its first operands.
     """
     attributes = operation.attributes
     function = r.callbacks[int(operation.config["index"])]
@@ -134,7 +135,7 @@ def _jax_callback(r: Reader, operation: Operation, operands: Sequence[int]) -> S
 
 @dataclass(frozen=True, eq=False)
 class _JaxCallback:
-    """A function of JAX's, as a `Callback` with an operand and a result more, which is False.
+    """A Python function of JAX, wrapped for a `Callback` with an additional operand and an additional result, False.
 
     Attributes:
         takes_token: whether the function has a token as its first argument and result.
@@ -166,7 +167,7 @@ class _Call:
         """Return the results as a list.
 
         Raises:
-            ArityError, ShapeError, DTypeError: the function returns something else than the module declares.
+            ArityError, ShapeError, DTypeError: the results do not match the module's declarations.
         """
         returned = self.function(*arrays, **self.keywords)
         results = list(returned) if isinstance(returned, tuple | list) else [returned]

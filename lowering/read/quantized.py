@@ -1,14 +1,13 @@
-"""Quantised types, replaced by their storage types and the arithmetic of the specification before anything is read.
+"""Quantised types: before a module is read, they are replaced by storage types and the specification's arithmetic.
 
-A value of `!quant.uniform<storage:expressed, scale:zero_point>` is a tensor of its storage type here. An operation on such
-values computes on expressed ones: dequantise, compute, quantise. Operations that move elements move the stored
-    integers.
+A value of `!quant.uniform<storage:expressed, scale:zero_point>` becomes a tensor of its storage type. An operation on
+quantised values dequantises the operands, computes on the expressed type, and quantises the results. Operations that
+only move elements are applied to the stored integers.
 
     dequantize(q) = (q - zero_point) scale
     quantize(x)   = round_nearest_even(clamp(storage_min, x / scale + zero_point, storage_max))
 
-The difference q - zero_point is taken in 64 bits: in storage types that hold no such differences the specification's
-formula would wrap.
+The difference q - zero_point is computed in 64 bits, because it may overflow the storage type.
 
 Source: StableHLO spec, sections "Quantized types" and "Quantization computations"; #uniform_quantize, #uniform_dequantize.
 """
@@ -43,7 +42,7 @@ STORED = frozenset([
         "select", "select_and_scatter", "slice", "sort", "transpose", "tuple", "while",
     )],
 ])  # fmt: skip
-"""Operations that move elements, or give them to their regions: on quantised types they are themselves on storage types."""
+"""Operations that only move elements or pass them to regions; they are applied to the storage types."""
 
 ALONG_AXES = frozenset([
     *("func.call", "func.return", "stablehlo.return", "stablehlo.composite"),
@@ -53,7 +52,7 @@ ALONG_AXES = frozenset([
         "reshape", "transpose", "tuple", "uniform_dequantize", "uniform_quantize", "while",
     )],
 ])  # fmt: skip
-"""Operations on types with scales along an axis; others take one scale alone."""
+"""Operations that accept types with scales along an axis; other operations accept a single scale only."""
 CONTRACTIONS = frozenset([
     f"stablehlo.{name}" for name in ("convolution", "dot", "dot_general", "dynamic_conv")
 ])  # fmt: skip
@@ -68,7 +67,7 @@ MOVES = frozenset([
 SHAPES = frozenset([
     f"stablehlo.{name}" for name in ("broadcast_in_dim", "dynamic_broadcast_in_dim", "dynamic_reshape", "reshape", "transpose")
 ])  # fmt: skip
-"""Operations that keep the scales, and may move the axis that they belong to."""
+"""Operations that keep the scales, but may move the axis along which scales differ."""
 UNIFORM_ONLY = "of quantised types, uniform ones per tensor and per axis are read"
 _TENSOR = re.compile(r"tensor<((?:(?:\d+|\?)x)*)(!quant\.uniform<.*>)>", re.DOTALL)
 _UNIFORM = re.compile(
@@ -84,9 +83,9 @@ class QuantizedType:
 
     Attributes:
         storage, expressed: dtypes of the stored integer, and of the represented float.
-        low, high: the least and the largest number that is stored.
-        scales, zero_points: one, or one for each index along `axis`.
-        axis: None where all elements have one scale.
+        low, high: the least and the largest stored integer.
+        scales, zero_points: one for all elements, or one for each index along `axis`.
+        axis: the axis along which scales differ; None if there is a single scale.
 
     >>> quantized_type("!quant.uniform<i8<-127:127>:f32:1, {0.5, 0.25:3}>").zero_points
     (0, 3)
@@ -105,8 +104,8 @@ def quantized_type(text: str) -> QuantizedType:
     """Return a type from its text in MLIR.
 
     Raises:
-        UnsupportedError: an unsupported quantised type, such as one with scales for blocks.
-        InvalidConfigError: scales that are not positive and finite, or bounds that the storage type lacks.
+        UnsupportedError: the type is not supported, for example because its scales belong to blocks.
+        InvalidConfigError: a scale is not positive and finite, or the bounds exceed the storage type.
     """
     match = _UNIFORM.fullmatch("".join(text.split()))
     if match is None:
@@ -163,7 +162,7 @@ def _quantized(kind: Type) -> _Tensor | None:
     """Return a type as a quantised tensor; None for others.
 
     Raises:
-        InvalidConfigError: an axis that the tensor lacks, or with another extent than there are scales.
+        InvalidConfigError: the tensor does not have the axis, or its extent is not the number of scales.
     """
     match = _TENSOR.fullmatch(kind.text) if isinstance(kind, ForeignType) else None
     if match is None:
@@ -205,7 +204,7 @@ def _stored(types: Sequence[Type]) -> tuple[Type, ...]:
 
 
 class _Rewriter:
-    """The operations of one function, with numbers for the values that are added."""
+    """Rewriter of one function, which assigns numbers to the values that it adds."""
 
     def __init__(self, source: Function) -> None:
         self.source = source
@@ -235,7 +234,7 @@ class _Rewriter:
         return Block(block.arguments, _stored(block.types), operations)
 
     def rewrite(self, operation: Operation) -> None:
-        """Append the operation unchanged, on storage types, or on expressed ones between conversions."""
+        """Append the operation: unchanged, on storage types, or on expressed types between conversions."""
         self.types.update(zip(operation.results, operation.types, strict=True))
         operands = [_quantized(self.types[number]) for number in operation.operands]
         results = [_quantized(kind) for kind in operation.types]
@@ -265,7 +264,10 @@ class _Rewriter:
         operands: Sequence[_Tensor | None],
         results: Sequence[_Tensor | None],
     ) -> None:
-        """Compute on dequantised values; `uniform_quantize` and `uniform_dequantize` compute nothing between."""
+        """Compute on dequantised operands, and quantise the results.
+
+        For `uniform_quantize` and `uniform_dequantize` there is no operation between the conversions.
+        """
         values = [
             number if tensor is None else self.dequantized(number, tensor)
             for number, tensor in zip(operation.operands, operands, strict=True)
@@ -459,7 +461,7 @@ def _type_of(operation: Operation, results: Sequence[_Tensor | None]) -> Type:
 
 
 def _constant(operation: Operation, results: Sequence[_Tensor | None]) -> dict[str, Any]:
-    """Return attributes, with the stored elements of a quantised constant."""
+    """Return the attributes of a constant; the elements of a quantised one are the stored integers."""
     value = operation.attributes.get("value")
     (tensor,) = results if len(results) == 1 else (None,)
     if operation.name != "stablehlo.constant" or tensor is None or not isinstance(value, str):

@@ -1,7 +1,7 @@
-"""Readers of random bits: the generators as XLA counts them.
+"""Readers of random bits; the generators use the counters of XLA's.
 
-The state is a key and a counter, uint64 each; a third number, if there is one, is the upper half of the
-counter. DEFAULT, which StableHLO leaves to the implementation, is PHILOX, as on XLA's CPU.
+The state has a uint64 key and a uint64 counter; a third uint64, if present, is the upper half of the counter. The
+algorithm DEFAULT, which StableHLO leaves to the implementation, is PHILOX, as in XLA on CPUs.
 
 Source: StableHLO spec #rng_bit_generator; Salmon, Moraes, Dror and Shaw (SC 2011).
 """
@@ -77,7 +77,7 @@ def _joined(r: Reader, low: int, high: int) -> int:
 
 
 def _counts(r: Reader, counter: int, size: int) -> int:
-    """Count from the counter on."""
+    """Return `size` consecutive counters, beginning with this one."""
     steps = r.apply_one(Iota((size,), 0, DType.U64))
     return r.apply_one(el.Add(), r.spread(counter, (size,)), steps)
 
@@ -85,7 +85,10 @@ def _counts(r: Reader, counter: int, size: int) -> int:
 def _threefry(
     r: Reader, words: list[int], shape: tuple[int, ...], is_wide: bool
 ) -> tuple[int, int]:
-    """Generate bits by Threefry: 64 bits are both words of a count; for 32 the words are neighbours along one axis."""
+    """Generate bits by Threefry, two 32-bit words per counter.
+
+    For 64-bit results both words form one element; for 32-bit results they are neighbours along one axis.
+    """
     key = [r.reshape(part, (1,)) for part in (_low(r, words[0]), _high(r, words[0]))]
     key_words = r.apply_one(st.Concatenate(0, 2), *key)
     if is_wide or not shape:
@@ -112,11 +115,11 @@ def _mixed(r: Reader, key: int, counter: int, size: int) -> tuple[int, ...]:
 
 
 def _philox(r: Reader, words: list[int], shape: tuple[int, ...], is_wide: bool) -> tuple[int, int]:
-    """Generate bits by Philox: four words for each count."""
+    """Generate bits by Philox, four 32-bit words per counter."""
     count = math.prod(shape) * (2 if is_wide else 1)
     size = -(-count // 4)
     low = _counts(r, words[1], size)
-    # Without a third number the upper half of the counter is the key.
+    # Without a third number, the upper half of the counter is the key.
     upper = r.spread(words[2] if len(words) > 2 else words[0], (size,))
     carried = r.apply_one(el.Compare("LT"), low, r.spread(words[1], (size,)))
     upper = r.apply_one(el.Add(), upper, r.convert(carried, DType.U64))

@@ -1,4 +1,4 @@
-"""`Reader`: the reading of a module's operations into a program."""
+"""`Reader`: converts the operations of a module to a program."""
 
 from __future__ import annotations
 
@@ -22,47 +22,48 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["MOST_OPS", "Read", "ReadRows", "Reader", "located"]
 
 Read = Callable[["Reader", Operation, Sequence[int]], "int | Sequence[int]"]
-"""Function that writes an operation on these values, and returns its results."""
+"""Function that writes the ops of an operation on these values, and returns its results."""
 ReadRows = Mapping[str, Read]
 Note = Callable[["Reader", Operation, Sequence[int], Sequence[int]], None]
 Rule = Callable[[int, int, tuple[int, ...]], Any]
 """Function that returns the mark of a call, given the numbers of operands and results, and the named positions."""
 Write = Callable[[Sequence[int]], Sequence[int]]
-"""A function that writes a region on its arguments, and returns the results."""
+"""Function that writes a region for its arguments, and returns the results."""
 
 MALFORMED = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError, StopIteration)
-"""Exceptions of readers for attributes and operands that no parser checks, for example in custom calls."""
+"""Exceptions that readers raise for attributes and operands that no parser checks, for example in custom calls."""
 DEEPEST_CALL = 128
 SMALL = 1024
-"""Elements of a constant that are kept though they are all one, and that a region holds itself."""
+"""Maximum number of elements of a constant that is copied into regions, and of a splat that is stored densely."""
 MOST_OPS = 2_000_000
 
 _PLACE = re.compile(r'"([^"]*)":(\d+):\d+')
 
 
 class Reader:
-    """A module on its way into a program.
+    """Converter of a module to a program.
 
     Args:
         tree: the module.
-        readers: by name of operation.
+        readers: the reader of each operation, by name.
         note: records extents in the results of an operation that has been read.
-        largest: the largest number of operations that are read, with calls inlined.
-        trusted: whether the program is trusted, and programs derived from it.
-        rules: for functions of the module by name, the function that marks the results of a call, given the numbers
-            of operands and results, for differentiation.
+        largest: the maximum number of operations after inlining calls.
+        trusted: whether the program, and programs derived from it, are trusted.
+        rules: for names of functions of the module, a function that marks the results of a call for differentiation,
+            given the numbers of operands and results.
 
     Attributes:
-        extents: for a value that is computed from extents of the arguments, an array of numbers and `SymDim`s.
-        claims: for a comparison of extents that only a run decides, its sides and relation.
-        lowest: the least that assertions of the module allow a symbol to be.
-        quotients: for an extent that is a quotient rounded towards zero, its sides.
-        needed: the symbols in extents of shapes that operands decide.
-        devices: the devices of a program that runs on several.
-        device: returns the number of the device that runs it, a scalar int64.
-        sent: by builder and channel, the values that were sent and not yet received, and the pairs of devices.
-        feeds: the functions whose results infeeds read, if processes run one by one; otherwise None.
-        probed: by id, the elements that probes outside of regions have seen; None for computed ones.
+        extents: for each value that is computed from the arguments' extents, an array of numbers and `SymDim`s.
+        claims: for each comparison of extents that is decided at run time, its sides and relation.
+        lowest: lower bounds of symbols, from assertions of the module.
+        quotients: for each extent that is a quotient rounded towards zero, its dividend and divisor.
+        needed: the symbols in shapes that operands determine.
+        devices: the devices of a program for several devices.
+        device: returns the number of the current device, an int64 scalar.
+        sent: the values that were sent and not yet received, and the pairs of devices, by builder and channel.
+        feeds: the functions whose results infeeds read, if processes are computed one by one; else None.
+        probed: the elements that probes outside regions have recorded, by id; None for elements that are not
+            constant.
     """
 
     def __init__(
@@ -102,10 +103,10 @@ class Reader:
     # ---- functions and blocks ----------------------------------------------------------------
 
     def call(self, name: str, operands: Sequence[int]) -> list[int]:
-        """Read a call of a function of the module on these values.
+        """Read a call of a function of the module with these values.
 
         Raises:
-            InvalidConfigError: no such function, or calls nested too deep.
+            InvalidConfigError: there is no such function, or calls are nested too deep.
         """
         function = self.tree.functions.get(name)
         if function is None:
@@ -128,7 +129,7 @@ class Reader:
         return results if rule is None else self._marked(rule, operands, results)
 
     def _marked(self, rule: Rule, operands: Sequence[int], results: list[int]) -> list[int]:
-        """Rename the results of a call that have derivatives, by a rule."""
+        """Mark the results of a call that have derivatives, by a rule."""
         places = [i for i, y in enumerate(results) if self.spec(y).dtype.is_inexact]
         if not places or all([self.known(x) is not None for x in operands]):
             return results
@@ -140,7 +141,7 @@ class Reader:
         return results
 
     def block(self, block: Block, arguments: Sequence[int], outer: Mapping[int, int]) -> list[int]:
-        """Read a block on these arguments, with the values of its surroundings."""
+        """Read a block with these arguments; `outer` has the values of the enclosing blocks."""
         values = Scope(outer)
         values.update(zip(block.arguments, arguments, strict=True))
         for operation in block.operations[:-1]:
@@ -149,10 +150,10 @@ class Reader:
         return [values[value] for value in block.operations[-1].operands]
 
     def operation(self, operation: Operation, values: Mapping[int, int]) -> Sequence[int]:
-        """Write one operation, and check that its results have the types that it declares.
+        """Read one operation, and check that its results have the declared types.
 
         Raises:
-            UnsupportedError: an operation without a reader, or of a type that is not ours.
+            UnsupportedError: the operation has no reader, or a type is not supported.
         """
         read = self.readers.get(operation.name)
         if read is None:
@@ -195,9 +196,9 @@ class Reader:
         return results
 
     def _agrees(self, value: int, declared: TensorSpec) -> bool:
-        """Return whether a value has the type that the module declares, up to open extents.
+        """Return whether a value has the type that the module declares; dynamic extents match any extent.
 
-        An extent that the module declares, and that is a symbol here, is checked when the program runs.
+        If the module declares a number, and the extent is a symbol here, a guard checks it at run time.
         """
         spec = self.spec(value)
         if spec == declared:
@@ -215,10 +216,10 @@ class Reader:
         return True
 
     def require_bounds(self, value: int, declared: Any) -> None:
-        """Check the bounds that the module declares on extents, now or when it runs.
+        """Check the module's bounds on extents, now if they are known, else at run time.
 
         Raises:
-            ShapeError: an extent above its bound.
+            ShapeError: an extent exceeds its bound.
         """
         if not isinstance(declared, TensorSpec) or declared.is_static:
             return
@@ -234,10 +235,10 @@ class Reader:
     def parts(
         self, *regions: tuple[Block | Write, Sequence[TensorSpec]]
     ) -> tuple[list[Subprogram], list[int]]:
-        """Read regions on arguments of these types as sub-programs; also return the outer values that they use.
+        """Read regions with arguments of these types as sub-programs; also return the outer values that they use.
 
-        Each takes the values that any region uses, then its own arguments. Small constants are written inside.
-        A region is a block of the module, or a function that writes one.
+        Each sub-program takes the outer values that any of the regions uses, then its own arguments. It contains the
+        small constants that it uses. A region is a block of the module, or a function that writes one.
         """
         outside, outer, source, device = self.builder, self._values, self._source, self.device
         extents, claims = self.extents, self.claims
@@ -270,19 +271,19 @@ class Reader:
         return parts, captured
 
     def scratch(self) -> Reader:
-        """Return a reader of isolated regions, with the constants of their surroundings."""
+        """Return a reader of isolated regions, which may use constants of the enclosing blocks."""
         reader = Reader(self.tree, self.readers, self.note, self.largest)
         reader._values = Constants(self, reader, self._values)
         return reader
 
     @property
     def source(self) -> SourceLine | None:
-        """The user's line of the operation under way."""
+        """The user's line of the operation that is being read."""
         return self._source
 
     @property
     def surroundings(self) -> Mapping[int, int]:
-        """The values that regions of the operation under way may use."""
+        """The values that regions of the operation that is being read may use."""
         return self._values
 
     # ---- writing -----------------------------------------------------------------------------
@@ -297,19 +298,19 @@ class Reader:
         return output
 
     def spec(self, value: int) -> TensorSpec:
-        """Shape and dtype."""
+        """Return the shape and dtype of a value."""
         return self.builder.type_of(value)
 
     def known(self, value: int) -> Any:
-        """Return the elements of a constant; None for a computed value."""
+        """Return the elements of a constant; None for other values."""
         return self.builder.known(value)
 
     def evaluated(self, value: int) -> Any:
-        """Evaluate a value that depends on no argument; None for others."""
+        """Evaluate a value that depends on no argument; return None for other values."""
         return self.builder.evaluated(value)
 
     def constant(self, array: Any, dtype: DType | None = None) -> int:
-        """Append a constant; one element repeated many times is a broadcast scalar."""
+        """Append a constant; a large splat becomes a broadcast scalar."""
         array = np.asarray(array, None if dtype is None else dtype.dtype)
         if array.size > SMALL and not any(array.strides):
             scalar = self.builder.constant(array.flat[0], self._source)
@@ -322,7 +323,7 @@ class Reader:
         return self.spread(scalar, like.shape)
 
     def spread(self, value: int, shape: Sequence[int]) -> int:
-        """Broadcast a scalar to a shape; a tensor of that rank is unchanged: its symbols may be equal to other symbols."""
+        """Broadcast a scalar to a shape; return any other tensor, which has this rank, unchanged."""
         shape = tuple(shape)
         if self.spec(value).rank:
             return value
@@ -340,13 +341,13 @@ class Reader:
         return value if perm == tuple(range(len(perm))) else self.apply_one(Transpose(perm), value)
 
     def reshape(self, value: int, shape: Sequence[int]) -> int:
-        """Reshape the elements in row-major order; our own reshape is column-major."""
+        """Reshape in row-major order; the op Reshape is column-major."""
         shape = tuple(shape)
         old_shape = self.spec(value).shape
         if old_shape == shape:
             return value
         if [e for e in old_shape if e != 1] == [e for e in shape if e != 1]:
-            return self.apply_one(Reshape(shape), value)  # because both orders are the same there
+            return self.apply_one(Reshape(shape), value)  # because both orders agree here
         turned = (
             value if _is_flat(old_shape) else self.transpose(value, range(len(old_shape))[::-1])
         )
@@ -367,10 +368,10 @@ class Reader:
     # ---- regions on whole tensors ----------------------------------------------------------------
 
     def lifted(self, block: Block, arguments: Sequence[int]) -> list[int]:
-        """Apply a region on scalars to every element of tensors of one shape.
+        """Apply a region of scalars to every element of tensors with equal shapes.
 
         Raises:
-            UnsupportedError: a region that does more than compute elements from elements.
+            UnsupportedError: the region is not elementwise.
         """
         shape = self.spec(arguments[0]).shape
         values = Scope(self.surroundings)
@@ -401,7 +402,7 @@ class Reader:
 
 
 class Scope(dict[int, int]):
-    """Values of a block by their numbers in the module; values not defined in it are looked up outside."""
+    """Values of a block, by their numbers in the module; other values are looked up in the enclosing scope."""
 
     def __init__(self, outer: Mapping[int, int]) -> None:
         super().__init__()
@@ -413,7 +414,7 @@ class Scope(dict[int, int]):
 
 
 class Constants(Mapping[int, int]):
-    """The surroundings of a region that is read in isolation: constants only."""
+    """Enclosing scope of a region that is read in isolation: it has constants only."""
 
     def __init__(self, outside: Reader, inside: Reader, outer: Mapping[int, int]) -> None:
         self._outside = outside
@@ -434,10 +435,10 @@ class Constants(Mapping[int, int]):
 
 
 class Captures(Mapping[int, int]):
-    """The surroundings of a region that becomes a sub-program: the values that it uses become inputs.
+    """Enclosing scope of a region that becomes a sub-program; values that the region uses become its inputs.
 
     Attributes:
-        inputs: for each value outside, its input.
+        inputs: the input for each outer value.
     """
 
     def __init__(
@@ -463,7 +464,7 @@ class Captures(Mapping[int, int]):
         return self.input(value)
 
     def input(self, value: int) -> int:
-        """Return the input for a value outside."""
+        """Return the input for an outer value."""
         if value not in self.inputs:
             self.inputs[value] = self.inside.input(self.outside.type_of(value))
             if value in self._extents:
@@ -482,17 +483,17 @@ def _no_device() -> int:
 
 
 def _captured(captures: Captures, device: Callable[[], int]) -> int:
-    """Return the number of the device in a region, which takes it from its surroundings."""
+    """Return the number of the device inside a region, as a captured value."""
     return captures.input(device())
 
 
 def _is_flat(shape: Sequence[int]) -> bool:
-    """Return whether row-major and column-major order are the same, because at most one extent is not 1."""
+    """Return whether row-major and column-major order agree: at most one extent is not 1."""
     return sum(extent != 1 for extent in shape) <= 1
 
 
 def source_of(operation: Operation) -> SourceLine | None:
-    """Return the line that a location names."""
+    """Return the source line of a location."""
     match = _PLACE.search(operation.location)
     if match is None:
         return None
@@ -500,7 +501,7 @@ def source_of(operation: Operation) -> SourceLine | None:
 
 
 def located(operation: Operation) -> str:
-    """Return the file and line that a location names; another location is unchanged."""
+    """Return the file and line of a location; a location without them is returned unchanged."""
     match = _PLACE.search(operation.location)
     if match is not None:
         return f"{match[1]}:{match[2]}"

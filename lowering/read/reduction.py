@@ -1,9 +1,11 @@
 """Readers of reductions, windows and sorts.
 
-A region of one operation with a reduction op is read as that op. A region that keeps the better of two pairs of
-value and position is read as `ArgMax` or `ArgMin`. Any other region, which computes elements from elements and is
-associative, is applied to whole tensors: neighbours are combined, then neighbours of these, in log2(n) steps;
-windows of w elements by halves, quarters, .. of windows. Order is kept, so that the region need not commute.
+A region with a single operation that has a reduction op is read as this op. A region that selects the better of two
+pairs of value and position is read as `ArgMax` or `ArgMin`. Any other region must be elementwise and
+associative. It is
+applied to whole tensors: first to neighbours, then to neighbours of the results, in log2(n) steps. Windows of w
+    elements are combined from windows of w/2, w/4, .. elements. The order of elements is kept, so the region
+    need not be commutative.
 """
 
 from __future__ import annotations
@@ -56,7 +58,7 @@ def is_identity(name: str, value: Any) -> bool:
 
 
 def _name_of(r: Reader, block: Block, values: Sequence[int]) -> str | None:
-    """Return the only operation of a region on one pair."""
+    """Return the operation of a region that consists of one operation on a pair."""
     names = known_combiner(block) if len(values) == 1 else None
     if names is None or names[0] == "set":
         return None
@@ -94,7 +96,7 @@ def reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
 
 
 def _started(r: Reader, name: str, start: int, y: int) -> int:
-    """Combine a reduction with its initial value."""
+    """Combine the result of a reduction with its initial value."""
     if is_identity(name, r.known(start)):
         return y
     return r.apply_one(PAIRS[name], r.spread(start, r.spec(y).shape), y)
@@ -128,7 +130,7 @@ def _reduced(
 
 
 class Windows:
-    """The numbers of a window operation, with their defaults."""
+    """Sizes, strides, dilations and padding of a window operation, with their defaults."""
 
     def __init__(self, operation: Operation) -> None:
         a = operation.attributes
@@ -145,14 +147,14 @@ class Windows:
         self.high = tuple([high for _, high in pairs])
 
     def padded(self, r: Reader, x: int, start: int) -> int:
-        """Pad x with the value around and between its elements."""
+        """Pad x with the initial value, around and between its elements."""
         interior = tuple([dilation - 1 for dilation in self.base])
         if all([edge == 0 for edge in (*self.low, *self.high, *interior)]):
             return x
         return r.apply_one(st.Pad(self.low, self.high, interior), x, start)
 
     def scan(self, shape: tuple[int, ...]) -> tuple[int, bool] | None:
-        """Return the axis and the direction of the cumulative reduction, if every window has all elements up to its own."""
+        """Return the axis and direction of a cumulative reduction if each window ends at its position; else None."""
         wide = [axis for axis, size in enumerate(self.sizes) if size != 1]
         ones = (1,) * len(shape)
         if len(wide) != 1 or not self.strides == self.base == self.dilations == ones:
@@ -202,7 +204,7 @@ def _window(
 
 
 def _windowed(r: Reader, xs: Values, windows: Windows, combine: Combine) -> Values:
-    """Combine the elements of every window one axis at a time, from the last one on, in row-major order."""
+    """Combine the elements of every window in row-major order, one axis at a time, beginning with the last."""
     for axis, size in reversed(list(enumerate(windows.sizes))):
         xs = _along(r, xs, axis, size, windows.strides[axis], windows.dilations[axis], combine)
     return xs
@@ -221,7 +223,7 @@ def _along(
         return [r.slice(x, axis, 0, 0) for x in xs]
     reach = (count - 1) * stride + 1
     if size <= 2 * size.bit_length():
-        # Few elements: each is a slice with the stride.
+        # Small windows: a strided slice for each element.
         parts = [
             [r.slice(x, axis, k * dilation, k * dilation + reach, stride) for x in xs]
             for k in range(size)
@@ -230,7 +232,7 @@ def _along(
         for part in parts[1:]:
             total = combine(total, part)
         return total
-    # Many: windows of 1, 2, 4, .. elements at every position, combined from left to right up to the window size.
+    # Large windows: combine windows of 1, 2, 4, .. elements at every position, from left to right.
     power, length, done = list(xs), 1, 0
     total: Values | None = None
     for bit in range(size.bit_length()):
@@ -250,9 +252,10 @@ def _along(
 
 
 def select_and_scatter(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Read `select_and_scatter`: the first region selects the element of each window that receives its source.
+    """Read `select_and_scatter`.
 
-    The second region combines the sources of one element.
+    The first region selects an element of each window, to which the window's source is scattered. The second region
+    combines the sources that are scattered to one element.
     """
     x, source, start = operands
     windows = Windows(operation)
@@ -300,9 +303,9 @@ def sort(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[i
 
 
 def top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Find the k largest elements by the total order, and their indices; k is the extent of the result.
+    """Read a call for the k largest elements in the total order, and their indices; k is the extent of the result.
 
-    Calls ask for the smallest by an attribute.
+    With an attribute, the call returns the smallest elements.
     """
     largest = bool((operation.attributes.get("mhlo.attributes") or {}).get("largest", True))
     values, places = total_order.top_k(r, operands[0], operation.spec.shape[-1], largest)

@@ -1,4 +1,4 @@
-"""Operations without a counterpart here, each with an alternative, and operations that are rewritten before."""
+"""Operations without a reader: those without a counterpart, and those that are rewritten before reading."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MLIR_REWRITES: Mapping[str, str] = {
         "a pass of MLIR's writes it in other operations: install jaxlib",
     ),
 }  # fmt: skip
-"""Operations that are read with jaxlib alone."""
+"""Operations that can be read only if jaxlib is installed, because MLIR's passes rewrite them."""
 
 REWRITTEN: Mapping[str, str] = {
     **dict.fromkeys(["builtin.module", "func.func", "sdy.mesh"], "holds the functions"),

@@ -1,4 +1,4 @@
-"""The meaning of regions of reductions, scatters and sorts."""
+"""Recognition of the regions of reductions, scatters and sorts."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from tenferro.types import DType
 __all__ = ["ON_BOOL", "known_combiner", "scatter_combiner"]
 
 ON_BOOL = {"add": "or", "maximum": "or", "multiply": "and", "minimum": "and"}
-"""The logical operation for arithmetic on truth values."""
+"""The logical operation for arithmetic on bools."""
 SCATTERS = {"add": "add", "multiply": "multiply", "minimum": "min", "maximum": "max", "set": "set"}
-"""The combiners of `Scatter` by operation."""
+"""Combiners of `Scatter`, by operation."""
 ON_TRUTH = {"or": "add", "and": "multiply", "set": "set"}
-"""The same, of truth values."""
+"""Combiners of `Scatter` for bools, by operation."""
 COMMUTATIVE = frozenset({"add", "multiply", "maximum", "minimum", "and", "or", "xor"})
 
 
 def known_combiner(block: Block) -> tuple[str, ...] | None:
-    """Return the operation that combines each pair of a region's arguments, "set" if it returns the second.
+    """Return the operation that combines each pair of a region's arguments; None for other regions.
 
-    None for other regions.
+    It is "set" if the region returns the second argument of each pair.
     """
     count = len(block.arguments) // 2
     firsts, seconds = block.arguments[:count], block.arguments[count:]

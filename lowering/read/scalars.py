@@ -1,6 +1,7 @@
-"""Scalars and indices of other dialects, replaced by tensors and StableHLO's operations before anything is read.
+"""Scalars and indices of other dialects: before a module is read, they are replaced by tensors and StableHLO's
+operations.
 
-Modules of dynamic shapes compute extents with them. An `index` has 64 bits here.
+Modules with dynamic shapes compute extents with them. An `index` becomes an int64.
 
 Source: MLIR's `arith`, `shape` and `tensor` dialects.
 """
@@ -42,7 +43,7 @@ _INDICES = re.compile(r"tensor<((?:(?:\d+|\?)x)*)index>")
 
 
 def without_scalars(tree: ModuleTree) -> ModuleTree:
-    """Return the module with a tensor without axes for each scalar, and int64 for each index.
+    """Return the module with scalars replaced by tensors of rank 0, and indices by int64.
 
     Raises:
         UnsupportedError: the axis of a `tensor.dim` is not a constant.
@@ -57,7 +58,7 @@ def without_scalars(tree: ModuleTree) -> ModuleTree:
 
 
 def _tensor(spec: Type) -> Type:
-    """Return the tensor type of a scalar, or of indices; any other type unchanged.
+    """Return the tensor type for a scalar or for indices; return other types unchanged.
 
     >>> _tensor(ForeignType("index")), _tensor(ForeignType("tensor<2x?xindex>"))
     (i64[], i64[2,?])
@@ -83,7 +84,7 @@ def _without(function: Function) -> Function:
 
 
 class _Rewriting:
-    """A function on its way, with the number of the next value and the constants so far."""
+    """Rewriter of one function, with the number of the next value and the constants so far."""
 
     def __init__(self, free: int) -> None:
         self.free = free
@@ -127,7 +128,7 @@ class _Rewriting:
         return [replace(operation, name=name, operands=(x,), attributes=attributes)]
 
     def shape(self, operation: Operation) -> Sequence[Operation]:
-        """Return the extents of a tensor whose rank is given by the result's type."""
+        """Return the extents of a tensor; the result's type determines their number."""
         (spec,) = operation.types
         if not isinstance(spec, TensorSpec) or not spec.is_static or spec.rank != 1:
             raise UnsupportedError(f"shape.shape_of: the rank must be known, got {spec}")
@@ -140,7 +141,7 @@ class _Rewriting:
         return [*made, *self.elements(replace(operation, operands=extents))]
 
     def extracted(self, operation: Operation) -> Sequence[Operation]:
-        """Take one element of a tensor; a place that is no constant is clamped to the tensor."""
+        """Take one element of a tensor; an index that is not constant is clamped to the bounds."""
         (spec,) = operation.types
         if not isinstance(spec, TensorSpec):
             return [operation]  # which is refused for its type

@@ -1,8 +1,8 @@
 """Scatters with any elementwise region: windows are gathered, combined, and written back.
 
-Windows that may overlap are combined one after the other in the order of their indices, as in XLA's CPU
-backend and the reference interpreter. If all indices are declared unique or known to differ, one step
-combines all windows. An out-of-bounds window is read at a clamped position, and its result is dropped.
+Windows that may overlap are combined one after the other, in the order of their indices, as in XLA on CPUs and the
+reference interpreter. If all indices are declared unique, or are known to differ, a single step combines all
+windows. A window that is out of bounds is read at a clamped position, and its result is dropped.
 
 Source: StableHLO spec #scatter.
 """
@@ -36,7 +36,7 @@ class Numbers:
     index_vector_dim: int
 
     def scatter(self, combiner: str, **options: Any) -> ix.Scatter:
-        """Return the scatter with one of our combiners."""
+        """Return the `Scatter` op with this combiner."""
         return ix.Scatter(
             update_window_dims=self.update_window_dims,
             inserted_window_dims=self.inserted_window_dims,
@@ -49,7 +49,7 @@ class Numbers:
         )
 
     def gather(self, operand: Sequence[int], update: Sequence[int]) -> ix.Gather:
-        """Return the gather that reads the windows which the scatter writes."""
+        """Return the `Gather` op that reads the windows that the scatter writes."""
         windows = iter([update[axis] for axis in self.update_window_dims])
         single = {*self.inserted_window_dims, *self.input_batching_dims}
         return ix.Gather(
@@ -77,7 +77,7 @@ def scattered(
     """Combine every window of the inputs with its updates.
 
     Raises:
-        UnsupportedError: a region that is not a computation of elements.
+        UnsupportedError: the region is not elementwise.
     """
     index_axes, update_axes = _turning_axes(r, numbers, indices, updates[0])
     extents = [r.spec(indices).shape[axis] for axis in index_axes]
@@ -117,7 +117,7 @@ def _turn(
 def _turning_axes(
     r: Reader, numbers: Numbers, indices: int, update: int
 ) -> tuple[list[int], list[int]]:
-    """Return the axes of indices and of updates along which windows may overlap: not batch axes."""
+    """Return the axes of indices and updates along which windows may overlap; batch axes are not among them."""
     every = [axis for axis in range(len(r.spec(indices).shape)) if axis != numbers.index_vector_dim]
     others = [
         axis for axis in range(len(r.spec(update).shape)) if axis not in numbers.update_window_dims
@@ -129,7 +129,7 @@ def _turning_axes(
 
 
 def _differ(r: Reader, numbers: Numbers, indices: int) -> bool:
-    """Return whether constant indices all differ, and their windows are single elements."""
+    """Return whether the indices are constant and distinct, and each window is a single element."""
     constant = r.evaluated(indices)
     axis = numbers.index_vector_dim
     if constant is None or numbers.update_window_dims or numbers.scatter_indices_batching_dims:
@@ -140,7 +140,7 @@ def _differ(r: Reader, numbers: Numbers, indices: int) -> bool:
 
 
 def _pieces(r: Reader, x: int, axes: Sequence[int]) -> int:
-    """Arrange each position along some axes along a new leading axis; the axes stay with extent one."""
+    """Merge some axes into a new leading axis; the axes keep an extent of one."""
     shape = r.spec(x).shape
     rest = [axis for axis in range(len(shape)) if axis not in axes]
     count = int(np.prod([shape[axis] for axis in axes]))

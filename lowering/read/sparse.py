@@ -1,4 +1,4 @@
-"""Reader of products of sparse matrices, as `jax.experimental.sparse` writes them for a CPU."""
+"""Reader of sparse matrix products, as `jax.experimental.sparse` writes them for CPUs."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ __all__ = ["SPARSE"]
 
 
 def csr_product(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Read the product of a matrix in compressed rows and a dense matrix or vector.
+    """Read the product of a CSR matrix and a dense matrix or vector.
 
-    y[i] = sum of data[k] * rhs[columns[k]] over starts[i] <= k < starts[i + 1]; elements from the last start on are
+    y[i] = sum of data[k] * rhs[columns[k]] over starts[i] <= k < starts[i + 1]. Elements after the last start are
     padding.
 
     Raises:
-        ShapeError: the shapes are not those of a matrix in compressed rows.
+        ShapeError: the shapes are not those of a CSR matrix.
 
     Source: `csr_spmm_p` of jax.experimental.sparse.
     """
@@ -45,7 +45,8 @@ def csr_product(r: Reader, operation: Operation, operands: Sequence[int]) -> Seq
     ends = r.reshape(r.slice(starts, 0, 1, rows[0]), (rows[0] - 1, 1))
     ones = r.full(1, TensorSpec((rows[0] - 1,), index))
     zeros = r.full(0, TensorSpec(count, index))
-    # The row of an element is the number of rows that end before it: `rows` for padding, which the scatter drops.
+    # The row of an element is the number of rows that end before it. For padding it is `rows`, which the
+    # scatter drops.
     ended = r.apply_one(Scatter((), (0,), (), (), (0,), 1, "add"), zeros, ends, ones)
     row = r.reshape(r.apply_one(CumSum(0), ended), (*count, 1))
     window = tuple(range(1, len(dense)))

@@ -54,14 +54,12 @@ def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 def slice_(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     a = operation.attributes
     op = st.Slice(tuple(a["start_indices"]), tuple(a["limit_indices"]), tuple(a["strides"]))
-    first = (
-        _first_of_sorted(r, op, operands[0]) if op.starts else None
-    )  # because rank 0 has no order
+    first = _first_of_sorted(r, op, operands[0]) if op.starts else None  # None for rank 0
     return r.apply_one(op, operands[0]) if first is None else first
 
 
 def _first_of_sorted(r: Reader, op: st.Slice, x: int) -> int | None:
-    """Read the first few of a descending sort with indices as a `TopK` with a smaller k."""
+    """Read a slice of the first elements of a descending sort with indices as a `TopK` with a smaller k."""
     producer = r.builder.made_by(x)
     if producer is None:
         return None
@@ -103,7 +101,7 @@ def barrier(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 
 def constant_like(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Fill the shape of the operand with one number."""
+    """Return a tensor with the shape of the operand, filled with one number."""
     value = np.asarray(operation.attributes["value"])
     if value.size != 1:
         raise InvalidConfigError(f"chlo.constant_like: its value is one number, got {value.shape}")

@@ -1,7 +1,7 @@
 """The total order of floats, -NaN < -inf < .. < -0 < 0 < .. < inf < NaN, by integers in the same order.
 
-`Sort` and `TopK` treat all NaNs as equal, and both zeros; on these integers they distinguish them. Values are moved
-along with their keys, so that derivatives reach them.
+`Sort` and `TopK` treat all NaNs as equal, and both zeros as equal; the integers distinguish them. Values are sorted
+along with these keys, so that derivatives flow through them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def key(r: Reader, x: int, descending: bool = False) -> int:
     if not spec.dtype.is_float:
         return r.apply_one(el.Not(), x) if descending else x
     if spec.dtype.bits == 6:
-        x = r.convert(x, DType.F8E4M3FN)  # which represents all of their values in the same order
+        x = r.convert(x, DType.F8E4M3FN)  # it has all of their values
     word = {4: DType.I4, 8: DType.I8, 16: DType.I16, 32: DType.I32, 64: DType.I64}[
         r.spec(x).dtype.bits
     ]
@@ -38,7 +38,7 @@ def key(r: Reader, x: int, descending: bool = False) -> int:
 
 
 def top_k(r: Reader, x: int, k: Any, largest: bool = True) -> tuple[int, int]:
-    """Find the first k of the last axis from the largest down, or from the smallest up, and their positions."""
+    """Return the k largest or smallest elements along the last axis in order, and their positions."""
     spec = r.spec(x)
     if not is_static(k):
         axis = spec.rank - 1

@@ -1,6 +1,6 @@
-"""Tuples, replaced by their elements before anything is read.
+"""Tuples: before a module is read, they are replaced by their elements.
 
-A tuple that a function returns becomes several results, as XLA has them.
+A tuple that a function returns becomes several results, as in XLA.
 
 Source: StableHLO spec #tuple, #get_tuple_element.
 """
@@ -15,9 +15,9 @@ __all__ = ["without_tuples"]
 
 
 def without_tuples(tree: ModuleTree) -> ModuleTree:
-    """Remove tuples that are built and read, or returned, in one function.
+    """Remove tuples that are created and read, or returned, in the same function.
 
-    Other tuples are results of a type that is refused.
+    Other tuples remain; readers raise an error for their types.
     """
     names = ("stablehlo.tuple", "stablehlo.get_tuple_element")
     if not tree.operation_names() & set(names):
@@ -33,13 +33,13 @@ def _without(function: Function) -> Function:
     results = _leaves(last.operands, parts)
     if results == last.operands:
         return replace(function, body=body)
-    # Names and types of tuples do not apply to their elements.
+    # The names and types of tuples do not apply to their elements.
     body = replace(body, operations=[*rest, replace(last, operands=results)])
     return replace(function, body=body, result_names=("",) * len(results))
 
 
 def _leaves(values: tuple[int, ...], parts: dict[int, tuple[int, ...]]) -> tuple[int, ...]:
-    """Return the elements of tuples and of nested tuples, in order."""
+    """Return the elements of tuples, including nested ones, in order."""
     leaves: list[int] = []
     waiting = list(values[::-1])
     while waiting:
@@ -52,7 +52,7 @@ def _leaves(values: tuple[int, ...], parts: dict[int, tuple[int, ...]]) -> tuple
 
 
 def _flat(block: Block, parts: dict[int, tuple[int, ...]], same: dict[int, int]) -> Block:
-    """Remove tuples from the block, given the elements of tuples and the replaced values."""
+    """Remove tuples from the block; `parts` has the elements of tuples, and `same` the replaced values."""
     operations = []
     for operation in block.operations:
         operands = tuple([same.get(value, value) for value in operation.operands])

@@ -1,6 +1,6 @@
-"""Readers of StableHLO in Python alone: its text, generic and pretty, and its bytecode.
+"""Parsers of StableHLO in pure Python: of its text, in the generic and the pretty form, and of its bytecode.
 
-Each returns the same tree as `lowering.mlir_tree` does for MLIR's objects, so that modules can be read without
+Each returns the same tree as `lowering.mlir_tree`, which uses MLIR's bindings. So modules can be read without
 jaxlib.
 """
 
@@ -19,15 +19,15 @@ __all__ = ["bytecode_tree", "read_module", "text_tree"]
 def read_module(
     contents: str | bytes | MappedBytes, elements: Mapping[str, memoryview] | None = None
 ) -> ModuleTree:
-    """Read the tree of text, of bytecode or of a portable artifact.
+    """Parse a module's text, bytecode or portable artifact, and return its tree.
 
     Args:
-        elements: of the resources that the text lacks, by name.
+        elements: data of the resources that the text omits, by name.
 
     Raises:
-        MlirDiagnosticError: no module, with line and column or with the offset.
-        InvalidConfigError: nested deeper than a parser may follow.
-        UnsupportedError: constructs that the tree cannot represent, such as regions of several blocks.
+        MlirDiagnosticError: the contents are not a module; the error has the line and column, or the offset.
+        InvalidConfigError: brackets are nested deeper than the parser allows.
+        UnsupportedError: the module has constructs that the tree cannot represent, such as regions of several blocks.
 
     >>> tree = read_module("func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }")
     >>> tree.functions["main"].result_types

@@ -1,7 +1,8 @@
-"""Types and attributes of MLIR's text as the tree holds them.
+"""Parser of the types and attributes in MLIR's text.
 
-A tensor of our dtypes is a `TensorSpec`, any other type its text. Attributes are numbers, strings, tuples,
-dictionaries and arrays; attributes of unparsed dialects are their text.
+The tree represents a tensor type of a supported dtype by a `TensorSpec`, and any other type by its text. It
+represents attributes by numbers, strings, tuples, dictionaries and arrays, and attributes of unparsed dialects
+by their text.
 
 Source: MLIR language reference, "Type System" and "Attributes"; StableHLO specification, "Enums".
 """
@@ -32,7 +33,7 @@ _SIMPLE_SIGNS = re.compile(r"\s+")
 LARGEST_EXTENT = (1 << 63) - 1
 LARGEST_WIDTH = 1 << 24
 SMALL_LITERAL = 64
-"""Characters of a literal whose array is shared by constants that are written alike."""
+"""Maximum number of characters of a literal whose array is shared by constants with the same text."""
 
 
 class FunctionType:
@@ -85,7 +86,7 @@ _DIALECTS = frozenset(
         "vhlo",
     ]
 )
-"""Dialects whose types and attributes are taken as text; those without any are left out."""
+"""Dialects whose types and attributes are kept as text. Dialects without types or attributes are omitted."""
 _STABLEHLO_ATTRIBUTES = frozenset(
     [
         "axis_ref",
@@ -122,7 +123,7 @@ _FIELDS = {
         r"mode=#stablehlo\.result_accuracy_mode<(?:DEFAULT|HIGHEST|TOLERANCE)>"
     ),
 }
-"""Contents of the brackets of attributes that are kept as text, without spaces."""
+"""Pattern of the text between the brackets of an attribute that is kept as text, without spaces."""
 _ESCAPE = re.compile(r"\\(?:([nt\"\\])|([0-9A-Fa-f]{2}))")
 
 
@@ -130,7 +131,7 @@ def unquoted(word: str) -> str:
     """Decode the value of a string literal.
 
     Raises:
-        ValueError: an unknown escape.
+        ValueError: the literal has an unknown escape sequence.
     """
     inside = word[1:-1]
     if "\\" not in inside:
@@ -166,10 +167,10 @@ NAMED_NUMBERS = {
         "scattered_dims_to_operand_dims", "update_window_dims",
     ),
 }  # fmt: skip
-"""The fields of attributes that number dimensions; lists, except for `index_vector_dim`."""
+"""Fields of the attributes of dimension numbers. All are lists, except for `index_vector_dim`."""
 
 _PRINTED = {"scattered_dims_to_operand_dims": "scatter_dims_to_operand_dims"}
-"""Fields that the text names otherwise than the bindings do."""
+"""Fields with another name in the text than in the bindings."""
 
 WORDS = {
     "comparison_direction": ("EQ", "NE", "GE", "GT", "LE", "LT"),
@@ -180,9 +181,9 @@ WORDS = {
     "rng_distribution": ("", "UNIFORM", "NORMAL"),
     "transpose": ("TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"),
 }
-"""The values of StableHLO's enumerations, in the order of their numbers.
+"""Values of StableHLO's enumerations, in the order of their numbers in MLIR's bytecode.
 
-Source: StableHLO specification; the numbers are those of MLIR's bytecode.
+Source: StableHLO specification.
 """
 
 
@@ -217,7 +218,7 @@ def conv_numbers(labels: tuple[tuple[Any, ...], ...]) -> dict[str, Any]:
 
 
 class AttributeParser:
-    """A cursor over tokens, with the grammar of types, attributes and locations."""
+    """Parser of types, attributes and locations; it has a position in a sequence of tokens."""
 
     def __init__(self, tokens: Tokens) -> None:
         self.tokens = tokens
@@ -231,28 +232,28 @@ class AttributeParser:
     # ---- tokens ------------------------------------------------------------------------------
 
     def error(self, message: str, at: int | None = None) -> MlirDiagnosticError:
-        """Create an error at a token; by default the next one."""
+        """Create an error at a token, by default at the next one."""
         return self.tokens.error(message, self.at if at is None else at)
 
     def accept(self, word: str) -> bool:
-        """Step over a token if it is the next one."""
+        """Consume the next token if it is this word."""
         if self.words[self.at] == word:
             self.at += 1
             return True
         return False
 
     def expect(self, word: str) -> None:
-        """Step over a token.
+        """Consume the next token, which must be this word.
 
         Raises:
-            MlirDiagnosticError: another is next.
+            MlirDiagnosticError: the next token is another one.
         """
         if self.words[self.at] != word:
             raise self.error(f"expected '{word}', got {self.shown()}")
         self.at += 1
 
     def shown(self) -> str:
-        """Show the next token, for a message."""
+        """Return the next token as messages show it."""
         word = self.words[self.at]
         return "the end of the text" if word == END else f"'{word[:40]}'"
 
@@ -312,7 +313,7 @@ class AttributeParser:
             raise self.error(str(error), self.at - 1) from None
 
     def bracketed_text(self) -> str:
-        """Read the text from `<`, which is next, to the `>` that closes it."""
+        """Read the text from the next token, which is `<`, up to the matching `>`."""
         start, open_brackets = self.at, [""]
         words = self.words
         while True:
@@ -649,7 +650,7 @@ class AttributeParser:
         return self.checked(word + _SIMPLE_SIGNS.sub(" ", self.bracketed_text()), at)
 
     def checked(self, text: str, at: int) -> str:
-        """Return the text of an attribute, if it has the fields of its kind."""
+        """Return the text of an attribute, after checking its fields."""
         name, _, inside = text.partition("<")
         pattern = _FIELDS.get(name.removeprefix("#stablehlo."))
         if pattern is not None and not pattern.fullmatch("".join(inside[:-1].split())):
@@ -657,7 +658,7 @@ class AttributeParser:
         return text
 
     def _word(self, dialect: str) -> Any:
-        """Read a value of an enumeration, or an attribute in its longer spelling."""
+        """Read a value of an enumeration, or another attribute in the form with its full name."""
         start = self.at
         self.expect("<")
         kind = self.keyword()
@@ -717,9 +718,9 @@ class AttributeParser:
     # ---- locations ---------------------------------------------------------------------------
 
     def location(self) -> Any:
-        """Read a location and the closing parenthesis; the opening one has been read.
+        """Read a location and its closing parenthesis; the opening one has been read.
 
-        It is the text, or, for an alias that is defined later, a tuple of texts and aliases.
+        The result is the location's text, or a tuple of texts and aliases if an alias is defined later.
         """
         place = self._location()
         self.expect(")")
@@ -787,7 +788,7 @@ def _joined_sign(word: str) -> str:
 
 
 def joined_location(*parts: Any) -> Any:
-    """Join texts; the result is a tuple if a part is an alias that is not known yet."""
+    """Join the texts of a location; the result is a tuple if a part is an alias that is not yet defined."""
     if all(isinstance(part, str) for part in parts):
         return "".join(parts)
     flat: list[str] = []

@@ -1,7 +1,7 @@
 """`bytecode_tree`: the tree of a module in MLIR's bytecode, with StableHLO's own operations or versioned ones.
 
-Attributes and types are stored in tables and refer to each other by number; they are decoded by a work list, so
-that chains of them need no recursion.
+Attributes and types are stored in tables, and refer to each other by number. They are decoded with a work list
+instead of recursion, because chains of references may be long.
 
 Source: MLIR bytecode format; MLIR's, StableHLO's and VHLO's encodings of attributes and types.
 """
@@ -25,26 +25,26 @@ from tenferro.errors import UnsupportedError
 __all__ = ["bytecode_tree"]
 
 NEWER = {"stablehlo.collective_broadcast": "has_dynamic_root"}
-"""Property of an operation that older releases do not write."""
+"""Property of an operation that bytecode of older releases does not contain."""
 NEWEST = 6
-"""The newest version of MLIR's bytecode that is read."""
+"""Newest version of MLIR's bytecode that can be read."""
 
 STRINGS, DIALECTS, ENTRIES, OFFSETS, OPERATIONS, RESOURCES, RESOURCE_OFFSETS, _, PROPERTIES = range(
     9
 )
-"""The numbers of the sections."""
+"""Numbers of the sections of bytecode."""
 
 HAS_ATTRIBUTES, HAS_RESULTS, HAS_OPERANDS, HAS_SUCCESSORS = 1, 2, 4, 8
 HAS_REGIONS, HAS_USE_LISTS, HAS_PROPERTIES = 16, 32, 64
-"""Flags of an operation's mask: the parts that follow it."""
+"""Flags in an operation's mask, for the parts that follow the mask."""
 
 
 def bytecode_tree(data: bytes | MappedBytes) -> ModuleTree:
-    """Read the module of bytecode, or of a portable artifact.
+    """Parse bytecode or a portable artifact, and return the tree of its module.
 
     Raises:
-        MlirDiagnosticError: no module, with the offset.
-        UnsupportedError: a region of several blocks; a function without a body.
+        MlirDiagnosticError: the bytes are not a module; the error has the offset.
+        UnsupportedError: a region has several blocks, or a function has no body.
     """
     try:
         return _BytecodeReader(data).module()
@@ -55,7 +55,7 @@ def bytecode_tree(data: bytes | MappedBytes) -> ModuleTree:
 
 
 class _MissingError(Exception):
-    """An entry that has to be decoded before the present one."""
+    """Request to decode another entry before the current one."""
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -99,14 +99,14 @@ class _Entries:
         return self.values[index]
 
     def needed(self, index: int) -> Any:
-        """Return an entry for another one whose decoding depends on it."""
+        """Return an entry whose value is needed to decode the current one."""
         entry = self.values[index]
         if entry is _UNREAD:
             raise _MissingError(index)
         return entry
 
     def part(self, index: int) -> Any:
-        """Return an entry as a part of another; a placeholder until it is decoded."""
+        """Return an entry that is stored inside the current one; a placeholder until the entry is decoded."""
         entry = self.values[index]
         if entry is _UNREAD:
             self.missing.append(index)
@@ -117,14 +117,14 @@ _UNREAD: Any = object()
 
 
 class _Scope:
-    """The values of a region that sees none of its surroundings, by number."""
+    """Values of an isolated region by number; the region does not see values that are defined outside it."""
 
     def __init__(self) -> None:
         self.values: list[int] = []
         self.next: list[int] = []
 
     def enter(self, count: int) -> None:
-        """Enter a region of that many values."""
+        """Enter a region with this many values."""
         self.next.append(len(self.values))
         self.values += [-1] * count
 
@@ -257,7 +257,7 @@ class _BytecodeReader:
         for _ in range(externals):
             offsets.number()
             self._read_resource_group(offsets, entries)
-        self.blobs.clear()  # because attributes count those of dialects
+        self.blobs.clear()  # because attributes do not refer to external resources
         while not offsets.is_empty:
             offsets.number()
             self._read_resource_group(offsets, entries)
@@ -303,15 +303,15 @@ class _BytecodeReader:
         return value
 
     def attribute(self, cursor: Cursor) -> Any:
-        """Read the number of an attribute, and decode it in full."""
+        """Read the number of an attribute, and decode the attribute completely."""
         return self.entries.value(self.attribute_index(cursor.number()))
 
     def type(self, cursor: Cursor) -> Any:
-        """Read the number of a type, and decode it in full."""
+        """Read the number of a type, and decode the type completely."""
         return self.entries.value(self._type_index(cursor.number()))
 
     def attribute_index(self, index: int) -> int:
-        """Return the entry of an attribute's number."""
+        """Return the index of the entry of an attribute."""
         if index >= self.entries.attributes:
             raise ValueError(f"invalid attribute index: {index}")
         return index
@@ -323,33 +323,33 @@ class _BytecodeReader:
         return index
 
     def part(self, cursor: Cursor) -> Any:
-        """Read an attribute as a part of another."""
+        """Read an attribute that is stored inside another."""
         return self.entries.part(self.attribute_index(cursor.number()))
 
     def needed(self, cursor: Cursor) -> Any:
-        """Read an attribute that the present one consists of."""
+        """Read an attribute whose value is needed to decode the current entry."""
         return self.entries.needed(self.attribute_index(cursor.number()))
 
     def optional(self, cursor: Cursor) -> Any:
-        """Read an attribute that the present one consists of; None if it is absent."""
+        """Read an attribute whose value is needed to decode the current entry; None if it is absent."""
         index, is_present = cursor.flagged()
         return self.entries.needed(self.attribute_index(index)) if is_present else None
 
     def blob(self, cursor: Cursor) -> tuple[str, bytes | None]:
-        """Read the number of a resource, and return its name and its data, None if there is none."""
+        """Read the number of a resource, and return its name and its data; the data is None if absent."""
         index = cursor.number()
         if index >= len(self.blobs):
             raise ValueError(f"invalid resource index: {index}")
         return self.blobs[index]
 
     def needed_type(self, cursor: Cursor) -> Any:
-        """Read a type that the present entry consists of."""
+        """Read a type whose value is needed to decode the current entry."""
         return self.entries.needed(self._type_index(cursor.number()))
 
     # ---- operations --------------------------------------------------------------------------
 
     def _read_operations(self, cursor: Cursor) -> Block:
-        """Read the block of the whole file."""
+        """Read the operations of the file's top-level block."""
         top = _Frame(Operation("", (), (), (), {}, (), ""), cursor, 0, _Scope())
         top.scope.enter(0)
         self._open_block(top)
@@ -495,7 +495,7 @@ class _BytecodeReader:
     def _registered(
         self, name: str, definition: Definition, cursor: Cursor, newer: str = ""
     ) -> dict[str, Any]:
-        """Read the properties of an operation; operations of older releases lack the newer one."""
+        """Read the properties of an operation, without the property `newer`, which this bytecode does not contain."""
         attributes = {}
         for item, is_required in definition.attributes:
             if item == newer:
@@ -532,7 +532,7 @@ def _sparse_array(cursor: Cursor, size: int) -> tuple[int, ...]:
 
 
 def _tree(top: Block, value_types: list[Any]) -> ModuleTree:
-    """Build the module, with the operations of StableHLO in place of versioned ones."""
+    """Build the module; versioned operations are replaced by StableHLO's own."""
     modules = [item for item in top.operations if item.name == "builtin.module"]
     if len(top.operations) != 1 or not modules:
         raise MlirDiagnosticError([("expected one module", "bytecode")])
@@ -557,7 +557,7 @@ def _tree(top: Block, value_types: list[Any]) -> ModuleTree:
 
 
 def _unversion(function: Operation) -> None:
-    """Replace the versioned operations of a function, in place."""
+    """Replace the versioned operations of a function by StableHLO's own, in place."""
     waiting = [(function, "")]
     while waiting:
         operation, parent = waiting.pop()
@@ -576,7 +576,7 @@ CAST = "builtin.unrealized_conversion_cast"
 
 
 def _remove_casts(function: Operation) -> None:
-    """Remove conversions between versioned types and StableHLO's own, in place: here they are the same."""
+    """Remove conversions between versioned and StableHLO's own types, in place; the tree has the same type for both."""
     blocks = list(function.regions)
     for block in blocks:
         blocks += [region for item in block.operations for region in item.regions]

@@ -1,9 +1,9 @@
-"""`broken`: what an operation breaks of the specification's constraints on its attributes, regions and operands.
+"""`broken`: finds a constraint of the specification that an operation's attributes, regions or operands violate.
 
-Shapes and dtypes of results are checked where operations are read. A module could break the constraints here and run
-nevertheless, because reading does not need them.
+The readers check shapes and dtypes of results. They do not need the constraints in this file, so a module that
+violates one could run without this check.
 
-Source: StableHLO specification; (I) and (C) are its numbers of inputs and of constraints.
+Source: StableHLO specification; (I1), (C1) are the numbers of its inputs and constraints.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["Types", "broken"]
 
 Types = Mapping[int, Type]
-"""The types of values by number."""
+"""Types of values, by number."""
 Check = Callable[[Operation, Sequence[Type], Types], Iterable[str]]
-"""Function that yields what is wrong with an operation whose operands have these types."""
+"""Function that yields messages about violations by an operation whose operands have these types."""
 
 
 def broken(operation: Operation, types: Types) -> str | None:
-    """Return the first constraint that an operation breaks, in words; None if it keeps them all."""
+    """Return a message about the first constraint that an operation violates; None if it violates none."""
     operands = [types[number] for number in operation.operands]
     checks = [CHECKS[operation.name]] if operation.name in CHECKS else []
     checks += [elementwise] if operation.name in ELEMENTWISE else []
@@ -73,7 +73,7 @@ _BOOLS = frozenset(
 
 
 def kinds(operation: Operation) -> Iterable[str]:
-    """Yield attributes that are of another kind than their names have in every operation."""
+    """Yield messages about attributes that have another kind of value than all attributes of this name."""
     if not operation.name.startswith("stablehlo."):
         return
     for name, value in operation.attributes.items():
@@ -91,7 +91,7 @@ def kinds(operation: Operation) -> Iterable[str]:
 
 
 def _pairs(name: str, value: Any) -> Iterable[str]:
-    """Yield what is wrong with pairs of integers."""
+    """Yield messages about an attribute that is not a list of pairs of integers."""
     array: Any = value if isinstance(value, np.ndarray) else np.zeros(0)
     if array.dtype != np.int64 or array.ndim != 2 or array.shape[1] != 2:
         yield f"attribute '{name}' holds pairs of integers, of shape (N, 2)"
@@ -104,7 +104,7 @@ def _pairs(name: str, value: Any) -> Iterable[str]:
 
 
 def _groups(operation: Operation, value: Any) -> Iterable[str]:
-    """Yield what is wrong with groups of devices; groups along the axes of a mesh are text."""
+    """Yield messages about invalid groups of devices. Groups along mesh axes are text, and are not checked."""
     if isinstance(value, str):
         return
     array = value if isinstance(value, np.ndarray) else np.zeros(0)
@@ -128,7 +128,7 @@ def _groups(operation: Operation, value: Any) -> Iterable[str]:
 
 
 def _returned(block: Block, types: Types) -> list[Type]:
-    """Return the types of what a block returns."""
+    """Return the types of the values that a block returns."""
     inner = dict(zip(block.arguments, block.types, strict=True))
     for operation in block.operations:
         inner.update(zip(operation.results, operation.types, strict=True))
@@ -146,10 +146,12 @@ def _scalars(kinds: Iterable[Type]) -> bool:
 def _combines(
     block: Block, types: Types, operands: Sequence[Type], starts: Sequence[Type]
 ) -> Iterable[str]:
-    """Yield what is wrong with a region (E, .., E) -> (E, ..), to whose elements those of operands are promotable.
+    """Yield messages about a region that is not of the form (E, .., E) -> (E, ..), or to which operands are not
+    promotable.
 
     Args:
-        operands, starts: what the second and the first half of its arguments begin with.
+        starts: the types of the first half of the region's arguments in the first call.
+        operands: likewise, of the second half.
     """
     if not block.operations:
         yield "has a region that does not end with a return"
@@ -173,7 +175,7 @@ def _combines(
 
 
 def reduction(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #reduce (C6), #reduce_window (C13): a region on elements of inputs and scalar initial values."""
+    """Check #reduce (C6), #reduce_window (C13): the region takes elements of the inputs, and initial values are scalars."""
     count = len(operands) // 2
     if not _scalars(operands[count:]):
         yield "takes initial values that are no scalars"
@@ -223,7 +225,7 @@ def select_and_scatter(
 
 
 def _sources(operation: Operation, image: Type, source: Type) -> Iterable[str]:
-    """Check #select_and_scatter (C11): the source has an element for each window."""
+    """Check #select_and_scatter (C11): the source has one element per window."""
     if not isinstance(image, TensorSpec) or not isinstance(source, TensorSpec):
         return
     ones = [1] * image.rank
@@ -244,7 +246,7 @@ def _sources(operation: Operation, image: Type, source: Type) -> Iterable[str]:
 
 
 def scatter(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #scatter (C8), (C9), (C13), (C23): sorted numbers, and a region on elements of inputs and updates."""
+    """Check #scatter (C8), (C9), (C13), (C23): dimension numbers are sorted; the region takes elements of inputs and updates."""
     numbers = operation.attributes["scatter_dimension_numbers"]
     yield from _sorted(numbers, "update_window_dims", "inserted_window_dims", "input_batching_dims")
     if numbers.get("index_vector_dim", 0) in numbers.get("scatter_indices_batching_dims", ()):
@@ -254,7 +256,7 @@ def scatter(operation: Operation, operands: Sequence[Type], types: Types) -> Ite
 
 
 def gather(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #gather (C4), (C6), (C9), (C13): sorted numbers."""
+    """Check #gather (C4), (C6), (C9), (C13): dimension numbers are sorted."""
     numbers = operation.attributes["dimension_numbers"]
     yield from _sorted(numbers, "offset_dims", "collapsed_slice_dims", "operand_batching_dims")
     if numbers.get("index_vector_dim", 0) in numbers.get("start_indices_batching_dims", ()):
@@ -262,7 +264,7 @@ def gather(operation: Operation, operands: Sequence[Type], types: Types) -> Iter
 
 
 def _sorted(numbers: Mapping[str, Any], *names: str) -> Iterable[str]:
-    """Yield the names of lists that are not in order, or hold a number twice."""
+    """Yield messages about lists that are not sorted, or contain a number twice."""
     for name in names:
         dimensions = list(numbers.get(name, ()))
         if dimensions != sorted({*dimensions}):
@@ -270,13 +272,13 @@ def _sorted(numbers: Mapping[str, Any], *names: str) -> Iterable[str]:
 
 
 def collective(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #all_reduce (C5), #reduce_scatter (C7): one region on elements of each operand."""
+    """Check #all_reduce (C5), #reduce_scatter (C7): the region combines elements of each operand."""
     for kind in operands[: len(operation.results)]:
         yield from _combines(operation.regions[0], types, [kind], [kind])
 
 
 def mapped(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #map (C3), (C4): all dimensions, and a region from elements of the inputs to a scalar."""
+    """Check #map (C3), (C4): `dimensions` lists all axes, and the region maps elements of the inputs to a scalar."""
     first = operands[0] if operands else None
     if isinstance(first, TensorSpec):
         dimensions = np.asarray(operation.attributes["dimensions"]).tolist()
@@ -294,7 +296,7 @@ def mapped(operation: Operation, operands: Sequence[Type], types: Types) -> Iter
 
 
 def _decides(block: Block, types: Types) -> Iterable[str]:
-    """Yield what is wrong with a region that returns a truth value."""
+    """Yield a message if a region does not return a scalar bool."""
     results = _returned(block, types) if block.operations else []
     if results != [TensorSpec.of((), DType.Bool)]:
         yield f"has a region that returns {', '.join(map(str, results)) or 'nothing'}, and not one tensor<i1>"
@@ -312,12 +314,12 @@ def sort(operation: Operation, operands: Sequence[Type], types: Types) -> Iterab
 
 
 def loop(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #while (C1): a condition."""
+    """Check #while (C1): the condition returns a scalar bool."""
     yield from _decides(operation.regions[0], types)
 
 
 def branches(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #case (I1), (C1) to (C3), #if (I1), (C1), (C2): a scalar decides between branches of the same results."""
+    """Check #case (I1), (C1) to (C3), #if (I1), (C1), (C2): a scalar selects one of several branches with equal result types."""
     dtype = DType.Bool if operation.name == "stablehlo.if" else DType.I32
     if operands[0] != TensorSpec.of((), dtype):
         yield f"decides by {operands[0]}, and not by a scalar of {dtype}"
@@ -334,7 +336,7 @@ def branches(operation: Operation, operands: Sequence[Type], types: Types) -> It
 
 
 def without(is_wrong: Callable[[DType], bool]) -> Check:
-    """Return the check that no operand is of some dtypes."""
+    """Return a check that operands do not have certain dtypes."""
 
     def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
         for kind in operands:
@@ -345,7 +347,7 @@ def without(is_wrong: Callable[[DType], bool]) -> Check:
 
 
 def normalization(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #batch_norm_grad (C1) to (C4): vectors with an element for each feature."""
+    """Check #batch_norm_grad (C1) to (C4): vectors have one element per feature."""
     image, axis = operands[0], operation.attributes["feature_index"]
     if not isinstance(image, TensorSpec):
         return
@@ -369,7 +371,7 @@ def convolution(operation: Operation, operands: Sequence[Type], types: Types) ->
 
 
 def contraction(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #dot_general (I8) to (I14): an algorithm of one component and of 1, 3, 6 or 9 operations."""
+    """Check #dot_general (I8) to (I14): operands of the algorithm have one component, and it has 1, 3, 6 or 9 operations."""
     chosen = operation.attributes.get("algorithm")
     if chosen is None or chosen is False:
         return
@@ -381,7 +383,7 @@ def contraction(operation: Operation, operands: Sequence[Type], types: Types) ->
 
 
 def same_elements(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #compare (C2), #triangular_solve (C1): operands of one element type."""
+    """Check #compare (C2), #triangular_solve (C1): operands have the same element type."""
     elements = {_element(kind) for kind in operands} - {None}
     if len(elements) > 1:
         yield f"takes {' and '.join(map(str, operands))}, which differ in element type"
@@ -394,7 +396,7 @@ def solve(operation: Operation, operands: Sequence[Type], types: Types) -> Itera
 
 
 def gives(dtype: DType) -> Check:
-    """Return the check that the result is a scalar of a dtype."""
+    """Return a check that the result is a scalar of this dtype."""
 
     def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
         if operation.types[0] != TensorSpec.of((), dtype):
@@ -410,7 +412,7 @@ def resize(operation: Operation, operands: Sequence[Type], types: Types) -> Iter
 
 
 def vector(*places: int) -> Check:
-    """Return the check that operands, which are shapes, are vectors of known length of one integer type."""
+    """Return a check that operands that give shapes are integer vectors of known length and of one type."""
 
     def check(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
         shapes = [operands[place] for place in places]
@@ -425,20 +427,20 @@ def vector(*places: int) -> Check:
 
 
 def _is_shape(kind: Type) -> bool:
-    """Return whether a type is a vector of integers or of indices, of known length."""
+    """Return whether a type is a vector of known length, of integers or of type index."""
     if isinstance(kind, TensorSpec):
         return kind.rank == 1 and kind.is_static and kind.dtype.kind in "iu"
     return re.fullmatch(r"tensor<\d+xindex>", kind.text) is not None
 
 
 def dynamic_gather(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #dynamic_gather: numbers as of #gather, and (I3), sizes."""
+    """Check #dynamic_gather: the dimension numbers as for #gather, and the slice sizes (I3)."""
     yield from gather(operation, operands, types)
     yield from vector(2)(operation, operands, types)
 
 
 def _hints(operation: Operation, first: Type) -> Iterable[str]:
-    """Check #dynamic_broadcast_in_dim (C5), (C7) to (C9): axes fit, each is named once, as expanding or as not."""
+    """Check #dynamic_broadcast_in_dim (C5), (C7) to (C9): each axis is in range, and listed once as expanding or not."""
     named = [
         int(axis)
         for kind in ("expanding", "nonexpanding")
@@ -458,13 +460,13 @@ def _hints(operation: Operation, first: Type) -> Iterable[str]:
 
 
 def unchanged(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #optimization_barrier (C1): the types of results are those of operands."""
+    """Check #optimization_barrier (C1): results have the types of the operands."""
     if tuple(operands) != operation.types:
         yield "has results of other types than its operands"
 
 
 def tupled(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #tuple (C1): the elements' types are those of operands."""
+    """Check #tuple (C1): the elements have the types of the operands."""
     parts = ", ".join([_text(kind) for kind in operands])
     if str(operation.types[0]).replace(" ", "") != f"tuple<{parts}>".replace(" ", ""):
         yield f"gives {operation.types[0]}, and not tuple<{parts}>"
@@ -481,14 +483,14 @@ def expresses(operation: Operation, operands: Sequence[Type], types: Types) -> I
 
 
 def fixed(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #constant (C1): the result's extents are numbers."""
+    """Check #constant (C1): the result has a static shape."""
     kind = operation.types[0]
     if isinstance(kind, TensorSpec) and not kind.is_static:
         yield f"gives {kind}, which has open extents"
 
 
 def stacked(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check `broadcast`, the older one: new leading axes."""
+    """Check the deprecated `broadcast`, which adds leading axes."""
     sizes, kind, result = operation.attributes["broadcast_sizes"], operands[0], operation.types[0]
     if min(sizes, default=0) < 0:
         yield f"broadcast_sizes holds {min(sizes)}"
@@ -497,13 +499,13 @@ def stacked(operation: Operation, operands: Sequence[Type], types: Types) -> Ite
 
 
 def _fits(shape: Sequence[Any], result: TensorSpec) -> Iterable[str]:
-    """Yield if a result has another shape than it must, up to open extents."""
+    """Yield a message if a result has the wrong shape; dynamic extents match any number."""
     if not _agree(shape, result.shape):
         yield f"gives {result}, and not one of shape {list(shape)}"
 
 
 def _agree(first: Sequence[Any], second: Sequence[Any]) -> bool:
-    """Return whether two shapes may be the same, up to open extents and within bounds."""
+    """Return whether two shapes may be equal: dynamic extents match any number up to their bound."""
     if len(first) != len(second):
         return False
     for pair in zip(first, second, strict=True):
@@ -528,7 +530,7 @@ def elementwise(operation: Operation, operands: Sequence[Type], types: Types) ->
 
 
 def sliced(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #slice (C3), where an extent has a bound."""
+    """Check #slice (C3) for extents with a bound."""
     kind, limits = operands[0], operation.attributes["limit_indices"]
     if isinstance(kind, TensorSpec):
         for extent, limit in zip(kind.shape, limits, strict=False):
@@ -541,7 +543,7 @@ def sliced(operation: Operation, operands: Sequence[Type], types: Types) -> Iter
 
 
 def padded(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #pad (C4), where an extent has a bound."""
+    """Check #pad (C4) for extents with a bound."""
     names = ("edge_padding_low", "interior_padding", "edge_padding_high")
     kind, amounts = operands[0], zip(*[operation.attributes[name] for name in names], strict=False)
     if isinstance(kind, TensorSpec):
@@ -560,7 +562,7 @@ def permuted(operation: Operation, operands: Sequence[Type], types: Types) -> It
 
 
 def sharded(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check `sdy.sharding_constraint`: the operand's type, and an entry for each of its axes."""
+    """Check `sdy.sharding_constraint`: the result has the operand's type, and each axis has an entry."""
     yield from unchanged(operation, operands, types)
     kind, text = operands[0], str(operation.attributes["sharding"])
     entries = re.search(r"\[((?:\s*\{[^{}]*\}(?:p\d+)?\s*,?)*)\]", text)
@@ -572,7 +574,7 @@ def sharded(operation: Operation, operands: Sequence[Type], types: Types) -> Ite
 
 
 def broadcast(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check that the result has the shape that the operands broadcast to."""
+    """Check that the result has the broadcast shape of the operands."""
     shapes = [kind.shape for kind in operands if isinstance(kind, TensorSpec)]
     result = operation.types[0]
     if len(shapes) < len(operands) or not isinstance(result, TensorSpec):
@@ -592,7 +594,7 @@ def broadcast(operation: Operation, operands: Sequence[Type], types: Types) -> I
 
 
 def likened(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check `constant_like`: the value is of the result's element type."""
+    """Check `constant_like`: the value has the result's element type."""
     dtype, value = _element(operation.types[0]), operation.attributes["value"]
     kind = isinstance(value, bool), isinstance(value, float)
     if dtype is not None and not dtype.is_complex and kind != (dtype.is_bool, dtype.is_float):
@@ -600,7 +602,7 @@ def likened(operation: Operation, operands: Sequence[Type], types: Types) -> Ite
 
 
 def largest(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check `top_k`: as many elements of the last axis."""
+    """Check `top_k`: the operand's last axis has at least k elements, and that of each result has k."""
     kind, count = operands[0], operation.attributes["k"]
     if (
         count < 0
@@ -616,7 +618,7 @@ def largest(operation: Operation, operands: Sequence[Type], types: Types) -> Ite
 
 
 def same_types(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check that operands are floats, all of one type."""
+    """Check that operands are floats of one type."""
     yield from _FLOAT(operation, operands, types)
     yield from same_elements(operation, operands, types)
     first, second = operands
@@ -625,7 +627,7 @@ def same_types(operation: Operation, operands: Sequence[Type], types: Types) -> 
 
 
 def scanned(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check `scan`: a region on slices of inputs and on carries, and one extent along the axis."""
+    """Check `scan`: the region takes slices of inputs and carries, and all extents along the axis are equal."""
     attributes, (block,) = operation.attributes, operation.regions
     count, axis = int(attributes["operandSegmentSizes"][0]), attributes["dimension"]
     size = attributes.get("scan_dim_size")

@@ -12,7 +12,7 @@ __all__ = ["Cursor"]
 
 
 class Cursor:
-    """A position in a part of the bytes; reading beyond its end is an error with the offset."""
+    """Position in a range of bytes. Reading beyond the end raises an error with the offset."""
 
     __slots__ = ("at", "data", "end")
 
@@ -27,7 +27,7 @@ class Cursor:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is left."""
+        """Whether all bytes have been read."""
         return self.at >= self.end
 
     def byte(self) -> int:
@@ -38,14 +38,14 @@ class Cursor:
         return self.data[self.at - 1]
 
     def bytes(self, count: int) -> bytes:
-        """Read the next bytes; many bytes of a file are a memoryview."""
+        """Read the next bytes; a long part of a file is returned as a memoryview."""
         if count > self.end - self.at:
             raise self.error(f"attempting to parse {count} bytes when {self.end - self.at} remain")
         self.at += count
         return self.data[self.at - count : self.at]
 
     def number(self) -> int:
-        """Read a varint: the zero bits at the end of its first byte count the bytes that follow."""
+        """Read a varint: the number of trailing zero bits of the first byte is the number of bytes that follow."""
         at = self.at
         if at >= self.end:
             raise self.error("attempting to parse a byte at the end of the bytecode")
@@ -62,7 +62,7 @@ class Cursor:
         return int.from_bytes(self.data[at : self.at], "little") >> (count + 1)
 
     def flagged(self) -> tuple[int, bool]:
-        """Read a varint whose last bit is a flag."""
+        """Read a varint whose lowest bit is a flag."""
         value = self.number()
         return value >> 1, bool(value & 1)
 
@@ -72,7 +72,7 @@ class Cursor:
         return (value >> 1) ^ -(value & 1)
 
     def count(self) -> int:
-        """Read a number of items that follow, each of a byte at least."""
+        """Read the number of items that follow; each item has at least one byte."""
         value = self.number()
         if value > self.end - self.at:
             raise self.error(f"{value} items in {self.end - self.at} bytes")
@@ -83,7 +83,7 @@ class Cursor:
         return tuple([self.signed() for _ in range(self.count())])
 
     def terminated(self) -> bytes:
-        """Read the bytes up to a null, and the null."""
+        """Read the bytes up to and including a null byte."""
         end = self.data.find(b"\0", self.at, self.end)
         if end < 0:
             raise self.error("malformed null-terminated string, no null character found")
@@ -92,7 +92,7 @@ class Cursor:
         return string
 
     def align(self, alignment: int) -> None:
-        """Step over padding."""
+        """Skip padding."""
         if alignment < 1 or alignment & (alignment - 1):
             raise self.error("expected alignment to be a power of two")
         while self.at % alignment:

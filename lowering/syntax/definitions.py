@@ -1,6 +1,6 @@
-"""The operations of StableHLO and CHLO: how many operands, results and regions, and which attributes.
+"""Signatures of the operations of StableHLO and CHLO: numbers of operands, results and regions, and attributes.
 
-Bytecode omits the names of these attributes, which are in alphabetical order.
+Bytecode stores these attributes without names, in alphabetical order.
 
 Source: StableHLO's and CHLO's operation definitions.
 """
@@ -17,8 +17,8 @@ class Definition(NamedTuple):
     """An operation's signature.
 
     Attributes:
-        operands, results, regions: how many; None for any number.
-        attributes: in alphabetical order, with whether each is required.
+        operands, results, regions: their numbers; None allows any number.
+        attributes: names in alphabetical order, each with a flag: True if the attribute is required.
     """
 
     operands: int | None
@@ -145,7 +145,7 @@ sdy 1:1:0 sharding_constraint ; sharding
 sdy *:*:1 manual_computation ; in_shardings manual_axes out_shardings
 sdy *:0:0 return
 """
-"""Dialect, operands:results:regions, names; attributes; a question mark means optional."""
+"""Rows of dialect, operands:results:regions, names; attributes. A question mark means optional."""
 
 
 def _definitions() -> dict[str, Definition]:

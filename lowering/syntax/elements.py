@@ -1,4 +1,4 @@
-"""Literals of elements as arrays.
+"""Conversion of literals of elements to arrays.
 
 Source: MLIR language reference, "DenseIntOrFPElementsAttr".
 """
@@ -31,17 +31,17 @@ _INTEGER = re.compile(r"-?(?:0x[0-9a-fA-F]+|[0-9]+)")
 _FLOAT = re.compile(r"-?[0-9]+\.[0-9]*(?:[eE][-+]?[0-9]+)?")
 _HEX = re.compile(r"0x[0-9a-fA-F]+")
 LONGEST_NUMBER = 1000
-"""Characters of a number; Python converts longer ones slowly, and no type has this many digits."""
+"""Maximum number of characters of a number. Python converts longer ones slowly, and no dtype needs as many digits."""
 
 
 def integer_value(text: str, width: int, is_signed: bool | None) -> int:
     """Convert an integer literal to a value of the type.
 
     Args:
-        is_signed: None for a type without a sign, which takes both signed and unsigned literals.
+        is_signed: None for a signless type, which accepts both signed and unsigned literals.
 
     Raises:
-        ValueError: it is none, or is out of range.
+        ValueError: the text is not an integer, or is out of range.
     """
     if len(text) > LONGEST_NUMBER or not _INTEGER.fullmatch(text):
         raise ValueError(f"expected an integer, got {text[:40]}")
@@ -54,10 +54,10 @@ def integer_value(text: str, width: int, is_signed: bool | None) -> int:
 
 
 def float_value(text: str, dtype: Any) -> Any:
-    """Convert a float literal to a scalar of NumPy's type; hexadecimal digits are its bits.
+    """Convert a float literal to a NumPy scalar; a hexadecimal literal gives the bits.
 
     Raises:
-        ValueError: it is none.
+        ValueError: the text is not a float.
     """
     if _HEX.fullmatch(text):
         bits = int(text, 16)
@@ -71,10 +71,10 @@ def float_value(text: str, dtype: Any) -> Any:
 
 
 def dense_elements(text: str, spec: TensorSpec) -> Any:
-    """Parse the inside of a literal's brackets to an array; a splat needs no memory for each element.
+    """Parse the text between the brackets of a literal to an array; a splat becomes a broadcast view.
 
     Raises:
-        ValueError: malformed, or not the type's shape.
+        ValueError: the text is malformed, or does not have the shape of the type.
     """
     text = text.strip()
     if text.startswith('"'):
@@ -114,7 +114,7 @@ def dense_elements(text: str, spec: TensorSpec) -> Any:
 
 
 def _parsed(text: str) -> Any:
-    """Parse the literal's words to nested lists."""
+    """Parse the words of a literal to nested lists."""
     try:
         return json.loads(_ELEMENT.sub(r'"\g<0>"', text), strict=True)
     except (json.JSONDecodeError, RecursionError) as error:
@@ -126,7 +126,7 @@ _SIMPLE_FLOATS = re.compile(r"(?:-?[0-9]++\.[0-9]*+(?:[eE][-+]?[0-9]++)? )*")
 
 
 def _scalars(words: list[str], dtype: DType) -> Any:
-    """Convert words to an array of one axis."""
+    """Convert words to an array of rank 1."""
     kind = dtype.dtype
     if dtype is DType.Bool:
         known = {"true": True, "false": False, "1": True, "0": False, "-1": True}
@@ -156,10 +156,10 @@ def _hexadecimal_elements(text: str, spec: TensorSpec) -> Any:
 
 
 def raw_elements(data: bytes | memoryview, spec: TensorSpec) -> Any:
-    """Decode elements in little-endian order: all elements, or one for all.
+    """Decode little-endian data: all elements, or a single element for a splat.
 
     Raises:
-        ValueError: data of another length.
+        ValueError: the data has the wrong length.
     """
     kind, count = spec.dtype.dtype, spec.size
     if spec.dtype is DType.Bool:
@@ -172,14 +172,14 @@ def raw_elements(data: bytes | memoryview, spec: TensorSpec) -> Any:
 
 
 def _native(data: bytes | memoryview, dtype: DType) -> Any:
-    """Decode elements in little-endian order; integers of less than a byte are its low bits."""
+    """Decode little-endian elements; integers narrower than a byte are stored in its low bits."""
     if dtype.is_narrow and dtype.is_integer:
         return np.frombuffer(data, dtype.wide.dtype).astype(dtype.dtype)
     return np.frombuffer(data, dtype.dtype.newbyteorder("<")).astype(dtype.dtype, copy=False)
 
 
 def _raw_bits(data: bytes | memoryview, spec: TensorSpec) -> Any:
-    """Decode truth values, a byte each; older bytecode packs eight into one."""
+    """Decode bools with one byte each; older bytecode packs eight into a byte."""
     count = spec.size
     if len(data) == 1 and count != 1:
         return np.broadcast_to(np.array(bool(data[0])), spec.shape)
@@ -189,10 +189,12 @@ def _raw_bits(data: bytes | memoryview, spec: TensorSpec) -> Any:
 
 
 def resource_elements(blobs: Mapping[str, str], name: str, spec: TensorSpec) -> Any:
-    """Decode the elements of a constant in a resource: four bytes of alignment, then the elements; None without any.
+    """Decode the elements of a constant from a resource; None if the resource has no data.
+
+    The data begins with four bytes for the alignment.
 
     Raises:
-        InvalidConfigError: data of another length.
+        InvalidConfigError: the data has the wrong length.
     """
     data = bytes.fromhex(blobs.get(name, ""))[4:]
     return elements_in(name, data, spec) if data or (name in blobs and not spec.size) else None
@@ -202,7 +204,7 @@ def elements_in(name: str, data: bytes | memoryview, spec: TensorSpec) -> Any:
     """Decode the data of a resource.
 
     Raises:
-        InvalidConfigError: data of another length.
+        InvalidConfigError: the data has the wrong length.
     """
     if len(data) != spec.size * spec.dtype.itemsize:
         raise InvalidConfigError(
@@ -215,11 +217,11 @@ _RESOURCE = re.compile(r'dense_resource<("[^"]*"|[^>]*)>')
 
 
 def with_elements(tree: ModuleTree, elements: Mapping[str, memoryview]) -> ModuleTree:
-    """Give the constants whose elements are not in the module their elements, by the names of resources, in place.
+    """Insert elements into constants that refer to resources by name, in place.
 
     Raises:
-        UnsupportedError: elements that were left out when the module was printed.
-        InvalidConfigError: data of another length.
+        UnsupportedError: elements were elided when the module was printed.
+        InvalidConfigError: data has the wrong length.
     """
     for operation in tree.operations():
         value = operation.attributes.get("value")

@@ -1,6 +1,6 @@
-"""The encodings of attributes and types in bytecode: decoders by dialect and code.
+"""Decoders of attributes and types in bytecode, by dialect and code.
 
-Each takes the entries that it may refer to, and a cursor over its bytes.
+Each decoder takes the table of entries that it may refer to, and a cursor over its own bytes.
 
 Source: MLIR's, StableHLO's, CHLO's, VHLO's and Shardy's bytecode.
 """
@@ -23,20 +23,22 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ATTRIBUTES", "TYPES", "References"]
 
 LONGEST_TEXT = 1 << 16
-"""Characters of a type or location; entries that refer to each other may expand to far more than the size of the bytes."""
+"""Maximum number of characters of a type or location. Entries that refer to each other may expand to far more text
+than the size of the file.
+"""
 DYNAMIC = -(1 << 63)
-"""The extent of an axis whose size is unknown."""
+"""Extent of an axis of unknown size."""
 
 
 class References(Protocol):
-    """Interface of the attributes and types that an encoding may refer to, by the number that is next."""
+    """Interface to the attributes and types that an encoding refers to; each method reads the next number."""
 
     def string(self, index: int) -> str:
         """Return a string by its number."""
         ...
 
     def part(self, cursor: Cursor) -> Any:
-        """Read an attribute that may still be missing."""
+        """Read an attribute that may not be decoded yet."""
         ...
 
     def needed(self, cursor: Cursor) -> Any:
@@ -212,7 +214,7 @@ def _dense_elements(r: References, c: Cursor) -> Any:
 
 
 def elements_of(kind: Any, data: bytes) -> Any:
-    """Decode bytes to the array of elements, or to the text of a foreign type."""
+    """Decode bytes to an array of elements; for a foreign type, to text."""
     if isinstance(kind, TensorSpec):
         if UNKNOWN in kind.shape:
             raise ValueError(f"elements of type {kind}, whose shape is open")
@@ -227,7 +229,7 @@ def elements_of(kind: Any, data: bytes) -> Any:
 
 
 def _packed_truths(data: bytes, spec: TensorSpec) -> Any:
-    """Decode truth values, eight in a byte."""
+    """Decode bools, packed eight to a byte."""
     if len(data) == 1 and data[0] in (0, 0xFF):
         return np.broadcast_to(np.array(bool(data[0])), spec.shape)
     if len(data) != (spec.size + 7) // 8:
@@ -352,7 +354,7 @@ def _accuracy(r: References, c: Cursor) -> Any:
     return f"#stablehlo.result_accuracy<{', '.join([*fields, f'mode = {mode}'])}>"
 
 
-# Shardy's attributes: no reader parses them, and they are texts.
+# Shardy's attributes are decoded to texts, because no reader parses them.
 
 
 def _manual_axes(r: References, c: Cursor) -> Any:
@@ -552,7 +554,7 @@ def _real(c: Cursor) -> float:
 
 
 def _scale(c: Cursor) -> str:
-    """Write a scale as MLIR prints it, with more digits if those are another number."""
+    """Write a scale as MLIR prints it, or with more digits if MLIR's text denotes another number."""
     scale = _real(c)
     short = f"{scale:.6e}"
     return short if float(short) == scale else repr(scale)

@@ -1,13 +1,13 @@
 """The pretty forms of operations: for each name, a pattern of operands, attributes, punctuation and types.
 
-A pattern is words, separated by spaces:
+A pattern consists of words that are separated by spaces:
 
     %            an operand
-    %*           operands, up to the first word that is none
-    {}           a dictionary of attributes, which may be absent
+    %*           operands, up to the first token that is not an operand
+    {}           an optional dictionary of attributes
     name:kind    an attribute; kinds are `integer`, `i64`, `ui64`, `integers`, `bool`, `string`, `keyword`, `symbol`,
                  `attribute`, and those of special forms
-    ?( .. )      a part that may be absent; its first word decides
+    ?( .. )      an optional part, present if its first word is the next token
     types:kind   the types, after which the operation ends; see `TYPES`
     other        a token of the text
 
@@ -96,7 +96,7 @@ _CHLO_BINARY = ["mulhi", "next_after", "polygamma", "zeta"]
 _CHLO_BROADCAST = [*_BINARY, *_CHLO_BINARY, "compare", "complex"]
 
 ELEMENTWISE = frozenset([f"stablehlo.{name}" for name in (*_UNARY, *_BINARY)])
-"""Operations whose short form has operands and one type, or a type for each operand and the result."""
+"""Operations whose pretty form has operands and one type, or a type for each operand and the result."""
 
 FORMS: Mapping[str, str] = {
     **{f"stablehlo.{name}": "% {} : types:function" for name in [*_UNARY, *_RESHAPING]},
@@ -188,9 +188,11 @@ FORMS: Mapping[str, str] = {
     "stablehlo.unary_einsum": "% , config = einsum_config:string {} : types:function",
     "util.unfoldable_constant": "{} value:elements types:value",
 }  # fmt: skip
-"""Patterns by operation; a name that ends with a bracket is that of the form with one, which IREE writes. A single type after the colon is that of the result and of every operand."""
+"""Patterns by operation. A name that ends with a bracket belongs to the form with brackets, which IREE writes.
+
+A single type after the colon is the type of the result and of every operand."""
 
 REGION_FORMS = frozenset(
     {"chlo.scan", "sdy.manual_computation", "stablehlo.reduce", "stablehlo.while"}
 )
-"""Operations whose pretty form holds regions."""
+"""Operations whose pretty form contains regions."""

@@ -1,4 +1,4 @@
-"""`function_of`: a function of the tree, from its operation."""
+"""`function_of`: converts a function's operation to a function of the tree."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TERMINATORS = frozenset({"func.return", "sdy.return", "stablehlo.return"})
 
 
 def _given_names(attributes: Sequence[Any], keys: Sequence[str]) -> tuple[str, ...]:
-    """Return the names of arguments or results, by the attributes of each; empty if there is none."""
+    """Return the names of arguments or results, from their attributes; empty if none has a name."""
     return tuple([
         next((str(entry[name]) for name in keys if name in entry), "") for entry in attributes
     ])  # fmt: skip
@@ -28,7 +28,7 @@ def function_of(operation: Operation, value_types: Sequence[Any]) -> Function:
     """Convert an operation `func.func` to a function.
 
     Raises:
-        MlirDiagnosticError: its type is not that of its arguments and results.
+        MlirDiagnosticError: the function's type does not match its arguments and results.
     """
     attributes = operation.attributes
     kind, name = attributes.get("function_type"), attributes.get("sym_name")

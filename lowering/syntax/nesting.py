@@ -1,4 +1,4 @@
-"""A limit for brackets in brackets."""
+"""A limit on the nesting depth of brackets."""
 
 from __future__ import annotations
 
@@ -11,16 +11,17 @@ from tenferro.errors import InvalidConfigError
 __all__ = ["DEEPEST", "require_shallow"]
 
 DEEPEST = 256
-"""Maximum nesting depth of brackets; the parser recurses for each."""
+"""Maximum nesting depth of brackets; the parser recurses once per level."""
 
 
 STRING_OR_COMMENT = re.compile(r'"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+"|//[^\n]*')
-"""A string may hold comment marks, and a comment quotes. Possessive, so that matching a string of many megabytes
-needs no memory."""
+"""Pattern of a string or comment, because a string may contain comment marks, and a comment may contain quotes.
+
+The quantifiers are possessive, so that matching a string of many megabytes needs no memory."""
 
 
 def require_shallow(text: str) -> None:
-    """Refuse brackets nested deeper than `DEEPEST`, except in strings and comments."""
+    """Raise an error for brackets nested deeper than `DEEPEST`, except in strings and comments."""
     letters = np.frombuffer(STRING_OR_COMMENT.sub("", text).encode(), np.uint8)
     for opening, closing in ("()", "[]", "{}", "<>"):
         steps = (letters == ord(opening)).astype(np.int8)

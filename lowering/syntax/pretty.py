@@ -1,4 +1,4 @@
-"""`FormParser`: operands, attributes and types of pretty forms, by the patterns of `lowering.syntax.forms`."""
+"""`FormParser`: parses operations in the pretty form, by the patterns of `lowering.syntax.forms`."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class FormParser(AttributeParser):
     """The grammar of pretty forms without regions.
 
     Attributes:
-        scope: the numbers of values by name.
-        value_types: by number.
+        scope: the number of each value, by name.
+        value_types: the type of each value, by number.
     """
 
     def __init__(self, tokens: Tokens) -> None:
@@ -69,7 +69,7 @@ class FormParser(AttributeParser):
     def followed(
         self, steps: Any, operands: list[int], attributes: dict[str, Any]
     ) -> tuple[Any, ...] | None:
-        """Read by a pattern; returns the result types where it ends with types."""
+        """Read an operation by a pattern; return the result types if the pattern ends with types."""
         for kind, argument, name in steps:
             if kind == "token":
                 if self.words[self.at] != argument:
@@ -148,7 +148,7 @@ class FormParser(AttributeParser):
             attributes[name] = self.attribute()
 
     def _read_value(self, attributes: dict[str, Any]) -> None:
-        """Read a constant, whose type the operation has too."""
+        """Read a constant; its type is also the type of the operation."""
         start = self.at
         attributes["value"] = self.attribute()
         end = self.at
@@ -244,7 +244,7 @@ class FormParser(AttributeParser):
         attributes[name] = self.convolution_numbers()
 
     def read_window(self, name: str, attributes: dict[str, Any]) -> None:
-        """Read strides, padding, dilations and reversals of a convolution, each of which may be absent."""
+        """Read the strides, padding, dilations and reversals of a convolution; each is optional."""
         keys = {
             "stride": "window_strides", "pad": "padding", "lhs_dilate": "lhs_dilation",
             "rhs_dilate": "rhs_dilation", "reverse": "window_reversal",
@@ -349,7 +349,7 @@ class FormParser(AttributeParser):
         return (attributes.pop(":"),)
 
     def types_operands(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read the operands' types, if there are operands; no result."""
+        """Read the operands' types, if there are operands; the operation has no result."""
         if operands:
             self.expect(":")
             at = self.at
@@ -357,31 +357,31 @@ class FormParser(AttributeParser):
         return ()
 
     def types_checked(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read one type for every operand, or one for each; no result."""
+        """Read one type for all operands, or one for each; the operation has no result."""
         at = self.at
         types = self.type_list()
         self.check_operands(operands, types * len(operands) if len(types) == 1 else types, at)
         return ()
 
     def types_constant(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Use the type of the operation's constant, which is its operand's; no result."""
+        """Use the type of the operation's constant as that of its operand; the operation has no result."""
         self.check_operands(operands, [attributes.pop(":")], self.at)
         return ()
 
     def types_compared(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read the operand's type, which is also that of the operation's constant; no result."""
+        """Read the operand's type, which the operation's constant also has; the operation has no result."""
         at = self.at
         kind = self.type()
         self.check_operands([*operands, *operands], [kind, attributes.pop(":")], at)
         return ()
 
     def types_opened(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read a type that leaves extents of the operation's constant open."""
+        """Read a type in which extents of the operation's constant may be dynamic."""
         attributes.pop(":")
         return (self.type(),)
 
     def types_pairwise(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read the operands' types, which are the results'."""
+        """Read the operands' types, which are also the types of the results."""
         if not operands:
             return ()
         self.expect(":")
@@ -428,7 +428,7 @@ class FormParser(AttributeParser):
         return (self.type(),)
 
     def types_element(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read the tensor's type; the places are indices, and the result is an element."""
+        """Read the tensor's type; the other operands have type index, and the result is an element."""
         at = self.at
         kind = self.type()
         index = ForeignType("index")
@@ -439,13 +439,13 @@ class FormParser(AttributeParser):
         return (ForeignType(element[1]),)
 
     def types_cast(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read the operand's type, and after a word the result's."""
+        """Read the operand's type, a word, and the result's type."""
         self.check_operands(operands, [self.type()], self.at)
         self.expect("to")
         return (self.type(),)
 
     def types_dimension(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
-        """Read the tensor's type; the axis and the result are indices."""
+        """Read the tensor's type; the axis and the result have type index."""
         index = ForeignType("index")
         self.check_operands(operands, [self.type(), index], self.at)
         return (index,)
@@ -491,7 +491,7 @@ _ATTRIBUTES.update({kind: _reader_of_words(kind) for kind in WORDS})
 
 
 def _compiled(pattern: str) -> list[tuple[str, Any, str]]:
-    """Compile a pattern to steps: (kind, argument, attribute's name)."""
+    """Compile a pattern to steps (kind, argument, attribute's name)."""
     return _steps(iter(pattern.split()))
 
 

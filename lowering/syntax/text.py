@@ -1,7 +1,6 @@
-"""`text_tree`: the tree of a module's text, generic or pretty.
+"""`text_tree`: parses a module's text, in the generic or the pretty form, to a tree.
 
-Nesting of regions is a stack of generators, one for each operation that waits for a region, so that it needs no
-recursion.
+Regions are parsed without recursion: a stack has one generator for each operation that waits for a region.
 
 Source: MLIR language reference; StableHLO specification, "Syntax".
 """
@@ -26,29 +25,31 @@ from tenferro.types import TensorSpec
 __all__ = ["text_tree"]
 
 LONGEST_LOCATION = 1 << 16
-"""Characters of a location; aliases that name each other may expand to far more than the size of the text."""
+"""Maximum number of characters of a location. Aliases that refer to each other may expand to far more text than
+the size of the module.
+"""
 
 ISOLATED = frozenset({"chlo.scan"})
-"""Operations whose regions see no values of their surroundings."""
+"""Operations whose regions do not see values that are defined outside."""
 _NAME = re.compile(r"[A-Za-z_][\w$\-]*(?:\.[\w$\-]+)+")
 
 Waiting = Generator["_Region", Block, Any]
-"""Reader of one operation: a generator that requests regions, gets blocks, and returns."""
+"""Reader of one operation: a generator that yields regions to read, receives their blocks, and returns the operation."""
 
 
 def text_tree(text: str) -> ModuleTree:
-    """Parse the module of a text.
+    """Parse the text of a module.
 
     Raises:
-        MlirDiagnosticError: no module, with line and column.
-        InvalidConfigError: nested deeper than a parser may follow.
-        UnsupportedError: a region of several blocks.
+        MlirDiagnosticError: the text is not a module; the error has the line and column.
+        InvalidConfigError: brackets are nested deeper than the parser allows.
+        UnsupportedError: a region has several blocks.
     """
     return _TextParser(Tokens(text)).module()
 
 
 class _Region:
-    """A region to read: the values that its block has as arguments, and whether it sees those around it."""
+    """Region to be read: the arguments of its block, and whether the block sees values that are defined outside."""
 
     def __init__(
         self,
@@ -64,7 +65,7 @@ class _Region:
 
 
 class _Frame:
-    """A block that is being read, with the names that it defines."""
+    """Block that is being read, with the names that it defines."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class _Frame:
 
 
 class _TextParser(FormParser):
-    """The grammar of operations, regions and modules."""
+    """Parser of operations, regions and modules."""
 
     def __init__(self, tokens: Tokens) -> None:
         super().__init__(tokens)
@@ -110,7 +111,7 @@ class _TextParser(FormParser):
         return tree
 
     def _top_level(self, tree: ModuleTree) -> None:
-        """Read aliases, then a module, or the functions of one."""
+        """Read aliases, then a module, or functions without a module around them."""
         closing = END
         while True:
             word = self.words[self.at]
@@ -406,7 +407,7 @@ class _TextParser(FormParser):
     # ---- blocks ------------------------------------------------------------------------------
 
     def _driven(self, reading: Any) -> Any:
-        """Run a generator that asks for regions, without recursion."""
+        """Run the reader of an operation and the readers of its regions, without recursion."""
         stack: list[_Frame] = []
         waiting, answer = reading, None
         while True:
@@ -433,7 +434,7 @@ class _TextParser(FormParser):
                 self.defined = stack[-1].defined
 
     def _opened(self, region: _Region, waiting: Any) -> _Frame:
-        """Open a frame for a region, whose brace has been read; reads the label of its block."""
+        """Open a frame for a region whose brace has been read; read the label of its block."""
         scope = {} if region.is_isolated else self.scope
         self.defined = []
         names, types = list(region.names), list(region.types)
@@ -462,7 +463,10 @@ class _TextParser(FormParser):
         return number
 
     def _read_operations(self, frame: _Frame) -> Any:
-        """Read up to the brace that closes the block: None; or up to an operation with regions: that."""
+        """Read operations up to the end of the block, and return None.
+
+        At an operation with regions, return its reader instead.
+        """
         operations = frame.block.operations
         words = self.words
         while True:
@@ -507,7 +511,7 @@ class _TextParser(FormParser):
         raise self.error(f"custom op '{word[:40]}' is unknown", at)
 
     def _result_names(self) -> list[tuple[str, int]]:
-        """Read the names before the equal sign, with the number of values of each."""
+        """Read the names before the equals sign, with the number of values of each name."""
         names: list[tuple[str, int]] = []
         while True:
             name = self.words[self.at]
@@ -530,7 +534,7 @@ class _TextParser(FormParser):
     def _defined(
         self, results: list[tuple[str, int]], types: tuple[Any, ...], at: int
     ) -> tuple[int, ...]:
-        """Number results of these types, by their names in the scope."""
+        """Assign numbers to results of these types, and add their names to the scope."""
         first = len(self.value_types)
         self.value_types += types
         self._name_results(results, first, len(types), at)
@@ -558,7 +562,7 @@ class _TextParser(FormParser):
             self.location()
 
     def _located(self, operation: Operation, at: int) -> Operation:
-        """Add the location that follows the operation, or else its position in the text."""
+        """Add the location that follows the operation; without one, its position in the text."""
         if self.words[self.at] == "loc" and self.words[self.at + 1] == "(":
             self.at += 2
             location = self.location()
@@ -582,7 +586,7 @@ class _TextParser(FormParser):
         return properties
 
     def _function_attributes(self) -> dict[str, Any]:
-        """Read a dictionary in which `function_type` is the type itself."""
+        """Read a dictionary of attributes; its `function_type` is kept as a type."""
         self.expect("{")
         attributes: dict[str, Any] = {}
         while not self.accept("}"):
@@ -609,7 +613,7 @@ class _TextParser(FormParser):
         self.expect(")")
         attributes = self._properties()
         regions: list[Block] = []
-        # Their types follow the regions, in which they are not visible.
+        # The types of the results follow the regions, which do not see the results.
         numbers = self.reserved([None] * sum(number for _, number in results))
         if self.accept("("):
             while True:
@@ -718,7 +722,7 @@ class _TextParser(FormParser):
         types: tuple[Any, ...],
         at: int,
     ) -> tuple[int, ...]:
-        """Number results whose types follow the regions."""
+        """Set the types of results, which follow the regions in the text."""
         if not results:
             return self.reserved(types)
         self._name_results(results, numbers[0], len(types), at)
@@ -830,12 +834,12 @@ class _TextParser(FormParser):
         return (yield _Region([name for name, _ in pairs], [kind for _, kind in pairs]))
 
     def _applied(self, name: str, kind: FunctionType, name_at: int, at: int) -> Block:
-        """Build the region of one operation on two elements."""
+        """Build a region that applies one operation to two elements."""
         if name not in _APPLIED:
             raise self.error(f"invalid operation for a reduction: '{name[:40]}'", name_at)
         if len(kind.inputs) != 2:
             raise self.error("expected one input and one initial value", at)
-        element = kind.inputs[1]  # of a quantised type, if it is foreign
+        element = kind.inputs[1]  # a foreign type is a quantised one
         element = TensorSpec.of((), element.dtype) if isinstance(element, TensorSpec) else element
         left, right, result = self.reserved((element, element, element))
         first = Operation(name, (left, right), (result,), (element,), {}, (), "")

@@ -1,7 +1,7 @@
 """Tokens of MLIR's text, split by one regular expression.
 
-Types of tensors and literals of elements, whose brackets hold no other bracket, are one token each: they are most
-of a module, and are parsed once for each spelling.
+A tensor type, or a literal of elements, without nested brackets is one token. Most of a module's text consists of
+these, and each distinct text is parsed once.
 
 Source: MLIR language reference, "Notation" and "Common syntax".
 """
@@ -18,7 +18,7 @@ from lowering.syntax.nesting import require_shallow
 __all__ = ["END", "Tokens"]
 
 END = ""
-"""The token after the last."""
+"""Token after the last token of the text."""
 
 _TOKEN = re.compile(
     r"\s*+(?://[^\n]*+\s*+)*+"
@@ -45,8 +45,8 @@ class Tokens:
     """The tokens of a text; the last is `END`.
 
     Raises:
-        MlirDiagnosticError: characters outside of UTF-8.
-        InvalidConfigError: brackets nested deeper than a parser may follow.
+        MlirDiagnosticError: the text is not valid UTF-8.
+        InvalidConfigError: brackets are nested deeper than the parser allows.
     """
 
     def __init__(self, text: str) -> None:
@@ -61,7 +61,7 @@ class Tokens:
 
     @cached_property
     def offsets(self) -> list[int]:
-        """The offset of each token; texts whose operations have locations do not need it."""
+        """The offset of each token. It is computed on first use, because operations with locations do not need it."""
         return [*[match.start(1) for match in _TOKEN.finditer(self.text)], len(self.text)]
 
     @cached_property
@@ -70,13 +70,13 @@ class Tokens:
         return [0, *[match.end() for match in re.finditer("\n", self.text)]]
 
     def place(self, index: int) -> tuple[int, int]:
-        """Return line and column of a token, from one."""
+        """Return the line and column of a token, counted from one."""
         offset = self.offsets[min(index, len(self.offsets) - 1)]
         line = bisect_right(self._lines, offset)
         return line, offset - self._lines[line - 1] + 1
 
     def location(self, index: int) -> str:
-        """Return a token's position, as MLIR prints it."""
+        """Return the position of a token as MLIR prints it."""
         line, column = self.place(index)
         return f'"-":{line}:{column}'
 

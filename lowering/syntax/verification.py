@@ -1,6 +1,6 @@
-"""`verify`: check the parts that every operation of a tree must have, from any writer.
+"""`verify`: checks that every operation of a tree, from any parser, has the parts that its definition requires.
 
-Shapes and dtypes of results are checked where operations are read.
+The readers of operations check shapes and dtypes of results.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ def verify(tree: ModuleTree) -> ModuleTree:
     """Check that operations have the operands, results, regions and attributes of their definitions; return the tree.
 
     Raises:
-        MlirDiagnosticError: an operation without it, or an unknown one; a function that a call lacks.
+        MlirDiagnosticError: an operation is unknown or does not match its definition, or a called function is
+            missing.
     """
     for name in tree.attributes:
         if "." not in name and name != "sym_visibility":
@@ -83,7 +84,7 @@ def _verify_operation(operation: Operation) -> None:
 
 
 def _verify_composite(operation: Operation, tree: ModuleTree, types: Mapping[int, Type]) -> None:
-    """Raise unless the decomposition is a function of the operation's own types."""
+    """Raise an error unless the decomposition is a function with the operation's types."""
     name = operation.attributes["decomposition"]
     function = tree.functions.get(name)
     if function is None:
@@ -104,7 +105,7 @@ def _verify_custom_call(operation: Operation) -> None:
 
 
 def _verify_regions(operation: Operation, types: Mapping[int, Type]) -> None:
-    """Raise for regions whose arguments do not match the operation."""
+    """Raise an error for regions whose arguments do not match the operation."""
     given = tuple([types[number] for number in operation.operands])
     short = operation.name.removeprefix("stablehlo.")
     expected: list[tuple[Type, ...]] = []
@@ -134,7 +135,7 @@ _ARGUMENTS: Mapping[str, Callable[[int], int]] = {
     "scatter": lambda count: 2 * (count // 2),
     "select_and_scatter": lambda count: 2,
 }
-"""Number of arguments of the regions, as a function of the number of operands."""
+"""Number of arguments of an operation's regions, as a function of its number of operands."""
 
 
 _EXTENTS = re.compile(r"^tensor<(?:(?:\d+|\?)x)+")

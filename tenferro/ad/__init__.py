@@ -1,7 +1,7 @@
 """Automatic differentiation on graphs: linearise, transpose, batch, and one rule per op.
 
-`rules/` holds the AD column. Every transform, from `grad` to `hessian`, is composed of the three sweeps
-`linearize`, `transpose` and `batch`. Functions and pytrees are the business of `tenferro.api`.
+`rules/` has the derivative rules. Every transform, from `grad` to `hessian`, is composed of the three sweeps
+`linearize`, `transpose` and `batch`. `tenferro.api` handles functions and pytrees.
 """
 
 from tenferro.ad.batch import batch, batch_program, batch_some

@@ -1,6 +1,6 @@
-"""The algebra that derivative rules are written in: functions of a `Value`, beside its operators.
+"""The algebra of derivative rules: functions of a `Value`, in addition to its operators.
 
-Nothing here broadcasts or promotes, except that a Python number takes the shape and dtype of the other operand.
+There is no broadcasting or promotion, except that a Python number takes the shape and dtype of the other operand.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ __all__ = [
 
 
 def zeros(like: Value, dtype: DType | None = None) -> Value:
-    """Return the zeros in the shape of `like`, and in its dtype unless given."""
+    """Return zeros in the shape of `like`, by default in its dtype."""
     return full(like, 0, dtype)
 
 
@@ -104,7 +104,7 @@ def lead(x: Value, size: Any) -> Value:
 
 
 def lead_all(inputs: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
-    """Return the inputs, all with the leading axis if one of them has it."""
+    """Return the inputs; if one of them has the leading axis, add it to the others."""
     size = inputs[batched.index(True)].shape[0]
     return [x if has else lead(x, size) for x, has in zip(inputs, batched, strict=True)]
 
@@ -206,7 +206,7 @@ def maximum(x: Value, y: Value) -> Value:
 
 
 def clamp(x: Value, lower: float, upper: float) -> Value:
-    """min(max(x, lower), upper); held fixed at a bound and beyond."""
+    """min(max(x, lower), upper); its derivative is 0 at a bound and beyond."""
     return apply_one(el.Clamp(), x, full(x, lower), full(x, upper))
 
 

@@ -1,7 +1,7 @@
 """Batch a function along a leading axis.
 
-Law: slice i of each result is the function of slice i. Applied to all unit tensors, the batch of a pushforward or a
-pullback is its matrix.
+Law: slice i of each result is the function of slice i. The batch of a pushforward or pullback, applied to all unit
+tensors, is its matrix.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ def batch(
     inputs: Mapping[int, int],
     outputs: Sequence[int | None],
 ) -> list[int | None]:
-    """Return the outputs with a leading axis, given such values for `inputs`.
+    """Return the outputs with a leading axis, given values with a leading axis for `inputs`.
 
-    None stays None, and an output that depends on no batched input is None.
+    An output that is None, or that depends on no batched input, is None in the result.
 
     Args:
         start: the number of nodes when the inputs were created.
 
     Raises:
-        ADRuleUnsupportedError: an op without a batch rule.
-        UnsupportedError: an op whose batch rule does not cover operands that all differ.
+        ADRuleUnsupportedError: an op has no batch rule.
+        UnsupportedError: the batch rule of an op does not support operands that differ between slices.
     """
     wanted = [value for value in outputs if value is not None]
     batched, _ = _sweep(emitter, start, inputs, wanted)
@@ -54,7 +54,7 @@ def batch_all(
     outputs: Sequence[int],
     size: object,
 ) -> list[int]:
-    """Batch like `batch`; an output that depends on no input is repeated `size` times."""
+    """Batch as `batch` does; an output that depends on no input is repeated `size` times."""
     many, one = _sweep(emitter, start, inputs, outputs)
     return [
         many[value] if value in many else lead(Value(emitter, one.get(value, value)), size).handle
@@ -70,7 +70,10 @@ def batch_some(
     size: object,
     wanted: Sequence[bool],
 ) -> tuple[list[int], list[bool]]:
-    """Batch like `batch_all`, but repeat `wanted` outputs only; also return which outputs have the leading axis."""
+    """Batch as `batch_all` does, but repeat only the `wanted` outputs.
+
+    Also return which outputs have the leading axis.
+    """
     many, one = _sweep(emitter, start, inputs, outputs)
     results: list[int] = []
     for value, is_wanted in zip(outputs, wanted, strict=True):
@@ -86,10 +89,12 @@ def batch_some(
 def _sweep(
     emitter: GraphEmitter, start: int, inputs: Mapping[int, int], outputs: Sequence[int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return, among the values that outputs need, those with a leading axis and those recomputed without."""
+    """Return the values that outputs need: those with a leading axis, and those that are recomputed without one."""
     graph = emitter.graph
-    batched: dict[int, int] = dict(inputs)  # value -> value with the leading axis
-    again: dict[int, int] = {}  # value -> the value without the barrier that tied it to an input
+    batched: dict[int, int] = dict(inputs)  # maps values to values with the leading axis
+    again: dict[
+        int, int
+    ] = {}  # maps values to copies without the barrier that made them depend on an input
     for index in needed(graph.instructions, outputs, start=start):
         node = graph.instructions[index]
         mask = tuple([value in batched for value in node.inputs])
@@ -140,7 +145,7 @@ def _batch_of(
 def marked(
     emitter: GraphEmitter, op: Mark | Opaque, handles: Sequence[int], mask: Sequence[bool]
 ) -> tuple[int, ...]:
-    """Return a mark that applies to every slice of a batch: all its outputs have the leading axis."""
+    """Return a mark that applies to every slice of a batch; all of its outputs have the leading axis."""
     graph, operands, has = emitter.graph, list(handles), list(mask)
     size = graph.types[operands[has.index(True)]].shape[0]
     if isinstance(op, Opaque):
@@ -153,7 +158,7 @@ def marked(
 
 
 class _Slices:
-    """One slice of a batch, for a rule of single slices; and its results, of all slices."""
+    """Placeholders for one slice of a batch, for rules of single slices, and the results for all slices."""
 
     def __init__(self, emitter: GraphEmitter) -> None:
         self._emitter = emitter
@@ -189,7 +194,7 @@ class _Slices:
 
 
 class _BatchedMark(Mark):
-    """A mark on every slice: the tangents of a slice are the mark's."""
+    """A mark on every slice of a batch: the original mark gives the tangents of a slice."""
 
     __slots__ = ("mark", "mask")
 
@@ -224,7 +229,7 @@ class _BatchedMark(Mark):
         return self.mark.differentiates(mode)
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Return the mark's tangents of one slice, of a batch."""
+        """Return the tangents of a batch, from the mark's rule for one slice."""
         slices = _Slices(emitter)
         xs = slices.of(inputs, self.mask)
         ys = slices.of(outputs, [True] * len(outputs))
@@ -232,12 +237,12 @@ class _BatchedMark(Mark):
         return slices.together(y_dots, outputs[0].shape[0])
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Return the mark's cotangents of one slice, of a batch."""
+        """Return the cotangents of a batch, from the mark's rule for one slice."""
         return _transposed_slices(emitter, self.mark, self.mask, inputs, linear, y_bars)
 
 
 class _BatchedOpaque(Opaque):
-    """A linear map of every slice, given by the transpose of one."""
+    """A linear map of every slice, given by its transpose for one slice."""
 
     __slots__ = ("map", "mask")
 
@@ -248,7 +253,7 @@ class _BatchedOpaque(Opaque):
         self.mask = mask
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Return the transpose of one slice, of a batch."""
+        """Return the transpose for a batch, from that of one slice."""
         return _transposed_slices(emitter, self.map, self.mask, inputs, linear, y_bars)
 
 
@@ -260,7 +265,7 @@ def _transposed_slices(
     linear: Sequence[bool],
     y_bars: Sequence[Value | None],
 ) -> Any:
-    """Return the cotangents of one slice, of a batch; operands that all slices share get the sum."""
+    """Return the cotangents of a batch, from the transpose of one slice; operands that all slices share get the sum."""
     slices = _Slices(emitter)
     xs = slices.of(inputs, mask)
     size = next(y_bar.shape[0] for y_bar in y_bars if y_bar is not None)
@@ -281,7 +286,7 @@ def batch_program(
     """Return the program of `size` slices at once: inputs in `batched`, and all outputs, get a leading axis.
 
     Raises:
-        ADRuleUnsupportedError, UnsupportedError: an op without a batch rule for such operands.
+        ADRuleUnsupportedError, UnsupportedError: an op has no batch rule for these operands.
     """
     graph, values = (program if program.marked is None else program.marked).to_graph()
     emitter = context.emitter(graph)

@@ -1,6 +1,6 @@
 """Checkpoints: regions whose values the backward pass recomputes.
 
-A policy names ops whose results are saved nevertheless: the copy uses the saved values, with the op's tangent.
+A policy names ops whose results are saved nevertheless. The recomputation uses these saved values.
 
 A checkpoint has no effect in forward mode. In reverse mode its tangent is a linear map that saves only the region's
 inputs. Its transpose emits the region a second time, after an optimization barrier, and differentiates that copy.
@@ -34,11 +34,11 @@ POLICIES: Mapping[str, Callable[[Any], bool]] = {
         isinstance(op, contraction.DotGeneral) and not op.lhs_batch
     ),
 }
-"""Whether the results of an op are saved, by the names that `jax.checkpoint_policies` has."""
+"""Policies that return whether the results of an op are saved, with the names of `jax.checkpoint_policies`."""
 
 
 class Checkpoint(Mark):
-    """The mark of a region: its inputs are the region's inputs, the outputs, which it returns, and saved values.
+    """Mark of a region. Its inputs are the region's inputs, its outputs, and saved values; it returns the outputs.
 
     Args:
         saved: the positions of instructions of the region whose results are saved.
@@ -54,15 +54,15 @@ class Checkpoint(Mark):
 
     @property
     def key(self) -> Any:
-        """The region is between the inputs."""
+        """Key by which equal marks are merged. It omits the region, because the mark's inputs determine it."""
         return (Checkpoint, self.takes, self.saved)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the region's inputs in reverse, its outputs going forward."""
+        """Return the region's inputs in reverse mode, and its outputs in forward mode."""
         return tuple(range(len(self.region.input_slots))) if mode == "reverse" else self.takes
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Return the tangents: forward through the region's ops, in reverse by one linear map."""
+        """Return the tangents: in forward mode through the region's ops, in reverse mode by one linear map."""
         if mode != "reverse":
             return super().linearize(emitter, inputs, outputs, tangents, mode)
         count = len(self.region.input_slots)
@@ -80,7 +80,10 @@ class Checkpoint(Mark):
 
 
 class Recomputed(Opaque):
-    """The tangent of a region, from its inputs, the saved values, and the tangents of the active inputs."""
+    """Linear map of a region's tangents.
+
+    Its operands are the inputs, the saved values, and tangents of active inputs.
+    """
 
     __slots__ = ("active", "region", "saved")
 
@@ -99,7 +102,7 @@ class Recomputed(Opaque):
         self.active = active
 
     def transpose(self, emitter: GraphEmitter, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Emit the region again, linearize and transpose it."""
+        """Emit the region again, then linearize and transpose it."""
         graph, source = emitter.graph, emitter.source
         bars = [(i, y_bar.handle) for i, y_bar in enumerate(y_bars) if y_bar is not None]
         tied = (*[x.handle for x in inputs[: self.first_linear]], *[bar for _, bar in bars])
@@ -140,7 +143,7 @@ class Recomputed(Opaque):
 
 
 class Saved(Mark):
-    """Saved results of an op: its inputs are the op's inputs, then the results, which it returns."""
+    """Mark of saved results of an op. Its inputs are the op's inputs, then the results, which it returns."""
 
     __slots__ = ("count", "op")
 

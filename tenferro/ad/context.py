@@ -19,23 +19,23 @@ INSTRUCTION_BYTES = 400
 
 
 class AdContext:
-    """Derivative rules, and a bounded cache of the programs that transforms make.
+    """Derivative rules, and a bounded cache of the programs that transforms create.
 
     A transform called on arrays traces its function each time and looks up the derivative program by
     the structure of the trace; arrays are its arguments, so that no array is retained.
 
     Args:
-        rule_sets: derivative rules of extension families, in place of the families' own.
+        rule_sets: derivative rules of extension families, which replace the families' own.
         cache_size: the maximum number of cached derivative programs; the least recently used is dropped first.
-        cache_bytes: the maximum of their total size, by constants and number of instructions; the last one is cached,
-            however large it is.
+        cache_bytes: the maximum total size of cached programs, estimated from constants and instructions. The
+            latest program is always cached, however large it is.
 
     Raises:
-        DuplicateFamilyError: two rules of one family.
+        DuplicateFamilyError: a family has two rules.
 
     Attributes:
         extension_rules: the given rules, by family.
-        extension_caches: the plans that extensions make while a function is traced for a transform.
+        extension_caches: the plans that extensions create while a function is traced for a transform.
 
     >>> import numpy as np, tenferro as tnf
     >>> context = AdContext()
@@ -61,16 +61,16 @@ class AdContext:
         return f"<AdContext: rules of {families} families, {len(self._programs)} programs>"
 
     def emitter(self, graph: Graph) -> GraphEmitter:
-        """Return an emitter of that graph with this context's rules."""
+        """Return an emitter for a graph, with this context's rules."""
         return GraphEmitter(graph, self.rules, self.extension_rules)
 
     @property
     def rules(self) -> Mapping[Any, AdRule]:
-        """The AD column."""
+        """The derivative rules of ops."""
         return AD_RULES.cells
 
     def program(self, key: Any, make: Any) -> Any:
-        """Return the cached program of a key, or trace it; a key of None is not cached."""
+        """Return the cached program of a key, or create it with `make`; without a key it is not cached."""
         return make() if key is None else self._programs.get(key, make)
 
     def cache_stats(self) -> CacheStats:

@@ -1,7 +1,7 @@
 """Derivatives and batches of an extension op that follow from its expansion into standard ops.
 
-Laws: those of `linearize`, `transpose` and `batch`, for the op as the expansion computes it. What they emit
-are standard ops alone.
+The laws of `linearize`, `transpose` and `batch` hold for the op as its expansion computes it. Only standard ops
+are emitted.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ Tangents = Sequence[Value | None]
 
 
 def expansion(op: Extension, inputs: Values, batched: Sequence[bool] | None = None) -> Subprogram:
-    """Return the op as standard ops, for inputs of these types, or of their slices along a leading axis.
+    """Return the op's expansion into standard ops, for inputs of these types, or for slices of inputs with a
+    leading axis.
 
     Raises:
-        UnsupportedError, ExtensionLoweringError: as `expand_extensions`.
+        UnsupportedError, ExtensionLoweringError: the errors of `expand_extensions`.
     """
     specs = [x.type for x in inputs]
     if batched is not None:
@@ -35,7 +36,7 @@ def expansion(op: Extension, inputs: Values, batched: Sequence[bool] | None = No
 
 
 def written(part: Subprogram, like: Value, operands: Values) -> list[Value]:
-    """Return the outputs of a sub-program on these values, in their graph."""
+    """Write a sub-program on these values into their graph, and return its outputs."""
     emitter = like.emitter
     handles = part.emit(emitter.graph, [x.handle for x in operands], emitter.source)
     return [Value(emitter, handle) for handle in handles]
@@ -54,7 +55,7 @@ def tangents(op: Extension, inputs: Values, x_dots: Tangents) -> Tangents:
 
 
 def cotangents(op: Extension, inputs: Values, linear: Sequence[bool], y_bars: Tangents) -> Tangents:
-    """Return the cotangents of the linear inputs, None for the others."""
+    """Return the cotangents of the linear inputs; None for other inputs."""
     asked = [y_bar is not None for y_bar in y_bars]
     inner, nonlinear, bars, pulled = transposed(
         expansion(op, inputs), linear, asked, inputs[0].emitter

@@ -1,4 +1,4 @@
-"""Directions to try a derivative on: random ones, and the inner product of tangents and cotangents."""
+"""Random directions on which derivatives are checked, and the inner product of tangents and cotangents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ __all__ = ["direction_generator", "inner_product", "random_direction"]
 STREAM = 0x64697265
 """Second seed of random directions, so that they differ from tensors drawn by `np.random.default_rng(seed)`.
 
-Along the tensor itself, a function that does not depend on scale has derivative zero, and the check would see no error.
+If a direction were the tensor itself, the derivative of a scale-invariant function would be zero, and a check
+could not find an error.
 """
 
 

@@ -1,4 +1,4 @@
-"""Derivative rules of extension families, and the sets of them that a context owns.
+"""Derivative rules of extension families, and sets of rules for contexts.
 
 Source: docs/specification/derivatives.md.
 """
@@ -21,7 +21,7 @@ Tangents = Sequence[Value | None]
 
 
 class RuleBuilder:
-    """The facade with which a rule applies ops."""
+    """Interface by which a rule applies ops."""
 
     __slots__ = ("emitter",)
 
@@ -29,20 +29,20 @@ class RuleBuilder:
         self.emitter = emitter
 
     def apply(self, op: Any, *inputs: Value) -> Any:
-        """Return the output of an op, standard or extension; a tuple when it has several."""
+        """Return the output of a standard or extension op; a tuple if it has several outputs."""
         outputs = apply(op if isinstance(op, StdTensorOp) else Extension(op), *inputs)
         return outputs[0] if len(outputs) == 1 else outputs
 
 
 class ExtensionAdRule:
-    """The derivatives of one family; derive from it and override the ones that exist.
+    """Derivative rules of one family. Subclasses override the methods that they support.
 
-    Values in and out are tensors of the graph with operators; None is a zero tangent, an inactive
-    one, and must stay None. A rule emits standard ops, and ops of families that have rules. What it
-    gives must have the shape and dtype of its primal.
+    Arguments and results are tensors of the graph, which have operators. None is the zero tangent of an
+    inactive value. A rule emits standard ops, and ops of families that have rules. Tangents and cotangents must
+    have the shape and dtype of the primal value.
 
     Attributes:
-        family_id: whose ops it differentiates, for a set of rules; a rule that a `Family` has needs none.
+        family_id: the id of the family, for rules in a set; not needed for a rule in a `Family`.
     """
 
     family_id: str
@@ -55,7 +55,7 @@ class ExtensionAdRule:
         outputs: tuple[Value, ...],
         tangents: Tangents,
     ) -> Any:
-        """Return the tangents of the outputs, linear in `tangents`: one value, or a tuple, one per output."""
+        """Return the tangents of the outputs, linear in `tangents`: one value, or a tuple with one value per output."""
         raise ADRuleUnsupportedError(f"extension: {op.family_id}: no linearize rule")
 
     def transpose_rule(
@@ -66,16 +66,16 @@ class ExtensionAdRule:
         linear: tuple[bool, ...],
         cotangents: Tangents,
     ) -> Any:
-        """Return the cotangents of the inputs, None for those that are not linear.
+        """Return the cotangents of the inputs; None for inputs that are not linear.
 
-        Of a linear input only type, shape and dtype may be used.
+        Only the shape and dtype of a linear input may be used.
         """
         raise ADRuleUnsupportedError(f"extension: {op.family_id}: no transpose_rule rule")
 
     def batch_rule(
         self, op: Any, builder: RuleBuilder, inputs: tuple[Value, ...], batched: tuple[bool, ...]
     ) -> Any:
-        """Return the outputs with a leading axis, given inputs of which some have one."""
+        """Return the outputs with a leading axis; `batched` tells which inputs have one."""
         raise UnsupportedError(f"extension: {op.family_id}: no batch_rule rule")
 
 
@@ -89,11 +89,11 @@ def has_role(rule: ExtensionAdRule, role: str) -> bool:
 
 
 class ExtensionRuleSet(Mapping[str, ExtensionAdRule]):
-    """Rules by family; sets are added with `+`.
+    """Rules by family; sets are combined with `+`.
 
     Raises:
-        DuplicateFamilyError: two rules of one family.
-        MalformedFamilyIdError: an id that is not `<package>.<name>.v<major>`.
+        DuplicateFamilyError: a family has two rules.
+        MalformedFamilyIdError: an id is not `<package>.<name>.v<major>`.
     """
 
     def __init__(self, rules: Iterable[ExtensionAdRule] = ()) -> None:

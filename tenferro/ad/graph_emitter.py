@@ -23,11 +23,11 @@ class GraphEmitter(GraphBuilder):
     """Emitter that appends to a graph; handles are its values.
 
     Attributes:
-        rules: the AD column.
+        rules: the derivative rules of ops.
         extension_rules: the context's rules of extension families.
-        primal_of: for a tangent, the value it is the tangent of: it exists, and has its shape.
-        first: the number of instructions there were when the latest linearisation began.
-        mode: purpose of the current sweep: "forward", or "reverse" when its result is transposed.
+        primal_of: the primal value of each tangent; it has the tangent's shape.
+        first: the number of instructions when the latest linearisation began.
+        mode: mode of the current sweep: "forward", or "reverse" if the result will be transposed.
         index: the instruction whose derivative is being written.
     """
 
@@ -63,7 +63,7 @@ class GraphEmitter(GraphBuilder):
         self._ones: set[int] = set()
 
     def derive(self, index: int) -> None:
-        """Attribute the following ops to the line of that instruction, as its derivative."""
+        """Attribute the following ops to the derivative of an instruction, with its line."""
         self.index = index
         instruction = self.graph.instructions[index]
         source = instruction.source
@@ -72,20 +72,23 @@ class GraphEmitter(GraphBuilder):
         self.source = source
 
     def inner(self, graph: Graph) -> GraphEmitter:
-        """Return an emitter of another graph with the same rules, as for the body of a loop or a branch."""
+        """Return an emitter for another graph, such as the body of a loop, with the same rules."""
         emitter = GraphEmitter(graph, self.rules, self.extension_rules)
         emitter.source = self.source
         emitter.mode = self.mode
         return emitter
 
     def extend(self, op: StdTensorOp) -> tuple[int, ...]:
-        """Return the outputs of the instruction being differentiated, extended to give the outputs of `op`."""
+        """Extend the instruction that is being differentiated to also return the outputs of `op`.
+
+        Return its outputs.
+        """
         return self.graph.extend(self.index, op)
 
     def apply(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:
-        """Return the outputs of `op` on these values; x times one is x, for real x.
+        """Return the outputs of `op` on these values; for real x, x times one is x.
 
-        The cotangent of a result begins as one.
+        Such products are frequent, because the initial cotangent of a result is one.
         """
         ones = self._ones
         has_one = not ones.isdisjoint(inputs)
@@ -101,7 +104,7 @@ class GraphEmitter(GraphBuilder):
         """Return a rank-0 constant.
 
         Raises:
-            DTypeError: a value that is not a number, or that the dtype does not hold.
+            DTypeError: the value is not a number, or the dtype cannot represent it.
         """
         key = (repr(number), dtype)
         value = self._scalars.get(key)
@@ -119,7 +122,7 @@ class GraphEmitter(GraphBuilder):
         return self.apply(BroadcastInDim(spec.shape, ()), zero)[0] if spec.rank else zero
 
     def witness(self, value: int) -> int:
-        """Return the value itself, or the primal of a tangent: rules compute with primals."""
+        """Return the primal value of a tangent, or any other value itself."""
         instructions = self.graph.instructions
         for index in range(max(self.first, self._indexed), len(instructions)):
             self._makers.update(dict.fromkeys(instructions[index].outputs, index))

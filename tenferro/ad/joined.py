@@ -1,7 +1,7 @@
 """Merge the pads and sums from transposed slices, so that cotangents need fewer copies.
 
-The rules transpose one op at a time, so that a stencil's gradient is a sum of pads, one per neighbour. The native
-passes would merge them too, but XLA would not.
+The rules transpose one op at a time, so the gradient of a stencil is a sum of pads, one per neighbour. The
+native passes would merge these too, but XLA would not.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PIECES = (Pad, DynamicUpdateSlice, Scatter)
 
 
 def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[int | None]:
-    """Return the same values bit for bit, computed by at most as many nodes.
+    """Return values with the same bits, computed by at most as many nodes.
 
     Args:
         start: the number of nodes before the first of the cotangents.
@@ -51,7 +51,7 @@ def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[i
 
 
 def _has_rules_of_its_own(op: Any) -> bool:
-    """Return whether an op, or one in its bodies, is a mark of a custom derivative, which a rewrite would drop."""
+    """Return whether an op, or an op in its bodies, is a mark of a custom derivative, which a rewrite would drop."""
     if isinstance(op, ControlOp):
         return any([_has_rules_of_its_own(i.op) for part in op.parts for i in part.instructions])
     return isinstance(op, Mark | Opaque)

@@ -1,8 +1,8 @@
-"""Linearise: from the values of a graph to their tangents, in one sweep forward.
+"""Linearise: compute the tangents of a graph's values in one forward sweep.
 
-Law: each tangent is the directional derivative of its value, and is a linear function of the given
-tangents made of ops that have a transpose. Values that depend on no active input get none, and
-neither do values that no output needs.
+Law: each tangent is the directional derivative of its value. It is a linear function of the given tangents, and
+    consists of ops that have a transpose. Values that depend on no active input, or that no output needs, have
+    no tangent.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ def linearize(
     """Return the tangents of `outputs` from the tangents of some values; None for inactive outputs.
 
     Args:
-        start: the number of nodes when the first values in `tangents` were created; no earlier
-            node can depend on them.
-        tangents: a value that an instruction computes keeps the tangent that is given for it.
+        start: the number of nodes when the first value in `tangents` was created; no earlier node depends on
+            these values.
+        tangents: the given tangents, by value; a given tangent replaces the one that the rule would compute.
         mode: "reverse" promises that the result will be transposed.
 
     Raises:
-        ADRuleUnsupportedError: an active op without a rule, with the user's line.
+        ADRuleUnsupportedError: an active op has no rule; the error names the user's line.
     """
     graph = emitter.graph
     emitter.mode = mode

@@ -1,11 +1,11 @@
-"""A row of the AD column: the tangent, the transpose, and the batch of an op.
+"""Derivative rules of an op: tangent, transpose and batch.
 
     jvp(op, inputs, outputs, tangents) -> tangents      None is a zero tangent, in and out
-    transpose(op, inputs, linear, y_bars) -> x_bars     in a linear region; only nonlinear operands exist
+    transpose(op, inputs, linear, y_bars) -> x_bars     in a linear region; only nonlinear operands have values
     batch(op, inputs, batched) -> outputs               in a linear region, with a leading axis
 
-Every first derivative, forward and reverse, and every higher one is made of the first two; the third
-computes the matrix of a linear function. An op that is not part of a linear region has no transpose.
+The first two give every derivative, forward and reverse, of every order. The third computes the matrix of a linear
+function. An op that never occurs in a linear region has no transpose.
 
 Complex convention: the inner product is <a, b> = Re(conj(a) b). A JVP rule never conjugates; transposing
 multiplication by c multiplies by conj(c).
@@ -46,10 +46,10 @@ BatchRule = Callable[[Any, Values, tuple[bool, ...]], Values]
 
 @dataclass(frozen=True, slots=True)
 class AdRule:
-    """One cell: the derivative and batch rules of an op.
+    """Derivative and batch rules of an op.
 
-    `reason` says why a derivative does not exist. `is_linear` says of operands, given by a
-    mask, whether the op is linear in them together; None where `transpose` takes any.
+    `reason` says why a derivative does not exist. `is_linear` returns whether the op is jointly linear in the
+    operands of a mask; it is None if `transpose` accepts any mask.
     """
 
     jvp: Jvp | None
@@ -60,7 +60,7 @@ class AdRule:
 
 
 AdRows = Mapping[type[StdTensorOp], AdRule]
-"""The rows of a family."""
+"""Rules of the ops of a family."""
 
 
 def inactive(reason: str) -> AdRule:
@@ -69,7 +69,7 @@ def inactive(reason: str) -> AdRule:
 
 
 def refused(reason: str) -> AdRule:
-    """Declare that an op depends on its input without a rule that says how: an active input is an error."""
+    """Declare that an op depends on its inputs but has no derivative rule: an active input raises an error."""
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         raise ADRuleUnsupportedError(f"{op.name}: has no linearize rule, because {reason}")
@@ -78,15 +78,15 @@ def refused(reason: str) -> AdRule:
 
 
 def jvp_only(jvp: Jvp) -> AdRule:
-    """Return a separate tangent; the op itself never occurs in a linear region."""
+    """Declare a tangent rule for an op that never occurs in a linear region."""
     return AdRule(jvp)
 
 
 def partials(*derivatives: Callable[..., Value] | None) -> AdRule:
     """Declare an elementwise op: the tangent is the sum of partial derivatives times tangents.
 
-    Each derivative is a function of the inputs and the output, `lambda x, y: ...`; None where the
-    output does not depend on that input.
+    Each partial derivative is a function of the inputs and the output, `lambda x, y: ...`; None if the output
+    does not depend on that input.
     """
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
@@ -113,7 +113,7 @@ def elementwise_batch(op: StdTensorOp, inputs: Values, batched: tuple[bool, ...]
 
 
 def batched_by(batch: BatchRule, rows: AdRows) -> dict[type[StdTensorOp], AdRule]:
-    """Return the rows, with `batch` for those that have no batch rule."""
+    """Return the rules, with `batch` as the batch rule of those that have none."""
     return {
         card: rule if rule.batch is not None else replace(rule, batch=batch)
         for card, rule in rows.items()
@@ -121,9 +121,9 @@ def batched_by(batch: BatchRule, rows: AdRows) -> dict[type[StdTensorOp], AdRule
 
 
 def linear(transpose: Callable[..., Value | None], batch: BatchRule = elementwise_batch) -> AdRule:
-    """Declare an op linear in its first operand, the others being fixed: y_dot = op(x_dot, ..).
+    """Declare that an op is linear in its first operand: y_dot = op(x_dot, *others).
 
-    `transpose(op, x, *others, y_bar)` gives x_bar; of x only the type may be used.
+    `transpose(op, x, *others, y_bar)` returns x_bar; it may use only the type of x.
     """
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
@@ -140,7 +140,7 @@ def linear(transpose: Callable[..., Value | None], batch: BatchRule = elementwis
 
 
 def jointly_linear(transpose: TransposeRule, batch: BatchRule, count: int | None = None) -> AdRule:
-    """Declare an op linear in the first `count` operands together (in all, when None); the others are fixed."""
+    """Declare that an op is jointly linear in its first `count` operands, by default in all."""
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         n = len(inputs) if count is None else count
@@ -161,9 +161,10 @@ def bilinear(
     rhs_transpose: Callable[..., Value],
     batch: BatchRule,
 ) -> AdRule:
-    """Declare an op linear in each of two operands: y_dot = op(lhs_dot, rhs) + op(lhs, rhs_dot).
+    """Declare that an op is linear in each of two operands: y_dot = op(lhs_dot, rhs) + op(lhs, rhs_dot).
 
-    `lhs_transpose(op, lhs, rhs, y_bar)` gives lhs_bar, of lhs only the type being used; and so on.
+    `lhs_transpose(op, lhs, rhs, y_bar)` returns lhs_bar; it may use only the type of lhs. `rhs_transpose` is
+    analogous.
     """
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:

@@ -1,7 +1,7 @@
 """Linearize, transpose and batch sub-programs, for the rules of control flow.
 
-A sub-program is linearized into two: one computes its outputs and the residuals, the other is linear and reads them.
-Nothing linear is computed twice.
+A sub-program is linearized into two: one computes its outputs and the residuals, and the other is linear and
+reads the residuals.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ __all__ = [
 def residuals(
     graph: Graph, computed: Iterable[int], linear: Iterable[int], results: Iterable[int]
 ) -> list[int]:
-    """Return the residuals: the values that a linear part reads from the rest, in order of their first use.
+    """Return the residuals: the values outside a linear part that it reads, in order of their first use.
 
     Args:
-        computed: the values that residuals depend on; others, such as constants, are recomputed.
+        computed: the values that vary; residuals that depend on none of them, such as constants, are recomputed.
         linear: the inputs of the linear part.
         results: the outputs of the linear part.
     """
@@ -55,13 +55,14 @@ REMATERIALIZED_OPS = ops_with(Fact.CHEAP)
 def cheapest_residuals(
     graph: Graph, saved: Sequence[int], varying: Iterable[int], free: Iterable[int]
 ) -> list[int]:
-    """Return the values to save, so that the residuals can be recomputed from fewer bytes.
+    """Return values from which the residuals can be recomputed, and which take fewer bytes.
 
     From the last to the first, a residual is replaced by the operands of its op, if the op is one of
-    `REMATERIALIZED_OPS` and they take fewer bytes. A mask of a counter, or a broadcast row, is not saved then.
+    `REMATERIALIZED_OPS` and the operands take fewer bytes. So a mask computed from a counter, or a broadcast
+    row, is not saved.
 
     Args:
-        varying: the values that residuals depend on, as `computed` of `residuals`.
+        varying: the values that vary, like `computed` of `residuals`.
         free: the values that are stored anyway.
     """
     varies = dependents(graph.instructions, varying)
@@ -91,8 +92,8 @@ class Linearized:
 
     Attributes:
         inputs, outputs: the values of the sub-program.
-        dots: tangents of inputs, None for inactive ones.
-        y_dots: tangents of outputs, None where zero.
+        dots: tangents of inputs; None for inactive inputs.
+        y_dots: tangents of outputs; None if zero.
     """
 
     emitter: GraphEmitter
@@ -103,7 +104,7 @@ class Linearized:
 
     @property
     def graph(self) -> Graph:
-        """The graph of both."""
+        """The graph of the sub-program and its tangent."""
         return self.emitter.graph
 
     def filled(self, index: int) -> int:
@@ -116,7 +117,7 @@ def linearized(part: Subprogram, active: Sequence[bool], surroundings: GraphEmit
     """Return the sub-program with the tangents of its outputs, for tangents of the active inputs.
 
     Raises:
-        ADRuleUnsupportedError: an active op without a rule.
+        ADRuleUnsupportedError: an active op has no rule.
     """
     graph = Graph()
     emitter = surroundings.inner(graph)
@@ -134,11 +135,13 @@ def linearized(part: Subprogram, active: Sequence[bool], surroundings: GraphEmit
 def transposed(
     part: Subprogram, linear: Sequence[bool], asked: Sequence[bool], surroundings: GraphEmitter
 ) -> tuple[GraphEmitter, list[int], list[int], list[int | None]]:
-    """Transpose a linear sub-program; return emitter, nonlinear inputs, cotangents in, cotangents of linear inputs.
+    """Transpose a linear sub-program.
+
+    Returns the emitter, the nonlinear inputs, the given cotangents, and the cotangents of the linear inputs.
 
     Args:
-        linear: which inputs it is linear in.
-        asked: which outputs have a cotangent.
+        linear: mask of the inputs in which it is linear.
+        asked: mask of the outputs that have a cotangent.
 
     Raises:
         ADRuleUnsupportedError: an op in it without a transpose.
@@ -166,11 +169,12 @@ class TransposedBody:
     """The transposed body of a linear loop.
 
     Attributes:
-        moving: the positions of carries with a cotangent in some iteration: the asked ones and those they depend on.
-            Zeros for inactive inputs would give NaN if a slope is infinite.
+        moving: the positions of carries with a cotangent in some iteration: the asked carries, and those on
+            which they depend. Other carries have no cotangents, because zeros would give NaN with an infinite
+            slope.
         summed: the positions of the constants with a cotangent.
-        nonlinear, bars, sums: nonlinear inputs, cotangents of the moving carries and of the other asked outputs, and
-            the sums of the constants' cotangents so far.
+        nonlinear, bars, sums: the nonlinear inputs; the cotangents of the moving carries and of other asked
+            outputs; and the sums of the constants' cotangents so far.
         carry, totals: the cotangents of the moving carries before the iteration, and the sums after it.
         x_bars: the cotangents of inputs, by position.
     """
@@ -194,7 +198,7 @@ def transposed_body(
     asked: Sequence[bool],
     surroundings: GraphEmitter,
 ) -> TransposedBody:
-    """Transpose the body for the asked outputs, at the fixed point over the carry.
+    """Transpose the body for the asked outputs; find the moving carries by iterating to a fixed point.
 
     Raises:
         ADRuleUnsupportedError: an op in it without a transpose.
@@ -235,13 +239,13 @@ def batched(
     wanted: Sequence[bool],
     surroundings: GraphEmitter,
 ) -> Batched:
-    """Batch a sub-program over `size` slices, for inputs of which some have a leading axis.
+    """Batch a sub-program over `size` slices; `mask` tells which inputs have a leading axis.
 
     Args:
         wanted: the outputs that must have the leading axis.
 
     Raises:
-        ADRuleUnsupportedError, UnsupportedError: an op without a batch rule for such operands.
+        ADRuleUnsupportedError, UnsupportedError: an op has no batch rule for these operands.
     """
     graph = Graph()
     emitter = surroundings.inner(graph)

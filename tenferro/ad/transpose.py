@@ -1,7 +1,7 @@
-"""Transpose: from the cotangents of linear outputs to those of linear inputs, in one sweep backward.
+"""Transpose: compute the cotangents of linear inputs from those of linear outputs, in one backward sweep.
 
-Law: <y_bar, A x_dot> = <A^H y_bar, x_dot> with <a, b> = Re(conj(a) b). Nodes have larger numbers than
-their inputs, so that counting down meets each value after all its uses.
+Law: <y_bar, A x_dot> = <A^H y_bar, x_dot> with <a, b> = Re(conj(a) b). Nodes have larger numbers than their
+    inputs, so a descending loop visits each value after all of its uses.
 """
 
 from __future__ import annotations
@@ -28,14 +28,13 @@ def transpose(
     inputs: Sequence[int],
     cotangents: Iterable[tuple[int, int]],
 ) -> list[int | None]:
-    """Return the cotangents of the linear `inputs`, given pairs of a value linear in them and its cotangent;
-    None where zero.
+    """Return the cotangents of the linear `inputs`; None if zero.
 
     Args:
         start: the number of nodes when the linear inputs were created.
 
     Raises:
-        ADRuleUnsupportedError: an op in the region that has no transpose, or is not linear in its operands.
+        ADRuleUnsupportedError: an op in the region has no transpose, or is not linear in its operands.
     """
     graph, rules = emitter.graph, emitter.rules
     linear = [False] * len(graph.types)
@@ -85,10 +84,10 @@ def transpose(
 def require_linear(
     emitter: GraphEmitter, start: int, inputs: Iterable[int], outputs: Iterable[int]
 ) -> None:
-    """Refuse an op that is not linear in `inputs`; nothing is written.
+    """Raise an error if an op is not linear in `inputs`; the graph does not change.
 
     Raises:
-        ADRuleUnsupportedError: as `transpose`.
+        ADRuleUnsupportedError: the errors of `transpose`.
     """
     instructions = emitter.graph.instructions
     reached = set(inputs)

@@ -1,9 +1,10 @@
 """Reverse mode of loops with a dynamic trip count: states are recomputed from a bounded number of checkpoints.
 
-A first loop counts the iterations. A second one stores `rows` checkpoints at a constant stride, in a buffer of fixed
-extent. The backward pass recomputes the states of each segment into a second buffer, again with a stride if they do not
-fit. A loop of up to rows^2 iterations runs its body three times and its transpose once; one of k rows^2 iterations runs
-the body about k / 2 times more. Memory does not grow with the trip count.
+A first loop counts the iterations. A second loop stores `rows` states at a constant stride in a buffer of fixed
+extent. The backward pass recomputes the states of each segment between them into a second buffer, again with a
+stride if they do not fit. For up to rows^2 iterations, each iteration's body runs three times, and its
+transpose once. For k rows^2 iterations the body runs about k / 2 more times. Memory does not grow with the trip
+count.
 
 Source: Griewank and Walther, "Evaluating Derivatives", 2008, section 12.2 (multilevel checkpointing).
 """
@@ -30,7 +31,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["transposed_while"]
 
 MAX_ROWS, MIN_ROWS = 1024, 16
-"""Maximum and minimum number of states in a buffer; 1024 of them serve a loop of 1024^2 iterations."""
+"""Maximum and minimum number of states in a buffer; 1024 states suffice for a loop of 1024^2 iterations."""
 BUFFER_BYTES = 1 << 25
 """Maximum size of a buffer with more than `MIN_ROWS` states, in bytes."""
 
@@ -38,10 +39,10 @@ BUFFER_BYTES = 1 << 25
 def transposed_while(
     op: While, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Transpose a while loop: cotangents of the carry go backward, those of the constants are summed.
+    """Transpose a while loop: carry the cotangents of the carry backward, and sum those of the constants.
 
     Raises:
-        ADRuleUnsupportedError: a condition that depends on the linear operands.
+        ADRuleUnsupportedError: the condition depends on linear operands.
     """
     n = op.num_consts
     mask = _linear_inputs(op, linear)
@@ -66,7 +67,7 @@ def transposed_while(
 
 
 def _linear_inputs(op: While, linear: Sequence[bool]) -> list[bool]:
-    """Return which inputs of the body are linear, at the fixed point over the carry."""
+    """Return which inputs of the body are linear, found by iterating over the carry to a fixed point."""
     mask, n = list(linear), op.num_consts
     while True:
         depends = dependents(op.body.instructions, compress(op.body.input_slots, mask))
@@ -85,8 +86,8 @@ class _Loop:
     Attributes:
         condition: the loop's condition, on nonlinear constants and state.
         body: the next state, of nonlinear constants and state.
-        pull: the transposed body. It takes constants, state, cotangents of the moving carries and sums of the linear
-            constants' cotangents; it gives the cotangents before the iteration and the sums after it.
+        pull: the transposed body. It takes constants, state, cotangents of the moving carries, and sums of the linear
+            constants' cotangents. It returns the cotangents before the iteration, and the sums after it.
         moving: the inputs of the linear carry that have a cotangent in some iteration.
         summed: the linear constants that have a cotangent.
         rows: the number of states in a buffer.

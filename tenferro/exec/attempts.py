@@ -1,7 +1,9 @@
-"""Attempts to compile: the guard through which probes, estimates, code generation, linking and caches go.
+"""Guard around attempts to compile: probes, cost estimates, code generation, linking and cache access run in it.
 
-Native code is an optimisation. An attempt that raises means "not compiled": the interpreter runs the step, the reason
-is counted in the executor's `CompileLog`, and the process warns once. Exceptions of the user's own code and of signal
+Native code is an optimisation. If an attempt raises, the step is not compiled and the interpreter runs it. The
+reason
+is counted in the executor's `CompileLog`, and the process warns once. Exceptions of the user's own code and of
+signal
 handlers pass unchanged.
 """
 
@@ -27,7 +29,7 @@ __all__ = [
 ]
 
 FAILED_ATTEMPTS_VARIABLE = "TENFERRO_FAILED_ATTEMPTS"
-"""The environment variable that makes failed attempts raise, if it is "raise"; tests of tenferro set it."""
+"""Environment variable that makes failed attempts raise if its value is "raise"; tenferro's tests set it."""
 MAX_FAILURES = 64
 """Maximum number of distinct failures in a log."""
 MAX_REASON = 300
@@ -36,7 +38,7 @@ _FROM_USER_CODE = "_tenferro_from_user_code"
 
 
 class NotCompiledError(UnsupportedError):
-    """The reason why something is not compiled; the interpreter runs it."""
+    """Reason why a step is not compiled; the interpreter runs it instead."""
 
 
 class CompileFailure(NamedTuple):
@@ -83,12 +85,12 @@ class CompileLog:
 
     @contextmanager
     def attempt(self, what: str) -> Generator[None]:
-        """Run the body as an attempt, of which any failure means "not compiled".
+        """Run the body of a `with` statement as an attempt to compile.
 
         Raises:
-            NotCompiledError: the body raised an exception, which is counted, or refused to compile, which is not
-                counted.
-            Exception: exceptions of user code in the body, or of a signal handler.
+            NotCompiledError: the body refused to compile, or raised another exception. Only the latter is
+                counted as a failure.
+            Exception: an exception of user code in the body, or of a signal handler.
         """
         try:
             yield
@@ -127,7 +129,7 @@ class CompileLog:
 
 @contextmanager
 def user_code() -> Generator[None]:
-    """Mark exceptions of the body as raised by the user's code, which attempts do not catch."""
+    """Mark exceptions of the body as the user's own; attempts do not catch them."""
     try:
         yield
     except Exception as error:

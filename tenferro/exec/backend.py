@@ -1,7 +1,8 @@
-"""`Backend`: a table of kernels, and how arrays are uploaded and downloaded.
+"""`Backend`: a table of kernels, and functions that upload and download arrays.
 
-NumPy's is the default. Another backend runs the same schedules by the interpreter, on arrays of its own. An op without
-a kernel is refused by name: nothing falls back.
+NumPy's backend is the default. The interpreter runs the same schedules on the arrays of any other backend. An
+op
+without a kernel raises an error that names the op; no other backend is tried.
 
 Source: docs/specification/backends.md.
 """
@@ -25,19 +26,23 @@ __all__ = ["NUMPY", "Backend"]
 
 @dataclass(frozen=True, eq=False)
 class Backend:
-    """Kernels, and memory for their arrays.
+    """Kernels, and functions that allocate, upload and download their arrays.
 
     Attributes:
         name: name in errors.
-        kernels: for each op a function of the op and of the backend's arrays, which returns one array, or a tuple
-            with one array per output. It may have `bind(op, types, resources)`, which gives a function of the
-            arrays alone. The kernel of a loop or conditional has `bind_programs(runs)`, which returns such a
-            function for the op's bodies, each a function from a sequence of arrays to a list of arrays. Constants
-        are uploaded, unless the backend has a kernel for constants.
-        upload: converts a NumPy array to one of the backend.
-        download: converts an array of the backend to NumPy's.
+        kernels: maps each op to a function of the op and of the backend's arrays. The function returns one
+            array, or a
+            tuple with one array per output. It may have `bind(op, types, resources)`, which returns a function
+            of the
+            arrays alone. The kernel of a loop or conditional has `bind_programs(runs)`, where `runs` has one
+            function
+            per body, from a sequence of arrays to a list of arrays. Constants are uploaded, unless the backend
+            has a
+            kernel for constants.
+        upload: converts a NumPy array to an array of the backend.
+        download: converts an array of the backend to a NumPy array.
         allocate: returns an array of a type, with undefined elements.
-        refuses: returns why an op is not computed for a dtype of operands or results, or None.
+        refuses: returns why the backend does not support an op for a dtype, or None if it does.
 
     >>> import tenferro as tnf
     >>> from tenferro.ops.elementwise import Multiply
@@ -57,13 +62,13 @@ class Backend:
     def kernel(
         self, op: type[StdTensorOp], dtypes: tuple[DType, ...] = (), name: str | None = None
     ) -> Callable[..., Any]:
-        """Return the kernel of an op, on operands or results of these dtypes.
+        """Return the kernel of an op for operands or results of these dtypes.
 
         Args:
             name: name in errors; by default that of the op's class.
 
         Raises:
-            UnsupportedError: there is none.
+            UnsupportedError: the backend has no kernel for the op, or refuses one of the dtypes.
         """
         name = op.__name__ if name is None else name
         kernel = self.kernels.get(op)
@@ -82,4 +87,4 @@ class Backend:
 
 
 NUMPY = Backend("numpy", KERNELS)
-"""NumPy and SciPy on the host, whose schedules go through all steps of planning."""
+"""NumPy and SciPy on the host. Only schedules of this backend go through all planning steps."""

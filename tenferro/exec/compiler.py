@@ -1,5 +1,6 @@
-"""`LoopCompiler`: machine code of one executor. LLVM's texts are written by `tenferro.exec.llvm`, which is imported when
-something is first to be compiled.
+"""`LoopCompiler`: the compiled functions of one executor.
+
+`tenferro.exec.llvm` writes the LLVM IR; it is imported when the first function is compiled.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ class LoopCompiler:
     """Compiler of loops, with a cache of their functions.
 
     Args:
-        always: compile loops of few iterations too, although that saves no time.
-        block_gain: calls of NumPy that a compiled block has to save in each run; None for no blocks.
-        cache: machine code of earlier processes on disk.
-        log: the record of attempts.
+        always: also compile loops with too few iterations to gain from it.
+        block_gain: number of NumPy calls that a compiled block must save in each run; None disables blocks.
+        cache: machine code of earlier processes, on disk.
+        log: record of the attempts to compile.
     """
 
     def __init__(
@@ -40,7 +41,7 @@ class LoopCompiler:
 
     @cached_property
     def linker(self) -> Linker:
-        """The linked functions."""
+        """The linker, which holds the compiled functions."""
         from tenferro.exec.llvm.link import Linker  # because most processes compile nothing
 
         return Linker(cache=self._cache, log=self.log)
@@ -55,5 +56,5 @@ class LoopCompiler:
     def cache_clear(self) -> None:
         """Drop every function that no schedule refers to."""
         for name in ("linker", "transposer"):
-            if name in self.__dict__:  # or nothing was compiled
+            if name in self.__dict__:  # otherwise nothing was compiled
                 getattr(self, name).cache_clear()

@@ -59,40 +59,44 @@ BLOCK_GAINS: Mapping[str | bool, float | None] = {
     True: -1e9,
     False: None,
 }
-"""NumPy calls that a compiled block must save in each run, by the value of `compiled`; None for no blocks."""
+"""Number of NumPy calls that a compiled block must save in each run, by the value of `compiled`; None disables
+blocks.
+"""
 
 
 class GraphExecutor:
-    """Runs a `GraphProgram` natively: specialise to the shapes, apply the passes, call the kernels.
+    """Executor that specialises a `GraphProgram` to its input shapes, applies the passes, and calls NumPy kernels.
 
     Args:
-        order: memory order of the results: "F" (dense column-major), "C" (dense row-major), or
-            "K", the order that the kernel produced, without the last copy.
-        threads: how many work at once on large elementwise groups; None takes the machine's cores. Results do
-            not depend on it.
-        segmented: run programs as generated Python, or one instruction at a time; results are the same, except for
-            the rounding of sums.
-        check_finite: stop at the first op that creates NaN or infinity from finite operands, in gradients too; the
-            error names op, element, operands and your line. Inputs and constants may be anything.
+        order: memory order of the results: "F" (dense column-major), "C" (dense row-major), or "K", the order
+            that the kernel produced, which needs no copy.
+        threads: number of threads that share large kernels and fused groups; None means one per core. Results
+            do not depend on the number.
+        segmented: run programs as generated Python code. If False, interpret one instruction at a time; results
+            are the same, except for the rounding of sums.
+        check_finite: raise an error at the first op that computes NaN or infinity from finite operands, in
+            gradients too. The error names the op, the element, its operands and the user's line. Inputs and
+            constants are not checked.
         passes: the native passes; None takes `tenferro.passes.NATIVE_PASSES`.
-        cache_size: how many specialised programs are kept.
-        cache_bytes: how much their constants may hold together.
-        compiled: what becomes machine code, by LLVM, where llvmlite is installed: "auto" for loops, fused groups, and
-            blocks of many steps on small values, "loops" without these blocks, "jit" for blocks of few steps too, as
-            `tnf.jit` has them, True for all that can be, and False for nothing. Functions such as exp may differ
-            from NumPy's by one or two units in the last place, and sums by their order; arithmetic and structure
-            give the same bits.
-        cache_dir: a folder in which machine code is kept for later processes; None takes the environment variable
-            TENFERRO_CACHE_DIR, and "" none. It holds native code: see `tenferro.compile_cache.CompileCache`.
-        backend: whose kernels and memory; NumPy's by default. Another one's schedules are interpreted.
-        memory_bytes: how much memory is kept for the next run: of values in the middle of programs, of scratch,
-            and of results that are no longer referenced.
-        runtimes: of extension families, beside those that come with the package.
+        cache_size: maximum number of cached specialised programs.
+        cache_bytes: maximum total size of their constants.
+        compiled: which steps LLVM compiles, if llvmlite is installed. "auto" compiles loops, fused groups, and
+            blocks of many steps on small values. "loops" omits the blocks. "jit" also compiles blocks of few
+            steps, as `tnf.jit` does. True compiles all steps that can be compiled, and False none. Compiled
+            functions such as exp may differ from NumPy's by one or two units in the last place, and sums by
+            their order; arithmetic and data movement give the same bits.
+        cache_dir: folder that stores machine code for later processes. None means the environment variable
+            TENFERRO_CACHE_DIR, and "" disables the cache. The folder holds native code: see
+            `tenferro.compile_cache.CompileCache`.
+        backend: the kernels and their arrays; NumPy's by default. Schedules of other backends are interpreted.
+        memory_bytes: maximum memory that is cached for later runs. It comes from intermediate values, scratch
+            buffers, and results that are no longer referenced.
+        runtimes: runtimes of extension families, in addition to those of the package.
 
     Results never share memory with an argument, a constant, or each other.
 
     Raises:
-        InvalidConfigError: an option that means nothing.
+        InvalidConfigError: an option has an invalid value.
 
     >>> import tenferro as tnf
     >>> double = tnf.compile(lambda x: x + x, tnf.TensorSpec((2,), "float64"))
@@ -144,7 +148,8 @@ class GraphExecutor:
         transposer = (lambda each: compiler.transposer.function(each)) if compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
         resources = Resources(self.workers, self.memory, as_array, transposer, log)
-        # Set for runtimes of extensions, which find the executor as the owner of their caches.
+        # Extension runtimes access this attribute through the owner of their caches, which is the
+        # executor.
         self.row_major = Dense("C", resources)
         self.binder = Binder(
             extensions=self.extensions,
@@ -161,7 +166,7 @@ class GraphExecutor:
         )
 
     def __reduce__(self) -> Any:
-        """Pickle the constructor's arguments and the runtimes; another process builds an executor of its own."""
+        """Pickle the constructor's arguments and the runtimes; unpickling builds a new executor."""
         return partial(GraphExecutor, **self._options), (), self.extensions.registered
 
     def __setstate__(self, runtimes: tuple[ExtensionRuntime, ...]) -> None:
@@ -173,15 +178,16 @@ class GraphExecutor:
         return f"<GraphExecutor order={self.order!r}, threads={self.threads}: {programs} programs>"
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
-        """Run a program, and return the tree of its function with new NumPy arrays.
+        """Run a program, and return its result tree, with new NumPy arrays as leaves.
 
-        Given tensors of a trace, the program is written into it, and tensors come back: programs can
-        be called from functions that are traced or differentiated.
+        If an argument is a tensor of a trace, the program's instructions are added to the trace, and the result
+        has tensors.
+        So a function that is traced or differentiated can call programs.
 
         Raises:
-            ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.
-            BackendFailureError: a kernel failed, with op and user line.
-            NonFiniteError: under `check_finite`.
+            ArityError, DTypeError, ShapeError, GuardError: the arguments do not fit the program.
+            BackendFailureError: a kernel failed; the error names the op and the user's line.
+            NonFiniteError: an op computed NaN or infinity, under `check_finite`.
         """
         try:
             latest = self._compiled.at_hand.get(id(program))
@@ -202,7 +208,7 @@ class GraphExecutor:
         """Run a program on the leaves of its arguments, which must have the program's structure.
 
         Raises:
-            as for `run`, except for structures.
+            the errors of `run`, except those about the structure of arguments.
         """
         latest = self._compiled.at_hand.get(id(program))
         if latest is not None:
@@ -242,7 +248,7 @@ class GraphExecutor:
 
     @public
     def compile(self, program: GraphProgram, *specs: Any) -> ExecProgram:
-        """Return the schedule for specs, or for arrays with their layouts; it is cached."""
+        """Return the schedule for input specs, or for arrays and their layouts. Schedules are cached."""
         shapes = tuple(tuple(spec.shape) for spec in specs or program.input_specs)
         return self._compile(program, shapes, axes_of(specs)).schedule
 
@@ -282,8 +288,8 @@ class GraphExecutor:
         """Run one op on arrays outside any program, and return its results.
 
         Raises:
-            ArityError, ShapeError, DTypeError: operands that the op's card refuses.
-            UnsupportedError: an op that the backend has no kernel for, an extension without a runtime.
+            ArityError, ShapeError, DTypeError: the op refuses these operands.
+            UnsupportedError: the backend has no kernel for the op, or the extension has no runtime.
             BackendFailureError: the kernel failed.
         """
         backend = self.binder.backend
@@ -303,7 +309,9 @@ class GraphExecutor:
         return tuple(map(backend.download, results))
 
     def refusal(self, op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
-        """Return why an op, or a family by its id, is refused for a dtype; None if it is not."""
+        """Return why an op, or an extension family given by its id, is refused for a dtype; None if it is
+        supported.
+        """
         if isinstance(op, str):
             registered = {runtime.family_id for runtime in self.extensions.registered}
             is_known = op in registered or op in registered_families()
@@ -316,17 +324,17 @@ class GraphExecutor:
 
     @public
     def register_runtime(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
-        """Execute an extension family by this runtime.
+        """Register the runtime of an extension family on this executor.
 
         Raises:
-            DuplicateFamilyError: the family has one already, and `replace` is not set.
+            DuplicateFamilyError: the family already has a runtime, and `replace` is not set.
         """
         self.extensions.register(runtime, replace=replace)
-        self._compiled.clear()  # because compiled loops may hold what the earlier runtime wrote
+        self._compiled.clear()  # because compiled loops may contain code of the earlier runtime
 
     @public
     def source(self, program: GraphProgram, *specs: Any) -> str:
-        """Return the Python that runs the program for inputs of these shapes; see `GraphProgram.source`."""
+        """Return the Python source that runs the program for inputs of these shapes; see `GraphProgram.source`."""
         if specs and isinstance(specs[0], str):
             if specs[0] != "llvm":
                 raise InvalidConfigError(
@@ -347,13 +355,13 @@ class GraphExecutor:
         return self._compiled.stats()
 
     def compile_cache_stats(self) -> CompileCacheStats | None:
-        """Return the hits and misses of this process in the folder of machine code; None without a folder."""
+        """Return the hits and misses of this process in the cache folder; None without a folder."""
         return None if self.compile_cache is None else self.compile_cache.stats()
 
     def compile_stats(self) -> CompileStats:
-        """Return the number of functions that were compiled, by kind, and the attempts that failed, with reasons.
+        """Return the number of compiled functions by kind, and the failed attempts with their reasons.
 
-        Only `cache_clear` resets the counts. What failed to be compiled is interpreted.
+        Only `cache_clear` resets the counts. The interpreter runs steps that failed to compile.
 
         >>> GraphExecutor(compiled=False).compile_stats()
         CompileStats(compiled={}, failures=())
@@ -361,7 +369,7 @@ class GraphExecutor:
         return self.binder.resources.log.stats()
 
     def cache_clear(self) -> None:
-        """Drop every schedule, plan of an extension and machine code that nothing refers to, and free cached memory."""
+        """Drop cached schedules, extension plans and unreferenced machine code, and free cached memory."""
         self._compiled.clear()
         self.extensions.caches.clear()
         if self.compiler is not None:
@@ -373,10 +381,10 @@ class GraphExecutor:
 def _require_options(
     order: Any, threads: Any, check_finite: bool, backend: Backend, compiled: Any
 ) -> None:
-    """Require that options of an executor exist and are compatible.
+    """Require that each option of an executor is valid, and that the options are compatible.
 
     Raises:
-        InvalidConfigError: they are not.
+        InvalidConfigError: an option is invalid, or two options exclude each other.
     """
     if order not in ("F", "C", "K"):
         raise InvalidConfigError(f'GraphExecutor: order is "F", "C" or "K", got {order!r}')
@@ -385,7 +393,9 @@ def _require_options(
         raise InvalidConfigError(f"GraphExecutor: threads is an integer from 1, got {threads!r}")
     if check_finite and backend is not NUMPY:
         raise InvalidConfigError("GraphExecutor: check_finite looks at NumPy's arrays only")
-    if compiled not in tuple(BLOCK_GAINS):  # a tuple, because not every value has a hash
+    if compiled not in tuple(
+        BLOCK_GAINS
+    ):  # compared with a tuple, because not every value is hashable
         raise InvalidConfigError(
             f'GraphExecutor: compiled is "auto", "loops", "jit", True or False, got {compiled!r}'
         )

@@ -1,4 +1,4 @@
-"""`ExpansionRuntime`: a family executed natively by its expansion into standard ops."""
+"""`ExpansionRuntime`: runs the ops of a family as programs of standard ops."""
 
 from __future__ import annotations
 
@@ -17,9 +17,10 @@ __all__ = ["ExpansionRuntime"]
 
 
 class ExpansionRuntime(ExtensionRuntime):
-    """Runtime that executes a family by the program of its `lower_to_standard_ops`, cached by op and types.
+    """Runtime that executes the program that an op's `lower_to_standard_ops` writes.
 
-    The programs are in the executor's store `ExtensionCacheKey(family_id, "programs")`.
+    The programs are cached by op and input types, in the executor's store
+    `ExtensionCacheKey(family_id, "programs")`.
 
     >>> ExpansionRuntime("example.identity.v1").family_id
     'example.identity.v1'
@@ -43,5 +44,5 @@ class ExpansionRuntime(ExtensionRuntime):
         return caches.store(self._programs).get((carrier, specs), compiled)(inputs)
 
     def compiles_expansion(self, op: Any) -> bool:
-        """Return True: no other op is executed."""
+        """Return True: every op of the family runs by its expansion."""
         return True

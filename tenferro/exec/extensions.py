@@ -1,6 +1,6 @@
-"""The extensions of a native executor: their runtimes, and the caches that these may fill.
+"""The extension runtimes of a native executor, and the caches of these runtimes.
 
-A family without a registered runtime is an error; nothing is executed by another way silently.
+A family without a runtime raises an error; there is no silent fallback.
 
 Source: docs/specification/execution.md and
 failures.md.
@@ -38,12 +38,12 @@ __all__ = ["ExtensionRegistry"]
 class ExtensionRegistry:
     """The runtimes of one executor, and their caches.
 
-    A runtime that is registered here comes before the one that the op's family has.
+    A runtime that is registered here takes precedence over the family's own.
 
     Args:
-        executor: whose they are; runtimes find it as `caches.owner`.
-        cache_size: how many entries each store of the caches keeps.
-        by_expansion: creates the runtime of a family that runs by its expansion.
+        executor: the executor; runtimes access it as `caches.owner`.
+        cache_size: maximum number of entries in each store of the caches.
+        by_expansion: creates the runtime of a family that runs as its expansion into standard ops.
     """
 
     def __init__(
@@ -58,11 +58,11 @@ class ExtensionRegistry:
         self.caches = ExtensionCaches(cache_size, owner=executor)
 
     def register(self, runtime: ExtensionRuntime, *, replace: bool = False) -> None:
-        """Use `runtime` for its family from the next call on, also in programs that have run.
+        """Use `runtime` for its family from the next call on, also in programs that have already run.
 
         Raises:
-            DuplicateFamilyError: another is registered here for the family, and `replace` is not set.
-            MalformedFamilyIdError: its id is not `<package>.<name>.v<major>`.
+            DuplicateFamilyError: the family already has a registered runtime, and `replace` is not set.
+            MalformedFamilyIdError: the family's id is not `<package>.<name>.v<major>`.
         """
         family = check_family_id(getattr(runtime, "family_id", None))
         if family in self._registered and not replace:
@@ -70,7 +70,7 @@ class ExtensionRegistry:
                 f"family_id {family!r} already has a runtime on this executor; pass replace=True"
             )
         self._registered[family] = runtime
-        self.caches.forget(family)  # because another runtime's plans mean nothing to this one
+        self.caches.forget(family)  # because the new runtime cannot read earlier plans
 
     @property
     def registered(self) -> tuple[ExtensionRuntime, ...]:
@@ -78,7 +78,7 @@ class ExtensionRegistry:
         return tuple(self._registered.values())
 
     def runtime_of(self, op: Extension) -> ExtensionRuntime:
-        """Return the runtime of an op: the registered one, its family's, or its expansion's if the op allows it.
+        """Return the runtime of an op: the registered one, that of its family, or `by_expansion` if the op allows it.
 
         Raises:
             UnsupportedError: there is none.
@@ -86,9 +86,9 @@ class ExtensionRegistry:
         return self._registered.get(op.family_id) or self._of_family(op)
 
     def _of_family(self, op: Extension) -> ExtensionRuntime:
-        """Return the runtime of the op's family, created by its class, or that of the expansion."""
+        """Return the family's runtime, which the op's class creates, or the runtime of its expansion."""
         family = family_of(op.op)
-        # Classes of one family may differ in whether they run by their expansions.
+        # Of two op classes of one family, one may run by its expansion and the other not.
         is_expanded = bool(getattr(op.op, "from_expansion", False))
         key = op.family_id, family, is_expanded
         if key not in self._of_families:
@@ -112,18 +112,18 @@ class ExtensionRegistry:
             UnsupportedError: there is none.
         """
         family_id, registered = op.family_id, self._registered
-        # An op that cannot run is refused here, before its program is.
+        # Look the runtime up now, so that an unsupported op is refused before its program runs.
         own = registered.get(family_id) or self._of_family(op)
 
         @lru_cache(maxsize=1)
         def declared(*types: tuple[tuple[int, ...], Any]) -> tuple[TensorSpec, ...]:
             return op.infer(*[TensorSpec.of(shape, DType.of(dtype)) for shape, dtype in types])
 
-        # Looked up at each call, so that a runtime that is registered later is used at once.
+        # Look it up again at each call, so that a runtime that is registered later is used at once.
         def kernel(carrier: Extension, *arrays: Any) -> Any:
             return execute(registered.get(family_id, own), carrier, arrays, self.caches, declared)
 
-        # A routine of a library does not call tenferro.
+        # Library routines never call tenferro.
         routine = own.compiled_routine(op.op)
         kernel.may_call_back = routine is None or not routine.is_exact  # pyright: ignore[reportFunctionMemberAccess]
         return kernel
@@ -136,15 +136,16 @@ def execute(
     caches: ExtensionCaches,
     declared: Callable[..., tuple[TensorSpec, ...]],
 ) -> Any:
-    """Run one op on read-only inputs, and check its declarations; outputs own their memory.
+    """Run one op on read-only inputs, check the outputs against its declarations, and return outputs that own
+    their memory.
 
     Args:
-        declared: the types of the outputs, of shapes and dtypes of the inputs.
+        declared: returns the types of the outputs for the shapes and dtypes of the inputs.
 
     Raises:
         BackendFailureError: the runtime failed.
-        InvalidConfigError: another number, dtype or shape of outputs than declared; aliases of inputs or outputs
-            that do not exist.
+        InvalidConfigError: outputs differ from the declaration in number, dtype or shape; or `aliases` names an
+            unknown slot.
     """
     family = carrier.family_id
     inputs = borrowed(runtime, carrier.op, arrays)
@@ -183,7 +184,7 @@ def execute(
 
 
 def fits(shape: Sequence[int], declared: Sequence[Any]) -> bool:
-    """Return whether an array's shape fits the declared one, in which a bound is an upper limit of the extent.
+    """Return whether an array's shape fits the declared one. An `UpperBound` in it is the largest extent allowed.
 
     >>> fits((2,), (3,)), fits((2,), (UpperBound(3),)), fits((4,), (UpperBound(3),)), fits((4,), (UNKNOWN,))
     (False, True, False, True)
@@ -203,10 +204,11 @@ def fits(shape: Sequence[int], declared: Sequence[Any]) -> bool:
 
 
 def borrowed(runtime: ExtensionRuntime, op: Any, arrays: Sequence[Any]) -> list[Any]:
-    """Return arrays for a runtime: read-only, in the declared order; operands that it may overwrite are copied.
+    """Return a runtime's operands: read-only and in the declared memory order. Operands that it may overwrite are
+    copied.
 
     Raises:
-        InvalidConfigError: aliases of inputs or outputs that the op does not have.
+        InvalidConfigError: `aliases` names an input or output that the op does not have.
     """
     is_columns = runtime.order == "F"
     inputs = [read_only(np.asfortranarray(x) if is_columns and x.ndim else x) for x in arrays]
@@ -219,7 +221,7 @@ def aliased_inputs(op: Any) -> frozenset[int]:
     """Return the inputs that outputs overwrite, as the op's `aliases` declare.
 
     Raises:
-        InvalidConfigError: an output or an input that the op does not have.
+        InvalidConfigError: `aliases` names an output or input that the op does not have.
     """
     aliases = getattr(op, "aliases", None)
     if not aliases:
@@ -237,7 +239,7 @@ def outputs_of(family: str, result: Any, count: int) -> list[Any]:
     """Return the outputs of a runtime as a list of arrays.
 
     Raises:
-        InvalidConfigError: another number of results, or one that is not an array.
+        InvalidConfigError: the number of results differs from `count`, or a result is not an array.
     """
     if isinstance(result, np.ndarray | np.generic):
         outputs: list[Any] = [result]

@@ -1,4 +1,4 @@
-"""The observer of `check_finite`: the first NaN or infinity that an op computes from finite operands."""
+"""`check_finite`: raises at the first NaN or infinity that an op computes from finite operands."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ def finite_or_raise(
 ) -> Sequence[Any]:
     """Run a step, and return its results.
 
+    Constants are not checked. For loops and conditionals, the steps of their bodies are checked instead.
+
     Raises:
-        NonFiniteError: it created infinities or NaN from finite operands. Constants are not checked, and loops and
-            conditionals are checked by the steps of their bodies.
+        NonFiniteError: the step computed NaN or infinity from finite operands.
     """
     results = call(operands)
     if step.bodies or isinstance(step.op, Constant):
@@ -34,7 +35,7 @@ def finite_or_raise(
 
 
 def strange(y: Any, operands: Sequence[Any]) -> str | None:
-    """Return the complaint about a result: NaN where no operand has one, infinity where all are finite.
+    """Return a message if a result is NaN where no operand is NaN, or infinite where all operands are finite.
 
     >>> strange(np.array([0.0, -np.inf]), [np.array([1.0, 0.0])])
     'made -inf at [1] of 0.0; 1 of 2 elements'

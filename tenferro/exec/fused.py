@@ -1,4 +1,4 @@
-"""Fused groups as functions of arrays, by their steps on whole arrays: what runs where a group is not compiled."""
+"""Fused groups that are not compiled: functions of arrays that run the steps one after the other."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["FusedFunction"]
 
 
 class FusedFunction:
-    """Fused group as a function of arrays.
+    """Function of arrays that runs the steps of a fused group.
 
     Args:
         body: the function of the steps, from a sequence of operands to the results and totals.
@@ -33,7 +33,7 @@ class FusedFunction:
         Args:
             into: for each result the destination bytes, the operand that it overwrites, or None for new memory.
         """
-        # Copies, because a value may be a view of an operand that another one is written over.
+        # Copy, because a value may be a view of an operand that another result overwrites.
         outputs = [np.array(y) for y in self.body(arrays)]
         for number, target in enumerate(into or ()):
             if target is not None:
@@ -44,6 +44,6 @@ class FusedFunction:
         return outputs[0] if len(outputs) == 1 else outputs
 
     def empty_result(self, number: int, memory: Any) -> Any:
-        """Return the array that a result is written to, in these bytes or in memory of its own."""
+        """Return an uninitialised array for a result, in these bytes or in new memory."""
         spec = self.op.results[number]
         return empty(spec.shape, self.tiling.axes(spec.rank), spec.dtype.dtype, memory)

@@ -1,4 +1,4 @@
-"""The interpreter: one step after the other. It defines the meaning of a schedule."""
+"""The interpreter: runs a schedule step by step. It defines the meaning of a schedule."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ __all__ = ["Observer", "failure", "interpret", "located", "results_of"]
 Observer: TypeAlias = Callable[
     [ExecProgram, ExecInstruction, Sequence[Any], Callable[..., Sequence[Any]]], Sequence[Any]
 ]
-"""Stands around a step: it takes the schedule, the step, its operands and the kernel call, and returns the results.
+"""Function that runs one step: it takes the schedule, the step, its operands and the kernel call, and returns the
+results.
 """
 
 
@@ -29,7 +30,7 @@ def interpret(
 
     Args:
         leaves: arrays that fit the inputs.
-        around: wraps each step, also in the bodies of loops and conditionals.
+        around: observer that runs each step, also in the bodies of loops and conditionals.
 
     Raises:
         BackendFailureError: a kernel failed, with op and user line.
@@ -51,7 +52,7 @@ def interpret(
                 raise laid from error
             for slot, result in zip(step.output_slots, results, strict=True):
                 slots[slot] = result
-            del operands, call, results  # because arrays must not live until the next step
+            del operands, call, results  # so that the arrays can be freed before the next step
             for slot in step.frees:
                 slots[slot] = None
         return [slots[slot] for slot in program.output_slots]
@@ -89,7 +90,7 @@ def results_of(op: Any, result: Any, count: int) -> Sequence[Any]:
     """Return the results of a kernel as a sequence of one array per output of its op.
 
     Raises:
-        BackendFailureError: it returned None, or another number of results.
+        BackendFailureError: the kernel returned None, or the wrong number of results.
     """
     results = (result,) if count == 1 else () if result is None else result
     if len(results) != count:
@@ -102,7 +103,7 @@ def results_of(op: Any, result: Any, count: int) -> Sequence[Any]:
 
 
 def _function(step: ExecInstruction, around: Observer | None) -> Callable[..., Any]:
-    """Return the function of a step; under an observer, a loop or conditional has its bodies under it too."""
+    """Return the function of a step. An observer also runs the steps in the bodies of a loop or conditional."""
     control = step.inner_op
     if around is None or not isinstance(control, Control):
         return step.function
@@ -111,7 +112,7 @@ def _function(step: ExecInstruction, around: Observer | None) -> Callable[..., A
 
 
 def located(step: ExecInstruction, error: Exception) -> Exception:
-    """Return the error of a step with its op and the user's line; an interruption by a signal is unchanged."""
+    """Return the error of a step with its op and the user's line. Interruptions by signals are returned unchanged."""
     if is_interruption(error):
         return error
     line = str(step.source) if step.source else None

@@ -1,4 +1,4 @@
-"""The last arguments of a program: comparing with them is cheaper than checking arguments again."""
+"""Types of a program's last arguments: comparing new arguments with them is cheaper than checking these in full."""
 
 from __future__ import annotations
 
@@ -41,8 +41,8 @@ class Latest(NamedTuple):
     """Shapes and dtypes of a program's last arguments, each an array or NumPy scalar.
 
     Attributes:
-        program: is kept alive, so that its number is not reused.
-        matrices: numbers of the arrays of rank 2 and more whose layout matters, and whether they are row-major and
+        program: the program; the reference keeps its `id` from being reused.
+        matrices: the number of each array of rank 2 or more whose layout matters, with two flags: row-major,
             column-major.
     """
 
@@ -56,8 +56,10 @@ class Latest(NamedTuple):
     def from_arguments(
         cls, program: GraphProgram, arrays: Sequence[Any], compiled: Compiled, has_layouts: bool
     ) -> Latest | None:
-        """Return the types of these arguments; None if an argument is neither, or is a number in place of an
-        extent.
+        """Return the types of these arguments; None if they cannot be compared.
+
+        That is so if an argument is neither an array nor a NumPy scalar, or if the program takes extents as
+        arguments.
 
         Args:
             has_layouts: whether the schedule depends on the layout of the arguments.
@@ -76,7 +78,7 @@ class Latest(NamedTuple):
         return cls(program, types, compiled, has_scalars, matrices)
 
     def leaves(self, arrays: Sequence[Any]) -> Sequence[Any] | None:
-        """Return the arguments as arrays if they have these types, else None."""
+        """Return the arguments as arrays if they have these types and layouts, else None."""
         if len(arrays) != len(self.types):
             return None
         for x, (kind, shape, dtype) in zip(arrays, self.types):  # noqa: B905  # because the lengths are equal

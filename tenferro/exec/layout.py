@@ -23,13 +23,13 @@ __all__ = [
 ]
 
 Axes: TypeAlias = tuple[int, ...]
-"""Axes of an array, the one with the largest stride first."""
+"""Order of the axes of an array in memory: the axis with the largest stride first."""
 
 
 class Layout(NamedTuple):
     """Shape of an array, and its strides in elements.
 
-    A stride is 0 along an axis of extent 1, and along an axis whose elements are repeated.
+    The stride is 0 along axes of extent 1, and along axes that repeat their elements.
     """
 
     shape: tuple[int, ...]
@@ -37,7 +37,7 @@ class Layout(NamedTuple):
 
     @property
     def repeats(self) -> bool:
-        """Whether elements are repeated along an axis."""
+        """Whether the array repeats its elements along an axis."""
         return any([n > 1 and not step for n, step in zip(self.shape, self.strides, strict=True)])
 
     def transposed(self, perm: Sequence[int]) -> Layout:
@@ -47,7 +47,10 @@ class Layout(NamedTuple):
         )
 
     def reshaped(self, shape: tuple[int, ...]) -> Layout:
-        """Return the layout after a column-major reshape: a view if only axes of extent 1 differ, else column-major."""
+        """Return the layout after a reshape in column-major order.
+
+        It is that of a view if only axes of extent 1 are added or removed, and column-major otherwise.
+        """
         long = [pair for pair in zip(self.shape, self.strides, strict=True) if pair[0] != 1]
         if [n for n, _ in long] != [n for n in shape if n != 1]:
             return dense(shape, range(len(shape))[::-1])
@@ -55,7 +58,7 @@ class Layout(NamedTuple):
         return Layout(shape, tuple([0 if n == 1 else next(strides) for n in shape]))
 
     def broadcast(self, shape: tuple[int, ...], dims: Sequence[int]) -> Layout:
-        """Return the layout of a broadcast view, whose axes `dims` are this layout's."""
+        """Return the layout of a broadcast view; axis i of this layout is axis `dims[i]` of the view."""
         strides = [0] * len(shape)
         for axis, step in zip(dims, self.strides, strict=True):
             strides[axis] = step
@@ -68,7 +71,7 @@ class Layout(NamedTuple):
         return all([outer == n * inner for (_, outer), (n, inner) in pairwise(long)])
 
     def outline(self, itemsize: int) -> Any:
-        """Return an array of the layout to read its strides from; its elements are not memory that may be accessed."""
+        """Return an array with the shape and strides of the layout. Its elements must not be accessed."""
         strides = [step * itemsize for step in self.strides]
         return np.lib.stride_tricks.as_strided(
             np.empty(1, f"V{itemsize}"), self.shape, strides, writeable=False
@@ -76,7 +79,7 @@ class Layout(NamedTuple):
 
 
 def by_stride(strides: Sequence[int]) -> Axes:
-    """Return the axes by the distance of their elements, the largest first; axes of one distance keep their order.
+    """Return the axes by descending absolute stride; axes of equal stride keep their order.
 
     >>> by_stride((8, -96, 8))
     (1, 0, 2)
@@ -85,7 +88,7 @@ def by_stride(strides: Sequence[int]) -> Axes:
 
 
 def dense(shape: tuple[int, ...], axes: Iterable[int]) -> Layout:
-    """Return the layout without gaps whose axes have this order in memory.
+    """Return the contiguous layout whose axes have this order in memory.
 
     >>> dense((2, 3), (1, 0))
     Layout(shape=(2, 3), strides=(1, 2))
@@ -98,19 +101,19 @@ def dense(shape: tuple[int, ...], axes: Iterable[int]) -> Layout:
 
 
 def strided(shape: tuple[int, ...], strides: Sequence[int]) -> Layout:
-    """Return the layout with these strides in elements, which do not matter along axes of extent 1."""
+    """Return the layout with these strides in elements; strides along axes of extent 1 are ignored."""
     return Layout(
         shape, tuple([step if n > 1 else 0 for n, step in zip(shape, strides, strict=True)])
     )
 
 
 def row_major(shape: tuple[int, ...]) -> Layout:
-    """Return the row-major layout without gaps."""
+    """Return the row-major contiguous layout."""
     return dense(shape, range(len(shape)))
 
 
 def layout_of(x: Any) -> Layout | None:
-    """Return the layout of an array; None if its elements are not whole elements apart.
+    """Return the layout of an array; None if a stride is no multiple of the element size.
 
     >>> layout_of(np.zeros((2, 1, 3)).T)
     Layout(shape=(3, 1, 2), strides=(1, 0, 3))
@@ -125,9 +128,9 @@ def layout_of(x: Any) -> Layout | None:
 
 
 def arranged(x: Any, layout: Layout) -> Any:
-    """Return the array, or a copy if it has another layout.
+    """Return the array itself if it has this layout, else a copy that has it.
 
-    Along axes of stride 0 the array's elements are equal, for any strides of the array.
+    Along axes of stride 0 in `layout`, the elements of the array must be equal; its own strides may be anything.
     """
     if layout_of(x) == layout:
         return x
@@ -143,15 +146,16 @@ def arranged(x: Any, layout: Layout) -> Any:
 
 
 def empty(shape: tuple[int, ...], axes: Axes, dtype: Any, memory: Any = None) -> Any:
-    """Return a dense array whose axes have this order, in these bytes or in new memory."""
+    """Return an uninitialised contiguous array whose axes have this order, in these bytes or in new memory."""
     inverse = sorted(range(len(shape)), key=axes.__getitem__)
     return np.ndarray([shape[axis] for axis in axes], dtype, memory).transpose(inverse)
 
 
 def common_axes(layouts: Iterable[Layout], rank: int) -> Axes:
-    """Return the order of axes of most arrays of a rank; row-major if none prevails.
+    """Return the most frequent order of axes among the arrays of a rank; row-major unless another order is more
+    frequent.
 
-    Arrays with repeated elements are small, and do not count.
+    Arrays that repeat elements occupy little memory, and are not counted.
     """
     rows = tuple(range(rank))
     counts: dict[Axes, int] = {rows: 0}

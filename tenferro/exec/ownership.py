@@ -1,7 +1,7 @@
 """Ownership of arrays that cross the boundary to an extension.
 
-Inputs are borrowed: they are read-only to the extension. Outputs are owned by the caller: they share no memory with
-inputs, other outputs or workspaces. An output with other references is copied.
+Inputs are borrowed: the extension may only read them. Outputs are owned by the caller: they share no memory with
+inputs, other outputs or workspaces. An output is copied if the extension still holds a reference to it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ __all__ = ["read_only", "take_ownership"]
 
 _PROBE = [object()]
 SOLE_REFCOUNT = getrefcount(_PROBE[0])
-"""Result of `getrefcount` for an entry of a list without other references."""
+"""Result of `getrefcount` for a list entry that has no other reference."""
 
 
 def read_only(x: Any) -> Any:
@@ -32,7 +32,7 @@ def read_only(x: Any) -> Any:
 
 
 def take_ownership(arrays: list[Any]) -> None:
-    """Replace by a copy each array that shares memory with an object elsewhere.
+    """Replace each array that other objects refer to, or share memory with, by a copy.
 
     The caller must hold the arrays in this list only.
 
@@ -51,7 +51,7 @@ def take_ownership(arrays: list[Any]) -> None:
 def _is_sole(arrays: list[Any], index: int) -> bool:
     """Return whether the list's entry is the only reference to the array and its memory.
 
-    Entries are read again each time, because a local variable would be one more reference.
+    The function indexes the list each time, because a local variable would be a second reference.
     """
     if getrefcount(arrays[index]) != SOLE_REFCOUNT or not arrays[index].flags.writeable:
         return False

@@ -1,6 +1,6 @@
-"""Ops of planning: ops of schedules besides standard ops and extensions.
+"""Ops that planning introduces into schedules, besides standard ops and extensions.
 
-Each has its function of arrays, its bodies, and its printed remark.
+Each defines its function of arrays, its bodies, and the remark that is printed beside it.
 """
 
 from __future__ import annotations
@@ -44,22 +44,22 @@ class PlannedOp:
 
     @property
     def inner(self) -> Any:
-        """The op without annotations of how it runs: compiled, or with results in an order."""
+        """The op without planning's annotations, such as compiled code or an order of results."""
         return self
 
     @property
     def source(self) -> Any:
-        """The program's own op, or the fused group or block."""
+        """The op of the program, or the fused group or block."""
         return self
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The schedules inside of the op."""
+        """The schedules inside the op."""
         return ()
 
     @property
     def remark(self) -> str:
-        """A remark that is printed beside it."""
+        """Remark that is printed beside the op."""
         return ""
 
     def function(self, kernels: Binder) -> Function:
@@ -71,7 +71,7 @@ class PlannedOp:
 
 
 class AnnotatedOp(PlannedOp):
-    """An op with what planning decided about it; errors and texts name the op."""
+    """Annotation of an op with a decision of planning; errors and printed schedules show the op's own name."""
 
     op: Any
 
@@ -82,7 +82,7 @@ class AnnotatedOp(PlannedOp):
 
     @property
     def source(self) -> Any:
-        """The program's own op."""
+        """The op of the program."""
         return self.op
 
     def __str__(self) -> str:
@@ -94,9 +94,9 @@ class Control(AnnotatedOp):
     """A loop or conditional whose bodies are schedules, which the interpreter runs.
 
     Attributes:
-        op: the op that it was; its own programs are not read.
-        schedules: the schedules of the op's parts, in order.
-        reason: why it is not compiled, if that was asked.
+        op: the loop or conditional of the program; `schedules` replaces its bodies.
+        schedules: one schedule for each body of the op, in order.
+        reason: why it is not compiled; "" if compiling was not tried.
     """
 
     op: ControlOp
@@ -105,7 +105,7 @@ class Control(AnnotatedOp):
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The schedules of the op's parts."""
+        """The schedules of the op's bodies."""
         return self.schedules
 
     @property
@@ -114,11 +114,11 @@ class Control(AnnotatedOp):
         return self.reason and f"interpreted: {self.reason}"
 
     def function(self, kernels: Binder) -> Function:
-        """Return the loop or conditional over its bodies."""
+        """Return the loop or conditional, with its bodies run by the interpreter."""
         return self.bind_programs(kernels, [kernels.runner(body) for body in self.schedules])
 
     def bind_programs(self, kernels: Binder, runs: Sequence[Function]) -> Function:
-        """Return the loop or conditional over functions in place of its bodies."""
+        """Return the loop or conditional, with these functions as its bodies."""
         kernel: Any = kernels.cell(self.op, (), ())
         return partial(kernel.bind_programs(runs), self.op)
 
@@ -130,10 +130,10 @@ class Tiling:
     Threads share tiles, which are cut along the first axis of views of the arrays.
 
     Attributes:
-        operands: the layout of each operand; one that arrives in another layout is copied.
+        operands: the layout of each operand; an operand in another layout is copied.
         lead: the number of leading axes that all views share.
-        perm: the order of axes of the views, if it differs from the arrays'.
-        merged: the number of leading axes of the arrays, in that order, that are the first axis of the views.
+        perm: the permutation of axes from the arrays to the views; () for the identity.
+        merged: the number of leading axes, after the permutation, that are merged into the first axis of the views.
         rows: the extent of the first axis of the views.
         height: the number of rows of a tile.
         is_parallel: whether threads share the tiles.
@@ -173,13 +173,13 @@ class Fused(PlannedOp):
     Attributes:
         shape: the shape of the largest values.
         lead: the number of leading axes that all values share.
-        body: the steps, on whole arrays: from the operands to the results, then the totals.
+        body: the steps on whole arrays; its outputs are the results, then the totals.
         results: types of the results that are written row by row.
-        totals: types of the reductions over rows, which combine those of all tiles.
-        folds: functions that combine the partial totals of each total.
+        totals: types of the reductions over rows, which combine the partial totals of all tiles.
+        folds: for each total, the function that combines its partial totals.
         cost: estimated time in the interpreter on one thread, in calls of NumPy.
-        tiling: how arrays are walked over, once that is planned.
-        reason: why it is not compiled, if it is not.
+        tiling: the tiles and layouts; None until `tile_groups` plans them.
+        reason: why it is not compiled; "" otherwise.
     """
 
     shape: tuple[int, ...]
@@ -194,7 +194,7 @@ class Fused(PlannedOp):
 
     @property
     def name(self) -> str:
-        """The ops, in order."""
+        """The names of the ops, in order."""
         return f"Fused({', '.join([step.op.name for step in self.body.instructions])})"
 
     @property
@@ -209,7 +209,7 @@ class Fused(PlannedOp):
 
     @cached_property
     def widest(self) -> int:
-        """Bytes of an element of the widest values."""
+        """Size of an element of the widest values, in bytes."""
         types = [t for s in self.body.instructions for t in (*s.input_types, *s.output_types)]
         return max([spec.dtype.itemsize for spec in types])
 
@@ -217,14 +217,14 @@ class Fused(PlannedOp):
         """Return the tiling.
 
         Raises:
-            InvalidScheduleError: it is not planned.
+            InvalidScheduleError: the tiling is not planned yet.
         """
         if self.tiling is None:
             raise InvalidScheduleError("a fused group without a tiling: plan it by tile_groups")
         return self.tiling
 
     def function(self, kernels: Binder) -> Function:
-        """Return the group as a function of arrays, by its steps one after the other."""
+        """Return a function of arrays that runs the steps of the group one after the other."""
         return kernels.fused(self)
 
     def __str__(self) -> str:
@@ -238,7 +238,7 @@ class Block(PlannedOp):
 
     Attributes:
         body: the steps.
-        axes: for operands and results that are not row-major the order of their axes in memory, by the body's slots.
+        axes: the order of axes in memory of operands and results that are not row-major, by the body's slots.
     """
 
     body: ExecProgram
@@ -255,18 +255,18 @@ class Block(PlannedOp):
         return (self.body,)
 
     def function(self, kernels: Binder) -> Function:
-        """Return the steps as a function of arrays, one after the other."""
+        """Return a function of arrays that runs the steps one after the other."""
         run = kernels.runner(self.body)
         return lambda *arrays: unpacked(run(arrays))
 
 
 @dataclass(frozen=True, eq=False)
 class Compiled(AnnotatedOp):
-    """A loop, fused group or block as machine code.
+    """A loop, fused group or block with its machine code.
 
     Attributes:
         op: the compiled op.
-        code: the function of arrays. Where LLVM fails it is interpreted, and its remark says so.
+        code: the function of arrays. If LLVM fails, it runs the interpreter, and its remark gives the reason.
     """
 
     op: Control | Fused | Block
@@ -274,12 +274,12 @@ class Compiled(AnnotatedOp):
 
     @property
     def inner(self) -> Any:
-        """Description of the computation."""
+        """The loop, fused group or block."""
         return self.op
 
     @property
     def source(self) -> Any:
-        """The program's own loop, or the fused group or block."""
+        """The loop of the program, or the fused group or block."""
         return self.op.source
 
     @property
@@ -289,7 +289,7 @@ class Compiled(AnnotatedOp):
 
     @property
     def remark(self) -> str:
-        """Whether it is compiled."""
+        """The word "compiled", or the reason why LLVM failed."""
         return self.code.remark
 
     def function(self, kernels: Binder) -> Function:
@@ -299,11 +299,11 @@ class Compiled(AnnotatedOp):
 
 @dataclass(frozen=True, eq=False)
 class Copies(PlannedOp):
-    """Results as the caller wants them: dense in an order, each in memory of its own.
+    """Copies of results for the caller: contiguous in an order, each in separate memory.
 
     Attributes:
-        order: "F", "C", or "K" for the order that they have.
-        count: the number of results, which are the first operands; the other slots are arrays that they may share
+        order: "F", "C", or "K" to keep the order of each result.
+        count: the number of results. They are the first operands; the other operands are arrays that they may share
             memory with.
         makers: the steps that made the results, which errors name.
     """

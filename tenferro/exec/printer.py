@@ -1,10 +1,15 @@
-"""The printer: a schedule as Python functions, with locals for slots. It decides nothing.
+"""The printer writes a schedule as Python functions with one local variable per slot. It makes no planning
+decisions.
 
-A schedule is interpreted when it runs first, because to print and compile takes longer, and printed from then on.
+The first run of a schedule is interpreted, because printing and compiling Python take longer than one run.
+Later runs
+use the printed code.
 
-An interpreter's loop costs several times what NumPy's own call does on small arrays. The printed source has
-one line per step, with the kernel's function called by name. After the last use of its value a local is deleted,
-so that NumPy can use the memory at once.
+On small arrays the interpreter's loop takes several times as long as the NumPy calls. The printed source has
+one line
+per step, which calls the kernel's function by name. Each local is deleted after its last use, so that NumPy can
+reuse
+the memory at once.
 """
 
 from __future__ import annotations
@@ -22,10 +27,10 @@ __all__ = ["Names", "Runner", "failed_step", "printed", "source_of"]
 
 
 class Runner:
-    """Runner of a schedule, in any state of NumPy.
+    """Function that runs a schedule, whatever NumPy's error state and buffer size.
 
     Args:
-        prints: whether later runs are by printed code; the results are the same.
+        prints: use printed code from the second run on; the results are the same.
     """
 
     __slots__ = ("_function", "_has_run", "_prints", "program")
@@ -76,7 +81,7 @@ def failed_step(program: ExecProgram, traceback: TracebackType | None) -> ExecIn
     while traceback is not None:
         if traceback.tb_frame.f_code.co_filename == _file(program):
             number = line_number(traceback) - 2  # behind the parameters
-            # A handler of signals may raise where the function begins, which is not a step's line.
+            # A signal handler may raise on the function's first line, which belongs to no step.
             failed = steps[number] if 0 <= number < len(steps) else failed
         traceback = traceback.tb_next
     return failed
@@ -99,7 +104,10 @@ def source_of(program: ExecProgram, name: str = "run") -> str:
 
 
 def _text(program: ExecProgram) -> tuple[str, dict[str, Any]]:
-    """Return the text without `def` and name, a line for the parameters and one for each step, and the objects that it names."""
+    """Return the text after `def` and the name, and the objects that it refers to by name.
+
+    The first line has the parameters, and each step has one line.
+    """
     names = Names(program)
     parameters = [
         *(["arena"] if program.memory.size else []),
@@ -112,7 +120,7 @@ def _text(program: ExecProgram) -> tuple[str, dict[str, Any]]:
 
 
 class Names:
-    """Names in the text of a schedule.
+    """Names of objects in the text of a schedule.
 
     Attributes:
         values: functions and constants by name.
@@ -126,10 +134,10 @@ class Names:
     def function(self, step: ExecInstruction) -> str:
         """Return the name of a step's function."""
         plain = step.function.__name__ if step.is_ufunc else step.op.name.partition("(")[0]
-        return self.value(re.sub(r"\W", "_", plain), step.function)  # because families have dots
+        return self.value(re.sub(r"\W", "_", plain), step.function)  # because ids have dots
 
     def value(self, name: str, value: Any) -> str:
-        """Return the name of a value: the given one, or that with a number."""
+        """Return the name of a value: `name`, with a number appended if another value has it."""
         name_of_value = self._of.get(id(value))
         if name_of_value is None:
             name_of_value = f"{name}_{len(self._of)}" if name in self.values else name
@@ -143,14 +151,14 @@ class Names:
         return self.value("c", constants[slot]) if slot in constants else f"v{slot}"
 
     def statement(self, step: ExecInstruction) -> str:
-        """Return the statement of a step, and the deletion of values after their last use."""
+        """Return the statement of a step, followed by the deletion of the values that it uses last."""
         arguments = list(map(self.slot, step.input_slots))
         if step.out is not None:
             arguments.append(f"out={self.slot(step.out)}")
         elif step.places:
             arguments.append(f"into=[{', '.join(map(self._memory, step.places))}]")
         text = f"{self.function(step)}({', '.join(arguments)})"
-        # A kernel gives numbers for arrays of rank 0.
+        # A kernel may return NumPy scalars instead of arrays of rank 0.
         if not all([spec.shape for spec in step.output_types]):
             text = f"asarray({text})" if len(step.output_types) == 1 else f"map(asarray, {text})"
         if step.output_slots:
@@ -163,4 +171,4 @@ class Names:
         if isinstance(place, Pooled):
             self.values["allocate"] = self.program.resources.memory.allocate
             return f"allocate({place.size})"
-        return str(place)  # of the arena, or None
+        return str(place)  # bytes of the arena, or None

@@ -1,4 +1,6 @@
-"""Time and memory of a native run, measured instruction by instruction, those in loops and choices too."""
+"""Time and memory of each instruction of a native run, including instructions in the bodies of loops and
+conditionals.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,7 @@ __all__ = ["measure"]
 def measure(
     program: GraphProgram, schedule: ExecProgram, leaves: Sequence[Any], runs: int
 ) -> Profile:
-    """Measure times and memory of `runs` runs of the program's schedule, after a first one that is not counted."""
+    """Measure the times and memory of `runs` runs of the program's schedule, after one run that is not measured."""
     spent: list[dict[int, _Spent]] = []
     for _ in range(runs + 1):
         spent.append({})
@@ -38,7 +40,7 @@ class _Spent:
 
     Attributes:
         turns: number of times that it ran.
-        new_bytes, moved_bytes, live_bytes: of its last run.
+        new_bytes, moved_bytes, live_bytes: bytes in its last execution.
     """
 
     seconds: float = 0.0
@@ -60,7 +62,7 @@ def _timed(
 
     Args:
         spent: the records of one run, by instruction.
-        alive: arrays, by schedule and slot; arguments by number.
+        alive: live arrays, by schedule and slot; arguments by their number.
     """
     before = _owners(operands)
     start = time.perf_counter()
@@ -82,7 +84,7 @@ def _timed(
 def _rows(
     schedule: ExecProgram, runs: Sequence[Mapping[int, _Spent]], depth: int
 ) -> Iterator[InstructionProfile]:
-    """Return a row for each instruction; rows of a loop's bodies follow the loop."""
+    """Return a row for each instruction; the rows of a loop's bodies follow its own row."""
     for step in schedule.instructions:
         spent = [run.get(id(step), _Spent()) for run in runs]
         yield InstructionProfile(
@@ -101,7 +103,7 @@ def _rows(
 
 
 def _owners(arrays: Sequence[Any]) -> dict[int, int]:
-    """Return the bytes of each piece of memory that the arrays are views of."""
+    """Return the size of each distinct buffer that the arrays are views of."""
     sizes: dict[int, int] = {}
     for x in arrays:
         while isinstance(getattr(x, "base", None), np.ndarray):

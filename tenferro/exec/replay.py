@@ -1,4 +1,4 @@
-"""Programs on tensors without known elements: each instruction is applied to them again."""
+"""Replay: applies each instruction of a program to tensors of a trace."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ __all__ = ["replay"]
 
 
 def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
-    """Replay a program in the trace of its arguments, and return the tree of its function.
+    """Apply a program's instructions to tensors of a trace, and return its result tree.
 
-    Symbols of the program are extents of the trace, which may have symbols, too.
+    Symbols of the program are bound to the extents of the arguments, which may be symbols too.
 
     Raises:
-        ArityError, ShapeError, DTypeError, GuardError: arguments that do not fit.
+        ArityError, ShapeError, DTypeError, GuardError: the arguments do not fit the program.
     """
     leaves, tree = flatten(arguments)
     if not agree(tree, program.in_tree):
@@ -42,7 +42,7 @@ def replay(program: GraphProgram, arguments: tuple[Any, ...]) -> Any:
     is_eager = hasattr(tensor, "runtime")
     code = bound if marked is None or is_eager else marked
     values = dict(zip(code.input_slots, operands, strict=True))
-    # Ops without operands stay in the trace, and broadcasts of their results are not made dense.
+    # Ops without operands are added to the trace, and broadcasts of their results stay broadcasts.
     for _ in applied(code.instructions, values, like=tensor):
         pass
     return program.pack([values[slot] for slot in code.output_slots])

@@ -1,7 +1,8 @@
-"""`ExecProgram`: the schedule of a native run, and the only record of its execution.
+"""`ExecProgram`: the schedule of a native run, and the only description of its execution.
 
-Planning builds it, function by function; the interpreter runs it and the printer writes it as Python, and
-neither decides anything. `print(exec_program)` shows all of it.
+Planning builds the schedule in a sequence of functions. The interpreter runs it, and the printer writes it as
+Python;
+neither makes decisions. `print(exec_program)` shows all of it.
 
 Source: docs/specification/schedule.md.
 """
@@ -44,7 +45,7 @@ __all__ = [
 
 
 class InPlace(NamedTuple):
-    """The memory of an operand at its last use: the kernel takes it as `out`, or as an entry of `into`."""
+    """Buffer of an operand at its last use: the kernel takes it as `out`, or as an entry of `into`."""
 
     slot: int
 
@@ -53,7 +54,7 @@ class InPlace(NamedTuple):
 
 
 class Arena(NamedTuple):
-    """Bytes of the piece of memory that a run borrows for intermediate values; an entry of the kernel's `into`."""
+    """Byte range of the buffer that a run borrows for intermediate values; an entry of the kernel's `into`."""
 
     offset: int
     size: int
@@ -63,7 +64,7 @@ class Arena(NamedTuple):
 
 
 class Pooled(NamedTuple):
-    """Memory that returns to the pool when the result is no longer referenced; an entry of the kernel's `into`."""
+    """Buffer from the pool, an entry of the kernel's `into`; it is returned when the result is no longer referenced."""
 
     size: int
 
@@ -76,14 +77,15 @@ Place: TypeAlias = InPlace | Arena | Pooled
 
 @dataclass(frozen=True, eq=False)
 class ExecInstruction:
-    """An op on slots, with what planning decided about it. The kernel follows from the op and the operands' types.
+    """A step: an op on slots, with planning's decisions about it. The op and the types of its operands
+    determine the kernel.
 
     Attributes:
         op: a standard op, an extension, or an op of planning.
         kernels: the table that the kernel is looked up in.
-        places: where each result goes; None, or no entry, is memory of the kernel's own.
+        places: the buffer of each result; if None or missing, the kernel allocates the result.
         frees: slots that are not used afterwards.
-        origin: numbers of the program's instructions that it comes from; the first names it in errors.
+        origin: numbers of the program's instructions that it computes; errors name the first.
     """
 
     op: Any
@@ -98,7 +100,7 @@ class ExecInstruction:
     origin: tuple[int, ...] = ()
 
     def replaced(self, **changes: Any) -> ExecInstruction:
-        """Return the instruction with other attributes."""
+        """Return a copy of the instruction with these attributes replaced."""
         new = replace(self, **changes)
         if new.op is self.op and new.input_types is self.input_types:
             looked_up = {"kernel", "function"} & self.__dict__.keys()
@@ -107,7 +109,7 @@ class ExecInstruction:
 
     @cached_property
     def kernel(self) -> Callable[..., Any]:
-        """The cell of the op: a function of the op and arrays."""
+        """The op's entry in the table of kernels: a function of the op and arrays."""
         return self.kernels.cell(self.op, self.input_types, self.output_types)
 
     @cached_property
@@ -119,47 +121,47 @@ class ExecInstruction:
 
     @property
     def planned(self) -> PlannedOp | None:
-        """The op, if planning introduced it."""
+        """The op if planning introduced it, else None."""
         return self.op if isinstance(self.op, PlannedOp) else None
 
     @property
     def facts(self) -> Fact:
-        """The facts of a program's op; none of one that planning introduced."""
+        """The facts of an op of the program; empty for an op that planning introduced."""
         return facts_of(self.op)
 
     @property
     def inner_op(self) -> Any:
-        """The op without annotations of how it runs: compiled, or with results in an order."""
+        """The op without planning's annotations, such as compiled code or an order of results."""
         return self.op if self.planned is None else self.planned.inner
 
     @property
     def fused(self) -> Fused | None:
-        """The fused group, compiled or not, if it is one."""
+        """The fused group, compiled or not; None for other steps."""
         return self.inner_op if isinstance(self.inner_op, Fused) else None
 
     @property
     def control(self) -> Control | None:
-        """The loop or conditional that is interpreted, if it is one."""
+        """The interpreted loop or conditional; None for other steps."""
         return self.op if isinstance(self.op, Control) else None
 
     @property
     def source_op(self) -> Any:
-        """The program's own op, or the fused group or block."""
+        """The op of the program, or the fused group or block."""
         return self.op if self.planned is None else self.planned.source
 
     @property
     def bodies(self) -> Sequence[ExecProgram]:
-        """The schedules inside of the op."""
+        """The schedules inside the op."""
         return () if self.planned is None else self.planned.bodies
 
     @property
     def remark(self) -> str:
-        """Whether the step is compiled, or why it is not."""
+        """The word "compiled", the reason why the step is not compiled, or ""."""
         return "" if self.planned is None else self.planned.remark
 
     @property
     def last_use(self) -> tuple[bool, ...]:
-        """Flag of each operand: whether this is its last use."""
+        """Flag of each operand: True if this is its last use."""
         return tuple([slot in self.frees for slot in self.input_slots])
 
     @property
@@ -179,24 +181,27 @@ class ExecInstruction:
 
     @property
     def is_ufunc(self) -> bool:
-        """Whether the kernel is a ufunc of elements, which takes numbers and a buffer; np.matmul is one of matrices."""
+        """Whether the kernel is an elementwise ufunc, which takes Python numbers and `out`; np.matmul is not."""
         if self.planned is not None:
             return False
         return isinstance(self.function, np.ufunc) and self.function.signature is None
 
     @property
     def is_elementwise(self) -> bool:
-        """Whether each element of the result is made of the operands' elements at its index."""
+        """Whether each element of the result depends only on the operands' elements at the same index."""
         return self.planned is None and getattr(self.kernel, "elementwise", False)
 
     @property
     def accepts_buffers(self) -> bool:
-        """Whether the kernel writes results into bytes that it is given."""
+        """Whether the kernel can write its results into given buffers."""
         return getattr(self.function, "accepts_buffers", False)
 
     @property
     def out(self) -> int | None:
-        """The operand whose memory the kernel takes as `out`; other kernels take such as entries of `into`."""
+        """The operand whose buffer the kernel takes as `out`; None without one.
+
+        Kernels that take `into` receive such buffers there.
+        """
         target = self.places[0] if self.places and not self.accepts_buffers else None
         return target.slot if isinstance(target, InPlace) else None
 
@@ -222,13 +227,13 @@ class ExecProgram:
 
     Attributes:
         instructions: the steps, in order.
-        types: of every slot.
+        types: the type of every slot.
         kernels: the table that kernels are looked up in.
-        constants: known values, by slot.
+        constants: arrays that are known when the program is compiled, by slot.
         memory: offsets of large intermediate values.
-        axes: for inputs that are not row-major the order of their axes in memory, the slowest first.
+        axes: the order of axes in memory, slowest first, of inputs that are not row-major.
         order: the layout of results that the caller requests.
-        program: the program that it was bound from, if it was.
+        program: the program that it was bound from; None for other schedules.
     """
 
     instructions: tuple[ExecInstruction, ...]
@@ -259,12 +264,12 @@ class ExecProgram:
 
     @cached_property
     def constant_bytes(self) -> int:
-        """Bytes of its constants."""
+        """Total size of its constants, in bytes."""
         return sum([value.nbytes for value in self.constants.values()])
 
     @cached_property
     def may_call_back(self) -> bool:
-        """Whether a kernel may call tenferro, as a runtime of an extension may that is not a library routine."""
+        """Whether a kernel may call tenferro: only runtimes of extensions do, unless they are library routines."""
         return any([
             any([body.may_call_back for body in step.bodies])
             or (step.planned is None and getattr(step.kernel, "may_call_back", False))
@@ -272,7 +277,7 @@ class ExecProgram:
         ])  # fmt: skip
 
     def readers(self) -> dict[int, list[int]]:
-        """Return the numbers of the steps that read each slot; -1 comes first where the caller reads it."""
+        """Return the numbers of the steps that read each slot; those of an output begin with -1, for the caller."""
         readers: dict[int, list[int]] = {slot: [-1] for slot in self.output_slots}
         for number, step in enumerate(self.instructions):
             for slot in step.input_slots:
@@ -297,7 +302,7 @@ class ExecProgram:
         return "\n".join([*self.lines(), *[f"# failed to compile: {each}" for each in failures]])
 
     def lines(self) -> Iterator[str]:
-        """Give the schedule line by line, with bodies indented."""
+        """Yield the lines of the printed schedule, with bodies indented."""
         for slot, value in self.constants.items():
             shown = f" {value}" if np.size(value) == 1 else ""
             yield f"%{slot}: {self.types[slot]} = constant{shown}"

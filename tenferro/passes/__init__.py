@@ -1,7 +1,7 @@
-"""Native passes: pure functions from program to program, each in a file named for its rewrite.
+"""Native passes: pure functions from program to program, each in a file named after its rewrite.
 
-Common subexpressions never exist, because the arena is hash-consed. Dead code is dropped whenever a program is made
-from a graph. Liveness is the `last_use` of each instruction.
+There is no pass for common subexpressions, because graphs merge equal instructions, nor for dead code, which is
+dropped whenever a program is made from a graph. Each instruction records liveness in `last_use`.
 """
 
 from collections.abc import Callable
@@ -61,6 +61,6 @@ NATIVE_PASSES: tuple[Callable[[GraphProgram], GraphProgram], ...] = (
 )
 """The passes of the native path, in order.
 
-The kernel of DotGeneral merges axes itself, because it knows their strides. `decompose_dots` is for backends that have
-only batched products.
+`decompose_dots` is not among them: the kernel of DotGeneral merges axes itself, because it knows the strides.
+The pass is for backends that have only batched matrix products.
 """

@@ -1,6 +1,6 @@
 """Replace each `Alternatives` by one of its two programs.
 
-Law: the program computes the same up to rounding, and has no `Alternatives` outside of loops and conditionals.
+Law: results are the same up to rounding, and no `Alternatives` remain outside loops and conditionals.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["choose_alternatives"]
 def choose_alternatives(
     program: GraphProgram, chosen: Callable[[Alternatives], Any]
 ) -> GraphProgram:
-    """Return the program with each `Alternatives` replaced by `chosen(op)`, one of its parts."""
+    """Return the program with each `Alternatives` replaced by `chosen(op)`, one of its programs."""
 
     def rule(
         producers: Producers, op: Alternatives, inputs: Values, source: SourceLine | None

@@ -1,12 +1,15 @@
-"""Algebraic simplification and constant folding: the result is the same bit for bit, with fewer instructions.
+"""Algebraic simplification and constant folding.
 
-Transposes are composed and cancelled, reshapes of reshapes merged, and conversions through a wider dtype made direct.
-Identities (times one, minus zero, double negation) are dropped. Adding +0.0 stays, because -0.0 + 0.0 is 0.0;
-multiplying complex numbers by one does the same, because of infinities.
+Law: the result is the same bit for bit.
 
-Constants of few integers or bools, such as the indices of a window, are folded. Arithmetic and comparisons of splats,
-whose elements are all equal, are folded too. A select by a constant predicate is replaced by its branch: derivatives of
-x^2.5 compare 2.5 to zero. Redundant comparisons, as in a remainder by a positive constant, are dropped.
+Consecutive transposes are composed, consecutive reshapes are merged, and conversions through a wider dtype
+become direct. Identities (times one, minus zero, double negation) are dropped. Two similar ops are kept: x +
+0.0, because it changes -0.0 to 0.0, and the product of a complex number and one, because it changes infinities.
+
+Ops on small constants of integers or bools, such as indices of a window, are folded. So are arithmetic and
+comparisons of splats, constants whose elements are all equal. A select with a constant predicate is replaced by
+the selected branch; for example, the derivative of x^2.5 compares 2.5 to zero. Redundant comparisons are
+dropped, for example those of a remainder by a positive constant.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ __all__ = ["clean_up"]
 
 
 MAX_FOLDED_ELEMENTS = 64
-"""Maximum number of elements of a constant that is folded; an index has fewer axes."""
+"""Maximum number of elements of a folded constant; an index has fewer axes than this."""
 CHUNK_ELEMENTS = 1 << 12
 """Number of elements that are compared at once."""
 
@@ -42,7 +45,7 @@ def clean_up(program: GraphProgram) -> GraphProgram:
 
 
 def splat(producers: Producers, value: int) -> Any:
-    """Return the element of a splat; None if the elements differ in a bit, or are not constants."""
+    """Return the element of a splat; None if `value` is not a constant, or its elements differ in any bit."""
     node = producers.maker(value)
     if node is not None and type(node.op) is BroadcastInDim:
         node = producers.maker(node.inputs[0])
@@ -51,7 +54,7 @@ def splat(producers: Producers, value: int) -> Any:
     elements = node.op.array.ravel()
     if not elements.size:
         return None
-    # In chunks, because most arrays differ in the first one.
+    # Compare in chunks, because most arrays differ within the first one.
     bits = elements.view(f"V{elements.itemsize}")
     for start in range(0, elements.size, CHUNK_ELEMENTS):
         chunk = bits[start : start + CHUNK_ELEMENTS]
@@ -61,7 +64,7 @@ def splat(producers: Producers, value: int) -> Any:
 
 
 def is_splat_of(producers: Producers, value: int, number: Any) -> bool:
-    """Return whether `value` is a splat with exactly the bits of `number`."""
+    """Return whether `value` is a splat whose elements have the bits of `number`."""
     element = splat(producers, value)
     return element is not None and element.tobytes() == np.asarray(number, element.dtype).tobytes()
 
@@ -76,8 +79,8 @@ def filled(producers: Producers, number: Any, like: int, source: SourceLine | No
 def fold_splats(function: Callable[..., Any]) -> Rule:
     """Return the rule that folds an op whose operands are all splats.
 
-    Complex numbers are not folded, because a product in an array may be rounded differently. An op that gives an
-    infinity or NaN stays, because `check_finite` names it.
+    Complex numbers are not folded, because a product in a large array may be rounded differently. Ops whose result is
+    infinite or NaN are not folded either, because `check_finite` reports them.
     """
 
     def rule(
@@ -96,7 +99,7 @@ def fold_splats(function: Callable[..., Any]) -> Rule:
 
 
 def constant_elements(producers: Producers, value: int, max_size: int) -> Any:
-    """Return the elements of a constant or a splat; None if `value` is neither, or larger."""
+    """Return the elements of a constant or splat; None for other values, and for more than `max_size` elements."""
     spec = producers.types[value]
     if not spec.is_static or spec.size > max_size:
         return None
@@ -130,7 +133,7 @@ AS_TYPE = fold_small(lambda op, x: x.astype(op.to.dtype))
 
 
 def first_of(*rules: Rule) -> Rule:
-    """Return the rule that applies the first of these that matches."""
+    """Return a rule that applies the first of these rules that matches."""
 
     def rule(
         producers: Producers, op: Any, inputs: Values, source: SourceLine | None
@@ -161,7 +164,7 @@ def transpose(
 def reshape(
     producers: Producers, op: Reshape, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Merge a reshape of a reshape; drop one to the same shape."""
+    """Merge consecutive reshapes; drop a reshape to the same shape."""
     (x,) = inputs
     if not all(is_static(extent) for extent in op.shape):
         return None
@@ -213,7 +216,7 @@ def reverse(
 def convert(
     producers: Producers, op: el.Convert, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Convert directly where the intermediate dtype holds every value exactly."""
+    """Convert directly if the intermediate dtype represents every value exactly."""
     (x,) = inputs
     if producers.types[x].dtype is op.to:
         return (x,)
@@ -231,16 +234,16 @@ def convert(
 def fold_conversion(
     producers: Producers, op: el.Convert, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Fold conversions of small constants between integers and bools: integers wrap."""
+    """Fold conversions of small constants between integers and bools; integers wrap."""
     if op.to.is_inexact or op.to.is_narrow:
         return None
     return AS_TYPE(producers, op, inputs, source)
 
 
 def holds(wide: DType, narrow: DType) -> bool:
-    """Return whether converting from `narrow` through `wide` to any dtype is the direct conversion.
+    """Return whether conversion from `narrow` through `wide` to any dtype equals the direct conversion.
 
-    Floats to integers saturate and integers to integers wrap, so the kinds must match.
+    Conversions from floats to integers saturate, and conversions between integers wrap, so the kinds must match.
     """
     if wide.kind != narrow.kind or wide.is_bool:
         return False
@@ -268,7 +271,7 @@ def multiply(
 def add(
     producers: Producers, op: el.Add, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Drop an addition of zero: of integer zero, or of the float -0.0."""
+    """Drop the addition of an integer zero, or of the float -0.0."""
     dtype = producers.types[inputs[0]].dtype
     zero = -0.0 if dtype.is_float else complex(-0.0, -0.0) if dtype.is_complex else 0
     for x, term in (inputs, inputs[::-1]):
@@ -294,7 +297,10 @@ def negate(
 
 
 def absorb(absorbing: bool) -> Rule:
-    """Return the rule for a bool splat in `And` or `Or`: the absorbing element is the result, and the other operand is dropped."""
+    """Return the rule for a bool splat in `And` or `Or`.
+
+    If it is the absorbing element, it is the result. Otherwise the other operand is the result.
+    """
 
     def rule(
         producers: Producers, op: Any, inputs: Values, source: SourceLine | None
@@ -324,7 +330,7 @@ def compare_bools(
 def drop_implied(
     producers: Producers, op: el.And, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Drop `x != y` from a conjunction with `x < y` or `x > y`."""
+    """Drop `x != y` from a conjunction with `x < y` or `x > y`, which implies it."""
     for pred, other in (inputs, inputs[::-1]):
         order, apart = producers.of(pred, el.Compare), producers.of(other, el.Compare)
         if order is None or apart is None or order.inputs != apart.inputs:
@@ -338,7 +344,7 @@ def drop_implied(
 def select(
     producers: Producers, op: el.Select, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Replace a select by a constant predicate by its branch."""
+    """Replace a select with a constant predicate by the selected branch."""
     pred, on_true, on_false = inputs
     constant = splat(producers, pred)
     return None if constant is None else (on_true if constant else on_false,)

@@ -1,7 +1,8 @@
 """Rewrite convolutions as matrix products if each window has one element or one position.
 
-Along each spatial axis the kernel has one element and stride 1, as in 1 x 1 layers, or the extent of the image, as in
-the gradients of their kernels. Convolutions whose result axes are in another order stay, so that nothing is copied.
+Along each spatial axis, the kernel must have one element and stride 1, as in 1 x 1 layers, or the extent of the
+image, as in gradients of such kernels. Convolutions whose result would need a transposing copy are not
+rewritten.
 
 Law: the result is the same up to rounding.
 
@@ -21,7 +22,7 @@ __all__ = ["contract_convolutions"]
 
 
 def contract_convolutions(program: GraphProgram) -> GraphProgram:
-    """Return the program with such convolutions as `DotGeneral`."""
+    """Return the program with these convolutions replaced by `DotGeneral`."""
     return rewrite(program, {Convolution: _contracted})
 
 
@@ -34,7 +35,7 @@ def _contracted(
         return None
     summed = [op.input_feature, *[op.input_spatial[i] for i in whole]]
     summed_of_w = [op.kernel_input_feature, *[op.kernel_spatial[i] for i in whole]]
-    # Free axes by their positions in the result.
+    # Free axes, sorted by their positions in the result.
     axis_of = {op.input_batch: op.output_batch}
     axis_of |= dict(zip(op.input_spatial, op.output_spatial, strict=True))
     of_x = [axis_of[axis] for axis in range(x.rank) if axis not in summed]
@@ -57,9 +58,10 @@ def _contracted(
 
 
 def _whole_axes(op: Convolution, x: TensorSpec, w: TensorSpec) -> list[int] | None:
-    """Return the spatial axes along which the kernel is as long as the image.
+    """Return the spatial axes along which the kernel has the extent of the image.
 
-    None if the window moves along another axis, or the dtype has no BLAS routine.
+    None if the window moves along another axis and the kernel has more than one element there, or if BLAS does not
+    support the dtype.
     """
     if not (x.is_static and w.is_static and x.dtype in (DType.F32, DType.F64)):
         return None

@@ -1,7 +1,8 @@
 """DotDecomposer: rewrite each dot as one batched matrix product, [batch, m, k] by [batch, k, n].
 
-The result is unchanged. Transposes, which natively are views, put operands in canonical order: batch axes first, then
-free and contracting. The kernel merges axes and copies an operand where it must, because strides are dynamic.
+Law: the result is unchanged. Transposes, which are views in native execution, put the axes of operands in canonical
+order: batch axes, then free and contracting axes. The kernel merges axes, and copies an operand if its strides,
+    known at run time, require it.
 
 Source: docs/specification/schedule.md (`DotDecomposer`).
 """
@@ -20,7 +21,7 @@ __all__ = ["decompose_dots"]
 
 
 def decompose_dots(program: GraphProgram) -> GraphProgram:
-    """Return the program with the operands of each dot in the order of a batched matrix product."""
+    """Return the program with each dot rewritten as a batched matrix product."""
     return rewrite(program, {DotGeneral: _decomposed})
 
 

@@ -1,10 +1,13 @@
-"""Defer products that a scan accumulates: they are replaced by one product over all iterations after the loop.
+"""Defer products that a scan accumulates: replace them by one product over all iterations, after the loop.
 
-Law: the same sum, in another order. The gradient of a loop adds a product to the cotangent of each constant in every
-iteration. For a matrix that multiplies a vector this is an outer product, much larger than its operands. The loop would
-read and write the sum in every iteration; one product of the stacked operands reads them once.
+Law: the sum has the same terms, in another order.
 
-A product is deferred if the sum has no other reader, and the stacked operands are small compared with it.
+In every iteration, the gradient of a loop adds a product to the cotangent of each constant. For a constant
+matrix that multiplies a vector, this is an outer product, which is much larger than its operands. The loop
+would read and write the sum in every iteration. One product of the stacked operands after the loop writes it
+once.
+
+A product is deferred if nothing else reads the sum, and the stacked operands are small compared with the sum.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from tenferro.types import DType
 __all__ = ["defer_products"]
 
 DTYPES = (DType.F32, DType.F64, DType.C32, DType.C64)
-"""Dtypes of sums that are deferred; narrower ones are rounded in each iteration."""
+"""Dtypes of deferred sums. Sums in narrower dtypes are rounded in each iteration, and not deferred."""
 MIN_SUM_ELEMENTS = 1 << 12
 """Minimum number of elements of a deferred sum."""
 MIN_EXPANSION = 2
@@ -39,7 +42,7 @@ MAX_STACK_RATIO = 8
 
 
 def defer_products(program: GraphProgram) -> GraphProgram:
-    """Return the program with the products that its scans accumulate computed after them."""
+    """Return the program with products that scans accumulate computed after the scans."""
     plans: dict[int, _Plan] = {}
     for step in program.instructions:
         if isinstance(step.op, Scan):
@@ -58,14 +61,14 @@ def defer_products(program: GraphProgram) -> GraphProgram:
 
 @dataclass(frozen=True)
 class _Product:
-    """A product of two values of the body."""
+    """A product of two values in the body of a scan."""
 
     op: DotGeneral
     operands: tuple[int, ...]
 
     @property
     def stacked(self) -> DotGeneral:
-        """The product of the stacked operands, contracted over the leading axis too."""
+        """The product of the stacked operands, which also sums over the leading axis."""
         shifted = {
             name: tuple([axis + 1 for axis in getattr(self.op, name)])
             for name in ("lhs_contracting", "rhs_contracting", "lhs_batch", "rhs_batch")
@@ -77,7 +80,7 @@ class _Product:
 
 @dataclass(frozen=True)
 class _Sum:
-    """A carry to which each iteration adds.
+    """A carry to which each iteration adds terms.
 
     Attributes:
         number: the position of the carry.
@@ -125,7 +128,7 @@ class _Plan:
         )
 
     def _stacked(self) -> list[int]:
-        """Return the operands of products that are neither slices of xs nor of ys."""
+        """Return the operands of products that are slices of neither xs nor ys; these must be stacked."""
         body = self.op.body.program
         at_hand = {*body.input_slots[self.op.first_xs :], *body.output_slots[self.op.num_carry :]}
         operands = [x for each in self.sums for product in each.products for x in product.operands]
@@ -161,7 +164,7 @@ class _Plan:
 
 
 def _sums(op: Scan) -> list[_Sum]:
-    """Return the carries with products that are deferred."""
+    """Return the carries that have deferred products."""
     if not isinstance(op.length, int) or op.has_effects:
         return []
     body = op.body.program
@@ -218,7 +221,7 @@ def _sums(op: Scan) -> list[_Sum]:
 
 
 def _terms(slot: int, maker_of: Any, reads: Counter[int]) -> list[int]:
-    """Return the terms of a value, through sums that have no other readers."""
+    """Return the terms of a value, including terms of nested sums that have no other readers."""
     terms: list[int] = []
     stack = [slot]
     while stack:

@@ -1,11 +1,13 @@
 """TransposeFolding: fold transposes of a dot's operands, and of its result, into its dimension numbers.
 
-The result is unchanged, because a transpose is folded only where the free axes keep their order. The dot's result has
-them in the order of the operand's axes, so [4,3,2] as a transpose of [2,3,4] is not folded. Batch and contracting axes
-are listed in the dimension numbers, and may be permuted.
+Law: the result is unchanged, except for the rounding of dots with exchanged operands.
 
-A transpose that exchanges the free axes of lhs and rhs is rewritten as a dot with exchanged operands, unless the
-dot has another reader. It adds the same products, and BLAS may add them in another order.
+A transpose of an operand is folded only if its free axes keep their order, because the free axes of the result
+have the order of the operand's axes. For example, a transpose from [2,3,4] to [4,3,2] is not folded. The order
+of batch and contracting axes does not matter, because the dimension numbers list them.
+
+If a transpose of the result exchanges the free axes of lhs and rhs, it is rewritten as a dot with exchanged operands,
+unless the dot has another reader. BLAS may add the products in another order then.
 
 Source: docs/specification/schedule.md (`TransposeFolding`).
 """
@@ -27,7 +29,7 @@ __all__ = ["exchanged_dot", "fold_transposes"]
 
 
 def fold_transposes(program: GraphProgram) -> GraphProgram:
-    """Return the program with transposes folded into the dots that they feed or read."""
+    """Return the program with transposes folded into adjacent dots."""
     program = rewrite(program, {DotGeneral: _folded})
     reads = Counter([slot for step in program.instructions for slot in step.inputs])
     reads.update(program.output_slots)
@@ -57,7 +59,7 @@ def fold_transposes(program: GraphProgram) -> GraphProgram:
 
 
 def exchanged_dot(op: DotGeneral, transpose: Any, lhs_rank: int) -> DotGeneral | None:
-    """Return the dot of exchanged operands that equals a dot's transpose; None for other transposes."""
+    """Return the dot with exchanged operands that equals a transposed dot; None if there is none."""
     perm, batch = transpose.perm, len(op.lhs_batch)
     free = lhs_rank - len(op.lhs_contracting)
     if perm != (*range(batch), *range(free, len(perm)), *range(batch, free)):
@@ -95,7 +97,7 @@ def _fold_rhs(op: DotGeneral, transpose: Any) -> DotGeneral | None:
 def _moved(
     transpose: Any, contracting: tuple[int, ...], batch: tuple[int, ...]
 ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
-    """Return the contracting and batch axes before the transpose; None if the free axes would change order."""
+    """Return the contracting and batch axes of the operand before its transpose; None if free axes change order."""
     assert isinstance(transpose, Transpose)
     perm = transpose.perm
     named = {*contracting, *batch}

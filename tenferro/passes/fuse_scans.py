@@ -1,7 +1,7 @@
-"""Fuse scans: merge two with the same iterations into one, without stacks from the first to the second.
+"""Fuse scans: merge two scans with the same iterations, so that the second need not read stacks of the first.
 
-Law: the result is the same bit for bit. The tangent of a scan is a scan over the residuals that the first one stacks.
-Both iterate in the same order, so one loop can pass on each value when it is computed.
+Law: the result is the same bit for bit. The tangent of a scan is a scan over residuals that the first scan
+    stacks. Both iterate in the same order, so one loop can use each value as soon as it is computed.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ __all__ = ["fuse_scans"]
 
 
 def fuse_scans(program: GraphProgram) -> GraphProgram:
-    """Return the program with each pair of scans merged, if the second reads only stacks of the first."""
+    """Return the program with pairs of scans merged, if the second scan reads only stacks of the first."""
     while (pair := next(_pairs(program), None)) is not None:
         program = _fused(program, *pair)
     return program
 
 
 def _pairs(program: GraphProgram) -> Iterator[tuple[int, int, set[int]]]:
-    """Yield the positions of two scans that can be merged, and the values in between that depend on the first."""
+    """Yield the positions of two scans that can be merged, and the values between them that depend on the first."""
     instructions = program.instructions
     scans = {id(step): number for number, step in enumerate(instructions) if _is_plain(step)}
     if len(scans) < 2:
@@ -53,7 +53,7 @@ def _is_plain(step: Instruction) -> bool:
 
 
 def _can_merge(a: Any, b: Any, later: set[int]) -> bool:
-    """Return whether the second scan depends on the first only iteration by iteration."""
+    """Return whether each iteration of the second scan depends only on the same iteration of the first."""
     if (a.op.length, a.op.reverse) != (b.op.length, b.op.reverse):
         return False
     stacks = set(a.outputs[a.op.num_carry :])
@@ -83,7 +83,7 @@ def _fused(program: GraphProgram, first: int, second: int, later: set[int]) -> G
 
 
 def _both(a: Any, b: Any) -> tuple[Scan, list[int]]:
-    """Return one scan with the constants, the carries and the xs of both, and its operands."""
+    """Return one scan with the constants, carries and xs of both, and its operands."""
     position = {slot: index for index, slot in enumerate(a.outputs)}
     first = b.op.first_xs
     operands = [

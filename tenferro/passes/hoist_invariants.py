@@ -1,11 +1,12 @@
-"""Loop-invariant code motion: compute values that are the same in every iteration once, before the loop.
+"""Loop-invariant code motion: compute values that are the same in every iteration before the loop.
 
-Law: the result is the same bit for bit. A scan of at least one iteration runs every instruction of its body, so that
-any without effects may be hoisted. The body of a while loop may never run: only standard ops, which cannot fail,
-are hoisted, and no loops, which may not terminate.
+Law: the result is the same bit for bit. A scan with at least one iteration runs every instruction of its body, so any
+instruction without side effects may be hoisted. The body of a while loop may never run. So only standard ops, which
+cannot fail, are hoisted out of it, except loops, which may not terminate.
 
-Data movement stays in the loop, where it is index arithmetic. So does elementwise arithmetic on broadcast operands: the
-hoisted result would be larger than its operands, and read from memory in every iteration.
+Data movement is not hoisted, because in the loop it is index arithmetic. Neither is elementwise arithmetic on
+broadcast
+operands: its result would be larger than the operands, and every iteration would read it from memory.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class _Part:
 
     Attributes:
         invariant: the positions of inputs that are the same in every iteration.
-        hoisted: the slots that are computed before the loop and read in it.
+        hoisted: the slots that are computed before the loop and read inside it.
     """
 
     program: GraphProgram
@@ -65,7 +66,7 @@ class _Part:
         return [values[slot] for slot in self.hoisted]
 
     def with_constants(self, n: int, parts: Sequence[_Part]) -> Subprogram:
-        """Return the rest, with the hoisted values of all parts after its first n inputs."""
+        """Return the rest of the part; the hoisted values of all parts become inputs after the first n."""
         program = self.program
         graph = Graph(program.trusted)
         values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots[:n]}
@@ -100,7 +101,7 @@ class _Plan:
 
 
 def _plan(op: Scan | While) -> _Plan | None:
-    """Return the plan of a loop; None if nothing is hoisted, not even from inner loops."""
+    """Return the plan of a loop; None if nothing is hoisted from it or from inner loops."""
     programs = [hoist_invariants(part.program) for part in op.parts]
     invariant = _invariant_inputs(op, programs[-1])
     # A while loop's condition runs at least once.
@@ -128,10 +129,12 @@ def _hoisted(program: GraphProgram, invariant: Sequence[int], is_run: bool) -> t
     """Return the slots that are computed before the loop.
 
     Args:
-        is_run: whether the program is run at least once.
+        is_run: whether the program certainly runs at least once.
     """
     sizes: dict[int, int] = {}
-    """The number of elements in memory that reading an invariant slot takes: its own name, or the names of its operands."""
+    """Number of elements that are read from memory for each invariant slot.
+
+    If a slot is hoisted, these are its own elements, otherwise the elements of its operands."""
     for position in invariant:
         spec = program.types[program.input_slots[position]]
         sizes[program.input_slots[position]] = spec.size if spec.is_static else 0

@@ -1,10 +1,15 @@
 """Rewrite sums of many pads as sums of few concatenations.
 
-Law: the result is the same bit for bit. The derivative of a loop that reads `x[t]` in Python adds a pad of one row for
-each t. Rows that do not overlap are pieces of one concatenation; where they do, the first pieces of each place are one
-layer, the second ones another. Zeros between the terms of a place only turn -0.0 into 0.0, and so does one at the end.
-It takes time in proportion to the number of terms, where the rule of two terms (`tenferro.passes.pieces.sums`) writes
-a concatenation for each.
+Law: the result is the same bit for bit.
+
+The derivative of a Python loop that reads `x[t]` is a sum of pads, one padded row for each t. Rows that do not
+overlap become pieces of one concatenation. If rows overlap, the first row at each position belongs to the first
+concatenation, called a layer, the second row to the second layer, and so on; the layers are added. The zeros of
+the pads affect the sum only where it is -0.0, which they change to 0.0; a single addition of 0.0 at the end has
+the same effect.
+
+The pass takes time proportional to the number of terms. The rule for two terms, in
+`tenferro.passes.pieces.sums`, would write one concatenation per term.
 """
 
 from __future__ import annotations
@@ -30,16 +35,16 @@ __all__ = ["join_padded_sums"]
 MIN_TERMS = 8
 """Minimum number of pads in a sum that is rewritten."""
 MAX_PLACES = 1 << 20
-"""Maximum number of places along the padded axes."""
+"""Maximum number of positions along the padded axes."""
 
 
 @dataclass(frozen=True)
 class _Sum:
-    """A sum of pads, in order.
+    """A sum of pads.
 
     Attributes:
-        base: the value that they are added to; None for none.
-        pads: their slots.
+        base: the value to which the pads are added, or None.
+        pads: the slots of the pads, in order.
         sums: the slots of the partial sums, the last of which is the result.
     """
 
@@ -50,13 +55,13 @@ class _Sum:
 
 @dataclass(frozen=True)
 class _Layout:
-    """Places of the pieces of a sum.
+    """Positions of the pieces of a sum.
 
     Attributes:
-        axis: axis of the concatenations.
+        axis: the axis of the concatenations.
         full: the shape of the sum.
-        shape: shape of the concatenations: the shape of the sum with the padded axes merged.
-        layers: for each concatenation, pairs of a first place and a pad's slot, in order.
+        shape: the shape of the concatenations, which is that of the sum with the padded axes merged.
+        layers: for each concatenation, pairs of the first position and the slot of a pad, in order.
     """
 
     axis: int
@@ -70,7 +75,7 @@ def join_padded_sums(program: GraphProgram) -> GraphProgram:
     maker_of = makers(program.instructions)
     layouts: dict[int, tuple[_Sum, _Layout]] = {}
     dropped: set[int] = set()
-    pieces: dict[int, tuple[int, ...]] = {}  # the shape of each pad's piece
+    pieces: dict[int, tuple[int, ...]] = {}  # the shape of each piece
     for total in _sums(program, maker_of):
         layout = _layout(program, maker_of, total)
         if layout is None:
@@ -105,7 +110,7 @@ def join_padded_sums(program: GraphProgram) -> GraphProgram:
 
 
 def _sums(program: GraphProgram, maker_of: dict[int, Instruction]) -> list[_Sum]:
-    """Return the longest sums of pads with +0 whose terms and partial sums are read once."""
+    """Return the longest sums of pads with +0 whose terms and partial sums have a single reader."""
     reads = Counter(program.output_slots)
     for step in program.instructions:
         reads.update(step.inputs)
@@ -134,7 +139,7 @@ def _sums(program: GraphProgram, maker_of: dict[int, Instruction]) -> list[_Sum]
 def _is_term(
     program: GraphProgram, maker_of: dict[int, Instruction], reads: Counter[int], slot: int
 ) -> bool:
-    """Return whether a value is a pad with +0, without negative edges, and is read once."""
+    """Return whether a value is a pad with +0, has no negative edges, and has a single reader."""
     step = maker_of.get(slot)
     if step is None or type(step.op) is not Pad or reads[slot] != 1:
         return False
@@ -150,7 +155,7 @@ def _is_term(
 
 
 def _layout(program: GraphProgram, maker_of: dict[int, Instruction], total: _Sum) -> _Layout | None:
-    """Return the positions of a sum's pieces; None if they are not concatenations of few layers."""
+    """Return the layout of a sum's pieces; None if they do not form a small number of concatenations."""
     full = program.types[total.sums[-1]].shape
     ops: list[Any] = [maker_of[slot].op for slot in total.pads]
     edges = np.array([(op.low, op.high) for op in ops])
@@ -158,7 +163,8 @@ def _layout(program: GraphProgram, maker_of: dict[int, Instruction], total: _Sum
     if not padded:
         return None
     axis, end = padded[0], padded[-1] + 1
-    # Column-major, as Reshape merges axes: the first of them may have any extent in a piece.
+    # Reshape merges axes in column-major order, so a piece may have any extent along the first of
+    # them.
     operands = [program.types[maker_of[slot].inputs[0]].shape for slot in total.pads]
     if any([extent != 1 for operand in operands for extent in operand[axis + 1 : end]]):
         return None
@@ -175,7 +181,7 @@ def _layout(program: GraphProgram, maker_of: dict[int, Instruction], total: _Sum
         if layer == len(layers):
             layers.append([])
         layers[layer].append((start, slot))
-    # A place that every term has is added no zero.
+    # Where all terms overlap, the pads have no zeros.
     if 2 * len(layers) > len(total.pads):
         return None
     for each in layers:
@@ -186,7 +192,7 @@ def _layout(program: GraphProgram, maker_of: dict[int, Instruction], total: _Sum
 def _written(
     graph: Graph, values: Sequence[int], step: Instruction, total: _Sum, layout: _Layout
 ) -> int:
-    """Write the concatenations, their sum, and +0.0 for floats."""
+    """Write the concatenations and their sum; for floats also the addition of +0.0."""
     spec = graph.types[values[total.pads[0]]]
     number = np.zeros((), spec.dtype.dtype)
 

@@ -1,8 +1,11 @@
-"""Merge slices, pads and concatenations: the result is the same bit for bit, with fewer copies.
+"""Merge slices, pads and concatenations.
 
-The derivative of a slice is a pad, that of a pad a slice, and cotangents of one tensor are added. So the gradient of
-a stencil is a sum of pads, one per neighbour. Ops of data movement are composed, pads of one operand are rewritten as
-slices of a wide one, and a sum of pads that do not overlap as a concatenation.
+Law: the result is the same bit for bit.
+
+The derivative of a slice is a pad, and the derivative of a pad is a slice. Cotangents of one tensor are added, so the
+gradient of a stencil is a sum of pads, one per neighbour. The pass composes consecutive ops of data movement.
+It rewrites several pads of one operand as slices of one wide pad, and sums of pads that do not overlap as
+concatenations.
 """
 
 from __future__ import annotations
@@ -40,7 +43,7 @@ __all__ = ["join_pieces"]
 
 
 def join_pieces(program: GraphProgram) -> GraphProgram:
-    """Return the program with data movement merged; pads of one operand are rewritten as slices of a wide one."""
+    """Return the program with data movement merged; several pads of one operand become slices of a wide pad."""
     return widen_pads(rewrite(program, RULES))
 
 
@@ -61,7 +64,7 @@ ONCE: Mapping[type[StdTensorOp], Rule] = {
 def to_fixed_point(
     producers: Producers, op: StdTensorOp, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Apply the rules of an op, then the rules of its result: a slice of a slice may be a slice of a pad."""
+    """Apply the rules of an op, then the rules of its result, until none matches."""
     outputs = ONCE[type(op)](producers, op, inputs, source)
     after = outputs
     while after is not None:

@@ -1,9 +1,11 @@
 """Roll repeated sequences of ops into scans.
 
-Law: the result is the same bit for bit. A loop that Python ran while tracing leaves the same ops again and again. A scan
-of one repetition computes the same values by the same ops in the same order. Values of the preceding iteration are
-the carry, operands that differ between iterations are stacked as xs, and values that are read later are stacked as
-ys.
+Law: the result is the same bit for bit.
+
+A Python loop that runs while tracing writes the same sequence of ops in each iteration. A scan over one
+repetition of the sequence computes the same values by the same ops in the same order. Values of the preceding
+iteration become carries, operands that differ between iterations are stacked as xs, and values that are read
+later are stacked as ys.
 
 Source: maximal repetitions by k-gram fingerprints, as in Karp, Miller, Rosenberg, "Rapid identification of repeated
 patterns in strings, trees and arrays" (STOC 1972).
@@ -43,28 +45,28 @@ __all__ = ["roll"]
 MIN_REPETITIONS = 4
 """Minimum number of iterations of a scan."""
 MIN_SAVED = 32
-"""Minimum number of instructions that a scan saves."""
+"""Minimum number of instructions that a scan must save."""
 MAX_LAG = 8
-"""Maximum number of iterations that a carried value is behind."""
+"""Maximum number of iterations between the computation of a carried value and its use."""
 MAX_EMBEDDED = 16
-"""Maximum number of elements of a constant that is written into the body."""
+"""Maximum number of elements of a constant that is copied into the body."""
 PERIODS_PER_LENGTH = 8
-"""Number of candidate periods that are taken from the fingerprints of each length."""
+"""Number of candidate periods from the fingerprints of each length."""
 MAX_BOUNDS = 8
-"""Maximum number of times that a run is shortened, until its operands from outside are computed before it."""
+"""Maximum number of times that a run is shortened, until its external operands are computed before it."""
 MAX_EXAMINED = 64
-"""Maximum number of times that each step is examined, on average."""
+"""Maximum average number of times that a step is examined."""
 
 
 def roll(program: GraphProgram) -> GraphProgram:
-    """Return the program with each repeated sequence of ops as a scan; itself where that saves nothing."""
+    """Return the program with repeated sequences of ops replaced by scans; the program itself if that saves nothing."""
     code = _Code(join_padded_sums(program))
     stretches = sorted(_stretches(code), key=lambda stretch: stretch.start)
     if not stretches:
         return program
     rolled = _Writer(code, stretches).written()
     if len(rolled.instructions) >= len(program.instructions):
-        return program  # because stacking and taking apart cost more than the loops save
+        return program  # because stacking and unstacking need more instructions than the scans save
     return replace(rolled, marked=program.marked)
 
 
@@ -74,8 +76,8 @@ class _Code:
     Attributes:
         steps: the instructions.
         first: the instructions that are written before them.
-        tokens: a number for each step: equal for equal ops on operands of equal types.
-        place: the step that computes each value; -1 for inputs, constants and views of these.
+        tokens: a number for each step; equal for equal ops on operands of equal types.
+        place: the step that computes each value; -1 for inputs, constants and their views.
         maker: the instruction that computes each value.
     """
 
@@ -106,9 +108,9 @@ class _Code:
 
 
 def _is_view(step: Instruction) -> bool:
-    """Return whether an instruction creates elements, or moves the elements of one operand.
+    """Return whether an instruction has no operands, or only moves the elements of one operand.
 
-    It is written before the loops where it reads inputs and constants alone.
+    If it reads only inputs and constants, it is written before all loops.
     """
     moves = facts_of(step.op) & (Fact.MOVES | Fact.CARRIES)
     return not step.inputs or (len(step.inputs) == 1 and bool(moves))
@@ -119,12 +121,12 @@ def _is_view(step: Instruction) -> bool:
 
 @dataclass(frozen=True)
 class _Stretch:
-    """`count` repetitions of `period` steps from step `start` on.
+    """Sequence of `count` repetitions of `period` steps, from step `start` on.
 
     Attributes:
-        lags: for each operand that the iterations compute, by its step in the period and its position: how many steps
-            behind it is computed. Other operands are computed before the stretch.
-        is_carried: whether an iteration reads a value of an earlier one.
+        lags: for each operand that an iteration computes, by step in the period and position, the number of
+            steps between its computation and its use. Other operands are computed before the stretch.
+        is_carried: whether an iteration reads a value of an earlier iteration.
     """
 
     start: int
@@ -170,7 +172,7 @@ def _stretches(code: _Code) -> list[_Stretch]:
             continue
         is_shorter = (stretch.start, stretch.stop) != (start, stop)
         if is_shorter and queue and stretch.saved < -queue[0][0] - period:
-            # Another run may save more; this value is repeated unchanged.
+            # Another run may save more, so this stretch is queued again by its own savings.
             heapq.heappush(queue, (-stretch.saved, period, stretch.start, stretch.stop))
             continue
         taken.append(stretch)
@@ -184,10 +186,10 @@ def _stretches(code: _Code) -> list[_Stretch]:
 def _is_worth_it(
     code: _Code, stretch: _Stretch, is_taken: Any, read_by: dict[int, list[int]]
 ) -> bool:
-    """Return whether a scan of iterations that do not read each other saves instructions.
+    """Return whether a scan of independent iterations saves instructions.
 
-    Its xs are stacked from values and its ys are unstacked, by an instruction for each that no other stretch stacks
-    and no concatenation reads.
+    Stacking its xs and unstacking its ys takes one instruction per value, except for values that another scan
+    stacks or a concatenation reads.
     """
     outside: set[int] = set()
     outputs = set(code.program.output_slots)
@@ -213,7 +215,7 @@ def _is_worth_it(
 
 
 def _free(is_taken: Any, start: int, stop: int) -> Iterator[tuple[int, int]]:
-    """Yield the intervals between `start` and `stop` that no stretch has taken."""
+    """Yield the intervals between `start` and `stop` that belong to no stretch."""
     position = start
     for taken, group in groupby(is_taken[start:stop].tolist()):
         length = len(list(group))
@@ -223,7 +225,7 @@ def _free(is_taken: Any, start: int, stop: int) -> Iterator[tuple[int, int]]:
 
 
 def _runs(code: _Code) -> Iterator[tuple[int, int, int]]:
-    """Yield (period, start, stop) of maximal runs of steps that repeat the ops of the period before."""
+    """Yield (period, start, stop) of maximal runs of steps that repeat the ops one period earlier."""
     tokens = code.tokens
     for period in _periods(tokens):
         same = tokens[period:] == tokens[:-period]
@@ -235,7 +237,7 @@ def _runs(code: _Code) -> Iterator[tuple[int, int, int]]:
 
 
 def _periods(tokens: Any) -> list[int]:
-    """Return candidate periods: common distances between equal sequences of 1, 2, 4, .. steps."""
+    """Return candidate periods: frequent distances between equal sequences of 1, 2, 4, .. steps."""
     periods: dict[int, None] = {}
     ids, width = tokens, 1
     while len(ids) > width:
@@ -260,8 +262,8 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
     for i in range(start + period, stop):
         at, before = operands[i - start] = _external(steps[i], steps[i - period], period, place)
         if at > i - period:
-            # It is computed within the iteration, and the earlier one is not: at best it is carried, from the first
-            # iteration to the second.
+            # This operand is computed within its iteration, the earlier one before: at best it is
+            # carried from the first iteration to the second.
             parts.append((begin, i))
             begin = max(start, before + 1, i - 2 * period + 1)
     parts.append((begin, stop))
@@ -269,7 +271,8 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
     for a, b in sorted(parts, key=lambda part: part[0] - part[1]):
         if b - a - period < max(MIN_SAVED, 0 if best is None else best.saved + 1):
             break
-        # In the second iteration, an operand inside the stretch may replace an earlier one, if it is carried.
+        # In the second iteration, an operand computed inside the stretch may replace an external one if it is
+        # carried.
         for carried in (period, 0):
             bounds = _bounded(operands, start, a, b, period, carried)
             stretch = None if bounds is None else _stretch(code, period, *bounds)
@@ -282,11 +285,11 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
 def _bounded(
     operands: Sequence[tuple[int, int]], start: int, a: int, b: int, period: int, carried: int
 ) -> tuple[int, int] | None:
-    """Return the longer part of the steps a to b whose external operands are computed before it.
+    """Return a part of the steps a to b whose external operands are computed before the part; None if there is none.
 
     Args:
-        operands: the last steps, from `start` on, that must precede a stretch with a step, and with the step one
-            period before.
+        operands: for each step from `start` on, the last step that must precede a stretch with this step, and
+            with the step one period before.
         carried: the number of steps of the second iteration that may read values of the first.
     """
     for _ in range(MAX_BOUNDS):
@@ -305,9 +308,10 @@ def _bounded(
 def _external(
     step: Instruction, earlier: Instruction, period: int, place: Sequence[int]
 ) -> tuple[int, int]:
-    """Return the last steps that compute operands which are not as far behind the step as behind the earlier one.
+    """Return the last step that computes an external operand of this step, and that of the earlier step; -1 if
+    there is none.
 
-    The first belongs to the step's operands, the second to the earlier step's; -1 for none.
+    An operand is external if its distance from the step differs from that of the earlier step's operand.
     """
     last = last_before = -1
     for slot, other in zip(step.inputs, earlier.inputs, strict=True):
@@ -318,7 +322,10 @@ def _external(
 
 
 def _stretch(code: _Code, period: int, start: int, stop: int) -> _Stretch | None:
-    """Return the stretch between two steps, cut where the fewest values are carried, or None if it saves too little."""
+    """Return the stretch between two steps, None if it saves too little.
+
+    Iterations begin at the step where the fewest values are carried.
+    """
     count = (stop - start) // period
     if count < MIN_REPETITIONS or period * (count - 1) < MIN_SAVED:
         return None
@@ -382,17 +389,17 @@ def _checked(code: _Code, period: int, start: int, count: int) -> _Stretch | Non
 
 
 class _Writer:
-    """The program with scans in place of the stretches."""
+    """Writer of the program with scans in place of the stretches."""
 
     def __init__(self, code: _Code, stretches: Sequence[_Stretch]) -> None:
         self.code, self.stretches = code, stretches
         self.graph, self.values = fresh_arena(code.program)
-        # The stack and the index of each value that a scan has stacked.
+        # The stack, and the index in it, of each value that a scan has stacked.
         self.stacked: dict[int, tuple[int, int]] = {}
         self.needed = self._read_elsewhere()
 
     def _read_elsewhere(self) -> set[int]:
-        """Return the values that are outputs, or are read outside of the stretch that computes them."""
+        """Return the values that are outputs, or are read outside the stretch that computes them."""
         program, place = self.code.program, self.code.place
         owner = np.full(len(self.code.steps), -1)
         for number, stretch in enumerate(self.stretches):
@@ -438,7 +445,7 @@ class _Writer:
             self.values[slot] = value
 
     def _pieces(self, operands: Sequence[int], axis: int) -> list[int]:
-        """Return the operands of a concatenation, with neighbours that are in stacks as one."""
+        """Return the operands of a concatenation; consecutive elements of a stack become one operand."""
         types = self.code.program.types
         pieces: list[int] = []
 
@@ -452,7 +459,7 @@ class _Writer:
                 continue
             stack = self._joined([self.stacked[slot] for slot in slots])
             if axis or shape[axis] != 1:
-                # Behind the axis, because Reshape is column-major.
+                # The new axis follows the axis of the concatenation, because Reshape is column-major.
                 perm = (*range(1, axis + 2), 0, *range(axis + 2, len(shape) + 1))
                 stack = self._add(Transpose(perm), stack)
             extent = len(slots) * shape[axis]
@@ -460,7 +467,7 @@ class _Writer:
         return pieces
 
     def value(self, slot: int) -> int:
-        """Return the value of a slot, taken out of its stack where it is in one."""
+        """Return the value of a slot; if it is in a stack, slice it out."""
         if self.values[slot] < 0:
             stack, index = self.stacked[slot]
             shape = self.code.program.types[slot].shape
@@ -502,7 +509,7 @@ class _Writer:
         return self._joined([(self._by_rows(row), row.index) for row in rows])
 
     def _by_rows(self, row: _Row) -> int:
-        """Return the array of a row with the axes that the row is cut along as one, the leading one."""
+        """Return the array of a row, with the axes along which the row is sliced merged into a leading axis."""
         value, axis, end = self.value(row.operand), row.axis, row.end
         shape = self.graph.types[value].shape
         if end > axis + 1:
@@ -514,7 +521,7 @@ class _Writer:
         return value
 
     def _element(self, slot: int) -> tuple[int, int]:
-        """Return a stack and an index; an index of -1 for a value that is in no stack."""
+        """Return the stack and the index of a value; the index is -1 if the value is in no stack."""
         return self.stacked.get(slot) or (self.value(slot), -1)
 
     def _joined(self, elements: Sequence[tuple[int, int]]) -> int:
@@ -551,21 +558,21 @@ class _Body:
     """One iteration of a stretch, as the body of a scan.
 
     Attributes:
-        carries: first values, in the order of the carries.
-        final: which carry is, after the last iteration, the value of a slot.
-        stacks: for each of ys, the slots of all iterations.
+        carries: the initial value of each carry, in order.
+        final: the carry that has the value of a slot after the last iteration, by slot.
+        stacks: for each of the ys, its slots in all iterations.
     """
 
     def __init__(self, writer: _Writer, stretch: _Stretch) -> None:
         self.writer, self.stretch, self.code = writer, stretch, writer.code
         self.graph = Graph(self.code.program.trusted)
-        self.consts: dict[int, int] = {}  # value outside: value inside
+        self.consts: dict[int, int] = {}  # maps values outside to values inside
         self.xs: list[tuple[int, int]] = []
         self.carries: list[int] = []
         self.registers: list[int] = []  # values inside, in the order of the carries
         self.final: dict[int, int] = {}
         self.stacks: list[list[int]] = []
-        self._index: dict[int, int] = {}  # which carry a value inside is
+        self._index: dict[int, int] = {}  # maps values inside to their carry
         self._inside: dict[tuple[int, ...], int] = {}
         self._carried: dict[tuple[Any, ...], list[int]] = {}
 
@@ -621,7 +628,7 @@ class _Body:
         return op, (*consts, *self.carries, *xs)
 
     def _registers(self, first: Sequence[int]) -> list[int]:
-        """Return the carries of a value that is read some iterations later, the newest first."""
+        """Return the carries that delay a value by some iterations, the newest first."""
         registers: list[int] = []
         for slot in reversed(first):
             value = self.graph.add_input(self.code.program.types[slot])
@@ -632,7 +639,7 @@ class _Body:
         return registers
 
     def _stacked(self, made: Sequence[tuple[int, ...]]) -> list[int]:
-        """Return the values inside whose stacks are read after the loop."""
+        """Return the values of the body whose stacks are read after the loop."""
         s, steps = self.stretch, self.code.steps
         results: list[int] = []
         for k in range(s.period):
@@ -645,7 +652,7 @@ class _Body:
         return results
 
     def _from_outside(self, slots: Sequence[int]) -> int:
-        """Return the value inside for an operand that is computed before the loop, by its slots in all iterations."""
+        """Return the value in the body for an operand computed before the loop, from its slots in all iterations."""
         key = tuple(slots)
         if key not in self._inside:
             self._inside[key] = self._resolved(slots)
@@ -675,7 +682,7 @@ class _Body:
         return self._x(writer.stack(slots))
 
     def _constant(self, maker: Instruction | None) -> int | None:
-        """Return a value inside the body for a small or broadcast constant; None for any other instruction."""
+        """Return a value in the body for a small or broadcast constant; None for any other instruction."""
         if maker is None:
             return None
         if isinstance(maker.op, Constant) and maker.op.array.size <= MAX_EMBEDDED:
@@ -701,8 +708,9 @@ class _Row:
 
     Attributes:
         operand: the sliced value.
-        axis, end: the first of these axes, and the one after the last; those between have extent 1 in the slice too.
-        index: the place along them, in column-major order.
+        axis, end: the range of axes from the first to behind the last of these; all of them have extent 1 in
+            the slice.
+        index: the position along them, in column-major order.
     """
 
     operand: int
@@ -712,7 +720,7 @@ class _Row:
 
 
 def _row_of(maker: Instruction | None, types: Sequence[Any]) -> _Row | None:
-    """Return the row that an instruction slices; None for any other op, and for slices that are no rows."""
+    """Return the row that an instruction slices; None for other ops, and for slices that are not rows."""
     if maker is None or not isinstance(maker.op, Slice):
         return None
     op, (operand,) = maker.op, maker.inputs

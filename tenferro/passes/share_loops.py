@@ -1,7 +1,7 @@
-"""Share loops: drop a while loop if another loop computes each of its iterations, too.
+"""Share loops: drop a while loop if another loop also computes each of its iterations.
 
 Law: the result is the same bit for bit. The derivative of a while loop also carries the primal values, because the
-condition and the tangents need them: its first results are those of the differentiated loop.
+condition and the tangents need them. So its first results are the results of the loop that is differentiated.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ def share_loops(program: GraphProgram) -> GraphProgram:
 
 
 class _Pair(NamedTuple):
-    """Two loops of which the second contains the first.
+    """Pair of loops; the second computes the carry of the first.
 
     Attributes:
         first, second: their positions in the program.
-        offset: the position of the first one's carry in the second one's.
-        later: the values in between that depend on the first.
+        offset: the position of the first loop's carry in the carry of the second.
+        later: the values between the loops that depend on the first.
     """
 
     first: int
@@ -42,7 +42,7 @@ class _Pair(NamedTuple):
 
 
 def _pairs(program: GraphProgram) -> Iterator[_Pair]:
-    """Yield the pairs of loops of which the second contains the first."""
+    """Yield pairs of loops in which the second computes the carry of the first."""
     instructions = program.instructions
     earlier: dict[tuple[Any, ...], int] = {}
     sizes: dict[tuple[int, int], None] = {}
@@ -64,7 +64,7 @@ def _pairs(program: GraphProgram) -> Iterator[_Pair]:
 
 
 def _contains(larger: Any, smaller: Any, offset: int) -> bool:
-    """Return whether the larger loop computes the smaller one's carry at this offset in the same way."""
+    """Return whether the larger loop computes the smaller loop's carry at this offset, by the same instructions."""
     n, count = smaller.num_consts, smaller.input_count - smaller.num_consts
     start = larger.num_consts + offset
     own, inputs = range(n + count), [*range(n), *range(start, start + count)]
@@ -78,7 +78,7 @@ def _contains(larger: Any, smaller: Any, offset: int) -> bool:
 
 
 def _restricted(part: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram | None:
-    """Return some outputs as a program of some inputs; None if they depend on others."""
+    """Return a program from these inputs to these outputs; None if the outputs depend on other inputs."""
     program, graph = part.program, Graph()
     values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots}
     every = list(values.values())

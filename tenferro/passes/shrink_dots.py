@@ -1,11 +1,12 @@
 """Shrink dots of broadcast operands, so that each repeated element is multiplied once.
 
-A dot is computed without the broadcast free axes of its operands, and broadcast afterwards. With an operand of
-ones, a dot is rewritten as a sum of the other operand's elements. Derivatives of sums of products have many of
-both.
+A dot is computed without the broadcast free axes of its operands, and its result is broadcast. A dot with an
+operand of ones is rewritten as a sum over the other operand. Derivatives of sums of products have many such
+dots.
 
-Small dots stay. Other broadcast operands stay too, because of infinities. A sum of x c is not c times a sum of x if x
-is infinite, and a complex infinity times one is not itself.
+Small dots are not rewritten. Dots with other constant operands c are not rewritten either: if x has infinities,
+    the sum of x c may differ from c times the sum of x. Complex infinities change when they are multiplied by
+    one.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from tenferro.types import TensorSpec
 __all__ = ["shrink_dots"]
 
 MIN_MULTIPLICATIONS = round(costs.MIN_PARALLEL_COST * costs.MULTIPLICATIONS)
-"""Minimum number of multiplications of a dot that is rewritten: the size from which threads share work."""
+"""Minimum number of multiplications of a dot that is rewritten; it is the size from which threads share a dot."""
 
 
 def shrink_dots(program: GraphProgram) -> GraphProgram:
@@ -56,7 +57,7 @@ def _is_large(op: DotGeneral, inputs: Sequence[TensorSpec]) -> bool:
 
 
 class _Axis(NamedTuple):
-    """The role of an operand's axis: the number of a pair that both have, or a free axis of one side."""
+    """Role of an operand's axis: a free axis of one operand, or a member of a numbered pair of both."""
 
     kind: str
     number: int
@@ -97,13 +98,13 @@ class _Dot:
 
     @property
     def result(self) -> tuple[_Axis, ...]:
-        """The axes of the result: batch axes, then the free axes of lhs, then of rhs."""
+        """The axes of the result: batch axes, free axes of lhs, free axes of rhs."""
         batch = tuple([_Axis("batch", i) for i in range(len(self.op.lhs_batch))])
         free = [axis for axes in self.axes for axis in axes if axis.kind.startswith("free")]
         return (*batch, *free)
 
     def sum_of_other(self) -> Values | None:
-        """Emit a sum of the other operand, if one is all ones."""
+        """Emit a sum over one operand if the other is all ones; return None otherwise."""
         if (
             self.op.accumulate_dtype is not None
             or self.producers.types[self.inputs[0]].dtype.is_complex
@@ -124,7 +125,7 @@ class _Dot:
         return None
 
     def without_repeats(self) -> Values | None:
-        """Emit the product without broadcast free axes, broadcast afterwards."""
+        """Emit the product without broadcast free axes, and broadcast the result."""
         inputs, sides = list(self.inputs), list(self.axes)
         for side in (0, 1):
             repeat: Any = self.producers.of(inputs[side], BroadcastInDim)

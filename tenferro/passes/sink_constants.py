@@ -1,7 +1,8 @@
 """Constant sinking: write scalar constants into the loops that read them.
 
-Law: the result is the same bit for bit. Inside, a number is known when the body is simplified and compiled: a division
-by 2 becomes a shift. Larger constants stay operands, because a body holds no arrays.
+Law: the result is the same bit for bit. Simplification and compilation of the body can use a number that is written
+inside; for example, an integer division by 2 is compiled to a shift. Larger constants remain operands, because bodies
+contain no arrays.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ __all__ = ["sink_constants"]
 
 
 def sink_constants(program: GraphProgram) -> GraphProgram:
-    """Return the program with scalar constants inside of the loops that read them, outer loops first."""
+    """Return the program with scalar constants copied into the loops that read them, outer loops first."""
     return rewrite(program, {Scan: _sunk, While: _sunk})
 
 
@@ -41,7 +42,7 @@ def _sunk(
 
 
 def _with_scalars(part: Subprogram, scalars: Mapping[int, Constant]) -> Subprogram:
-    """Return a part of a loop with constants for these inputs; constants of loops inside it are sunk, too."""
+    """Return a part of a loop with these inputs replaced by constants, which are also copied into inner loops."""
     if scalars:
         graph = Graph(part.trusted)
         values = [

@@ -1,6 +1,6 @@
 """DotDimensionSorter: sort contracting axes if they are then consecutive.
 
-The result is unchanged, because the same permutation is applied to both sides' lists.
+Law: the result is unchanged, because both operands' lists are permuted in the same way.
 
 Source: docs/specification/schedule.md (`DotDimensionSorter`).
 """
@@ -18,7 +18,7 @@ __all__ = ["sort_dot_dimensions"]
 
 
 def sort_dot_dimensions(program: GraphProgram) -> GraphProgram:
-    """Return the program with the contracting axes of each dot sorted, if they are then consecutive in one operand."""
+    """Return the program with the contracting axes of each dot sorted, if that makes them consecutive in an operand."""
     return rewrite(program, {DotGeneral: _sorted})
 
 

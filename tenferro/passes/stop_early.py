@@ -1,8 +1,8 @@
-"""Stop bounded loops early: a scan that keeps its carry from some iteration on is rewritten as a while loop.
+"""Stop bounded loops early: rewrite a scan whose carry does not change after some iteration as a while loop.
 
-Law: the result is the same bit for bit. Consider a scan without xs whose next carry is the carry itself if a
-predicate is false. Every later iteration has the same carry and predicate, so that all later rows of a stack are
-equal.
+Law: the result is the same bit for bit. The pass applies to a scan without xs whose carry is unchanged if a
+    predicate is false. From then on, every iteration has the same carry and predicate, so all later rows of its
+    stacks are equal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,10 @@ def stop_early(program: GraphProgram) -> GraphProgram:
 def scan(
     producers: Producers, op: Scan, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite a scan as a while loop over a counter, the carry and the stacks; fill the rows of later iterations."""
+    """Rewrite a scan as a while loop over a counter, the carry and the stacks.
+
+    Then fill the rows of the remaining iterations.
+    """
     conditional = conditional_of(op)
     if conditional is None:
         return None
@@ -62,7 +65,7 @@ def scan(
 
 
 def conditional_of(op: Scan) -> Instruction | None:
-    """Return the conditional between the next carry and the carry itself; None if the body has another form."""
+    """Return the conditional that selects the new or the old carry; None if the body has another form."""
     program, n, m = op.body.program, op.num_consts, op.num_carry
     is_static = all([spec.is_static for spec in program.output_specs])
     has_slices = len(program.input_slots) > n + m
@@ -85,7 +88,7 @@ def conditional_of(op: Scan) -> Instruction | None:
 
 
 def keeps(conditional: Instruction, slot: int, own: int) -> bool:
-    """Return whether an output of a conditional is this value if the predicate is false."""
+    """Return whether an output of a conditional is `own` if the predicate is false."""
     branch = conditional.op.branches[0].program  # type: ignore[union-attr]
     output = branch.output_slots[conditional.outputs.index(slot)]
     operands = conditional.inputs[1:]
@@ -152,7 +155,7 @@ def set_row(rank: int) -> Scatter:
 
 
 def chosen(graph: Graph, is_reached: int, stack: int, row: int) -> int:
-    """Emit the stack, with `row` in the rows that the loop did not reach."""
+    """Emit the stack, with `row` in each row that the loop did not reach."""
     shape = graph.types[stack].shape
     (mask,) = graph.add(BroadcastInDim(shape, (0,)), (is_reached,))
     (rows,) = graph.add(BroadcastInDim(shape, tuple(range(1, len(shape)))), (row,))

@@ -1,7 +1,7 @@
-"""Compute narrow dtypes wide: each op on them is the op in `DType.wide` between conversions, rounded once.
+"""Widen narrow dtypes: apply each op on narrow dtypes in `DType.wide`, between conversions.
 
-Law: the result has the bits that exact arithmetic, rounded once, has; only kernels of conversions and of ops that
-copy elements see narrow dtypes.
+Law: the result is that of exact arithmetic, rounded once. Only kernels of conversions, and of ops that copy elements,
+handle narrow dtypes.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ READ_AS: Mapping[type[StdTensorOp], str] = {
     el.PopulationCount: UNSIGNED_BITS,
     el.CountLeadingZeros: UNSIGNED_BITS,
 }
-"""Extension of operands whose bits are counted: by the sign bit or by zeros."""
+"""Extension of operands, by the sign bit or by zeros, for ops that depend on the number of bits."""
 _SAME_WIDTH = {
     (DType.I2, UNSIGNED_BITS): DType.U2,
     (DType.I4, UNSIGNED_BITS): DType.U4,
@@ -43,7 +43,7 @@ _SAME_WIDTH = {
 
 
 def is_widened(op: StdTensorOp, types: list[TensorSpec]) -> bool:
-    """Return whether an op with operands and results of these types is computed in wider ones."""
+    """Return whether an op with operands and results of these types is computed in a wider dtype."""
     if not any([spec.dtype.is_narrow for spec in types]):
         return False
     if isinstance(op, el.Convert | el.BitcastConvert) or op.parts:
@@ -52,7 +52,7 @@ def is_widened(op: StdTensorOp, types: list[TensorSpec]) -> bool:
 
 
 def widen_narrow(program: GraphProgram) -> GraphProgram:
-    """Return the program with each op on narrow dtypes in wide ones; bodies of loops are unchanged."""
+    """Return the program with each op on narrow dtypes applied in wide dtypes; bodies of loops are unchanged."""
     if not any([spec.dtype.is_narrow for spec in program.types]):
         return program
     return emit_again(program, _widened)
@@ -99,7 +99,7 @@ def _widened(
 
 
 def _in_wide(op: StdTensorOp) -> StdTensorOp:
-    """Return the op with a narrow dtype of its payload wide."""
+    """Return the op with narrow dtypes in its payload replaced by wide ones."""
     if isinstance(op, Iota):
         return replace(op, dtype=op.dtype.wide)
     if isinstance(op, DotGeneral) and op.accumulate_dtype is not None:

@@ -1,7 +1,7 @@
 """Modified Bessel functions of the first kind of orders 0 and 1.
 
-For |x| <= 8 their power series, with terms of one sign; beyond, a Chebyshev series in 16 / |x| - 1 of
-sqrt|x| e^-|x| I(|x|), with coefficients computed with 40 digits.
+For |x| <= 8 they are computed by their power series, whose terms have one sign. For larger |x|, sqrt|x| e^-|x|
+I(|x|) is a Chebyshev series in 16 / |x| - 1; its coefficients were computed with 40 digits.
 
 Source: NIST's DLMF, section 10.25, for the power series.
 """
@@ -72,7 +72,7 @@ def i0(x: ArrayLike) -> Any:
 
 
 def i0e(x: ArrayLike) -> Any:
-    """e^-|x| I_0(x), within 8 ulps; its derivative at 0 is 0, the mean of both sides.
+    """e^-|x| I_0(x), within 8 ulps; its derivative at 0 is 0, the mean of the one-sided derivatives.
 
     Raises:
         DTypeError: complex x.
@@ -132,7 +132,7 @@ def _bessel(order: int, x: Tensor) -> Any:
     is_far = greater(magnitude, 8.0)
     overflows = greater(magnitude, 750.0 if largest(x) > 1e300 else 95.0)
     far = where(overflows, 8.0, where(is_far, magnitude, 8.0))
-    # In two halves, because e^x overflows before I(x) does.
+    # e^x is split into two factors, because it overflows before I(x) does.
     half = exp(multiply(far, 0.5))
     beyond = multiply(half, multiply(half, _far(order, far)))
     beyond = where(overflows, exp(where(overflows, magnitude, 0.0)), beyond)

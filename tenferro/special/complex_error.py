@@ -1,4 +1,4 @@
-"""The error function of complex numbers, by the scaled complementary one, e^(z^2) erfc(z), in the right half-plane.
+"""The error function of complex numbers, computed from e^(z^2) erfc(z) in the right half-plane.
 
 Source: J. A. C. Weideman, SIAM Journal on Numerical Analysis 31 (1994), 1497, for the rational expansion; NIST's DLMF, 7.9.2, for the
 continued fraction far from zero, and 7.6.1 for the series near it.
@@ -69,7 +69,7 @@ def _scaled(z: Tensor) -> Any:
 
 
 def _gauss(z: Tensor) -> Any:
-    """Compute e^(-z^2); 0 where its size underflows, whatever the angle."""
+    """Compute e^(-z^2), and 0 where its modulus underflows."""
     x, y = real(z), imag(z)
     size = exp(multiply(subtract(y, x), add(y, x)))
     angle = multiply(-2.0, multiply(x, y))
@@ -78,7 +78,7 @@ def _gauss(z: Tensor) -> Any:
 
 
 def _in_half_plane(z: Tensor) -> tuple[Any, Any, Any]:
-    """Return whether the real part of z is negative, and erf and erfc of z, or of -z if it is."""
+    """Return whether the real part of z is negative, and erf and erfc of z; if it is negative, of -z."""
     is_left = less(real(z), 0.0)
     right = where(is_left, negative(z), z)
     gauss = _gauss(right)
@@ -97,7 +97,7 @@ def erf(z: Tensor) -> Any:
 
 @custom_jvp
 def erfc(z: Tensor) -> Any:
-    """Compute 1 - erf(z) of complex numbers."""
+    """Compute 1 - erf(z) for complex numbers."""
     is_left, _, value = _in_half_plane(z)
     return where(is_left, subtract(2.0, value), value)
 

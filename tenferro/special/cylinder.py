@@ -2,7 +2,8 @@
 
     K_v(x) = int exp(-x cosh t) cosh(v t) dt    over t > 0 (DLMF 10.32.9)
 
-A derivative in the order is a function of the table too, of the number of derivatives, the order and x. Derivatives in x are differences of neighbouring orders (DLMF 10.6.1, 10.29.1).
+The derivatives in the order are another function of the table, with the operands n, the number of derivatives,
+v and x. Derivatives in x are differences of functions of neighbouring orders (DLMF 10.6.1, 10.29.1).
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ __all__ = [
 
 
 def _neighbours(name: str, below: float, above: float) -> Any:
-    """Return the derivative in x: (below f_(v-1) + above f_(v+1)) / 2, for operands that end in v and x."""
+    """Return the derivative in x of a function of .., v, x: (below f_(v-1) + above f_(v+1)) / 2."""
 
     def slope(y: Any, *operands: Any) -> Any:
         *counts, v, x = operands
@@ -60,7 +61,7 @@ def _neighbours(name: str, below: float, above: float) -> Any:
 
 
 def _scaled(name: str, sign_of_scale: float) -> Any:
-    """Return the derivative in x of a function that is scaled by an exponential."""
+    """Return the derivative in x of a function that is multiplied by an exponential."""
     steps = _neighbours(name, sign_of_scale, sign_of_scale)
 
     def slope(y: Any, *operands: Any) -> Any:
@@ -71,7 +72,7 @@ def _scaled(name: str, sign_of_scale: float) -> Any:
 
 
 def _by_order(name: str, letter: str, scale: float, slope: Any, expansion: Any = None) -> Any:
-    """Define the derivatives of a function in v, and return the first as a formula."""
+    """Define the derivatives of a function in v, and return a formula of the first one."""
     label = f"{name}_by_order"
     partials = (None, lambda y, n, v, x: value_of(label, add(n, 1.0), v, x), slope(label))
     row = Row(label, ("n", "v", "x"), orders.kernel_of(letter, scale), partials, expansion)
@@ -88,7 +89,10 @@ def _kve(v: Tensor, x: Tensor) -> Any:
 
 
 def _kve_by_order(n: Tensor, v: Tensor, x: Tensor) -> Any:
-    """Return the n-th derivative of e^x K_v(x) in v for x > 0, by the trapezoidal rule up to where the integrand is negligible."""
+    """Return the n-th derivative of e^x K_v(x) in v for x > 0, by the trapezoidal rule.
+
+    The sum ends where the integrand is negligible.
+    """
     is_inside = logical_and(greater(x, 0.0), less(x, math.inf))
     order, inner = stop_gradient(abs(v)), where(is_inside, x, 1.0)
     end = acosh(add(1.0, divide(45.0, inner)))
@@ -119,7 +123,7 @@ def _kv_by_order(n: Tensor, v: Tensor, x: Tensor) -> Any:
 
 
 def _row(name: str, kernel: Any, slope: Any, letter: str, scale: float, *expansions: Any) -> Row:
-    """Create the row of a function of v and x, whose expansion and that of its derivatives in v come last."""
+    """Create the row of a function of v and x, with its expansion and the expansion of its derivatives in v."""
     by_order = _by_order(name, letter, scale, slope, *expansions[1:])
     return Row(name, ("v", "x"), kernel, (by_order, slope(name)), *expansions[:1])
 
@@ -201,7 +205,7 @@ kve = function(
 
 
 def _of_order(name: str, of: str, order: float, shown: str) -> Any:
-    """Create a function of fixed order, which SciPy has by itself."""
+    """Create a function of fixed order, for which SciPy has a separate function."""
     general = TABLE[of]
     slope, expansion = general.partials[1], general.expansion
 
@@ -237,7 +241,7 @@ def bessel_jn(z: ArrayLike, *, v: int, n_iter: int = 50) -> Any:
 
     Args:
         v: the largest order, a Python int.
-        n_iter: has no effect; JAX starts its recurrence there.
+        n_iter: has no effect. In JAX it is the order at which the recurrence starts.
 
     Raises:
         InvalidConfigError: v is not an int of at least 0.

@@ -1,4 +1,4 @@
-"""Products with logarithms that are zero at zero, and the logistic function with its inverse."""
+"""Functions such as x log(x), which are 0 where x is 0, and the logistic function with its inverse."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def logit(x: ArrayLike) -> Any:
 
 @custom_jvp
 def _logit(x: Tensor) -> Any:
-    # Near a half the quotient is near one; 2 x - 1 is exact there.
+    # Near 1/2 the quotient is near 1, so its logarithm would lose digits; 2 x - 1 is exact there.
     is_middle = less(abs(subtract(x, 0.5)), 0.25)
     middle = atanh(where(is_middle, subtract(multiply(x, 2.0), 1.0), 0.0))
     outer = where(is_middle, 0.75, x)
@@ -72,9 +72,9 @@ def _logit_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
-    """Compute the product x log(y), and 0 where x is 0 and y is not NaN, within 2 ulps.
+    """Compute x log(y), within 2 ulps; the result is 0 where x is 0 and y is not NaN.
 
-    Where x is 0 the derivative in y is 0.
+    Where x is 0, the derivative in y is 0 too.
 
     Raises:
         DTypeError: complex operands.
@@ -86,7 +86,7 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Any:
 
 
 def _unless_zero(x: Tensor, y: Tensor, product: Any) -> Any:
-    """Replace a product with x by 0 where x is 0 and y is a number."""
+    """Replace a product with x by 0 where x is 0 and y is not NaN."""
     return where(logical_and(equal(x, 0.0), logical_not(isnan(y))), 0.0, product)
 
 
@@ -103,9 +103,9 @@ def _xlogy_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Any:
-    """Compute the product x log(1 + y), and 0 where x is 0 and y is not NaN, within 2 ulps.
+    """Compute x log(1 + y), within 2 ulps; the result is 0 where x is 0 and y is not NaN.
 
-    Where x is 0 the derivative in y is 0.
+    Where x is 0, the derivative in y is 0 too.
 
     Raises:
         DTypeError: complex operands.
@@ -129,7 +129,7 @@ def _xlog1py_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def entr(x: ArrayLike) -> Any:
-    """Compute the entropy -x log(x), 0 at 0 and -inf below, within 2 ulps.
+    """Compute the entropy -x log(x), within 2 ulps; it is 0 at 0, and -inf for negative x.
 
     Raises:
         DTypeError: complex x.
@@ -166,7 +166,7 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Any:
 
 
 def _log_quotient(p: Tensor, q: Tensor) -> Any:
-    """log(p / q) for positive p and q, with all digits where they are close and where p / q overflows."""
+    """log(p / q) for positive p and q, accurate also where p is close to q and where p / q overflows."""
     ratio = divide(p, q)
     is_close = less(abs(subtract(ratio, 1.0)), 0.5)
     close = log1p(where(is_close, divide(subtract(p, q), q), 0.0))
@@ -176,10 +176,10 @@ def _log_quotient(p: Tensor, q: Tensor) -> Any:
 
 
 def _within(p: Tensor, q: Tensor, inside: Any, at_zero: Any) -> Any:
-    """Select values for p > 0, q > 0; for p = 0, q >= 0; inf elsewhere, and NaN where p or q is."""
+    """Select `inside` for p > 0, q > 0; `at_zero` for p = 0, q >= 0; NaN where p or q is NaN; and inf elsewhere."""
     is_inside = logical_and(greater(p, 0.0), greater(q, 0.0))
     is_zero = logical_and(equal(p, 0.0), logical_not(less(q, 0.0)))
-    # Each choice has an operand of the dtype: one between two numbers would be float64.
+    # Each `where` has an operand of the dtype; with two Python numbers it would be float64.
     values = where(is_zero, at_zero, where(is_inside, inside, math.inf))
     return where(isnan(add(abs(p), abs(q))), math.nan, values)
 
@@ -198,9 +198,9 @@ def _rel_entr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def kl_div(p: ArrayLike, q: ArrayLike) -> Any:
-    """Compute the Kullback-Leibler term p log(p / q) - p + q; inf outside p >= 0, q > 0; q where p is 0.
+    """Compute the Kullback-Leibler term p log(p / q) - p + q; it is q where p is 0, and inf outside p >= 0, q > 0.
 
-    Within 4 ulps of its largest term.
+    The error is at most 4 ulps of the largest term.
 
     Raises:
         DTypeError: complex operands.

@@ -1,8 +1,8 @@
-"""Special functions computed by SciPy, as one extension family: a row per function.
+"""Special functions that SciPy computes, as one extension family with a table of functions.
 
-A row defines a function: its kernel, its partial derivatives as formulas in functions of the table, and its
-expansion in standard ops. Peers without SciPy run the expansion. A partial derivative without a formula, in a
-parameter as a rule, is that of the expansion.
+A row of the table has a function's kernel, its partial derivatives as formulas in functions of the table, and its
+expansion in standard ops. Peers without SciPy run the expansion. A partial derivative without a formula, usually in a
+parameter, is computed by differentiating the expansion.
 """
 
 from __future__ import annotations
@@ -42,21 +42,21 @@ __all__ = [
 ]
 
 EXPANDED = "the derivative of the expansion"
-"""A partial derivative without a formula."""
+"""Marker of a partial derivative without a formula."""
 
 Partial = Callable[..., Any] | str | None
 
 
 @dataclass(frozen=True)
 class Row:
-    """One function.
+    """Row of the table: one function.
 
     Attributes:
-        name: the function's, in `tnf.special`.
+        name: its name in `tnf.special`.
         parameters: the names of its operands.
-        kernel: the name in `scipy.special`, or a function of that module which returns the kernel.
-        partials: a function of (y, *operands) for each operand, or `EXPANDED`; None for an operand that must be whole,
-            in which there is no derivative.
+        kernel: its name in `scipy.special`, or a function that takes this module and returns the kernel.
+        partials: for each operand, a function of (y, *operands) that returns the partial derivative, or
+            `EXPANDED`. None for an operand that takes only whole values, in which there is no derivative.
         expansion: the function in standard ops, or None.
     """
 
@@ -116,7 +116,7 @@ class SpecialFunction(ExtensionOp):
 
 
 class SpecialRuntime(ExtensionRuntime):
-    """SciPy's functions, which compute float32 in float64 and round once."""
+    """Runtime that calls SciPy's functions; they compute float32 in float64 and round once."""
 
     order = "K"
 
@@ -125,7 +125,7 @@ class SpecialRuntime(ExtensionRuntime):
         self._kernels: dict[str, Callable[..., Any]] = {}
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Compute the kernel's values, in the dtype of the operands."""
+        """Call the kernel, and return its values in the dtype of the operands."""
         kernel = self._kernels.get(op.name)
         if kernel is None:
             from scipy import special  # because importing scipy takes long
@@ -135,12 +135,12 @@ class SpecialRuntime(ExtensionRuntime):
             self._kernels[op.name] = kernel
         wide = [
             np.asarray(x, np.float64) for x in inputs
-        ]  # because some of SciPy compute in float32
+        ]  # because some functions of SciPy compute in float32
         return np.asarray(kernel(*wide), inputs[0].dtype)
 
 
 class SpecialRule(ExtensionAdRule):
-    """y_dot: the sum of the partial derivatives, each times the tangent of its operand."""
+    """Derivative rule: y_dot is the sum of each partial derivative times the tangent of its operand."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         partials, (y,) = op.row.partials, outputs
@@ -185,7 +185,7 @@ def function(row: Row, text: str) -> Callable[..., Any]:
     """Create the public function of a row, which promotes and broadcasts.
 
     Args:
-        text: its docstring; operands that raise are appended.
+        text: its docstring, to which the section "Raises" is added.
     """
     TABLE[row.name] = row
 

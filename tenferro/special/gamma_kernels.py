@@ -1,6 +1,7 @@
-"""Kernels of the incomplete gamma functions where SciPy's lose digits, in float64: far from the mean, beyond a = 20.
+"""Kernels of the incomplete gamma functions in float64, for a above 20 and x far from a, where SciPy's
+functions lose digits.
 
-SciPy's are a prefactor times a sum, and the prefactor's logarithm has an error of its own size.
+SciPy computes a prefactor times a sum. The relative error of the prefactor is proportional to its logarithm.
 """
 
 from __future__ import annotations
@@ -17,13 +18,13 @@ __all__ = ["gammainc", "gammaincc", "poch"]
 STIRLING_FROM = 20.0
 SERIES_FROM, SERIES_TERMS = 0.2, 26
 LARGEST = 2e4
-"""The a beyond which SciPy's are called."""
+"""Largest a for which these kernels are used; for larger a SciPy's functions are called."""
 TERMS = 1200
 BLOCK = 4096
 UNIFORM = 2.5
-"""Standard deviations from the mean within which SciPy's expansion loses no digits."""
+"""Distance of x from the mean, in standard deviations, within which SciPy's expansion loses no digits."""
 FRACTION_FROM = 0.3
-"""The x from where the continued fraction converges in TERMS."""
+"""Smallest x for which the continued fraction converges in TERMS."""
 
 
 def _stirling(a: np.ndarray) -> np.ndarray:
@@ -43,7 +44,10 @@ def _split_product(x: np.ndarray, y: np.ndarray) -> tuple[np.ndarray, np.ndarray
 
 
 def _near_mean(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """(x / a)^a e^(a - x) for |x - a| <= 0.2 a: the exponent is (x - a)^2 / (2 a), split in two, and a smaller rest."""
+    """(x / a)^a e^(a - x) for |x - a| <= 0.2 a.
+
+    The exponent is (x - a)^2 / (2 a), computed as a sum of two floats, plus a smaller rest.
+    """
     away = x - a
     square, rest = _split_product(away, away)
     exponent = square / (2 * a)
@@ -57,7 +61,7 @@ def _near_mean(a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _far(a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """(x / a)^a e^(a - x), as powers of one that neither over- nor underflows."""
+    """(x / a)^a e^(a - x), as a product of powers of a number that neither overflows nor underflows."""
     quotient = x / a
     back, off = _split_product(quotient, a)
     error = ((x - back) - off) / quotient
@@ -74,7 +78,7 @@ def _prefactor(special: Any, a: np.ndarray, x: np.ndarray) -> np.ndarray:
     is_small = a < STIRLING_FROM
     p, t = a[is_small], x[is_small]
     half = np.power(t, 0.5 * p) * np.exp(-0.5 * t)
-    # The rounding of a + 1 would be a log a units.
+    # Rounding a + 1 would cause an error of a log(a) units.
     factorial = np.where(p < 1, special.gamma(p + 1), p * special.gamma(p))
     result[is_small] = half / factorial * half
     is_near = ~is_small & (np.abs(x - a) <= SERIES_FROM * a)
@@ -101,7 +105,10 @@ def _lower(special: Any, a: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def _upper(special: Any, a: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Q(a, x) for x >= max(a, FRACTION_FROM): the prefactor times a over the continued fraction (DLMF 8.9.2), from far below."""
+    """Q(a, x) for x >= max(a, FRACTION_FROM): the prefactor times a over the continued fraction (DLMF 8.9.2).
+
+    The continued fraction is evaluated backwards from its last term.
+    """
     count = int(min(TERMS, 40 + 400 / float(np.sqrt(x.min(initial=1e3)))))
     fraction = np.zeros_like(a)
     for n in range(count, 0, -1):
@@ -117,7 +124,7 @@ def _incomplete(special: Any, is_upper: bool) -> Callable[..., Any]:
         result = np.array(scipys(a, x))
         is_inside = (a > 0) & (x > 0) & (a < LARGEST) & (x < LARGEST)
         away = np.abs(x - a)
-        # There SciPy has Temme's uniform expansion.
+        # Near the mean, SciPy uses Temme's uniform expansion.
         is_uniform = (a > 20) & (away < np.minimum(0.3 * a, UNIFORM * np.sqrt(np.maximum(a, 1.0))))
         usual = is_inside & ~is_uniform
         is_low = (x < a) & (x > 1.1) if is_upper else x <= np.maximum(a, 1.0)
@@ -145,7 +152,10 @@ def gammaincc(special: Any) -> Callable[..., Any]:
 
 
 def poch(special: Any) -> Callable[..., Any]:
-    """Return the kernel of (z)_m: a quotient of gamma functions, corrected for the rounding of z + m; SciPy's for large z + m."""
+    """Return the kernel of (z)_m = Gamma(z + m) / Gamma(z), corrected for the rounding of z + m.
+
+    For large z + m it is SciPy's function.
+    """
 
     def kernel(z: np.ndarray, m: np.ndarray) -> Any:
         z, m = np.broadcast_arrays(z, m)

@@ -1,7 +1,8 @@
 """The gamma function and functions derived from it.
 
-Between 2 and 3, Gamma is Cephes' rational function; up to 20, it is that times a product of at most 18 factors, exact
-at integers. Above 20 it is Stirling's series, and below 0 the reflection pi / (-x sin(pi x) Gamma(-x)).
+Between 2 and 3, Gamma is computed by Cephes' rational function. From 0 to 20 this is multiplied or divided by
+at most 18 factors, and exact at integers. Above 20 Gamma is computed by Stirling's series, and below 0 by the
+reflection pi / (-x sin(pi x) Gamma(-x)).
 
 Source: Cephes, gamma.c, for the rational function; NIST's DLMF, sections 5.11, 5.12 and 25.11, for the rest.
 """
@@ -103,7 +104,7 @@ def gamma(x: ArrayLike) -> Any:
 
 
 def rgamma(x: ArrayLike) -> Any:
-    """Return 1 / gamma(x), within 64 ulps for |x| < 20; 0 at 0 and at negative integers, with its slope there.
+    """Return 1 / gamma(x), within 64 ulps for |x| < 20; it is 0, with a finite slope, at 0 and at negative integers.
 
     Raises:
         DTypeError: complex x.
@@ -115,13 +116,13 @@ def rgamma(x: ArrayLike) -> Any:
 
 
 def _rgamma(x: Tensor) -> Any:
-    """Return sin(pi x) Gamma(1 - x) / pi below 1/2, which has no poles, and 1 / Gamma(x) elsewhere."""
+    """Return sin(pi x) Gamma(1 - x) / pi for x below 1/2, where it has no poles, and 1 / Gamma(x) elsewhere."""
     is_below = less(x, 0.5)
     sine = _sine(where(is_below, x, 0.0))
     other = _gamma(where(is_below, subtract(1.0, x), 1.0))
     product = multiply(sine, divide(other, math.pi))
     is_zero = logical_and(equal(sine, 0.0), isinf(other))
-    # The sum makes a zero positive.
+    # Adding 0 makes a zero positive.
     reflected = add(where(is_zero, 0.0, product), 0.0)
     return where(is_below, reflected, _reciprocal(where(is_below, 1.0, x)))
 
@@ -139,7 +140,7 @@ def _reciprocal_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def _sine(x: Tensor) -> Any:
-    """Return sin(pi x), which keeps its digits near integers; its sign alternates between them."""
+    """Return sin(pi x), accurate near integers; its sign alternates between them."""
     whole = rint(x)
     angle = multiply(subtract(x, whole), math.pi)
     return sin(where(equal(remainder(whole, 2.0), 0.0), angle, negative(angle)))
@@ -177,7 +178,7 @@ def _gamma_of_positive(x: Tensor) -> Any:
     far = minimum(where(is_large, x, float(LARGE)), 180.0 if largest(x) > 1e300 else 36.0)
     half = pow(far, subtract(multiply(far, 0.5), 0.25))
     scale = multiply(math.sqrt(2 * math.pi), polynomial(divide(1.0, far), STIRLING))
-    # The power is computed in two halves, because it is larger than the result.
+    # The power is computed as a square, because it may overflow where the result does not.
     stirling = multiply(half, multiply(divide(half, exp(far)), scale))
     return where(is_large, stirling, divide(product, low))
 
@@ -207,7 +208,7 @@ def loggamma(x: ArrayLike) -> Any:
 
 
 def gammasgn(x: ArrayLike) -> Any:
-    """Compute the sign of Gamma(x); at 0 the sign of the zero, NaN at negative integers and -inf.
+    """Compute the sign of Gamma(x); at 0 it is the sign of the zero, and at negative integers and -inf it is NaN.
 
     Raises:
         DTypeError: complex x.
@@ -242,7 +243,7 @@ def polygamma(n: int, x: ArrayLike) -> Any:
 def multigammaln(a: ArrayLike, d: int) -> Any:
     """Compute the logarithm of the multivariate gamma function of order d; d is a Python int.
 
-    It is the sum of d terms log Gamma(a - j / 2), and d (d - 1) log(pi) / 4.
+    It is d (d - 1) log(pi) / 4 plus the sum of log Gamma(a - j / 2) over j < d.
 
     Raises:
         InvalidConfigError: d is not an int of at least 1.
@@ -266,7 +267,8 @@ def multigammaln(a: ArrayLike, d: int) -> Any:
 def betaln(a: ArrayLike, b: ArrayLike) -> Any:
     """Compute the logarithm of |B(a, b)|: log |Gamma(a) Gamma(b) / Gamma(a + b)|.
 
-    For positive a and b within 16 ulps of the larger of 1 and the result; elsewhere the sum of three logarithms.
+    For positive a and b the error is at most 16 ulps of the larger of 1 and the result. Otherwise it is the sum
+    of three logarithms.
 
     Raises:
         DTypeError: complex operands.
@@ -305,7 +307,7 @@ def _betaln_small(p: Tensor, q: Tensor) -> Any:
 
 
 def _betaln_large(p: Tensor, q: Tensor) -> Any:
-    """log B for p <= q, q >= 10: Stirling's leading terms, in which nothing cancels, and the corrections."""
+    """log B for p <= q, q >= 10: the leading terms of Stirling's series, without cancellation, and corrections."""
     q = maximum(q, 10.0)
     total = add(p, q)
     rest = log1p(negative(divide(p, total)))
@@ -331,7 +333,7 @@ def _betaln_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 def beta(a: ArrayLike, b: ArrayLike) -> Any:
     """Compute the beta function Gamma(a) Gamma(b) / Gamma(a + b).
 
-    For positive a and b within 24 ulps where a + b < 10, and within 8 (1 + |log B|) ulps elsewhere.
+    For positive a and b the error is at most 24 ulps if a + b < 10, and 8 (1 + |log B|) ulps otherwise.
 
     Raises:
         DTypeError: complex operands.
@@ -347,7 +349,7 @@ def _beta(a: Tensor, b: Tensor) -> Any:
     low, high = minimum(a, b), maximum(a, b)
     total = add(a, b)
     bound = 170.0 if largest(a) > 1e300 else 33.0
-    # The sum is rounded, and the gamma function of a large one amplifies the error.
+    # The sum is rounded, and the gamma function of a large sum amplifies the error.
     is_direct = logical_and(less(total, 10.0), logical_and(less(high, bound), greater(low, -bound)))
     p, q = where(is_direct, low, 1.0), where(is_direct, high, 1.0)
     direct = multiply(_gamma(p), divide(_gamma(q), _gamma(add(p, q))))
@@ -364,7 +366,7 @@ def _beta_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def factorial(n: ArrayLike, exact: bool = False) -> Any:
-    """Compute the factorial n! as Gamma(n + 1), within 8 ulps and exact up to 18; 0 where n is negative.
+    """Compute the factorial n! as Gamma(n + 1), within 8 ulps, and exact up to 18; it is 0 for negative n.
 
     Raises:
         UnsupportedError: exact=True, which has no meaning for floats.
@@ -381,7 +383,7 @@ def factorial(n: ArrayLike, exact: bool = False) -> Any:
 
 
 def _factorial(n: Tensor) -> Any:
-    """Gamma(n + 1), and from 1 on n Gamma(n): the rounding of n + 1 is n log n units."""
+    """Gamma(n + 1), computed as n Gamma(n) from 1 on, because rounding n + 1 would cause an error of n log(n) units."""
     is_large = less_equal(1.0, n)
     value = _gamma(where(is_large, n, add(n, 1.0)))
     return where(less(n, 0.0), 0.0, where(is_large, multiply(n, value), value))
@@ -451,7 +453,7 @@ def _zeta(x: Tensor, q: Tensor) -> Any:
     total = pow(start, negative(s))
     for k in range(1, TERMS):
         total = add(total, pow(add(start, float(k)), negative(s)))
-    # The remainder is negligible against the first term where s is larger.
+    # For larger s the remainder is negligible relative to the first term.
     has_rest = less(s, 300.0)
     s, start = where(has_rest, s, 300.0), where(has_rest, start, 1.0)
     total = add(total, where(has_rest, _zeta_rest(s, add(start, float(TERMS))), 0.0))

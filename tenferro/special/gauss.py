@@ -1,9 +1,12 @@
 """Derivatives of Gauss's hypergeometric function in its parameters, as kernels in float64.
 
-F(a, b; c; x) is a truncated power series in the parameters' increments, along the first three axes of an array. The
-transformations of Pfaff and Euler (NIST's DLMF, 15.8.1) give an argument of [0, 1) and parameters as positive as can
-be, so that few terms cancel. Up to 1/2 the power series is summed; from there the solution is continued by Taylor
-series of the differential equation (DLMF 15.10.1), each of which halves the distance to 1.
+F(a, b; c; x) is represented by a truncated power series in the increments of the parameters, along the first
+three axes of an array. The transformations of Pfaff and Euler (NIST's DLMF, 15.8.1) give an argument in [0, 1),
+and
+parameters that are as positive as possible, so that few terms cancel. Up to 1/2 the power series in x is
+summed. From there the solution is continued by Taylor series of the differential equation (DLMF 15.10.1); each
+step halves the
+distance to 1.
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ __all__ = ["kernel_of"]
 
 Series = np.ndarray
 Linear = tuple[np.ndarray, tuple[float, ...]]
-"""A value and its derivatives in a, b and c, which are constants."""
+"""Linear function of the parameters: its value, and its constant derivatives in a, b and c."""
 
 TERMS = 2000
 UNIT = 2.0**-60
@@ -39,7 +42,7 @@ def _times(series: Series, factor: Linear) -> Series:
 
 
 def _over_c(series: Series, value: np.ndarray) -> Series:
-    """Divide by c + .., whose derivative in c is 1."""
+    """Divide by a linear function with this value, whose derivative in c is 1."""
     result = series / value
     for k in range(1, series.shape[2]):
         result[:, :, k] = (series[:, :, k] - result[:, :, k - 1]) / value
@@ -91,7 +94,7 @@ def _continued(
     far: float,
     rest: np.ndarray,
 ) -> tuple[Series, Series]:
-    """Return the value and the slope at 1 - rest, by the Taylor series at 1 - far, for far / 2 <= rest <= far."""
+    """Return the value and the slope at 1 - rest from those at 1 - far, by a Taylor series; far / 2 <= rest <= far."""
     near, step = 1 - far, far - rest
     both = first[0] + second[0]
     slopes = tuple(x + y for x, y in zip(first[1], second[1], strict=True))
@@ -110,7 +113,7 @@ def _continued(
             np.maximum(np.abs(upper), np.abs(lower)) * (n + 2) <= UNIT * (np.abs(total) + 1e-300)
         ):
             break
-    # A step of length 0 leaves the slope, whose sum is 0 times it.
+    # For a step of length 0 the slope is unchanged; its series would divide by 0.
     with np.errstate(invalid="ignore", divide="ignore"):
         return total, np.where(step > 0, derivative / step, slope)
 
@@ -159,7 +162,7 @@ def _series(
     below_first, above_first = np.minimum(a, c - b), np.minimum(a, b)
     by_first = (below_first >= 0) | (below_first >= np.minimum(c - a, b))
     is_plain = (above_first >= 0) | (above_first >= np.minimum(c - a, c - b))
-    # The argument of the power is 1 / (1 - x) below 0, and 1 - x above.
+    # The base of the power is 1 / (1 - x) for negative x, and 1 - x otherwise.
     for mask, first, second, exponent in (
         (below & by_first, (a, of_a), (c - b, less_b), (a, of_a)),
         (below & ~by_first, (c - a, less_a), (b, of_b), (b, of_b)),
@@ -207,7 +210,7 @@ def _at_one(
 
 
 def kernel_of(orders: tuple[int, int, int]) -> Callable[[Any], Callable[..., Any]]:
-    """Return the kernel of a derivative in a, b and c, of these orders; NaN where it is not real or does not exist."""
+    """Return the kernel of the derivative of these orders in a, b and c; NaN where it is not real or does not exist."""
     shape = tuple(order + 1 for order in orders)
     factor = math.prod(map(math.factorial, orders))
 

@@ -1,7 +1,8 @@
 """Hypergeometric functions, Pochhammer's symbol, Bernoulli numbers and spherical harmonics.
 
-Expansions are power series with a fixed number of terms, after the transformations of Kummer and Pfaff for negative
-x (NIST's DLMF, 13.2.39 and 15.8.1). They give derivatives in the parameters, and NaN where the terms are too few. M has asymptotic series for large |x|.
+Expansions are power series with a fixed number of terms. Negative x are first transformed by the formulas of
+Kummer and Pfaff (NIST's DLMF, 13.2.39 and 15.8.1). The expansions have derivatives in the parameters, and are
+NaN where the number of terms is too small. M is computed by asymptotic series for large |x|.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ FAR_TERMS, FAR_END, SHIFT = 60, 1e-12, 32
 
 
 def _series(count: int, x: Tensor, upper: tuple[Tensor, ...], lower: Tensor) -> Any:
-    """Sum count + 1 terms, whose quotients are x (a + k) .. / ((c + k) (k + 1))."""
+    """Sum count + 1 terms; the quotient of consecutive terms is x (a + k) .. / ((c + k) (k + 1))."""
     k = np.arange(count, dtype=spec_of(x).dtype.dtype)
     x, lower, *raised = along_nodes(x, lower, *upper)
     ratios = divide(x, multiply(add(lower, k), k + 1))
@@ -70,7 +71,10 @@ def _series(count: int, x: Tensor, upper: tuple[Tensor, ...], lower: Tensor) -> 
 
 
 def _reciprocal_gamma(a: Tensor) -> tuple[Any, Any]:
-    """Return a factor and a logarithm with 1 / Gamma(a) = factor * exp(-logarithm), also at its zeros; NaN for a <= -SHIFT."""
+    """Return `factor` and `logarithm` with 1 / Gamma(a) = factor exp(-logarithm), also at its zeros.
+
+    NaN for a <= -SHIFT.
+    """
     is_low = less(a, 0.5)
     (column,) = along_nodes(where(is_low, a, 1.0))
     factors = add(column, np.arange(SHIFT, dtype=spec_of(a).dtype.dtype))
@@ -81,7 +85,7 @@ def _reciprocal_gamma(a: Tensor) -> tuple[Any, Any]:
 
 
 def _tail(first: Tensor, second: Tensor, x: Tensor) -> tuple[Any, Any]:
-    """Return the asymptotic series whose quotients are (first + k) (second + k) x / (k + 1), and its last term."""
+    """Return the asymptotic series with quotients (first + k) (second + k) x / (k + 1), and its last term."""
     k = np.arange(FAR_TERMS, dtype=spec_of(x).dtype.dtype)
     x, first, second = along_nodes(x, first, second)
     ratios = divide(multiply(multiply(add(first, k), add(second, k)), x), k + 1)
@@ -91,9 +95,9 @@ def _tail(first: Tensor, second: Tensor, x: Tensor) -> tuple[Any, Any]:
 
 
 def _hyp1f1_far(a: Tensor, b: Tensor, size: Tensor, is_below: Tensor) -> Any:
-    """Return the sum of both asymptotic series for large |x|; NaN where their terms are too few.
+    """Return the sum of both asymptotic series for large |x|; NaN where the number of terms is too small.
 
-    Source: NIST's DLMF, 13.7.2; of the exponential that does not grow it is the real part.
+    Source: NIST's DLMF, 13.7.2; the series of the exponential that does not grow contributes its real part.
     """
     upper = where(is_below, subtract(b, a), a)
     lower = subtract(b, upper)
@@ -120,7 +124,7 @@ def _size(x: Tensor) -> Any:
 
 
 def _defined(values: Tensor, is_inside: Tensor) -> Any:
-    """Return the values, and NaN outside; derivatives are NaN there too; those of `where` would be zero."""
+    """Return the values, and NaN outside. Derivatives outside are NaN too; with `where` they would be zero."""
     one = np.asarray(1, spec_of(values).dtype.dtype)
     return multiply(values, where(is_inside, one, math.nan))
 
@@ -132,7 +136,7 @@ def _hyp1f1(a: Tensor, b: Tensor, x: Tensor) -> Any:
     size = where(is_inside, distance, 0.0)
     series = _series(CONFLUENT_TERMS, size, (where(is_below, subtract(b, a), a),), b)
     values = where(is_below, multiply(exp(negative(size)), series), series)
-    # Elements that do not need it get M(1, 1, -CONFLUENT_END), so that no NaN comes into their derivatives.
+    # Other elements compute M(1, 1, -CONFLUENT_END) instead, so that their derivatives are not NaN.
     far = _hyp1f1_far(
         where(is_inside, 1.0, a),
         where(is_inside, 1.0, b),
@@ -157,7 +161,10 @@ def _hyp1f1_slope(y: Any, a: Any, b: Any, x: Any) -> Any:
 
 
 def _raised(names: tuple[str, ...]) -> Any:
-    """Return the derivative in x of a derivative in parameters: that of a b / c F(a + 1, b + 1; c + 1; x), by Leibniz's rule."""
+    """Return the derivative in x of a derivative in parameters.
+
+    It is the same derivative in parameters of a b / c F(a + 1, b + 1; c + 1; x), by Leibniz's rule.
+    """
 
     def slope(y: Any, a: Any, b: Any, c: Any, x: Any) -> Any:
         inverse = divide(1.0, c)
@@ -184,12 +191,12 @@ def _raised(names: tuple[str, ...]) -> Any:
 
 
 def _label(names: tuple[str, ...]) -> str:
-    """Return the name in the table of a derivative of hyp2f1 in the named parameters."""
+    """Return the name of a derivative of hyp2f1 in these parameters, as in the table."""
     return "_by_".join(("hyp2f1", *sorted(names)))
 
 
 def _partials(names: tuple[str, ...]) -> tuple[Any, ...]:
-    """Return the partial derivatives of a derivative in the named parameters; the third ones are those of the expansion."""
+    """Return the partial derivatives of a derivative in these parameters; third derivatives use the expansion."""
     if len(names) == MOST_DERIVATIVES:
         return (EXPANDED, EXPANDED, EXPANDED, _raised(names))
     further = [_label((*names, name)) for name in "abc"]
@@ -198,7 +205,7 @@ def _partials(names: tuple[str, ...]) -> tuple[Any, ...]:
 
 
 def _of_expansion(names: tuple[str, ...]) -> Callable[..., Any]:
-    """Return the derivative of the expansion in the named parameters."""
+    """Return the derivative of the expansion in these parameters."""
     formula: Callable[..., Any] = _hyp2f1
     for name in names:
         formula = _forward(formula, "abc".index(name))
@@ -329,7 +336,7 @@ def _legendre_kernel(special: Any) -> Callable[..., Any]:
 
 
 def _legendre_slope(y: Any, n: Any, m: Any, theta: Any) -> Any:
-    """Compute half the difference of neighbouring orders, each with its ladder factor."""
+    """Compute half the difference of the functions of neighbouring orders, each times its ladder factor."""
 
     def step(order: Any, factor: Any) -> Any:
         exists = greater(factor, 0.0)
@@ -362,12 +369,12 @@ def sph_harm_y(
 ) -> Any:
     """Compute the spherical harmonic Y_n^m of colatitude theta and longitude phi, complex, orthonormal on the sphere.
 
-    It has derivatives in theta and phi. Operands broadcast; n and m are whole, and where |m| > n the value is NaN.
-    It has no expansion for other peers.
+    It has derivatives in theta and phi. Operands broadcast; n and m must be whole, and the value is NaN where
+    |m| > n. There is no expansion for other peers.
 
     Args:
         diff_n: must be None.
-        n_max: has no effect; JAX needs the largest n.
+        n_max: has no effect; for JAX it is the largest n.
 
     Raises:
         UnsupportedError: diff_n is given; differentiate the function.

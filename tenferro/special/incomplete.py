@@ -1,6 +1,6 @@
 """Incomplete gamma and beta functions, their inverses, and exponential integrals.
 
-The expansion of the beta function is a prefactor times an integral without a change of sign:
+The expansion of the incomplete beta function is a prefactor times an integral whose integrand has one sign:
 
     I_x(a, b) = x^a (1-x)^(b-1) / (a B(a, b))  int e^-w (1 + x/(1-x) (1 - e^(-w/a)))^(b-1) dw    for x <= a / (a + b)
 
@@ -154,7 +154,7 @@ def _incomplete_beta(a: Tensor, b: Tensor, x: Tensor, is_upper: bool) -> Any:
 
 
 def beta_density(a: Tensor, b: Tensor, x: Tensor) -> Any:
-    """x^(a-1) (1-x)^(b-1) / B(a, b); 0 outside of 0 <= x <= 1, and the limit at the ends."""
+    """x^(a-1) (1-x)^(b-1) / B(a, b); at the ends its limit, and 0 outside 0 <= x <= 1."""
     is_inside = logical_and(greater(x, 0.0), less(x, 1.0))
     inside = where(is_inside, x, 0.5)
     rest = subtract(1.0, inside)
@@ -271,7 +271,7 @@ betaincinv = function(
 
 
 def _student(df: Tensor, t: Tensor) -> Any:
-    """Compute half of I_x(df / 2, 1/2) for x = df / (df + t^2) below 0, and its complement above."""
+    """Compute half of I_x(df / 2, 1/2), with x = df / (df + t^2), for negative t, and its complement for positive t."""
     half = multiply(df, 0.5)
     fraction = divide(df, add(df, square(t)))
     tail = multiply(0.5, _incomplete_beta(half, add(zeros_like(t), 0.5), fraction, is_upper=False))
@@ -281,7 +281,8 @@ def _student(df: Tensor, t: Tensor) -> Any:
 def student_density(df: Tensor, t: Tensor) -> Any:
     """Compute the density of Student's distribution with df degrees of freedom."""
     half = multiply(df, 0.5)
-    # Gamma(df/2 + 1/2) / (sqrt(df / 2) Gamma(df/2)), as Stirling's leading terms, whose difference is small, and the rest.
+    # Gamma(df/2 + 1/2) / (sqrt(df / 2) Gamma(df/2)), from the small difference of Stirling's leading terms and
+    # the rest.
     growth = subtract(multiply(half, log1p(divide(0.5, half))), 0.5)
     rest = subtract(stirling_rest(add(half, 0.5)), stirling_rest(half))
     logarithm = subtract(add(growth, rest), HALF_LOG_TWO_PI)
@@ -334,7 +335,7 @@ EI_ASYMPTOTIC = tuple([float(math.factorial(k)) for k in range(40, -1, -1)])
 EI_LARGE = 45.0
 
 STEPS_OF_ORDER = 12
-"""The largest order by recurrence; beyond, the integrand is negligible where the step is, for all x < 1."""
+"""Largest order that is computed by recurrence. For larger ones and x < 1 the integrand is negligible at the step."""
 
 
 def _exponential_integral(n: Tensor, x: Tensor) -> Any:

@@ -39,7 +39,7 @@ ROOT = 2 / math.sqrt(math.pi)
 
 
 def _erfcx(x: Tensor) -> Any:
-    """Integrate 2 / sqrt(pi) exp(-s^2 - 2 x s) over s > 0; use 2 e^(x^2) - erfcx(-x) for negative x."""
+    """Integrate 2 / sqrt(pi) exp(-s^2 - 2 x s) over s > 0; for negative x compute 2 e^(x^2) - erfcx(-x)."""
     is_below = less(x, 0.0)
     size = where(is_below, negative(x), x)
 
@@ -95,7 +95,7 @@ dawsn = function(
 
 
 def _part(name: str, position: int, derivative: Callable[..., Any]) -> Callable[..., Any]:
-    """Create the function of one of the two results of a function of SciPy's."""
+    """Create a function that returns one of the two results of a SciPy function."""
 
     def kernel(special: Any) -> Callable[..., Any]:
         return lambda x: getattr(special, name)(x)[position]
@@ -123,9 +123,11 @@ def _both(name: str, x: ArrayLike) -> tuple[Any, Any]:
 
 
 def sici(x: ArrayLike) -> tuple[Any, Any]:
-    """Compute the integrals Si(x) and Ci(x): of sin(t) / t from 0, and of cos(t) / t from infinity, up to x.
+    """Compute Si(x), the integral of sin(t) / t from 0 to x, and Ci(x), the integral of cos(t) / t from
+    infinity to x.
 
-    Natively they are within 64 ulps of the larger of 1 and the value. They have no expansion for other peers.
+    The error of native execution is at most 64 ulps of the larger of 1 and the value. There is no expansion for other
+    peers.
 
     Raises:
         DTypeError: complex x.
@@ -141,7 +143,8 @@ def sici(x: ArrayLike) -> tuple[Any, Any]:
 def fresnel(x: ArrayLike) -> tuple[Any, Any]:
     """Return Fresnel's S(x) and C(x), the integrals of sin(pi t^2 / 2) and cos(pi t^2 / 2) from 0 to x.
 
-    Natively they are within 64 ulps of the larger of 1 and the value. They have no expansion for other peers.
+    The error of native execution is at most 64 ulps of the larger of 1 and the value. There is no expansion for other
+    peers.
 
     Raises:
         DTypeError: complex x.

@@ -1,4 +1,6 @@
-"""Kernels where SciPy's function has errors of a hundred units and a simple formula has few, in float64."""
+"""Kernels in float64, for arguments where SciPy's function has errors of a hundred ulps and a simple formula has
+few.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +15,18 @@ __all__ = ["dawsn", "erfi", "expi", "exponential_series", "hyp2f1", "ive", "kv",
 ROOT = 2 / math.sqrt(math.pi)
 ERFI_TERMS = 20
 EI_TERMS = 38
-"""Terms of the asymptotic series from 40 on, where the next one is 2^-53 of the first."""
+"""Number of terms of the asymptotic series for x >= 40; there the next term is 2^-53 times the first."""
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 STEP = 1 / 16
-"""Step of the trapezoidal rule for K_v(x) from x = 0.25 on; its error is e^(-2 pi 1.5 / h)."""
+"""Step h of the trapezoidal rule for K_v(x), x >= 0.25; its error is e^(-2 pi 1.5 / h)."""
 
 
 def exponential_series(value: np.ndarray, logarithm: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the coefficients of a power series from its value at 0 and those of its logarithm, from the first power on."""
+    """Return the coefficients of a power series whose logarithm has these coefficients, first power first.
+
+    Args:
+        value: the power series at 0.
+    """
     terms: list[Any] = [value]
     for i in range(1, len(logarithm) + 1):
         terms.append(sum(k * logarithm[k - 1] * terms[i - k] for k in range(1, i + 1)) / i)
@@ -32,7 +38,10 @@ def _wide(*xs: Any) -> list[np.ndarray]:
 
 
 def _exp_of_square(x: np.ndarray, factor: float) -> np.ndarray:
-    """e^(factor x^2), with x^2 of few bits split off, whose rounding would be x^2 units."""
+    """e^(factor x^2), accurate for large x.
+
+    x^2 is split into a part of few bits and a rest, because its rounding would cause an error of x^2 units.
+    """
     short = np.round(np.clip(x, -1e3, 1e3) * 128) / 128
     with np.errstate(over="ignore", invalid="ignore"):
         rest = np.where(np.isfinite(x), (x - short) * (x + short), 0.0)
@@ -40,7 +49,7 @@ def _exp_of_square(x: np.ndarray, factor: float) -> np.ndarray:
 
 
 def _series(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return x where |x| < 1, else 0, and sqrt(pi) / 2 erfi(x) / x there."""
+    """Return x where |x| < 1, else 0; and sqrt(pi) / 2 erfi(x) / x for these values."""
     near = np.where(np.abs(x) < 1, x, 0.0)
     series = np.zeros_like(near)
     for n in range(ERFI_TERMS, -1, -1):
@@ -49,7 +58,10 @@ def _series(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def dawsn(special: Any) -> Any:
-    """Multiply the series of erfi by e^(-x^2) near 0, where SciPy has errors of a hundred units."""
+    """Return Dawson's integral; near 0, where SciPy has errors of a hundred ulps, by the series of erfi.
+
+    The series is multiplied by e^(-x^2).
+    """
 
     def kernel(x: Any) -> Any:
         (x,) = _wide(x)
@@ -60,7 +72,10 @@ def dawsn(special: Any) -> Any:
 
 
 def hyp2f1(special: Any) -> Any:
-    """Call SciPy's function; for -9 < x < -1 by Pfaff's transformation (DLMF 15.8.1), which keeps digits at a = b + 1."""
+    """Return SciPy's function, for -9 < x < -1 after Pfaff's transformation (DLMF 15.8.1).
+
+    The transformation is accurate also for a = b + 1.
+    """
 
     def kernel(a: Any, b: Any, c: Any, x: Any) -> Any:
         a, b, c, x = np.broadcast_arrays(*_wide(a, b, c, x))
@@ -74,7 +89,7 @@ def hyp2f1(special: Any) -> Any:
 
 
 def erfi(special: Any) -> Any:
-    """Sum the series near 0 (DLMF 7.6.2), and multiply Dawson's integral by 2 / sqrt(pi) e^(x^2) beyond."""
+    """Return erfi: near 0 by its series (DLMF 7.6.2), elsewhere as Dawson's integral times 2 / sqrt(pi) e^(x^2)."""
 
     def kernel(x: Any) -> Any:
         (x,) = _wide(x)
@@ -87,7 +102,10 @@ def erfi(special: Any) -> Any:
 
 
 def expi(special: Any) -> Any:
-    """Sum the asymptotic series e^x / x sum k! / x^k from 40 on (DLMF 6.12.2), of which SciPy takes 20 terms."""
+    """Return Ei(x), for x >= 40 by the asymptotic series e^x / x sum k! / x^k (DLMF 6.12.2).
+
+    SciPy sums only 20 terms of it.
+    """
 
     def kernel(x: Any) -> Any:
         (x,) = _wide(x)
@@ -103,7 +121,7 @@ def expi(special: Any) -> Any:
 
 
 def ive(special: Any) -> Any:
-    """Compute e^-|x| times SciPy's `iv`, which has smaller errors than its `ive`, where that does not over- or underflow."""
+    """Return e^-|x| times SciPy's `iv`, which is more accurate than its `ive`, unless `iv` overflows or underflows."""
 
     def kernel(v: Any, x: Any) -> Any:
         v, x = _wide(v, x)
@@ -116,12 +134,15 @@ def ive(special: Any) -> Any:
 
 
 def kve(special: Any) -> Any:
-    """Call SciPy's function; for 0.25 < x <= 2, where its series cancels, the integral and the recurrence in the order."""
+    """Return SciPy's function, corrected for 0.25 < x <= 2, where its series cancels.
+
+    There the integral and the recurrence in the order are used.
+    """
 
     def kernel(v: Any, x: Any) -> Any:
         v, x = np.broadcast_arrays(*_wide(v, x))
         result = np.array(special.kve(v, x))
-        result[(x == np.inf) & np.isfinite(v)] = 0.0  # SciPy's are NaN
+        result[(x == np.inf) & np.isfinite(v)] = 0.0  # SciPy's functions return NaN
         is_cancelling = (x > 0.25) & (x <= 2) & (np.abs(v) < 100)
         if is_cancelling.any():
             result[is_cancelling] = _scaled_integral(np.abs(v[is_cancelling]), x[is_cancelling])
@@ -131,7 +152,7 @@ def kve(special: Any) -> Any:
 
 
 def kv(special: Any) -> Any:
-    """Compute e^-x times `kve` where SciPy's series cancels."""
+    """Return SciPy's function; where its series cancels, e^-x times `kve`."""
     scaled = kve(special)
 
     def kernel(v: Any, x: Any) -> Any:
@@ -144,7 +165,7 @@ def kv(special: Any) -> Any:
 
 
 def _scaled_integral(v: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """e^x K_v(x) (DLMF 10.32.9, by the trapezoidal rule), and K_(u+1) = K_(u-1) + 2 u / x K_u from orders below 1.5."""
+    """e^x K_v(x): by the trapezoidal rule for orders below 1.5 (DLMF 10.32.9), then K_(u+1) = K_(u-1) + 2 u / x K_u."""
     count = np.round(v)
     rest = v - count
     t = STEP * np.arange(0, math.ceil(math.acosh(1 + 45 / 0.25) / STEP) + 1)
@@ -160,7 +181,10 @@ def _scaled_integral(v: np.ndarray, x: np.ndarray) -> np.ndarray:
 
 
 def owens_t(special: Any) -> Any:
-    """Call SciPy's function, or integrate by Gauss and Legendre where the integrand varies little, |a| <= 1 and |h a| <= 1."""
+    """Return SciPy's function, and Gauss-Legendre quadrature where |a| <= 1 and |h a| <= 1.
+
+    There the integrand varies little.
+    """
 
     def kernel(h: Any, a: Any) -> Any:
         h, a = np.broadcast_arrays(*_wide(h, a))

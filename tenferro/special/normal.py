@@ -78,7 +78,7 @@ FAR_TAIL = (
 def erf(x: ArrayLike) -> Any:
     """Compute the error function; for real x the same as `tnf.erf`.
 
-    For complex x the error is at most 16 + |x|^2 units of |erf(x)| + |e^(-x^2)|.
+    For complex x the error is at most 16 + |x|^2 ulps of |erf(x)| + |e^(-x^2)|.
 
     >>> erf(0.5), erf(0.5j)
     (array(0.52049988), array(0.+0.61495209j))
@@ -89,7 +89,7 @@ def erf(x: ArrayLike) -> Any:
 def erfc(x: ArrayLike) -> Any:
     """1 - erf(x), accurate for large x; for real x the same as `tnf.erfc`.
 
-    For complex x the error is at most 16 + |x|^2 units of |erfc(x)|, and for negative real parts of 2 more.
+    For complex x the error is at most 16 + |x|^2 ulps of |erfc(x)|; if the real part is negative, of |erfc(x)| + 2.
 
     >>> erfc(0.5), erfc(3 + 4j)
     (array(0.47950012), array(121.1869914+27.75033729j))
@@ -107,7 +107,7 @@ def _in_reals_or_complex(
 
 
 def erfinv(x: ArrayLike) -> Any:
-    """Invert `erf`; the same as `tnf.erfinv`.
+    """Compute the inverse of `erf`; the same as `tnf.erfinv`.
 
     Raises:
         DTypeError: complex x.
@@ -119,7 +119,7 @@ def erfinv(x: ArrayLike) -> Any:
 
 
 def erfcinv(x: ArrayLike) -> Any:
-    """Return the inverse of `erfc`, within 16 ulps; inf at 0, -inf at 2, NaN outside.
+    """Compute the inverse of `erfc`, within 16 ulps; inf at 0, -inf at 2, and NaN outside [0, 2].
 
     Raises:
         DTypeError: complex x.
@@ -173,7 +173,7 @@ def _log_ndtr(x: Tensor) -> Any:
 
 @_log_ndtr.defjvp
 def _log_ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the derivative: the density over its integral, which below 0 is the hazard."""
+    """Compute the derivative: the density divided by its integral."""
     (x,), (x_dot,) = primals, tangents
     is_below, size = integral.side_and_size(x)
     above = divide(integral.density(size), subtract(1.0, integral.tail(size)))
@@ -181,7 +181,7 @@ def _log_ndtr_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def ndtri(p: ArrayLike) -> Any:
-    """Invert `ndtr`, within 16 ulps; -inf at 0, inf at 1, NaN outside.
+    """Compute the inverse of `ndtr`, within 16 ulps; -inf at 0, inf at 1, and NaN outside [0, 1].
 
     Raises:
         DTypeError: complex p.

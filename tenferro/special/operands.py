@@ -18,7 +18,7 @@ def in_reals(name: str, function: Callable[..., Any], *operands: ArrayLike) -> A
     """Apply `function` to the operands in their common float dtype, with at least 32 bits.
 
     Raises:
-        DTypeError: complex operands.
+        DTypeError: an operand is complex.
     """
     dtype = inexact_dtype(result_type(*operands))
     if dtype.is_complex:
@@ -32,7 +32,7 @@ def as_order(name: str, parameter: str, value: Any, least: int) -> int:
     """Check that a value is an integer that is static while tracing, and return it.
 
     Raises:
-        InvalidConfigError: anything else, or less than `least`.
+        InvalidConfigError: the value is not a static integer, or is less than `least`.
     """
     if isinstance(value, bool) or not hasattr(value, "__index__") or value.__index__() < least:
         raise InvalidConfigError(
@@ -44,10 +44,10 @@ def as_order(name: str, parameter: str, value: Any, least: int) -> int:
 def with_signature(
     name: str, module: str, defaults: Mapping[str, Any], text: str, compute: Callable[..., Any]
 ) -> Callable[..., Any]:
-    """Wrap a function of positional parameters in one whose parameters have names.
+    """Return a function with named parameters that calls a function of positional parameters.
 
     Args:
-        defaults: by the parameter's name; None for a parameter without one.
+        defaults: the default of each parameter, by name; None if it has no default.
         text: its docstring. The section "Raises" is written before the first example.
     """
     kind, empty = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty

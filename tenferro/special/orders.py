@@ -1,14 +1,14 @@
 """Derivatives of Bessel functions in their order, as kernels in float64.
 
-A function is a truncated power series in its order: an array of coefficients c_0, .. c_n, of which n! c_n is the
-derivative. With u = v - floor(v),
+A function is represented by a truncated power series in its order: an array of coefficients c_0, .. c_n, where
+    n! c_n is the n-th derivative. With u = v - floor(v), H_u and K_u are computed as
 
     H_u(x) = 2 / (pi i) e^(-i pi u / 2) e^(i x)  int e^(-x sinh s tanh s) cosh(u t) dt/ds ds,   t = s + i gd(s),   s > 0
     K_u(x) = e^-x  int e^(-2 x sinh(s/2)^2) cosh(u s) ds,   s > 0
 
-by the trapezoidal rule, along the path of steepest descent; gd is Gudermann's function. The recurrence in the order is
-stable upwards for both. J = Re H where x is large; elsewhere J and I follow from the Wronskians and from the continued
-fraction of f_(v+1) / f_v, in which all terms have one sign.
+by the trapezoidal rule, along the path of steepest descent; gd is Gudermann's function. Upward recurrence in
+the order is stable for both. For large x, J = Re H. Otherwise J and I follow from the Wronskians and from the
+continued fraction of f_(v+1) / f_v, whose terms all have one sign.
 
 Source: NIST's DLMF, 10.9.10 and 10.32.9 for the integrals, 10.5.2 and 10.28.2 for the Wronskians, 10.10.1 and 10.33.1
 for the continued fractions, 10.17.3 and 10.40.1 for the asymptotic series.
@@ -28,21 +28,21 @@ from tenferro.special.kernels import exponential_series
 __all__ = ["kernel_of"]
 
 Series = np.ndarray
-"""Coefficients along the first axis."""
+"""Coefficients of a power series, along the first axis."""
 
 LARGEST_ORDER = 2.0e4
-"""Bound of the steps of recurrences; derivatives at larger orders are NaN."""
+"""Maximum order, which bounds the number of recurrence steps; derivatives at larger orders are NaN."""
 BLOCK = 1024
 NODES, STEP = 96, 0.1
-"""Least number of nodes of the trapezoidal rule, and its largest step."""
+"""Minimum number of nodes of the trapezoidal rule, and its maximum step."""
 DECAY = 42.0
-"""Negative logarithm of the weight where the integrals end."""
+"""Negative logarithm of the weight at which the integrals are truncated."""
 FRACTION_STEPS = 30
 ASYMPTOTIC_TERMS = 40
 ASYMPTOTIC_FROM = 60.0
 EVEN_TERMS = 16
 TINY = 1e-8
-"""Bound of arguments of which the square is negligible."""
+"""Bound below which the square of an argument is negligible."""
 
 
 def _product(first: Series, second: Series) -> Series:
@@ -61,14 +61,14 @@ def _reciprocal(series: Series) -> Series:
 
 
 def _times_order(series: Series, order: np.ndarray) -> Series:
-    """Multiply by the order, whose derivative is 1."""
+    """Multiply a series by the order, whose derivative is 1."""
     result = series * order
     result[1:] += series[:-1]
     return result
 
 
 def _sine_and_cosine(order: np.ndarray, count: int) -> tuple[Series, Series]:
-    """Return the series of sin(pi v) and cos(pi v), with exact zeros of the values."""
+    """Return the series of sin(pi v) and cos(pi v); zeros of the values are exact."""
     whole = np.round(order)
     flip = np.where(whole % 2 == 0, 1.0, -1.0)
     sine = flip * np.sin(np.pi * (order - whole))
@@ -83,7 +83,7 @@ def _sine_and_cosine(order: np.ndarray, count: int) -> tuple[Series, Series]:
 
 
 def _nodes(end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return nodes of the trapezoidal rule from 0 to the end, and the weights."""
+    """Return the nodes of the trapezoidal rule from 0 to `end`, and their weights."""
     count = max(NODES, math.ceil(float(end.max()) / STEP))
     steps = np.arange(count + 1) / count
     weights = np.where(steps == 0, 0.5, 1.0) * (end[:, None] / count)
@@ -95,7 +95,7 @@ def _ends(x: np.ndarray, excess: float) -> np.ndarray:
     end = np.zeros_like(x)
     for _ in range(4):
         level = (DECAY + excess * end) / x
-        # For large levels cosh(s) is the level, and its logarithm does not overflow.
+        # For large levels cosh(s) is the level; computing s by a logarithm does not overflow.
         cosine = np.minimum(0.5 * (level + np.sqrt(np.square(np.minimum(level, 1e150)) + 4)), 1e300)
         end = np.where(
             level > 1e100,
@@ -147,7 +147,7 @@ def _macdonald(u: np.ndarray, x: np.ndarray, count: int) -> list[Series]:
 def _raised(
     pair: list[Series], u: np.ndarray, steps: np.ndarray, x: np.ndarray, sign: float
 ) -> list[Series]:
-    """Return the functions of orders u + steps and one more: f_(v+1) = 2 v / x f_v + sign f_(v-1)."""
+    """Return the functions of orders u + steps and u + steps + 1, by f_(v+1) = 2 v / x f_v + sign f_(v-1)."""
     lower, upper = pair
     low, high = lower.copy(), upper.copy()
     order = np.argsort(-steps, kind="stable")
@@ -163,7 +163,10 @@ def _raised(
 
 
 def _ratio(v: np.ndarray, x: np.ndarray, count: int, sign: float) -> Series:
-    """Return the series of f_(v+1) / f_v, of J for sign -1, and of I for 1, by its continued fraction from far below."""
+    """Return the series of f_(v+1) / f_v, for J if the sign is -1 and for I if it is 1, by its continued fraction.
+
+    The continued fraction is evaluated backwards from its last term.
+    """
     spread = np.sqrt(36.0 * x) if sign > 0 else 8.0 * np.cbrt(np.maximum(x, 1.0))
     steps = (FRACTION_STEPS + spread).astype(np.int64)
     ratio = np.zeros((count + 1, len(v)))
@@ -195,7 +198,7 @@ def _asymptotic(v: np.ndarray, x: np.ndarray, count: int) -> Series:
 
 
 def _leading(special: Any, v: np.ndarray, x: np.ndarray, count: int) -> Series:
-    """Return the series of (x / 2)^v / Gamma(v + 1), of which the logarithm has derivatives by polygamma functions."""
+    """Return the series of (x / 2)^v / Gamma(v + 1); the derivatives of its logarithm are polygamma functions."""
     logarithm = [-special.polygamma(k - 1, v + 1) / math.factorial(k) for k in range(1, count + 1)]
     if count:
         logarithm[0] = np.log(0.5 * x) + logarithm[0]
@@ -242,7 +245,10 @@ def _bessel(special: Any, name: str, v: np.ndarray, x: np.ndarray, count: int) -
 
 
 def _by_parts(v: np.ndarray, x: np.ndarray, count: int) -> Series:
-    """Return the series of e^-x I_v(x) for small v: the part even in v from its series at 0, and the odd part -sin(pi v) K / pi."""
+    """Return the series of e^-x I_v(x) for small v.
+
+    The even part in v comes from its series at 0; the odd part is -sin(pi v) K / pi.
+    """
     total = count + EVEN_TERMS
     pair = _macdonald(np.zeros_like(x), x, total)
     base = pair[1] + _product(_ratio(np.zeros_like(x), x, total, 1.0), pair[0])
@@ -274,7 +280,7 @@ def _reflected(special: Any, name: str, w: np.ndarray, x: np.ndarray, count: int
 
 
 def _finite_product(first: Series, second: Series) -> Series:
-    """Multiply series of which the second overflows, without the NaN of 0 times infinity."""
+    """Multiply two series, of which the second may overflow; 0 times infinity gives 0, not NaN."""
     result = np.zeros_like(second)
     for i in range(len(result)):
         for k in range(i + 1):
@@ -290,7 +296,7 @@ def _at_zero(name: str, v: np.ndarray) -> np.ndarray:
 
 
 def kernel_of(name: str, scale: float = 0.0) -> Callable[[Any], Callable[..., Any]]:
-    """Return the kernel of the n-th derivative in v of J, Y, I or K of (v, x), for whole n; I and K times e^(scale x)."""
+    """Return the kernel of the n-th derivative in v of J, Y, I or K; I and K are multiplied by e^(scale x)."""
 
     def kernel(special: Any, n: np.ndarray, v: np.ndarray, x: np.ndarray) -> Any:
         shape = n.shape
@@ -302,7 +308,8 @@ def kernel_of(name: str, scale: float = 0.0) -> Callable[[Any], Callable[..., An
         if name != "I" or scale < 0:
             result[is_order & (x == math.inf)] = 0.0
         inside = np.flatnonzero(is_order & (x > 0) & (x < math.inf) & ~is_far)
-        # Blocks of similar x have similar numbers of nodes, and similar v of steps.
+        # Elements are computed in blocks: similar x need similar numbers of nodes, and similar v similar
+        # numbers of steps.
         inside = inside[np.lexsort((np.abs(v[inside]), np.round(np.log(x[inside]) / 3)))]
         for start in range(0, len(inside), BLOCK):
             at = inside[start : start + BLOCK]

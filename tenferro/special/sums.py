@@ -30,7 +30,7 @@ __all__ = ["log_softmax", "logsumexp", "softmax"]
 
 
 def softmax(x: ArrayLike, /, *, axis: Axis = None) -> Any:
-    """Divide e^x by its sum along `axis`, without overflow; over all elements by default, as in SciPy.
+    """Divide e^x by its sum along `axis`, without overflow; by default by the sum over all elements, as in SciPy.
 
     >>> softmax([[0.0, 0.0], [0.0, 0.0]])
     array([[0.25, 0.25],
@@ -40,7 +40,7 @@ def softmax(x: ArrayLike, /, *, axis: Axis = None) -> Any:
 
 
 def log_softmax(x: ArrayLike, /, *, axis: Axis = None) -> Any:
-    """Compute the logarithm of `softmax`, accurate also for small probabilities; over all elements by default.
+    """Compute the logarithm of `softmax`, accurate also for small probabilities; by default over all elements.
 
     >>> log_softmax([0.0, 1000.0])
     array([-1000.,     0.])
@@ -56,13 +56,13 @@ def logsumexp(
     return_sign: bool = False,
     where: ArrayLike | None = None,
 ) -> Any:
-    """Return the logarithm of the sum of b e^a over `axis`, without overflow; -inf where all elements are absent.
+    """Return the logarithm of the sum of b e^a over `axis`, without overflow; it is -inf for an empty sum.
 
     Args:
-        b: factors; None is 1. Where one is 0 the element is absent.
-        return_sign: return the logarithm of the sum's magnitude, and its sign; otherwise a negative sum's
-            logarithm is NaN.
-        where: a mask: elements where it is False count as absent.
+        b: factors, by default 1. An element with factor 0 is excluded from the sum.
+        return_sign: return the logarithm of the magnitude of the sum, and its sign. Otherwise the result is NaN
+            if the sum is negative.
+        where: a mask; elements where it is False are excluded from the sum.
 
     Raises:
         DTypeError: complex a.

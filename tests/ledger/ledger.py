@@ -17,13 +17,13 @@ from tenferro.types import DType
 __all__ = ["COLUMNS", "LEDGER", "Ledger", "Line", "Note", "Row", "lines_of", "shortened"]
 
 COLUMNS = {
-    "native": "values on NumPy are those of the definition",
-    "PJRT": "values through PJRT on the CPU are the native ones",
-    "interpreter": "values of StableHLO's reference interpreter are the native ones",
-    "jvp": "tangents are differences, the complex step, or those of the wider dtype",
-    "vjp": "cotangents are the adjoint of tangents",
-    "import": "its StableHLO, read again, gives the same values",
-    "export": "its StableHLO is parsed and verified",
+    "native": "values of native execution equal those of the definition",
+    "PJRT": "values through PJRT on the CPU equal the native values",
+    "interpreter": "values of StableHLO's reference interpreter equal the native values",
+    "jvp": "tangents agree with finite differences, the complex step, or a wider dtype",
+    "vjp": "cotangents are adjoint to tangents",
+    "import": "the StableHLO text, imported again, gives the same values",
+    "export": "MLIR parses and verifies the StableHLO text",
 }
 """Descriptions of the checks."""
 

@@ -14,26 +14,35 @@ __all__ = ["DTYPES", "written"]
 HEAD = """# Accuracy
 
 For readers who need to know the error of a function before they trust a result.
-Afterwards you can look up the largest error seen, natively, compiled and through XLA.
+Afterwards you can look up the largest measured error: natively, in compiled code, and through XLA.
 
 Errors are in units in the last place of the exact value, which [mpmath](https://mpmath.org) gives in 60 digits and more. Correct rounding is 0.5.
-Arguments are all that there are in float16 and bfloat16, for functions of one number; else structured ones (powers of two, whole numbers, multiples of a quarter of pi, ends of domains, points where formulas change, and their neighbours) and random ones of all sizes, the same for every way of running.
-Those with the largest errors by another library, NumPy or SciPy in float64, or in long doubles for float64 where it has them, are judged in many digits; in float64 a thousand random ones are too.
-"NumPy" are the native kernels, "compiled" are loops and groups by LLVM, "PJRT" is XLA on the CPU, which takes subnormal numbers for zero: there arguments and values that are subnormal are left out, and zeros in place of values up to 1,024 times the smallest normal number.
-Where a function is a sum of terms that cancel (near the zeros of the logarithm of the gamma function, and of the digamma function), the error is relative to the terms.
-A dash: there is no such way, compiled loops call NumPy's kernel. A question mark: that has not been measured.
 
-`make accuracy` writes this page; it goes on where it was ended. {ran}
+The columns are three ways to run a function: "NumPy" are the native kernels, "compiled" is code that LLVM compiles, and "PJRT" is XLA on the CPU.
+A dash means that compiled code calls NumPy's kernel. A question mark means that the error has not been measured.
+
+All ways run on the same arguments. A function of one number is run on all numbers of float16 and bfloat16.
+In all other cases the arguments are structured and random ones.
+Structured arguments are powers of two, whole numbers, multiples of a quarter of pi, ends of domains, points where formulas change, and their neighbours; random arguments have all magnitudes.
+The result for each argument is first compared with a reference: NumPy or SciPy in float64, or, for float64, in long doubles if they are available.
+The arguments with the largest differences, and in float64 a thousand random arguments, are then judged with many digits.
+
+XLA flushes subnormal numbers to zero. So for PJRT, subnormal arguments and values are excluded, and so are zeros in place of values up to 1,024 times the smallest normal number.
+If a function is a sum of terms that cancel, the error is relative to the terms. This applies to the logarithm of the gamma function and the digamma function near their zeros.
+
+`make accuracy` writes this page; an interrupted run can be resumed. {ran}
 
 """
 BOUNDS = """
 ## Compiled functions and their bounds
 
-The functions that LLVM's code computes have declared bounds, in `tenferro/exec/llvm/functions.py`: in float64 one of each function, in float32, of which arithmetic is in float64, {single} units for all, and in float16 and bfloat16 that value rounded again.
-A function of one number is run with every bit pattern of float32, float16 and bfloat16, infinities, NaN and subnormal numbers among them, against NumPy's or SciPy's float64, in which an error of some units is 2^-28 units of float32.
-A function of two numbers, and every function in float64, is run with as many arguments as the table says; what float64 is compared with is arithmetic of 64 bits, NumPy's long doubles, and Taylor's series in them for the error functions.
-The {worst:,} worst by that are judged in many digits; of 16 bits there are fewer that are not exact. Where an infinity or NaN is not the other's, the error is infinite.
-An error beyond its bound fails `make accuracy`.
+Functions that are computed by compiled code have declared bounds, in `tenferro/exec/llvm/functions.py`.
+In float64 each function has its own bound. In float32 the bound of all functions is {single} units, because they are computed in float64. In float16 and bfloat16 the result is rounded once more.
+
+A function of one number is run on every bit pattern of float32, float16 and bfloat16, including infinities, NaN and subnormal numbers. The reference is NumPy or SciPy in float64; an error of a few units there is 2^-28 units of float32.
+A function of two numbers, and every function in float64, is run on the number of arguments that the table shows. The reference for float64 has 64 bits: NumPy's long doubles, and for the error functions their Taylor series in long doubles.
+The {worst:,} arguments with the largest differences are judged with many digits; in 16 bits fewer results are inexact. If only one of result and reference is infinite or NaN, the error is infinite.
+`make accuracy` fails if an error exceeds its bound.
 
 | function | {heads} | judged in many digits |
 | --- |{rules} --- |
@@ -91,8 +100,8 @@ def _ran(records: Sequence[Record]) -> str:
     dates = sorted({r["date"] for r in records})
     when = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
     return (
-        f"These are of at most {most['float32']:,} arguments of each function in float32 and "
-        f"{most['float64']:,} in float64, of {when}, by {'; '.join(sorted(wheres))}, in {minutes:.0f} minutes of one process."
+        f"The errors were measured on at most {most['float32']:,} arguments per function in float32 and "
+        f"{most['float64']:,} in float64, on {when}, with {'; '.join(sorted(wheres))}, in {minutes:.0f} minutes of one process."
     )
 
 

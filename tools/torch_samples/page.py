@@ -15,18 +15,18 @@ PAGE = Path(__file__).parents[2] / "docs" / "torch_samples.md"
 HEADER = """# Samples of PyTorch
 
 For readers who port code from PyTorch.
-Afterwards you can look up which functions agree with it, and which differ on purpose.
+Afterwards you can look up which functions agree with PyTorch, and which differ on purpose.
 
-PyTorch ships sample inputs for each of its operators, which its own tests run.
-Here they define our functions: each function with a counterpart is run on them in float32, float64, complex64 and complex128, and its value, JVP, VJP and both second orders are compared with PyTorch's in double precision.
-`make torch-samples` runs them and writes this page; at most {count} samples of an operator at a dtype are run, spread over all that there are.
+PyTorch ships sample inputs for each of its operators, on which its own tests run.
+Each tenferro function with a counterpart is run on them in float32, float64, complex64 and complex128. Its value, JVP, VJP and both second-order derivatives are compared with PyTorch's in double precision.
+`make torch-samples` runs the samples and writes this page. At most {count} evenly spaced samples of an operator are run per dtype.
 
 {summary}
 
-An output y agrees with PyTorch's r where |y - r| is at most 64 eps max |r| + 16 d + 16 c eps / eps_single.
-d is how far PyTorch's result moves where inputs move by 4 eps, and c how far PyTorch in single precision is off: conditioning, and cancellation inside.
-A bound above a hundredth of the size decides nothing, and counts as undecided.
-Operators are compared with the names and arguments in `tools/torch_samples/table.py`; a sample with an option that has no counterpart is not mapped.
+An output y agrees with PyTorch's result r if |y - r| is at most 64 eps max |r| + 16 d + 16 c eps / eps_single.
+Here d is the change of PyTorch's result if inputs change by 4 eps, which measures conditioning, and c is the error of PyTorch in single precision, which measures cancellation.
+A comparison is undecided if its bound exceeds a hundredth of the size of the result.
+`tools/torch_samples/table.py` maps operators to functions and arguments; a sample with an option that has no counterpart is not mapped.
 
 Measured with torch {version}.
 

@@ -1,4 +1,4 @@
-"""Do both paths agree? Comparison, the first divergent op, and a third opinion."""
+"""The parity check: comparison of both paths, the first divergent op, and a third opinion."""
 
 from xla_peer.parity.check import check_parity
 from xla_peer.parity.comparison import OutputParity, Tolerance

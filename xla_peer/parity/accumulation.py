@@ -1,13 +1,15 @@
-"""Rounding errors of long sums and products, measured on the terms at hand.
+"""Rounding errors of long sums and products, measured on the actual terms.
 
-Roundings of random terms partly cancel: their error is about the square root of the error of equal terms, whose
-roundings all have one sign. So some elements of the result are chosen, and their terms are added up in the dtype of
-the sum. Every partial sum is compared with the same sum in higher precision. Reductions, scans, products of small
-matrices and of a vector with a matrix add one term after the other; other products do so for `BLOCK` terms. These
-are the longest chains that NumPy, BLAS and XLA on CPU were seen to form.
+Rounding errors of random terms partly cancel; those of equal terms all have one sign. The former grow as the
+square root of the number of terms, and the latter in proportion to it. So the terms of a few elements of the
+result are added up in the dtype of the sum, and every partial sum is compared with one in higher precision.
+Reductions,
+scans, products of small matrices and matrix-vector products are measured as one chain of all terms, other
+products as chains of `BLOCK` terms. These are the longest chains that NumPy, BLAS and XLA on CPUs were observed
+to form.
 
-Terms whose signs follow a pattern cancel in one chain, but may all have one sign in the partial sums of a vector unit.
-So the terms are also added up in each of `LANES`, in the direction that equal terms take.
+Terms whose signs follow a pattern cancel in one chain, but may all have one sign in a lane of a vector unit. So
+the terms are also added up in each number of `LANES`.
 """
 
 from __future__ import annotations
@@ -30,16 +32,18 @@ from xla_peer.parity.rounding import ROUNDING
 __all__ = ["accumulated_error"]
 
 ELEMENTS = 64
-"""Elements of the result whose terms are added up."""
+"""Maximum number of elements of the result whose terms are added up."""
 LONGEST = 1 << 22
-"""Terms that are added up; the error of a longer sum is taken to grow in proportion."""
+"""Maximum number of terms that are added up; the error of a longer sum is extrapolated in proportion to its
+length.
+"""
 BLOCK = 4096
 LANES = (2, 4, 8, 16)
-"""Numbers of sums side by side: lane j adds up terms j, j + n, j + 2 n, ..."""
+"""Numbers n of lanes: lane j adds up the terms j, j + n, j + 2 n, ..."""
 LANE_ROWS = 16
-"""Elements of the result whose terms are added up in lanes."""
+"""Maximum number of elements of the result whose terms are added up in lanes."""
 SMALL = 1_000_000
-"""Multiplications up to which OpenBLAS multiplies matrices without blocks."""
+"""Maximum number of multiplications of a matrix product that OpenBLAS does not split into blocks."""
 PRODUCTS = (re.ReduceProd, re.CumProd)
 
 Kernel = Callable[..., Any]
@@ -48,13 +52,14 @@ Kernel = Callable[..., Any]
 def accumulated_error(
     op: StdTensorOp, kernel: Kernel, operands: Sequence[Any], result: Any, pending: float
 ) -> Any:
-    """Estimate an eighth of the distance of another implementation's sums or products from the result.
+    """Estimate an eighth of the distance between the result and another implementation's result.
 
-    Both may be as far from the exact result as the chains measured, so that is a quarter of their error.
+    Each may differ from the exact result by the error of the measured chains, so the estimate is a quarter of
+    this error.
 
     Args:
         kernel: runs the op.
-        pending: the relative error of terms whose last rounding another implementation omits.
+        pending: the relative error of terms whose last rounding another implementation may omit.
     """
     if isinstance(op, ix.Scatter):
         return _scattered(op, kernel, operands, result, pending)
@@ -65,12 +70,12 @@ def accumulated_error(
 
 
 def _magnitude(op: StdTensorOp, kernel: Kernel, operands: Sequence[Any], result: Any) -> Any:
-    """Compute the size that rounding is relative to: the sum of the absolute terms, or the product itself."""
+    """Compute the magnitude to which rounding errors are relative: the sum of absolute terms, or the product itself."""
     if isinstance(op, PRODUCTS) or (isinstance(op, ix.Scatter) and op.combiner == "multiply"):
         return _wide_abs(result)
     sizes = [x if DType.of(x.dtype).kind in "biu" else np.abs(x).astype(x.dtype) for x in operands]
     magnitude = _wide_abs(np.asarray(kernel(op, *sizes)))
-    # Terms that cancel may be finite in every order although their sizes add up to infinity.
+    # The sum of absolute terms may overflow although the terms cancel in every order.
     return np.minimum(magnitude, float(ml_dtypes.finfo(result.real.dtype).max))
 
 
@@ -79,7 +84,7 @@ def _wide_abs(x: Any) -> Any:
 
 
 def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
-    """Estimate the error relative to the magnitude: a rounding at least, none if two terms are added."""
+    """Estimate the error relative to the magnitude: at least one rounding, or none if there are only two terms."""
     if not result.size or not all(x.size for x in operands):
         return 0.0
     work = DType.of(result.dtype).accumulator.dtype
@@ -99,7 +104,7 @@ def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
 
 
 def _is_one_chain(op: co.DotGeneral, lhs: Any, rhs: Any) -> bool:
-    """Return whether the product is of small matrices, or of a vector with a matrix."""
+    """Return whether the op is a product of small matrices, or a matrix-vector product."""
     rows = math.prod([lhs.shape[axis] for axis in op.lhs_free(lhs.ndim)])
     columns = math.prod([rhs.shape[axis] for axis in op.rhs_free(rhs.ndim)])
     length = math.prod([lhs.shape[axis] for axis in op.lhs_contracting])
@@ -107,7 +112,7 @@ def _is_one_chain(op: co.DotGeneral, lhs: Any, rhs: Any) -> bool:
 
 
 def _in_lanes(terms: Any) -> float:
-    """Measure the largest error of sums that are kept side by side."""
+    """Measure the largest error of sums that are computed in lanes."""
     rows = terms[:: -(-len(terms) // LANE_ROWS)]
     errors = [0.0]
     for width in LANES:
@@ -129,13 +134,13 @@ def _measured(combine: np.ufunc, terms: Any) -> float:
 
 
 def _chosen(count: int, length: int) -> Any:
-    """Choose elements, evenly spread, and fewer of long sums."""
+    """Choose evenly spaced elements, fewer if the sums are long."""
     most = max(1, min(ELEMENTS, LONGEST // max(length, 1)))
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
 def _rows(x: Any, axes: Sequence[int]) -> Any:
-    """Choose rows along those axes, and flatten each."""
+    """Choose rows along these axes, and flatten each row."""
     free_axes = [axis for axis in range(x.ndim) if axis not in axes]
     view = x.transpose(*free_axes, *axes)
     extents = view.shape[: len(free_axes)]
@@ -215,13 +220,16 @@ TERMS: Column[Callable[..., Any]] = Column(
         co.Convolution: _convolved,
     },
 )
-"""Terms of chosen elements of a result, one row each, for every op that combines terms according to `ROUNDING`."""
+"""Functions that return the terms of chosen elements, one row per element, for every op that combines terms."""
 
 
 def _scattered(
     op: ix.Scatter, kernel: Kernel, operands: Sequence[Any], result: Any, pending: float
 ) -> Any:
-    """Estimate the error of a scatter from the updates of each element; all roundings but one may have the same sign."""
+    """Estimate the error of a scatter from the number of updates per element.
+
+    All roundings but one may have the same sign.
+    """
     x, indices, updates = operands
     ones = np.zeros(x.shape), indices, np.ones(updates.shape)
     hits = np.asarray(kernel(replace(op, combiner="add"), *ones))

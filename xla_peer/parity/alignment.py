@@ -17,11 +17,11 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Side:
-    """One of both programs.
+    """One of two programs.
 
     Attributes:
-        class_of: a number for each slot, equal in both programs for corresponding slots.
-        common: slots with a corresponding slot in the other program.
+        class_of: a number for each slot; corresponding slots of the two programs have equal numbers.
+        common: slots that have a corresponding slot in the other program.
     """
 
     program: GraphProgram
@@ -30,12 +30,12 @@ class Side:
 
 
 class Alignment(NamedTuple):
-    """Places where the walk of two programs ends.
+    """Slots at which the parallel walk through two programs ends.
 
     Attributes:
-        places: slots whose instructions differ on the same operands, with the other program's slots; None if the
-            other program omits the op.
-        open: differing slots whose makers cannot be compared operand by operand.
+        places: slots whose instructions differ although their operands agree, each with the slot of the other
+            program; None if the other program omits the op.
+        open: differing slots whose instructions cannot be compared operand by operand.
     """
 
     places: list[tuple[int, int | None]]
@@ -45,11 +45,11 @@ class Alignment(NamedTuple):
 def aligned(
     side: Side, other: Side, pairs: Sequence[Pair], are_close: Callable[[int, int], bool]
 ) -> Alignment:
-    """Walk from slots that differ to operands that differ, as long as both programs apply the same op.
+    """Walk backward from differing slots to differing operands, as long as both programs apply the same op.
 
     Args:
         pairs: pairs of differing slots.
-        are_close: whether two slots, one of each program, have the same value up to rounding.
+        are_close: whether two slots, one of each program, have equal values up to rounding.
     """
     maker_of, other_maker_of = makers(side.program.instructions), makers(other.program.instructions)
     alignment = Alignment([], [])
@@ -70,7 +70,7 @@ def aligned(
             alignment.places.append((slot, None))
             continue
         if is_behind(slot, other_slot):
-            alignment.places.append((slot, other_slot))  # an op that was put in behind it
+            alignment.places.append((slot, other_slot))  # the other program inserts an op
             continue
         if (
             step is None
@@ -93,12 +93,12 @@ def aligned(
 
 
 def _reads(side: Side, step: Instruction, number: int) -> bool:
-    """Return whether an operand is of that class."""
+    """Return whether an operand belongs to this class."""
     return number in [side.class_of[slot] for slot in step.inputs]
 
 
 def _are_alike(step: Instruction, there: Instruction, slot: int, other_slot: int) -> bool:
-    """Return whether two instructions have the same op and number of operands, with the slots at the same position."""
+    """Return whether two instructions have the same op and number of operands, and the slots at the same position."""
     return (
         type(step.op) is type(there.op)
         and len(step.inputs) == len(there.inputs)
@@ -109,7 +109,7 @@ def _are_alike(step: Instruction, there: Instruction, slot: int, other_slot: int
 def _parted(
     step: Instruction, there: Instruction, is_same: Callable[[int, int], bool]
 ) -> list[Pair]:
-    """Return operands that are not the same, in pairs."""
+    """Return the pairs of corresponding operands that differ."""
     pairs = list(zip(step.inputs, there.inputs, strict=True))
     parted = [(x, y) for x, y in pairs if not is_same(x, y)]
     if type(step.op) in COMMUTATIVE and parted:

@@ -1,5 +1,5 @@
-"""Possible outcomes of a decision: every index that may win within rounding, and every count that comparisons near
-the edge may give.
+"""Possible outcomes of a decision: each index that may win within rounding, and each count that may result from
+comparisons near equality.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ class Choice:
     """An output that is the index of a maximum or minimum, or a count.
 
     Attributes:
-        output: its number.
-        op: the op that chooses or counts.
-        operand: the slot it chooses among or adds up.
-        carried: the ops that take the result to the output, first to last.
+        output: the number of the output.
+        op: the op that selects the index or counts.
+        operand: the slot from which it selects, or whose elements it adds up.
+        carried: the ops between the result and the output, in order.
     """
 
     output: int
@@ -63,7 +63,7 @@ def _carries(step: Instruction, program: GraphProgram) -> bool:
 
 
 def bit_patterns(program: GraphProgram) -> list[bool]:
-    """Return whether each output is a copy of bits that were an integer."""
+    """Return, for each output, whether it is a copy of bits of an integer."""
     maker_of = makers(program.instructions)
     patterns: list[bool] = []
     for slot in program.output_slots:
@@ -93,7 +93,7 @@ def rivals(choice: Choice, keys: Any, limit: Any, output: Any) -> Alternatives:
     limit = np.moveaxis(limit, axis, -1)
     least = np.max(np.where(np.isnan(wide), -np.inf, wide - limit), -1, keepdims=True)
     contends = wide + limit >= least
-    contends[np.isnan(wide).any(-1)] = False  # because NaN wins, whatever the others are
+    contends[np.isnan(wide).any(-1)] = False  # because NaN wins against all other values
     contends[np.count_nonzero(contends, axis=-1) < 2] = False
     candidates = np.broadcast_to(np.arange(wide.shape[-1]), wide.shape)
     planes = [np.where(contends, candidates, -1)[..., i] for i in _used(contends)]
@@ -106,7 +106,7 @@ def _used(contends: Any) -> Any:
 
 
 def counts_between(choice: Choice, terms: Sequence[Any], output: Any) -> Alternatives:
-    """Return every count from the least to the largest that the terms add up to, each as some run had it."""
+    """Return all counts from the smallest to the largest; each term may have its value from any run."""
     kernel = native_executor().kernel(choice.op)
     low, high = (np.asarray(kernel(choice.op, end(terms))) for end in (_least, _largest))
     widest = int(np.max(high - low, initial=0))
@@ -125,7 +125,7 @@ def _largest(terms: Sequence[Any]) -> Any:
 def _planes(
     choice: Choice, planes: Sequence[Any], valid: Sequence[Any], output: Any
 ) -> Alternatives:
-    """Carry each plane's values, where they are valid, to the output."""
+    """Apply the carrying ops to each plane of values and their masks."""
     places: list[Any] = [np.zeros(0, np.int64)]
     values: list[Any] = [np.zeros(0, output.dtype)]
     for plane, mask in zip(planes, valid, strict=True):

@@ -1,4 +1,4 @@
-"""`check_parity`: do both paths agree?"""
+"""`check_parity`: compares native execution with XLA or another implementation."""
 
 from __future__ import annotations
 
@@ -60,42 +60,46 @@ def check_parity(
 ) -> ParityReport:
     """Run natively and through PJRT, or in another way, and compare every element of every output.
 
-    Results may differ as far as rounding explains it. Each op may round a little differently
-    (`xla_peer.parity.ROUNDING`), and how far that moves the results is measured on the program and the
-    arrays at hand. Integers and bools must be equal, unless rounding flips the decision behind them. Each output
-    has a verdict: see `OutputParity.verdict`.
+    Results may differ by what rounding explains. Each op may round a little differently, within
+    `xla_peer.parity.ROUNDING`, and the effect on the results is measured for this program and these arrays.
+    Integers and bools must be equal, unless
+    rounding flips the decision behind them. Each output has a verdict: see `OutputParity.verdict`.
 
     Args:
-        fn_or_program: a function is traced on the arrays' shapes and dtypes. For an imported program, the original
-            text runs beside it, which reveals faults of the import.
-        against: the side to compare with, instead of the same program through PJRT: another program, a StableHLO
-            module (text, bytes, a path), an artifact, or a function of JAX, PyTorch or NumPy. The program itself
-            runs natively. PJRT and the interpreter decide which side is wrong.
-        executor: the executor of the other path, and of modules; the CPU by default.
-        grad: compare the gradients too, of the real part of the sum of the outputs, each weighted by
-            numbers around one; a program without float inputs or outputs has none.
-        ulps, rtol, atol: tolerances that replace the bound of rounding; meeting any given one suffices.
-        bound: "sampled", from runs that round differently, or "proven", by `xla_peer.error_bound`: wider, and never
-            exceeded by a right implementation. Where nothing is proven, the output is `not decidable here`.
-        confidence: of the estimate, between 0 and 1: it decides the number of runs, which the report contains.
-        interpreter: ask StableHLO's reference interpreter for a third opinion, in a separate process;
-            by default where the paths disagree and the program is small.
-        locate: where the paths disagree, find the first op that diverges; within a loop, with its iteration.
-        context: whose rules differentiate for `grad`.
-        isolated: run XLA in a child process, so that a crash, a hang or exhausted memory is the verdict `peer
-            ended`, with the module that causes it. By default it is, unless the environment variable
-            TENFERRO_ISOLATED is `off`. A function `against` it runs in this process unless `jax.jit` has wrapped
-            it. `executor=IsolatedExecutor(timeout=.., memory_limit=..)` sets limits.
-        precision: on accelerators, None accepts products with fewer bits where the module or the executor's precision
-            grants them, with the verdict `lower precision`; "highest" does not.
-        search: how many other arguments are tried natively, scaled and drawn again by `seed`, that reach the sides of
-            decisions in `report.untouched`. Those that reach one are checked too. The report is that of the first
-            arguments on which the paths disagree, with these in `report.leaves`, and else that of the given ones.
+        fn_or_program: a program, or a function, which is traced for the shapes and dtypes of the arrays. For an
+            imported program, the original text runs too, which reveals faults of the import.
+        against: the side to compare with instead of PJRT: another program, a StableHLO module (text, bytes, a
+            path), an artifact, or a function of JAX, PyTorch or NumPy. The program itself runs natively. PJRT
+            and the interpreter then decide which side is wrong.
+        executor: the executor that runs the other path and modules; by default on the CPU.
+        grad: compare gradients too. They are those of the real part of the sum of the outputs, weighted by
+            numbers around one. A program without float inputs or outputs has no gradient.
+        ulps, rtol, atol: tolerances that replace the bound of rounding; it suffices to meet one of them.
+        bound: "sampled" estimates the bound from runs that round differently. "proven" uses
+            `xla_peer.error_bound`, which is wider, and which no right implementation exceeds. Outputs without a
+            proven bound are `not decidable here`.
+        confidence: confidence of the estimate, between 0 and 1. It determines the number of runs, which the
+            report shows.
+        interpreter: whether to ask StableHLO's reference interpreter for a third opinion, in a separate
+            process. By default it is asked if the paths disagree and the program is small.
+        locate: whether to find the first op that diverges if the paths disagree; in a loop, with its iteration.
+        context: the context whose rules differentiate for `grad`.
+        isolated: whether XLA runs in a child process. If it crashes, hangs or exhausts memory there, the
+            verdict is `peer ended`, with the module that causes it. By default it does, unless the environment
+            variable TENFERRO_ISOLATED is `off`. A function given as `against` runs in this process unless
+            `jax.jit` has wrapped it. `executor=IsolatedExecutor(timeout=.., memory_limit=..)` sets limits.
+        precision: if None, products on accelerators may have fewer bits, as far as the module or the executor's
+            precision permits; the verdict is `lower precision`. "highest" does not accept them.
+        search: number of further arguments that are tried natively, to reach the sides of decisions in
+            `report.untouched`. They are scaled and drawn by `seed`. Arguments that reach such a side are
+            checked too. The report is about the first arguments on which the paths disagree, which are in
+            `report.leaves`; if there are none, about the given arguments.
 
     Raises:
-        ArityError, DTypeError, ShapeError: arrays that do not fit, or outputs of `against` of other types.
-        InvalidConfigError: a tolerance below zero, or without an end; `grad` with `against`; a negative `search`; another
-            `bound` or precision, or a proven bound beside a tolerance; a confidence of 0 or below, or of 1 or above.
+        ArityError, DTypeError, ShapeError: the arrays do not fit, or outputs of `against` have other types.
+        InvalidConfigError: a tolerance is negative or not finite; `grad` is given with `against`; `search` is
+            negative; `bound` or `precision` is unknown; a proven bound is combined with a tolerance; or the
+            confidence is not between 0 and 1.
 
     >>> report = check_parity(lambda x: x * 2, np.arange(3.0))
     >>> report.ok, report.outputs[0].verdict
@@ -141,7 +145,7 @@ def _searched(
     tries: int,
     seed: int,
 ) -> ParityReport:
-    """Return the report, or that of the first arguments that a search finds and on which the paths disagree."""
+    """Return the report, or the report about the first arguments from a search on which the paths disagree."""
     if not (tries and report.ok and report.untouched):
         return report
     reached: list[Untouched] = []
@@ -164,7 +168,7 @@ def _searched(
 
 
 class Check:
-    """One program on one set of arguments, and the opinions about it."""
+    """Check of one program on one set of arguments, with the opinions about it."""
 
     def __init__(
         self,
@@ -180,7 +184,7 @@ class Check:
         self.interpreter = interpreter
 
     def report(self, locate: bool) -> ParityReport:
-        """Compare native and peer, and the original text beside them."""
+        """Compare the native run, the peer, and the original text if there is one."""
         program, leaves = self.program, self.leaves
         native = native_outputs(program, leaves)
         try:
@@ -224,7 +228,7 @@ class Check:
         peer: Sequence[Any],
         allowed: Sequence[Allowance],
     ) -> tuple[OutputParity, ...]:
-        """Add the precision to the outputs whose products have fewer bits as the module grants."""
+        """Add the precision to outputs whose products have fewer bits, as the module permits."""
         granted = granted_precision(self.program, self.paths.peer)
         lower = LowerPrecision(self.program, self.leaves, granted, self.paths.platform)
         explanations = list(map(lower.explains, range(len(outputs)), native, peer, allowed))
@@ -236,7 +240,7 @@ class Check:
     def _ended(
         self, native: Sequence[Any], ending: Ending, sides: tuple[str, str] = (NATIVE, "other")
     ) -> ParityReport:
-        """Report a path that ended without outputs."""
+        """Report a process that ended without returning outputs."""
         program = self.program
         outputs = [
             replace(compare(name, y, y, np.zeros(y.shape)), ended=ending.how)
@@ -252,13 +256,13 @@ class Check:
         )
 
     def _open_steps(self, outputs: Sequence[OutputParity]) -> tuple[str, ...]:
-        """Return the steps at which a proven bound is lost that would decide."""
+        """Return the steps at which a proven bound is lost, if it would have decided an output."""
         if not self.paths.is_proven or not any(output.undecided for output in outputs):
             return ()
         return lost_bounds(self.program, self.leaves)
 
     def _located(self, agree: bool, locate: bool) -> tuple[Divergence | None, tuple[str, ...]]:
-        """Find the first op that diverges, or note that the search ended the peer."""
+        """Find the first op that diverges, or note that the peer's process ended during the search."""
         if agree or not locate:
             return None, ()
         searching = f"searching for the first op of {self.program.name} that diverges"
@@ -275,7 +279,7 @@ class Check:
         peer: Sequence[Any],
         allowed: Sequence[Allowance],
     ) -> tuple[tuple[OutputParity, ...], tuple[str, ...], Ending | None]:
-        """Compare the outputs that differ between the text and its import with the text's."""
+        """Compare the outputs that differ between the original text and its import."""
         program = self.program
         try:
             results = original_outputs(program, self.leaves, self.paths.peer)
@@ -309,7 +313,7 @@ class Check:
         return tuple(joined), tuple(words), None
 
     def against(self, contender: Contender, locate: bool) -> ParityReport:
-        """Compare the native run with another side, with PJRT and the interpreter as further opinions."""
+        """Compare the native run with another side; PJRT and the interpreter give further opinions."""
         program, leaves = self.program, self.leaves
         arguments = unflatten(program.in_tree, leaves)
         native = native_outputs(program, leaves)
@@ -344,7 +348,7 @@ class Check:
     def _wrong_collective(
         self, other: Sequence[Any], allowed: Sequence[Allowance]
     ) -> tuple[str, ...]:
-        """Find the collective of a module of several devices whose change gives the other side's outputs."""
+        """Find the collective of a module for several devices that must be changed to give the other side's outputs."""
         origin = self.program.origin
         if origin is None or "sdy.manual_computation" not in origin.text:
             return ()
@@ -365,7 +369,7 @@ class Check:
         allowed: Sequence[Allowance],
         name: str,
     ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
-        """Add the wrong side to the outputs that differ, and return the supporting opinions."""
+        """Add the wrong side to the outputs that differ, and return the opinions that support this."""
         program = self.program
         notes: list[str] = []
         with_native = with_other = None
@@ -415,7 +419,7 @@ class Check:
 def departing(
     outputs: tuple[OutputParity, ...], divergence: Divergence
 ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
-    """Add the reason to outputs with a known difference between native and PJRT; also return a sentence about it."""
+    """Add the reason to outputs that differ from PJRT for a known reason; also return a sentence about it."""
     explanation = explain(divergence)
     if explanation is None:
         return outputs, ()
@@ -440,7 +444,7 @@ def differing(
     outputs: Sequence[int],
     sides: tuple[str, str],
 ) -> Divergence | None:
-    """Find the first op in which two programs differ, by their intermediate values."""
+    """Find the first op at which two programs differ, from their intermediate values."""
     if other is None:
         return None
     other = other.specialize(other.bind([leaf.shape for leaf in leaves]))
@@ -492,7 +496,7 @@ def tolerance_of(
     """Return the user's tolerances; None if rounding decides.
 
     Raises:
-        InvalidConfigError: a tolerance below zero, or without an end.
+        InvalidConfigError: a tolerance is negative or not finite.
     """
     bounds = {"ulps": ulps, "rtol": rtol, "atol": atol}
     for bound, value in bounds.items():

@@ -1,7 +1,7 @@
-"""Search for the wrong collective in a module of several devices, by changing one after another.
+"""Search for the wrong collective in a module for several devices.
 
-The text is changed at one collective at a time: groups along other mesh axes, reversed pairs, or another reduction.
-The change that corrects the program identifies the collective.
+One collective at a time is changed in the text: to groups along other mesh axes, reversed pairs, or another
+    reduction. If a change corrects the results, the collective is wrong.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from tenferro.errors import TenferroError
 __all__ = ["wrong_collective"]
 
 MOST_TRIED = 64
-"""The most changes of a module that are tried."""
+"""Maximum number of changes of a module that are tried."""
 MOST_CHARACTERS = 1 << 18
-"""The longest text that is changed."""
+"""Maximum number of characters of a text that is changed."""
 
 _COLLECTIVE = re.compile(
     r'"?stablehlo\.(all_reduce|all_gather|all_to_all|reduce_scatter|collective_broadcast|collective_permute)"?\('
@@ -37,10 +37,10 @@ _REDUCTION = re.compile(r"stablehlo\.(add|maximum|minimum|multiply)\b")
 def wrong_collective(
     text: str, matches: Callable[[Any], bool], trusted: bool = False
 ) -> str | None:
-    """Describe in a sentence the collective that a change corrects; None if no change does.
+    """Describe the wrong collective in a sentence; return None if no change corrects the results.
 
     Args:
-        text: a module of several devices.
+        text: a module for several devices.
         matches: whether an imported program computes the right results.
     """
     if len(text) > MOST_CHARACTERS:
@@ -49,7 +49,7 @@ def wrong_collective(
         try:
             if matches(import_stablehlo(changed, trusted=trusted)):
                 return f"{collective}: with {change} in its place the outputs agree"
-        except TenferroError:  # because the change does not fit the types
+        except TenferroError:  # because the changed text has inconsistent types
             continue
     return None
 
@@ -69,7 +69,7 @@ def _changes(text: str) -> Iterator[tuple[str, str, str]]:
 def _variants(
     text: str, start: int, end: int, name: str, sizes: dict[str, int]
 ) -> Iterator[tuple[str, int, int, str]]:
-    """Yield other groups, pairs and reductions: a description, the span in the text, and its replacement."""
+    """Yield other groups, pairs and reductions: a description, a span of the text, and its replacement."""
     groups = _GROUPS.search(text, start, end)
     for axes in _subsets(sizes) if groups else ():
         rows = _along(sizes, axes)

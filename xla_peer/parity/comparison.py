@@ -27,9 +27,12 @@ __all__ = [
 ]
 
 GAP = 1e4
-"""Runs that are farther from the first run than all others by this factor made another decision."""
+"""Ratio of distances from the first run.
+
+If some runs are farther away than all others by it, a decision flipped in them.
+"""
 NEAR = 4.0
-"""Units in the last place within which two values always agree."""
+"""Distance within which two values always agree, in units in the last place."""
 
 
 class Alternatives(NamedTuple):
@@ -37,7 +40,7 @@ class Alternatives(NamedTuple):
     or infinity beside the largest number.
 
     Attributes:
-        places: positions of the elements in row-major order; one may occur several times.
+        places: row-major positions of the elements; a position may occur several times.
         values: the alternative value of each element, in the dtype of the output.
     """
 
@@ -49,12 +52,12 @@ NO_ALTERNATIVES = Alternatives(np.zeros(0, np.int64), np.zeros(0, bool))
 
 
 class Allowance(NamedTuple):
-    """Distances allowed for the elements of an output, and other values that some may have.
+    """Allowed distances of the elements of an output, and alternative values of some elements.
 
     Attributes:
-        is_granted: the user asserts it: then no limit is too wide to decide anything.
-        unbounded: elements without a bound, which may have any value, or None.
-        are_bits: they are copies of bit patterns, which are never flushed to zero.
+        is_granted: whether the user gave the limits. Then the comparison decides, however wide they are.
+        unbounded: mask of the elements without a bound, which may have any value; or None.
+        are_bits: whether the elements are copies of bit patterns, which are never flushed to zero.
     """
 
     limit: Any
@@ -93,11 +96,14 @@ class OutputParity:
         outside: number of elements that differ by more than is allowed.
         nan, inf, zero_sign: how many elements are so on one path only; a zero's sign is not a disagreement.
         flushed: the number that is subnormal on one path and zero on the other, which also is not close.
-        unstable: how many have alternatives, such as the index of a maximum that is nearly shared.
-        alone: the wrong side, if it is known.
-        departs: the known reason why the peer differs there; see `explanations`.
-        lower: the precision of its products, which the module grants, and the measured number of significant bits.
-        ended: how the peer's process ended instead of computing this output; the rest is then the native one's.
+        unstable: the number of elements with alternatives, such as the index of a maximum that is nearly
+            attained twice.
+        alone: the wrong side, if known.
+        departs: the known reason why the peer differs; see `explanations`.
+        lower: the lower precision of its products, which the module permits, and the measured number of
+            significant bits.
+        ended: how the peer's process ended instead of computing this output. Other attributes then describe the
+            native output.
     """
 
     name: str
@@ -131,13 +137,13 @@ class OutputParity:
         """`equal`, `rounding`, `unstable`, `peer departs`, `not decidable here`, `wrong: side`,
         `lower precision: how`, or `peer ended: how`.
 
-        `rounding`: the values differ, and stay within the bound everywhere. `unstable`: rounding flips a decision,
-        and both of its outcomes are right. `peer departs`: for a known reason XLA deviates from StableHLO, such as
-        zeros for subnormal numbers. `not decidable here`: elements differ by more than plain rounding, where
-        rounding can cause any difference. `wrong`: none of these explains the difference; no side is named if
-        neither is known to be right. `lower precision`: products left out bits of their operands, as the module's
-        `precision_config` grants. `peer ended`: XLA crashed, took too long or ran out of memory, and there is
-        nothing to compare.
+        - `rounding`: the values differ, and all elements are within the bound.
+        - `unstable`: rounding flips a decision, and both outcomes are right.
+        - `peer departs`: XLA deviates from StableHLO for a known reason, such as flushing subnormal numbers to zero.
+        - `not decidable here`: elements differ by more than plain rounding, but rounding can cause any difference.
+        - `wrong`: none of these explains the difference. No side is named if neither is known to be right.
+        - `lower precision`: products omit bits of their operands, as the module's `precision_config` permits.
+        - `peer ended`: XLA crashed, took too long or ran out of memory, so there is no output to compare.
         """
         if self.ended:
             return f"peer ended: {self.ended}"
@@ -157,7 +163,7 @@ class OutputParity:
 
     @property
     def ok(self) -> bool:
-        """Whether every element is within the bound, and the bound decides."""
+        """Whether every element is within the bound, and the bound is narrow enough to decide."""
         return not (self.outside or self.undecided or self.ended)
 
     def to_dict(self) -> dict[str, Any]:
@@ -178,15 +184,15 @@ def compare(
     unbounded: Any = None,
     are_bits: bool = False,
 ) -> OutputParity:
-    """Compare one output, native against another.
+    """Compare a native output with another side's.
 
     Args:
-        limit: allowed difference of each element; an infinite limit allows nothing, because no value is
-            as good as every other. See `explained` and `granted`.
-        alternatives: alternative values of some elements, each within the limit there.
-        is_granted: the limit decides, however wide it is.
-        unbounded: elements that are undecided wherever they differ.
-        are_bits: a subnormal number is not the same as zero.
+        limit: allowed difference of each element. An infinite limit allows no difference. See `explained` and
+            `granted`.
+        alternatives: alternative values of some elements; a value within the limit of one of them agrees.
+        is_granted: whether the limit decides, however wide it is.
+        unbounded: mask of elements that are undecided if they differ.
+        are_bits: whether a subnormal number differs from zero.
     """
     native, xla = np.asarray(native), np.asarray(xla)
     dtype = DType.of(native.dtype)
@@ -198,7 +204,7 @@ def compare(
     inside = np.array((apart == 0) | (distance <= limit))
     size = modulus(native) if dtype.is_inexact else np.ones(native.shape)
     largest = _max(np.where(np.isfinite(size), size, 0.0))
-    # Beside infinities and NaN the alternatives decide, each within the limit there.
+    # Where a value is infinite or NaN, only the alternatives decide, each within its limit.
     decides = (limit <= largest) | ~np.isfinite(size) | bool(is_granted or not dtype.is_inexact)
     if dtype.is_complex:
         inside |= _same_but_one_part(native, xla)
@@ -242,7 +248,7 @@ def compare(
 
 
 def _same_but_one_part(native: Any, xla: Any) -> Any:
-    """Find complex numbers with one part infinite or NaN on both sides, and another part that rounding explains."""
+    """Find complex numbers with one part infinite or NaN on both sides, and the other equal up to rounding."""
     parts = [(native.real, xla.real), (native.imag, xla.imag)]
     same = [(a == b) | (np.isnan(a) & np.isnan(b)) for a, b in parts]
     special = [same_part & ~np.isfinite(a) for same_part, (a, _) in zip(same, parts, strict=True)]
@@ -255,7 +261,8 @@ def _same_but_one_part(native: Any, xla: Any) -> Any:
 def _reached(native: Any, xla: Any, limit: Any, alternatives: Alternatives) -> Any:
     """Find the elements that equal one of their alternatives.
 
-    Beside an infinity, elements between it and a number that was reached count too, down to the share that may differ.
+    If an infinity and a number are both reached, all values between them count too, down to the share that may
+    differ.
     """
     places, values = alternatives
     there = xla.ravel()[places]
@@ -271,7 +278,7 @@ def _reached(native: Any, xla: Any, limit: Any, alternatives: Alternatives) -> A
 
 
 def _distance(a: Any, b: Any) -> Any:
-    """Return |a - b| for floats and complex numbers; for others 0 where equal, else infinity."""
+    """Return |a - b| for floats and complex numbers; for other dtypes 0 where they are equal, else infinity."""
     if DType.of(a.dtype).kind in "biu":
         return np.where(a == b, 0.0, np.inf)
     return modulus(_wide(b) - _wide(a))
@@ -292,12 +299,11 @@ def explained(
     """Compute the values that rounding allows for each element.
 
     Args:
-        moved: the same output of a run op by op, and of runs that rounded differently; see
-            `sensitivity`.
-        drawn: number of runs, the first ones, that rounded every op at random; all by default.
-        flips: false if rounding can flip no decision on the way.
-        least_ulps: the difference that is always allowed, in units in the last place; 0 if nothing on the way
-            rounds in more than one way.
+        moved: the output of an unchanged run op by op, then of runs that rounded differently; see `sensitivity`.
+        drawn: the number of leading runs that rounded every op at random; by default all.
+        flips: whether rounding may flip a decision.
+        least_ulps: the difference that is always allowed, in units in the last place; 0 if all implementations
+            round alike.
     """
     if DType.of(native.dtype).kind in "biu":
         return Allowance(np.zeros(native.shape), _alternatives(native, moved))
@@ -312,7 +318,7 @@ def explained(
 
 
 def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
-    """Return |native|, or where that is not finite, the largest finite |x| of the runs, or 0."""
+    """Return |native|; where it is not finite, the largest finite |x| of the runs, or 0."""
     size = modulus(native)
     is_finite = np.isfinite(size)
     size = np.where(is_finite, size, 0.0)
@@ -324,11 +330,11 @@ def _finite_size(native: Any, moved: Sequence[Any]) -> Any:
 
 
 def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -> Any:
-    """Measure the change of each element among the runs in which it is finite, relative to the first of these.
+    """Measure the change of each element among the runs in which it is finite, relative to the first of these runs.
 
-    If some runs are `GAP` times farther away than all other runs, a decision flipped in them. They are
-    alternatives, and not part of the spread. Some runs change only one kind of op, and may leave an element
-    unmoved; the other runs, if any, have then flipped a decision only if they move far.
+    If some runs are `GAP` times farther away than all other runs, a decision flipped in them. Their values are
+    alternatives, and not part of the spread. Runs that change only one kind of op may leave an element unmoved;
+    then other runs count as flipped only if they move far.
     """
     first = _wide(moved[0])
     distances: list[Any] = []
@@ -341,8 +347,8 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -
     ordered = np.sort(np.stack(distances[:drawn]), axis=0)
     spread = ordered[-1]
     eps = float(ml_dtypes.finfo(native.real.dtype).eps)
-    # Elements that are small beside the largest one, such as log Gamma at 1 or a cancelled sum, move by roundings
-    # of large terms.
+    # Elements much smaller than the largest one, such as log Gamma at 1 or a cancelled sum, move by
+    # the rounding errors of large terms.
     largest = np.max(np.where(np.isfinite(first), modulus(first), 0.0), initial=0.0)
     least = np.maximum(8 * eps * modulus(first), min(8 * eps, eps**0.25 / GAP) * largest)
     decides = np.isfinite(modulus(native))
@@ -356,16 +362,16 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -
         calm = np.where(is_far, calm, np.maximum(calm, away))
     if flips and len(distances) > len(ordered):
         far = np.maximum(GAP * np.maximum(calm, least), eps**0.25 * modulus(first))
-        far = np.where(far == 0, np.inf, far)  # beside zeros alone nothing is far
+        far = np.where(far == 0, np.inf, far)  # if all other values are zeros, no value is far
         return np.where((ordered[0] > far) & decides, calm, np.maximum(spread, calm))
     return np.maximum(spread, calm)
 
 
 def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alternatives:
-    """Return the values in runs that are not small changes.
+    """Return the values of runs that differ by more than a small change.
 
-    For integers and bools these are all other values; for floats, infinities and NaN instead of a number, the
-    reverse, and numbers beyond the spread.
+    For integers and bools these are all other values. For floats these are infinities and NaN in place of a number,
+    numbers in place of infinities and NaN, and numbers beyond the spread.
     """
     places: list[Any] = []
     values: list[Any] = []
@@ -388,12 +394,12 @@ def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alte
 
 @np.errstate(all="ignore")
 def beyond(native: Any, moved: Sequence[Any], limit: Any) -> Alternatives:
-    """Return values of runs that are farther from the native ones than the limit, or not finite where these are."""
+    """Return values of runs that differ from the native values by more than the limit, or in being finite."""
     return _alternatives(native, moved, np.asarray(limit) / SAFETY)
 
 
 def granted(native: Any, tolerance: Tolerance) -> Allowance:
-    """Compute the differences that the user's tolerance allows; integers and bools may not differ."""
+    """Compute the differences that the user's tolerance allows; it allows none for integers and bools."""
     if DType.of(native.dtype).kind in "biu":
         return Allowance(np.zeros(native.shape), is_granted=True)
     size = modulus(native)
@@ -403,7 +409,7 @@ def granted(native: Any, tolerance: Tolerance) -> Allowance:
 
 
 def _flushed(native: Any, xla: Any) -> Any:
-    """Find the elements that are subnormal on one path and zero on the other, part by part for complex numbers."""
+    """Find the elements that are subnormal on one path and zero on the other; for complex numbers, in each part."""
     if native.dtype.kind == "c":
         parts = [(native.real, xla.real), (native.imag, xla.imag)]
         same = [(a == b) | _flushed(a, b) for a, b in parts]

@@ -1,13 +1,13 @@
-"""Number of runs that round differently which an estimate needs, for a stated confidence.
+"""Number of runs with different rounding that an estimate needs for a given confidence.
 
-Movements are assumed to be normal with mean 0, as sums of many roundings are. The distance of another right
-implementation is then normal with sqrt(2) times the deviation. The bound is `SAFETY` times the largest of N movements.
-It fails to cover a share `SHARE` of the implementations with the probability that all N are small:
+Movements are assumed to be normal with mean 0, like sums of many rounding errors. The distance of another right
+implementation is then normal with sqrt(2) times the standard deviation. The bound is `SAFETY` times the largest of N
+movements. It covers less than a share `SHARE` of the implementations if all N are small, with probability
 
     P(N) = (2 Phi(sqrt(2) z / SAFETY) - 1)^N,  z = Phi^-1((1 + SHARE) / 2)
 
-For any distribution, N runs miss an outcome of a decision that has a probability of at least `LEAST_CHANCE` with
-probability at most (1 - LEAST_CHANCE)^N.
+For any distribution, consider an outcome of a decision with probability at least `LEAST_CHANCE`. The
+probability that no run of N has this outcome is at most (1 - LEAST_CHANCE)^N.
 
 Source: D. Sohier, P. de Oliveira Castro, F. Fevotte, B. Lathuiliere, E. Petit, O. Jamond, Confidence intervals for
 stochastic arithmetic, ACM Transactions on Mathematical Software 47(2), 2021: the centred normality hypothesis, and
@@ -32,15 +32,15 @@ __all__ = [
 
 CONFIDENCE = 0.95
 SAFETY = 8.0
-"""The bound is the largest movement, times this."""
+"""Ratio of the bound to the largest movement."""
 SHARE = 0.999
-"""Share of the right implementations that the bound covers."""
+"""Share of right implementations that the bound covers."""
 LEAST_CHANCE = 0.09
-"""Smallest probability of an outcome of a decision that the runs are meant to show."""
+"""Smallest probability of an outcome of a decision that the runs should find."""
 
 
 def rounding_runs(confidence: float) -> int:
-    """Number of runs for a bound of `SAFETY` times the largest movement with that confidence.
+    """Return the number of runs for a bound of `SAFETY` times the largest movement, with this confidence.
 
     >>> rounding_runs(0.95), rounding_runs(0.999)
     (4, 9)
@@ -52,7 +52,7 @@ def rounding_runs(confidence: float) -> int:
 
 
 def decision_runs(confidence: float) -> int:
-    """Return the number of runs that show both outcomes of a decision that rounding flips, with that confidence.
+    """Return the number of runs that find both outcomes of a decision that rounding flips, with this confidence.
 
     >>> decision_runs(0.95)
     32

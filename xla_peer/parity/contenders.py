@@ -1,4 +1,4 @@
-"""Other ways to the same results: programs, modules, artifacts, and functions of JAX, PyTorch or NumPy."""
+"""Other computations of the same results: programs, modules, artifacts, and functions of JAX, PyTorch or NumPy."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Contender:
     """Another computation of a program's outputs.
 
     Args:
-        other: a program; a StableHLO module, as text, bytes, a `StableHloModule` or a path; an artifact; a
-            function of JAX, of PyTorch's tensors, or of arrays.
-        program: the side that it is compared with.
-        peer: the executor that runs modules unchanged.
+        other: a program; a StableHLO module, as text, bytes, a `StableHloModule` or a path; an artifact; or a
+            function of JAX's arrays, PyTorch's tensors, or NumPy's arrays.
+        program: the program that it is compared with.
+        peer: the executor that runs modules.
 
     Raises:
-        InvalidConfigError: none of these.
+        InvalidConfigError: `other` is none of these.
     """
 
     def __init__(self, other: Any, program: GraphProgram, peer: Any) -> None:
@@ -55,7 +55,7 @@ class Contender:
 
     @property
     def name(self) -> str:
-        """The kind of thing it is, for columns and sentences."""
+        """The kind of computation, as tables and sentences show it."""
         if self.is_module:
             return "module"
         if is_artifact(self.other):
@@ -63,10 +63,10 @@ class Contender:
         return "program" if isinstance(self.other, GraphProgram) else "other"
 
     def outputs(self, arguments: Sequence[Any]) -> list[Any]:
-        """Compute its outputs on these arguments, each of the type of the program's output.
+        """Compute the outputs for these arguments; each has the type of the program's output.
 
         Raises:
-            ArityError, ShapeError, DTypeError: outputs of other types.
+            ArityError, ShapeError, DTypeError: the outputs have other types.
         """
         other = self.other
         if isinstance(other, GraphProgram):
@@ -86,9 +86,9 @@ class Contender:
         return checked_outputs("check_parity", self.program, leaves, f"the {self.name}")
 
     def _in_child(self, function: Any, arguments: Sequence[Any]) -> list[Any]:
-        """Run a function that `jax.jit` wrapped, compiled as JAX does it, in the peer's process.
+        """Run a function that `jax.jit` wrapped in the peer's process, compiled as JAX compiles it.
 
-        One with callbacks runs in this process, which has the functions.
+        A function with callbacks runs in this process, where the callbacks exist.
         """
         module = from_jax(function, *arguments).origin
         if module is None:
@@ -100,14 +100,14 @@ class Contender:
         )
 
     def _as_written(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
-        """Run a module's own text, or our lowering if the peer takes no text."""
+        """Run the module's own text; if the peer does not accept text, run the lowered program."""
         results = original_outputs(program, leaves, self.peer)
         if results is None:
             return self.peer.run(program, *unflatten(program.in_tree, leaves))
         return results
 
     def as_program(self, arguments: Sequence[Any]) -> GraphProgram | None:
-        """Return its operations as a program, for the search of the first divergent op; None if they are hidden."""
+        """Return the computation as a program, for the search for the first divergent op; None if it is not known."""
         if isinstance(self.other, GraphProgram):
             return self.other
         try:
@@ -115,7 +115,7 @@ class Contender:
                 return import_stablehlo(self.other.module)
             return traced(self.other, *arguments)
         except Exception:
-            return None  # because the functions of others may raise anything on a trace
+            return None  # because functions of other packages may raise any exception when they are traced
 
 
 def checked_outputs(
@@ -141,10 +141,10 @@ def checked_outputs(
 
 
 def original_outputs(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> list[Any] | None:
-    """Run the text that a program was imported from, on an executor that takes modules; None without either.
+    """Run the text from which a program was imported; None without a text, or if the executor does not run modules.
 
     Raises:
-        MlirDiagnosticError, BackendFailureError: the text has open extents that do not resolve, or XLA refuses it.
+        MlirDiagnosticError, BackendFailureError: dynamic extents of the text cannot be resolved, or XLA refuses it.
     """
     module = program.origin
     if module is None or not hasattr(peer, "compile_module"):
@@ -154,13 +154,14 @@ def original_outputs(program: GraphProgram, leaves: Sequence[Any], peer: Any) ->
 
 
 def program_of_module(module: Any, arguments: Sequence[Any] = ()) -> GraphProgram:
-    """Convert a module to a program that keeps the text it was read from; a program, an artifact or a function likewise.
+    """Convert a module, a program, an artifact or a function to a program; it keeps the module's text.
 
     Args:
-        arguments: the contenders of a function.
+        arguments: the arguments for which a function is traced.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: text that is not a module, or has operations without a counterpart.
+        MlirDiagnosticError, UnsupportedError: the text is not a module, or has operations without a
+            counterpart.
     """
     if isinstance(module, GraphProgram):
         return module
@@ -170,12 +171,12 @@ def program_of_module(module: Any, arguments: Sequence[Any] = ()) -> GraphProgra
 
 
 def is_artifact(value: Any) -> bool:
-    """Return whether it is a module with a way to run it, as `xla_peer.load` gives."""
+    """Return whether a value is an artifact that can be run, as `xla_peer.load` returns."""
     return isinstance(getattr(value, "module", None), StableHloModule) and hasattr(value, "run")
 
 
 def _called(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """Call a function of another framework's arrays."""
+    """Call a function of another framework with its arrays."""
     torch: Any = sys.modules.get("torch")
     if torch is not None and _is_of_torch(function, torch):
         leaves, tree = flatten(tuple(arguments))
@@ -188,13 +189,13 @@ def _called(function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
 
 
 def _is_of_jax(function: Any) -> bool:
-    """Return whether `jax.jit` wrapped it."""
+    """Return whether `jax.jit` wrapped a function."""
     stages: Any = sys.modules.get("jax.stages")
     return stages is not None and isinstance(function, stages.Wrapped)
 
 
 def _tensor(torch: Any, x: Any) -> Any:
-    """Copy an array to a tensor; bfloat16 by its bits, because PyTorch does not accept NumPy's dtype."""
+    """Copy an array to a PyTorch tensor; bfloat16 by its bits, because PyTorch does not accept NumPy's dtype."""
     array = np.array(x)
     if array.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
@@ -212,7 +213,7 @@ def _host(torch: Any, y: Any) -> Any:
 
 
 def _is_of_torch(function: Any, torch: Any) -> bool:
-    """Return whether a function takes PyTorch's tensors: one of the package, or Python that names it."""
+    """Return whether a function takes PyTorch's tensors: it belongs to the package, or its code refers to it."""
     while isinstance(function, partial):
         function = function.func
     if isinstance(function, torch.nn.Module) or _belongs_to_torch(function):
@@ -225,7 +226,7 @@ def _is_of_torch(function: Any, torch: Any) -> bool:
 
 
 def _belongs_to_torch(value: Any) -> bool:
-    """Return whether it is PyTorch's: a module by its name, anything else by that of the module it is from."""
-    value = getattr(value, "__objclass__", value)  # the class of a method such as torch.Tensor.sin
+    """Return whether a value belongs to PyTorch, by the name of the module that it is or in which it is defined."""
+    value = getattr(value, "__objclass__", value)  # the class of torch.Tensor.sin, for example
     name = value.__name__ if inspect.ismodule(value) else getattr(value, "__module__", None)
     return str(name).partition(".")[0] == "torch"

@@ -1,4 +1,4 @@
-"""The decision that rounding flips in an unstable output: a comparison, a rounding to an integer, an order."""
+"""The decision that rounding flips in an unstable output, such as a comparison or a rounding to an integer."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from xla_peer.parity.sensitivity import moved_outputs
 __all__ = ["Decision", "decisions"]
 
 RUNS = 16
-"""Runs with roundings of their own in which a decision is seen to tip."""
+"""Number of runs with random rounding in which flipped decisions are looked for."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """An element that rounding decides.
+    """A decision that rounding flips, at one element.
 
     Attributes:
         op: the instruction, with types.
         line: the user's line, if it is known.
-        index: the element of its result.
-        operands: the values in one run that it decides on.
-        results: both of its sides.
+        index: the index of the element in the result.
+        operands: the values in one run on which the decision depends.
+        results: both outcomes.
     """
 
     op: str
@@ -95,7 +95,10 @@ def _has(x: Any, index: tuple[int, ...]) -> bool:
 
 
 def _tipped(results: Sequence[Any]) -> tuple[tuple[int, ...], Any, Any] | None:
-    """Return the first element that differs between runs, and both values; floats differ by more than their root."""
+    """Return the first element that differs between runs, and both values.
+
+    Floats count as different if they differ by more than a thousandth.
+    """
     one = np.asarray(results[0])
     for result in results[1:]:
         other = np.asarray(result)

@@ -1,6 +1,6 @@
-"""Opinions by definition, in mpmath: the side that is wrong at one element.
+"""Opinions from definitions of functions in mpmath: which side is wrong at one element.
 
-Both paths have the same operands there, so neither inherits an error from earlier ops.
+Both paths have the same operands at this element, so neither inherits an error from earlier ops.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ __all__ = ["by_definition"]
 
 DIGITS = 60
 CLEAR = 4.0
-"""Minimum ratio of errors at which the less accurate side is wrong."""
+"""Minimum ratio of errors for which the less accurate side is called wrong."""
 
 
 class _Element(NamedTuple):
-    """One element of an op, as both paths have it, and its operands."""
+    """One element of an op's result on both paths, and its operands."""
 
     op: StdTensorOp
     operands: list[float]
@@ -34,9 +34,11 @@ class _Element(NamedTuple):
 
 
 def by_definition(divergence: Divergence) -> Opinion | None:
-    """Judge the divergent op at the worst element by the function's definition; None if it has no opinion.
+    """Judge the divergent op at the worst element by the definition of the function; return None if that is not
+    possible.
 
-    It has no verdict for other ops, complex or infinite operands, poles, and an op that diverges only after others.
+    It is not possible for ops without a definition, complex or infinite operands, and poles, nor for an op that
+    diverges only after other ops.
     """
     element = _element(divergence)
     if element is None:
@@ -89,7 +91,7 @@ def _errors(mpmath: Any, element: _Element) -> _Errors | None:
                 mpmath, element.op, *map(mpmath.mpf, element.operands)
             )
         except (ValueError, ZeroDivisionError, NotImplementedError):
-            return None  # because it is a pole
+            return None  # because the operand is a pole
         if isinstance(exact, mpmath.mpc) or not mpmath.isfinite(exact):
             return None
         native, peer = (_error(mpmath, exact, y) for y in (element.native, element.peer))

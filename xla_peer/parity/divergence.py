@@ -1,8 +1,8 @@
 """The first op on which the paths diverge: its inputs agree, and its output does not.
 
-Prefixes of the program are run on both paths, and bisected. Each is compiled as a separate program, which XLA fuses
-like the whole. If the op is a loop, its body is run at each iteration on that iteration's native values, and
-bisected at the first iteration that diverges.
+The op is found by bisection: prefixes of the program are run on both paths. Each prefix is compiled as a
+    separate program, which XLA fuses like the whole program. If the op is a loop, its body is run with the
+    native values of each iteration, and bisected at the first iteration that diverges.
 """
 
 from __future__ import annotations
@@ -44,14 +44,15 @@ class Divergence:
         op: the op, as printed in the program.
         line: the user's source line, if it is known.
         output: the comparison of the op's own output.
-        verdict: the side that the reference interpreter contradicts; or why it was not run.
-        turns: the iteration of each enclosing loop, the outermost first, such as "iteration 3 of Scan at model.py:7".
-        other: its counterpart in the other program, for two programs; empty where both run one.
+        verdict: the side that the reference interpreter contradicts, or why the interpreter was not run.
+        turns: the iteration of each enclosing loop, outermost first, such as "iteration 3 of Scan at model.py:7".
+        other: the corresponding op if two programs are compared; empty if both paths run the same program.
         sides: the names of both paths.
-        program: the op alone, on its values, if that diverges; otherwise the steps before it, or the whole program.
-        leaves: its arguments.
+        program: the op alone, with its operands as arguments, if that diverges; otherwise the prefix up to it,
+            or the whole program.
+        leaves: the arguments of this program.
         platform: platform of the peer.
-        isolated: the peer runs in a separate process.
+        isolated: whether the peer runs in a separate process.
     """
 
     op: str
@@ -67,7 +68,7 @@ class Divergence:
     isolated: bool = False
 
     def executor(self, options: Mapping[str, bool | int | str] | None = None) -> Any:
-        """Create an executor where the peer ran, with these debug options of XLA's."""
+        """Create an executor for the peer's platform, with these debug options of XLA."""
         executor_class = IsolatedExecutor if self.isolated else XlaExecutor
         return executor_class(self.platform, options=options, notices=False)
 
@@ -91,7 +92,7 @@ class Divergence:
         """Write a reproduction; see `save_reproduction`.
 
         Raises:
-            OSError: the folder cannot be made or written.
+            OSError: the folder cannot be created or written.
         """
         platform = self.platform if self.platform in PLATFORMS else "cpu"
         text = lower_to_stablehlo(self.program, platform).text
@@ -126,7 +127,7 @@ class Paths(Protocol):
 
     @property
     def is_isolated(self) -> bool:
-        """Whether it runs in a separate process."""
+        """Whether the other path runs in a separate process."""
         ...
 
     def compared(self, program: GraphProgram, leaves: Sequence[Any]) -> tuple[OutputParity, ...]:
@@ -138,12 +139,12 @@ class Paths(Protocol):
         ...
 
     def opinion(self, program: GraphProgram, leaves: Sequence[Any]) -> Opinion:
-        """Return the reference interpreter's opinion of it."""
+        """Return the reference interpreter's opinion about a program."""
         ...
 
 
 class _Parting(NamedTuple):
-    """Program whose paths diverge at one instruction; `where` says how it was isolated."""
+    """Program whose paths diverge at one instruction; `where` describes how it was isolated."""
 
     program: GraphProgram
     leaves: Sequence[Any]
@@ -155,10 +156,10 @@ class _Parting(NamedTuple):
 def first_divergence(
     program: GraphProgram, leaves: Sequence[Any], paths: Paths
 ) -> Divergence | None:
-    """Find the first op that diverges; if each agrees alone, the one whose output diverges in the whole program.
+    """Find the first op that diverges; if each op agrees alone, the op whose output diverges in the whole program.
 
     Args:
-        program: with numbers for extents, whose paths disagree.
+        program: a program with static shapes whose paths disagree.
     """
     turns: list[str] = []
     parting = _parting(program, leaves, paths)
@@ -213,7 +214,7 @@ def _parting(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> _Par
 
 
 def _inside(parting: _Parting, paths: Paths) -> tuple[str, GraphProgram, list[Any]] | None:
-    """Find the first iteration of a loop that diverges by itself: its name, the body and the body's arguments."""
+    """Find the first iteration of a loop that diverges alone: return its name, the body and the body's arguments."""
     program, leaves, _, instruction, _ = parting
     if not isinstance(instruction.op, ControlOp):
         return None
@@ -231,7 +232,7 @@ def maker(program: GraphProgram, output: OutputParity) -> Instruction | None:
 
 
 def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int | None:
-    """Find the first instruction with inputs that agree and outputs that do not."""
+    """Find the first instruction whose inputs agree and whose outputs do not."""
 
     def agrees(index: int) -> bool:
         return paths.agree(prefix(program, program.instructions[index].outputs), leaves)
@@ -244,11 +245,11 @@ def _bisected(program: GraphProgram, leaves: Sequence[Any], paths: Paths) -> int
 def first_failing(
     program: GraphProgram, wrong: Sequence[int], goes_well: Callable[[int], bool]
 ) -> int | None:
-    """Find the first failing instruction with correct operands; None if there is none.
+    """Find the first failing instruction whose operands are correct; None if there is none.
 
     Args:
-        wrong: instructions that compute outputs.
-        goes_well: whether the program of an instruction's outputs alone does; asked once for each.
+        wrong: failing instructions, which compute outputs.
+        goes_well: whether a program that returns only the outputs of an instruction succeeds; called once for each.
     """
     known: dict[int, bool] = {}
 
@@ -301,7 +302,7 @@ def maker_numbers(program: GraphProgram) -> dict[int, int]:
 def alone(
     program: GraphProgram, index: int, leaves: Sequence[Any]
 ) -> tuple[GraphProgram, list[Any]]:
-    """Return the instruction as a program, and its operands, computed natively."""
+    """Return a program of this instruction alone, and its operands, computed natively."""
     instruction = program.instructions[index]
     slots = list(dict.fromkeys(instruction.inputs))
     values = values_of(program, slots, leaves)

@@ -1,4 +1,4 @@
-"""The module over which the peer's process ends, and the first op with which it does."""
+"""Search for the module and the first op that end the peer's process."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from xla_peer.parity.reproduction import save_reproduction
 __all__ = ["Ending", "ending_of_text", "first_ending", "text_of"]
 
 SHOWN_LINES = 12
-"""Lines of a module that a report shows."""
+"""Maximum number of lines of a module that a report shows."""
 
 
 @dataclass(frozen=True)
@@ -33,12 +33,13 @@ class Ending:
     Attributes:
         how: `SIGSEGV` or another signal, `exit status 7`, `timeout` or `out of memory`.
         stage: `compiling` or `running`.
-        said: the last line that the process wrote; it may be empty.
-        op: the first op with which it ends, as printed in the program; empty where it was not looked for or is none.
-        line: the user's, where it is known.
-        module: StableHLO text that ends the process: of that op alone if this suffices, else of the steps before
-            it, or of the whole program.
-        program: the same as a program; `leaves` are its arguments.
+        said: the last line that the process printed; it may be empty.
+        op: the first op that ends the process, as printed in the program; empty if there is none or it was not
+            searched for.
+        line: the user's line, if known.
+        module: StableHLO text that ends the process: the op alone if that suffices, else the steps up to it, or
+            the whole program.
+        program: the module as a program; `leaves` are its arguments.
         platform: platform of the peer.
     """
 
@@ -54,7 +55,7 @@ class Ending:
 
     @property
     def error(self) -> PeerEndedError:
-        """The same as an error."""
+        """The ending as an error."""
         return PeerEndedError(self.how, self.stage, self.said, self.module)
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,9 +101,9 @@ def first_ending(
     platform: str,
     locate: bool = True,
 ) -> Ending:
-    """Find the smallest part of a program that ends the peer in the same way, by bisection of its instructions.
+    """Find the smallest part of a program that ends the peer in the same way, by bisection.
 
-    A timeout is not bisected, because each attempt would take as long.
+    Timeouts are not bisected, because each attempt would take as long.
     """
     part, arguments, earliest, op, line = program, tuple(leaves), error, "", ""
     if locate and error.ending != "timeout":
@@ -139,7 +140,7 @@ def first_ending(
 def ending_of_text(
     program: GraphProgram, leaves: Sequence[Any], error: PeerEndedError, platform: str
 ) -> Ending:
-    """Describe the ending at a foreign text, which is not bisected."""
+    """Describe the ending of the peer at a module's text, which is not bisected."""
     return Ending(
         how=error.ending,
         stage=error.stage,
@@ -159,12 +160,12 @@ def _ended(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> PeerEnded
     except PeerEndedError as error:
         return error
     except TenferroError:
-        return None  # because a refusal is not an end
+        return None  # because a refusal does not end the process
     return None
 
 
 def text_of(program: GraphProgram, platform: str) -> str:
-    """Return the program's text as the peer gets it; empty if it has open extents."""
+    """Return the program's text as the peer receives it; empty if it has dynamic extents."""
     try:
         return lower_to_stablehlo(program, platform if platform in PLATFORMS else "cpu").plain_text
     except TenferroError:

@@ -1,4 +1,4 @@
-"""`error_bound`: how far any right implementation may be from the native result, proven op by op."""
+"""`error_bound`: a proven bound of the distance between the native result and any right implementation's."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ class OpenStep:
     """An op that leaves elements without a bound, or decisions open.
 
     Attributes:
-        op, line: which, and where in the user's source.
-        count: number of elements, over all iterations of a loop.
+        op, line: the op, and its line in the user's source.
+        count: the number of elements, summed over all iterations of a loop.
     """
 
     op: str
@@ -48,7 +48,7 @@ class OutputBound:
         name, spec: name and spec of the output.
         largest: the largest finite radius.
         max_ulps, median_ulps: maximum and median of finite radii, in units in the last place of the value.
-        unbounded: elements without a bound.
+        unbounded: the number of elements without a bound.
     """
 
     name: str
@@ -64,12 +64,12 @@ class ErrorBound:
     """Radii around the native values; `print` shows a table.
 
     Attributes:
-        values: the results of a run op by op, as the function gives them.
-        radii: radii of the same structure, arrays of float64: every right implementation, and the exact result on exact
-            arguments, is within that distance. Of complex numbers, in the plane.
-        outputs: a summary of each.
+        values: the results of a run op by op, in the structure of the function's result.
+        radii: float64 arrays in the same structure. Results of every right implementation, and the exact result
+            for exact arguments, are within this distance; for complex numbers, in the plane.
+        outputs: a summary of each output.
         unbounded: the ops at which bounds are lost.
-        undecided: comparisons, indices and orders that the radii leave open; both sides are in the bound.
+        undecided: comparisons, indices and orders that the radii do not decide; the bound includes both outcomes.
     """
 
     name: str
@@ -114,20 +114,20 @@ class ErrorBound:
 
 
 def error_bound(fn_or_program: Callable[..., Any] | GraphProgram, *arrays: Any) -> ErrorBound:
-    """Compute distances from the native values that no right implementation exceeds, element by element.
+    """Compute, for each element, a distance from the native value that no right implementation exceeds.
 
-    The program runs on balls: every op returns the native value and a radius, rounded outwards, from its operands'
-    radii and its own declared accuracy (`xla_peer.parity.ROUNDING`). Sums and products hold for every order of
-    their terms and for contraction, and subnormal numbers may be flushed. Where the balls leave a comparison, an
-    index or a trip count open, the bound covers all outcomes.
+    The program runs on balls. Every op returns the native value and a radius, which is computed from the radii of the
+    operands and the op's declared accuracy (`xla_peer.parity.ROUNDING`) and rounded up. The radii of sums and
+    products hold for every order of terms, with and without contraction, and if subnormal numbers are flushed.
+    Where the balls do not decide a comparison, an index or a trip count, the bound covers all outcomes.
 
     Args:
-        fn_or_program: a function is traced on the arrays' shapes and dtypes; for gradients, a function that has
-            them, such as `tnf.grad(fn)`.
-        arrays: the arguments, taken as exact.
+        fn_or_program: a program, or a function, which is traced for the shapes and dtypes of the arrays. To
+            bound gradients, pass a function that computes them, such as `tnf.grad(fn)`.
+        arrays: the arguments, which are assumed to be exact.
 
     Raises:
-        ArityError, DTypeError, ShapeError: arrays that do not fit.
+        ArityError, DTypeError, ShapeError: the arrays do not fit.
         BackendFailureError: a kernel failed.
 
     >>> bound = error_bound(lambda x: (x + 1.0) * x, np.array([0.1, 3.0]))
@@ -160,7 +160,7 @@ def _summary(name: str, ball: Ball) -> OutputBound:
     units = np.ones(value.shape) if DType.of(value.dtype).kind in "biu" else spacing(value)
     with np.errstate(
         over="ignore"
-    ):  # beside a value of zero a radius is many units, and the mean of two infinite
+    ):  # for values near zero a radius is many units, and their mean may be infinite
         in_units = np.where(np.isfinite(modulus(value)), radius / units, 0.0)[is_finite]
         median = float(np.median(in_units)) if in_units.size else 0.0
     return OutputBound(

@@ -1,4 +1,7 @@
-"""Reasons for which the paths diverge and neither is wrong, or the peer departs from StableHLO: a tested list."""
+"""Known reasons why the paths diverge although neither is wrong, or why the peer departs from StableHLO.
+
+Each reason has a test that recognises it.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ REWRITES_OFF = {"xla_disable_hlo_passes": "algsimp"}
 
 @dataclass(frozen=True)
 class Parting:
-    """A divergence, with the questions that explanations ask about it."""
+    """A divergence, with the properties that explanations test."""
 
     divergence: Divergence
 
@@ -56,43 +59,43 @@ class Parting:
 
     @property
     def is_complex(self) -> bool:
-        """An operand or the result is complex."""
+        """Whether an operand or the result is complex."""
         program = self.divergence.program
         slots = (*self.step.inputs, *self.step.outputs)
         return any(program.types[slot].dtype.is_complex for slot in slots)
 
     @cached_property
     def operands(self) -> list[Any]:
-        """The values the op had natively."""
+        """The op's operands in the native run."""
         program = self.divergence.program
         slots = list(dict.fromkeys(self.step.inputs))
         return values_of(program, slots, self.divergence.leaves)
 
     @cached_property
     def alone(self) -> tuple[GraphProgram, list[Any]]:
-        """The op as a program, and the operands that it had natively."""
+        """The op as a program, and its operands in the native run."""
         divergence = self.divergence
         number = divergence.program.instructions.index(self.step)
         return alone(divergence.program, number, divergence.leaves)
 
     @property
     def results(self) -> tuple[Any, Any]:
-        """Native and PJRT's value of the worst element."""
+        """The native value and PJRT's value of the worst element."""
         output = self.divergence.output
         return output.native, output.xla
 
     @property
     def has_special_result(self) -> bool:
-        """One of the two is NaN or infinite."""
+        """Whether one of the two values is NaN or infinite."""
         return not all(np.isfinite(np.asarray(y).astype(complex)) for y in self.results)
 
     def agrees_without_rewrites(self) -> bool:
-        """Return whether the paths agree when XLA does not rewrite algebra."""
+        """Return whether the paths agree if XLA's algebraic rewrites are disabled."""
         plain = self.divergence.executor(REWRITES_OFF)
         return NativeAndPeer(plain).agree(self.divergence.program, self.divergence.leaves)
 
     def agrees_before_the_last(self) -> bool:
-        """Return whether more than one op leads here, and the operands of the last op agree."""
+        """Return whether the program has more than one op, and the operands of the last op agree."""
         divergence = self.divergence
         if len(divergence.program.instructions) < 2:
             return False
@@ -107,7 +110,7 @@ class Parting:
         return bool(np.any((updates == peer) | ((updates != updates) & (peer != peer))))
 
     def tips_over(self) -> bool:
-        """Return whether the worst element is a decision that rounding on the way flips to PJRT's.
+        """Return whether the worst element is a decision that rounding may flip to PJRT's value.
 
         A decision is an index, a bool or a count.
         """
@@ -125,8 +128,8 @@ class Explanation:
     """Reason for a difference, and the test that recognises it.
 
     Attributes:
-        excuses: a value that StableHLO leaves open, or a documented deviation of XLA; a rewrite
-            of algebra that changes values is neither, and stays wrong.
+        excuses: whether it is a value that StableHLO leaves open, or a documented deviation of XLA. An
+            algebraic rewrite that changes values is neither, so the verdict remains `wrong`.
     """
 
     name: str
@@ -154,11 +157,12 @@ def _size(y: Any) -> float:
 def _meets_subnormals(parting: Parting) -> bool:
     """Return whether subnormal numbers explain the difference at the worst element, in one of three ways.
 
-    - An operand, or an argument or constant that leads to it, is subnormal there, and other numbers of this size
-    give the result of the other path. Complex numbers may be larger, because their parts are halved and squared.
-    - The sides differ by no more than a subnormal number, as by one term of a product.
-    - One side is zero, and the other within a few powers of two of the smallest normal number, or a complex power,
-      whose factors may be subnormal.
+    - An operand, or an argument or constant that it depends on, is subnormal there, and replacing it by other
+    numbers of this size gives the result of the other path. Complex numbers may be larger, because their parts
+    are halved and squared.
+    - The difference of the sides is a subnormal number, for example one term of a product.
+    - One side is zero, and the other is within a few powers of two of the smallest normal number; or it is a complex
+      power, whose factors may be subnormal.
     """
     divergence = parting.divergence
     program, leaves = divergence.program, list(map(np.asarray, divergence.leaves))
@@ -184,7 +188,7 @@ def _meets_subnormals(parting: Parting) -> bool:
 def _with_constants_as_arguments(
     program: GraphProgram, leaves: Sequence[Any]
 ) -> tuple[GraphProgram, list[Any]]:
-    """Turn the program's constants into further arguments, and return all arguments."""
+    """Replace the program's constants by further arguments, and return all arguments."""
     graph, arrays = Graph(), list(leaves)
     graph.trusted = program.trusted
     values = {slot: graph.add_input(program.types[slot]) for slot in program.input_slots}
@@ -205,10 +209,10 @@ def _with_constants_as_arguments(
 def _reached_from_subnormals(
     parting: Parting, program: GraphProgram, leaves: Sequence[Any], position: int
 ) -> bool:
-    """Return whether replacing subnormal numbers natively gives PJRT's value of the worst element.
+    """Return whether a native run with replaced subnormal numbers gives PJRT's value of the worst element.
 
-    They are replaced by the smallest normal numbers, by zeros, or by themselves, all with their own sign or all with
-    the opposite one. `position` is the output's.
+    They are replaced by the smallest normal number, by zero, or by themselves, all with their own sign or all
+    with the opposite sign. `position` is the position of the output.
     """
     index, spec = parting.divergence.output.worst, parting.divergence.output.spec
     scale = 4 if parting.is_complex else 1
@@ -235,7 +239,7 @@ def _slot(divergence: Divergence) -> int:
 
 @np.errstate(all="ignore")
 def _with_smallest(x: Any, sign: float, size: float | None, scale: int) -> Any:
-    """Replace subnormal parts by that multiple of the smallest normal number, of their sign times `sign`.
+    """Replace subnormal parts by `size` times the smallest normal number; their sign is multiplied by `sign`.
 
     Without a size the parts keep their magnitude.
     """
@@ -250,7 +254,10 @@ def _with_smallest(x: Any, sign: float, size: float | None, scale: int) -> Any:
 
 
 def _lies_among(y: Any, values: Any) -> bool:
-    """Return whether y is one of the values, or in their range, up to rounding; for complex numbers, in each part."""
+    """Return whether y is one of the values, or within their range, up to rounding.
+
+    For complex numbers, in each part.
+    """
     if values.dtype.kind == "c":
         return _lies_among(y.real, values.real) and _lies_among(y.imag, values.imag)
     if DType.of(values.dtype).kind in "biu":
@@ -266,9 +273,9 @@ def _lies_among(y: Any, values: Any) -> bool:
 
 @np.errstate(all="ignore")
 def _may_overflow(parting: Parting) -> bool:
-    """Return whether a side is NaN or infinite, and a partial sum or product may overflow in some order.
+    """Return whether a side is NaN or infinite, and a partial sum or product may overflow in some order of terms.
 
-    It may if the sum of the absolute finite terms overflows, or the product of those above 1.
+    It may if the sum of the absolute finite terms overflows, or the product of the finite factors above 1.
     """
     if ROUNDING[type(parting.op)].combined is None or not parting.has_special_result:
         return False
@@ -281,7 +288,7 @@ def _may_overflow(parting: Parting) -> bool:
 
 
 def _largest_term(x: Any, multiplies: bool) -> Any:
-    """|x| where that is finite, and 0 elsewhere; as a factor, at least 1."""
+    """|x| where it is finite, and 0 elsewhere; at least 1 if x is a factor of a product."""
     if DType.of(x.dtype).kind in "biu":
         return x
     size = np.abs(x)
@@ -290,9 +297,10 @@ def _largest_term(x: Any, multiplies: bool) -> Any:
 
 
 def _leaves_zeros_out(parting: Parting) -> bool:
-    """Return whether PJRT's worst element is a convolution without the products of padding and holes.
+    """Return whether PJRT's worst element is the result of a convolution without the products with padding and
+    dilation zeros.
 
-    The kernel is infinite or NaN where it meets them.
+    These products are NaN if the kernel is infinite or NaN there.
     """
     if not isinstance(parting.op, co.Convolution):
         return False
@@ -308,7 +316,7 @@ def _leaves_zeros_out(parting: Parting) -> bool:
         return _lies_among(peer, others[worst].reshape(1))
     if parting.is_complex:
         return False
-    # Infinite products of one sign are that infinity, all other sums NaN.
+    # The sum of infinite products is infinite if they have one sign, and NaN otherwise.
     signs = np.where(np.isinf(kernel), np.sign(kernel), 0).astype(kernel.dtype)
     (of_signs,) = native_outputs(program, [np.sign(x), signs])
     is_infinite = np.abs(of_signs[worst]) == meetings[worst]
@@ -316,8 +324,9 @@ def _leaves_zeros_out(parting: Parting) -> bool:
 
 
 def _is_folded_nan(parting: Parting) -> bool:
-    """Return whether exp of a NaN that comes from a constant is a number in PJRT; with the operand as
-    an argument, PJRT's exp is NaN, too.
+    """Return whether PJRT computes a number as exp of a NaN that comes from a constant.
+
+    If the operand is an argument, PJRT's exp is NaN too.
     """
     native, peer = parting.results
     if not isinstance(parting.op, an.Exp) or native == native or peer != peer:
@@ -330,9 +339,10 @@ def _is_folded_nan(parting: Parting) -> bool:
 
 
 def _leaves_a_range(parting: Parting) -> bool:
-    """Return whether a form overflows or underflows on the way.
+    """Return whether an intermediate value may overflow or underflow.
 
-    It does if several ops lead to floats, one of which, or one side's result, is zero, infinite or NaN.
+    It may if the program has several ops with float results, one of which, or the result of one side, is zero,
+    infinite or NaN.
     """
     program = parting.divergence.program
     floats = [x for x in parting.operands if DType.of(x.dtype).kind not in "biu"]
@@ -438,7 +448,7 @@ EXPLANATIONS = (
 
 
 def explain(divergence: Divergence) -> Explanation | None:
-    """Return the first reason that applies; None if no reason applies, or if the check ends the peer."""
+    """Return the first reason that applies; None if there is none, or if a test ends the peer's process."""
     parting = Parting(divergence)
     try:
         matching = (explanation for explanation in EXPLANATIONS if explanation.applies(parting))

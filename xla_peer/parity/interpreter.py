@@ -1,10 +1,10 @@
-"""StableHLO's reference interpreter as a third opinion, in a separate process, because it may crash.
+"""StableHLO's reference interpreter as a third opinion; it runs in a separate process, because it may crash.
 
     python -m xla_peer.parity.interpreter FOLDER
 
-reads `module.mlir` and `inputs.npz` there, and writes `outputs.npz`. The interpreter shares no code with XLA or NumPy,
-but it runs the same text as XLA. It has no custom calls. Complex results crash it, so they are returned as two real
-parts.
+reads `module.mlir` and `inputs.npz` in the folder, and writes `outputs.npz`. The interpreter shares no code
+with XLA or NumPy, but it runs the same text as XLA. It does not support custom calls. It crashes on complex
+results, so these are returned as two real parts.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from tenferro.types import DType, flatten, unflatten
 __all__ = ["LARGEST", "interpreted"]
 
 LARGEST = 100_000
-"""Elements of all values together; the interpreter takes its time."""
+"""Maximum number of elements of all values together, because the interpreter is slow."""
 SECONDS = 60
 
 
 def interpreted(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] | str:
-    """Compute the outputs by the reference interpreter, or return why it has none."""
+    """Compute the outputs by the reference interpreter, or return why it cannot."""
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     size = sum(int(np.prod(spec.shape)) for spec in static.types)
     if size > LARGEST:
@@ -53,7 +53,7 @@ def interpreted(program: GraphProgram, leaves: Sequence[Any]) -> list[Any] | str
 
 
 def _plain(x: Any) -> list[Any]:
-    """Convert x to dtypes of the interpreter: complex numbers in parts, narrow numbers wider."""
+    """Convert x to dtypes that the interpreter accepts: complex numbers to parts, narrow numbers to wider ones."""
     dtype = DType.of(x.dtype)
     if dtype.is_complex:
         return [tnf.real(x), tnf.imag(x)]
@@ -64,7 +64,7 @@ def _plain(x: Any) -> list[Any]:
 
 
 def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any]) -> list[Any]:
-    """Run the program on plain dtypes, with conversions of arguments and results."""
+    """Apply the program to arguments in these dtypes, with conversions of arguments and results."""
     rest = iter(plain)
     inputs = [_as(DType.of(leaf.dtype), rest) for leaf in leaves]
     results, _ = flatten(program.run(*unflatten(program.in_tree, inputs)))
@@ -72,7 +72,7 @@ def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any])
 
 
 def _as(dtype: DType, parts: Iterator[Any]) -> Any:
-    """Join the parts of `_plain` to a value."""
+    """Convert the result of `_plain` back to a value of a dtype."""
     if dtype.is_complex:
         return apply_one(Complex(), next(parts), next(parts))
     return tnf.astype(next(parts), dtype)
@@ -99,7 +99,7 @@ def _asked(text: str, leaves: Sequence[Any]) -> list[Any] | str:
 
 
 def main(folder: str) -> None:
-    """Evaluate the module in that folder, in the child."""
+    """Evaluate the module in a folder, in the child process."""
     directory = Path(folder)
     text = (directory / "module.mlir").read_text()
     with np.load(directory / "inputs.npz", allow_pickle=False) as file:

@@ -1,4 +1,4 @@
-"""`judge`: which of two sets of outputs of one module, from any implementations, is right."""
+"""`judge`: decides which of two sets of outputs of one module is right, whatever implementations computed them."""
 
 from __future__ import annotations
 
@@ -53,19 +53,20 @@ def judge(
         module: StableHLO as text, bytes, a `StableHloModule` or a path; a program, an artifact, or a function of
             tenferro or JAX, which is traced on `inputs`.
         inputs: the arguments of `main`, in order.
-        outputs_a, outputs_b: its results on each side, in order.
+        outputs_a, outputs_b: the results of `main` on each side, in order.
         executor: the executor that runs the text; the CPU by default.
-        ulps, rtol, atol: tolerances that replace the bound of rounding; meeting any given one suffices.
-        interpreter: ask the reference interpreter; by default if the other opinions do not decide.
-        locate: if PJRT also computes the wrong output here, find the first op that diverges.
-        precision: None accepts products with fewer bits where the module grants them, with the verdict `lower
-            precision`; "highest" does not.
-        isolated: see `check_parity`; if the module ends the process, PJRT has no opinion.
+        ulps, rtol, atol: tolerances that replace the bound of rounding; it suffices to meet one of them.
+        interpreter: whether to ask the reference interpreter; by default it is asked if the other opinions do
+            not decide.
+        locate: whether to find the first op that diverges, if PJRT also computes the wrong output.
+        precision: if None, products may have fewer bits as far as the module permits; the verdict is `lower
+            precision`. "highest" does not accept them.
+        isolated: see `check_parity`. If the module ends the process, PJRT has no opinion.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: text that is not a module, or has operations without a counterpart.
-        ArityError, ShapeError, DTypeError: inputs or outputs that do not match the module.
-        InvalidConfigError: another precision.
+        MlirDiagnosticError, UnsupportedError: the text is not a module, or has operations without a counterpart.
+        ArityError, ShapeError, DTypeError: inputs or outputs do not match the module.
+        InvalidConfigError: the precision is unknown.
 
     >>> text = '''
     ... func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
@@ -138,7 +139,7 @@ def _computed_lower(
     allowance: Allowance,
     lower: LowerPrecision,
 ) -> OutputParity | None:
-    """Judge an output with at least one side that has fewer bits, as the module grants; None for any other."""
+    """Judge an output if at least one side has fewer bits, as the module permits; return None otherwise."""
     explanations = [lower.explains(number, native, y, allowance) for y in sides]
     if None in explanations or not any(explanations):
         return None
@@ -149,7 +150,7 @@ def _computed_lower(
 
 
 class Witnesses:
-    """Further opinions of a program on its arguments, each asked once, when it is needed."""
+    """Further opinions about a program on its arguments; each is computed once, when it is needed."""
 
     def __init__(
         self,
@@ -165,7 +166,10 @@ class Witnesses:
 
     @property
     def peer(self) -> list[Any] | str:
-        """The module's own text through PJRT; its lowering if it has no text, or how its process ended."""
+        """PJRT's outputs, or how its process ended.
+
+        It runs the module's text, or the lowered program if there is no text.
+        """
         if self._peer is None:
             try:
                 self._peer = self._through_peer()
@@ -179,13 +183,13 @@ class Witnesses:
         except PeerEndedError:
             raise
         except TenferroError:
-            original = None  # because XLA refuses texts that it takes once they are lowered again
+            original = None  # because XLA refuses some texts, but accepts them lowered again
         if original is None:
             return self.paths.peer_outputs(self.program, self.leaves)
         return original
 
     def peer_agrees(self, number: int, y: Any, allowance: Allowance) -> bool:
-        """Return whether PJRT gives an output too; False where it has no opinion."""
+        """Return whether PJRT's output agrees with an output; False if PJRT has no opinion."""
         peer = self.peer
         return not isinstance(peer, str) and not compare("", peer[number], y, *allowance).outside
 
@@ -196,14 +200,14 @@ class Witnesses:
 
     @property
     def ended(self) -> str:
-        """A note that PJRT was asked and its process ended; empty where it did not."""
+        """A note if PJRT's process ended; otherwise empty."""
         if not isinstance(self._peer, str):
             return ""
         return f"PJRT has no opinion: it ended over the module, {self._peer}"
 
     @property
     def third(self) -> list[Any] | str:
-        """The reference interpreter's outputs, or why it has none."""
+        """The reference interpreter's outputs, or why there are none."""
         if self._third is None:
             self._third = (
                 "it was not asked"
@@ -222,7 +226,7 @@ def _judged(
     allowance: Allowance,
     witnesses: Witnesses,
 ) -> tuple[OutputParity, list[str]]:
-    """Judge one output, with notes beside the table."""
+    """Judge one output; also return notes."""
     together = compare(name, one, other, *allowance)
     of_one, of_other = (
         compare(name, native, one, *allowance),
@@ -232,7 +236,7 @@ def _judged(
         words = [f"{name}: both part from the native run"] * bool(of_one.outside)
         return together, words
     if not (of_one.outside or of_other.outside):
-        # Each is right; between them the bound is twice as wide.
+        # Both sides agree with the native run, so they may differ from each other by twice the bound.
         reached = max(of_one.reached, of_other.reached, together.reached)
         undecided = max(of_one.undecided, of_other.undecided)
         return replace(together, outside=0, reached=reached, undecided=undecided), []
@@ -243,14 +247,14 @@ def _judged(
     parted = max(together.outside, of_one.outside, of_other.outside)
     words = [f"{name}: the native run agrees with {agrees}"]
     if witnesses.peer_agrees(number, wrong, allowance):
-        # Native and PJRT disagree, each in agreement with one side.
+        # The native run and PJRT disagree, and each agrees with one side.
         third = witnesses.third
         if isinstance(third, str):
             words.append(
                 f"{name}: PJRT gives here what {side} has, and the reference interpreter has no opinion: {third}"
             )
             if right.tobytes() == native.tobytes() and witnesses.peer_gives(number, wrong):
-                side = ""  # because these two may be the very same code as the opinions
+                side = ""  # because the two sides may be the same code as the opinions
         else:
             by_third = compare(name, third[number], right, *allowance).outside
             words.append(
@@ -292,7 +296,7 @@ def _defined(
     sides: tuple[Sequence[Any], Sequence[Any]],
     allowed: Sequence[Allowance],
 ) -> tuple[list[OutputParity], list[str]]:
-    """Name the wrong side by the definition of the op on which PJRT diverges; also return the verdict."""
+    """Find the wrong side from the definition of the op on which PJRT diverges; also return the verdict."""
     defined = by_definition(parted)
     if defined is None:
         return list(outputs), []
@@ -316,7 +320,7 @@ def _located(
     other: Sequence[Any],
     allowed: Sequence[Allowance],
 ) -> Divergence | None:
-    """Find the first op on which PJRT diverges from the native run, if PJRT also computes the wrong output here."""
+    """Find the first op on which PJRT diverges from the native run, if PJRT also computes the wrong output."""
     for number, output in enumerate(outputs):
         wrong = {"a": (one,), "b": (other,), "": (one, other)}.get(output.alone, ())
         if output.outside and any(
@@ -325,5 +329,5 @@ def _located(
             try:
                 return first_divergence(program, leaves, paths)
             except PeerEndedError:
-                return None  # because a part of the module ends the peer, though the whole does not
+                return None  # because a part of the module may end the peer's process even if the whole does not
     return None

@@ -1,9 +1,11 @@
-"""The first op in which two supposedly equivalent programs differ, by their intermediate values.
+"""The first op at which two supposedly equivalent programs differ, found from their intermediate values.
 
-Both run natively on the same arguments, and every value is kept. Instructions are partners if they have the same op
-on the same operands, or equal values up to rounding. From a differing output, both programs are followed backward
-in parallel while their ops are the same. Where the ops differ, the walk continues backward through values without a
-partner. The programs begin to differ at the first instruction whose operands all have one.
+Both programs run natively on the same arguments, and all values are kept. Instructions of the two programs are
+partners if they apply the same op to the same operands, or if their values are equal up to rounding. From a
+differing
+output, both programs are followed backward in parallel as long as their ops are equal. From there, the search
+continues backward through values without a partner. The programs begin to differ at the first instruction whose
+operands all have partners.
 """
 
 from __future__ import annotations
@@ -29,11 +31,11 @@ __all__ = ["Difference", "first_difference"]
 MOST_BYTES = 1 << 28
 """Maximum size of all intermediate values of both programs together, in bytes."""
 MOST_COMPARED = 256
-"""Values of one type that are tried as partners of a value."""
+"""Maximum number of values of one type that are tried as partners of a value."""
 FEW = 3
 """Maximum number of instructions at which programs of similar structure begin to differ.
 
-With more, the programs are written in different ways, and only values locate the difference.
+If there are more, the programs have different structures, and only values locate the difference.
 """
 
 
@@ -41,11 +43,11 @@ class Difference(NamedTuple):
     """First difference of two programs.
 
     Attributes:
-        program, number: the first program, or the body of its loop, and the number of the instruction there.
+        program, number: the first program, or the body of a loop in it, and the number of the instruction in it.
         leaves: the arguments of that program.
-        turns: iterations of the enclosing loops, the outermost first.
-        other, other_number, other_leaves: the same of the program, or body, that it is compared with; no number
-            where it has no such instruction.
+        turns: iterations of the enclosing loops, outermost first.
+        other, other_number, other_leaves: program, number and leaves of the other side; the number is None if
+            it has no corresponding instruction.
     """
 
     program: GraphProgram
@@ -58,22 +60,22 @@ class Difference(NamedTuple):
 
     @property
     def instruction(self) -> Instruction:
-        """The first program's."""
+        """The instruction of the first program."""
         return self.program.instructions[self.number]
 
     @property
     def other_instruction(self) -> Instruction | None:
-        """The other program's."""
+        """The instruction of the other program."""
         return None if self.other_number is None else self.other.instructions[self.other_number]
 
 
 def first_difference(
     program: GraphProgram, other: GraphProgram, leaves: Sequence[Any], outputs: Iterable[int]
 ) -> Difference | None:
-    """Find where two programs begin to differ; None if their values are not comparable, or too many.
+    """Find where two programs begin to differ; None if their values are not comparable, or too large.
 
     Args:
-        program, other: with numbers for extents, and arguments of the same types.
+        program, other: programs with static shapes and arguments of the same types.
         outputs: the numbers of the differing outputs.
     """
     turns: list[str] = []
@@ -96,7 +98,7 @@ Call = tuple[GraphProgram, Sequence[Any]]
 
 @dataclass(frozen=True)
 class _Values:
-    """The values of a program by slot."""
+    """Values of a program, by slot."""
 
     program: GraphProgram
     by_slot: dict[int, Any]
@@ -163,7 +165,7 @@ def _difference(
 
 
 def _parting_outputs(values: _Values, others: _Values) -> list[int]:
-    """Return outputs of a body that differ from its partner's at the same position."""
+    """Return the outputs of a body that differ from the other body's outputs at the same position."""
     pairs = zip(values.program.output_slots, others.program.output_slots, strict=False)
     return [
         number
@@ -173,7 +175,10 @@ def _parting_outputs(values: _Values, others: _Values) -> list[int]:
 
 
 def _classes(values: _Values, others: _Values) -> tuple[dict[int, int], dict[int, int]]:
-    """Number the slots of both; equal numbers are inputs of one value, or the same op on the same operands."""
+    """Number the slots of both programs.
+
+    Inputs with equal values, and equal ops on equal operands, get equal numbers.
+    """
     classes: dict[Any, int] = {}
     numbered: list[dict[int, int]] = []
     for each in (values, others):
@@ -198,7 +203,7 @@ def _swapped(
     other_values: _Values,
     outputs: Sequence[int],
 ) -> tuple[int | None, int | None]:
-    """Return the instructions of a differing output whose two values both occur in the other program."""
+    """Return the instructions of a differing output if both of its values also occur in the other program."""
     for number in outputs:
         slot, other_slot = program.output_slots[number], other.output_slots[number]
         if not _are_close(values.by_slot[slot], other_values.by_slot[other_slot]):
@@ -207,7 +212,7 @@ def _swapped(
 
 
 def _partnered(values: _Values, others: _Values, same: set[int], others_same: set[int]) -> set[int]:
-    """Return slots with the same instruction or an equal value in the other program.
+    """Return the slots that have the same instruction or an equal value in the other program.
 
     Args:
         same: pairs of corresponding slots.
@@ -243,7 +248,7 @@ def _ops_by_slot(program: GraphProgram) -> dict[int, type]:
 
 
 def _says_little(x: Any) -> bool:
-    """Return whether many ops give these values: bools, and numbers that are all 0, 1, -1, infinite or NaN alike."""
+    """Return whether many ops give these values: bools, and arrays whose elements are all 0, 1, -1, infinite or NaN."""
     if x.dtype.kind == "b" or not x.size:
         return True
     first = x.flat[:1]
@@ -260,7 +265,7 @@ def _key(x: Any) -> Any:
 
 @np.errstate(all="ignore")
 def _are_close(x: Any, y: Any) -> bool:
-    """Return whether two values are the same up to the rounding of another order of operations."""
+    """Return whether two values are equal up to the rounding errors of another order of operations."""
     if x.dtype != y.dtype or x.shape != y.shape:
         return False
     if DType.of(x.dtype).kind in "biu":
@@ -277,7 +282,8 @@ def _are_close(x: Any, y: Any) -> bool:
     size = np.abs(np.where(finite, x_wide, 0))
     if not (apart <= eps**0.75 * float(size.max(initial=0.0))).all():
         return False
-    # All other elements are negligible beside a huge one; but cancellation takes half of the digits of a few only.
+    # Rounding errors may be relative to a much larger element; but cancellation takes half of the
+    # digits of only a few elements.
     return int(np.count_nonzero(apart > eps**0.5 * size)) <= x.size // 4
 
 
@@ -290,7 +296,8 @@ def _beginnings(
 ) -> tuple[list[int], list[int]]:
     """Find the instructions at which both programs begin to differ.
 
-    A constant counts if both programs have one of the same type; otherwise the instruction that reads it counts.
+    A differing constant counts if both programs have a constant of its type; otherwise the instruction that reads it
+    counts.
     """
     begins, other_begins = (
         _begins(program, partners[0], slots),
@@ -318,9 +325,9 @@ def _constants(program: GraphProgram) -> set[int]:
 
 
 def _begins(program: GraphProgram, partners: set[int], slots: Sequence[int]) -> list[int]:
-    """Return the first instructions with partners for all operands, backward from these differing slots.
+    """Search backward from these differing slots for instructions whose operands all have partners.
 
-    The search continues through values without a partner.
+    The search continues through operands without a partner.
     """
     numbers = maker_numbers(program)
     waiting = [slot for slot in slots if slot in numbers]
@@ -341,7 +348,7 @@ def _begins(program: GraphProgram, partners: set[int], slots: Sequence[int]) -> 
 def _counterpart(
     program: GraphProgram, index: int, other: GraphProgram, begins: Sequence[int]
 ) -> int | None:
-    """Return the other program's instruction that corresponds to one here, by the op or else by a result's type."""
+    """Return the other program's instruction that corresponds to an instruction, by its op or else its result type."""
     step = program.instructions[index]
     types = [program.types[slot] for slot in step.outputs]
 
@@ -358,7 +365,10 @@ def _counterpart(
 
 
 def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
-    """Find the first iteration of a loop at which the bodies of both programs differ, each on its own arguments."""
+    """Find the first iteration of a loop at which the bodies of both programs differ.
+
+    Each runs on its own arguments.
+    """
     step, other = difference.instruction, difference.other_instruction
     if not isinstance(step.op, ControlOp) or other is None or type(other.op) is not type(step.op):
         return None

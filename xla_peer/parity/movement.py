@@ -26,12 +26,13 @@ __all__ = [
 MOST_ELEMENTS = 1 << 24
 """Maximum number of elements of all values of one run that are kept."""
 SHARE = 0.9
-"""Quantile of the elements that represents an array. Sums that end near zero by chance lose digits in few elements; a
-cancellation in the user's formula loses them in most."""
+"""Quantile of the elements that represents an array.
+
+If a sum is near zero by chance, few elements lose digits; if the user's formula cancels, most do."""
 
 
 class StepMoves:
-    """One execution of an op: its operands and results, and the largest movement of each element."""
+    """Execution of an op: its operands and results, and the largest movement of each element."""
 
     def __init__(
         self, step: ExecInstruction, operands: Sequence[Any], results: Sequence[Any]
@@ -42,12 +43,15 @@ class StepMoves:
         self.operand_count = len(operands)
 
     def note(self, operands: Sequence[Any], results: Sequence[Any]) -> None:
-        """Record the same execution in another run."""
+        """Record this execution in another run."""
         for moves, x, y in zip(self.moves, self.values, (*operands, *results), strict=True):
             np.maximum(moves, movement(x, y), out=moves)
 
     def loss(self) -> tuple[float, float] | None:
-        """Return decimal digits lost by the op, and significant ones left; None for integers and no elements."""
+        """Return the decimal digits that the op loses, and the significant digits left.
+
+        The result is None for integers and empty arrays.
+        """
         results = range(self.operand_count, len(self.values))
         losses = [self._loss_of(n) for n in results if _has_digits(self.values[n])]
         return max(losses, default=None)
@@ -80,7 +84,7 @@ class Record:
         self._size = 0
 
     def restart(self) -> None:
-        """Restart for another run."""
+        """Start to record another run."""
         self._at = 0
 
     def note_first(
@@ -89,7 +93,7 @@ class Record:
         """Record an execution in the unchanged run.
 
         Raises:
-            InvalidConfigError: values too many to keep.
+            InvalidConfigError: the values have too many elements to keep.
         """
         self._size += sum(x.size for x in (*operands, *results))
         if self._size > MOST_ELEMENTS:
@@ -99,7 +103,7 @@ class Record:
         self.steps.append(StepMoves(step, operands, results))
 
     def note(self, step: ExecInstruction, operands: Sequence[Any], results: Sequence[Any]) -> None:
-        """Record an execution in a run that rounds differently; one that took another path is not compared."""
+        """Record an execution in a run that rounds differently; a run that took another branch is not compared."""
         number, self._at = self._at, self._at + 1
         if number < len(self.steps) and self.steps[number].step is step:
             self.steps[number].note(operands, results)
@@ -118,7 +122,7 @@ class RecordedValues(Plain):
 
 
 class RecordedMoves(Moved):
-    """Record of a run with its own roundings."""
+    """Record of a run that rounds differently."""
 
     def __init__(self, generator: np.random.Generator, record: Record) -> None:
         super().__init__(generator)
@@ -132,7 +136,9 @@ class RecordedMoves(Moved):
 
 @np.errstate(all="ignore")
 def movement(x: Any, y: Any) -> Any:
-    """min(|y - x| / |x|, 1), by elements; an x of zero counts as the largest, and nonfinite ones as unmoved."""
+    """min(|y - x| / |x|, 1), by elements.
+
+    Where x is zero, the movement is relative to the largest |x|; where it is not finite, it is 0."""
     if not _has_digits(x) or x.shape != y.shape:
         return np.zeros(x.shape)
     away, size = _away_and_size(x, y)
@@ -141,7 +147,7 @@ def movement(x: Any, y: Any) -> Any:
 
 
 def significant_digits(runs: Sequence[Any]) -> float:
-    """Return -log10 of the movement of an array over runs, of which the first is unchanged."""
+    """Return -log10 of the movement of an array over runs; the first run is the unchanged one."""
     first = np.asarray(runs[0])
     if not _has_digits(first):
         return math.inf
@@ -157,7 +163,7 @@ def _away_and_size(x: Any, y: Any) -> tuple[Any, Any]:
 
 @np.errstate(all="ignore")
 def _norm_movement(y: Any, moves: Any) -> float:
-    """Return max |y' - y| / max |y| for relative movements by elements."""
+    """Return max |y' - y| / max |y|, from the relative movements of the elements."""
     size = np.abs(y.astype(np.complex128 if y.dtype.kind == "c" else np.float64))
     size = np.where(np.isfinite(size), size, 0.0)
     largest = float(size.max())
@@ -173,5 +179,5 @@ def _has_digits(x: Any) -> bool:
 
 
 def _least(x: Any) -> float:
-    """Return the relative distance of neighbours."""
+    """Return the relative distance between adjacent floats."""
     return 2 * unit(DType.of(x.dtype))

@@ -1,4 +1,4 @@
-"""The opinion of StableHLO's reference interpreter where the paths disagree."""
+"""The opinion of StableHLO's reference interpreter about outputs on which the paths disagree."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Opinion(NamedTuple):
 
     Attributes:
         words: the side that it agrees with, or why it cannot decide.
-        alone: the path that it finds alone; empty if it cannot decide.
+        alone: the path that it contradicts; empty if it cannot decide.
     """
 
     words: str
@@ -39,10 +39,10 @@ def opinion(
     xla: Sequence[Any],
     allowed: Sequence[Allowance],
 ) -> Opinion:
-    """Return the path that the reference interpreter agrees with, and the weight of that.
+    """Return the path with which the reference interpreter agrees, and how independent this opinion is.
 
-    It runs the text that PJRT runs. If the text expands an op, both share the op's computation, and count as one
-    opinion.
+    The interpreter runs the text that PJRT runs. If the text expands an op, both compute it by the same
+    expansion, and count as one opinion.
     """
     third = interpreted(program, leaves)
     if isinstance(third, str):
@@ -78,14 +78,14 @@ def _agree(one: Sequence[Any], other: Sequence[Any], allowed: Sequence[Allowance
 
 
 def expanded_ops(program: GraphProgram) -> list[str]:
-    """Return the names of the ops that the text writes as functions of several operations."""
+    """Return the names of the ops that the text expands to functions of several operations."""
     return sorted(
         {step.op.name for step, part in _all_instructions(program) if _is_expanded(step, part)}
     )
 
 
 def _all_instructions(program: GraphProgram) -> Iterator[tuple[Instruction, GraphProgram]]:
-    """Yield the instructions of a program, with the bodies of loops in place."""
+    """Yield the instructions of a program, including those in the bodies of loops."""
     for step in program.instructions:
         if isinstance(step.op, ControlOp):
             yield from nested_instructions(step.op)

@@ -40,7 +40,7 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["NativeAndPeer", "compared", "limits"]
 
 JUMPS = ops_with(Fact.WHOLE) | {el.Remainder}
-"""Ops through which a decision by rounding changes a float by a step."""
+"""Ops on floats whose result jumps where rounding flips a decision."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class NativeAndPeer:
 
     Attributes:
         tolerance: the user's tolerance, which replaces the bound of rounding.
-        is_proven: differences within rounding are proven, not sampled.
+        is_proven: whether the bound of rounding is proven, not sampled.
         confidence: confidence of the estimate; see `confidence`.
     """
 
@@ -70,14 +70,14 @@ class NativeAndPeer:
     def limits(
         self, program: GraphProgram, leaves: Sequence[Any], native: Sequence[Any]
     ) -> list[Allowance]:
-        """Bound the distances of the peer's outputs from these native ones."""
+        """Bound the distances of the peer's outputs from these native outputs."""
         if self.is_proven and self.tolerance is None:
             return proven_limits(program, leaves, native)
         return limits(program, leaves, native, self.tolerance, self.confidence, self.platform)
 
     @property
     def platform(self) -> str:
-        """The platform of the peer; the CPU if it names none."""
+        """The platform of the peer; by default the CPU."""
         return getattr(self.peer, "platform", "cpu")
 
     @property
@@ -93,7 +93,7 @@ class NativeAndPeer:
 
     @property
     def bound_in_words(self) -> str:
-        """Origin of the limits: proven, or sampled with a confidence; empty for a tolerance of the user."""
+        """Origin of the bound: proven, or sampled with a confidence; empty for a user's tolerance."""
         if self.tolerance is not None:
             return ""
         return "proven" if self.is_proven else in_words(self.confidence)
@@ -112,7 +112,7 @@ class NativeAndPeer:
         return not any([output.outside for output in compared(program, native, peer, allowed)])
 
     def opinion(self, program: GraphProgram, leaves: Sequence[Any]) -> Opinion:
-        """Return the reference interpreter's opinion of it."""
+        """Return the reference interpreter's opinion about a program."""
         native, peer = self.outputs(program, leaves)
         return opinion(program, leaves, native, peer, self.limits(program, leaves, native))
 
@@ -120,7 +120,7 @@ class NativeAndPeer:
 def compared(
     program: GraphProgram, native: Sequence[Any], other: Sequence[Any], allowed: Sequence[Allowance]
 ) -> tuple[OutputParity, ...]:
-    """Compare each of the program's outputs with another's."""
+    """Compare each output of the program with the other side's."""
     return tuple([
         compare(name, y, z, *allowance)
         for name, y, z, allowance in zip(program.output_names, native, other, allowed, strict=True)
@@ -135,7 +135,7 @@ def limits(
     confidence: float = CONFIDENCE,
     platform: str = "cpu",
 ) -> list[Allowance]:
-    """Compute the allowed distances of each output's elements on that platform, and other values that they may have."""
+    """Compute the allowed distances of the elements of each output, and alternative values that they may have."""
     arrays = list(map(np.asarray, outputs))
     if tolerance is not None:
         return [granted(y, tolerance) for y in arrays]
@@ -190,7 +190,7 @@ def _with_flips(
     allowance: Allowance,
     least: float,
 ) -> Allowance:
-    """Extend an output's allowance by the effects of flipped decisions, and by rounding beside them."""
+    """Extend an output's allowance by the effects of flipped decisions, combined with rounding."""
     if native.dtype.kind in "biu":
         others, _ = tipped.alternatives(number, native, allowance.limit)
         return allowance._replace(alternatives=_joined(allowance.alternatives, others))
@@ -207,7 +207,7 @@ def _with_flips(
 
 
 class _Runs(NamedTuple):
-    """The values of one slot: of an unchanged run, of `drawn` runs that round at random, and of further runs."""
+    """Values of one slot in an unchanged run, in `drawn` runs that round at random, and in further runs."""
 
     values: list[Any]
     drawn: int
@@ -239,7 +239,7 @@ def _runs(
 def _tips_over(runs: Sequence[Any], jumps: bool) -> bool:
     """Return whether a decision, or the set of infinite or NaN elements, differs between runs.
 
-    If the program `jumps`, a float that jumps counts too.
+    If `jumps` is set, a float that jumps counts too.
     """
     first = runs[0]
     if DType.of(first.dtype).kind in "biu":

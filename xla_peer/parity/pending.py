@@ -1,9 +1,11 @@
-"""Roundings that another implementation may omit or do elsewhere, by types alone.
+"""Pending roundings: those that another implementation may omit or apply elsewhere. They are derived from types
+alone.
 
-Every implementation rounds a single sum or product alike. But if another operation uses the result, a compiler may
-omit the rounding. It may contract a product and a sum to one operation, fold constants together, or skip the
-conversion to a narrow dtype between two steps. So a rounding is pending until an operation uses the value. The
-rounding is relative to that value, however small the later result.
+Every implementation rounds a single sum or product in the same way. But if another operation uses the result, a
+compiler
+may omit the rounding: it may contract a product and a sum to one operation, combine constants, or skip the
+    conversion to a narrow dtype between two steps. So a rounding is pending until an operation uses the value.
+    Its size is relative to this value, however small the later result is.
 """
 
 from __future__ import annotations
@@ -38,12 +40,12 @@ __all__ = [
 
 LEAST_ULPS = 4.0
 LEAST_NARROW_ULPS = 2.0
-"""Allowed difference in units in the last place, for float16 and bfloat16: computed in float32, and rounded once."""
+"""Allowed difference for float16 and bfloat16 in ulps; they are computed in float32 and rounded once."""
 ADDITIVE = (el.Add, el.Subtract)
 MULTIPLICATIVE = (el.Multiply, el.Divide, el.Convert)
 CHOICES = ops_with(Fact.CHOOSES)
 DISCRETE = ops_with(Fact.JUMPS)
-"""Ops that may jump where an operand moves a little; `Convert` to integers is another."""
+"""Ops that may jump if an operand moves a little; `Convert` to integers also does."""
 WHOLE = ops_with(Fact.WHOLE)
 JUMPING = ops_with(Fact.JUMPS | Fact.HIDES_JUMPS)
 ELEMENT_BY_ELEMENT = (*el.CARDS, *an.CARDS, *st.CARDS)
@@ -56,16 +58,16 @@ def unit(dtype: DType) -> float:
 
 @dataclass(frozen=True)
 class Pending:
-    """Properties of one value.
+    """Pending roundings and related properties of a value.
 
     Attributes:
         rounding: the roundings that another implementation may omit, relative to the value.
-        product: the part of these in products, which may contract with a sum also in a later iteration.
-        differs: it may be another even where it is the result.
-        is_constant: it depends on no input.
-        is_repeated: a broadcast, with any elementwise ops since, which has its elements several times.
-        is_carried: it depends on an argument of a loop's body, which an earlier iteration may have computed; a compiler
-            may combine iterations in another order, as an associative scan does.
+        product: the part of `rounding` from products, which may be contracted with a sum also in a later iteration.
+        differs: whether the value may differ even if it is an output.
+        is_constant: whether it depends on no input.
+        is_repeated: whether it is a broadcast that repeats elements, possibly followed by elementwise ops.
+        is_carried: whether it depends on an argument of a loop's body, which an earlier iteration may have
+            computed. A compiler may combine iterations in another order, as an associative scan does.
     """
 
     rounding: float = 0.0
@@ -76,9 +78,9 @@ class Pending:
     is_carried: bool = False
 
     def least_ulps(self, dtype: DType) -> float:
-        """Return the always allowed difference, in units in the last place; 0 if the value may not differ.
+        """Return the difference that is always allowed, in units in the last place; 0 if the value may not differ.
 
-        It covers a few units, or the pending roundings if they are larger.
+        It is a few units, or the pending roundings if they are larger.
         """
         if not self.differs or not dtype.is_inexact:
             return 0.0
@@ -91,8 +93,8 @@ def pending_roundings(
 ) -> list[Pending]:
     """Compute the pending roundings of each slot for a platform's compiler.
 
-    The body of a loop gets values that an earlier iteration has rounded. A compiler that unrolls the loop may contract a
-    product of that iteration with a sum of this one, and omits no other rounding.
+    The body of a loop receives values that an earlier iteration has rounded. A compiler that unrolls the loop
+    may contract a product of the earlier iteration with a sum of this one, but omits no other rounding.
     """
     pending = _pending(program, [Pending()] * len(program.input_slots), platform)
     if not is_body:
@@ -144,7 +146,7 @@ def _result(
         return Pending(own if differs else 0.0, differs)
     product = max([operand.product for operand in operands], default=0.0)
     if type(op) in CHOICES:
-        # No compiler splits a sum across a decision, which compares rounded values.
+        # No compiler omits a rounding before a decision, which compares rounded values.
         return Pending(product, differs or any(before), is_constant, product)
     if type(op) in WHOLE and not spec.dtype.is_complex:
         return Pending(0.0, differs or any(before), is_constant)
@@ -159,17 +161,17 @@ def _result(
     is_complex = any(x.dtype.is_complex for x in (spec, *specs))
     if not (rounding.output(is_complex) or rounding.combined):
         return Pending(own, differs or any(before), is_constant)
-    # A value computed in a wider dtype, a little differently, may be rounded to the next number.
+    # If a value differs slightly in a wider dtype, it may be rounded to the adjacent number.
     is_narrow = spec.dtype.accumulator is not spec.dtype
     return Pending(2 * own if is_narrow else own, True, is_constant)
 
 
 def may_tip(program: GraphProgram) -> bool:
-    """Return whether an op jumps: it chooses, counts, truncates to whole numbers, or crosses a branch cut."""
+    """Return whether an op may jump: it selects, counts, truncates to whole numbers, or has a branch cut."""
     for step in program.instructions:
         types = [program.types[slot] for slot in (*step.inputs, *step.outputs)]
         if isinstance(step.op, el.Sign) and types[0].dtype.is_complex:
-            continue  # because a direction turns no further than the number
+            continue  # because the direction of a number changes by no more than the number itself
         if type(step.op) in JUMPING:
             return True
         if isinstance(step.op, (*an.CARDS, el.Power)) and any(x.dtype.is_complex for x in types):
@@ -180,7 +182,7 @@ def may_tip(program: GraphProgram) -> bool:
 
 
 def combines_one(op: StdTensorOp, rounding: Rounding, specs: tuple[TensorSpec, ...]) -> bool:
-    """Return whether a sum or product has one term, which is then the result."""
+    """Return whether a sum or product has a single term, which is the result."""
     if rounding.combined is None or not isinstance(op, re.Reduction | re.Scan):
         return False
     return specs[0].is_static and rounding.combined(op, specs) <= 1
@@ -189,9 +191,9 @@ def combines_one(op: StdTensorOp, rounding: Rounding, specs: tuple[TensorSpec, .
 def divides_by_reciprocal(
     op: StdTensorOp, operands: Sequence[Pending], specs: tuple[TensorSpec, ...]
 ) -> bool:
-    """Return whether XLA multiplies by the reciprocal.
+    """Return whether XLA replaces a division by multiplication with the reciprocal.
 
-    It does for constant divisors, and for divisors of several quotients; bfloat16 is divided in float32.
+    It does so for constant divisors, and for divisors of several quotients; bfloat16 is divided in float32.
     """
     if not isinstance(op, el.Divide):
         return False
@@ -203,7 +205,10 @@ def divides_by_reciprocal(
 def _repeats(
     op: StdTensorOp, operands: Sequence[Pending], specs: tuple[TensorSpec, ...], spec: TensorSpec
 ) -> bool:
-    """Return whether a step is a broadcast to more elements, or an elementwise op on one, which XLA does before."""
+    """Return whether a step is a broadcast to more elements, or an elementwise op on one.
+
+    XLA applies such elementwise ops before the broadcast.
+    """
     if isinstance(op, st.BroadcastInDim):
         return operands[0].is_repeated or not spec.is_static or spec.size > specs[0].size
     if not isinstance(op, ELEMENT_BY_ELEMENT) or not any(x.is_repeated for x in operands):
@@ -212,7 +217,7 @@ def _repeats(
 
 
 def _rounds(op: ControlOp) -> bool:
-    """Return whether anything in the bodies rounds."""
+    """Return whether any op in the bodies rounds."""
     for step, program in nested_instructions(op):
         if not isinstance(step.op, ControlOp):
             specs = tuple([program.types[slot] for slot in step.inputs])

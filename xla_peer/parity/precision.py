@@ -1,8 +1,9 @@
-"""Products computed with fewer bits than their dtype has, where the module grants it.
+"""Products that are computed with fewer bits than their dtype has, as the module permits.
 
-StableHLO's `precision_config` allows products of float32 numbers to omit bits. DEFAULT, also for an op without a
-configuration, is "the fastest calculation, but the least accurate". HIGH is slower and more accurate, and HIGHEST omits
-nothing. Compilers use bfloat16 and TF32 for DEFAULT, and TF32 and three products of bfloat16 for HIGH.
+StableHLO's `precision_config` permits products of float32 numbers to omit bits. DEFAULT, which also applies to
+ops without a configuration, is "the fastest calculation, but the least accurate". HIGH is slower and more
+accurate, and HIGHEST omits no bits. Compilers use bfloat16 or TF32 for DEFAULT, and TF32 or three products of
+bfloat16 for HIGH.
 
 Source: StableHLO specification, dot_general; JAX, `jax.lax.Precision`.
 """
@@ -29,23 +30,27 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["LEAST_BITS", "LowerPrecision", "granted_precision", "required_precision"]
 
 LEAST_BITS = {"default": 8, "high": 11}
-"""Significant bits that each precision leaves to the operands: the bits of bfloat16 and of TF32."""
+"""Minimum number of significant bits of operands at each precision: those of bfloat16 and of TF32."""
 NAMES = (("bfloat16", 6.5, 9.5), ("TF32", 9.5, 12.5), ("bf16x3", 13.5, 19.0))
-"""Names of algorithms, with the range of measured bits of each."""
+"""Names of algorithms, with the range of measured bits."""
 TYPICAL = 0.4
-"""Root mean square of the relative error of rounding to p bits, in units of 2^-p. The error is 1/sqrt(3) of half a unit
-in the last place, and numbers are 1.44 times their power of two on average."""
+"""Root mean square of the relative error of rounding to p bits, in units of 2^-p.
+
+The error is 1/sqrt(3) times half a unit in the last place, and numbers are on average 1.44 times a power of two."""
 SLACK = 1.25
-"""Number of bits by which the measured number may be too low: operands that are cut off lose one more."""
+"""Number of bits by which the measured number may be too low.
+
+Truncated operands lose one bit more than rounded ones.
+"""
 RUNS = 9
-"""Runs in which operands lose bits."""
+"""Number of runs in which operands lose bits."""
 
 
 def required_precision(caller: str, precision: str | None) -> str | None:
-    """Return the precision that a caller requires: None for the precision that the module grants.
+    """Return the precision that a caller requires; None accepts what the module permits.
 
     Raises:
-        InvalidConfigError: neither None nor "highest".
+        InvalidConfigError: the precision is neither None nor "highest".
     """
     if precision not in (None, "highest"):
         raise InvalidConfigError(
@@ -55,7 +60,7 @@ def required_precision(caller: str, precision: str | None) -> str | None:
 
 
 def granted_precision(program: GraphProgram, peer: Any) -> str:
-    """Return the precision of products without an explicit one: that of the text, or of the executor's lowering."""
+    """Return the precision of products without an explicit one, from the text or the executor's lowering."""
     if program.origin is not None:
         return "default"
     settings = getattr(peer, "settings", None)
@@ -66,7 +71,7 @@ class LowerPrecision:
     """Effect of products with fewer bits on a program's outputs.
 
     Args:
-        program: with numbers for extents; `leaves` are its arguments.
+        program: a program with static shapes; `leaves` are its arguments.
         granted: the precision of products without an explicit one.
     """
 
@@ -78,7 +83,7 @@ class LowerPrecision:
 
     @cached_property
     def bits(self) -> int:
-        """The fewest bits that a product may have; 0 where none may have fewer than its dtype."""
+        """The minimum number of bits that a product may have; 0 if none may have fewer than its dtype."""
         steps = [step for each in self.program.instructions for step in _inside(each, self.program)]
         least = [_bits(op, dtype, self.granted) for op, dtype in steps]
         return min([bits for bits in least if bits], default=0)
@@ -100,16 +105,17 @@ class LowerPrecision:
         return largest, squares
 
     def explains(self, number: int, native: Any, other: Any, allowance: Allowance) -> str | None:
-        """Return the precision that an output was computed with; None if it does not explain the difference.
+        """Return the precision with which an output was computed; None if lower precision does not explain the
+        difference.
 
-        Empty where rounding alone does.
+        The result is empty if rounding alone explains it.
         """
         if not compare("", native, other, *allowance).outside:
             return ""
         if not self.bits or DType.of(native.dtype).kind in "biu":
             return None
         largest, squares = (part[number] for part in self._deviations)
-        # Truncated operands are off by twice as much as rounded ones.
+        # The error of truncation is twice that of rounding.
         scale = 2.0 / TYPICAL
         wide = allowance._replace(limit=allowance.limit + SAFETY * scale * largest)
         if compare("", native, other, *wide).outside:
@@ -119,7 +125,7 @@ class LowerPrecision:
             [float(measure(x)) for x in (away**2, squares)] for measure in (np.mean, np.median)
         )
         if not (all(mean) and all(median)):
-            return None  # because few elements differ, and fewer bits show in most
+            return None  # because few elements differ; with fewer bits most would
         # Rounding to `bits` bits moves the operands by TYPICAL * 2^-bits.
         bits, typical = (self.bits - float(np.log2(x / y)) / 2 for x, y in (mean, median))
         if bits < self.bits - SLACK or abs(bits - typical) > 2 * SLACK:
@@ -129,7 +135,7 @@ class LowerPrecision:
 
 
 class Shortened(Moved):
-    """Products of operands that lose bits, as the precision of each grants; all else is unchanged."""
+    """Run in which the operands of products lose bits, as their precision permits; all other ops are unchanged."""
 
     def __init__(self, generator: np.random.Generator, granted: str) -> None:
         super().__init__(generator)
@@ -144,7 +150,7 @@ class Shortened(Moved):
 
 
 def _bits(op: StdTensorOp, dtype: DType, granted: str) -> int:
-    """Return the number of bits that an op's operands keep at least; 0 if it may omit none."""
+    """Return the minimum number of bits that an op's operands keep; 0 if it may not omit any."""
     if not isinstance(op, DotGeneral | Convolution) or not dtype.is_inexact:
         return 0
     if dtype.real is not DType.F32:
@@ -153,7 +159,7 @@ def _bits(op: StdTensorOp, dtype: DType, granted: str) -> int:
 
 
 def _inside(step: Any, program: GraphProgram) -> list[tuple[StdTensorOp, DType]]:
-    """Return an instruction's op with the dtype of its first operand, and the same for its bodies."""
+    """Return the ops of an instruction and of its bodies, each with the dtype of its first operand."""
     uses = [(step.op, program.types[step.inputs[0]].dtype)] if step.inputs else []
     if hasattr(step.op, "parts"):
         uses += [
@@ -165,7 +171,7 @@ def _inside(step: Any, program: GraphProgram) -> list[tuple[StdTensorOp, DType]]
 
 
 def _apart(y: Any, z: Any) -> Any:
-    """|y - z|, and 0 where it is not finite."""
+    """|y - z|; 0 where it is not finite."""
     if DType.of(y.dtype).kind in "biu":
         return np.zeros(y.shape)
     wide = np.complex128 if y.dtype.kind == "c" else np.float64

@@ -22,31 +22,31 @@ from xla_peer.parity.untouched import Untouched
 __all__ = ["ParityReport"]
 
 MOST_UNTOUCHED = 5
-"""Sides of decisions that a report shows."""
+"""Maximum number of untouched sides of decisions that a report shows."""
 MOST_SHORT = 15
-"""Lines of a short report."""
+"""Maximum number of lines of a short report."""
 WIDTH = 240
 """Maximum width of a line of a short report, in characters."""
 
 
 @dataclass(frozen=True)
 class ParityReport:
-    """All outputs of one run on both paths; `print(report)` shows a table.
+    """Result of a parity check: all outputs on both paths. `print(report)` shows a table.
 
     Attributes:
-        program: its name.
+        program: the name of the program.
         platform: platform of the peer.
         outputs: one comparison per output.
-        interpreter: verdict of StableHLO's reference interpreter: the side that it agrees with; that it shares an
-            expansion with PJRT, or is between the two; or why it has no opinion.
+        interpreter: opinion of StableHLO's reference interpreter: the side with which it agrees, that it shares
+            an expansion with PJRT, that its result is between the two, or why it has no opinion.
         first_divergence: the first op whose inputs agree and whose output does not; None if all agree.
         sides: the names of the two paths that are compared.
         decisions: for unstable outputs, the decision that rounding flips.
-        notes: known faults of the peer and further opinions, a sentence each.
-        bound: origin of the bound: proven, or sampled, with the number of runs and the confidence; empty if the
-            user gave it.
-        ended: how the process of the peer ended, and at which module; None if it returned its outputs.
-        untouched: branches that the arguments did not reach, which are not checked.
+        notes: sentences about known faults of the peer, and further opinions.
+        bound: origin of the bound: proven, or sampled with a number of runs and a confidence; empty for a
+            user's tolerance.
+        ended: how the peer's process ended, and at which module; None if it returned outputs.
+        untouched: sides of decisions that the arguments did not reach, and which are not checked.
         leaves: the arguments that were checked: the given arguments, or arguments from `search=`.
     """
 
@@ -70,7 +70,7 @@ class ParityReport:
 
     @property
     def ok(self) -> bool:
-        """Whether every output is equal or differs in an explained way: none is wrong, and none undecided."""
+        """Whether every output is equal or differs for a known reason: none is wrong or undecided."""
         return all(output.ok for output in self.outputs)
 
     def to_dict(self) -> dict[str, Any]:
@@ -92,12 +92,15 @@ class ParityReport:
         }
 
     def to_json(self) -> str:
-        """Return `to_dict` as JSON: numbers as numbers, and "nan", "inf", "-inf" where JSON has none."""
+        """Return `to_dict` as JSON, with "nan", "inf" and "-inf" for numbers that JSON lacks."""
         return json.dumps(json_value(self.to_dict()), indent=2, allow_nan=False)
 
     @property
     def reproduction(self) -> Divergence | Ending | None:
-        """The part of the program that shows it, which `save` shrinks and writes; None where all agree."""
+        """The part of the program that shows the disagreement; None if all outputs agree.
+
+        `save` shrinks and writes it.
+        """
         return self.ended or self.first_divergence
 
     @property
@@ -151,7 +154,7 @@ class ParityReport:
         return lines + [f"not reached: {rest} more sides of decisions"] * (rest > 0)
 
     def summary(self) -> list[str]:
-        """Summarise a disagreement in two lines: the op and the side; the difference, and what to do."""
+        """Summarise a disagreement in two lines: the op and the wrong side; the difference and what to do next."""
         first, ended = self.first_divergence, self.ended
         bad = [output for output in self.outputs if not output.ok]
         if ended is not None:
@@ -172,7 +175,7 @@ class ParityReport:
         return [f"{verdict}{at:.{WIDTH}}{where}", size]
 
     def short(self) -> str:
-        """Write the report in at most fifteen lines: the op, the side and the difference first, and what to do."""
+        """Write the report in at most fifteen lines: first the op, the wrong side and the difference, then advice."""
         first, bad = self.first_divergence, [output for output in self.outputs if not output.ok]
         lines = [self.verdict, *self.summary()]
         lines += [f"in {turn}" for turn in (first.turns if first else ())[:2]]
@@ -200,10 +203,11 @@ class ParityReport:
         )
 
     def save(self, folder: Any, seconds: float = 20.0) -> Path | None:
-        """Write the reproduction to a folder, shrunk; None where all agree.
+        """Write a shrunk reproduction to a folder; return None if all outputs agree.
 
-        Values in the middle become arguments and arrays become plainer, as long as the paths still part or the peer
-        still ends. See `Divergence.save` for the files; `tenferro triage FOLDER` writes an issue from them.
+        To shrink it, intermediate values become arguments and arrays become simpler, as long as the paths still
+        diverge or the peer's process still ends. See `Divergence.save` for the files; `tenferro triage FOLDER`
+        writes an issue from them.
 
         Args:
             seconds: no smaller program is tried after this time.
@@ -244,7 +248,7 @@ class ParityReport:
 
 
 def _size_of(output: OutputParity, sides: tuple[str, str]) -> str:
-    """Show the element with the largest difference, with both values and the difference in units in the last place."""
+    """Show the element with the largest difference: both values, and the difference in units in the last place."""
     if output.worst is None:
         return ""
     one, other = sides
@@ -255,7 +259,7 @@ def _size_of(output: OutputParity, sides: tuple[str, str]) -> str:
 
 
 def _worst(output: OutputParity) -> tuple[str, ...]:
-    """Show the element with the largest share of its bound: share, index, both values, ulps apart and allowed."""
+    """Show the element with the largest share of its bound: share, index, both values, distance and bound in ulps."""
     words = ""
     if output.ended:
         words = "no result"
@@ -278,7 +282,7 @@ def _worst(output: OutputParity) -> tuple[str, ...]:
 
 
 def _share(output: OutputParity) -> str:
-    """Show the used share of the bound, in words if there is no such number."""
+    """Show the largest share of the bound, in words if it is not a number."""
     if math.isinf(output.share):
         return "beyond any" if output.allowed else "none allowed"
     if output.share < 0.005:

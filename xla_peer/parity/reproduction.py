@@ -1,4 +1,4 @@
-"""A failing case as a folder, to be filed with a report and read again."""
+"""Failing cases as folders, to be attached to a report and read again."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ for number, ((y,), wanted) in enumerate(zip(results, arrays("expected.npz", OUTP
     print(f"; at {where} jax {jax.__version__} has {y[worst]}, expected {wanted[worst]}" if y.size else "")
 '''
 SECONDS = 300
-"""Time that the script may take."""
+"""Maximum run time of the script, in seconds."""
 VARIABLES = (
     "XLA_FLAGS",
     "JAX_PLATFORMS",
@@ -75,7 +75,7 @@ VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
 )
-"""Variables of the environment on which a result may depend."""
+"""Environment variables on which a result may depend."""
 VERSION = "import jaxlib.version; print(jaxlib.version.__version__)"
 
 
@@ -89,17 +89,17 @@ def save_reproduction(
 ) -> Path:
     """Write a failing case to a folder, and return the folder.
 
-    `inputs.npz` has the arguments, `repro.tnf` the program and `repro.py` four lines that check it again. Where there is
-    StableHLO, it is `module.mlir`, with `expected.npz`, the native results, and `repro_jax.py`, which needs JAX
-    alone. `about.json` has the versions, the environment, the results of this jaxlib, and a digest of the module
-    and its arguments.
+    `inputs.npz` has the arguments, `repro.tnf` the program, and `repro.py` four lines that check it again. If
+    there is StableHLO text, it is in `module.mlir`; `expected.npz` then has the native results, and
+    `repro_jax.py` a script that needs only JAX. `about.json` has the versions, the environment, the results of
+    this jaxlib, and a digest of the module and its arguments.
 
     Args:
         said: the peer's result, in one line.
 
     Raises:
-        InvalidConfigError: a folder, a pipe or a device in the place of a file.
-        OSError: the folder cannot be made or written.
+        InvalidConfigError: a folder, a pipe or a device has the name of a file.
+        OSError: the folder cannot be created or written.
     """
     directory = Path(folder)
     directory.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ def save_reproduction(
         about["digest"] = hashlib.sha256(text.encode() + inputs).hexdigest()
         try:
             expected = native_outputs(program, leaves)
-        except TenferroError as error:  # because the failure may be the native path's
+        except TenferroError as error:  # because the native path may fail
             about["native"] = str(error).splitlines()[0]
         else:
             files["expected.npz"] = _archive("y", expected)
@@ -129,7 +129,7 @@ def save_reproduction(
             files["repro_jax.py"] = with_jax.replace("OUTPUT_DTYPES", repr(dtypes[1])).encode()
     files["about.json"] = json.dumps(about, indent=2).encode()
     for name in ("repro.tnf", *files):
-        target_of(directory / name)  # before the first is written
+        target_of(directory / name)  # before the first file is written
     save(program, directory / "repro.tnf")
     for name, content in files.items():
         with replacing(directory / name) as file:
@@ -156,15 +156,18 @@ def _versions() -> dict[str, str]:
 
 
 def triage(folder: Any, pythons: Sequence[str] = (), reports: Iterable[Any] | None = None) -> str:
-    """Write the text of an issue about a failing case: module, each JAX's results, versions, and similar public reports.
+    """Write the text of an issue about a failing case: the module, results of each JAX, versions, and similar
+    reports.
 
     Args:
-        folder: as `save_reproduction` writes it.
-        pythons: interpreters whose JAX runs `repro_jax.py`, each in a separate process; this one by default.
-        reports: public reports to compare the module with; by default the hall of miscompiles, where it is installed.
+        folder: a folder that `save_reproduction` has written.
+        pythons: Python interpreters whose JAX runs `repro_jax.py`, each in a separate process; by default this one.
+        reports: public reports with which the module is compared; by default the hall of miscompiles, if it is
+            installed.
 
     Raises:
-        InvalidConfigError: a folder without `about.json`, `module.mlir` or `repro_jax.py`; an `about.json` that is none.
+        InvalidConfigError: the folder lacks `about.json`, `module.mlir` or `repro_jax.py`, or `about.json` is
+            invalid.
     """
     directory = Path(folder)
     names = ("about.json", "module.mlir", "repro_jax.py")
@@ -222,7 +225,10 @@ def _about(path: Path) -> dict[str, Any]:
 
 
 def _ran(directory: Path, python: str, outcomes: dict[str, str]) -> list[str]:
-    """Run a reproduction with a Python interpreter; report the result, and drop the older outcome of its version."""
+    """Run a reproduction with a Python interpreter, and report the result.
+
+    It replaces the recorded outcome of its version.
+    """
     try:
         done = subprocess.run(
             [python, "-c", VERSION], capture_output=True, text=True, timeout=SECONDS, check=False

@@ -1,9 +1,10 @@
-"""Rounding of each op in right implementations: the column of the parity check.
+"""Rounding of each op in right implementations: a table for the parity check.
 
-An op is exact, rounded once, or approximate. Exact ops copy, select or compare. Ops that round the exact value once
-are the same in every implementation. For an approximate op, the row has the allowed difference between NumPy's
-kernel and XLA's, in units in the last place. Sums and products of many terms depend on the order; the effect is
-measured on their terms, see `accumulation`.
+An op is exact, rounded once, or approximate. Exact ops copy, select or compare. Ops that round the exact value
+once have equal results in every implementation. For an approximate op, the table has the allowed difference
+between NumPy's kernel and XLA's, in units in the last place. Results of sums and products of many terms depend
+on the
+order; this effect is measured on the terms, see `accumulation`.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ __all__ = ["ROUNDING", "TRANSCENDENTAL", "Rounding", "rounding_of"]
 
 Specs = tuple[TensorSpec, ...]
 Terms = Callable[[Any, Specs], int]
-"""Number of terms that an op combines for one element, given its inputs' types."""
+"""Function that returns the number of terms that an op combines for one element, given the types of its inputs."""
 
 
 @dataclass(frozen=True)
@@ -42,11 +43,11 @@ class Rounding:
 
     Attributes:
         rounds: whether the op rounds: it does not only copy, select or compare.
-        real, complex: error of a real and of a complex result in ulps, beyond one correct rounding.
-        combined: number of terms of ops that add up or multiply terms in an unspecified order.
-        intermediate: number of terms as large as the argument that a function adds up: the error
-            there is relative to the operands.
-        argument: error of each operand in ulps, for functions that first round a sum or product of it.
+        real, complex: error of a real and of a complex result, in addition to one correct rounding, in ulps.
+        combined: the number of terms that the op adds or multiplies in an unspecified order.
+        intermediate: the number of terms as large as the argument that a function adds up. Their rounding error
+            is relative to the operands.
+        argument: error of each operand in ulps, for functions that first round a sum or product of operands.
     """
 
     rounds: bool = True
@@ -61,7 +62,7 @@ class Rounding:
         return self.complex if is_complex else self.real
 
     def operand(self, op: Any, specs: Specs) -> float:
-        """Return the error of each operand, in units in the last place: roundings that add up at random."""
+        """Return the error of each operand, in units in the last place; rounding errors add up at random."""
         if self.intermediate is None:
             return 0
         return 2 * math.sqrt(max(self.intermediate(op, specs), 1))
@@ -74,12 +75,12 @@ TRANSCENDENTAL = Rounding(real=8, complex=80)
 # XLA computes cosh(x) as e^(x + log(1/2)) + e^(-x + log(1/2)), and sinh(x) likewise where |x| > 1. The sum in the
 # exponent is rounded by up to half a unit in the last place of x, which is |x|/2 units of the result.
 HYPERBOLIC = Rounding(real=8, complex=80, argument=0.25)
-# XLA's polynomial for its inverse is in log1p(-x x), and x x is rounded.
+# XLA's polynomial for erfinv is in log1p(-x x), and x x is rounded.
 ERROR_FUNCTION = Rounding(real=8, complex=80, argument=0.25)
-# Sums of terms as large as the argument, which cancel near the zeros of the function.
+# The functions are sums of terms as large as the argument, which cancel near zeros of the function.
 GAMMA = Rounding(real=32, complex=512, intermediate=lambda op, specs: 64)
 ZETA = Rounding(real=512, complex=512, intermediate=lambda op, specs: 64)
-# XLA's polynomial for log(1 + x) in float64 is 119 units off near x = -0.41.
+# The error of XLA's polynomial for log(1 + x) in float64 is 119 units near x = -0.41.
 LOG1P_OF_FLOAT64 = Rounding(real=60, complex=80)
 
 
@@ -102,7 +103,7 @@ def _kernel(op: Any, specs: Specs) -> int:
 
 
 def _updates(op: Any, specs: Specs) -> int:
-    """Count the operand's element, and one update for each index that names it."""
+    """Return the maximum number of terms of an element: the operand's, and one update per index."""
     axes = [axis for axis in range(specs[2].rank) if axis not in op.update_window_dims]
     return 1 + math.prod(specs[2].shape[axis] for axis in axes)
 
@@ -169,7 +170,7 @@ ROUNDING: Column[Rounding] = Column(
     },
     _with(_all(ix.CARDS, EXACT), {ix.Scatter: Rounding(combined=_updates)}),
     _all(dy.CARDS, EXACT),
-    _all(cf.CARDS, EXACT),  # because their bodies' ops are looked up in turn
+    _all(cf.CARDS, EXACT),  # because the ops in their bodies are looked up
     {Extension: Rounding(real=8, complex=16, intermediate=_largest)},
 )
 
@@ -178,15 +179,15 @@ IN_FLOAT32_ON_A_GPU: Mapping[type[StdTensorOp], Rounding] = {
     el.Divide: Rounding(real=2, complex=16),
     an.Sqrt: Rounding(real=1, complex=80),
 }
-"""Accuracy of functions that a GPU computes in float32 without the last correction.
+"""Accuracy of float32 functions for which a GPU omits the last correction step.
 
 XLA uses PTX's div.full and sqrt.approx, with errors of up to 2 and 1 units (PTX ISA, "Floating Point Instructions")."""
 
 
 def rounding_of(op: StdTensorOp, specs: Specs, platform: str = "cpu") -> Rounding:
-    """Return the rounding of an op on operands of these types, natively and on that platform.
+    """Return the rounding of an op on operands of these types, natively and on a platform.
 
-    It is exact if the payload or the types leave nothing to round.
+    It is exact if the payload or the types exclude rounding.
     """
     row = ROUNDING[type(op)]
     if isinstance(op, Extension | el.Convert):
@@ -208,7 +209,7 @@ def rounding_of(op: StdTensorOp, specs: Specs, platform: str = "cpu") -> Roundin
 
 
 def _holds(wide: DType, narrow: DType) -> bool:
-    """Return whether every number of one dtype is representable in the other; conversion to integers rounds nothing."""
+    """Return whether every number of `narrow` is representable in `wide`; conversion to integers does not round."""
     if not wide.is_inexact:
         return True
     info = ml_dtypes.finfo(wide.real.dtype)

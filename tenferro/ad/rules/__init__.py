@@ -1,4 +1,4 @@
-"""The AD column: the derivative rule of each op, or the reason why it has none."""
+"""Derivative rules of all ops, or the reasons why there are none."""
 
 from tenferro.ad.rule import AdRule
 from tenferro.ad.rules import (

@@ -1,6 +1,6 @@
 """Derivatives of the analytic family: one line each, in x and in y = f(x).
 
-Among equal formulas, a rule uses the one that neither overflows nor cancels, in its derivatives too.
+Among equivalent formulas, a rule uses one that neither overflows nor cancels, and whose derivatives do not either.
 For example, 1 - tanh(x)^2 loses every digit at x = 20, 1 / sqrt(1 + x^2) is zero from x = 1e154 on, and
 e^(-x^2) is 0 at infinity while its derivative there would be 0 times infinity.
 
@@ -55,7 +55,7 @@ SlopeTangent = Callable[[Value, Value], Value]
 
 
 def over(denominator: str) -> AdRule:
-    """y_dot = x_dot / x, with full precision for small x."""
+    """y_dot = x_dot / x, or x_dot / (1 + x), by a division instead of a reciprocal."""
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         (x,), (x_dot,) = inputs, tangents
@@ -72,9 +72,9 @@ def finite(x: Value) -> Value:
 
 
 def scaled(y: Value, x: Value) -> tuple[Value, Value, Value]:
-    """Compute y r, x r and r for r = 1 / max(|y|, |x|), which is a normal number; r is 0 if one is infinite.
+    """Compute y r, x r and r for r = 1 / max(|y|, |x|), which is a normal number; r is 0 if x or y is infinite.
 
-    The slope of a quotient y / m would be 0 times infinity for y = 0 and a small m.
+    The derivative of the quotient y / m would be 0 times infinity for y = 0 and small m.
     """
     info = ml_dtypes.finfo(x.dtype.dtype)
     is_infinite = compare(maximum(abs_(y), abs_(x)), "EQ", math.inf)
@@ -96,28 +96,29 @@ def atan2_by_x(y: Value, x: Value, angle: Value) -> Value:
 
 
 def quotient_or_zero(x: Value, y: Value) -> Value:
-    """x / y; 0 where y is, with slopes that are 0 too."""
+    """x / y; 0, with zero derivatives, where y is 0."""
     return select(is_zero(y), 0, x / select(is_zero(y), 1, y))
 
 
 def below_one(x: Value) -> Value:
-    """1 - x^2 for real x, as (1 - x) (1 + x) where 1/2 < |x| < 1.
+    """1 - x^2 for real x, computed as (1 - x) (1 + x) where 1/2 < |x| < 1.
 
-    The slope of that product cancels near zero, and at one is an infinity times zero in reverse.
+    The derivative of the product cancels near zero. At one, reverse mode would multiply infinity by zero.
     """
     is_as_written = compare(abs_(abs_(x) - 0.75), "GE", 0.25)
     return select(is_as_written, 1 - x * x, (1 - x) * (1 + x))
 
 
 def times_i(x: Value) -> Value:
-    """Return i x by parts, so that an infinite part does not affect the other one."""
+    """Return i x, computed by parts, so that an infinite part does not affect the other part."""
     return complex_(-imag(x), real(x))
 
 
 def near_and_far(x: Value) -> tuple[Value, Value, Value]:
     """Return whether |x| < 1/2, x masked by this condition, and x masked by its negation.
 
-    Near zero the slopes of 1 - x and 1 + x cancel, far from it x^2 overflows and loses the side of a cut.
+    Near zero the derivatives of 1 - x and 1 + x cancel. Far from zero x^2 overflows, and loses the side of a
+    branch cut.
     """
     is_near = compare(abs_(x), "LT", 0.5)
     return is_near, select(is_near, x, 0), select(is_near, 0, x)
@@ -149,7 +150,7 @@ def atanh_slope(x: Value) -> Value:
 def acosh_slope(x: Value) -> Value:
     """1 / (sqrt(x - 1) sqrt(x + 1)), on the principal sheet for complex x.
 
-    Near zero it is -i / sqrt(1 - x^2) above the real axis, which is a cut there, and i / sqrt(1 - x^2) below.
+    Near zero the real axis is a branch cut: the slope is -i / sqrt(1 - x^2) above it, and i / sqrt(1 - x^2) below it.
     """
     if not x.dtype.is_complex:
         return rsqrt(x - 1) * rsqrt(x + 1)
@@ -160,16 +161,17 @@ def acosh_slope(x: Value) -> Value:
 
 
 def cbrt_slope(x: Value, y: Value) -> Value:
-    """1 / (3 y^2), by reciprocals: a product of zeros has no slope to divide by."""
+    """1 / (3 y^2), computed from reciprocals, because y^2 and its derivative are zero at zero."""
     r = 1 / y
     return r * r / 3
 
 
 def sech_squared(x: Value, tanh: Value) -> Value:
-    """1 / cosh(x)^2 as 1 - tanh(x)^2 near zero, and as (2 e)^2 / (1 + e^2)^2 with e = e^-|x| elsewhere.
+    """1 / cosh(x)^2, computed as 1 - tanh(x)^2 near zero, and as (2 e)^2 / (1 + e^2)^2 with e = e^-|x| elsewhere.
 
-    Neither its value nor its slope cancels. Nothing on the way is larger than two, so that no cotangent
-    underflows before the result does: that of 1 / cosh(x)^2 is as small as its third power.
+    Neither the value nor its derivative cancels. Intermediate values are at most two, so no cotangent
+    underflows before the result does. With the formula 1 / cosh(x)^2, a cotangent would be as small as the
+    third power of the result.
     """
     is_near = compare(abs_(x), "LT", 0.5)
     e = decay(select(is_near, 1, x))
@@ -178,7 +180,7 @@ def sech_squared(x: Value, tanh: Value) -> Value:
 
 
 def logistic_slope(x: Value) -> Value:
-    """1 / (4 cosh(x / 2)^2), in the two ways of `sech_squared`."""
+    """1 / (4 cosh(x / 2)^2), by the two formulas of `sech_squared`."""
     is_near = compare(abs_(x), "LT", 1)
     tanh = apply_one(ops.Tanh(), 0.5 * select(is_near, x, 0))
     e = decay(select(is_near, 1, x))
@@ -186,23 +188,23 @@ def logistic_slope(x: Value) -> Value:
 
 
 def decay(x: Value) -> Value:
-    """e^-|x|; of a complex x the sign of its real part counts."""
+    """e^-|x|; for complex x, e^-x or e^x by the sign of the real part."""
     return exp(select(compare(real(x), "LT", 0), x, -x))
 
 
 def sec_squared(x: Value, y: Value) -> Value:
-    """1 / cos(x)^2 = 1 + y^2; that cancels far from the real axis, where y is near i."""
+    """1 / cos(x)^2 = 1 + y^2, without the cancellation far from the real axis, where y is near i."""
     return sech_squared(times_i(x), times_i(y)) if x.dtype.is_complex else 1 + y * y
 
 
 def bell(x: Value) -> Value:
-    """e^(-x^2), which is 0 from |x| = 28 on in every dtype: there x is held fixed."""
+    """e^(-x^2), with x clamped to |x| <= 28, where it is 0 in every dtype."""
     x = clamp(x, -28, 28)
     return exp(-x * x)
 
 
 def beside_one(x: Value) -> tuple[Value, Value]:
-    """Return v = x / m and u = 1 / m for m = max(|x|, 1): neither overflows, and u is 0 for infinite x."""
+    """Return v = x / m and u = 1 / m for m = max(|x|, 1); neither overflows, and u is 0 for infinite x."""
     m = maximum(abs_(x), full(x, 1))
     return finite(x) / finite(m), 1 / m
 
@@ -262,7 +264,7 @@ SLOPES: dict[type[StdTensorOp], tuple[Slope, SlopeTangent]] = {
     ops.Tanh: (sech_squared, lambda y, y_dot: -2 * (y * y_dot)),
     ops.Logistic: (lambda x, y: logistic_slope(x), lambda y, y_dot: (1 - 2 * y) * y_dot),
 }
-"""Functions with a differential equation y' = s(y): the slope as its rule writes it, and the tangent of the slope.
+"""Functions that satisfy a differential equation y' = s(y): the slope as the rule writes it, and the tangent of s(y).
 
-Derivatives along a curve use it in place of the derivative of the rule's formula, which has two branches.
+Taylor-mode derivatives use this tangent, because the rule's formula of the slope has two branches.
 """

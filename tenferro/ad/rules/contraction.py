@@ -1,4 +1,4 @@
-"""Derivatives of the contraction family: bilinear, each side's transpose a contraction with the other.
+"""Derivatives of the contraction family. The ops are bilinear, and the transpose of each side is a contraction again.
 
 Source: for convolution, Dumoulin and Visin, "A guide to convolution arithmetic", 2016; the group
 counts trade places as in the transposes of JAX's `conv_general_dilated`.
@@ -21,7 +21,7 @@ __all__ = ["ROWS"]
 
 
 def dot_lhs_transpose(op: ops.DotGeneral, lhs: Value, rhs: Value, y_bar: Value) -> Value:
-    """Contract the cotangent's axes of rhs with conj(rhs); the remaining axes are lhs's, in an order."""
+    """Contract the cotangent with conj(rhs) over the free axes of rhs, and permute the result to the axes of lhs."""
     batch = len(op.lhs_batch)
     free = op.lhs_free(lhs.rank)
     of_rhs = tuple(range(batch + len(free), y_bar.rank))
@@ -42,7 +42,7 @@ def dot_lhs_transpose(op: ops.DotGeneral, lhs: Value, rhs: Value, y_bar: Value) 
 
 
 def dot_rhs_transpose(op: ops.DotGeneral, lhs: Value, rhs: Value, y_bar: Value) -> Value:
-    """Contract the cotangent's axes of lhs with conj(lhs)."""
+    """Contract the cotangent with conj(lhs) over the free axes of lhs."""
     batch = len(op.lhs_batch)
     free = op.rhs_free(rhs.rank)
     of_lhs = tuple(range(batch, y_bar.rank - len(free)))
@@ -97,13 +97,13 @@ def dilated(extent: Any, dilation: int) -> Any:
 
 
 def split_groups(x: Value, axis: int, count: int) -> Value:
-    """Return the axis of groups times rest as (rest, groups) at `axis`: in column-major order groups are slow."""
+    """Split an axis that merges groups and rest into two, (rest, groups); in column-major order groups vary slowest."""
     shape = x.shape
     return reshape(x, (*shape[:axis], shape[axis] // count, count, *shape[axis + 1 :]))
 
 
 def move_groups(x: Value, source: int, target: int, count: int) -> Value:
-    """Return the groups that are the slow part of axis `source` become the slow part of axis `target`."""
+    """Move the groups from the slow part of axis `source` to the slow part of axis `target`."""
     if count == 1:
         return x
     y = split_groups(x, source, count)
@@ -212,7 +212,7 @@ def convolution_batch(op: ops.Convolution, inputs: Values, batched: tuple[bool, 
 
 
 def _convolution_each(op: ops.Convolution, x: Value, kernel: Value) -> Value:
-    """Return inputs and kernels with one group per slice and group; the leading axis varies slowest."""
+    """Merge the leading axis into the groups of x and kernel; it varies slowest."""
     size = x.shape[0]
     if not isinstance(size, int):
         raise UnsupportedError(
@@ -228,7 +228,7 @@ def _convolution_each(op: ops.Convolution, x: Value, kernel: Value) -> Value:
 
 
 def _merge_leading(x: Value, axis: int, groups: int) -> Value:
-    """Return the leading axis merged into `axis` (counted without it), between its groups and its rest."""
+    """Merge the leading axis into `axis`, which is counted without it, between the axis's groups and rest."""
     rest = list(range(1, x.rank))
     x = transpose(x, (*rest[: axis + 1], 0, *rest[axis + 1 :]))  # .., axis, N, ..
     shape = x.shape
@@ -242,7 +242,7 @@ def _merge_leading(x: Value, axis: int, groups: int) -> Value:
 
 
 def _split_leading(y: Value, axis: int, size: Any, rest: Any, groups: int) -> Value:
-    """Return the inverse of `_merge_leading`, the leading axis in front again."""
+    """Invert `_merge_leading`: move the leading axis to the front again."""
     shape = y.shape
     y = reshape(y, (*shape[:axis], rest, size, groups, *shape[axis + 1 :]))
     y = transpose(y, (axis + 1, *(a for a in range(y.rank) if a != axis + 1)))

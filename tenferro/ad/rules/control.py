@@ -1,7 +1,8 @@
 """Derivatives of the control family.
 
-A loop or a conditional that is differentiated becomes two: the op itself, made to give what its tangent needs
-(`extend`), and a linear op that reads these values. Transposed, a linear scan runs the other way.
+A differentiated loop or conditional is replaced by two ops: the op itself, extended to also return the values
+    that its tangent needs (`extend`), and a linear op that reads these values. The transpose of a linear scan
+    runs in the other direction.
 
 Source: Radul, Paszke, Frostig, Johnson and Maclaurin, "You only linearize once", 2023.
 """
@@ -54,7 +55,7 @@ def _or_zeros(dots: Sequence[Value | None], like: Sequence[Value]) -> list[Value
 
 
 def _placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[Any]:
-    """Return the values at these indices of a list, None elsewhere."""
+    """Return a list with the values at these indices, and None elsewhere."""
     listed: list[Any] = [None] * count
     for position, value in zip(places, values, strict=True):
         listed[position] = value
@@ -67,7 +68,7 @@ def _placed(values: Sequence[Any], places: Sequence[int], count: int) -> list[An
 def _active_carry(
     body: Subprogram, active: Sequence[bool], n: int, m: int, emitter: GraphEmitter
 ) -> tuple[list[bool], Linearized]:
-    """Return the inputs that have tangents at the fixed point over the carry, and the linearised body."""
+    """Return the inputs with tangents, found by iterating over the carry to a fixed point, and the linearised body."""
     active = list(active)
     while True:
         both = linearized(body, active, emitter)
@@ -78,7 +79,7 @@ def _active_carry(
 
 
 def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Return a scan that stacks the residuals of each iteration, and a linear scan over them."""
+    """Write a scan that stacks the residuals of each iteration, and a linear scan over them."""
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     has_tangent = [dot is not None for dot in tangents]
@@ -90,7 +91,7 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
     saved = residuals(graph, both.inputs[n:], _present(both.dots), results)
     at_hand = {*both.inputs[:n], *both.inputs[first:], *both.outputs[m:]}
     saved = cheapest_residuals(graph, saved, both.inputs[n:], at_hand)
-    # Residuals that the loop already takes or returns are not stacked again.
+    # Residuals that the loop already takes or returns are not stacked.
     slices = [v for v in saved if v in both.inputs[first:]]
     stacked_already = [v for v in saved if v in both.outputs[m:] and v not in slices]
     extra = [v for v in saved if v not in slices and v not in stacked_already]
@@ -127,10 +128,11 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
 def scan_transpose(
     op: Scan, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Return a scan in the other direction: cotangents of the carry go backward, those of the constants are summed.
+    """Write a scan in the other direction: it carries the cotangents of the carry, and the sums of those of the
+    constants.
 
-    Carries whose cotangents are zero in every iteration are omitted. Carries that depend on nothing linear, such as a
-    counter, are scanned first, and their values stacked.
+    Carries whose cotangents are zero in every iteration are omitted. Carries that depend on no linear input,
+    such as a counter, are computed first by another scan, which stacks their values.
     """
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
@@ -165,7 +167,7 @@ def scan_transpose(
 
 
 def _nonlinear_carries(op: Scan, linear: Mask) -> list[int]:
-    """Return the carries that depend on no linear input, in any iteration."""
+    """Return the carries that depend on no linear input in any iteration."""
     body, n, m = op.body, op.num_consts, op.num_carry
     mask = list(linear)
     while True:
@@ -212,7 +214,7 @@ def _transpose_after_nonlinear(
 
 
 def scan_batch(op: Scan, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """Return a scan of the batched body, with the batch behind the axis of iterations."""
+    """Write a scan of the batched body; the batch axis follows the axis of iterations."""
     emitter: GraphEmitter = inputs[0].emitter
     n, m, first = op.num_consts, op.num_carry, op.first_xs
     size = inputs[mask.index(True)].shape[0]
@@ -246,9 +248,9 @@ def _swapped(x: Value) -> Value:
 
 
 def cond_jvp(op: Cond, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Return a conditional that saves the residuals of its branch, and one between linear branches.
+    """Write a conditional that also returns the residuals of its branch, and a conditional of linear branches.
 
-    Branches share slots for saved values; slots that only another branch uses hold zeros.
+    Branches share the outputs for residuals; outputs that the taken branch does not use are zeros.
     """
     emitter: GraphEmitter = inputs[0].emitter
     index, *operands = inputs
@@ -304,7 +306,7 @@ def _shared_places(
 def cond_transpose(
     op: Cond, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Return a conditional between the transposes of the branches."""
+    """Write a conditional of the transposes of the branches."""
     index, *operands = inputs
     branches, wanted = _transposes(op.branches, linear[1:], y_bars, index.emitter)
     if not wanted:
@@ -317,9 +319,9 @@ def cond_transpose(
 def _transposes(
     parts: Sequence[Subprogram], mask: Mask, y_bars: Tangents, emitter: GraphEmitter
 ) -> tuple[list[Subprogram], list[int]]:
-    """Return the transposes of linear sub-programs of the same operands, and the operands that get cotangents.
+    """Return the transposes of linear sub-programs with common operands, and the operands that get cotangents.
 
-    They receive the nonlinear operands, and the existing cotangents.
+    The transposes take the nonlinear operands, and the cotangents that are not None.
     """
     asked = [y_bar is not None for y_bar in y_bars]
     transposes = [transposed(part, mask, asked, emitter) for part in parts]
@@ -335,8 +337,9 @@ def _transposes(
 
 
 def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
-    """Return the branches of a batch; where the index differs from slice to slice, all of them, and a select
-    by element.
+    """Write a conditional of batched branches.
+
+    If the index differs between slices, write all branches and a select.
     """
     emitter: GraphEmitter = inputs[0].emitter
     index, *operands = inputs
@@ -358,7 +361,7 @@ def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
 
 
 def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) -> Values:
-    """Return the results of a batch for which all branches ran, differentiated as each slice's own conditional."""
+    """Return the results of a batch for which all branches ran; each slice is differentiated as a conditional."""
     emitter: GraphEmitter = inputs[0].emitter
     handles = [x.handle for x in (*inputs, *chosen)]
     mark = Chosen(op, len(inputs), len(chosen))
@@ -366,11 +369,10 @@ def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) ->
 
 
 class Chosen(Mark):
-    """The operands of a conditional, then its results, which the mark returns; their derivative is the
-    conditional's.
+    """Mark of a batched conditional. Its inputs are the operands and the results; it returns the results.
 
-    Differentiated op by op, a batch of all branches would send a cotangent of zero through branches that a slice
-    does not take. There it may meet infinite slopes, and give NaN.
+    Its derivative is that of the conditional. If all branches were differentiated op by op, a slice would have
+    zero cotangents in branches that it does not take. The product of zero and an infinite slope would be NaN.
     """
 
     __slots__ = ("conditional",)
@@ -381,7 +383,7 @@ class Chosen(Mark):
 
     @property
     def key(self) -> Any:
-        """The branches are between the inputs."""
+        """Key by which equal marks are merged. It omits the branches, because the mark's inputs determine them."""
         return (Chosen, self.takes)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
@@ -411,9 +413,10 @@ class Chosen(Mark):
 def alternatives_jvp(
     op: Alternatives, inputs: Values, outputs: Values, tangents: Tangents
 ) -> Tangents:
-    """Return the alternatives of the tangent, each computed from the operands alone.
+    """Write the alternatives of the tangent; each is computed from the operands alone.
 
-    The alternatives share no residuals. If the executor takes the same alternative again, equal instructions are merged.
+    There are no residuals. If the executor takes the same alternative for value and tangent, equal instructions are
+    merged.
     """
     active = [dot is not None for dot in tangents]
     linear, moving = _tangents_of(op.parts, active, inputs[0].emitter)
@@ -426,7 +429,7 @@ def alternatives_jvp(
 def _tangents_of(
     parts: Sequence[Subprogram], active: Mask, emitter: GraphEmitter
 ) -> tuple[list[Subprogram], list[int]]:
-    """Return the tangents of each part from the operands and their tangents, and the outputs that they belong to."""
+    """Return programs for the tangents of each part, and the outputs to which the tangents belong."""
     forms = [linearized(part, active, emitter) for part in parts]
     count = len(parts[0].output_slots)
     moving = [j for j in range(count) if any([form.y_dots[j] is not None for form in forms])]
@@ -466,7 +469,7 @@ def alternatives_batch(op: Alternatives, inputs: Values, mask: tuple[bool, ...])
 
 
 def while_jvp(op: While, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Return the loop with the tangents of its carry in its carry."""
+    """Write the loop with the tangents of its carry as additional carries."""
     emitter: GraphEmitter = inputs[0].emitter
     n = op.num_consts
     has_tangent = [dot is not None for dot in tangents]
@@ -523,7 +526,7 @@ def _until_all_stop(
 ) -> While:
     """Return the loop over a batch with one bool per slice as its condition.
 
-    An iteration of one slice is a conditional between its unchanged carry and the body.
+    For each slice, an iteration selects the body's result, or the unchanged carry if the slice has stopped.
     """
     n = op.num_consts
     graph = Graph()

@@ -1,4 +1,4 @@
-"""Derivatives of the dynamic family: cutting and padding are each other's transposes."""
+"""Derivatives of the dynamic family: truncation and padding are transposes of each other."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ __all__ = ["ROWS"]
 
 
 def truncate_transpose(op: ops.DynamicTruncate, x: Value, size: Value, y_bar: Value) -> Value:
-    """Return the zeros at the end, up to x's extent."""
+    """Pad the cotangent with zeros at its end, up to the extent of x."""
     return apply_one(ops.PadToMatch(op.axis), y_bar, zeros(x))
 
 
 def pad_transpose(op: ops.PadToMatch, x: Value, reference: Value, y_bar: Value) -> Value:
-    """Return the first elements, up to the extent of x."""
+    """Return the first elements of the cotangent, up to the extent of x."""
     measured = Value(x.emitter, x.emitter.witness(x.handle))
     return apply_one(ops.DynamicTruncate(op.axis), y_bar, apply_one(ShapeOf(op.axis), measured))
 
 
 def truncate_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Return the op along the same axis, behind the leading one.
+    """Apply the op along the same axis, which follows the leading axis.
 
     Raises:
-        UnsupportedError: different sizes, which give slices of different extents.
+        UnsupportedError: sizes differ between slices, so slices of the result would have different extents.
     """
     if batched[1]:
         raise UnsupportedError(
@@ -51,6 +51,6 @@ def pad_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
 
 ROWS: AdRows = {
     ops.DynamicTruncate: linear(truncate_transpose, truncate_batch),
-    # The reference is read for its extent alone.
+    # Only the extent of the reference is used.
     ops.PadToMatch: replace(linear(pad_transpose, pad_batch), is_linear=None),
 }

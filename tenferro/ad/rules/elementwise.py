@@ -79,7 +79,7 @@ def divide_jvp(op: ops.Divide, inputs: Values, outputs: Values, tangents: Tangen
 
 
 def whole_quotient(x0: Value, x1: Value, y: Value) -> Value:
-    """Return the q of x0 = q x1 + y; rounding x0 / x1 may have removed its fraction."""
+    """Return q with x0 = q x1 + y. It is rounded, because x0 / x1 may be inexact."""
     return apply_one(ops.RoundNearestEven(), (x0 - y) / x1)
 
 
@@ -90,7 +90,7 @@ REACHES = {"GT": "GE", "LT": "LE"}
 
 
 def extremum(wins: str) -> AdRule:
-    """Return the tangent of the operand that wins; the mean of both at a tie."""
+    """Return the rule of a maximum or minimum: the tangent of the selected operand, or the mean of both at a tie."""
 
     def one(x: Value, operand: Value, x_dot: Value) -> Value:
         """Return the share of one operand's tangent: all, half or none of it."""
@@ -111,7 +111,7 @@ def extremum(wins: str) -> AdRule:
 
 
 def clamp_jvp(op: ops.Clamp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Return x_dot between the bounds and at NaN, the bound's tangent beyond it, and 0 at the bounds."""
+    """Return x_dot between the bounds and at NaN, the tangent of a bound beyond it, and 0 at the bounds."""
     (x, lower, upper), (x_dot, lower_dot, upper_dot) = inputs, tangents
     total = None
     if x_dot is not None:
@@ -140,7 +140,10 @@ def select_jvp(op: ops.Select, inputs: Values, outputs: Values, tangents: Tangen
 def select_transpose(
     op: ops.Select, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Pass the cotangent to the branch taken and zero to the other: never zero times its derivative."""
+    """Pass the cotangent to the selected operand, and zero to the other.
+
+    Zero is not multiplied by a derivative, which could be infinite.
+    """
     pred, (y_bar,) = inputs[0], y_bars
     assert y_bar is not None
     return (
@@ -154,9 +157,9 @@ def select_transpose(
 
 
 def power_by_base(x: Value, y: Value, z: Value) -> Value:
-    """d x^y / dx = y x^(y-1); 0 for y = 0 at x = 0, where x^(y-1) is infinite, and at NaN.
+    """d x^y / dx = y x^(y-1); for y = 0 it is 0 where x is 0, where x^(y-1) is infinite, or NaN.
 
-    Otherwise the formula gives 0 for y = 0, with derivative 1/x with respect to y.
+    For y = 0 and other x the formula is 0, and its derivative with respect to y is 1/x.
     """
     is_constant = logical_and(is_zero(y), apply_one(ops.Not(), compare(abs_(x), "GT", 0)))
     return select(is_constant, 0, y * power(x, select(is_constant, 1, y - 1)))
@@ -182,7 +185,7 @@ def abs_jvp(op: ops.Abs, inputs: Values, outputs: Values, tangents: Tangents) ->
 
 
 def sign_jvp(op: ops.Sign, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Return 0 for real x.  For complex x only the phase changes: y_dot = i y Im(conj(y) x_dot) / |x|."""
+    """Return 0 for real x, and y_dot = i y Im(conj(y) x_dot) / |x| for complex x, because only the phase changes."""
     (x,), (y,), (x_dot,) = inputs, outputs, tangents
     assert x_dot is not None
     if not x.dtype.is_complex:
@@ -193,7 +196,7 @@ def sign_jvp(op: ops.Sign, inputs: Values, outputs: Values, tangents: Tangents) 
 
 
 def imag_jvp(op: ops.Imag, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Im(x_dot); a real x has no imaginary part to move."""
+    """Im(x_dot); zero for real x."""
     (x,), (x_dot,) = inputs, tangents
     return (None if x_dot is None or not x.dtype.is_complex else apply_one(op, x_dot),)
 
@@ -232,7 +235,7 @@ def complex_transpose(
 
 
 def convert_jvp(op: ops.Convert, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Convert the tangent like the value, between floats and complex numbers."""
+    """Convert the tangent between floats and complex numbers, as the op converts the value."""
     (x_dot,) = tangents
     return (None if x_dot is None else apply_one(op, x_dot),)
 
@@ -240,7 +243,7 @@ def convert_jvp(op: ops.Convert, inputs: Values, outputs: Values, tangents: Tang
 def convert_transpose(
     op: ops.Convert, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Convert the cotangent back to x's dtype; the cotangent of a real x is projected to real."""
+    """Convert the cotangent back to the dtype of x; the cotangent of a real x is the real part."""
     (x,), (y_bar,) = inputs, y_bars
     assert y_bar is not None
     return (convert(y_bar if x.dtype.is_complex else real(y_bar), x.dtype),)

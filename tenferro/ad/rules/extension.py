@@ -1,4 +1,4 @@
-"""The derivative row of the carrier: the rule of the context, of the op's family, or of its expansion."""
+"""Derivative rules of extension ops: those of the context, of the op's family, or of its expansion."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ __all__ = ["ROWS"]
 
 
 def rule_of(op: Extension, inputs: Values, role: str) -> Callable[..., Any] | None:
-    """Return the rule that differentiates or batches the op: the context's, or else the family's; None where
-    that follows from the expansion.
+    """Return the rule that differentiates or batches the op: the context's, else the family's; None to use the
+    expansion.
 
     Args:
         role: the name of the method.
 
     Raises:
         ADRuleUnsupportedError: there is no rule.
-        DuplicateFamilyError: a family with two batch rules.
+        DuplicateFamilyError: the family has two batch rules.
     """
     for rule in (inputs[0].emitter.extension_rules.get(op.family_id), _of_family(op, role)):
         if rule is not None and has_role(rule, role):
@@ -68,8 +68,8 @@ def called(
     """Return the result of a rule for these arguments.
 
     Raises:
-        InvalidConfigError: the rule raised another kind of error; ours pass unchanged, and name
-            the family too.
+        InvalidConfigError: the rule raised an error that is not a `TenferroError`. A `TenferroError` passes
+            unchanged, with the family's name added.
     """
     where = f"extension: family_id={op.family_id}: {kind} of {op.op}"
     try:
@@ -87,14 +87,14 @@ def called(
 def checked(
     op: Extension, kind: str, emitter: Any, result: Any, types: Sequence[TensorSpec | None]
 ) -> Any:
-    """Return the values that a rule gave, held to their types.
+    """Return the values of a rule, after checking their types.
 
     Args:
-        types: None where the value is not used.
+        types: the required type of each value; None if the value is not used.
 
     Raises:
-        InvalidConfigError: another number of values, or a result that is not a Value of this graph.
-        DTypeError, ShapeError: a value of another type.
+        InvalidConfigError: the number of values is wrong, or a result is not a `Value` of this graph.
+        DTypeError, ShapeError: a value has another type.
     """
     where = f"extension: family_id={op.family_id}: {kind} of {op.op}"
     values = tuple(result) if isinstance(result, tuple | list) else (result,)
@@ -125,10 +125,10 @@ ZERO_AND_NAME = {
 
 
 def require_type(where: str, value: Value, expected: TensorSpec) -> None:
-    """Refuse another type; extents that cannot be compared yet become guards.
+    """Require a type; extents that cannot be compared while tracing become guards.
 
     Raises:
-        DTypeError, ShapeError: it has another.
+        DTypeError, ShapeError: the value has another type.
     """
     actual = value.type
     if actual == expected:

@@ -1,7 +1,7 @@
 """Derivatives of the indexing family.
 
-Where extents are numbers, transposes treat windows out of bounds as the ops do: gather moves them, scatter
-drops them. With symbolic extents, derivatives are promised for indices in bounds.
+If extents are numbers, transposes treat windows that are out of bounds as the ops do: gather shifts them, and scatter
+drops them. With symbolic extents, derivatives are right only for indices in bounds.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = ["ROWS"]
 
 
 def last_starts(indices: Value, vector_axis: int, limits: list[Any]) -> Value | None:
-    """Return the last valid start of a window, in the shape of `indices`, or None if it is symbolic."""
+    """Return the last valid starts of windows, in the shape of `indices`; None if they are symbolic."""
     if not all(isinstance(limit, int) for limit in limits):
         return None
     largest = int(np.iinfo(indices.dtype.dtype).max)
@@ -57,7 +57,7 @@ def last_starts(indices: Value, vector_axis: int, limits: list[Any]) -> Value | 
 
 
 def gather_transpose(op: Any, x: Value, indices: Value, y_bar: Value) -> Value:
-    """Add each window's cotangent where the window was read."""
+    """Add the cotangent of each window at the position from which the window was read."""
     scatter = ops.Scatter(
         update_window_dims=op.offset_dims,
         inserted_window_dims=op.collapsed_slice_dims,
@@ -77,7 +77,12 @@ def gather_transpose(op: Any, x: Value, indices: Value, y_bar: Value) -> Value:
 
 
 def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Add the leading axis: to x as a whole window axis, to indices as one more index, to both as a batching axis."""
+    """Batch a gather.
+
+    The leading axis is a full window axis if only x has it, another index axis if only the indices have it, and
+    a
+    batching axis if both do.
+    """
     x, indices = inputs
     if batched == (True, False):
         sizes = op.resolved("slice_sizes", (x.shape[1:], indices.shape))
@@ -98,7 +103,7 @@ def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     )
     if not batched[0]:
         sizes = op.resolved("slice_sizes", (x.shape, indices.shape[1:]))
-        # The indices of all slices together are in no order.
+        # The combined indices of all slices are not sorted.
         moved = replace(moved, slice_sizes=sizes, indices_are_sorted=False)
         return apply(moved, x, indices)
     sizes = op.resolved("slice_sizes", (x.shape[1:], indices.shape[1:]))
@@ -128,7 +133,7 @@ def window_sizes(op: ops.Scatter, x: Value, updates: Value) -> tuple[Any, ...]:
 
 
 def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Value:
-    """Return the windows of x that `updates` are written to."""
+    """Return the windows of x to which `updates` are written."""
     gather = ops.Gather(
         offset_dims=op.update_window_dims,
         collapsed_slice_dims=op.inserted_window_dims,
@@ -143,13 +148,14 @@ def read_back(op: ops.Scatter, x: Value, indices: Value, updates: Value) -> Valu
 
 
 def scattered(op: ops.Scatter, combiner: str, x: Value, indices: Value, updates: Value) -> Value:
-    """Return the scatter with the same windows and another combiner."""
+    """Write a scatter with the same windows and another combiner."""
     return apply_one(replace(op, combiner=combiner), x, indices, updates)
 
 
 def scatter_jvp(op: ops.Scatter, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Write a tangent like its value where each element is written once; else use one rule per
-    combiner, whose linear parts are masks and a scatter with add.
+    """Write the tangent as the op writes the value, if each element is written at most once.
+
+    Otherwise each combiner has a rule, whose linear parts are masks and a scatter with add.
     """
     x, indices, updates = inputs
     x_dot, _, updates_dot = tangents
@@ -166,7 +172,7 @@ def scatter_jvp(op: ops.Scatter, inputs: Values, outputs: Values, tangents: Tang
 
 
 def are_disjoint(op: ops.Scatter, indices: Value) -> bool:
-    """Return whether no element is written twice: one window, or windows that are promised to be unique."""
+    """Return whether no element is written twice: there is one window, or windows are declared to be unique."""
     axes = {a for a in range(indices.rank) if a != op.index_vector_dim}
     axes.difference_update(op.scatter_indices_batching_dims)
     return op.unique_indices or all([indices.shape[axis] == 1 for axis in axes])
@@ -178,9 +184,10 @@ def add_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 
 
 def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """Linearize "set": y is x where nothing was written, and elsewhere the last update.
+    """Linearize "set": y is x where nothing was written, and the last update elsewhere.
 
-    Each update writes its own number by the same op; an update that reads its number back was kept.
+    To find the last updates, the same op writes the number of each update; an update that reads its own number
+    is the last.
     """
     x, indices, updates = inputs
     numbers = iota_along(updates, (updates.type.size,), 0)
@@ -195,10 +202,10 @@ def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 
 
 def multiply_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """Linearize products: each update's derivative is the product of x and the other updates.
+    """Linearize "multiply": the derivative with respect to an update is the product of x and the other updates.
 
-    The product of the other updates comes from a count of zeros: it is the product of the nonzero factors if no
-    other factor is zero.
+    It is the product of the nonzero factors if no other factor is zero, which a count of zeros tells, and 0
+    otherwise.
     """
     x, indices, updates = inputs
     product = scattered(op, "multiply", full(x, 1), indices, updates)
@@ -213,7 +220,7 @@ def multiply_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 
 
 def extremum_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
-    """Return the mean over x and the updates that equal the extremum."""
+    """Linearize "max" or "min": the tangent is the mean over x and the updates that equal the extremum."""
     x, indices, updates = inputs
     x_wins = compare(x, "EQ", y)
     update_wins = compare(updates, "EQ", read_back(op, y, indices, updates))
@@ -240,7 +247,7 @@ def scatter_transpose(
 ) -> Tangents:
     """Return the cotangent of x, with zeros where "set" wrote, and the window of each update.
 
-    Only "add", and "set" of windows that are disjoint, are in a linear region.
+    Only "add", and "set" with disjoint windows, occur in a linear region.
     """
     (_, indices, updates), (y_bar,) = inputs, y_bars
     assert y_bar is not None
@@ -256,7 +263,7 @@ def scatter_transpose(
 
 
 def of_windows_that_fit(op: ops.Scatter, y_bar: Value, indices: Value, updates: Value) -> Value:
-    """Return the windows of the cotangent; zero for an update that was dropped."""
+    """Return the windows of the cotangent; zeros for updates that were dropped."""
     windows = read_back(op, y_bar, indices, updates)
     sizes = window_sizes(op, y_bar, updates)
     limits = [y_bar.shape[axis] - sizes[axis] for axis in op.scatter_dims_to_operand_dims]
@@ -271,7 +278,7 @@ def of_windows_that_fit(op: ops.Scatter, y_bar: Value, indices: Value, updates: 
 
 
 def scatter_batch(op: ops.Scatter, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Return a window axis, written whole; with indices of their own, a batching axis."""
+    """Batch a scatter: the leading axis is a full window axis, or a batching axis if the indices have it."""
     x, updates = lead_all(inputs[::2], batched[::2]) if any(batched[::2]) else inputs[::2]
     moved = replace(
         op,
@@ -312,7 +319,7 @@ def free_axes(extents: Sequence[Any], sizes: Sequence[Any]) -> tuple[int, ...]:
 
 
 def start_vectors(starts: Sequence[Value], batched: Sequence[bool], count: Any) -> Value:
-    """Return the starts of each slice as a row."""
+    """Return a matrix with the starts of one slice per row."""
     columns = [
         reshape(start if has else lead(start, count), (count, 1))
         for start, has in zip(starts, batched, strict=True)
@@ -321,7 +328,7 @@ def start_vectors(starts: Sequence[Value], batched: Sequence[bool], count: Any) 
 
 
 def starts_that_fit(starts: Value, x: Value, update: Value, axes: Sequence[int]) -> Value:
-    """Return the rows of starts along these axes of x, moved to where the update fits, as the op moves them."""
+    """Return the rows of starts along these axes of x, clamped so that the update fits, as in the op."""
     bounds = last_starts(starts, 1, [x.shape[axis] - update.shape[axis] for axis in axes])
     if bounds is None:
         if starts.dtype is DType.U64:
@@ -340,7 +347,10 @@ def dynamic_slice_transpose(op: ops.DynamicSlice, x: Value, *rest: Value) -> Val
 
 
 def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Return all of the leading axis; of starts that differ from slice to slice, a gather of one window each."""
+    """Batch a dynamic slice: slice all of the leading axis.
+
+    If starts differ between slices, gather one window per slice.
+    """
     x, *starts = inputs
     extents = x.shape[1:] if batched[0] else x.shape
     sizes = op.resolved("sizes", (extents,))
@@ -351,7 +361,7 @@ def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[boo
     axes = free_axes(extents, sizes)
     if not axes:
         return (x if batched[0] else lead(x, count),)
-    # Rows that are taken by number have separate kernels; windows of one row have none.
+    # Kernels of gather are faster for single indexed rows than for windows of one row.
     rows = tuple([axis for axis in axes if sizes[axis] == 1])
     batch_axis = (0,) if batched[0] else ()
     gather = ops.Gather(
@@ -372,7 +382,7 @@ def dynamic_slice_batch(op: ops.DynamicSlice, inputs: Values, batched: tuple[boo
 def update_slice_transpose(
     op: ops.DynamicUpdateSlice, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Return the cotangent outside of the window for x, and inside of it for the update."""
+    """Return the cotangent outside the window for x, and inside the window for the update."""
     (_, update, *starts), (y_bar,) = inputs, y_bars
     assert y_bar is not None
     x_bar = apply_one(op, y_bar, zeros(update), *starts) if linear[0] else None
@@ -383,7 +393,10 @@ def update_slice_transpose(
 def update_slice_batch(
     op: ops.DynamicUpdateSlice, inputs: Values, batched: tuple[bool, ...]
 ) -> Values:
-    """Return all of the leading axis; at starts that differ from slice to slice, a scatter of one window each."""
+    """Batch a dynamic update: update all of the leading axis.
+
+    If starts differ between slices, scatter one window per slice.
+    """
     starts = inputs[2:]
     if not any(batched[2:]):
         x, update = lead_all(inputs[:2], batched[:2])

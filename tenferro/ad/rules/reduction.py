@@ -45,17 +45,17 @@ def others(rank: int, axes: Sequence[int]) -> tuple[int, ...]:
 
 
 def reduce_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Return the op along the same axes, behind the leading one."""
+    """Apply the op along the same axes, which follow the leading axis."""
     return apply(replace(op, axes=shifted(op.axes)), *inputs)
 
 
 def scan_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Return the op along the same axis of batched operands, all with the leading axis."""
+    """Apply the op along the same axis, with the leading axis added to all operands."""
     return apply(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
 
 
 def last_axis_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Return the op itself, which acts on the last axis."""
+    """Apply the op unchanged, because it acts on the last axis."""
     return apply(op, *inputs)
 
 
@@ -63,7 +63,7 @@ def last_axis_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Value
 
 
 def reduce_extremum_jvp(op: Any, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Return the tangents of the elements that equal the extremum, divided by their number."""
+    """Return the mean tangent of the elements that equal the extremum."""
     (x,), (y,), (x_dot,) = inputs, outputs, tangents
     assert x_dot is not None
     wins = compare(x, "EQ", broadcast(y, x, others(x.rank, op.axes)))
@@ -77,10 +77,10 @@ def reduce_extremum_jvp(op: Any, inputs: Values, outputs: Values, tangents: Tang
 def reduce_prod_jvp(
     op: ops.ReduceProd, inputs: Values, outputs: Values, tangents: Tangents
 ) -> Tangents:
-    """Return the sum over i of x_dot[i] times the product of the others, without dividing by x[i].
+    """Return the sum over i of x_dot[i] times the product of all other elements, without dividing by x[i].
 
-    A tree of products of pairs, each with its product rule, is exact for zeros at every order. This needs the
-    number of elements. For a symbolic extent, the factors before i and after i are multiplied separately.
+    For a static extent it is a tree of products of pairs, each with its product rule, which is exact at zeros
+    to every order. For a symbolic extent, the factors before i and after i are multiplied separately.
     """
     (x,), (x_dot,) = inputs, tangents
     assert x_dot is not None
@@ -111,7 +111,7 @@ def _appended(x: Value, last: Value) -> Value:
 
 
 def in_front(x: Value, axes: Sequence[int]) -> Value:
-    """Merge the axes into one leading axis."""
+    """Merge these axes into one leading axis."""
     rest = others(x.rank, axes)
     size: Any = 1
     for axis in axes:
@@ -123,7 +123,7 @@ def in_front(x: Value, axes: Sequence[int]) -> Value:
 
 
 def shift(x: Value, axis: int, distance: int, fill: Any) -> Value:
-    """Return the elements moved towards the end, with `fill` entering at the front."""
+    """Shift the elements towards the end, and insert `fill` at the front."""
     low = [0] * x.rank
     high = [0] * x.rank
     low[axis], high[axis] = distance, -distance
@@ -132,7 +132,7 @@ def shift(x: Value, axis: int, distance: int, fill: Any) -> Value:
 
 
 def scanned(jvp: Callable[[Value, int, Value], Value]) -> Any:
-    """Return the rule of a scan from its rule in forward order, `jvp(x, axis, x_dot)`."""
+    """Return the rule of a cumulative op from its rule in forward order, `jvp(x, axis, x_dot)`."""
 
     def rule(op: Any, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         (x,), (x_dot,) = inputs, tangents
@@ -144,9 +144,9 @@ def scanned(jvp: Callable[[Value, int, Value], Value]) -> Any:
 
 
 def cumprod_jvp(x: Value, axis: int, x_dot: Value) -> Value:
-    """Scan the product rule of prefix products by doubling: exact for zeros at every order.
+    """Apply the product rule to prefix products by doubling, which is exact at zeros to every order.
 
-    For a symbolic extent, the product of the others is a running product with one factor omitted.
+    For a symbolic extent, the derivative with respect to a factor is a cumulative product that omits this factor.
     """
     count = x.shape[axis]
     if not isinstance(count, int):
@@ -161,7 +161,7 @@ def cumprod_jvp(x: Value, axis: int, x_dot: Value) -> Value:
 
 
 def squared(x: Value, axis: int, x_dot: Value) -> tuple[Value, Value, Value, Value]:
-    """Return the indices i and k and x[k], x_dot[i], on a grid with i in front and k on its old axis."""
+    """Return i, k, x[k] and x_dot[i] on a grid, with i along a leading axis and k along the original axis."""
     shape = (x.shape[axis], *x.shape)
     in_place = tuple(range(1, x.rank + 1))
     moved = tuple(0 if a == axis else a + 1 for a in range(x.rank))
@@ -178,7 +178,7 @@ def _placed(x: Value, shape: Sequence[Any], dims: Sequence[int]) -> Value:
 
 
 def cumulative_extremum_jvp(wins: str, card: Any, least: float) -> Any:
-    """Return the mean tangent of the elements so far that equal the extremum so far."""
+    """Return the rule of a cumulative extremum: the mean tangent of the elements so far that equal it."""
 
     def jvp(x: Value, axis: int, x_dot: Value) -> Value:
         count = x.shape[axis]
@@ -213,9 +213,9 @@ def cumulative_extremum_jvp(wins: str, card: Any, least: float) -> Any:
 
 
 def take_along(x: Value, indices: Value, axis: int) -> Value:
-    """y[.., i, ..] = x[.., indices[.., i, ..], ..], both being of one shape besides `axis`.
+    """y[.., i, ..] = x[.., indices[.., i, ..], ..]; x and indices have the same shape except along `axis`.
 
-    If the axis has no elements, there are no indices either.
+    If the axis has no elements, `indices` must be empty too.
     """
     rest = others(x.rank, (axis,))
     sizes = [1] * x.rank
@@ -233,14 +233,14 @@ def take_along(x: Value, indices: Value, axis: int) -> Value:
 
 
 def sort_jvp(op: ops.Sort, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Order each tangent as the keys; of equal keys in their order, on every backend."""
+    """Sort each tangent along with the keys; the sort is stable on every backend."""
     with_places = replace(op, count=op.count + 1, stable=True)
     order = apply(with_places, *inputs, iota(inputs[0], op.axis))[-1]
     return tuple(None if x_dot is None else take_along(x_dot, order, op.axis) for x_dot in tangents)
 
 
 def top_k_jvp(op: ops.TopK, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Return the tangents of the elements chosen."""
+    """Return the tangents of the selected elements."""
     (x_dot,) = tangents
     assert x_dot is not None
     return (take_along(x_dot, outputs[1], x_dot.rank - 1), None)

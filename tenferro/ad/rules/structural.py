@@ -1,4 +1,4 @@
-"""Derivatives of the structural family: everything is linear, and every transpose moves data back."""
+"""Derivatives of the structural family: all ops are linear, and transposes move data back."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ __all__ = ["ROWS", "shifted"]
 
 
 def shifted(axes: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the axes behind a leading one."""
+    """Return the axes, shifted by a leading axis."""
     return tuple(axis + 1 for axis in axes)
 
 
 def inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the permutation that undoes `perm`."""
+    """Return the inverse of a permutation."""
     return tuple(sorted(range(len(perm)), key=perm.__getitem__))
 
 
@@ -59,7 +59,7 @@ def reshape_batch(op: ops.Reshape, inputs: Values, batched: tuple[bool, ...]) ->
 
 
 def broadcast_transpose(op: ops.BroadcastInDim, x: Value, y_bar: Value) -> Value:
-    """Sum over the broadcast axes: new ones, and ones that had extent 1."""
+    """Sum over the broadcast axes: new axes, and axes of extent 1 in x."""
     shape = y_bar.shape
     stretched = [
         axis
@@ -73,7 +73,7 @@ def broadcast_transpose(op: ops.BroadcastInDim, x: Value, y_bar: Value) -> Value
         return x_bar
     if all(map(is_exact, x.shape)):
         return reshape(x_bar, x.shape)
-    # Extents that the data decide do not form a shape, and x_bar has them.
+    # Data-dependent extents cannot be part of a target shape, but x_bar already has them.
     own = [axis for axis in range(x.rank) if axis not in stretched]
     extents = [
         1 if axis in stretched else DimExpr.input_axis(0, own.index(axis)) for axis in range(x.rank)
@@ -93,7 +93,7 @@ def _is_one(op: ops.BroadcastInDim, x: Value, axis: int, extent: Any) -> bool:
 
 
 def broadcast_batch(op: ops.BroadcastInDim, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Slice behind the leading axis."""
+    """Broadcast along the axes after the leading one."""
     (x,) = inputs
     shape = op.resolved("shape", (x.shape[1:],))
     return (apply_one(ops.BroadcastInDim((x.shape[0], *shape), (0, *shifted(op.dims))), x),)
@@ -116,7 +116,7 @@ def slice_transpose(op: ops.Slice, x: Value, y_bar: Value) -> Value:
 
 
 def slice_batch(op: ops.Slice, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Return all of the leading axis."""
+    """Slice along the axes after the leading one."""
     (x,) = inputs
     starts = op.resolved("starts", (x.shape[1:],))
     limits = op.resolved("limits", (x.shape[1:],))
@@ -134,7 +134,7 @@ def pad_jvp(op: ops.Pad, inputs: Values, outputs: Values, tangents: Tangents) ->
 
 
 def pad_transpose(op: ops.Pad, x: Value, fill: Value, y_bar: Value) -> Value:
-    """Undo the edges, then skip the interior padding; elements that were cut off get zeros."""
+    """Remove the edges, then the interior padding; elements that were cropped get zeros."""
     low, high = tuple(-n for n in op.low), tuple(-n for n in op.high)
     x_bar = apply_one(ops.Pad(low, high, (0,) * len(low)), y_bar, scalar(y_bar, 0))
     strides = tuple(n + 1 for n in op.interior)
@@ -144,7 +144,7 @@ def pad_transpose(op: ops.Pad, x: Value, fill: Value, y_bar: Value) -> Value:
 
 
 def pad_batch(op: ops.Pad, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Leave the leading axis without padding; select if the padding value differs from slice to slice."""
+    """Pad along the axes after the leading one; if the padding value differs between slices, use a select."""
     moved = ops.Pad((0, *op.low), (0, *op.high), (0, *op.interior))
     x, value = inputs
     if not batched[1]:
@@ -158,7 +158,7 @@ def pad_batch(op: ops.Pad, inputs: Values, batched: tuple[bool, ...]) -> Values:
 def concatenate_transpose(
     op: ops.Concatenate, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Give each operand its part of the cotangent."""
+    """Slice the cotangent into the parts of the operands."""
     (y_bar,) = y_bars
     assert y_bar is not None
     start: Any = 0
@@ -171,7 +171,7 @@ def concatenate_transpose(
 
 
 def concatenate_batch(op: ops.Concatenate, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Give every operand the leading axis."""
+    """Concatenate along the axis after the leading one, with the leading axis added to all operands."""
     return apply(replace(op, axis=op.axis + 1), *lead_all(inputs, batched))
 
 
@@ -184,7 +184,7 @@ def reverse_batch(op: ops.Reverse, inputs: Values, batched: tuple[bool, ...]) ->
 
 
 def diagonal_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Place the diagonal one axis further."""
+    """Shift the axes of the diagonal by the leading axis."""
     return apply(replace(op, axis_a=op.axis_a + 1, axis_b=op.axis_b + 1), *inputs)
 
 
@@ -194,7 +194,7 @@ def same(op: StdTensorOp, x: Value, y_bar: Value) -> Value:
 
 
 def barrier_jvp(op: Any, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Pass the tangents on; they need no barrier."""
+    """Return the tangents unchanged; they need no barrier."""
     return tuple(tangents)
 
 

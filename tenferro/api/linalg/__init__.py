@@ -6,8 +6,6 @@ integers are computed in float64.
 Source: Array API standard 2024.12, extension "linalg"; NumPy's and scipy's modules of that name.
 """
 
-import numpy as np  # noqa: F401  # pyright: ignore[reportUnusedImport]  # because the examples of its functions have it
-
 from tenferro.api.linalg import equations, factors, functions, matrices, powers, structured
 from tenferro.api.linalg.equations import *  # noqa: F403  # because the names are this module's
 from tenferro.api.linalg.factors import *  # noqa: F403  # because the names are this module's

@@ -19,8 +19,6 @@ Source: Salmon, Moraes, Dror and Shaw (SC 2011) for the generator; the module of
 functions and signatures.
 """
 
-import numpy as np  # noqa: F401  # pyright: ignore[reportUnusedImport]  # because the examples of its functions have it
-
 from tenferro.api.random import continuous, discrete, gammas, generator
 from tenferro.api.random.continuous import *  # noqa: F403  # because the names are this module's
 from tenferro.api.random.discrete import *  # noqa: F403  # because the names are this module's

@@ -1,4 +1,4 @@
-"""Column of kernels: the NumPy implementation of each op."""
+"""Kernels: the NumPy implementation of each op."""
 
 from tenferro.exec.kernels import (
     analytic,

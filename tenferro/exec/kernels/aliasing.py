@@ -1,4 +1,4 @@
-"""Detection of results that alias other arrays, by sorted address ranges."""
+"""Detection of results that share memory with other arrays, by sorted address ranges."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tenferro.exec.kernels.copying import Dense
 __all__ = ["AddressRanges", "copy_aliases"]
 
 MAX_SCANNED = 16
-"""Maximum number of arrays that are compared one by one, which is faster than a lookup."""
+"""Maximum number of arrays that are compared pairwise, which is faster than a lookup."""
 
 
 class AddressRanges:
-    """Set of the memory of arrays.
+    """Set of the address ranges of arrays.
 
     >>> x = np.zeros(4)
     >>> ranges = AddressRanges([x])
@@ -27,14 +27,14 @@ class AddressRanges:
 
     def __init__(self, arrays: Iterable[Any]) -> None:
         self._unsorted: list[Any] = list(arrays)
-        # Disjoint ranges of addresses, in order.
+        # Disjoint address ranges, sorted.
         self._starts: list[int] = []
         self._ends: list[int] = []
         if len(self._unsorted) > MAX_SCANNED:
             self._sort()
 
     def overlaps(self, array: Any) -> bool:
-        """Return whether the array overlaps memory of the set."""
+        """Return whether the array overlaps a range of the set."""
         if any([np.may_share_memory(array, member) for member in self._unsorted]):
             return True
         if not self._starts or not array.size:
@@ -44,7 +44,7 @@ class AddressRanges:
         return before >= 0 and self._ends[before] > start
 
     def add(self, array: Any) -> None:
-        """Add the memory of an array."""
+        """Add the address range of an array."""
         self._unsorted.append(array)
         if len(self._unsorted) > MAX_SCANNED:
             self._sort()
@@ -53,7 +53,7 @@ class AddressRanges:
         unsorted, self._unsorted = self._unsorted, []
         ranges = [np.lib.array_utils.byte_bounds(x) for x in unsorted if x.size]
         for start, end in ranges if self._starts else sorted(ranges):
-            # Merge it with the ranges that it touches.
+            # Merge the new range with the ranges that it touches.
             first = bisect_left(self._ends, start)
             last = bisect_right(self._starts, end)
             if first < last:
@@ -65,13 +65,13 @@ class AddressRanges:
 def copy_aliases(
     outputs: Sequence[Any], inputs: Sequence[Any], dense: Dense | None = None
 ) -> list[Any]:
-    """Return the outputs, with a copy of each that overlaps an input or another output, or is read-only.
+    """Return the outputs; those that overlap an input or another output, or are read-only, are copied.
 
     Args:
-        dense: converts arrays to its order; None leaves them in theirs.
+        dense: converts arrays to its memory order; None keeps the order of each array.
 
     Raises:
-        MemoryError: with the number of the output that does not fit.
+        MemoryError: memory does not suffice for a copy; the error has the number of the output.
     """
     results: list[Any] = []
     ranges = AddressRanges(inputs)
@@ -84,7 +84,7 @@ def copy_aliases(
             elif not flags.writeable or ranges.overlaps(array):
                 array = np.array(array, order="K" if dense is None else dense.order, copy=True)
             else:
-                ranges.add(array)  # no other output overlaps a copy
+                ranges.add(array)  # a copy overlaps no other output
         except MemoryError as error:
             raise MemoryError(number, str(error)) from error
         results.append(array)

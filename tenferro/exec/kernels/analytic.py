@@ -51,7 +51,7 @@ def erfinv(x: Array) -> Array:
 def log1p(x: Array) -> Array:
     """Return log(1 + x), accurate near 0.
 
-    For complex z, log|1 + z| is computed from |1 + z|^2 - 1 = a (2 + a) + b^2.
+    For complex z = a + i b, log|1 + z| is computed from |1 + z|^2 - 1 = a (2 + a) + b^2.
     """
     if x.dtype.kind != "c":
         return np.log1p(x)
@@ -65,8 +65,8 @@ def expm1(x: Array) -> Array:
     """Return e^x - 1, accurate near 0.
 
     For complex x = a + i b, the real part e^a cos b - 1 is computed as (e^a - 1) cos b - 2 sin^2(b / 2), which does
-    not cancel near 0. At infinite a, e^a is 0 or infinite even where b is infinite or NaN. Zeros of the real part are
-    positive.
+    not cancel near 0. If a is infinite, e^a is 0 or infinite even where b is infinite or NaN. Zeros of the real part
+    are positive.
     """
     if x.dtype.kind != "c":
         return np.expm1(x)
@@ -79,9 +79,9 @@ def expm1(x: Array) -> Array:
 
 
 def tanh(x: Array) -> Array:
-    """Return NumPy's tanh; where a complex x has an infinite real part, the imaginary part is 0 with the sign of x's.
+    """Return NumPy's tanh, except for the imaginary part where the real part of a complex x is infinite.
 
-    C99 and NumPy give it the sign of sin(2 b).
+    There it is 0 with the sign of the imaginary part b of x. C99 and NumPy give it the sign of sin(2 b).
     """
     y: Array = np.tanh(x)
     if x.dtype.kind != "c":
@@ -91,9 +91,10 @@ def tanh(x: Array) -> Array:
 
 
 def erfc(x: Array) -> Array:
-    """Return SciPy's erfc; for float64 above 2, e^(-x^2) erfcx(x) with x^2 in two parts.
+    """Return SciPy's erfc, and e^(-x^2) erfcx(x) for float64 above 2.
 
-    An error of half an ulp in x^2 is an error of x^2 / 2 ulps in the power.
+    x^2 is computed as the sum of two floats, because an error of half an ulp in x^2 is an error of x^2 / 2 ulps in
+    the exponential.
     """
     from scipy import special as functions  # because importing scipy takes long
 
@@ -102,7 +103,7 @@ def erfc(x: Array) -> Array:
         return y
     is_far = x > 2
     far = np.minimum(x[is_far], 30.0)
-    short = far.astype(np.float32).astype(np.float64)  # whose square is exact
+    short = far.astype(np.float32).astype(np.float64)  # the square of `short` is exact
     power = np.exp(-short * short) * np.exp((short - far) * (short + far))
     y = np.asarray(y)
     y[is_far] = power * functions.erfcx(far)
@@ -110,9 +111,9 @@ def erfc(x: Array) -> Array:
 
 
 def digamma(x: Array) -> Array:
-    """Return SciPy's digamma; below 0 by the reflection psi(1 - x) - pi cot(pi x), and NaN at the poles.
+    """Return SciPy's digamma for positive x, psi(1 - x) - pi cot(pi x) for negative x, and NaN at the poles.
 
-    SciPy's own loses digits near the poles.
+    SciPy's digamma loses digits near the poles.
     """
     from scipy import special as functions  # because importing scipy takes long
 
@@ -127,7 +128,7 @@ def digamma(x: Array) -> Array:
 def polygamma(op: ops.Polygamma, x: Array) -> Array:
     """Return the polygamma function by SciPy's Hurwitz zeta function; NaN at poles where the one-sided limits differ.
 
-    Below zero by reflection, because the zeta function adds up every pole up to zero:
+    Negative x are reflected, because the zeta function would sum a term for every pole between x and zero:
 
         psi_n(x) = (-1)^n psi_n(1 - x) - pi^(n+1) D_n(cot pi x)
 
@@ -145,7 +146,7 @@ def polygamma(op: ops.Polygamma, x: Array) -> Array:
         y = functions.polygamma(n, np.where(is_negative, 1 - wide, wide))
         if is_negative.any():
             poles = -cotangents(n, wide)
-            # Near a pole, and for orders whose factorial overflows, the cotangents outgrow the rest.
+            # Near a pole, and for orders whose factorial overflows, the cotangent term exceeds the others.
             reflected = np.where(np.isfinite(poles), poles + (-y if n % 2 else y), poles)
             y = np.where(is_negative, reflected, y)
         is_pole = (x <= 0) & (x == np.floor(x))
@@ -155,14 +156,14 @@ def polygamma(op: ops.Polygamma, x: Array) -> Array:
 
 
 def cotangents(n: int, x: Array) -> Array:
-    """Return pi^(n+1) D_n(cot pi x); the distance to the nearest pole is exact, and so are zeros halfway."""
+    """Return pi^(n+1) D_n(cot pi x). The distance to the nearest pole is exact, and so are the zeros between poles."""
     r = x - np.round(x)
     near, missing = np.abs(r), 0.5 - np.abs(r)
     is_near = near <= missing
     angle = np.pi * np.where(is_near, near, missing)
     sine, cosine = np.sin(angle), np.cos(angle)
     cotangent = np.copysign(np.where(is_near, cosine / sine, sine / cosine), r)
-    # A coefficient beyond every float is an infinity, but nothing half way between two poles.
+    # Coefficients that overflow are infinite; halfway between poles only the constant one is used.
     coefficients = [
         float(c) if c.bit_length() < 1024 else (-np.inf if c < 0 else np.inf)
         for c in derivative_of_cotangent(n)

@@ -1,4 +1,6 @@
-"""Elementwise functions that are no ufuncs: extremes with signs of zeros, powers, reciprocal roots and the logistic."""
+"""Elementwise functions that are not ufuncs: extremes with signed zeros, powers, reciprocal roots and the
+logistic.
+"""
 
 from __future__ import annotations
 
@@ -20,23 +22,23 @@ __all__ = [
 ]
 
 EXP_OVERFLOW_BOUNDS = {"f": np.array(-87.0, "f"), "d": np.array(-708.0)}
-"""Number by dtype code below which e^-x may overflow; it does at -88.7 and -709.8."""
+"""Bound of x by dtype code: e^-x may overflow only below it. It does overflow below -88.7 and -709.8."""
 ONES = {"f": np.array(1.0, "f"), "d": np.array(1.0)}
-"""Array of 1 by dtype code, which saves NumPy the conversion of a Python number on each call."""
+"""Array of 1 by dtype code. With an array NumPy need not convert a Python number in each call."""
 MAX_COUNTED_ELEMENTS = 1 << 11
-"""Maximum number of elements for which `count_nonzero` takes less time than a reduction."""
+"""Maximum number of elements for which `count_nonzero` is faster than a reduction."""
 MAX_PRECHECKED_ELEMENTS = 1 << 9
-"""Maximum number of elements for which counting zeros takes less time than a reduction of integers."""
+"""Maximum number of elements for which counting zeros is faster than a reduction of integers."""
 INTEGER_DTYPES = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
 """Signed integer by the number of bytes of an element."""
 NEGATIVE_ZERO_BITS = {itemsize: np.iinfo(kind).min for itemsize, kind in INTEGER_DTYPES.items()}
-"""Bit pattern of -0.0 as a signed integer, the least one, by the number of bytes."""
+"""Bit pattern of -0.0 as a signed integer, which is the smallest one, by the number of bytes."""
 
 
 def float_power(x: Array, y: Array) -> Array:
-    """Return NumPy's power, but |x|^y at zeros and -inf where y is 1/2.
+    """Return NumPy's power, and |x|^y where y is 1/2 and x is a zero or -inf.
 
-    NumPy takes the square root where one exponent is broadcast, which gives -0.0 and NaN.
+    For a broadcast exponent of 1/2 NumPy computes the square root, which is -0.0 or NaN at such x.
     """
     result = np.power(x, y)
     root = half_power_exceptions(x, y)
@@ -44,7 +46,7 @@ def float_power(x: Array, y: Array) -> Array:
 
 
 def half_power_exceptions(x: Array, y: Array) -> Array | None:
-    """Return where a broadcast exponent is 1/2 and x is a zero or -inf; None if nowhere."""
+    """Return a mask of the zeros and -inf in x if a broadcast exponent is 1/2; None if there are none."""
     if y.size > 1 and 0 not in y.strides:
         return None
     exponents = y[tuple([slice(0, 1) if step == 0 else slice(None) for step in y.strides])]
@@ -53,7 +55,10 @@ def half_power_exceptions(x: Array, y: Array) -> Array | None:
 
 
 def maximum(x: Array, y: Array) -> Array:
-    """Return NumPy's maximum, with 0.0 above -0.0: the sum of two zeros is 0.0 unless both are -0.0."""
+    """Return NumPy's maximum, but treat 0.0 as greater than -0.0.
+
+    The sum of two zeros is 0.0 unless both are -0.0.
+    """
     result = np.maximum(x, y)
     if result.dtype.kind in "biu" or not has_negative_zeros(result):
         return result
@@ -63,7 +68,7 @@ def maximum(x: Array, y: Array) -> Array:
 
 
 def minimum(x: Array, y: Array) -> Array:
-    """Return NumPy's minimum, with -0.0 below 0.0."""
+    """Return NumPy's minimum, but treat -0.0 as less than 0.0."""
     result = np.minimum(x, y)
     if result.dtype.kind in "biu" or not has_zeros(result):
         return result
@@ -74,7 +79,7 @@ def minimum(x: Array, y: Array) -> Array:
 
 
 def has_zeros(x: Any) -> bool:
-    """Return whether an element is zero.
+    """Return whether any element is zero.
 
     >>> has_zeros(np.ones(3)), has_zeros(np.array([1.0, -0.0])), has_zeros(np.float64(0))
     (False, True, True)
@@ -85,7 +90,7 @@ def has_zeros(x: Any) -> bool:
 
 
 def has_negative_zeros(x: Any) -> bool:
-    """Return whether an element of real floats is -0.0; one element is read along a broadcast axis."""
+    """Return whether any element of real floats is -0.0; only one element is read along a broadcast axis."""
     if x.size <= MAX_PRECHECKED_ELEMENTS and not has_zeros(x):
         return False
     if 0 in x.strides:
@@ -95,12 +100,12 @@ def has_negative_zeros(x: Any) -> bool:
 
 
 def extreme_zeros(x: Array, largest: bool) -> Array:
-    """Return where an element is the zero that is the largest, 0.0, or the smallest, -0.0."""
+    """Return a mask of the elements that are 0.0 if `largest`, else of those that are -0.0."""
     return (x == 0) & (np.signbit(x) != largest)
 
 
 def _set_where_equal(combine: Any, x: Any, y: Any, out: Any) -> None:
-    """Combine the bits of equal floats without branches; only zeros change."""
+    """Combine the bits of floats that compare equal, without branches. Only zeros change, because 0.0 == -0.0."""
     kind = INTEGER_DTYPES[out.itemsize]
     bits, mask = out.view(kind), np.negative(np.equal(x, y).view(np.int8))
     flips = combine(x.view(kind), y.view(kind))
@@ -129,7 +134,7 @@ def logistic(x: Array) -> Array:
 
 
 def _overflows(x: Any) -> Any:
-    """Return where e^-x may overflow, for real x; None if nowhere."""
+    """Return a mask of the elements of real x for which e^-x may overflow; None if there are none."""
     bound = EXP_OVERFLOW_BOUNDS.get(x.dtype.char)
     if bound is None:
         return None

@@ -1,4 +1,4 @@
-"""Kernels of the contraction family: matrix products, by BLAS where it supports the dtype."""
+"""Kernels of the contraction family: matrix products, by BLAS for the dtypes that it supports."""
 
 from __future__ import annotations
 

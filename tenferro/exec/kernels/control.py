@@ -1,6 +1,6 @@
-"""Kernels of the control family, which run sub-programs that an executor compiles for them.
+"""Kernels of the control family. They run bodies that an executor has compiled.
 
-Results own their memory, so that the caller may write to them.
+Results own their memory, so the caller may overwrite them.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS", "ControlKernel"]
 
 Run = Callable[[Sequence[Array]], list[Array]]
-"""Compiled sub-program, a function from arrays to arrays."""
+"""Compiled body: a function from arrays to arrays."""
 
 
 class ControlKernel(Kernel):
-    """Kernel with sub-programs, which the native executor compiles unless they are bound."""
+    """Kernel with bodies; the native executor compiles them unless they are bound."""
 
     __slots__ = ("_loop",)
 
@@ -38,7 +38,7 @@ class ControlKernel(Kernel):
         return native_executor().kernel(op)(op, *arrays)
 
     def bind_programs(self, runs: Sequence[Run]) -> Callable[..., Any]:
-        """Return the kernel with its compiled sub-programs, in the order of the op's parts."""
+        """Return the kernel bound to its compiled bodies, in the order in which the op has them."""
         return partial(self._loop, runs)
 
 
@@ -56,7 +56,7 @@ def alternatives(runs: Sequence[Run], op: Alternatives, *operands: Array) -> Any
 
 
 def while_(runs: Sequence[Run], op: While, *arrays: Array) -> Any:
-    """Return the first carry for which the condition is false."""
+    """Run the body until the condition is false, and return the last carry."""
     condition, body = runs
     consts, carry = arrays[: op.num_consts], arrays[op.num_consts :]
     while condition((*consts, *carry))[0]:
@@ -68,7 +68,7 @@ def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
     """Return the final carry, and the outputs of the iterations stacked along a leading axis.
 
     Raises:
-        ShapeError: data-dependent extents differ between iterations; they are 0 if there is no iteration.
+        ShapeError: a data-dependent extent of an output differs between iterations. Without iterations it is 0.
     """
     (body,) = runs
     n, first, m = op.num_consts, op.first_xs, op.num_carry
@@ -81,7 +81,7 @@ def scan(runs: Sequence[Run], op: Scan, *arrays: Array) -> Any:
     for iteration, t in enumerate(indices):
         results = body((*consts, *carry, *[x[t, ...] for x in xs]))
         carry = results[:m]
-        if not iteration:  # because a body may be run in other dtypes than it was traced in
+        if not iteration:  # because a body may run in other dtypes than those of its trace
             ys = [np.empty((op.length, *part.shape), part.dtype) for part in results[m:]]
         elif may_differ:
             _check_shapes(op, ys, results[m:], iteration)

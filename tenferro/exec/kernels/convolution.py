@@ -1,9 +1,13 @@
-"""Kernel of Convolution: products of matrices over blocks of windows, and sums of shifted products.
+"""Kernel of Convolution: matrix products over blocks of windows, or sums of shifted products.
 
-Blocks of windows are copied into cache in the order of memory; 1x1 kernels need no copy. Depthwise groups are sums of
-products of shifted arrays. If outputs are few and channels many, the input is multiplied by the kernels first, and
-products are summed per position. If the input is dilated, as in gradients of strided convolutions, each phase of the
-result is an undilated convolution.
+In general, blocks of windows are copied into cache in memory order, and multiplied by the kernels. Other cases are
+faster:
+
+- 1x1 kernels need no copy.
+- A depthwise convolution is a sum of products of shifted arrays.
+- With many channels and few outputs, the input is multiplied by the kernels first, and products are summed per
+position.
+- With a dilated input, as in gradients of strided convolutions, each phase of the result is an undilated convolution.
 """
 
 from __future__ import annotations
@@ -39,13 +43,13 @@ from tenferro.types import DType
 __all__ = ["ConvolutionKernel"]
 
 MIN_CHANNELS_PER_OUTPUT = 4
-"""Minimum number of channels per output for which the input is multiplied before windows are summed."""
+"""Minimum number of channels per output for which the input is multiplied before summing over windows."""
 BLOCK_BYTES = costs.CACHE // 4
-"""Bytes of a depthwise result that are accumulated at once."""
+"""Size of the block of a depthwise result that is accumulated at once, in bytes."""
 
 
 class ConvolutionKernel(Kernel):
-    """Convolution of the dilated and padded input with the kernel, in the accumulator's dtype."""
+    """Kernel of a convolution of the dilated and padded input, computed in the accumulator's dtype."""
 
     __slots__ = ()
 
@@ -56,7 +60,7 @@ class ConvolutionKernel(Kernel):
     def bind(
         self, op: Convolution, inputs: Specs, resources: Resources = SERIAL_RESOURCES
     ) -> ConvolutionFunction:
-        """Return the function of the op, with these threads and this memory."""
+        """Return the function of the op, which uses these threads and this memory."""
         return ConvolutionFunction(op, resources)
 
 
@@ -64,7 +68,7 @@ class ConvolutionFunction:
     """Convolution of arrays of any extents.
 
     Args:
-        compiler: of sums of products, if there is one.
+        compiler: compiler of sums of products, or None.
     """
 
     accepts_buffers = True
@@ -92,7 +96,7 @@ class ConvolutionFunction:
         """Return the convolution.
 
         Args:
-            into: the bytes that it is written to; None for new memory.
+            into: the buffer for the result; None for new memory.
         """
         op, dtype = self.op, x.dtype
         work = DType.of(dtype).accumulator.dtype
@@ -113,7 +117,7 @@ class ConvolutionFunction:
         return out.transpose(self.output_perm)
 
     def _result(self, shape: Sequence[int], dtype: Any, x: Array, w: Array, into: Any) -> Array:
-        """Return an array [n, o, p..] in these bytes or in new memory."""
+        """Return an uninitialised array [n, o, p..] in this buffer or in new memory."""
         op = self.op
         is_grouped = max(op.feature_group_count, op.batch_group_count) > 1
         if is_grouped or prod(shape[2:]) >= prod(w.shape[2:]):
@@ -148,15 +152,15 @@ def _write(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> 
 
 
 def _may_skip_zeros(w: Array) -> bool:
-    """Return whether products with zeros of padding and dilation may be omitted: no kernel is infinite or NaN."""
+    """Return whether products with the zeros of padding and dilation may be omitted: the kernels are finite."""
     return w.dtype.kind not in "fc" or bool(np.isfinite(w.sum()))
 
 
 def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> None:
-    """Convolve a dilated input: positions p = d q + r of the result for each r are an undilated convolution.
+    """Convolve a dilated input: for each r, the positions p = d q + r of the result are an undilated convolution.
 
-    Element s of the input is at d s of the dilated input. So p meets only the elements k of the kernel for which
-    p + k - low is a multiple of d.
+    Element s of the input is at position d s of the dilated input. So only the kernel elements k for which
+    p + k - low is a multiple of d contribute to position p.
     """
     window = convolution.window
     axes = [
@@ -166,16 +170,16 @@ def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Arr
         )
     ]
     if convolution.direct is not None and x.ndim == 4 and not is_channels_last(x):
-        x = channels_last(x)  # once, not once per phase
+        x = channels_last(x)  # here once, instead of once per phase
     ones, every = (1,) * len(axes), (slice(None), slice(None))
     for phase in product(*axes):
-        # Elements first, first + d, .. of the kernel.
+        # The kernel's elements first, first + d, ..
         target = out[(*every, *[slice(r, None, d) for r, _, d, _ in phase])]
         part = w[(*every, *[slice(first, None, d) for _, first, d, _ in phase])]
         if not part.size:
             target[...] = 0
             continue
-        # The first of them is multiplied by element `begin` of x.
+        # The first of these elements is multiplied by element `begin` of x.
         begins = [(r + first - low) // d for r, first, d, low in phase]
         edges = tuple([
             (-begin, begin + count + size - 1 - n)
@@ -189,7 +193,7 @@ def _write_phases(convolution: ConvolutionFunction, x: Array, w: Array, out: Arr
 def _write_groups(
     convolution: ConvolutionFunction, window: Window, x: Array, w: Array, out: Array
 ) -> None:
-    """Write out from x [n, c, s..] and kernels [o, c, k..], in groups of features or of the batch."""
+    """Write out from x [n, c, s..] and kernels [o, c, k..], for groups of features or of the batch."""
     features, batches = convolution.op.feature_group_count, convolution.op.batch_group_count
     resources, direct = convolution.resources, convolution.direct
     count = max(features, batches)
@@ -214,7 +218,7 @@ def _write_depthwise(
 ) -> None:
     """Write out [n, c m, p..] from windows [n, c, p.., k..] and kernels [c m, 1, k..], one channel per group.
 
-    The sum over the kernel's elements is accumulated in blocks of rows that stay in cache.
+    The sum over kernel elements is accumulated in blocks of rows that fit in cache.
     """
     spatial = out.ndim - 2
     n, c = windows.shape[:2]

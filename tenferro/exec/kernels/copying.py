@@ -1,4 +1,6 @@
-"""Transposing copies: by compiled code where whole cache lines are written, else by NumPy in the order of the result."""
+"""Transposing copies: by compiled code if it can write whole cache lines, else by NumPy in the memory order of the
+result.
+"""
 
 from __future__ import annotations
 
@@ -17,20 +19,20 @@ from tenferro.exec.runtime.transposition import LINE, transposition_of
 __all__ = ["Copy", "Dense", "fastest_axis", "is_transposing"]
 
 MIN_STREAMED_BYTES = 4 * costs.CACHE
-"""Minimum number of bytes of a result for which compiled copies bypass the caches and run on several threads.
+"""Minimum size in bytes of a result for which compiled copies bypass the caches and use several threads.
 
-Smaller results take less time than waking a thread."""
+Copying a smaller result takes less time than waking a thread."""
 MIN_TILED_BYTES = costs.CACHE // 4
-"""Minimum number of bytes of a copy that is compiled.
+"""Minimum size in bytes of a copy that is compiled.
 
-Compiling takes as long as some fifty copies by NumPy, as it does for a fused group that is worth it."""
+Compiling takes as long as about fifty copies by NumPy."""
 MAX_ITEM_BYTES = 64
-"""Maximum number of bytes of a run, contiguous in both arrays, that is copied as one element."""
+"""Maximum size in bytes of a run that is contiguous in both arrays and copied as one element."""
 Order: TypeAlias = Literal["C", "F"]
 MAX_PLANS = 8
-"""Maximum number of copies that a `Dense` caches; results of a program have few layouts."""
+"""Maximum number of copies that a `Dense` caches; the results of a program have few layouts."""
 LayoutKey = tuple[tuple[int, ...], tuple[int, ...], int]
-"""Shape, strides, and bytes of an element."""
+"""Shape, strides, and element size in bytes."""
 
 
 class Dense:
@@ -65,7 +67,7 @@ class Dense:
 
 
 def is_transposing(x: Any) -> bool:
-    """Return whether row-major copies of such arrays are transpositions, of which compiled code reads whole cache lines."""
+    """Return whether a row-major copy of an array with these strides is a transposition that compiled code can do."""
     return Copy(row_major(x.shape).outline(x.itemsize), x).transposition is not None
 
 
@@ -102,7 +104,7 @@ class Copy:
             np.copyto(target, source)
 
     def _views(self, x: Any) -> Any:
-        """Return the array with axes in the order of the result, slowest first, and merged where both arrays allow.
+        """Return a view with axes in the order of the result, slowest first, merged where both arrays allow it.
 
         A short run that is contiguous in both arrays is viewed as one element.
         """
@@ -116,7 +118,7 @@ def fastest_axis(x: Any) -> int:
 
 
 def _merge_axes(x: Any, out: Any) -> tuple[list[int], list[int]]:
-    """Merge the axes that are contiguous in both arrays; return axes and extents, the slowest of `out` first."""
+    """Merge axes that are contiguous in both arrays; return the axes and extents, the slowest axis of `out` first."""
     order = list(by_stride(out.strides))
     shape: list[int] = []
     last = (0, 0)

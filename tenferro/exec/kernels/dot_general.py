@@ -1,8 +1,8 @@
-"""Kernel of DotGeneral: a matrix product of views, with an operand copied where its strides demand it.
+"""Kernel of DotGeneral: a matrix product of views; an operand whose strides do not allow a view is copied.
 
-Each operand is a matrix (batch, rows, columns) if each group of axes has one stride; BLAS reads a matrix along either
-axis. Plans are made per pattern of strides: an order of the free axes that avoids copies, and an algorithm for the
-extents.
+An operand is viewed as a matrix (batch, rows, columns) if each of these groups of axes merges into one stride. BLAS
+reads a matrix that is contiguous along either axis. A plan belongs to one pattern of strides: it has an order of the
+free axes that avoids copies, and an algorithm for the extents.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["DotGeneralKernel"]
 
 MIN_FLOAT_MULTIPLICATIONS = 1 << 12
-"""Minimum number of multiplications of integers for which conversion to floats is faster."""
+"""Minimum number of integer multiplications for which conversion to floats is faster."""
 MIN_BUFFERED_ELEMENTS = costs.FRESH // 8
-"""Minimum number of elements of a result that is written into planned memory."""
+"""Minimum number of elements of a result that is written into a planned buffer."""
 MAX_PLANS = 8
-"""Maximum number of plans per instruction; nearly all programs run on one layout."""
+"""Maximum number of plans per instruction; the arrays of nearly all programs have one layout."""
 Product = Callable[..., Array]
 
 
 class DotGeneralKernel(Kernel):
-    """Contraction in the accumulator's dtype."""
+    """Kernel of a contraction in the accumulator's dtype."""
 
     __slots__ = ()
 
@@ -53,7 +53,7 @@ class DotGeneralKernel(Kernel):
     def bind(
         self, op: DotGeneral, inputs: Specs, resources: Resources = SERIAL_RESOURCES
     ) -> Function:
-        """Return `np.matmul` for a plain matrix product, with transposed views if need be; else a contraction."""
+        """Return `np.matmul` for a plain matrix product, possibly with transposed operands; else a `Contraction`."""
         lhs, rhs = inputs
         if not all(map(is_static, (*lhs.shape, *rhs.shape))):
             return partial(self, op)  # because extents depend on data
@@ -73,9 +73,9 @@ class DotGeneralKernel(Kernel):
 
 
 def exact_float(dtype: DType, sizes: Sequence[int]) -> Any:
-    """Return the float dtype in which these sums of products of integers are exact; None if it would be slower.
+    """Return the float dtype in which these sums of products of integers are exact; None if that would be slower.
 
-    BLAS has no integers, and NumPy's own loops are tens of times slower.
+    BLAS does not support integers, and NumPy's own loops are tens of times slower.
     """
     if dtype.itemsize > 2 or prod(sizes) < MIN_FLOAT_MULTIPLICATIONS:
         return None
@@ -98,17 +98,17 @@ def _multiply_converted(
 def _multiply_in_floats(
     contraction: Contraction, work: Any, out: Any, lhs: Array, rhs: Array
 ) -> Array:
-    """Return the product of integers, which wraps at the end."""
+    """Return the product of integers, computed in floats; overflow wraps in the final conversion."""
     return contraction(lhs.astype(work), rhs.astype(work)).astype(np.int64).astype(out)
 
 
 class Contraction:
-    """Products of arrays of given shapes, planned per pattern of strides.
+    """Function that multiplies arrays of given shapes, with a plan for each pattern of strides.
 
     Attributes:
-        batch, rows, columns, terms: pairs or groups of axes: of both operands, of lhs, of rhs, of both.
+        batch, rows, columns, terms: axes by role: batch and terms of both operands, rows of lhs, columns of rhs.
         sizes: the number of rows, columns and terms.
-        wakes_threads: BLAS would share the product among threads of its own.
+        wakes_threads: whether BLAS would use its own threads for the product.
     """
 
     accepts_buffers = True
@@ -137,7 +137,7 @@ class Contraction:
         """Return the product.
 
         Args:
-            into: the bytes that it is written to; None for new memory.
+            into: the buffer for the result; None for new memory.
         """
         key = lhs.strides, rhs.strides, lhs is rhs
         product = self._plans.get(key)
@@ -146,12 +146,14 @@ class Contraction:
                 self._plans.clear()
             product = self._plans[key] = self._plan(lhs, rhs)
         if self.wakes_threads:
-            with NUMPYS:  # because the executor's threads share it, or one is enough
+            with (
+                NUMPYS
+            ):  # because the executor's threads share the product, or one thread is enough
                 return product(lhs, rhs, into[0])
         return product(lhs, rhs, into[0])
 
     def plain(self) -> Product | None:
-        """Return NumPy's product of matrices or vectors that are too small for threads or buffers; None for others."""
+        """Return NumPy's function for a product too small for threads or planned buffers; None for other products."""
         if self.batch[0] or len(self.terms[0]) != 1:
             return None
         ranks = len(self.lhs_shape), len(self.rhs_shape)
@@ -167,7 +169,7 @@ class Contraction:
         return PRODUCTS[self.terms[0] == (0,), self.terms[1] == (1,)]
 
     def _merged_axes(self, lhs: Array, rhs: Array) -> tuple[AxisGroups, Axes, Axes]:
-        """Return the groups of axes, the shape of their product, and the permutation to the result's axes."""
+        """Return the groups of axes, the shape of the product, and its permutation to the axes of the result."""
         rows, columns = mergeable_order(lhs, self.rows), mergeable_order(rhs, self.columns)
         shape = (
             *self.batch_shape,
@@ -187,7 +189,7 @@ class Contraction:
         left, right = groups.left(lhs), groups.right(rhs)
         is_column_major = left.is_column_major and right.is_column_major
         single = SingleProduct(left, right, is_column_major, self.resources)
-        # BLAS computes half of the product of an array with its own transpose, and all of it in blocks.
+        # For an array times its own transpose BLAS computes only half of the product, unless it is split into blocks.
         is_symmetric = lhs is rhs and self.terms[0] == self.terms[1] and not self.batch[0]
         product = None if is_symmetric else BlockedProduct.plan(groups, lhs, rhs, single)
         transposition = None if perm == tuple(range(len(perm))) else perm
@@ -206,11 +208,13 @@ WITH_VECTORS: dict[tuple[bool, bool], Product] = {
     (True, False): lambda a, b: np.dot(a.T, b),
     (False, True): lambda a, b: np.dot(a, b.T),
 }
-"""Products with at most one matrix, by whether it is on the left or on the right and transposed."""
+"""Functions of a matrix and a vector, or of two vectors, by two flags: the matrix is on the left, it is
+transposed.
+"""
 PRODUCTS: dict[tuple[bool, bool], Product] = {
     (False, False): np.matmul,
     (True, False): lambda a, b: np.matmul(a.T, b),
     (False, True): lambda a, b: np.matmul(a, b.T),
     (True, True): lambda a, b: np.matmul(a.T, b.T),
 }
-"""Products of matrices, by whether lhs and rhs are transposed; BLAS reads either order."""
+"""Functions of two matrices, by whether lhs and rhs are transposed; BLAS reads either order."""

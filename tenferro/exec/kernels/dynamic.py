@@ -26,7 +26,7 @@ def dynamic_truncate(op: DynamicTruncate, x: Array, size: Array) -> Array:
 
 
 def pad_to_match(op: PadToMatch, x: Array, reference: Array) -> Array:
-    """Pad x with zeros at its end to the extent of the reference; a longer x is an error."""
+    """Pad x with zeros at its end to the extent of the reference; raise an error if x is longer."""
     missing = reference.shape[op.axis] - x.shape[op.axis]
     if missing < 0:
         raise ShapeError(

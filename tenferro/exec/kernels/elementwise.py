@@ -28,7 +28,10 @@ __all__ = ["CASTS", "ROWS"]
 
 
 def divide(x: Array, y: Array) -> Array:
-    """Return the quotient; integers truncate: 1 is added to NumPy's floor if signs differ and a remainder is left."""
+    """Return the quotient; integer division truncates.
+
+    NumPy's floor division is one too small if the signs differ and the remainder is not zero.
+    """
     if x.dtype.kind not in "iu":
         return np.divide(x, y)
     divisor = np.where(y == 0, y.dtype.type(1), y)
@@ -42,14 +45,14 @@ def divide(x: Array, y: Array) -> Array:
 
 
 def remainder(x: Array, y: Array) -> Array:
-    """Return C's fmod; an integer modulo 0 is itself."""
+    """Return C's fmod; for integers, x modulo 0 is x."""
     if x.dtype.kind not in "iu":
         return in_float32(np.fmod)(x, y)
     return np.where(y == 0, x, np.fmod(x, y))
 
 
 def power(x: Array, y: Array) -> Array:
-    """Return x^y; integers by repeated squaring, which wraps."""
+    """Return x^y; for integers by repeated squaring, with overflow wrapping."""
     if x.dtype.kind == "c":
         return np.power(x, y)
     if x.dtype.kind not in "iu":
@@ -68,7 +71,7 @@ def power(x: Array, y: Array) -> Array:
 
 
 def sign(x: Array) -> Array:
-    """Return the sign; zeros and NaN are themselves, and a complex number is divided by its modulus."""
+    """Return the sign of x, and x itself for zeros and NaN; a complex x is divided by its modulus."""
     if x.dtype.kind in "iu":
         return np.sign(x)
     if x.dtype.kind == "c":
@@ -85,7 +88,7 @@ def _unsigned(x: Array) -> Array:
 
 
 def shift_unsigned(ufunc: np.ufunc, x: Array, y: Array) -> Array:
-    """Shift by a ufunc and fill with zeros; a negative amount, read as unsigned, exceeds the width."""
+    """Shift by a ufunc and fill with zeros; a negative amount counts as an unsigned one, which exceeds the width."""
     width = 8 * x.dtype.itemsize
     amount = _unsigned(y)
     shifted = ufunc(_unsigned(x), np.minimum(amount, width - 1))
@@ -93,7 +96,7 @@ def shift_unsigned(ufunc: np.ufunc, x: Array, y: Array) -> Array:
 
 
 def shift_right_arithmetic(x: Array, y: Array) -> Array:
-    """Shift right and fill with the sign bit; amounts are limited to the width less one."""
+    """Shift right and fill with the sign bit; amounts are clamped to the width minus one."""
     width = 8 * x.dtype.itemsize
     signed = x.view(np.dtype(f"i{x.dtype.itemsize}"))
     amount = np.minimum(_unsigned(y), width - 1).astype(signed.dtype)
@@ -106,7 +109,7 @@ def population_count(x: Array) -> Array:
 
 
 def count_leading_zeros(x: Array) -> Array:
-    """Return the number of leading zeros: set all bits below the highest, and count the rest."""
+    """Return the number of leading zeros: set all bits below the highest set bit, and count the zeros."""
     width = 8 * x.dtype.itemsize
     smeared = _unsigned(x)
     step = 1
@@ -120,7 +123,7 @@ def count_leading_zeros(x: Array) -> Array:
 
 
 def round_away(x: Array) -> Array:
-    """Round to nearest, and halves away from zero."""
+    """Round to the nearest integer, with halves rounded away from zero."""
     truncated = np.trunc(x)
     outwards = truncated + np.copysign(np.ones((), x.dtype), x)
     return np.where(np.abs(x - truncated) >= 0.5, outwards, truncated)
@@ -129,18 +132,18 @@ def round_away(x: Array) -> Array:
 MANTISSA_AND_EXPONENT = {
     DType.F16: (10, 5), DType.BF16: (7, 8), DType.F32: (23, 8), DType.F64: (52, 11),
 }  # fmt: skip
-"""Numbers of bits."""
+"""Numbers of mantissa and exponent bits of each dtype."""
 
 
 def reduce_precision(op: ops.ReducePrecision, x: Array) -> Array:
-    """Round the mantissa by its bits, in the dtype itself; exponents out of range give infinity or zero.
+    """Round the mantissa with integer arithmetic on its bits; exponents out of range give infinity or zero.
 
-    By way of a wider dtype, which has subnormal numbers as normal ones, these would keep more bits.
+    Subnormal numbers are normal in a wider dtype, so rounding there would keep more of their bits.
     """
     mantissa, exponent = MANTISSA_AND_EXPONENT[DType.of(x.dtype)]
     width = 8 * x.dtype.itemsize
     integer = np.dtype(f"u{x.dtype.itemsize}").type
-    bits = np.asarray(x, order="C").view(integer)  # which keeps rank 0, unlike ascontiguousarray
+    bits = np.asarray(x, order="C").view(integer)  # keeps rank 0, unlike ascontiguousarray
     if op.mantissa_bits < mantissa:
         cut = mantissa - op.mantissa_bits
         last = (bits >> integer(cut)) & integer(1)
@@ -165,7 +168,7 @@ CASTS = {dtype: methodcaller("astype", dtype.dtype) for dtype in DType}
 
 
 def convert(op: ops.Convert, source: np.dtype[Any]) -> Function:
-    """Return NumPy's cast where it has StableHLO's semantics, and a saturating one from float to integer."""
+    """Convert by NumPy's cast where it has StableHLO's semantics; floats to integers by a saturating cast."""
     to, dtype = op.to, DType.of(source)
     if dtype.is_complex and not to.is_complex:
         if to.is_bool:
@@ -182,12 +185,15 @@ def convert(op: ops.Convert, source: np.dtype[Any]) -> Function:
 
 
 def _common(dtype: DType, to: DType) -> DType:
-    """Return a dtype of NumPy's own that a conversion from or to a narrow dtype passes through."""
+    """Return the NumPy dtype through which a narrow dtype is converted."""
     return DType.F64 if dtype.is_float or to.is_inexact else DType.I64
 
 
 def _through_wide(x: Array, wide: DType, to: DType) -> Array:
-    """Convert from or to a narrow dtype, rounding once; NumPy's casts to bool look at bits."""
+    """Convert from or to a narrow dtype through a wide one, with a single rounding.
+
+    A direct cast of a narrow dtype to bool would test the bits of the element.
+    """
     if to is DType.F8E8M0FNU:
         return _powers_of_two(_in_float64_to_odd(x))
     if to.is_narrow and to.is_float:
@@ -197,9 +203,10 @@ def _through_wide(x: Array, wide: DType, to: DType) -> Array:
 
 
 def _powers_of_two(x: Array) -> Array:
-    """Round to the nearest power of two, ties up; smaller numbers to the least one, zero and negative numbers to NaN.
+    """Round to the nearest power of two, ties up.
 
-    `ml_dtypes` rounds subnormal numbers of float32 up.
+    Numbers below the smallest power of two round to it; zero and negative numbers give NaN. `ml_dtypes` rounds
+    subnormal float32 numbers up.
     """
     mantissa, exponent = np.frexp(x)
     code = np.maximum(exponent - 1 + (mantissa >= 0.75) + 127, 0)
@@ -208,7 +215,7 @@ def _powers_of_two(x: Array) -> Array:
 
 
 def _in_float64_to_odd(x: Array) -> Array:
-    """Round to float64, integers beyond 2^53 to the neighbour with an odd mantissa."""
+    """Convert to float64; round integers beyond 2^53 to the neighbour with an odd mantissa."""
     if x.dtype.kind in "iu" and x.dtype.itemsize == 8:
         dropped = x & x.dtype.type((1 << 11) - 1)
         odd = (x ^ dropped) | (dropped != 0).astype(x.dtype) << x.dtype.type(11)
@@ -218,10 +225,10 @@ def _in_float64_to_odd(x: Array) -> Array:
 
 
 def _in_float32_to_odd(x: Array) -> Array:
-    """Round float64 to the neighbour in float32 with an odd mantissa, unless exact; NaN is positive.
+    """Round float64 to the float32 neighbour with an odd mantissa, unless it is exact; NaN becomes positive.
 
-    A second rounding, to at most 22 bits, then gives the result of one rounding. `ml_dtypes` passes through float32,
-    rounded to even.
+    A second rounding, to at most 22 bits, then gives the result of a single rounding. `ml_dtypes` instead rounds to
+    the even float32 neighbour first.
 
     Source: S. Boldo, G. Melquiond, "Emulation of FMA and correctly rounded sums: proved algorithms using rounding
     to odd", IEEE Transactions on Computers 57 (2008).
@@ -236,7 +243,7 @@ def _in_float32_to_odd(x: Array) -> Array:
 def saturate(x: Array, to: DType) -> Array:
     """Truncate towards zero, clamp to the integer's range, and convert NaN to 0.
 
-    Limits that are not exact in float64 round up to a power of two, hence >=.
+    Limits that are not exact in float64 round up to a power of two, so the comparison is >=.
     """
     info = ml_dtypes.iinfo(to.dtype)
     wide = x.astype(np.float64)
@@ -247,12 +254,12 @@ def saturate(x: Array, to: DType) -> Array:
 
 
 def _through_float32(x: Array, to: DType) -> Array:
-    """Convert from or to bfloat16 by way of float32, as XLA does."""
+    """Convert from or to bfloat16 through float32, as XLA does."""
     return x.astype(np.float32).astype(to.dtype)
 
 
 def bitcast_convert(op: ops.BitcastConvert, x: Array) -> Array:
-    """Reinterpret bits: a narrower dtype appends an axis, and a wider one consumes the last."""
+    """Reinterpret bits: conversion to a narrower dtype appends an axis, and to a wider one removes the last axis."""
     old, new = DType.of(x.dtype).bits, op.to.bits
     shape = x.shape if old == new else (*x.shape, old // new) if old > new else x.shape[:-1]
     if old % 8 or new % 8:
@@ -265,7 +272,7 @@ def bitcast_convert(op: ops.BitcastConvert, x: Array) -> Array:
 
 
 def _regrouped(x: Array, old: int, to: DType) -> Array:
-    """Reinterpret bits where an element of either dtype is part of a byte: its low bits, which have the element."""
+    """Reinterpret bits if one of the dtypes has less than 8 bits; its elements are stored in the low bits of bytes."""
     octets = np.frombuffer(x.tobytes(), np.uint8)
     bits = np.unpackbits(octets.reshape(-1, x.dtype.itemsize), axis=1, count=old, bitorder="little")
     octets = np.packbits(bits.reshape(-1, to.bits), axis=1, bitorder="little")
@@ -275,7 +282,7 @@ def _regrouped(x: Array, old: int, to: DType) -> Array:
 
 
 def compose(x: Array, y: Array) -> Array:
-    """Return a complex array from its parts; x + 1j * y loses infinities and signs of zero."""
+    """Return a complex array from its parts; x + 1j * y would lose infinities and signs of zero."""
     result = np.empty(np.broadcast_shapes(x.shape, y.shape), DType.of(x.dtype).complex.dtype)
     result.real, result.imag = x, y
     return result

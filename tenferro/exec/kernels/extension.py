@@ -1,4 +1,4 @@
-"""Kernel of extension ops, which an executor replaces by the runtime of the family."""
+"""Kernel of extension ops. Executors replace it by the runtime of the family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logarithm of the gamma function: SciPy's, and a polynomial near its roots, where SciPy's loses every digit."""
+"""Logarithm of the gamma function: SciPy's, and a polynomial near its roots, where SciPy's loses all digits."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ The polynomial interpolates at the zeros of a Chebyshev polynomial, computed wit
 
 
 def lgamma(x: Array) -> Array:
-    """Return SciPy's log |Gamma(x)|, with C99's value at minus infinity and finite values at subnormal numbers.
+    """Return SciPy's log |Gamma(x)|, corrected at minus infinity and at subnormal numbers.
 
-    C99 gives infinity; SciPy overflows where 1 / x does.
+    At minus infinity C99 gives infinity. At subnormal numbers SciPy overflows with 1 / x; the result is finite.
     """
     from scipy import special as functions  # because importing scipy takes long
 
@@ -34,13 +34,13 @@ def lgamma(x: Array) -> Array:
     is_tiny = np.abs(x) < np.finfo(x.dtype).tiny
     y = np.where(is_tiny, -np.log(np.abs(x)), y) if is_tiny.any() else y
     is_near = np.abs(x - ROOTS_MIDPOINT) < POLYNOMIAL_RADIUS
-    if x.dtype == np.float64 and is_near.any():  # because smaller floats are computed in float64
+    if x.dtype == np.float64 and is_near.any():  # because narrower floats are computed in float64
         y[is_near] = _lgamma_near_roots(x[is_near])
     return y
 
 
 def _lgamma_near_roots(x: Array) -> Array:
-    """Return log Gamma(x) for 1/2 <= x <= 5/2; below 3/2 as log Gamma(x + 1) - log x."""
+    """Return log Gamma(x) for 1/2 <= x <= 5/2. For x below 3/2 it is log Gamma(x + 1) - log x."""
     is_near_one = x < ROOTS_MIDPOINT
     s = x - np.where(is_near_one, 1.0, 2.0)
     y = np.full_like(s, LGAMMA_COEFFICIENTS[-1])

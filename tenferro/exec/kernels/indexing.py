@@ -1,7 +1,7 @@
-"""Kernels of the indexing family: StableHLO's dimension numbers as NumPy's fancy indexing.
+"""Kernels of the indexing family: translate StableHLO's dimension numbers to NumPy's advanced indexing.
 
-Gather and scatter build one integer array per operand axis, all broadcast over the index space of the result or
-the updates. Python loops over axes alone.
+Gather and scatter build one integer array per operand axis. These arrays broadcast over the index space of the result
+or the updates. Python code loops only over axes, not over elements.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS"]
 
 MIN_SPARSE_ELEMENTS = 1 << 12
-"""Minimum number of elements of updates for a product with a sparse matrix."""
+"""Minimum number of elements of updates that are summed by a product with a sparse matrix."""
 SPARSE_DTYPES = "fdFD"
 """Codes of the dtypes that sparse products support."""
 
 
 def gather(op: ops.Gather, x: Array, indices: Array) -> Array:
-    """Read all windows at once, with start indices clamped so that windows fit."""
+    """Read all windows at once; start indices are clamped so that the windows fit."""
     sizes = op.resolved("slice_sizes", (x.shape, indices.shape))
     starts, batch = _start_indices(indices, op.index_vector_dim)
     dropped = {*op.collapsed_slice_dims, *op.operand_batching_dims}
@@ -56,7 +56,10 @@ def gather(op: ops.Gather, x: Array, indices: Array) -> Array:
 
 
 def _take_axis(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int) -> int | None:
-    """Return the axis if the gather is NumPy's `take`: whole slices, with batch axes in place of the indexed axis."""
+    """Return the indexed axis if the gather is NumPy's `take`; None for other gathers.
+
+    `take` reads whole slices, and puts the batch axes in place of the indexed axis.
+    """
     if op.operand_batching_dims or op.collapsed_slice_dims != op.start_index_map:
         return None
     axis = _replaced_axis(op.start_index_map, op.offset_dims, len(shape), batch)
@@ -67,7 +70,7 @@ def _take_axis(op: Any, shape: Sequence[int], sizes: Sequence[int], batch: int) 
 def _replaced_axis(
     indexed: Sequence[int], window: Sequence[int], rank: int, batch: int
 ) -> int | None:
-    """Return the single indexed axis of an operand if batch axes are in its place; `window` has the other axes."""
+    """Return the single indexed axis of an operand if the batch axes replace it; `window` has the other axes."""
     if len(indexed) != 1:
         return None
     (axis,) = indexed
@@ -91,14 +94,14 @@ def plan_take(op: ops.Gather, x: TensorSpec, indices: TensorSpec) -> Function | 
 
 
 def _as_int64(indices: Array) -> Array:
-    """Return indices as int64; unsigned ones are limited to its maximum, which is out of bounds."""
+    """Return indices as int64; unsigned ones are clamped to the maximum of int64, which is out of bounds."""
     if indices.dtype == np.uint64:
         indices = np.minimum(indices, np.uint64(np.iinfo(np.int64).max))
     return indices.astype(np.int64, copy=False)
 
 
 def _start_indices(indices: Array, vector_axis: int) -> tuple[Array, tuple[int, ...]]:
-    """Return an array of start indices per index component, and the batch shape."""
+    """Return one array of start indices per index component, and the batch shape."""
     indices = _as_int64(indices)
     if vector_axis == indices.ndim:
         return indices[None], indices.shape
@@ -117,7 +120,7 @@ def _spread(values: Array, axes: Sequence[int], rank: int) -> Array:
 def _batch_numbers(
     operand_axes: Sequence[int], index_axes: Sequence[int], index_vector_dim: int
 ) -> dict[int, int]:
-    """Return for each batching axis of the operand the number of the batch axis of the indices."""
+    """Return, for each batching axis of the operand, the number of the corresponding batch axis of the indices."""
     return {
         axis: number - (number > index_vector_dim)
         for axis, number in zip(operand_axes, index_axes, strict=True)
@@ -133,12 +136,14 @@ def _positions(
     window_axes: Mapping[int, int],
     sizes: Mapping[int, int],
 ) -> list[Array]:
-    """Return the positions along each axis of an operand, which broadcast to an index space.
+    """Return an array of positions for each axis of an operand; these arrays broadcast to the index space.
 
     Args:
         batch, batch_axes: the extents of the batch, and its axes in the index space.
-        firsts, numbers: by axis of the operand, the start indices, and the batch axis that counts along it.
-        window_axes, sizes: by axis of the operand, the axis in the index space, and the window's extent.
+        firsts: the start indices, by axis of the operand.
+        numbers: the batch axis whose number is the position, by axis of the operand.
+        window_axes: the axis of the index space, by axis of the operand.
+        sizes: the extent of the window, by axis of the operand.
     """
     rank = len(batch_axes) + len(window_axes)
     positions: list[Array] = []
@@ -159,7 +164,7 @@ COMBINERS = {"add": np.add, "multiply": np.multiply, "min": np.minimum, "max": n
 
 
 def scatter(op: ops.Scatter, x: Array, indices: Array, updates: Array) -> Array:
-    """Combine windows in row-major order of the updates; windows outside are skipped."""
+    """Combine windows in row-major order of the updates; windows that are out of bounds are skipped."""
     starts, batch = _start_indices(indices, op.index_vector_dim)
     is_large = updates.size >= MIN_SPARSE_ELEMENTS
     if op.combiner == "add" and is_large and x.dtype.char in SPARSE_DTYPES:
@@ -199,7 +204,7 @@ def scatter(op: ops.Scatter, x: Array, indices: Array, updates: Array) -> Array:
 
 
 def _scatter_add_axis(op: ops.Scatter, x: Array, updates: Array) -> int | None:
-    """Return the indexed axis if each update is a slice of x across it, with batch axes in its place."""
+    """Return the indexed axis if each update is a slice of x at one index, and batch axes replace the axis."""
     indexed, window = op.inserted_window_dims, sorted(op.update_window_dims)
     if op.input_batching_dims or indexed != op.scatter_dims_to_operand_dims:
         return None
@@ -211,8 +216,8 @@ def _scatter_add_axis(op: ops.Scatter, x: Array, updates: Array) -> int | None:
 def _scatter_add(x: Array, starts: Array, updates: Array, axis: int) -> Array:
     """Return x plus the sum of the slices with the same index.
 
-    Repeated indices are summed by a sparse product: each column of the matrix has one 1, so that updates are added in
-    order.
+    A product with a sparse matrix sums updates with the same index. Each column of the matrix has a single 1, so
+    updates are added in order.
     """
     n = x.shape[axis]
     positions = starts.ravel()
@@ -238,7 +243,7 @@ def _scatter_add(x: Array, starts: Array, updates: Array, axis: int) -> Array:
 
 
 def _with_negative_zeros(sums: Array, positions: Array) -> Array:
-    """Set sums at all other positions to -0.0 in place: added to a zero, it keeps the sign."""
+    """Set sums at all other positions to -0.0, in place; adding -0.0 to a zero keeps the sign of the zero."""
     is_untouched = np.ones(len(sums), bool)
     is_untouched[positions] = False
     if is_untouched.any():
@@ -253,7 +258,8 @@ def _combine(combiner: str, target: Array, flat: Array, values: Array) -> None:
     elif combiner in ("add", "multiply"):
         COMBINERS[combiner].at(target, flat, values)
     else:
-        # NumPy's own order of zeros is left to the kernel of Maximum and Minimum.
+        # NumPy's ufuncs ignore the signs of zeros, unlike the kernels of Maximum and Minimum, so
+        # zeros are corrected afterwards.
         is_largest = combiner == "max"
         choose = maximum if is_largest else minimum
         elements = target[flat]
@@ -271,7 +277,7 @@ def _combine(combiner: str, target: Array, flat: Array, values: Array) -> None:
 def _clamped_window(
     starts: Sequence[Array], extents: Sequence[int], sizes: Sequence[int]
 ) -> tuple[slice, ...]:
-    """Return the window as slices, moved inside the operand."""
+    """Return the window as slices, shifted to be inside the operand."""
     firsts = [
         min(max(int(start), 0), extent - size)
         for start, extent, size in zip(starts, extents, sizes, strict=True)

@@ -1,4 +1,4 @@
-"""`Kernel`, the NumPy implementation of an op, and its common kinds."""
+"""`Kernel`, the NumPy implementation of an op, and its common subclasses."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Kernel:
     the executor wraps it.
 
     Attributes:
-        elementwise: each element of the result depends on the operands' elements at its index alone, and a
+        elementwise: each element of the result depends only on the operands' elements at the same index, and a
             scalar may replace an operand whose elements are equal.
-        view: a result may be a view of an operand, or read-only memory; a function of the op where its payload
-            decides. All other results own their memory.
-        layout: maps an op and the layouts of its operands to that of its result, if this is neither row-major nor
-            that of all operands of an elementwise op.
+        view: a result may be a view of an operand, or read-only memory; a function of the op if it depends on
+            the payload. All other results own their memory.
+        layout: maps an op and the layouts of its operands to the layout of its result. Without it, results are
+            row-major; those of elementwise ops have the layout that all operands share.
     """
 
     __slots__ = ("_layout", "elementwise", "view")
@@ -55,7 +55,7 @@ class Kernel:
         raise NotImplementedError
 
     def bind(self, op: Any, inputs: Specs, resources: Resources = SERIAL_RESOURCES) -> Function:
-        """Return the function for inputs of these types; the ufunc itself where the kernel is one.
+        """Return the function for inputs of these types: the ufunc itself if the kernel is a ufunc.
 
         Args:
             resources: threads and memory for large arrays.
@@ -63,7 +63,7 @@ class Kernel:
         return partial(self, op)
 
     def layout(self, op: Any, operands: Sequence[Layout], shape: tuple[int, ...]) -> Layout:
-        """Return the layout of a single result; row-major where the kernel does not say otherwise."""
+        """Return the layout of a single result; row-major unless the kernel defines another."""
         if self._layout is not None:
             return self._layout(op, *operands)
         if not self.elementwise:
@@ -86,7 +86,7 @@ HALF_DTYPES = (DType.F16.dtype, BFLOAT16)
 def in_float32(function: Function) -> Function:
     """Return `function` with float16 and bfloat16 arrays computed in float32 and rounded once at the end.
 
-    XLA does the same for every op that is not exact in the low precision.
+    XLA also does so for every op that is not exact in the low precision.
     """
 
     def computed(*arrays: Any) -> Any:
@@ -102,8 +102,7 @@ class OpKernel(Kernel):
     """Kernel that is a function of the op and the arrays.
 
     Args:
-        plan: returns a function of the arrays for an op and the types of its inputs, or None where `function`
-            is used.
+        plan: returns a function of the arrays for an op and the types of its inputs, or None to use `function`.
     """
 
     __slots__ = ("_function", "_plan")
@@ -127,7 +126,7 @@ class OpKernel(Kernel):
 
 
 class SpecializedKernel(Kernel):
-    """Kernel that is a function of the arrays for each payload and dtype of the first operand."""
+    """Kernel with one function of the arrays for each payload and dtype of the first operand."""
 
     __slots__ = ("_specialize",)
 
@@ -151,8 +150,8 @@ def elementwise(
     """Return the kernel of an elementwise function of arrays.
 
     Args:
-        floats: the function for float32 and float64, such as a ufunc where `function` is none.
-        upcasts: float16 and bfloat16 are computed in float32.
+        floats: the function for float32 and float64, for example a ufunc if `function` is not one.
+        upcasts: whether float16 and bfloat16 are computed in float32.
     """
     generic = in_float32(function) if upcasts else function
 
@@ -165,13 +164,13 @@ def elementwise(
 
 
 def unpacked(outputs: Sequence[Any]) -> Any:
-    """Return the results of a kernel: a single array by itself, else a tuple."""
+    """Return the results of a kernel: the array if there is one, else a tuple."""
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def bind_kernel(
     kernel: Function, op: StdTensorOp, inputs: Specs, resources: Resources = SERIAL_RESOURCES
 ) -> Function:
-    """Return a kernel, or a function of an op and arrays, as a function of arrays of these types."""
+    """Bind a kernel, or a function of an op and arrays, to an op; return a function of arrays of these types."""
     bind = getattr(kernel, "bind", None)
     return partial(kernel, op) if bind is None else bind(op, inputs, resources)

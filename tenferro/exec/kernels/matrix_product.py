@@ -1,7 +1,8 @@
-"""Products of matrix views: by one call of BLAS, or in blocks that threads share while BLAS runs on one thread.
+"""Products of matrix views: one BLAS call, or blocks that the executor's threads share, each with
+single-threaded BLAS.
 
-The thread that copies a block of an operand multiplies it next, while its cache holds it. Blocks do not depend on the
-number of threads, nor do bits.
+The thread that copies a block of an operand multiplies it next, while the block is in its cache. Neither the
+blocks nor the bits of the result depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -26,32 +27,32 @@ from tenferro.exec.runtime.transposition import LINE
 __all__ = ["AxisGroups", "BlockedProduct", "SingleProduct", "block_count", "estimated_work", "matmul", "scratch", "workers_for"]  # fmt: skip
 
 MIN_BLOCK_EXTENT = 128
-"""Minimum number of rows, columns or terms of a block; each block packs the other operand once more."""
+"""Minimum number of rows, columns or terms of a block; for each block BLAS packs the other operand again."""
 MIN_PARALLEL_WORK = 1 << 24
-"""Minimum number of multiplications for two blocks; four times the work doubles their number.
+"""Minimum number of multiplications for two blocks; four times the work doubles the number of blocks.
 
-Threads wait for each other between calls, so that blocks have to grow as well."""
+Threads wait for each other between calls, so larger products also use larger blocks."""
 MAX_BLOCKS = min(16, os.cpu_count() or 1)
-"""Maximum number of blocks: each packs the shared operand again.
+"""Maximum number of blocks, because BLAS packs the shared operand again for each block.
 
-Eight blocks of 1,024 rows take 1.15 of the time of two."""
+Eight blocks of 1,024 rows take 1.15 times as long as two."""
 BLOCK_ALIGNMENT = LINE // 4
-"""Multiple of rows or columns per block, which keeps blocks of column-major results on whole cache lines."""
+"""Divisor of the rows or columns per block, which aligns blocks of column-major results to cache lines."""
 MIN_BATCH, MAX_MATRIX_ELEMENTS = 256, 64
-"""Minimum batch, and maximum elements per matrix, for which a call of BLAS per vector is slower than einsum."""
+"""Minimum batch size and maximum elements per matrix for which einsum is faster than one BLAS call per vector."""
 COPY_COST = 32
 """Estimated cost of copying an element, in multiplications."""
 MATVEC_COST = 8
-"""Estimated cost of an element of a matrix that is multiplied by one vector, in multiplications."""
+"""Estimated cost of one matrix element in a matrix-vector product, in multiplications."""
 MAX_PARTIAL_ELEMENTS = costs.SMALL // 4
-"""Maximum number of elements of a result that is computed as one partial sum per block."""
+"""Maximum number of elements of a result that is the sum of one partial result per block."""
 MIN_POOLED_BYTES = costs.FRESH
-"""Minimum number of bytes of copies for which memory of the pool is used."""
+"""Minimum size in bytes of copies that use memory of the pool."""
 
 
 @dataclass(frozen=True)
 class AxisGroups:
-    """Axes of two operands by their role in a contraction, in the order in which each group is merged.
+    """Axes of two operands by their role in a contraction; each group is in the order in which it is merged.
 
     Attributes:
         batch, terms: axes of lhs and of rhs.
@@ -75,7 +76,7 @@ class AxisGroups:
 def matmul(a: Array, b: Array, out: Array | None, is_column_major: bool) -> Array:
     """Return the product by BLAS, column-major if requested.
 
-    For large batches of small matrices, each by a vector, einsum is faster than a call of BLAS for each.
+    For large batches of small matrix-vector products, einsum is faster than one BLAS call per matrix.
     """
     if is_batched_matvec(a.shape, b.shape) and a.strides[-1] == b.strides[-2] == a.itemsize:
         y = np.einsum("...ij,...j->...i", a, b[..., 0], out=None if out is None else out[..., 0])
@@ -87,12 +88,12 @@ def matmul(a: Array, b: Array, out: Array | None, is_column_major: bool) -> Arra
 
 
 def is_batched_matvec(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Return whether a product is one of many small matrices by a vector each."""
+    """Return whether a product is a large batch of small matrix-vector products."""
     return b[-1] == 1 and prod(a[:-2]) >= MIN_BATCH and prod(a[-2:]) <= MAX_MATRIX_ELEMENTS
 
 
 def block_count(multiplications: int, copied: int = 0) -> int:
-    """Return the number of blocks for these multiplications and copied elements."""
+    """Return the number of blocks for this many multiplications and copied elements."""
     work = multiplications and multiplications + COPY_COST * copied
     magnitude = (work // MIN_PARALLEL_WORK).bit_length()
     return min(MAX_BLOCKS, 1 << max(magnitude // 2, 1)) if magnitude else 1
@@ -104,26 +105,26 @@ def estimated_work(rows: int, columns: int, terms: int) -> int:
 
 
 def workers_for(resources: Resources, multiplications: int, copied: int = 0) -> Workers:
-    """Return the threads for this much work."""
+    """Return the threads for this many multiplications and copied elements."""
     return resources.workers if block_count(multiplications, copied) > 1 else SERIAL
 
 
 def _result(shape: Sequence[int], dtype: Any, is_column_major: bool, into: Any) -> Array:
-    """Return an array (.., rows, columns) in these bytes or in new memory."""
+    """Return an uninitialised array (.., rows, columns) in this buffer or in new memory."""
     if not is_column_major:
         return np.ndarray(shape, dtype, into)
     return np.ndarray((*shape[:-2], *shape[:-3:-1]), dtype, into).swapaxes(-1, -2)
 
 
 def scratch(resources: Resources, sizes: Sequence[int]) -> AbstractContextManager[Sequence[Any]]:
-    """Borrow memory for copies from the pool; yield None for small ones."""
+    """Borrow buffers for copies from the pool; yield None for small copies."""
     if sum(sizes) < MIN_POOLED_BYTES:
         return nullcontext([None] * len(sizes))
     return resources.memory.scratch(sizes)
 
 
 class SingleProduct:
-    """Product by one call, with operands copied where BLAS cannot read them."""
+    """Product by one call of BLAS; operands that BLAS cannot read are copied."""
 
     def __init__(
         self, left: MatrixView, right: MatrixView, is_column_major: bool, resources: Resources
@@ -146,7 +147,7 @@ class BlockedProduct:
     """Product split along its first batch axis, or along the longest of rows, columns and terms.
 
     Attributes:
-        axes: the split axis of lhs and of rhs; None for an operand that each block needs as a whole.
+        axes: the split axis of lhs and of rhs; None for an operand that is not split.
         thread_resources: the resources of a thread that copies blocks.
     """
 
@@ -154,7 +155,7 @@ class BlockedProduct:
     def plan(
         cls, groups: AxisGroups, lhs: Array, rhs: Array, single: SingleProduct
     ) -> BlockedProduct | None:
-        """Return the product in blocks; None if one call is faster."""
+        """Return a product in blocks; None if one call is faster."""
         *batches, m, n = single.shape
         k, batch = single.left.shape[-1], prod(batches)
         copied = sum([
@@ -194,7 +195,7 @@ class BlockedProduct:
         ]
         (extent,) = {x.shape[a] for a, x in zip(first, (lhs, rhs), strict=True) if a is not None}
         self.cuts = [*pairwise(_block_ends(extent, min(count, extent)))]
-        # By the extent of a block: views of the blocks of a split operand, or of the whole operand.
+        # Views of a block of each split operand, or of the whole operand, by the extent of the block.
         self.lefts = {j - i: groups.left(_part(lhs, first[0], i, j)) for i, j in self.cuts}
         self.rights = {j - i: groups.right(_part(rhs, first[1], i, j)) for i, j in self.cuts}
         # The split axis of the result; None where each block is a partial sum.
@@ -202,7 +203,7 @@ class BlockedProduct:
         if kind == "batch":
             self.axis = groups.batch[0].index(first[0])
         self.step = 1 if self.axis is None else self.shape[self.axis] // extent
-        # Bytes of scratch: for the operand that is not split, and for a block of each that is.
+        # Sizes of scratch buffers: for the operand that is not split, and for a block of each split operand.
         left, right = (
             max(view.copy_bytes for view in views.values()) for views in (self.lefts, self.rights)
         )
@@ -259,7 +260,7 @@ def _block_ends(extent: int, count: int) -> list[int]:
 
 
 def _cuts_rows(m: int, n: int, is_column_major: bool) -> bool:
-    """Return whether a product is split along rows: contiguous blocks are written fastest."""
+    """Return whether a product is split along rows. Blocks that are contiguous in the result are fastest to write."""
     slow, fast = (n, m) if is_column_major else (m, n)
     return (slow >= min(fast, MAX_BLOCKS * MIN_BLOCK_EXTENT)) != is_column_major
 

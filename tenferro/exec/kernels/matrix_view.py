@@ -1,4 +1,4 @@
-"""Operand of a contraction as a matrix: a view if each group of axes has one stride, or a copy."""
+"""Operand of a contraction as a matrix: a view if each group of axes merges into one stride, else a copy."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ __all__ = [
 ]
 
 MIN_PLANNED_BYTES = costs.CACHE // 8
-"""Minimum number of bytes of a copy for which a traversal is planned."""
+"""Minimum size in bytes of a copy whose traversal is planned."""
 
 
 def mergeable_order(x: Array, axes: Axes) -> Axes:
-    """Return the order in which these axes merge into one, or the given order if there is none."""
+    """Return an order in which these axes merge into one, or the given order if there is none."""
     if merged_stride(x, axes) is None:
         descending = tuple(sorted(axes, key=lambda axis: -abs(x.strides[axis])))
         if merged_stride(x, descending) is not None:
@@ -47,17 +47,17 @@ def merged_stride(x: Array, axes: Sequence[int]) -> int | None:
 
 
 def merged_strides(x: Array, rows: Axes, columns: Axes) -> tuple[int, int] | None:
-    """Return the strides of a matrix of these groups of axes; None if either does not merge."""
+    """Return the strides of a matrix with these groups of axes merged; None if a group does not merge."""
     down, across = merged_stride(x, rows), merged_stride(x, columns)
     return None if down is None or across is None else (down, across)
 
 
 class MatrixView:
-    """Operand as an array [batch.., rows, columns]: a view of it, or of a copy.
+    """Operand as an array [batch.., rows, columns]: a view of the operand, or of a copy.
 
     Attributes:
         copy_bytes: the size of the copy; 0 for a view.
-        is_column_major: rows have a smaller stride than columns.
+        is_column_major: whether the row axis has a smaller stride than the column axis.
     """
 
     def __init__(self, x: Array, batch: Axes, rows: Axes, columns: Axes) -> None:
@@ -77,7 +77,7 @@ class MatrixView:
         self.copy = Copy(np.empty(x.shape, x.dtype), x) if x.nbytes >= MIN_PLANNED_BYTES else None
 
     def copied(self, x: Array, into: Any, resources: Resources = SERIAL_RESOURCES) -> Array:
-        """Return the matrix, with a copy in these bytes if there has to be one."""
+        """Return the matrix; if it needs a copy, in this buffer."""
         x = x.transpose(self.perm)
         if not self.copy_bytes:
             return x.reshape(self.shape)
@@ -92,7 +92,7 @@ class MatrixView:
 
 
 def is_blas_layout(strides: tuple[int, int], shape: Sequence[int], itemsize: int) -> bool:
-    """Return whether BLAS reads a matrix with these strides: contiguous along one axis, no overlap along the other."""
+    """Return whether BLAS reads a matrix with these strides: one axis is contiguous, and the other does not overlap."""
     for near, far in ((0, 1), (1, 0)):
         is_contiguous = strides[near] == itemsize or shape[near] == 1
         if is_contiguous and (shape[far] == 1 or strides[far] >= itemsize * shape[near]):

@@ -26,7 +26,7 @@ __all__ = ["ROWS", "extreme"]
 MIN_LAYER_ELEMENTS = 128
 """Minimum number of elements per slice for cumulative ops to proceed slice by slice."""
 MIN_UNSTABLE_SORT_ELEMENTS = 1 << 12
-"""Minimum number of elements of a key for which the unstable sort is tried first."""
+"""Minimum number of key elements for which an unstable sort is tried first."""
 
 
 def extreme(dtype: np.dtype[Any], largest: bool) -> Any:
@@ -40,7 +40,7 @@ def extreme(dtype: np.dtype[Any], largest: bool) -> Any:
 
 
 def reduction(ufunc: np.ufunc) -> Kernel:
-    """Return the kernel of a reduction by a ufunc with an identity, in the dtype of x."""
+    """Return the kernel of a reduction by a ufunc that has an identity; the result has the dtype of x."""
 
     def specialize(op: Any, dtype: np.dtype[Any]) -> Function:
         if not op.axes:
@@ -53,9 +53,9 @@ def reduction(ufunc: np.ufunc) -> Kernel:
 
 
 def extreme_reduction(ufunc: np.ufunc, largest: bool) -> Kernel:
-    """Return the kernel of a maximum or minimum, with the least or greatest value of the dtype as its initial value.
+    """Return the kernel of a maximum or minimum; empty reductions give the least or greatest value of the dtype.
 
-    Signs of zeros are determined by a second pass, if any result is zero.
+    If any result is zero, a second pass determines the signs of zeros.
     """
 
     def specialize(op: Any, dtype: np.dtype[Any]) -> Function:
@@ -79,12 +79,12 @@ def extreme_reduction(ufunc: np.ufunc, largest: bool) -> Kernel:
 
 
 def has_no_axes(op: Any) -> bool:
-    """Return whether a reduction returns its operand."""
+    """Return whether a reduction has no axes, so that it returns its operand."""
     return not op.axes
 
 
 def cumulative(ufunc: np.ufunc) -> Kernel:
-    """Return the kernel of a cumulative op; a reverse one accumulates along a reversed view."""
+    """Return the kernel of a cumulative op; a reversed op accumulates along a reversed view."""
 
     def kernel(op: Any, x: Array) -> Array:
         return in_float32(partial(_scan, ufunc, op))(x)
@@ -100,9 +100,9 @@ def _scan(ufunc: np.ufunc, op: Any, x: Array) -> Array:
 
 
 def cumulative_extreme(ufunc: np.ufunc, largest: bool) -> Kernel:
-    """Return the kernel of a cumulative maximum or minimum, with 0.0 above -0.0.
+    """Return the kernel of a cumulative maximum or minimum that treats 0.0 as greater than -0.0.
 
-    Signs of zeros are determined by a second pass, if there are zeros of both signs.
+    If there are zeros of both signs, a second pass determines the signs of zeros.
     """
 
     def kernel(op: Any, x: Array) -> Array:
@@ -121,9 +121,9 @@ def cumulative_extreme(ufunc: np.ufunc, largest: bool) -> Kernel:
 
 
 def accumulate(ufunc: np.ufunc, x: Array, axis: int) -> Array:
-    """Return the cumulative result; slice by slice unless the axis has the smallest stride.
+    """Return the cumulative result; compute it slice by slice unless the axis has the smallest stride.
 
-    NumPy walks along the axis first, and loads a cache line for each element.
+    NumPy would proceed along the axis first, and load one cache line per element.
     """
     layer = x.size // max(x.shape[axis], 1)
     nearest = min(abs(step) for step in x.strides)
@@ -138,7 +138,7 @@ def accumulate(ufunc: np.ufunc, x: Array, axis: int) -> Array:
 
 
 def arg_reduction(function: Function) -> Kernel:
-    """Return the kernel of argmax or argmin; as in NumPy the first extreme wins, and NaN before others."""
+    """Return the kernel of argmax or argmin: as in NumPy, the index of the first NaN, else of the first extreme."""
 
     def specialize(op: Any, dtype: np.dtype[Any]) -> Function:
         if DType.of(dtype) is DType.BF16:
@@ -161,7 +161,7 @@ def sort(op: ops.Sort, *operands: Array) -> Any:
 
 
 def _equal_elements_are_identical(key: Array) -> bool:
-    """Return whether equal elements have equal bits, so that an unstable sort is indistinguishable."""
+    """Return whether equal elements have equal bits; an unstable sort of them gives the same result as a stable one."""
     if key.dtype.kind in "biu":
         return True
     if key.dtype.kind != "f":
@@ -171,7 +171,7 @@ def _equal_elements_are_identical(key: Array) -> bool:
 
 
 def stable_order(key: Array, axis: int) -> Array:
-    """Return a stable argsort; NumPy's faster sort is used if no elements are equal."""
+    """Return a stable argsort; use NumPy's faster unstable sort if no elements are equal."""
     if key.dtype.kind == "f" and key.size >= MIN_UNSTABLE_SORT_ELEMENTS:
         ordered = np.moveaxis(np.sort(key, axis=axis), axis, -1)
         before, after = ordered[..., :-1], ordered[..., 1:]
@@ -186,7 +186,10 @@ def _comparable(x: Array) -> Array:
 
 
 def top_k(op: ops.TopK, x: Array) -> Any:
-    """Return the k largest elements and their indices; reversal before the stable sort puts lower indices first."""
+    """Return the k largest elements and their indices.
+
+    The stable sort runs on reversed elements, so that lower indices come first among equal elements.
+    """
     key = np.flip(_comparable(x), -1)
     order = np.flip(stable_order(key, -1), -1)[..., : op.k]
     indices = x.shape[-1] - 1 - order

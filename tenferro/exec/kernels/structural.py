@@ -1,4 +1,4 @@
-"""Kernels of the structural family: views where strides allow, copies where they do not."""
+"""Kernels of the structural family: views where strides allow it, otherwise copies."""
 
 from __future__ import annotations
 
@@ -33,10 +33,11 @@ def broadcast_in_dim(op: ops.BroadcastInDim, x: Array) -> Array:
 
 
 class BroadcastView:
-    """View of a broadcast operand of static shape, ten times as fast as `broadcast_in_dim` if it is row-major.
+    """Function that broadcasts an operand of static shape, ten times as fast as `broadcast_in_dim` if it is
+    row-major.
 
     Args:
-        x: the operand's type, which is not empty.
+        x: the operand's type; it has at least one element.
     """
 
     def __init__(self, op: ops.BroadcastInDim, x: TensorSpec) -> None:
@@ -57,7 +58,7 @@ class BroadcastView:
 
 
 def plan_broadcast(op: ops.BroadcastInDim, x: TensorSpec) -> Function | None:
-    """Return the broadcast of an operand of static shape; None for others, and for dtypes without a buffer."""
+    """Return the `BroadcastView` of an operand; None for data-dependent shapes and dtypes without a buffer protocol."""
     if not (are_static(op.shape) and are_static(x.shape) and x.size):
         return None
     only_adds_axes = prod(op.shape) == x.size and list(op.dims) == sorted(op.dims)
@@ -69,14 +70,14 @@ def plan_broadcast(op: ops.BroadcastInDim, x: TensorSpec) -> Function | None:
 
 
 def reshape(op: ops.Reshape, _: np.dtype[Any]) -> Function:
-    """Return a column-major reshape, which gives a view where strides allow."""
+    """Return a function that reshapes in column-major order; it returns a view where strides allow it."""
     if are_static(op.shape):
         return methodcaller("reshape", op.shape, order="F")
     return lambda x: x.reshape(op.resolved("shape", (x.shape,)), order="F")
 
 
 def slice_(op: ops.Slice, _: np.dtype[Any]) -> Function:
-    """Return a function that gives a strided view."""
+    """Return a function that returns a strided view."""
     if are_static(op.starts) and are_static(op.limits):
         return itemgetter(slices_for(op, ()))
     return lambda x: x[slices_for(op, x.shape)]
@@ -96,7 +97,7 @@ def are_static(extents: tuple[Any, ...]) -> bool:
 def pad(
     x: Array, value: Array, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
 ) -> Array:
-    """Crop by the negative edges, and copy the rest into an array filled with the padding value."""
+    """Crop x by the negative edges, and copy it into an array filled with the padding value."""
     return write_padded(*_padding(x.shape, low, high, interior), x, value)
 
 
@@ -106,7 +107,7 @@ Slices: TypeAlias = tuple[slice, ...]
 def write_padded(
     shape: tuple[int, ...], target: Slices, source: Slices, x: Array, value: Array
 ) -> Array:
-    """Return an array filled with a value, and with x copied into its slices."""
+    """Return an array filled with a value, except for a slice into which x is copied."""
     result = np.empty(shape, x.dtype)
     result[...] = value
     result[target] = x[source]
@@ -116,7 +117,7 @@ def write_padded(
 def _padding(
     extents: Sequence[int], low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> tuple[tuple[int, ...], Slices, Slices]:
-    """Return the shape of a result, and the copied slices of result and operand."""
+    """Return the shape of the result, and the slices of the result and of the operand that are copied."""
     shape: list[int] = []
     source: list[slice] = []
     target: list[slice] = []
@@ -134,16 +135,16 @@ def _padding(
 
 
 def plan_pad(op: ops.Pad, x: TensorSpec, value: TensorSpec) -> Function | None:
-    """Return the padding of an operand of static shape; None for others."""
+    """Return a function that pads an operand of static shape; None for data-dependent shapes."""
     if not (are_static(x.shape) and are_static(op.low) and are_static(op.high)):
         return None
     return partial(write_padded, *_padding(x.shape, op.low, op.high, op.interior))
 
 
 def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:
-    """Return a copy of the diagonal on axis_a; NumPy appends the diagonal.
+    """Return the diagonal along axis_a, where NumPy appends it as the last axis.
 
-    Copy, because the view's elements are far apart.
+    It is copied, because the elements of the view are far apart.
     """
     diagonal, axis = x.diagonal(0, op.axis_a, op.axis_b), op.axis_a - (op.axis_b < op.axis_a)
     is_last = axis == diagonal.ndim - 1
@@ -151,7 +152,7 @@ def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:
 
 
 class EmbedDiagonal:
-    """Zeros with the operand along a diagonal."""
+    """Kernel that writes the operand along a diagonal of zeros."""
 
     accepts_buffers = True
 
@@ -159,7 +160,7 @@ class EmbedDiagonal:
         self.op = op
 
     def __call__(self, x: Array, into: Sequence[Any] = (None,)) -> Array:
-        """Write through a writeable view of the diagonal."""
+        """Return the array of zeros, with x written through a view of its diagonal."""
         op, n = self.op, x.shape[self.op.input_axis]
         shape = list(x.shape)
         shape.insert(op.axis_b, n)
@@ -171,11 +172,11 @@ class EmbedDiagonal:
 
 
 class Triangle:
-    """Elements of matrices up to a diagonal, or from it on, and zeros elsewhere, even for NaN and infinity.
+    """Function that keeps one triangle of matrices, and replaces all other elements by zeros, NaN and infinity too.
 
     Args:
-        k: the number of the diagonal.
-        lower: the triangle is below the diagonal.
+        k: the number of the diagonal, which belongs to the triangle.
+        lower: whether the triangle is below the diagonal.
     """
 
     accepts_buffers = True
@@ -197,7 +198,7 @@ class Triangle:
 
 
 def zeros(shape: Sequence[int], dtype: Any, into: Any) -> Array:
-    """Return zeros in these bytes, or in new memory."""
+    """Return zeros in this buffer or in new memory."""
     if into is None:
         return np.zeros(shape, dtype)
     y = np.ndarray(shape, dtype, into)
@@ -214,7 +215,7 @@ def sliced(op: ops.Slice, x: Layout) -> Layout:
 
 
 def triangular(op: ops.Tril | ops.Triu, x: Layout) -> Layout:
-    """Return the layout of a triangle: row-major or column-major matrices, as those of the operand."""
+    """Return the layout of a triangle: row-major or column-major matrices, like those of the operand."""
     *batch, row, column = range(len(x.shape))
     is_column_major = abs(x.strides[row]) < abs(x.strides[column])
     return dense(x.shape, (*batch, column, row) if is_column_major else (*batch, row, column))

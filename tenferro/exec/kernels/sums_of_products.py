@@ -1,6 +1,6 @@
-"""Convolutions of channels-last images as compiled sums of products of arrays in place.
+"""Convolutions of channels-last images as compiled sums of products, without copies of windows.
 
-Only the padding of images is copied. One call computes many rows of a result, without the GIL.
+Images are copied only if they are padded. One call computes many rows of a result, without the GIL.
 """
 
 from __future__ import annotations
@@ -22,33 +22,36 @@ from tenferro.types import DType
 __all__ = ["CompiledSum", "DirectSums", "SumCompiler", "SumOfProducts", "channels_last"]
 
 TASKS = 6
-"""Number of calls per result."""
+"""Number of calls of the compiled function per result."""
 MAX_KERNEL_BYTES = 1 << 24
-"""Maximum bytes of kernels, which are read again for every few rows."""
+"""Maximum size in bytes of the kernels, which are read again for every few rows."""
 MIN_PRODUCT_WORK = 1 << 24
-"""Minimum number of multiplications by 1x1 kernels worth compiling; BLAS needs no copies of their images."""
+"""Minimum number of multiplications for which a 1x1 convolution is compiled; BLAS computes it without copies of
+images.
+"""
 OUTPUTS_LAST = 2, 3, 1, 0
-"""Permutation of kernels [o, c, k..] that makes outputs contiguous for vectors."""
+"""Permutation of kernels [o, c, k..] that makes the outputs contiguous for vector instructions."""
 ONE_IMAGE = 0, 0, 0
-"""Rows and strides of images if there is one."""
+"""Value of `SumOfProducts.images` if there is one image."""
 MIN_PLACES = 128
-"""Minimum number of windows for which copies of images cost less than copies of windows."""
+"""Minimum number of windows for which copying the images is cheaper than copying the windows."""
 MAX_PLANS = 16
-"""Maximum number of plans per convolution, one for each layout of a group or phase."""
+"""Maximum number of plans per convolution; each layout of a group or phase needs one."""
 CompiledSum: TypeAlias = tuple[Callable[..., Any], int]
-"""Function of pointers to a, b and y and of a range of tasks, and the number of tasks per row."""
+"""Function of pointers to a, b and y and of a range of tasks; and the number of tasks per row."""
 
 
 @dataclass(frozen=True)
 class SumOfProducts:
-    """y[r, m, o], the sum over terms of a[r, m, terms] b[terms, o], with strides in elements.
+    """Sum y[r, m, o] = sum over terms of a[r, m, terms] b[terms, o]; strides are in elements.
 
     Attributes:
-        rows: the strides of r in a and in y.
-        images: the number of rows of an image, and the strides between images in a and in y; 0 rows for one image.
-        places: the extent of m, and its strides in a and in y.
-        outputs: the extent of o, which is contiguous in b, and its stride in y.
-        terms: the extent, and the strides in a and in b, of each summed axis, the slowest first.
+        rows: the stride of axis r in a and in y.
+        images: the number of rows per image, and the stride between images in a and in y; all 0 if there is one
+            image.
+        places: the extent of axis m, and its stride in a and in y.
+        outputs: the extent of axis o, which is contiguous in b, and its stride in y.
+        terms: for each summed axis, slowest first, its extent and its stride in a and in b.
     """
 
     dtype: DType
@@ -63,19 +66,19 @@ class SumCompiler(Protocol):
     """Compiler of sums of products."""
 
     def function(self, sums: SumOfProducts, multiplications: int) -> CompiledSum | None:
-        """Return the compiled function, or None."""
+        """Return the compiled function; None if the sums are not compiled."""
         ...
 
 
 class DirectSums:
-    """Convolutions by compiled code, planned per layout of arrays."""
+    """Convolutions by compiled code, with one plan per layout of the arrays."""
 
     def __init__(self, resources: Resources, compiler: SumCompiler) -> None:
         self.resources, self.compiler = resources, compiler
         self._plans: dict[Any, tuple[_ImagePlan | None, bool]] = {}
 
     def write(self, window: Window, x: Array, w: Array, out: Array) -> bool:
-        """Write out [n, o, p..] from x [n, c, s..] and kernels [o, c, k..]; return whether that was possible."""
+        """Write out [n, o, p..] from x [n, c, s..] and kernels [o, c, k..]; return False if that is not compiled."""
         key = window, x.shape, x.strides, w.shape, w.strides, out.strides
         if key not in self._plans:
             if len(self._plans) >= MAX_PLANS:
@@ -86,9 +89,7 @@ class DirectSums:
         if plan is None or compiled is None:
             return False
         workers = workers_for(self.resources, plan.multiplications)
-        if (
-            not is_copied
-        ):  # without the memory of copies, because small convolutions take microseconds
+        if not is_copied:  # allocates no copies, because small convolutions take microseconds
             plan.run(compiled, self.resources, workers, x, w, out)
             return True
         with scratch(self.resources, (x.nbytes,)) as (memory,):
@@ -97,7 +98,7 @@ class DirectSums:
 
 
 def channels_last(x: Array, into: Any = None) -> Array:
-    """Return a copy of images [n, c, h, w] with contiguous channels, in these bytes or in new memory."""
+    """Return a copy of images [n, c, h, w] with contiguous channels, in this buffer or in new memory."""
     copy = _empty_channels_last(x, into)
     copy[...] = x
     return copy
@@ -109,7 +110,7 @@ def _empty_channels_last(x: Array, into: Any = None) -> Array:
 
 
 def _planned(window: Window, x: Array, w: Array, out: Array) -> tuple[_ImagePlan | None, bool]:
-    """Return the plan for images as they are, or else for copies, and whether it is for copies; None if there is none."""
+    """Return a plan, and whether it needs copies of the images; None if there is no plan."""
     plan = _plan(window, x, w, out)
     if plan is not None or out.ndim != 4 or _is_product(w, out) or _has_few_places(w, out):
         return plan, False
@@ -129,22 +130,22 @@ def _plan(window: Window, x: Array, w: Array, out: Array) -> _ImagePlan | None:
 
 
 def _is_product(w: Array, out: Array) -> bool:
-    """Return whether BLAS writes the result in place: a kernel of one element, and no phase of a larger result."""
+    """Return whether BLAS can write the result directly: the kernel has one element, and `out` is not a phase."""
     steps = sorted(range(out.ndim), key=lambda axis: -abs(out.strides[axis]))
     return prod(w.shape[2:]) == 1 and out.transpose(steps).flags.c_contiguous
 
 
 def _has_few_places(w: Array, out: Array) -> bool:
-    """Return whether more products are summed along space than there are sums, as in gradients of kernels."""
+    """Return whether sums over space have more terms than the result has positions, as in gradients of kernels."""
     return prod(out.shape[2:]) < prod(w.shape[2:])
 
 
 class _ImagePlan:
-    """Sum over channels and kernel elements; rows and places are those of the result, in its order."""
+    """Plan of a sum over channels and kernel elements; its rows and places are those of the result, in memory order."""
 
     @classmethod
     def plan(cls, window: Window, x: Array, w: Array, out: Array) -> _ImagePlan | None:
-        """Return the plan; None if padded channels are not contiguous."""
+        """Return the plan; None if the channels of the padded images are not contiguous."""
         layout = PaddedLayout(window, x.shape, x.strides)
         windows = window_view(window, layout.pad(x), w.shape[2:])
         if windows.strides[1] != x.itemsize and x.shape[1] > 1:
@@ -176,7 +177,7 @@ class _ImagePlan:
         self.rows = len(out) * out.shape[slow]
 
     def run(self, compiled: CompiledSum, resources: Resources, workers: Workers, x: Array, w: Array, out: Array) -> None:  # fmt: skip
-        """Write out by the function of `sums`."""
+        """Write out by the compiled function of the sums."""
         function, tasks = compiled
         parts = _task_ranges(tasks * self.rows, workers)
         with scratch(resources, self.scratch_sizes) as memory:
@@ -195,7 +196,7 @@ def _address(x: Array) -> int:
 
 
 def _padded_bytes(window: Window, x: Array, w: Array, out: Array) -> int:
-    """Return the bytes of the part of x that windows read, with its padding."""
+    """Return the size in bytes of the part of x that windows read, with its padding."""
     steps = zip(out.shape[2:], window.strides, w.shape[2:], window.rhs_dilation, strict=True)
     edges = [sum(pair) + n for n, pair in zip(x.shape[2:], window.padding, strict=True)]
     reach = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in steps]
@@ -203,6 +204,6 @@ def _padded_bytes(window: Window, x: Array, w: Array, out: Array) -> int:
 
 
 def _task_ranges(tasks: int, workers: Workers) -> list[tuple[int, int]]:
-    """Split tasks into few ranges, because threads wait for the GIL between them."""
+    """Split tasks into few ranges, because threads wait for the GIL between ranges."""
     count = min(tasks, TASKS) if workers.count > 1 else 1
     return even_ranges(tasks, count)

@@ -1,7 +1,7 @@
-"""Sums over windows as products of matrices, block by block.
+"""Sums over windows as matrix products, block by block.
 
-A copied block of windows stays in cache until the thread that copied it has multiplied it. Blocks do not depend on the
-number of threads, nor do the bits of results.
+A copied block of windows stays in cache until the thread that copied it has multiplied it. Neither the blocks nor the
+bits of results depend on the number of threads.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from tenferro.exec.runtime.threads import even_ranges
 __all__ = ["multiply_windows", "scatter_products"]
 
 BLOCK_BYTES = 2 * costs.CACHE
-"""Bytes of windows that are copied at once."""
+"""Size of a block of copied windows, in bytes."""
 BLOCK_MULTIPLE = 4
-"""Multiple of the number of blocks, if there are several, which balances the load of threads."""
+"""Divisor of the number of blocks if there are several, which balances the load of threads."""
 Block = tuple[slice, ...]
-"""Slices of the slowest of some axes."""
+"""Slices of the slowest axes."""
 
 
 def multiply_windows(
@@ -58,7 +58,7 @@ class _Operands:
         shape: of the windows.
         positions, taps: the axes of each, the slowest first.
         rows, terms: the number of positions and of terms.
-        copies_positions_first: a copy is column-major.
+        copies_positions_first: whether a copy is column-major.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class _Operands:
         self.copies_positions_first = _copies_positions_first(
             self.shape, strides, self.positions, self.taps
         )
-        # Axes of the kernels: axis 1 is the channel, as in windows, and spatial axes follow.
+        # Axes of the kernels: axis 1 is the channel, as in the windows; the spatial axes follow.
         self.kernel_axes = tuple([axis if axis == 1 else axis - spatial for axis in self.taps])
         work = self.rows * self.terms * w.shape[0]
         self.workers = workers_for(resources, work, self.rows * self.terms)
@@ -96,7 +96,7 @@ class _Operands:
         return _blocks([self.shape[axis] for axis in self.positions], most)
 
     def scratch_sizes(self, blocks: Sequence[Block]) -> tuple[int, int]:
-        """Return the bytes of the padded input and of the copied windows of the largest block."""
+        """Return the sizes in bytes of the padded input and of the copied windows of the largest block."""
         largest = list(self.shape)
         for axis, parts in zip(self.positions, zip(*blocks, strict=True), strict=False):
             largest[axis] = max([part.stop - part.start for part in parts])
@@ -128,7 +128,7 @@ class _Operands:
 
 
 def _copies_positions_first(shape: Axes, strides: Axes, positions: Axes, taps: Axes) -> bool:
-    """Return whether windows are best copied along positions: the smaller stride, or the longer rows."""
+    """Return whether to copy windows along positions: these have the smaller stride, or the longer rows."""
     position, tap = (
         next((axis for axis in reversed(axes) if shape[axis] > 1), None)
         for axes in (positions, taps)
@@ -141,7 +141,10 @@ def _copies_positions_first(shape: Axes, strides: Axes, positions: Axes, taps: A
 
 
 def as_matrix(x: Array, rows: Axes, columns: Axes, is_column_major: bool, into: Any) -> Array:
-    """Return a matrix of these groups of axes: a view that BLAS reads, or a copy in these bytes in the given order."""
+    """Return a matrix whose rows and columns are these groups of axes.
+
+    It is a view if BLAS can read it, else a copy in this buffer, row-major or column-major as requested.
+    """
     m, n = (prod([x.shape[axis] for axis in axes]) for axes in (rows, columns))
     strides = merged_strides(x, rows, columns)
     if strides is not None and is_blas_layout(strides, (m, n), x.itemsize):
@@ -154,7 +157,7 @@ def as_matrix(x: Array, rows: Axes, columns: Axes, is_column_major: bool, into: 
 
 
 def _blocks(extents: Sequence[int], most: int) -> list[Block]:
-    """Split the slowest of these axes into blocks of at most `most` elements, or of one along the fastest axis."""
+    """Split the slowest of these axes into blocks of at most `most` elements; a block has at least one."""
     inner = prod(extents)
     for axis, extent in enumerate(extents):
         inner //= extent
@@ -207,12 +210,13 @@ def scatter_products(window: Window, x: Array, w: Array, out: Array, resources: 
     """Write out [n, o, p..] from x [n, c, s..] and kernels [o, c, k..] for windows of stride 1.
 
     Each element of x is multiplied by all kernels, and products are summed per position
-    p = s lhs_dilation + low - k rhs_dilation. Positions are split by their remainder modulo lhs_dilation meanwhile.
+    p = s lhs_dilation + low - k rhs_dilation. Until the end, positions with the same remainder modulo lhs_dilation
+    are stored together.
     """
     sizes, extents, steps, size = w.shape[2:], x.shape[2:], window.lhs_dilation, x.itemsize
     taps = [*product(*map(range, sizes))]
     lows = [low for low, _ in window.padding]
-    # Quotient and remainder of the position to which each tap contributes element 0 of x.
+    # Quotient and remainder of the position to which element 0 of x contributes, for each tap.
     offsets = [
         [
             divmod(low - k * dilation, d)
@@ -254,7 +258,7 @@ def scatter_products(window: Window, x: Array, w: Array, out: Array, resources: 
 def _accumulate_taps(
     total: Array, terms: Array, offsets: Sequence[Sequence[tuple[int, int]]], ahead: int
 ) -> None:
-    """Sum terms [k, o, s..] into total [r.., o, q..], with s at q plus the quotient of each tap.
+    """Sum terms [k, o, s..] into total [r.., o, q..]; the quotient of each tap is the offset of s from q.
 
     Args:
         ahead: the first s along the first axis, relative to the first q.

@@ -54,12 +54,12 @@ class Window:
 
 
 def is_channels_last(x: Array) -> bool:
-    """Return whether the channel axis of [n, c, s..] has a smaller stride than the spatial axes."""
+    """Return whether the channel axis of x [n, c, s..] has a smaller stride than the spatial axes."""
     return x.shape[1] > 1 and abs(x.strides[1]) <= min(map(abs, x.strides[2:]), default=0)
 
 
 def empty_like_channels(x: Array, shape: Sequence[int], dtype: Any, into: Any = None) -> Array:
-    """Return an array [n, o, p..] in these bytes or in new memory, channels last if x is channels last."""
+    """Return an uninitialised array [n, o, p..] in this buffer or in new memory; it is channels-last if x is."""
     if not is_channels_last(x):
         return np.ndarray(shape, dtype, into)
     out = np.ndarray((shape[0], *shape[2:], shape[1]), dtype, into)
@@ -67,13 +67,13 @@ def empty_like_channels(x: Array, shape: Sequence[int], dtype: Any, into: Any = 
 
 
 class PaddedLayout:
-    """Padding and dilation of arrays [n, c, s..] of one layout."""
+    """Function that pads and dilates arrays [n, c, s..] of one layout."""
 
     def __init__(self, window: Window, shape: Sequence[int], strides: Sequence[int]) -> None:
         low, high = ([0, 0, *[pair[side] for pair in window.padding]] for side in (0, 1))
         gaps = [0, 0, *[d - 1 for d in window.lhs_dilation]]
         axes = range(len(shape))
-        # Strides of axes with one element, and of broadcast ones, are arbitrary: these axes are made the slowest.
+        # Strides along broadcast axes and axes of extent 1 are arbitrary, so these axes become the slowest.
         steps = [abs(step) if n > 1 else 0 for n, step in zip(shape, strides, strict=True)]
         self.order = sorted(axes, key=lambda axis: (steps[axis] > 0, -steps[axis]))
         self.inverse = sorted(axes, key=self.order.__getitem__)
@@ -99,7 +99,7 @@ class PaddedLayout:
         """Return x with its padding and dilation, in the layout of x; a view if it is only cropped.
 
         Args:
-            into: bytes for the result; None for new memory.
+            into: the buffer for the result; None for new memory.
         """
         if self.has_gaps:
             filled = pad(x.transpose(self.order), np.zeros((), x.dtype), *self.edges)

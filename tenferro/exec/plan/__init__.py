@@ -1,6 +1,6 @@
-"""Planning: pure functions from schedule to schedule, one after the other; each decides one thing.
+"""Planning: pure functions from schedule to schedule, applied in sequence; each makes one kind of decision.
 
-docs/execution.md lists them, and what each decides.
+docs/execution.md lists them with their decisions.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from tenferro.exec.plan.tiling import tile_groups
 __all__ = ["NATIVE", "Binder", "Pass", "PlanStep", "planning"]
 
 NATIVE: tuple[PlanStep, ...] = (fold.fold, place.place)
-"""The steps of planning between `bind` and `finish`, which bodies of loops go through, too."""
+"""Planning steps between `bind` and `finish`; they are also applied to the bodies of loops."""
 
 
 def planning(compiler: LoopCompiler | None) -> tuple[PlanStep, ...]:
-    """Return the steps of planning, with compiled loops, blocks and groups if there is a compiler."""
+    """Return the planning steps; with a compiler, they also compile loops, blocks and fused groups."""
     if compiler is None:
         return NATIVE
     loops, stencils, fused, blocks, compiled = (

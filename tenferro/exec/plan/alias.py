@@ -1,4 +1,4 @@
-"""Alias analysis: the memory that each value may share. Places and copies follow from the aliases."""
+"""Alias analysis: which values may share memory. Buffer assignment and copies depend on it."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ __all__ = ["Aliases", "aliases", "may_view"]
 
 @dataclass(frozen=True)
 class Aliases:
-    """The memory that values may share.
+    """Buffers that each value may refer to.
 
     Attributes:
-        roots: for each slot the slots whose kernels or callers made the memory that it may refer to.
-        foreign: roots whose memory the program neither writes nor returns: inputs and constants.
+        roots: for each slot, the slots whose kernels or callers allocated the buffers that it may refer to.
+        foreign: roots whose buffers the program may neither overwrite nor return: inputs and constants.
     """
 
     roots: dict[int, tuple[int, ...]]
@@ -36,7 +36,7 @@ def aliases(program: ExecProgram) -> Aliases:
         for slot in step.output_slots:
             roots[slot] = tuple(operands) or (slot,)
             if not operands:
-                foreign.add(slot)  # because a kernel without operands returns memory that it keeps
+                foreign.add(slot)  # because a kernel without operands may return a cached array
     return Aliases(roots, frozenset(foreign))
 
 

@@ -1,4 +1,4 @@
-"""Bind: one step per instruction, and the kernels of an executor."""
+"""Bind: creates one step per instruction, and looks up the kernels of an executor."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ from tenferro.types import TensorSpec
 __all__ = ["Binder", "Pass", "PlanStep"]
 
 Pass = Callable[[GraphProgram], GraphProgram]
-"""A pure function from program to program that keeps its meaning."""
+"""Pure function from program to program that preserves the results."""
 PlanStep = Callable[[ExecProgram], ExecProgram]
-"""A pure function from schedule to schedule that keeps its meaning."""
+"""Pure function from schedule to schedule that preserves the results."""
 
 
 @dataclass(frozen=True)
@@ -45,12 +45,12 @@ class Binder:
     """Binder of the ops of programs to the kernels of a backend.
 
     Attributes:
-        backend: whose kernels they are.
-        extensions: the runtimes of families.
+        backend: the backend that the kernels belong to.
+        extensions: the runtimes of extension families.
         passes: passes over programs, and over the bodies of loops and conditionals.
-        plan: steps of planning, for bodies too.
+        plan: the planning steps, applied to bodies too.
         prints: whether bodies run as printed code from their second iteration on.
-        compiler: of loops; None leaves all to the interpreter.
+        compiler: the compiler of loops; without one the interpreter runs all steps.
     """
 
     backend: Backend = NUMPY
@@ -70,11 +70,11 @@ class Binder:
         """Return the schedule of a static program.
 
         Args:
-            axes: for each input the order of its axes in memory, or None for row-major ones; all are without any.
+            axes: for each input the order of its axes in memory, or None if it is row-major; () if all are row-major.
             order: the layout of results that the caller requests.
 
         Raises:
-            UnsupportedError: an op without a kernel, an extension without a runtime; with your line.
+            UnsupportedError: an op has no kernel, or an extension no runtime; the error names the user's line.
         """
         schedule = self.bind(self.prepared(program))
         layouts = zip(schedule.input_slots, axes, strict=False)
@@ -82,13 +82,13 @@ class Binder:
         return self.planned(replace(schedule, axes=layout, order=order))
 
     def planned(self, schedule: ExecProgram) -> ExecProgram:
-        """Return a bound schedule after all steps of planning."""
+        """Return a bound schedule after all planning steps."""
         for step in self.plan:
             schedule = verified(_applied(step, schedule))
         return schedule
 
     def bind(self, program: GraphProgram) -> ExecProgram:
-        """Return the program's own instructions, in order, those of loops and conditionals with bound bodies."""
+        """Return one step per instruction of the program; the bodies of loops and conditionals are bound too."""
         types = program.types
         return ExecProgram(
             instructions=tuple([
@@ -117,7 +117,7 @@ class Binder:
                 frees=tuple(dict.fromkeys(compress(inputs, last_use))),
                 origin=(number,),
             )
-            # An op without a kernel is refused here, with its line.
+            # This raises for an op without a kernel, with the user's line.
             self.cell(op, step.input_types, step.output_types)
             _ = op.parts or step.function
         except TenferroError as error:
@@ -128,10 +128,10 @@ class Binder:
     def cell(
         self, op: Any, operands: Sequence[TensorSpec] = (), results: Sequence[TensorSpec] = ()
     ) -> Any:
-        """Return the cell of an op: a function of the op and arrays.
+        """Return the kernel of an op: a function of the op and arrays.
 
         Raises:
-            UnsupportedError: an op without a kernel, an extension without a runtime.
+            UnsupportedError: the op has no kernel, or the extension no runtime.
         """
         backend = self.backend
         if backend is not NUMPY:
@@ -144,24 +144,24 @@ class Binder:
             return self.extensions.kernel(op)
 
     def function(self, op: Any, operands: tuple[TensorSpec, ...]) -> Callable[..., Any]:
-        """Return the kernel of an op as a function of arrays of these types."""
+        """Return a function of arrays of these types that applies the op."""
         function = bind_kernel(self.cell(op, operands, ()), op, operands, self.resources)
         return function if self.compiler is None else with_compiled_sums(function, self.compiler)
 
     def runner(self, body: ExecProgram) -> Runner:
-        """Return a body as a function from a sequence of arrays to a list of them."""
+        """Return a function that runs a body, from a sequence of arrays to a list of arrays."""
         return Runner(body, self.prints)
 
     def fused(self, op: Fused) -> FusedFunction:
-        """Return a fused group as a function of arrays, by its steps one after the other."""
+        """Return a function of arrays that runs the steps of a fused group one after the other."""
         return FusedFunction(op, self.runner(op.body), self.resources)
 
     def copies(self, op: Copies) -> Callable[..., Any]:
-        """Return copies of results as a function of arrays."""
+        """Return a function of arrays that copies results."""
         return partial(copied, op, None if op.order == "K" else Dense(op.order, self.resources))
 
     def row(self, op: Any, inputs: tuple[TensorSpec, ...]) -> Any:
-        """Return the compiled form of an extension's op, if its runtime has one."""
+        """Return the entry by which an extension's op is compiled; None if its runtime has none."""
         if Fact.EXTERNAL not in facts_of(op) or self.backend is not NUMPY:
             return None
         # because only the compiler of loops needs it
@@ -185,7 +185,7 @@ class Binder:
         steps = op.sequential.program.instructions
         loops = [step.op for step in steps if Fact.ITERATES in FACTS.cell(step.op)]
         if self.compiler is not None:
-            from tenferro.exec.llvm.loop import require_gain  # because not all have loops
+            from tenferro.exec.llvm.loop import require_gain  # because many programs have no loops
 
             with suppress(NotCompiledError), self.compiler.log.attempt("estimate of a loop"):
                 for loop in loops:
@@ -194,9 +194,9 @@ class Binder:
         return op.parallel
 
     def prepared(self, program: GraphProgram) -> GraphProgram:
-        """Return a program or a body after the passes."""
+        """Return a program or body after all passes."""
         program = widen_narrow(choose_alternatives(program, self.alternative))
-        with user_code():  # because passes are an argument of the executor
+        with user_code():  # because users can give passes of their own
             for rewrite in self.passes:
                 program = rewrite(program)
         return program
@@ -210,10 +210,10 @@ class Binder:
         """Return the function that runs one op, its first argument, on arrays outside of any program.
 
         Args:
-            operands, results: types that the backend has to support.
+            operands, results: types that the backend must support.
 
         Raises:
-            UnsupportedError: an op without a kernel, an extension without a runtime.
+            UnsupportedError: the op has no kernel, or the extension no runtime.
         """
         if is_widened(op, [*operands, *results]):
             builder = ProgramBuilder()
@@ -229,7 +229,7 @@ class Binder:
 
 
 def _applied(step: PlanStep, schedule: ExecProgram) -> ExecProgram:
-    """Return a schedule after a step of planning, and so the bodies of loops and conditionals that are interpreted."""
+    """Apply a planning step to a schedule, and to the bodies of its interpreted loops and conditionals."""
     schedule = step(schedule)
     if not any([each.control is not None for each in schedule.instructions]):
         return schedule

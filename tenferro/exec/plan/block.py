@@ -1,4 +1,4 @@
-"""Block: consecutive steps on small values become one compiled step each."""
+"""Block: compiles consecutive steps on small values as one step."""
 
 from __future__ import annotations
 
@@ -23,19 +23,21 @@ from tenferro.types import TensorSpec
 __all__ = ["block", "compiled_step", "cuts", "enclosed", "exact_period", "step_of"]
 
 MAX_STEPS = 400
-"""Maximum number of steps of a block: LLVM takes longer for each the more there are."""
+"""Maximum number of steps of a block: LLVM's time per step grows with the size of the block."""
 MAX_PERIODIC_STEPS = 120
-"""Maximum number of steps of a block where a program repeats itself: blocks of the same text are compiled once."""
+"""Maximum number of steps of a block where a sequence of steps repeats: blocks with equal text are compiled once."""
 UNROLLED = 32
-"""Number of elements from which a step is a loop in the text."""
+"""Minimum number of elements for which a step is written as a loop instead of unrolled."""
 LOOPS = 4
-"""Factor by which blocks are shorter where most steps are loops: LLVM's passes take a time that is more than linear."""
+"""Factor by which blocks of mostly loops are shorter: the time of LLVM's passes grows faster than the number of
+loops.
+"""
 
 
 def block(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with blocks, if they save as much time as the compiler requires.
+    """Return the schedule with compiled blocks, if they save as much time as the compiler requires.
 
-    A step that does not depend on the preceding block is moved ahead of it.
+    To make blocks long, a step that does not depend on the preceding block is moved ahead of it.
     """
     least = compiler.block_gain
     if least is None:
@@ -65,7 +67,7 @@ def _with_blocks(program: ExecProgram, compiler: LoopCompiler, least: float) -> 
 
 
 def _cost(step: ExecInstruction) -> float:
-    """Return the estimated time of a step beside its elements, in calls."""
+    """Return the estimated overhead of a step, without the work per element, in NumPy calls."""
     if step.planned is not None and step.control is None:
         return 1.0
     return costs.estimated_calls(step.source_op, step.input_types, step.output_types)
@@ -73,7 +75,7 @@ def _cost(step: ExecInstruction) -> float:
 
 def _fits(step: ExecInstruction, program: ExecProgram) -> bool:
     """Return whether a step may be part of a block."""
-    from tenferro.exec.llvm.control import COMPILED  # because only what compiles asks
+    from tenferro.exec.llvm.control import COMPILED  # because only a compiler needs it
 
     if step.planned is not None and step.control is None:
         return False
@@ -112,7 +114,7 @@ def _blocks(
     compiler: LoopCompiler,
     least: float,
 ) -> Iterator[ExecInstruction]:
-    """Return some steps, cut into blocks if all blocks save the required number of calls of NumPy in each run."""
+    """Cut steps into blocks, if together they save the required number of NumPy calls in each run."""
     steps = [program.instructions[number] for number in numbers]
     kinds = [(type(step.op), step.output_types) for step in steps]
     loops = [step for step in steps if step.output_types[0].size > UNROLLED]
@@ -130,7 +132,7 @@ def _blocks(
         yield from steps
         return
     for part, outputs, saved in parts:
-        if not outputs:  # because nothing reads what they compute
+        if not outputs:  # because nothing reads their results
             continue
         if len(part) < 2 or saved < least / 2:
             yield from part
@@ -144,8 +146,8 @@ def _compiled(
     outputs: Sequence[int],
     compiler: LoopCompiler,
 ) -> Sequence[ExecInstruction]:
-    """Return some steps as one block, or unchanged if they are not compiled."""
-    from tenferro.exec.llvm.block import CompiledBlock  # because most programs have none
+    """Return steps compiled as one block, or the steps themselves if compiling fails."""
+    from tenferro.exec.llvm.block import CompiledBlock  # because most programs have no blocks
 
     def compiled(op: Block, inside: GraphProgram) -> Any:
         interpreted = partial(op.function, program.kernels)
@@ -164,11 +166,11 @@ def compiled_step(
     outputs: Sequence[int],
     compiled: Callable[[Block, GraphProgram], Any],
 ) -> ExecInstruction:
-    """Return some steps as one compiled step.
+    """Return one compiled step that replaces these steps.
 
     Args:
         outputs: the slots that other steps read.
-        compiled: returns the machine code of a block, which computes a program.
+        compiled: returns the machine code of a block, given the block and its program.
     """
     body = enclosed(program, steps, outputs, program.constants)
     op = Block(body, _axes(program, body.input_slots, outputs))
@@ -181,11 +183,11 @@ def enclosed(
     outputs: Sequence[int],
     constants: Mapping[int, Any],
 ) -> ExecProgram:
-    """Return some steps as a schedule, which becomes the body of one step.
+    """Return a schedule of these steps, to become the body of one step.
 
     Args:
         outputs: the slots that other steps read.
-        constants: the values that are part of it; others are operands.
+        constants: the constants that become part of the schedule; it takes other values as inputs.
     """
     read = dict.fromkeys([slot for step in steps for slot in step.input_slots])
     available = {*constants}.union(*[step.output_slots for step in steps])
@@ -202,7 +204,7 @@ def enclosed(
 
 
 def step_of(op: Any, body: ExecProgram) -> ExecInstruction:
-    """Return the step of an op with this body."""
+    """Return a step of this op, with the inputs and outputs of its body."""
     return ExecInstruction(
         op=op,
         input_slots=body.input_slots,
@@ -225,12 +227,14 @@ def _axes(program: ExecProgram, inputs: Sequence[int], outputs: Sequence[int]) -
 
 
 def cuts(kinds: Sequence[Any], short: int, long: int) -> Iterator[tuple[int, int]]:
-    """Give the start and the end of each part: some periods where the sequence repeats itself, else a long part.
+    """Yield the start and end of each part of a sequence.
+
+    A periodic sequence is cut into parts of whole periods, another one into long parts.
 
     Args:
-        kinds: one for each step; parts of equal kinds read alike.
-        short: the maximum length of a part that repeats itself.
-        long: the maximum length of another part.
+        kinds: one value per step; parts with equal kinds are compiled to the same code.
+        short: the maximum length of a part of a periodic sequence.
+        long: the maximum length of other parts.
 
     >>> list(cuts("ababababab", 4, 6)), list(cuts("abcdefghij", 4, 6))
     ([(0, 4), (4, 8), (8, 10)], [(0, 6), (6, 10)])
@@ -245,7 +249,7 @@ def cuts(kinds: Sequence[Any], short: int, long: int) -> Iterator[tuple[int, int
 
 
 def exact_period(kinds: Sequence[Any]) -> int:
-    """Return the smallest period of a sequence, by the prefix function.
+    """Return the smallest period of a sequence, from its prefix function.
 
     Source: Knuth, Morris and Pratt, "Fast pattern matching in strings", 1977.
 

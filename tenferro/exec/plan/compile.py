@@ -1,4 +1,4 @@
-"""Compile: machine code of loops, fused groups and convolutions, or the reasons why they are interpreted."""
+"""Compile: adds machine code to loops, fused groups and convolutions, or the reason why the interpreter runs them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ MIN_MULTIPLICATIONS = 1 << 16
 
 
 def compile_loops(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with loops as machine code where that saves time."""
+    """Return the schedule with loops compiled where that saves time."""
 
     def iterates(step: ExecInstruction) -> bool:
         return step.control is not None and Fact.ITERATES in FACTS.cell(step.control.op)
@@ -36,7 +36,7 @@ def _with_code(
     selects: Callable[[ExecInstruction], bool],
     code_of: Callable[[ExecInstruction], Any],
 ) -> ExecProgram:
-    """Return the schedule with some steps as machine code, or with the reasons why they are not."""
+    """Return the schedule with the selected steps compiled, or with the reasons why they are not."""
     steps = list(program.instructions)
     for number, step in enumerate(steps):
         if selects(step):
@@ -54,7 +54,10 @@ def _loop(compiler: LoopCompiler, step: ExecInstruction) -> Any:
     Raises:
         NotCompiledError: it cannot be compiled, or compiling saves no time.
     """
-    from tenferro.exec.llvm.loop import compiled_loop, require_gain  # because not all have loops
+    from tenferro.exec.llvm.loop import (  # because many programs have no loops
+        compiled_loop,
+        require_gain,
+    )
 
     control, kernels = step.op, step.kernels
     parts = [Subprogram.of_program(program_of(body)) for body in control.schedules]
@@ -63,7 +66,7 @@ def _loop(compiler: LoopCompiler, step: ExecInstruction) -> Any:
         require_gain(op, kernels, compiler.always)
 
     def interpreted() -> Callable[..., Any]:
-        """Return the interpreter's loop, which runs where LLVM fails."""
+        """Return the interpreted loop, which runs if LLVM fails."""
         planned = tuple([kernels.planned(body) for body in control.schedules])
         return replace(control, schedules=planned).function(kernels)
 
@@ -71,7 +74,7 @@ def _loop(compiler: LoopCompiler, step: ExecInstruction) -> Any:
 
 
 def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with fused groups as machine code."""
+    """Return the schedule with fused groups compiled."""
 
     def code(step: ExecInstruction) -> Any:
         from tenferro.exec.llvm.group import CompiledGroup  # because few programs have groups
@@ -83,10 +86,12 @@ def compile_groups(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
 
 
 def with_compiled_sums(function: Callable[..., Any], compiler: LoopCompiler) -> Callable[..., Any]:
-    """Return a convolution with compiled sums of products; any other function is unchanged."""
+    """Return a convolution that uses compiled sums of products; other functions are returned unchanged."""
     if not isinstance(function, ConvolutionFunction):
         return function
-    from tenferro.exec.llvm.sums_of_products import CompiledSums  # because few convolve
+    from tenferro.exec.llvm.sums_of_products import (
+        CompiledSums,  # because few programs have convolutions
+    )
 
     return function.with_compiler(
         CompiledSums(compiler.linker, 1 if compiler.always else MIN_MULTIPLICATIONS)

@@ -1,4 +1,4 @@
-"""Finish: results for the caller, in a given order and each in separate memory."""
+"""Finish: adds copies, so that each result has the requested order and separate memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["copied", "finish"]
 
 
 def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
-    """Return the schedule with copies of results that may have another order, or share memory.
+    """Return the schedule with copies of the results that may have another order or share memory.
 
     Results never share memory with an input, a constant, or each other.
     """
@@ -28,7 +28,7 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
     roots = [memory.roots[slot] for slot in program.output_slots]
     times = Counter([root for several in roots for root in several])
     viewed = {slot for step in program.instructions if may_view(step) for slot in step.output_slots}
-    # Compiled blocks write row-major results, or column-major ones where they say so.
+    # Compiled blocks write row-major results, unless their `axes` name another order.
     blocks = [step for step in program.instructions if isinstance(step.inner_op, Block)]
     ordered = {
         s for x in blocks for s in x.output_slots if (s in x.inner_op.axes) == (order == "F")
@@ -66,7 +66,7 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
             kernels=program.kernels,
         )
 
-    # One by one, so that the memory of each result is free when it is copied.
+    # One step per result, so that its memory can be freed once it is copied.
     steps = [*program.instructions, *[copies([position]) for position in alone]]
     if shared:
         steps.append(copies(shared, *beside))
@@ -80,13 +80,13 @@ def finish(program: ExecProgram, order: Literal["F", "C", "K"]) -> ExecProgram:
 
 
 def copied(op: Copies, dense: Dense | None, *arrays: Any) -> Any:
-    """Return the first arrays, in separate memory; a single one by itself.
+    """Return the results, in separate memory: a tuple, or the array itself if there is only one.
 
     Args:
-        dense: copies into the order; None leaves arrays in theirs.
+        dense: copies an array to the requested order; None keeps the order of each array.
 
     Raises:
-        BackendFailureError: a view that memory does not hold once it is copied, with its op and line.
+        BackendFailureError: memory does not suffice for the copy of a view; the error names its op and line.
     """
     try:
         copies = copy_aliases(arrays[: op.count], arrays[op.count :], dense)

@@ -1,4 +1,4 @@
-"""Fold: compute steps with constant operands once."""
+"""Fold: computes steps with constant operands when the program is compiled."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from tenferro.ops.structural import BroadcastInDim
 __all__ = ["fold"]
 
 MAX_FOLDED_ELEMENTS = costs.SMALL
-"""Maximum number of elements of a value that is computed when the program is compiled."""
+"""Maximum number of elements of a folded result, unless it is a view."""
 FREE = (Constant, BroadcastInDim)
-"""Ops whose results take no memory, however large they are."""
+"""Ops whose results take no memory, however many elements they have."""
 
 
 def fold(program: ExecProgram) -> ExecProgram:
-    """Return the schedule without steps of constant operands whose results are small or views.
+    """Return the schedule with steps on constants replaced by their results, if these are small or views.
 
-    Results without elements are constants.
+    Results without elements are constants too.
     """
     constants: dict[int, Any] = dict(program.constants)
     steps: list[ExecInstruction] = []
@@ -38,7 +38,7 @@ def fold(program: ExecProgram) -> ExecProgram:
                 steps.append(step)
             else:
                 constants.update(zip(step.output_slots, values, strict=True))
-    # In the end, because functions of strided arrays may have other bits.
+    # Made dense last, because kernels may give other bits for strided arrays.
     dense = {slot: _dense(x) for slot, x in constants.items()}
     folded = replace(program, instructions=tuple(steps), constants=dense)
     return free(folded) if dense.keys() > program.constants.keys() else folded
@@ -61,14 +61,14 @@ def _values(step: ExecInstruction, constants: Mapping[int, Any]) -> list[Any] | 
             result = step.function(*[constants[slot] for slot in step.input_slots])
             values = [np.asarray(y) for y in ((result,) if len(specs) == 1 else result)]
     except (ValueError, MemoryError):
-        return None  # because the run names the line, if it gets there
+        return None  # because the run raises it again, with the user's line
     for value in values:
         value.flags.writeable = False
     return values
 
 
 def _dense(x: Any) -> Any:
-    """Return a row-major constant, unless it repeats elements or is large."""
+    """Return a row-major copy of a constant; one that repeats elements or is large is returned unchanged."""
     if x.flags.c_contiguous or 0 in x.strides or x.size > MAX_FOLDED_ELEMENTS:
         return x
     y = np.ascontiguousarray(x)

@@ -1,8 +1,12 @@
-"""Group: fuse steps that are compiled as one loop over rows.
+"""Group: fuses steps that are compiled as one loop over rows.
 
-A fused group computes rows: all of its values have the same leading axes, and a row of a result depends on the same row
-of the operands. Rows of elementwise ops are elements. Reductions along trailing axes, and broadcasts of their results,
-keep the axes before them. A reduction over the leading axes can end a group: the partial results of tiles are combined.
+All values of a fused group have the same leading axes, and a row of a result depends only on the same row of
+the
+operands. For elementwise ops alone, a row is one element. Reductions along trailing axes, and broadcasts of
+their
+results, keep the axes before them. A reduction over the leading axes can end a group: it combines the partial
+results
+of the tiles.
 """
 
 from __future__ import annotations
@@ -30,19 +34,22 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["VIEWS", "group"]
 
 VIEWS = (BroadcastInDim, Reshape)
-"""Ops whose results take no memory: one that is read outside of the group is run there again."""
+"""Ops whose results take no memory. If a step outside the group reads such a result, the view is created again
+there.
+"""
 
 MIN_GROUPED_ELEMENTS = costs.SMALL
-"""Minimum number of elements of the first value of a group."""
+"""Minimum number of elements of the first value of a fused group."""
 MIN_REDUCED_BYTES = 32 * costs.CACHE
-"""Minimum number of bytes of a sum that is a group by itself; `Cost.tiled` is the multiple for other reductions."""
+"""Minimum size in bytes of the operand of a sum that is a group by itself; for other reductions `Cost.tiled` times
+as much.
+"""
 
 
 def group(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with fused groups, where it saves time to compile them.
+    """Return the schedule with fused groups, where compiling them saves time.
 
-    Steps keep the order of their dependences. To make groups long, a step that does not depend on the preceding group is
-    moved ahead of it.
+    To make groups long, a step that does not depend on the preceding group is moved ahead of it.
     """
     if not any(map(is_large, {id(spec): spec for spec in program.types}.values())):
         return program
@@ -69,7 +76,7 @@ def _with_groups(program: ExecProgram, always: bool) -> ExecProgram:
 
 
 def is_large(spec: TensorSpec) -> bool:
-    """Return whether a group may begin with a value of this type."""
+    """Return whether a value of this type is large enough to begin a group."""
     return spec.is_static and spec.size >= MIN_GROUPED_ELEMENTS
 
 
@@ -86,7 +93,7 @@ class _Run:
     """Group under construction.
 
     Attributes:
-        always: groups are compiled however little time that saves.
+        always: fuse groups even if compiling them saves no time.
     """
 
     program: ExecProgram
@@ -124,7 +131,7 @@ class _Run:
         return not self.results.isdisjoint(step.input_slots)
 
     def _lead(self, step: ExecInstruction) -> int | None:
-        """Return the number of leading axes of the group with this step; None if it does not fit."""
+        """Return the number of leading axes of the group after adding this step; None if the step does not fit."""
         op = step.op
         if step.is_elementwise:
             return self._lead_of_elementwise(step)
@@ -159,7 +166,7 @@ class _Run:
         if x.shape[:lead] != shape[:lead]:
             return None
         if _is_total(step):
-            # Partial results of tiles would be rounded once more than the whole.
+            # Partial results would be rounded to the low precision once per tile.
             if x.dtype in (DType.F16, DType.BF16):
                 return None
             axes = sorted(op.axes)
@@ -172,7 +179,7 @@ class _Run:
         return spec.rank >= self.lead and spec.shape[: self.lead] == self.shape[: self.lead]
 
     def finish(self) -> Iterator[ExecInstruction]:
-        """Return the group, and repeated views for steps outside of it."""
+        """Yield the group, then copies of its views for steps outside it."""
         steps = self.program.instructions
         mine, needed = set(self.numbers), set[int]()
         leaving: set[int] = set()
@@ -200,7 +207,7 @@ class _Run:
         yield from [steps[number] for number in reversed(again)]
 
     def _is_worth_fusing(self, members: Sequence[ExecInstruction]) -> bool:
-        """Return whether the time to compile some steps is saved; a single large reduction gains threads."""
+        """Return whether fusing saves more time than compiling takes; a single large reduction gains from threads."""
         if len(members) == 1 and not members[0].is_elementwise:
             tiled = costs.COSTS.cell(members[0].op).tiled
             return members[0].input_types[0].nbytes >= tiled * MIN_REDUCED_BYTES
@@ -209,10 +216,10 @@ class _Run:
     def _fused(
         self, members: Sequence[ExecInstruction], leaving: Collection[int]
     ) -> ExecInstruction:
-        """Return the step of a group.
+        """Return the step of a fused group.
 
         Args:
-            leaving: slots that are read outside.
+            leaving: slots that steps outside the group read.
         """
         program, types = self.program, self.program.types
         written = [slot for step in members for slot in step.output_slots if slot in leaving]
@@ -220,7 +227,7 @@ class _Run:
         totals = [slot for slot in written if slot in self.totals]
         makers = {step.output_slots[0]: step for step in members}
         moved = {s for step in members if not step.is_elementwise for s in step.input_slots}
-        # Constants that repeat one number are part of the code.
+        # Constants that repeat one number become part of the code.
         constants = {
             slot: value
             for slot, value in program.constants.items()
@@ -240,12 +247,12 @@ class _Run:
 
 
 def _cost(steps: Sequence[ExecInstruction]) -> float:
-    """Return the estimated time of some steps in the interpreter, in calls."""
+    """Return the estimated time of the steps in the interpreter, in NumPy calls."""
     return sum([costs.estimated_cost(s.op, s.input_types, s.output_types) for s in steps])
 
 
 def _fold(step: ExecInstruction) -> Callable[[Any], Any]:
-    """Return the function that combines the partial results of a total: the reduction over the first axis."""
+    """Return the function that combines the partial results of a total: a reduction over axis 0."""
     (y,) = step.output_types
     op: Any = replace(step.op, axes=(0,))
     fold = bind_kernel(step.kernel, op, (TensorSpec((1, *y.shape), y.dtype),))

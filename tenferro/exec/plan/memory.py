@@ -1,4 +1,4 @@
-"""Memory: offsets of values in one piece, by their live ranges."""
+"""Memory planning: offsets of values in one buffer, from their live ranges."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ __all__ = ["plan_memory"]
 
 
 def plan_memory(wanted: Iterable[Block]) -> MemoryPlan:
-    """Return offsets such that blocks with overlapping live ranges do not overlap.
+    """Return offsets such that blocks with overlapping live ranges do not overlap in memory.
 
-    In the order in which they begin to live, each takes the smallest gap that holds it.
+    Blocks are placed in the order in which their live ranges begin, each in the smallest gap that holds it.
     """
-    gaps: list[tuple[int, int]] = []  # offset and end, sorted, apart from each other
-    living: list[tuple[int, int, int]] = []  # a heap of last step, offset and end
+    gaps: list[tuple[int, int]] = []  # disjoint pairs of offset and end, sorted
+    living: list[tuple[int, int, int]] = []  # heap of last step, offset and end
     blocks: list[Block] = []
     top = 0
     for block in sorted(wanted, key=lambda block: (block.first, block.slot)):
@@ -54,7 +54,7 @@ def _give_back(gaps: list[tuple[int, int]], offset: int, end: int) -> None:
 
 
 def _bound(blocks: Iterable[Block]) -> int:
-    """Return the maximum number of bytes that live at once."""
+    """Return the maximum total size of blocks that are live at the same step."""
     changes = Counter[int]()
     for block in blocks:
         changes[block.first] += rounded(block.size)

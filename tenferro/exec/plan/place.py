@@ -1,7 +1,8 @@
-"""Buffer assignment: the memory of each result, and the values whose last use each step is.
+"""Buffer assignment: determines the buffer of each result, and the last use of each value.
 
-A large intermediate value gets an offset in one buffer, by its live range. An output gets memory that returns to the
-pool. A ufunc or a fused group works in place at the last use of an operand without other live aliases.
+A large intermediate value gets an offset in one buffer, from its live range. An output gets a buffer from the
+pool. A
+ufunc or fused group overwrites an operand at its last use, if no other live value shares the operand's memory.
 """
 
 from __future__ import annotations
@@ -30,11 +31,11 @@ from tenferro.program.memory_plan import Block
 __all__ = ["free", "place", "slots_read"]
 
 MIN_PLACED_BYTES = costs.FRESH
-"""Minimum number of bytes of a value with a place; the allocator keeps smaller ones when they are freed."""
+"""Minimum size in bytes of a value with a planned buffer; NumPy's allocator caches smaller ones."""
 
 
 def free(program: ExecProgram) -> ExecProgram:
-    """Return the schedule with each slot freed by the last step that reads it; the writer frees an unread slot."""
+    """Return the schedule with each slot freed by its last reader; the step that writes an unread slot frees it."""
     touched = [(*slots_read(step), *step.output_slots) for step in program.instructions]
     last = last_uses(touched, (*program.output_slots, *program.constants))
     steps: list[ExecInstruction] = []
@@ -52,7 +53,7 @@ def slots_read(step: ExecInstruction) -> Sequence[int]:
 
 
 def place(program: ExecProgram) -> ExecProgram:
-    """Return the schedule with places of results: in place, in the arena or in the pool, if new memory would cost more."""
+    """Return the schedule with a buffer for each result for which allocating new memory would take longer."""
     program, aliasing = free(program), aliases(program)
     spans, leaving, over = _spans(program, aliasing)
     memory = plan_memory([
@@ -81,7 +82,7 @@ def place(program: ExecProgram) -> ExecProgram:
 
 
 def _placeable(step: ExecInstruction) -> tuple[int, ...]:
-    """Return the result slots for which the kernel takes memory."""
+    """Return the result slots that the kernel can write into a given buffer."""
     if step.fused is not None:
         return step.output_slots[: len(step.fused.results)]
     return step.output_slots if step.accepts_buffers else ()
@@ -91,9 +92,9 @@ _Spans: TypeAlias = tuple[dict[int, tuple[int, int]], set[int], dict[int, tuple[
 
 
 def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
-    """Return the live ranges of large values, the values that leave the program, and the in-place results of groups.
+    """Return the live ranges of large values, the values that escape the program, and the in-place results of groups.
 
-    Such a result has the operand that it overwrites, and the value that owns the memory.
+    An in-place result is mapped to the operand that it overwrites, and to the value that owns the buffer.
     """
     spans: dict[int, tuple[int, int]] = {}
     leaving: set[int] = set()
@@ -109,7 +110,7 @@ def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
         spans.update([(root, (spans[root][0], number)) for root in read])
         if Fact.EXTERNAL in step.facts:
             leaving |= read  # because a runtime may keep its operands
-        # Operands of groups without other aliases, which no runtime has seen.
+        # Operands of a group that have no other alias, and that no runtime may have kept.
         last_used = [
             slot
             for slot in (step.frees if step.fused is not None else ())
@@ -134,7 +135,7 @@ def _spans(program: ExecProgram, aliasing: Aliases) -> _Spans:
 def _overwritten_operand(
     step: ExecInstruction, slot: int, last_used: Iterable[int], types: Sequence[Any]
 ) -> int | None:
-    """Return the operand that a result of a group may overwrite element by element; None without one."""
+    """Return the operand that a group's result may overwrite, element by element; None if there is none."""
     op = step.fused
     if op is None or op.lead < len(op.shape):
         return None
@@ -149,14 +150,14 @@ def _overwritten_operand(
 
 
 class _LiveAliases:
-    """Number of live values that refer to each root's memory, step by step."""
+    """Counter of the live values that refer to each buffer, updated step by step."""
 
     def __init__(self, aliasing: Aliases, blocks: Mapping[int, Block]) -> None:
         self.aliasing, self.blocks = aliasing, blocks
         self.aliases: dict[int, int] = {}
 
     def overwritable(self, step: ExecInstruction, types: Sequence[Any]) -> int | None:
-        """Return an operand of the result's type that a ufunc may overwrite at its last use."""
+        """Return an operand that a ufunc may overwrite: at its last use, and of the result's type."""
         if not step.frees or not step.output_types[0].shape or not step.is_ufunc:
             return None
         for slot in step.frees:
@@ -166,11 +167,11 @@ class _LiveAliases:
         return None
 
     def is_alone(self, slot: int) -> bool:
-        """Return whether only the value refers to its memory."""
+        """Return whether no other live value refers to the value's memory."""
         return self.aliasing.roots[slot] == (slot,) and self.aliases.get(slot) == 1
 
     def step(self, step: ExecInstruction) -> None:
-        """Count the values that a step writes and frees."""
+        """Update the counts for the values that a step writes and frees."""
         counts, roots_of = self.aliases, self.aliasing.roots
         for slot in step.output_slots:
             roots = roots_of[slot]

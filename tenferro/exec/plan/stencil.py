@@ -1,7 +1,8 @@
-"""Stencil: sums of padded arrays become one compiled step with the padded expressions.
+"""Stencil: compiles a sum of padded arrays, with the padded expressions, as one step.
 
-The gradient of differences along several axes is such a sum. The terms have different shapes, so that no fused
-group holds two of them.
+The gradient of finite differences along several axes is such a sum. Its terms have different shapes, so a fused
+group
+could hold only one of them.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ from tenferro.program import GraphProgram
 __all__ = ["stencil"]
 
 KIND = "stencil"
-"""Name of attempts in the log."""
+"""Name of these attempts in the log."""
 MIN_PADS = 2
-"""Minimum number of padded arrays of a stencil."""
+"""Minimum number of padded arrays in a stencil."""
 
 
 def stencil(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
-    """Return the schedule with each sum of large padded arrays as one compiled step."""
+    """Return the schedule with each sum of large padded arrays compiled as one step."""
     steps = program.instructions
     pads = [
         n for n, step in enumerate(steps)
@@ -59,7 +60,7 @@ def stencil(program: ExecProgram, compiler: LoopCompiler) -> ExecProgram:
 
 
 def _fits(step: ExecInstruction) -> bool:
-    """Return whether a step may be part of a stencil: cheap enough to be computed again where it is read."""
+    """Return whether a step may be part of a stencil: it is cheap enough to be recomputed by each reader."""
     from tenferro.exec.llvm.control import COMPILED  # because few programs pad
     from tenferro.exec.llvm.stencil import CUTS
 
@@ -80,7 +81,10 @@ def _fits(step: ExecInstruction) -> bool:
 
 
 def _root(program: ExecProgram, readers: Mapping[int, Sequence[int]], number: int) -> int:
-    """Return the last step of the elementwise steps that alone read each other, from a padding on."""
+    """Return the last step of the chain of elementwise steps that begins with a padding.
+
+    Each step of the chain is the only reader of the step before it.
+    """
     steps = program.instructions
     while True:
         following = readers.get(steps[number].output_slots[0], ())
@@ -98,13 +102,13 @@ def _cone(
     makers: Mapping[int, int],
     root: int,
 ) -> list[int]:
-    """Return the steps that only the root needs, and the root, in order."""
+    """Return the root and the steps whose results only the root needs, in order."""
     steps = program.instructions
     cone, seen = {root}, {root}
     left = [-makers[slot] for slot in steps[root].input_slots if slot in makers]
     heapify(left)
     while left:
-        number = -heappop(left)  # because readers come after what they read, all have been seen
+        number = -heappop(left)  # the last step first: all of its readers have been visited
         step = steps[number]
         if number in seen:
             continue
@@ -134,5 +138,5 @@ def _step(
             KIND, written, (y,), starts, program.kernels, compiler.linker, interpreted, "compiled"
         )
 
-    row_major = replace(program, axes={}, order="K")  # others are copied
+    row_major = replace(program, axes={}, order="K")  # the kernel copies other layouts
     return compiled_step(row_major, steps, steps[-1].output_slots, compiled)

@@ -1,6 +1,8 @@
-"""Tile groups: plan layouts, tiles and threads of fused groups.
+"""Tile groups: plans the layouts, tiles and threads of fused groups.
 
-The layout of every value follows from those of the arguments and from the kernels. A wrong expectation costs a copy.
+The layout of every value is derived from the layouts of the arguments and from the kernels. If an array has
+another
+layout at run time, it is copied.
 """
 
 from __future__ import annotations
@@ -19,9 +21,9 @@ from tenferro.exec.schedule import ExecInstruction, ExecProgram
 __all__ = ["tile_groups", "tiled"]
 
 TILE_BYTES = costs.CACHE
-"""Maximum number of bytes of a tile of the largest values, which threads share."""
+"""Maximum size in bytes of a tile of the widest values; threads share the tiles."""
 TOTAL_TILES = 8
-"""Factor by which tiles are larger where totals are summed tile by tile, by a call each."""
+"""Factor by which tiles of groups with totals are larger: each tile costs a call that combines its partial total."""
 
 
 def tile_groups(program: ExecProgram) -> ExecProgram:
@@ -41,7 +43,7 @@ def tile_groups(program: ExecProgram) -> ExecProgram:
 
 
 class _Layouts:
-    """Expected layout of each value, row-major if nothing else is known."""
+    """Expected layout of each value; row-major if unknown."""
 
     def __init__(self, program: ExecProgram) -> None:
         self.types = program.types
@@ -72,7 +74,7 @@ class _Layouts:
 
 
 def tiled(op: Fused, operands: Sequence[Layout]) -> Fused:
-    """Return a fused group with its tiling for operands of these layouts."""
+    """Return the fused group with a tiling for operands of these layouts."""
     lead, rank = op.lead, len(op.shape)
     rows = tuple(range(rank))
     axes = common_axes(operands, rank)
@@ -97,7 +99,7 @@ def tiled(op: Fused, operands: Sequence[Layout]) -> Fused:
 
 
 def _read_in_order(tiling: Tiling, layout: Layout, itemsize: int) -> Layout:
-    """Return a dense layout for an operand of which each element would load a cache line, else its own."""
+    """Return the layout of an operand, or a contiguous one if each element would be read from another cache line."""
     view = tiling.view_layout(layout)
     if len(view.shape) < 2 or view.repeats or not is_transposing(view.outline(itemsize)):
         return layout

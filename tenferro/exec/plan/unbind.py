@@ -1,4 +1,4 @@
-"""Unbind: a schedule of standard ops as a program again, which is compiled."""
+"""Unbind: converts a schedule of standard ops back to a program, which is then compiled."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ __all__ = ["program_of"]
 
 
 def program_of(schedule: ExecProgram) -> GraphProgram:
-    """Return the program that a schedule computes, which has standard ops, and loops and conditionals of such.
+    """Return the program that a schedule computes. Its steps must be standard ops, or loops and conditionals of them.
 
-    A schedule after `bind` is the bound program, with the bodies after their passes.
+    For a schedule that was only bound, it is the bound program, with bodies after their passes.
     """
     ops = [_op_of(step) for step in schedule.instructions]
     program = schedule.program
@@ -44,7 +44,7 @@ def program_of(schedule: ExecProgram) -> GraphProgram:
 
 
 def _op_of(step: ExecInstruction) -> Any:
-    """Return the op of a step as a program has it."""
+    """Return the op of a step as the op of a program."""
     op = step.inner_op
     if not isinstance(op, Control):
         return step.op
@@ -65,7 +65,7 @@ def _is_as_bound(schedule: ExecProgram, program: GraphProgram) -> bool:
 
 
 def _constant(graph: Graph, value: Any) -> int:
-    """Return a constant of the graph; one that repeats a number is broadcast from it."""
+    """Return a constant of the graph; a constant that repeats one number is written as a broadcast."""
     if value.size > 1 and not any(value.strides):
         (number,) = graph.add(Constant.of(value[(0,) * value.ndim]), ())
         (repeated,) = graph.add(BroadcastInDim(value.shape, ()), (number,))

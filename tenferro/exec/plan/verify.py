@@ -1,6 +1,6 @@
-"""Verify: the rules of the language of schedules.
+"""Verify: checks the rules of the language of schedules.
 
-A planning step may rely on them, and has to keep them. Tests verify a schedule after each step.
+Planning steps may rely on these rules and must preserve them. Tests verify the schedule after each step.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from tenferro.types import TensorSpec
 __all__ = ["VERIFY_VARIABLE", "verified", "verify"]
 
 VERIFY_VARIABLE = "TENFERRO_VERIFY_SCHEDULES"
-"""The environment variable that has schedules verified after each planning step; tests of tenferro set it."""
+"""Environment variable that enables verification after each planning step; tenferro's tests set it."""
 
 
 def verified(program: ExecProgram) -> ExecProgram:
-    """Return the schedule, verified if `VERIFY_VARIABLE` requires it."""
+    """Return the schedule; verify it first if `VERIFY_VARIABLE` is set."""
     return verify(program) if os.environ.get(VERIFY_VARIABLE) else program
 
 
@@ -30,14 +30,14 @@ def verify(program: ExecProgram) -> ExecProgram:
     """Return the schedule, if it keeps the rules of the language.
 
     1. Inputs, constants and results are distinct slots; a slot is written once, and before it is read.
-    2. The operands and results of a standard op have the number and the types that the op infers.
+    2. The operands and results of a standard op have the number and types that the op infers.
     3. A slot is freed once, by the last step that uses it; outputs and constants are not freed.
-    4. A result in place of an operand has its type, it is the operand's last use, and nothing else refers to its memory.
-    5. Offsets are inside of the arena, and those of values that are needed at the same time do not overlap.
+    4. A result may overwrite an operand of its type at the operand's last use, if no other value shares the memory.
+    5. Offsets are inside the arena, and values that are live at the same time do not overlap.
     6. Bodies keep these rules.
 
     Raises:
-        InvalidScheduleError: a rule is broken, with the step.
+        InvalidScheduleError: a step breaks a rule; the error names the step.
 
     >>> import numpy as np
     >>> import tenferro as tnf
@@ -60,7 +60,7 @@ def _require(is_kept: bool, text: str) -> None:
 
 
 def _verify_steps(program: ExecProgram) -> None:
-    """Require the rules of slots and types, without those of bodies."""
+    """Check the rules of slots and types, outside bodies."""
     sources = (*program.input_slots, *program.constants)
     written, freed = {*sources}, set[int]()
     _require(len(written) == len(sources), "an input or constant has the slot of another")
@@ -89,7 +89,7 @@ def _verify_steps(program: ExecProgram) -> None:
 
 
 def _require_types(step: ExecInstruction, types: Sequence[TensorSpec]) -> None:
-    """Require a type for each operand and result, and the types that a standard op infers, where these are known."""
+    """Check that each operand and result has a type, and the type that a standard op infers if it is known."""
     operands, results = step.input_types, step.output_types
     for kind, specs, slots in (
         ("operands", operands, step.input_slots),
@@ -114,7 +114,7 @@ def _require_types(step: ExecInstruction, types: Sequence[TensorSpec]) -> None:
 
 
 def _verify_places(program: ExecProgram) -> None:
-    """Require that values do not overlap in memory while both are needed."""
+    """Check that values do not overlap in memory while both are live."""
     roots = aliases(program).roots
     last: dict[int, int] = {}
     for number, step in enumerate(program.instructions):
@@ -151,7 +151,7 @@ def _require_room(slot: int, place: Arena, living: Mapping[int, Arena], size: in
 def _require_overwritable(
     program: ExecProgram, step: ExecInstruction, slot: int, operand: int
 ) -> None:
-    """Require that an operand is the program's own, and of the result's type."""
+    """Check that the program owns an operand's memory, and that the operand has the result's type."""
     text, types = f"%{slot} is written over %{operand}", program.types
     _require(operand in step.input_slots, f"{text}, which is not an operand")
     _require(types[slot] == types[operand], f"{text}, of another type")

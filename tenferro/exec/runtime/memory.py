@@ -1,7 +1,7 @@
 """Pool of memory for intermediate values, results and scratch.
 
-Memory that is freed after each run is returned to the operating system and mapped again, and page faults cost more
-than the writes. So the pool caches large blocks, up to a capacity.
+If large blocks were freed after each run, the operating system would unmap and map them again, and page faults would
+take longer than the writes. So the pool caches large blocks, up to a capacity.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class PoolStats:
     """Statistics of a pool since it was created or cleared.
 
     Attributes:
-        reused, new: allocations from the cache, and of new memory.
+        reused, new: the number of allocations from the cache, and of new memory.
         held: bytes in the cache.
         capacity: maximum bytes in the cache.
     """
@@ -44,7 +44,7 @@ class Pool:
     """Cache of memory blocks.
 
     Args:
-        capacity: maximum bytes that are cached; the oldest are freed first. Allocations may exceed it.
+        capacity: maximum number of cached bytes; the oldest blocks are freed first. Allocations may exceed it.
 
     Raises:
         InvalidConfigError: a negative capacity.
@@ -71,7 +71,7 @@ class Pool:
         self._lock = threading.Lock()
 
     def acquire(self, size: int) -> Any:
-        """Return a block of at least `size` bytes, and less than twice that, aligned to a cache line."""
+        """Return a block of at least `size` and less than twice as many bytes, aligned to a cache line."""
         size = rounded(size)
         with self._lock:
             self._reclaim()
@@ -89,9 +89,10 @@ class Pool:
             self._reclaim()
 
     def allocate(self, size: int) -> Any:
-        """Return an array of `size` bytes, which are released when it and all of its views are deleted."""
+        """Return an array of `size` bytes; its block is released when the array and all of its views are deleted."""
         block = self.acquire(size)
-        # A memoryview, because otherwise NumPy makes the last array before the memory the base of all views.
+        # A memoryview as base, because otherwise views of the array would refer to the block and not
+        # keep the array alive.
         array = np.frombuffer(memoryview(block)[:size], np.uint8)
         allocation = _Allocation(array, self._on_free)
         allocation.block = block
@@ -122,7 +123,10 @@ class Pool:
             return PoolStats(self._reused, self._new, self._held(), self.capacity)
 
     def _on_free(self, allocation: _Allocation) -> None:
-        """Take back the block of a deleted array; the lock may be held, by this thread too."""
+        """Take back the block of a deleted array.
+
+        It never waits for the lock, because any thread, including this one, may hold it.
+        """
         del self._allocations[id(allocation)]
         self._returned.append(allocation.block)
         if self._lock.acquire(blocking=False):

@@ -1,7 +1,7 @@
 """NumPy's state in kernels: no floating-point warnings, and ufunc buffers of the length of rows.
 
-NumPy copies broadcast operands through buffers, which costs as much as the computation unless a row is as long as a
-buffer. The state is per thread, and restored afterwards.
+NumPy copies broadcast operands into buffers, which takes as long as the computation unless a row is as long as a
+buffer. The state belongs to the thread, and is restored afterwards.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 __all__ = ["call_in_numpy_state", "numpy_state"]
 
 BUFFER_ELEMENTS = 1024
-"""Elements per ufunc buffer. NumPy's default of 8192 is no faster."""
+"""Number of elements per ufunc buffer. NumPy's default of 8192 is not faster."""
 
 
 @contextmanager
@@ -37,15 +37,15 @@ def numpy_state() -> Generator[None]:
 
 
 _PREPARED = threading.local()
-"""Prepared contexts of each thread, which cost a tenth of a new one to enter.
+"""Prepared contexts of each thread; entering one takes a tenth of the time of creating a new one.
 
-A context cannot be entered twice; a nested call uses another."""
+A context that is already entered cannot be entered again; a nested call uses another."""
 
 
 def call_in_numpy_state(
     function: Callable[..., Any], arguments: Sequence[Any], calls_back: bool
 ) -> Any:
-    """Return the result of a function that is called in this state.
+    """Call a function in this state, and return its result.
 
     Args:
         calls_back: the function may access context variables of the caller, as an extension's kernel may.

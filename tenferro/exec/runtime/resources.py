@@ -23,7 +23,7 @@ class Resources:
     Attributes:
         workers: threads for large arrays.
         memory: pool for intermediate values, results and scratch.
-        as_array: converts a kernel's result to an array; a scalar to one of rank 0.
+        as_array: converts a kernel's result to an array; scalars become arrays of rank 0.
         transposer: compiles transposing copies, if there is a compiler.
         log: record of compilation attempts.
     """

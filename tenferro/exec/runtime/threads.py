@@ -23,7 +23,7 @@ T = TypeVar("T")
 Task: TypeAlias = tuple[
     Callable[[int, int], None], int, int, "list[BaseException | None]", "SimpleQueue[None]"
 ]
-"""A function, the start and stop of its range, a list for errors, and a queue that is notified at the end."""
+"""Function, start and stop of its range, list for errors, and queue that is notified at the end."""
 
 
 def even_ranges(extent: int, count: int) -> list[tuple[int, int]]:
@@ -36,13 +36,13 @@ def even_ranges(extent: int, count: int) -> list[tuple[int, int]]:
 
 
 class Workers:
-    """Thread pool that is started on first use. The caller works with its threads, which wait at a queue.
+    """Thread pool that is started on first use. The calling thread shares the work with the pool's threads.
 
-    Waking a thread costs as much as a small kernel, and a future would double that.
+    The threads wait at a queue: waking one takes as long as a small kernel, and a future would double that time.
 
     Args:
-        threads: number of threads, the caller included; None for the cores that the process may use. `count` is
-            lower once the system has refused to start a thread.
+        threads: number of threads, including the caller; None for one per core that the process may use.
+            `count` is lower if the system has refused to start a thread.
     """
 
     def __init__(self, threads: int | None) -> None:
@@ -53,7 +53,7 @@ class Workers:
         self._excluded_core: int | None = None
 
     def parallel_for(self, work: Callable[[int, int], None], rows: int, step: int = 1) -> None:
-        """Call work(start, stop) concurrently on ranges of `rows` that are multiples of `step`."""
+        """Call work(start, stop) concurrently on ranges of 0..rows; all but the last are multiples of `step` long."""
         tiles = -(-rows // step)
         tasks = self._start_threads() if min(self.count, tiles) > 1 else None
         count = min(self.count, tiles)  # because fewer threads may have started
@@ -68,18 +68,18 @@ class Workers:
         ]
         sent, sending = list[None](), map(tasks.put, parts)
         try:
-            sent.extend(sending)  # by one call, so that a signal finds them all sent, or none
+            sent.extend(sending)  # in one call, which a signal cannot interrupt
             work(*first[1:3])
         finally:
             _run_pending(tasks, ended)
-            # Wait, because no task may write to a result after the return.
+            # Wait, because no task may write to a result after this function returns.
             _wait(lambda: len(ended) < len(sent), done)
         for error in ended:
             if error is not None:
                 raise error
 
     def for_each(self, work: Callable[[int], object], count: int) -> None:
-        """Call work(number) for each number below `count`; each thread takes the next number when it is idle."""
+        """Call work(number) for each number below `count`; an idle thread takes the next number."""
         numbers = iter(range(count))
 
         def run_numbers(first: int, last: int) -> None:
@@ -89,7 +89,7 @@ class Workers:
         self.parallel_for(run_numbers, min(count, self.count))
 
     def _start_threads(self) -> SimpleQueue[Task | None]:
-        """Return the queue of tasks, with threads that serve it."""
+        """Start the threads, and return the queue of tasks that they serve."""
         with self._lock:
             if self._tasks is None:
                 tasks = SimpleQueue[Task | None]()
@@ -104,15 +104,15 @@ class Workers:
                     self._threads.append(thread)
                 self.count = 1 + len(self._threads)
                 self._tasks = tasks
-                # Not at exit, because other exit handlers may still need the threads.
+                # Not stopped at exit, because other exit handlers may still need the threads.
                 weakref.finalize(self, _stop, tasks, len(self._threads)).atexit = False
             return self._tasks
 
     def _set_affinity(self) -> None:
         """Exclude the caller's core from the cores of the threads.
 
-        Virtual machines may take an idle core for a busy one, and wake a thread on the core of its waker, where it waits
-        for the caller to finish. The caller's affinity does not change.
+        A virtual machine may report an idle core as busy. The thread is then woken on the caller's core, where
+        it waits for the caller to finish. The caller's affinity does not change.
         """
         core = _current_core()
         if core is None or core == self._excluded_core:
@@ -121,11 +121,11 @@ class Workers:
         if others := os.sched_getaffinity(0) - {core}:
             for number in [thread.native_id for thread in self._threads]:
                 if number:  # because 0 is the caller
-                    with suppress(OSError):  # because the system may forbid it
+                    with suppress(OSError):  # because the system may forbid to set affinity
                         os.sched_setaffinity(number, others)
 
     def reset(self) -> None:
-        """Discard all threads, which a forked process does not have."""
+        """Discard all threads, because a forked process does not have them."""
         self._lock = threading.Lock()
         self._tasks: SimpleQueue[Task | None] | None = None
 
@@ -133,8 +133,8 @@ class Workers:
 class Future(Generic[T]):
     """Result of a function that runs in a separate thread, or in the caller if no thread can be started.
 
-    Forking waits for it, because the child could not release a lock that it holds, such as LLVM's. It is not a task of
-    `Workers`, whose threads wait for ranges of the caller's work.
+    Forking waits for the function to end, because the child could not release a lock that it holds, such as
+    LLVM's. It is not a task of `Workers`: their threads are reserved for ranges of the caller's work.
 
     >>> Future(lambda: 6 * 7).result()
     42
@@ -177,7 +177,7 @@ class Future(Generic[T]):
     def _compute(self) -> None:
         try:
             self._values.append(self._function())
-        except BaseException as error:  # because it is raised again where the value is wanted
+        except BaseException as error:  # because `result` raises it again
             self._error = error
 
 
@@ -189,7 +189,7 @@ def _is_started(thread: threading.Thread) -> bool:
     """Start a thread; return whether the system allowed it."""
     try:
         thread.start()
-    except RuntimeError:  # as limits, sandboxes and browsers refuse one
+    except RuntimeError:  # resource limits, sandboxes and browsers refuse threads
         return False
     return True
 
@@ -199,7 +199,7 @@ def _serve(tasks: SimpleQueue[Task | None]) -> None:
     with numpy_state():
         while (task := tasks.get()) is not None:
             _run_task(task)
-            del task  # because arrays must not live until the next task
+            del task  # so that arrays can be freed before the next task
 
 
 def _run_task(task: Task) -> None:
@@ -208,32 +208,32 @@ def _run_task(task: Task) -> None:
     error = None
     try:
         work(start, stop)
-    except BaseException as raised:  # because it is raised again where the result is wanted
+    except BaseException as raised:  # because the caller raises it again
         error = raised
     ended.append(error)
     done.put(None)
 
 
 def _run_pending(tasks: SimpleQueue[Task | None], ended: list[BaseException | None]) -> None:
-    """Run the tasks of a caller that no thread has started: waking may take longer than the work."""
+    """Run the caller's tasks that no thread has started yet: waking a thread may take longer than the work."""
     while True:
         try:
             task = tasks.get_nowait()
         except Empty:
             return
         if task is None or task[3] is not ended:
-            tasks.put(task)  # because it is another caller's
+            tasks.put(task)  # because this task belongs to another caller
             return
         _run_task(task)
 
 
 def _wait(is_pending: Callable[[], bool], done: SimpleQueue[None]) -> None:
-    """Wait for all tasks; raise an exception of a signal handler afterwards."""
+    """Wait for all tasks; then raise an exception that a signal handler raised meanwhile."""
     interrupt = None
     while is_pending():
         try:
             done.get()
-        except BaseException as raised:  # because parts are still being written
+        except BaseException as raised:  # because threads are still writing
             interrupt = raised
     if interrupt is not None:
         raise interrupt
@@ -249,7 +249,7 @@ _SCHED_GETCPU: Callable[[], int] | None = (
     if sys.platform == "linux" and hasattr(os, "sched_setaffinity")
     else None
 )
-"""C's sched_getcpu; None if there is none."""
+"""C's sched_getcpu; None if the C library lacks it."""
 
 
 def _current_core() -> int | None:

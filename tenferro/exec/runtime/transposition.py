@@ -1,5 +1,6 @@
-"""Descriptions of transposing copies: a result that is contiguous along another axis than its source is written in whole
-cache lines.
+"""Descriptions of transposing copies, which write the result in whole cache lines.
+
+Source and result of a transposing copy are contiguous along different axes.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ class Transposition:
     Attributes:
         itemsize: element size in bytes.
         outer: extents, and strides in x and in y, of the axes that are neither rows nor columns; slowest in y first.
-        rows: extents and strides in x of the axes that are one contiguous run of y, a multiple of a cache line; slowest
-            first.
-        columns: extents and strides in y of the axes that are one contiguous run of x; slowest first.
-        is_streamed: whether y is written by non-temporal stores.
+        rows: extents and strides in x of the axes that form one contiguous run in y; the run is a multiple of a
+            cache line. The slowest axis is first.
+        columns: extents and strides in y of the axes that form one contiguous run in x; slowest first.
+        is_streamed: whether y is written with non-temporal stores.
     """
 
     itemsize: int
@@ -48,7 +49,10 @@ class Transposition:
 
 
 Transposer: TypeAlias = Callable[[Transposition], tuple[Callable[..., Any], int] | None]
-"""Compiler of a function of pointers to x and y and a range of tasks, with the number of tasks; None if not compiled."""
+"""Compiler of a transposition. It returns a function of pointers to x and y and a range of tasks, and the
+number of tasks.
+
+It returns None if the transposition is not compiled."""
 
 
 def transposition_of(target: Any, source: Any, is_streamed: bool = True) -> Transposition | None:
@@ -96,7 +100,7 @@ def _contiguous_run(
 ) -> tuple[list[int], int]:
     """Return the fastest axes that form one contiguous run, and its length.
 
-    The run ends before an excluded axis, or once its length reaches `unit`, or a multiple of it.
+    The run ends before an excluded axis, or when its length reaches `unit`; with `is_multiple`, a multiple of `unit`.
     """
     axes: list[int] = []
     length = 1

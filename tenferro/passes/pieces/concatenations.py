@@ -23,7 +23,11 @@ __all__ = ["concatenate", "pad"]
 
 
 def pad(producers: Producers, op: Pad, inputs: Values, source: SourceLine | None) -> Values | None:
-    """Drop an empty pad; rewrite a negative one as a slice and one of its own value as a broadcast; merge pads."""
+    """Simplify a pad.
+
+    A pad without edges is dropped, negative edges become a slice, a pad of a broadcast of its own value becomes a
+    broadcast, and consecutive pads are merged.
+    """
     x, fill = inputs
     shape = shape_of(producers, x)
     if shape is None or not are_static(op.low, op.high):
@@ -84,7 +88,7 @@ def concatenate(
 def _neighbours(
     producers: Producers, axis: int, first: int, second: int, source: SourceLine | None
 ) -> int | None:
-    """Merge two operands: adjacent slices, or broadcasts of one scalar; None if they are neither."""
+    """Merge two operands that are adjacent slices, or broadcasts of one scalar; return None for others."""
     shapes = [producers.types[x].shape for x in (first, second)]
     scalar = scalar_of(producers, first)
     if scalar is not None and scalar == scalar_of(producers, second):

@@ -60,7 +60,7 @@ class Span(NamedTuple):
         return self.last + 1 if self.length else self.start
 
     def through(self, inner: Span) -> Span:
-        """Compose two spans: the positions of `inner` at these positions."""
+        """Compose two spans: return the positions that `inner` selects among the positions of this span."""
         start = inner.start + self.start * inner.stride if self.length else inner.start
         return Span(start, self.length, self.stride * inner.stride)
 
@@ -91,7 +91,7 @@ def repeated(producers: Producers, scalar: int, shape: Shape, source: SourceLine
 
 
 def scalar_of(producers: Producers, value: int) -> int | None:
-    """Return the scalar that `value` broadcasts; None if it is not a broadcast of one."""
+    """Return the scalar of which `value` is a broadcast; None for other values."""
     node = producers.of(value, BroadcastInDim)
     if node is None or producers.types[node.inputs[0]].rank:
         return None
@@ -99,7 +99,7 @@ def scalar_of(producers: Producers, value: int) -> int | None:
 
 
 def number_in(producers: Producers, value: int, source: SourceLine | None) -> int | None:
-    """Return a scalar equal to every element of `value`; None if they may differ."""
+    """Return a scalar that equals every element of `value`; None if elements may differ."""
     scalar, number = scalar_of(producers, value), splat(producers, value)
     if scalar is not None or number is None:
         return scalar

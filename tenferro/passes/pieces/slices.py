@@ -46,7 +46,7 @@ def slice_of_slice(
 def slice_of_pad(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite as a slice of the operand or, outside of the operand, as a broadcast of the padding value."""
+    """Rewrite a slice of a pad as a slice of the operand, or as a broadcast of the padding value."""
     node, spans = producers.of(inputs[0], Pad), spans_of(producers, op, inputs[0])
     if node is None or spans is None:
         return None
@@ -111,7 +111,7 @@ def slice_of_repeated(
 def slice_of_update(
     producers: Producers, op: Slice, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite as a slice of the update, if it is in the window, or of the operand, if it is outside."""
+    """Rewrite a slice inside the window as a slice of the update, and outside as a slice of the operand."""
     node, spans = producers.of(inputs[0], DynamicUpdateSlice), spans_of(producers, op, inputs[0])
     if node is None or spans is None or not all([s.length for s in spans]):
         return None

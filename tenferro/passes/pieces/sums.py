@@ -1,8 +1,8 @@
-"""Rules for sums of tensors that are zero outside of boxes, which are rewritten as concatenations of the boxes.
+"""Rules that rewrite sums of tensors that are zero outside boxes as concatenations of the boxes.
 
-A sum of pads adds +0.0 to each box, which changes only -0.0, to 0.0. So a sum of pads without
-overlap is the concatenation of the boxes plus 0.0, one elementwise operation for any number of them. (x + 0.0) + y is
-(x + y) + 0.0, because a sum is -0.0 only where all of its terms are.
+A sum of pads adds +0.0 to each box, which only changes -0.0 to 0.0. So a sum of pads that do not overlap equals the
+concatenation of the boxes plus 0.0, a single elementwise operation. (x + 0.0) + y equals (x + y) + 0.0, because
+a sum is -0.0 only where all of its terms are -0.0.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ __all__ = ["SUM", "plus_zero", "sum_with_zero"]
 
 @dataclass(frozen=True)
 class Pieces:
-    """A tensor that is zero outside of some boxes along an axis.
+    """A tensor that is zero outside some boxes along an axis.
 
     Attributes:
         boxes: values and their first positions, in order.
@@ -38,7 +38,7 @@ class Pieces:
 
 
 def pieces_of(producers: Producers, value: int) -> Pieces | None:
-    """Return the boxes of a pad with +0 along one axis, or of a concatenation with zeros; None for others."""
+    """Return the boxes of a pad with +0 along one axis, or of a concatenation with zeros; None for other values."""
     shape = shape_of(producers, value)
     if shape is None:
         return None
@@ -136,7 +136,7 @@ def sum_of_equal_pads(
 
 
 def plus_zero(producers: Producers, x: int, source: SourceLine | None) -> int:
-    """Emit x + 0.0; return x itself if it is an integer, or a sum with zero already."""
+    """Emit x + 0.0; return x itself if it is an integer, or already a sum with zero."""
     spec = producers.types[x]
     if not spec.dtype.is_inexact or without_zero(producers, x) is not None:
         return x

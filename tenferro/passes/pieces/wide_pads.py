@@ -50,7 +50,10 @@ def _only_grows(op: Pad) -> bool:
 
 
 def _widest(pads: Sequence[Pad], shape: Shape) -> Pad | None:
-    """Return the pad that contains all of these as slices; None if it is not smaller than all of them together."""
+    """Return the pad that contains all of these pads as slices.
+
+    None if it has as many elements as all of them together.
+    """
     low = tuple([max(edges) for edges in zip(*[op.low for op in pads], strict=True)])
     high = tuple([max(edges) for edges in zip(*[op.high for op in pads], strict=True)])
 
@@ -69,7 +72,7 @@ def _narrowed(
     inputs: Values,
     source: SourceLine | None,
 ) -> Values | None:
-    """Emit the pad as a slice of the wide one."""
+    """Emit a pad as a slice of the wide pad."""
     wide = next(wides)
     if wide is None or not isinstance(op, Pad):
         return None

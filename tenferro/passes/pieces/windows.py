@@ -78,8 +78,8 @@ def dynamic_update_slice(
 ) -> Values | None:
     """Simplify an update with constant starts.
 
-    One of the whole operand is the update, one of a broadcast scalar a pad of the update. An earlier update of the same
-    window is dropped.
+    An update of the whole operand becomes the update itself, and an update of a broadcast scalar becomes a pad
+    of the update. An earlier update of the same window is dropped.
     """
     x, update, *starts = inputs
     spans = window_of(producers, x, starts, producers.types[update].shape)
@@ -160,7 +160,7 @@ def rows_of(
     windows: Shape,
     rank: int,
 ) -> Rows | None:
-    """Return the rows of a gather or a scatter of whole slices by a constant vector; None for others."""
+    """Return the rows of a gather or scatter of whole slices at constant indices; None for others."""
     spec = producers.types[indices]
     if len(axes) != 1 or dropped != axes or batching or len(windows) != rank - 1:
         return None
@@ -185,7 +185,7 @@ def transposed(
 def gather_of_rows(
     producers: Producers, op: Gather, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite a gather of equidistant rows as a strided slice, reversed or broadcast."""
+    """Rewrite a gather of equidistant rows as a strided slice, a reversed slice, or a broadcast."""
     x, indices = inputs
     shape = shape_of(producers, x)
     if shape is None or not are_static(op.slice_sizes):
@@ -217,7 +217,7 @@ def gather_of_rows(
 def scatter_of_rows(
     producers: Producers, op: Scatter, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite an addition of equidistant rows to zeros as a pad with an interior, reversed if needed."""
+    """Rewrite a scatter that adds equidistant rows to zeros as a pad with interior padding, reversed if necessary."""
     x, indices, updates = inputs
     shape, written = shape_of(producers, x), shape_of(producers, updates)
     if op.combiner != "add" or shape is None or written is None or not is_zero(producers, x):
@@ -248,7 +248,10 @@ def scatter_of_rows(
 def scatter_of_window(
     producers: Producers, op: Scatter, inputs: Values, source: SourceLine | None
 ) -> Values | None:
-    """Rewrite a scatter that sets one window at constant indices as a dynamic update; drop one out of bounds."""
+    """Rewrite a scatter that sets one window at constant indices as a dynamic update.
+
+    Drop it if it is out of bounds.
+    """
     x, indices, updates = inputs
     spec, shape, written = (
         producers.types[indices],

@@ -1,0 +1,11 @@
+"""`tenferro.optim`: gradient transformations and optimizers, from `tenferro.api.optim`."""
+
+from tenferro.api import optim as functions
+from tenferro.api.optim import *  # noqa: F403  # because the names are this module's
+from tenferro.counterparts import open_namespace
+
+__doc__ = functions.__doc__
+__all__: list[str] = []
+__all__ += functions.__all__
+
+open_namespace(globals(), __all__, "tnf.optim")
