@@ -59,9 +59,7 @@ BLOCK_GAINS: Mapping[str | bool, float | None] = {
     True: -1e9,
     False: None,
 }
-"""Number of NumPy calls that a compiled block must save in each run, by the value of `compiled`; None disables
-blocks.
-"""
+"""Number of NumPy calls that a compiled block must save in each run, by `compiled`; None disables blocks."""
 
 
 class GraphExecutor:
@@ -148,8 +146,7 @@ class GraphExecutor:
         transposer = (lambda each: compiler.transposer.function(each)) if compiler else None
         as_array = np.asarray if backend is NUMPY else lambda y: y
         resources = Resources(self.workers, self.memory, as_array, transposer, log)
-        # Extension runtimes access this attribute through the owner of their caches, which is the
-        # executor.
+        # Runtimes of extensions access it through the executor, which owns their caches.
         self.row_major = Dense("C", resources)
         self.binder = Binder(
             extensions=self.extensions,
@@ -309,9 +306,7 @@ class GraphExecutor:
         return tuple(map(backend.download, results))
 
     def refusal(self, op: type[StdTensorOp] | str, dtype: DType, platform: str) -> str | None:
-        """Return why an op, or an extension family given by its id, is refused for a dtype; None if it is
-        supported.
-        """
+        """Return why an op, or an extension family by its id, is refused for a dtype; None if it is supported."""
         if isinstance(op, str):
             registered = {runtime.family_id for runtime in self.extensions.registered}
             is_known = op in registered or op in registered_families()
@@ -393,9 +388,7 @@ def _require_options(
         raise InvalidConfigError(f"GraphExecutor: threads is an integer from 1, got {threads!r}")
     if check_finite and backend is not NUMPY:
         raise InvalidConfigError("GraphExecutor: check_finite looks at NumPy's arrays only")
-    if compiled not in tuple(
-        BLOCK_GAINS
-    ):  # compared with a tuple, because not every value is hashable
+    if compiled not in tuple(BLOCK_GAINS):  # a tuple, because not every value is hashable
         raise InvalidConfigError(
             f'GraphExecutor: compiled is "auto", "loops", "jit", True or False, got {compiled!r}'
         )

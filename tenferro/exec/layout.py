@@ -152,8 +152,7 @@ def empty(shape: tuple[int, ...], axes: Axes, dtype: Any, memory: Any = None) ->
 
 
 def common_axes(layouts: Iterable[Layout], rank: int) -> Axes:
-    """Return the most frequent order of axes among the arrays of a rank; row-major unless another order is more
-    frequent.
+    """Return the most frequent order of axes among the arrays of a rank; row-major if orders are equally frequent.
 
     Arrays that repeat elements occupy little memory, and are not counted.
     """

@@ -1,6 +1,4 @@
-"""Time and memory of each instruction of a native run, including instructions in the bodies of loops and
-conditionals.
-"""
+"""Time and memory of each instruction of a native run, including those in the bodies of loops and conditionals."""
 
 from __future__ import annotations
 

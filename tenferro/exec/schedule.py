@@ -77,8 +77,7 @@ Place: TypeAlias = InPlace | Arena | Pooled
 
 @dataclass(frozen=True, eq=False)
 class ExecInstruction:
-    """A step: an op on slots, with planning's decisions about it. The op and the types of its operands
-    determine the kernel.
+    """A step: an op on slots, with planning's decisions. The op and its operand types determine the kernel.
 
     Attributes:
         op: a standard op, an extension, or an op of planning.
