@@ -79,9 +79,11 @@ def _product(axes: Sequence[Sequence[int]], precision: str | None) -> DotGeneral
 
 
 def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
-    """Return the dtype of the product: the operands', or the result's if that is wider."""
-    if lhs is rhs and lhs.itemsize >= wanted.itemsize:
+    """Return the dtype of the product: the operands', the result's if that is wider, or one that holds both."""
+    if lhs is rhs and (lhs is wanted or lhs.bits > wanted.bits):
         return lhs
+    if wanted.is_float and wanted.bits <= max(lhs.bits, rhs.bits):
+        return wanted.accumulator
     return wanted
 
 

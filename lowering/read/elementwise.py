@@ -239,7 +239,7 @@ def mulhi(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     ab / 2^64 = a'b' + (a'b'' + (a''b'' >> 32)) >> 32 + .., with the carries of the halves in the middle.
     """
     (spec,) = {r.spec(x) for x in operands}
-    bits, is_unsigned = 8 * spec.dtype.itemsize, spec.dtype.dtype.kind == "u"
+    bits, is_unsigned = spec.dtype.bits, spec.dtype.kind == "u"
     shift = el.ShiftRightLogical() if is_unsigned else el.ShiftRightArithmetic()
     if bits < 64:
         wide = DType.U64 if is_unsigned else DType.I64

@@ -646,7 +646,10 @@ class AttributeParser:
             return numbers
         if word in NAMED_NUMBERS:
             return self._named_numbers(NAMED_NUMBERS[word])
-        return self.checked(word + _SIMPLE_SIGNS.sub(" ", self.bracketed_text()), at)
+        text = self.checked(word + _SIMPLE_SIGNS.sub(" ", self.bracketed_text()), at)
+        if word == "#complex.number" and self.accept(":"):
+            self.type()
+        return text
 
     def checked(self, text: str, at: int) -> str:
         """Return the text of an attribute, if it has the fields of its kind."""
@@ -667,6 +670,8 @@ class AttributeParser:
                 raise self.error(f"unknown {kind}: {value[:40]}", self.at - 1)
             self.expect(">")
             return value
+        if kind not in _STABLEHLO_ATTRIBUTES:
+            raise self.error(f"unknown attribute {dialect}<{kind[:40]}>", start)
         following = self.words[self.at]
         self.at = start
         text = _SIMPLE_SIGNS.sub(" ", self.bracketed_text())

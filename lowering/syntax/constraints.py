@@ -232,7 +232,7 @@ def _sources(operation: Operation, image: Type, source: Type) -> Iterable[str]:
     ]
     padding = operation.attributes.get("padding", [(0, 0)] * image.rank)
     windows = [
-        (extent + int(low) + int(high) - int(size)) // int(stride) + 1
+        max(0, (extent + int(low) + int(high) - int(size)) // int(stride) + 1)
         if isinstance(extent, int)
         else extent
         for extent, size, stride, (low, high) in zip(
@@ -368,15 +368,44 @@ def convolution(operation: Operation, operands: Sequence[Type], types: Types) ->
         yield f"takes {operands[0]} and {operands[1]}, which differ in element type"
 
 
+_MULTIPLIED = frozenset(
+    [
+        "f8E3M4",
+        "f8E4M3",
+        "f8E4M3B11FNUZ",
+        "f8E4M3FN",
+        "f8E4M3FNUZ",
+        "f8E5M2",
+        "f8E5M2FNUZ",
+    ]
+)
+"""Floats of 8 bits that hardware multiplies in any pair, with sums in f32."""
+_ALGORITHMS: Mapping[str, tuple[str, ...]] = {
+    "bf16 bf16 bf16": ("1",),
+    "bf16 bf16 f32": ("1", "3", "6", "9"),
+    "f16 f16 f16": ("1",),
+    "f16 f16 f32": ("1",),
+    "f32 f32 f32": ("1",),
+    "f64 f64 f64": ("1",),
+    "tf32 tf32 f32": ("1", "3"),
+}
+"""Counts of primitive operations by the types of both operands and of the sum."""
+
+
 def contraction(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #dot_general (I8) to (I14): an algorithm of one component and of 1, 3, 6 or 9 operations."""
+    """Check #dot_general (I8) to (I14): an algorithm that some hardware has, by the list in MLIR's verifier."""
     chosen = operation.attributes.get("algorithm")
     if chosen is None or chosen is False:
         return
-    counts = re.findall(r"(?:component_count|primitive_operations) *= *(-?\d+)", str(chosen))
-    if not str(chosen).startswith("#stablehlo.dot_algorithm<") or len(counts) != 3:
+    fields = re.findall(r"\w+ *= *([-\w]+)", str(chosen))
+    if not str(chosen).startswith("#stablehlo.dot_algorithm<") or len(fields) != 7:
         yield f"attribute 'algorithm' is a dot_algorithm, got {chosen!r}"
-    elif counts[:2] != ["1", "1"] or counts[2] not in ("1", "3", "6", "9"):
+        return
+    *kinds, of_lhs, of_rhs, count, is_imprecise = fields
+    are_narrow = all([kind in _MULTIPLIED for kind in kinds[:2]]) and kinds[2] == "f32"
+    counts = ("1",) if are_narrow else _ALGORITHMS.get(" ".join(kinds), ())
+    is_known = count in counts and (are_narrow or is_imprecise == "false")
+    if not is_known or (of_lhs, of_rhs) != ("1", "1"):
         yield f"no hardware has the algorithm {chosen}"
 
 

@@ -4,6 +4,7 @@ A pattern is words, separated by spaces:
 
     %            an operand
     %*           operands, up to the first word that is none
+    %,           operands, each with a comma behind it
     {}           a dictionary of attributes, which may be absent
     name:kind    an attribute; kinds are `integer`, `i64`, `ui64`, `integers`, `bool`, `string`, `keyword`, `symbol`,
                  `attribute`, and those of special forms
@@ -143,7 +144,7 @@ FORMS: Mapping[str, str] = {
     ),
     "stablehlo.complex": "% , % {} : types:complex",
     "stablehlo.composite": "name:string %* {} : types:function",
-    "stablehlo.concatenate": "%* dim = dimension:i64 {} : types:function",
+    "stablehlo.concatenate": "%, dim = dimension:i64 {} : types:function",
     "stablehlo.constant": "{} value:elements types:value",
     "stablehlo.convolution": (
         "( % , % ) dim_numbers = dimension_numbers:convolution , window = { window:window } {} : types:function"
@@ -160,7 +161,7 @@ FORMS: Mapping[str, str] = {
     ),
     "stablehlo.dynamic_iota": "% , dim = iota_dimension:i64 {} : types:function",
     "stablehlo.dynamic_pad": "% , % , % , % , % {} : types:function",
-    "stablehlo.dynamic_slice": "%* sizes = slice_sizes:integers {} : types:function",
+    "stablehlo.dynamic_slice": "% , %, sizes = slice_sizes:integers {} : types:function",
     "stablehlo.dynamic_update_slice": "%* {} : types:function",
     "stablehlo.einsum": "% , % , config = einsum_config:string {} : types:function",
     "stablehlo.fft": "% , type = fft_type:fft_type , length = fft_length:integers {} : types:function",

@@ -79,6 +79,10 @@ class FormParser(AttributeParser):
                 operands.append(self.operand())
             elif kind == "operands":
                 operands += self.operands()
+            elif kind == "followed":
+                while self.words[self.at][:1] == "%":
+                    operands.append(self.operand())
+                    self.expect(",")
             elif kind == "dictionary":
                 if self.words[self.at] == "{":
                     for key, value in self.dictionary().items():
@@ -503,6 +507,8 @@ def _steps(words: Any) -> list[tuple[str, Any, str]]:
             steps.append(("operand", None, ""))
         elif word == "%*":
             steps.append(("operands", None, ""))
+        elif word == "%,":
+            steps.append(("followed", None, ""))
         elif word == "{}":
             steps.append(("dictionary", None, ""))
         elif word == "?(":
