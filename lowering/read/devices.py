@@ -15,12 +15,13 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lowering.module_tree import Operation
+from lowering.module_tree import Block, Operation
 from lowering.read.meshes import Cut, cuts_of, groups_along, names_of
 from lowering.read.reader import Reader, ReadRows, Write
 from tenferro.errors import InvalidConfigError, UnsupportedError
@@ -253,6 +254,15 @@ def all_reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
         return list(operands)
     groups = members_of(r, operation, "both")
     return [reduced(r, operation, x, groups) for x in operands]
+
+
+def replica_sum(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """Add the values of replicas: an older operation, which `all_reduce` with a region replaced."""
+    scalar = TensorSpec.of((), r.spec(operands[0]).dtype)
+    total = replace(operation, name="stablehlo.add", operands=(0, 1), results=(2,), types=(scalar,))
+    end = replace(operation, name="stablehlo.return", operands=(2,), results=(), types=())
+    region = Block((0, 1), (scalar, scalar), [total, end])
+    return all_reduce(r, replace(operation, regions=(region,)), operands)
 
 
 def reduced(r: Reader, operation: Operation, x: int, groups: Sequence[Sequence[int]]) -> int:
@@ -676,7 +686,7 @@ COLLECTIVES = frozenset(
     [
         f"stablehlo.{name}"
         for name in ("all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute",
-                     "collective_reduce", "reduce_scatter")
+                     "collective_reduce", "cross-replica-sum", "reduce_scatter")
     ]
 )  # fmt: skip
 """Operations that take values of other processes at once."""
@@ -691,6 +701,7 @@ ROWS: ReadRows = {
     "stablehlo.collective_broadcast": broadcast,
     "stablehlo.collective_permute": permuted,
     "stablehlo.collective_reduce": rooted,
+    "stablehlo.cross-replica-sum": replica_sum,
     "stablehlo.infeed": infeed,
     "stablehlo.outfeed": outfeed,
     "stablehlo.partition_id": number,

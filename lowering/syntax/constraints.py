@@ -103,6 +103,12 @@ def _pairs(name: str, value: Any) -> Iterable[str]:
             yield "source_target_pairs holds a source or a target twice"
 
 
+_RAGGED = frozenset(
+    [f"stablehlo.{name}" for name in ("all_reduce", "collective_reduce", "cross-replica-sum")]
+)
+"""Operations whose groups may differ in size."""
+
+
 def _groups(operation: Operation, value: Any) -> Iterable[str]:
     """Yield what is wrong with groups of devices; groups along the axes of a mesh are text."""
     if isinstance(value, str):
@@ -112,7 +118,7 @@ def _groups(operation: Operation, value: Any) -> Iterable[str]:
         yield "attribute 'replica_groups' holds integers, of rank 2"
         return
     members = array.ravel().tolist()
-    is_ragged = operation.name in ("stablehlo.all_reduce", "stablehlo.collective_reduce")
+    is_ragged = operation.name in _RAGGED
     named = [number for number in members if number >= 0 or not is_ragged or number < -1]
     if min(named, default=0) < 0:
         yield f"replica_groups has groups of different sizes, or a device below 0: {members}"

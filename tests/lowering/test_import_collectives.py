@@ -106,6 +106,17 @@ def test_all_reduce(read: Any, across: str, name: str, reduce: Any) -> None:
     np.testing.assert_array_equal(program_of(read, operation).run(X), by_groups(combined, groups))
 
 
+@pytest.mark.parametrize("ids", ["[[0, 1]]", "[[0], [1]]"])
+def test_cross_replica_sum(read: Any, ids: str) -> None:
+    """The operation without a region, which `all_reduce` of replicas replaced."""
+    types = "(tensor<4x3xf32>) -> tensor<4x3xf32>"
+    operation = f'%y = "stablehlo.cross-replica-sum"(%x) <{{{groups_attribute(ids)}}}> : {types}'
+    replicas = X.reshape(REPLICAS, PARTITIONS, 4, 3)
+    wanted = replicas.sum(0, keepdims=True) + 0 * replicas if ids == "[[0, 1]]" else replicas
+    found = program_of(read, operation).run(X)
+    np.testing.assert_array_equal(found, wanted.reshape(X.shape))
+
+
 @pytest.mark.parametrize("across", ACROSS)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_all_gather(read: Any, across: str, axis: int) -> None:
