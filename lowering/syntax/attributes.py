@@ -105,6 +105,46 @@ _STABLEHLO_ATTRIBUTES = frozenset(
         "sub_axis_info",
     ]
 )
+_ATTRIBUTES = {
+    "sdy": frozenset(
+        [
+            "all_to_all_param",
+            "all_to_all_param_list",
+            "axis_ref",
+            "axis_ref_list",
+            "axis_to_propagation_details",
+            "dim_mapping",
+            "dimension_sharding",
+            "edge_value_ref",
+            "list_of_axis_ref_lists",
+            "manual_axes",
+            "mesh",
+            "mesh_axis",
+            "op_sharding_rule",
+            "propagation_edges",
+            "propagation_one_step",
+            "sharding",
+            "sharding_per_value",
+            "sub_axis_info",
+        ]
+    ),
+    "stablehlo": _STABLEHLO_ATTRIBUTES,
+}
+INTEGERS = frozenset(
+    [
+        "all_gather_dim",
+        "batch_group_count",
+        "concat_dimension",
+        "dimension",
+        "feature_group_count",
+        "feature_index",
+        "iota_dimension",
+        "scatter_dimension",
+        "split_count",
+        "split_dimension",
+    ]
+)
+"""Attributes of StableHLO's operations that are integers of 64 bits."""
 _LIST = r"\[(?:\d+(?:,\d+)*)?\]"
 _REAL = r"-?\d+\.\d*(?:[eE][-+]?\d+)?"
 _FIELDS = {
@@ -605,6 +645,9 @@ class AttributeParser:
             if name in entries:
                 raise self.error(f"duplicate key '{name[:40]}' in dictionary attribute", at)
             entries[name] = self.attribute() if self.accept("=") else True
+            typed = self.words[self.at - 2] == ":" and self.words[self.at - 1] != "i64"
+            if typed and name in INTEGERS and type(entries[name]) is int:
+                raise self.error(f"attribute '{name}' is an integer of 64 bits", at)
             if not self.accept(","):
                 break
         self.expect("}")
@@ -633,9 +676,8 @@ class AttributeParser:
                 raise self.error(f"unknown attribute {word[:40]}", at)
             return word
         dialect, _, name = word[1:].partition(".")
-        if dialect not in _DIALECTS or (
-            dialect == "stablehlo" and name and name not in _STABLEHLO_ATTRIBUTES
-        ):
+        known = _ATTRIBUTES.get(dialect)
+        if dialect not in _DIALECTS or (known is not None and name and name not in known):
             raise self.error(f"unknown attribute {word[:40]}", at)
         if word in ("#stablehlo", "#chlo"):
             return self._word(word)

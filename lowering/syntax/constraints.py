@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from lowering.module_tree import Block, Operation, Type
+from lowering.syntax.attributes import INTEGERS
 from lowering.syntax.definitions import DEFINITIONS
 from lowering.syntax.forms import ELEMENTWISE
 from lowering.types import is_promotable, tensor_type
@@ -44,20 +45,6 @@ def broken(operation: Operation, types: Types) -> str | None:
 
 # ---- attributes --------------------------------------------------------------------------------
 
-_INTEGERS = frozenset(
-    [
-        "all_gather_dim",
-        "batch_group_count",
-        "concat_dimension",
-        "dimension",
-        "feature_group_count",
-        "feature_index",
-        "iota_dimension",
-        "scatter_dimension",
-        "split_count",
-        "split_dimension",
-    ]
-)
 _BOOLS = frozenset(
     [
         "has_side_effect",
@@ -78,7 +65,7 @@ def kinds(operation: Operation) -> Iterable[str]:
         return
     for name, value in operation.attributes.items():
         is_bool = isinstance(value, bool)
-        if name in _INTEGERS and (is_bool or not isinstance(value, int)):
+        if name in INTEGERS and (is_bool or not isinstance(value, int)):
             yield f"attribute '{name}' is an integer, got {value!r}"
         elif name in _BOOLS and not is_bool:
             yield f"attribute '{name}' is a bool, got {value!r}"
@@ -594,6 +581,10 @@ def permuted(operation: Operation, operands: Sequence[Type], types: Types) -> It
         yield f"permutation must name each axis of {kind} once, got {order}"
 
 
+_AXIS = re.compile(r'"[^"]*"(?::\s*\(\s*\d+\s*\)\s*\d+)?')
+"""The axis of a mesh, or the part of one: "x", "x":(2)4."""
+
+
 def sharded(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
     """Check `sdy.sharding_constraint`: the operand's type, and an entry for each of its axes."""
     yield from unchanged(operation, operands, types)
@@ -601,6 +592,10 @@ def sharded(operation: Operation, operands: Sequence[Type], types: Types) -> Ite
     entries = re.search(r"\[((?:\s*\{[^{}]*\}(?:p\d+)?\s*,?)*)\]", text)
     if isinstance(kind, TensorSpec) and entries and entries[1].count("{") != kind.rank:
         yield f"shards {entries[1].count('{')} axes of {kind}"
+    for entry in re.findall(r"\{([^{}]*)\}", entries[1] if entries else ""):
+        axes = [axis.strip() for axis in entry.split(",")] if entry.strip() else []
+        if not all([axis == "?" or _AXIS.fullmatch(axis) for axis in axes]):
+            yield f"has no sharding in {{{entry}}}"
 
 
 # ---- CHLO --------------------------------------------------------------------------------------

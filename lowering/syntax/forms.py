@@ -94,6 +94,7 @@ _CHLO_UNARY = [
     "tan",
 ]
 _CHLO_BINARY = ["mulhi", "next_after", "polygamma", "zeta"]
+_ARITH_BINARY = ["addf", "addi", "divf", "maxsi", "minsi", "mulf", "muli", "subf", "subi"]
 _CHLO_BROADCAST = [*_BINARY, *_CHLO_BINARY, "compare", "complex"]
 
 ELEMENTWISE = frozenset([f"stablehlo.{name}" for name in (*_UNARY, *_BINARY)])
@@ -112,9 +113,11 @@ FORMS: Mapping[str, str] = {
     "func.call": "callee:symbol ( %* ) {} : types:function",
     "func.return": "{} %* types:operands",
     "arith.constant": "{} value:attribute types:value",
-    **{f"arith.{name}": "% , % {} : types:function" for name in ("addi", "maxsi", "minsi", "muli", "subi")},
+    **{f"arith.{name}": "% , % {} : types:function" for name in _ARITH_BINARY},
+    "arith.negf": "% {} : types:function",
     "arith.index_cast": "% {} : types:cast",
     "tensor.dim": "% , % {} : types:dimension",
+    "shape.const_shape": "{} shape:integers : types:result",
     "shape.shape_of": "% {} : types:arrow",
     "tensor.extract": "% [ %* ] {} : types:element",
     "tensor.from_elements": "%* {} : types:elements",

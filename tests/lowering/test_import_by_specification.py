@@ -154,6 +154,23 @@ def test_bits_of_less_than_a_byte(source: str, target: str) -> None:
     assert bits(x, source) == bits(y, target)
 
 
+@pytest.mark.parametrize(
+    ("kind", "other"),
+    [("i32", "UNSIGNED"), ("ui8", "SIGNED"), ("i1", "SIGNED"), ("i4", "UNSIGNED")],
+)
+def test_integers_have_an_order_by_their_own_sign(kind: str, other: str) -> None:
+    """#compare (C3): implementations differ where the type of a comparison is that of the other sign."""
+    own = "SIGNED" if other == "UNSIGNED" else "UNSIGNED"
+    text = f"""func.func @main(%x: tensor<2x{kind}>) -> tensor<2xi1> {{
+      %y = stablehlo.compare LE, %x, %x, {other} : (tensor<2x{kind}>, tensor<2x{kind}>) -> tensor<2xi1>
+      return %y : tensor<2xi1>
+    }}"""
+    lowering.import_stablehlo(text.replace(other, own))
+    lowering.import_stablehlo(text.replace("LE", "NE"))
+    with pytest.raises(errors.UnsupportedError, match=f"LE, {other} of .*{own}"):
+        lowering.import_stablehlo(text)
+
+
 def test_no_window_fits_and_nothing_is_scattered(monkeypatch: pytest.MonkeyPatch) -> None:
     """#select_and_scatter (C11): no window of 8 fits in 5 elements; the result is init_value alone."""
     monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
@@ -296,6 +313,7 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "(I10) dot_general: a sum that hardware has": (MULTIPLIED, "accumulation_type = f32", "accumulation_type = bf16"),
     "(I13) dot_general: a count that hardware has": (MULTIPLIED, "num_primitive_operations = 3", "num_primitive_operations = 6"),
     "(I14) dot_general: a precise sum": (MULTIPLIED, "allow_imprecise_accumulation = false", "allow_imprecise_accumulation = true"),
+    "convolution: integers of 64 bits": (CONVOLVED, "batch_group_count = 1 : i64", "batch_group_count = 1 : i32"),
     "(I1) abs: signed": ("stablehlo.abs %x : tensor<5xf32>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
     "(I1) imag: complex or float": ("stablehlo.imag %x : tensor<5xf32>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
 }  # fmt: skip
@@ -345,6 +363,7 @@ SHARDS = (
 MODULES = {
     "a call's operands": (f"{CALLED} {CALLS}", "(%x: tensor<4xf32>) -> tensor<4xf32> { %y = call @f(%x) : (tensor<4xf32>)", "(%x: tensor<?xf32>) -> tensor<4xf32> { %y = call @f(%x) : (tensor<?xf32>)"),
     "a mesh's axes": (SHARDS, '"x"=2', '"x"=0'),
+    "a sharding's names": (SHARDS, '[{"x"}]', "[{x}]"),
     "a sharding's mesh": (SHARDS, "<@mesh,", "<@meshes,"),
     "a sharding's axes": (SHARDS, '[{"x"}]', '[{"x"}, {}]'),
 }  # fmt: skip
