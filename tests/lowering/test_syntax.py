@@ -378,6 +378,25 @@ def read_outcome(text: str | bytes) -> str:
     return "accepted"
 
 
+def test_locations_of_arguments_and_ends_of_strings_are_read_as_mlir_reads_them() -> None:
+    """MLIR decodes every location, and takes any byte behind a string for its end."""
+    arguments, body = (
+        "func.func @main(%x: tensor<2xf32>",
+        ") -> tensor<2xf32> { return %x : tensor<2xf32> }",
+    )
+    kept, other = (bytecode(f'{arguments} loc("{name}":2:3){body}') for name in ("ab", "cd"))
+    assert len(kept) == len(other)
+    assert read_outcome(kept) == read_outcome(kept.replace(b"ab\0", b"ab!")) == "accepted"
+    # 23 is a file, a line and a column; their numbers are 2 n + 1, and the file is the string n.
+    entries = [
+        at for at in range(len(kept)) if kept[at] == 23 and kept[at + 2 : at + 4] == bytes([5, 7])
+    ]
+    assert entries
+    for at in entries:
+        damaged = kept[: at + 1] + bytes([0xFF]) + kept[at + 2 :]
+        assert read_outcome(damaged) == "refused"
+
+
 def test_cut_and_damaged_bytecode_is_refused_or_read() -> None:
     text = OPERATIONS[30] if "func.func" in OPERATIONS[30] else GOOD
     located = parsed(text).operation.get_asm(enable_debug_info=True)
