@@ -94,7 +94,9 @@ _CHLO_UNARY = [
     "tan",
 ]
 _CHLO_BINARY = ["mulhi", "next_after", "polygamma", "zeta"]
-_ARITH_BINARY = ["addf", "addi", "divf", "maxsi", "minsi", "mulf", "muli", "subf", "subi"]
+_ARITH_INTEGERS = ["addi", "maxsi", "minsi", "muli", "subi"]
+_ARITH_FLOATS = ["addf", "divf", "mulf", "subf"]
+_FAST = "?( fastmath fastmath:flags )"
 _CHLO_BROADCAST = [*_BINARY, *_CHLO_BINARY, "compare", "complex"]
 
 ELEMENTWISE = frozenset([f"stablehlo.{name}" for name in (*_UNARY, *_BINARY)])
@@ -113,8 +115,9 @@ FORMS: Mapping[str, str] = {
     "func.call": "callee:symbol ( %* ) {} : types:function",
     "func.return": "{} %* types:operands",
     "arith.constant": "{} value:attribute types:value",
-    **{f"arith.{name}": "% , % {} : types:function" for name in _ARITH_BINARY},
-    "arith.negf": "% {} : types:function",
+    **{f"arith.{name}": "% , % {} : types:function" for name in _ARITH_INTEGERS},
+    **{f"arith.{name}": f"% , % {_FAST} {{}} : types:function" for name in _ARITH_FLOATS},
+    "arith.negf": f"% {_FAST} {{}} : types:function",
     "arith.index_cast": "% {} : types:cast",
     "tensor.dim": "% , % {} : types:dimension",
     "shape.const_shape": "{} shape:integers : types:result",

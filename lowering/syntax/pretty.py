@@ -319,6 +319,9 @@ class FormParser(AttributeParser):
         attributes["limit_indices"] = tuple(limits)
         attributes["strides"] = tuple(strides)
 
+    def read_flags(self, name: str, attributes: dict[str, Any]) -> None:
+        attributes[name] = self.bracketed_text()
+
     def read_sharding(self, name: str, attributes: dict[str, Any]) -> None:
         attributes[name] = f"#sdy.sharding{self.bracketed_text()}"
 
@@ -480,6 +483,7 @@ _ATTRIBUTES: dict[str, Callable[..., None]] = {
     "window": FormParser.read_window,
     "precision_format": FormParser.read_precision_format,
     "ranges": FormParser.read_ranges,
+    "flags": FormParser.read_flags,
     "sharding": FormParser.read_sharding,
 }
 
