@@ -258,7 +258,15 @@ def all_reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
 
 
 def replica_sum(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
-    """Add the values of replicas: an older operation, which `all_reduce` with a region replaced."""
+    """Add the values of replicas: an older operation, which `all_reduce` with a region replaced.
+
+    Raises:
+        InvalidConfigError: groups without a replica below the largest; MLIR does not verify those of this operation.
+    """
+    groups = _groups_attribute(operation)
+    members = sorted(groups[groups >= 0].tolist())
+    if members != list(range(len(members))):
+        raise InvalidConfigError(f"{operation.name}: the groups {groups.tolist()} lack a replica")
     scalar = TensorSpec.of((), r.spec(operands[0]).dtype)
     total = replace(operation, name="stablehlo.add", operands=(0, 1), results=(2,), types=(scalar,))
     end = replace(operation, name="stablehlo.return", operands=(2,), results=(), types=())
