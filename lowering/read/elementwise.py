@@ -58,9 +58,8 @@ def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         UnsupportedError: an order of integers by a sign that their type does not have: XLA refuses it, IREE compares
             the bits as numbers of that sign, and the reference interpreter compares by the type.
     """
-    direction, kind = (
-        operation.attributes.get(name) for name in ("comparison_direction", "compare_type")
-    )
+    direction: str = operation.attributes["comparison_direction"]
+    kind = operation.attributes.get("compare_type")
     dtype = r.spec(operands[0]).dtype
     if kind == "TOTALORDER":
         return compared_in_total_order(r, direction, *operands)
