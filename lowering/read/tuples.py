@@ -11,8 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from lowering.module_tree import Block, ForeignType, Function, ModuleTree, Operation, Type
-from lowering.syntax.attributes import AttributeParser
-from lowering.syntax.tokens import Tokens
+from lowering.syntax.attributes import tuple_types
 
 __all__ = ["without_tuples"]
 
@@ -36,20 +35,6 @@ def _is_tuple(kind: Type) -> bool:
     return isinstance(kind, ForeignType) and kind.text.startswith("tuple<")
 
 
-def _elements(kind: Type) -> list[Type]:
-    """Return the types of a tuple's elements.
-
-    >>> _elements(ForeignType("tuple<tensor<2x!quant.uniform<i8:f32, 0.5>>, tuple<tensor<i32>>>"))[1]
-    ForeignType(text='tuple<tensor<i32>>')
-    """
-    parser = AttributeParser(Tokens(str(kind).removeprefix("tuple<").removesuffix(">")))
-    elements: list[Type] = []
-    while parser.words[parser.at]:
-        elements.append(parser.type())
-        parser.accept(",")
-    return elements
-
-
 def _leaf_types(kinds: Iterable[Type]) -> tuple[Type, ...]:
     """Return the types of the elements of tuples and of nested tuples, in order."""
     leaves: list[Type] = []
@@ -57,7 +42,7 @@ def _leaf_types(kinds: Iterable[Type]) -> tuple[Type, ...]:
     while waiting:
         kind = waiting.pop()
         if _is_tuple(kind):
-            waiting += _elements(kind)[::-1]
+            waiting += tuple_types(kind)[::-1]
         else:
             leaves.append(kind)
     return tuple(leaves)
@@ -106,7 +91,7 @@ class _Flattening:
                 leaves.append(value)
                 types.append(kind)
                 continue
-            elements = _elements(kind)
+            elements = tuple_types(kind)
             numbers = tuple(range(self.free, self.free + len(elements)))
             self.free += len(elements)
             self.parts[value] = numbers

@@ -12,14 +12,21 @@ import re
 from typing import Any
 
 from lowering.mlir_bindings import MlirDiagnosticError
-from lowering.module_tree import ForeignType
+from lowering.module_tree import ForeignType, Type
 from lowering.syntax.elements import dense_elements, float_value, integer_value
 from lowering.syntax.tokens import END, Tokens
 from lowering.types import element_type
 from tenferro.dims import UNKNOWN
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["NAMED_NUMBERS", "AttributeParser", "FunctionType", "conv_numbers", "unquoted"]
+__all__ = [
+    "NAMED_NUMBERS",
+    "AttributeParser",
+    "FunctionType",
+    "conv_numbers",
+    "tuple_types",
+    "unquoted",
+]
 
 ELEMENTS = {element_type(dtype): dtype for dtype in DType}
 _FLOATS = {name: dtype.dtype for name, dtype in ELEMENTS.items() if dtype.is_float}
@@ -841,3 +848,17 @@ def joined_location(*parts: Any) -> Any:
     for part in parts:
         flat += [part] if isinstance(part, str) else part
     return tuple(flat)
+
+
+def tuple_types(kind: Type) -> list[Type]:
+    """Return the types of a tuple's elements.
+
+    >>> tuple_types(ForeignType("tuple<tensor<2x!quant.uniform<i8:f32, 0.5>>, tuple<tensor<i32>>>"))[1]
+    ForeignType(text='tuple<tensor<i32>>')
+    """
+    parser = AttributeParser(Tokens(str(kind).removeprefix("tuple<").removesuffix(">")))
+    elements: list[Type] = []
+    while parser.words[parser.at]:
+        elements.append(parser.type())
+        parser.accept(",")
+    return elements

@@ -15,8 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from lowering.module_tree import Block, Operation, Type
-from lowering.syntax.attributes import INTEGERS
+from lowering.bounds import bounded
+from lowering.module_tree import Block, ForeignType, Operation, Type
+from lowering.syntax.attributes import INTEGERS, tuple_types
 from lowering.syntax.definitions import DEFINITIONS
 from lowering.syntax.forms import ELEMENTWISE
 from lowering.types import is_promotable, tensor_type
@@ -485,6 +486,16 @@ def unchanged(operation: Operation, operands: Sequence[Type], types: Types) -> I
         yield "has results of other types than its operands"
 
 
+def element(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #get_tuple_element (C1), (C2): a place in the tuple, and the type there."""
+    (kind,), index = operands, operation.attributes["index"]
+    elements = tuple_types(kind) if isinstance(kind, ForeignType) else []
+    if not 0 <= index < len(elements):
+        yield f"index {index} is not in the {len(elements)} elements of {kind}"
+    elif bounded(elements[index]) != operation.types[0]:
+        yield f"gives {operation.types[0]}, and not {elements[index]}"
+
+
 def tupled(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
     """Check #tuple (C1): the elements' types are those of operands."""
     parts = ", ".join([_text(kind) for kind in operands])
@@ -717,6 +728,7 @@ CHECKS: Mapping[str, Check] = {
             ("set_dimension_size", resize),
             ("transpose", permuted),
             ("triangular_solve", solve),
+            ("get_tuple_element", element),
             ("tuple", tupled),
             ("uniform_dequantize", expresses),
             ("all_reduce collective_reduce reduce_scatter", collective),

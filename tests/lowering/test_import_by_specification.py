@@ -355,12 +355,16 @@ def test_broken_constraints(
 
 CALLED = "func.func private @f(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }"
 CALLS = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { %y = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32> return %y : tensor<4xf32> }"
+TUPLE = "func.func @main(%t: tuple<tensor<2xf32>, tensor<i32>>) -> tensor<2xf32> { %y = stablehlo.get_tuple_element %t[0] : (tuple<tensor<2xf32>, tensor<i32>>) -> tensor<2xf32> return %y : tensor<2xf32> }"
 SHARDS = (
     'sdy.mesh @mesh = <["x"=2]> '
     "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> "
     '{ %y = sdy.sharding_constraint %x <@mesh, [{"x"}]> : tensor<4xf32> return %y : tensor<4xf32> }'
 )
 MODULES = {
+    "a tuple's element": (TUPLE, "%t[0]", "%t[2]"),
+    "a tuple's element below 0": (TUPLE, "%t[0]", "%t[-1]"),
+    "a tuple's element of another type": (TUPLE, "%t[0]", "%t[1]"),
     "a call's operands": (f"{CALLED} {CALLS}", "(%x: tensor<4xf32>) -> tensor<4xf32> { %y = call @f(%x) : (tensor<4xf32>)", "(%x: tensor<?xf32>) -> tensor<4xf32> { %y = call @f(%x) : (tensor<?xf32>)"),
     "a mesh's axes": (SHARDS, '"x"=2', '"x"=0'),
     "a sharding's names": (SHARDS, '[{"x"}]', "[{x}]"),
