@@ -135,6 +135,10 @@ def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
             parts.append(r.reshape(product, (1, *r.spec(product).shape)))
         return r.apply_one(Concatenate(0, count), *parts) if count else r.full(0, operation.spec)
     (first,) = group
+    if first in (*others, *others_batch):
+        raise InvalidConfigError(
+            f"chlo.ragged_dot: the axis {first} of groups is contracted or a batch"
+        )
     later = [[n - (n > first) for n in axes] for axes in (others, others_batch)]
     in_result = {n: place for place, n in enumerate((*batch, *free))}
     y = r.full(0, operation.spec)

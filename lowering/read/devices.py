@@ -737,6 +737,11 @@ def manual_computation(r: Reader, operation: Operation, operands: Sequence[int])
     (mesh,) = meshes.values()
     specs = [spec for spec in body.types if isinstance(spec, TensorSpec)]
     parts = [_cut(r, x, cut) for x, cut in zip(operands, into, strict=True)]
+    shapes = [r.spec(x).shape[1:] for x in parts]
+    if [spec.shape for spec in specs] != shapes:
+        raise InvalidConfigError(
+            f"{operation.name}: its operands have parts of shapes {shapes}, and the body takes {specs}"
+        )
     results = on_devices(
         r,
         lambda arguments: r.block(body, arguments, {}),

@@ -97,6 +97,8 @@ def test_a_manual_computation_is_its_body_on_every_device() -> None:
     for devices in (1, 2):
         program = lowering.import_stablehlo(text.format(devices, 4 // devices))
         np.testing.assert_array_equal(program.run(x), -x)
+        with pytest.raises(TenferroError, match="shape"):
+            lowering.import_stablehlo(text.format(devices, 8 // devices))
 
 
 def test_a_total_order_of_narrow_floats() -> None:

@@ -140,6 +140,19 @@ def test_group_sizes_of_each_batch_and_of_outer_axes() -> None:
     np.testing.assert_allclose(import_stablehlo(text).run(a, b, PER_ROW), wanted, 1e-13)
 
 
+def test_an_axis_of_groups_that_is_contracted_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = ragged(
+        "11x5xf32", "3x5x7xf32", "3xi64", "11x7xf32",
+        lhs_contracting=[1], rhs_contracting=[1], lhs_ragged=[0], rhs_group=[0],
+    )  # fmt: skip
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
+    import_stablehlo(text)
+    with pytest.raises(errors.InvalidConfigError, match="axis 0 of groups is contracted"):
+        import_stablehlo(
+            text.replace("rhs_contracting_dimensions = [1]", "rhs_contracting_dimensions = [0]")
+        )
+
+
 @pytest.mark.parametrize("sizes", ["9x3x", "3x2x", ""])
 def test_group_sizes_of_other_axes_are_refused(sizes: str) -> None:
     text = ragged(
