@@ -378,6 +378,13 @@ def read_outcome(text: str | bytes) -> str:
     return "accepted"
 
 
+def test_versions_of_operations_that_do_not_exist_are_refused() -> None:
+    artifact = portable_artifact(GOOD, "current")
+    name = next(name for name in (b"add_v1", b"tanh_v2", b"return_v1") if name in artifact)
+    assert read_outcome(artifact) == "accepted"
+    assert read_outcome(artifact.replace(name, name[:-1] + b"3")) == "refused"
+
+
 def test_locations_of_arguments_and_ends_of_strings_are_read_as_mlir_reads_them() -> None:
     """MLIR decodes every location, and takes any byte behind a string for its end."""
     arguments, body = (
