@@ -15,7 +15,7 @@ from tenferro.dims import UNKNOWN, UpperBound
 from tenferro.errors import InvalidConfigError
 from tenferro.types import TensorSpec
 
-__all__ = ["has_bounds", "with_bounds"]
+__all__ = ["bounded", "has_bounds", "with_bounds"]
 
 _BOUNDED = re.compile(
     r"tensor<((?:(?:\d+|\?)x)+)([\w<>]+), (?:#stablehlo\.bounds<|#stablehlo\.type_extensions<bounds = \[)"

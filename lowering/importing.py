@@ -43,12 +43,11 @@ __all__ = ["NamedValue", "import_stablehlo", "import_values"]
 CANONICALIZED = frozenset(
     f"stablehlo.{name}"
     for name in (
-        "cross-replica-sum", "dynamic_broadcast_in_dim", "dynamic_conv", "dynamic_gather", "dynamic_iota",
+        "dynamic_broadcast_in_dim", "dynamic_conv", "dynamic_gather", "dynamic_iota",
         "dynamic_pad", "dynamic_reshape", "real_dynamic_slice",
     )
 )  # fmt: skip
-"""Operations that StableHLO's own passes rewrite: deprecated ones, and those that take shapes as constant operands.
-"""
+"""Operations that StableHLO's own passes rewrite, because their operands are shapes, which must be constants."""
 
 
 MOST_EXTENTS = 16

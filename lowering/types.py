@@ -75,10 +75,10 @@ def is_promotable(dtype: DType, wider: DType) -> bool:
     (True, False, False)
     """
     kinds = [
-        (item.is_complex, item.is_inexact, item is DType.Bool, item.dtype.kind == "u")
+        (item.is_complex, item.is_inexact, item is DType.Bool, item.kind == "u")
         for item in (dtype, wider)
     ]
-    return kinds[0] == kinds[1] and dtype.itemsize <= wider.itemsize
+    return kinds[0] == kinds[1] and dtype.bits <= wider.bits
 
 
 def tensor_type(spec: TensorSpec) -> str:

@@ -278,7 +278,7 @@ class Writer:
         """Reinterpret the bits of x as another element type; return x itself if it already has this type."""
         if x.dtype is dtype:
             return x
-        old, new = x.dtype.itemsize, dtype.itemsize
+        old, new = x.dtype.bits, dtype.bits
         shape = x.shape if old == new else (*x.shape, old // new) if old > new else x.shape[:-1]
         return self.op("bitcast_convert", x, result=TensorSpec.of(shape, dtype))
 

@@ -20,10 +20,12 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "stablehlo.md"
 FOREIGN = {
     "!quant.uniform per tensor, per axis": "read as stored integers",
     "!stablehlo.token": "read, and dropped: programs run in order",
-    "tuple": "read where it is taken apart, or returned, in the function that makes it",
+    "tuple": "read as its elements",
     "!quant.uniform with scales for blocks": "refused: export with scales per tensor or per axis",
-    "index, f80, f128, tf32, integers of other widths": "refused: NumPy has no such dtype",
-    "unranked tensors, bounded dimensions": "refused: give ranks, and numbers or symbols for extents",
+    "index": "read as int64",
+    "bounds on extents": "read, and checked when the program runs",
+    "f80, f128, tf32, integers of other widths": "refused: NumPy has no such dtype",
+    "unranked tensors": "refused: give ranks",
 }
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from lowering.extensions import register_extension_lowering
+from lowering.families.linalg import tpu
 from lowering.families.linalg.inline import pivots_to_permutation
 from lowering.families.linalg.library import VENDOR, call, call_of_finite, custom_call
-from lowering.families.linalg.matrix import REAL, or_nan, parts, spec
+from lowering.families.linalg.matrix import REAL, or_nan, parts, spec, without_complex128_on_tpu
 from lowering.inference import result_types
 from lowering.operations import Integer
 from lowering.writer import Value, Writer
+from tenferro.errors import UnsupportedError
 from tenferro.types import DType
 
 __all__ = ["register"]
@@ -26,6 +28,31 @@ def getrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
     if 0 in a.shape:
         return a, *(w.full(0, declared) for declared in result_types(op, (a,))[1:])
     return call(w, "getrf", (a,), "m", result_types(op, (a,)), "mvv")
+
+
+def getrf_on_tpu(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
+    """Call the TPU's routine; `info` is the first place where U's diagonal is zero, counted from one.
+
+    Raises:
+        UnsupportedError: double precision, which the routine does not have.
+    """
+    if a.dtype not in tpu.SINGLE:
+        raise UnsupportedError(f"Getrf: {a.spec} on tpu; use linalg.lu, or float32")
+    packed_type, swaps_type, _ = result_types(op, (a,))
+    batch, m, n = parts(a)
+    types = (packed_type, swaps_type, spec(INFO, *batch, m))
+    packed, swaps, _ = tpu.call(w, "LuDecomposition", (a,), types)
+    axes = (a.rank - 2, a.rank - 1)
+    rows, columns = (w.iota(a.shape, axis, INFO) for axis in axes)
+    is_zero = w.compare("EQ", packed, w.full(0, a.spec))
+    is_found = w.op("and", w.compare("EQ", rows, columns), is_zero)
+    k = min(m, n)
+    first = w.reduce(
+        "minimum", w.select(is_found, rows, w.full(k, rows.spec)), w.scalar(k, INFO), axes
+    )
+    after = w.op("add", first, w.full(1, first.spec))
+    info = w.op("remainder", after, w.full(k + 1, first.spec))
+    return packed, w.op("add", swaps, w.full(1, swaps_type)), info
 
 
 def permutation(op: Any, w: Writer, pivots: Value) -> Value:
@@ -120,6 +147,12 @@ LIBRARY = {
     "tenferro.householder_product.v1": householder_product,
 }
 """Families with routines in cuSOLVER and hipSOLVER, too."""
+TPU = {
+    "tenferro.getrf.v1": getrf_on_tpu,
+    "tenferro.geqrf.v1": lambda op, w, a: tpu.reflectors(w, a, result_types(op, (a,))[1]),
+    "tenferro.householder_product.v1": lambda op, w, packed, tau: tpu.product(w, packed, tau),
+}
+"""Families that the TPU's compiler has as calls of its own."""
 CPU = {
     "tenferro.geqp3.v1": geqp3,
     "tenferro.geev.v1": geev,
@@ -137,5 +170,7 @@ def register() -> None:
     for family_id, rule in LIBRARY.items():
         for platform in ("cpu", "cuda", "rocm"):
             register_extension_lowering(family_id, rule, platform)
+    for family_id, rule in TPU.items():
+        register_extension_lowering(family_id, without_complex128_on_tpu(rule), "tpu")
     for family_id, rule in CPU.items():
         register_extension_lowering(family_id, rule, "cpu")

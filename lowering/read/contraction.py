@@ -79,9 +79,11 @@ def _product(axes: Sequence[Sequence[int]], precision: str | None) -> DotGeneral
 
 
 def _common(lhs: DType, rhs: DType, wanted: DType) -> DType:
-    """Return the dtype in which the product is computed: that of the operands, or of the result if it is wider."""
-    if lhs is rhs and lhs.itemsize >= wanted.itemsize:
+    """Return the dtype in which the product is computed: the operands', the result's if it is wider, or one that holds both."""
+    if lhs is rhs and (lhs is wanted or lhs.bits > wanted.bits):
         return lhs
+    if wanted.is_float and wanted.bits <= max(lhs.bits, rhs.bits):
+        return wanted.accumulator
     return wanted
 
 
@@ -133,6 +135,10 @@ def ragged_dot(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
             parts.append(r.reshape(product, (1, *r.spec(product).shape)))
         return r.apply_one(Concatenate(0, count), *parts) if count else r.full(0, operation.spec)
     (first,) = group
+    if first in (*others, *others_batch):
+        raise InvalidConfigError(
+            f"chlo.ragged_dot: the axis {first} of groups is contracted or a batch"
+        )
     later = [[n - (n > first) for n in axes] for axes in (others, others_batch)]
     in_result = {n: place for place, n in enumerate((*batch, *free))}
     y = r.full(0, operation.spec)

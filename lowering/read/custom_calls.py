@@ -10,7 +10,7 @@ import numpy as np
 from lowering.module_tree import ModuleTree, Operation
 from lowering.read.comparators import sorted_by
 from lowering.read.dynamic import dynamic_reduce_window, dynamic_top_k
-from lowering.read.lapack import LAPACK
+from lowering.read.lapack import LAPACK, TPU
 from lowering.read.reader import Reader, ReadRows, located
 from lowering.read.reduction import top_k
 from lowering.read.sparse import SPARSE
@@ -92,6 +92,7 @@ def approx_top_k(r: Reader, operation: Operation, operands: Sequence[int]) -> Se
 CUSTOM_CALLS: ReadRows = {
     **LAPACK,
     **SPARSE,
+    **TPU,
     "ApproxTopK": approx_top_k,
     "Sharding": same,
     "SPMDFullToShardShape": same,

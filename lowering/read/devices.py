@@ -15,12 +15,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from lowering.module_tree import Operation
+from lowering.module_tree import Block, Operation
 from lowering.read.meshes import Cut, cuts_of, groups_along, names_of
 from lowering.read.reader import Reader, ReadRows, Write
 from tenferro.errors import InvalidConfigError, UnsupportedError
@@ -255,6 +257,23 @@ def all_reduce(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequ
     return [reduced(r, operation, x, groups) for x in operands]
 
 
+def replica_sum(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """Add the values of replicas: an older operation, which `all_reduce` with a region replaced.
+
+    Raises:
+        InvalidConfigError: groups without a replica below the largest; MLIR does not verify those of this operation.
+    """
+    groups = _groups_attribute(operation)
+    members = sorted(groups[groups >= 0].tolist())
+    if members != list(range(len(members))):
+        raise InvalidConfigError(f"{operation.name}: the groups {groups.tolist()} lack a replica")
+    scalar = TensorSpec.of((), r.spec(operands[0]).dtype)
+    total = replace(operation, name="stablehlo.add", operands=(0, 1), results=(2,), types=(scalar,))
+    end = replace(operation, name="stablehlo.return", operands=(2,), results=(), types=())
+    region = Block((0, 1), (scalar, scalar), [total, end])
+    return all_reduce(r, replace(operation, regions=(region,)), operands)
+
+
 def reduced(r: Reader, operation: Operation, x: int, groups: Sequence[Sequence[int]]) -> int:
     """Reduce the values of x in the group of each device; groups may differ in size."""
     sizes = [len(group) for group in groups]
@@ -473,13 +492,15 @@ def outfeed(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
     """Read an operation that runs a function on each process; operands and results are ordered by process.
 
-    If all processes run the same function, they are computed at once. Otherwise they are computed one by one, with
-    receivers after senders.
+    If all processes run the same function, they are computed at once. Processes of different functions are computed from
+    one collective to the next, in which all take part. Without collectives they are computed one by one, with receivers
+    after senders.
 
     Raises:
         InvalidConfigError: the grid of functions is empty or ragged, or a function is unknown or has the wrong
             number of arguments or results.
-        UnsupportedError: different functions use other collectives than `send` and `recv`, or wait for each other.
+        UnsupportedError: different functions use both sends and collectives, or sends in a cycle; or their collectives
+            differ.
     """
     programs, feeds = operation.attributes["programs"], operation.attributes.get("infeed")
     grid = [list(row) for row in programs if not isinstance(row, str)]
@@ -504,6 +525,11 @@ def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Se
     if len({*names}) == 1 and feeds is None and devices.total > 1:
         return _run_at_once(r, names[0], operands, devices)
     starts = np.cumsum([0, *[len(each.body.types) for each in functions]]).tolist()
+    if devices.total > 1 and any(
+        [each.name in COLLECTIVES for name in names for each in _reached(r, name)]
+    ):
+        arguments = [operands[start:end] for start, end in pairwise(starts)]
+        return _run_in_step(r, operation, names, arguments, devices)
     results: dict[int, Sequence[int]] = {}
     outside = r.devices, r.device, r.feeds
     r.devices, r.feeds = (devices if devices.total > 1 else None), list(feeds or ())
@@ -518,6 +544,114 @@ def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Se
     return [value for process in range(devices.total) for value in results[process]]
 
 
+def _run_in_step(
+    r: Reader,
+    operation: Operation,
+    names: Sequence[str],
+    arguments: Sequence[Sequence[int]],
+    devices: Devices,
+) -> Sequence[int]:
+    """Read the processes up to a collective of each, then these collectives as one, and so on.
+
+    Raises:
+        UnsupportedError: a collective in a region or in a called function, a send or receive beside collectives, or
+            collectives of different processes that differ.
+    """
+    blocks = [r.tree.functions[name].body for name in names]
+    for name, block in zip(names, blocks, strict=True):
+        inside = {id(each) for each in block.operations}
+        for each in _reached(r, name):
+            if each.name in POINT_TO_POINT or (each.name in COLLECTIVES and id(each) not in inside):
+                raise UnsupportedError(
+                    f"{operation.name}: {each.name} in @{name}, among processes of different functions; collectives at "
+                    "the top of their functions are read"
+                )
+    scopes = [
+        dict(zip(block.arguments, given, strict=True))
+        for block, given in zip(blocks, arguments, strict=True)
+    ]
+    waiting = [iter(block.operations[:-1]) for block in blocks]
+    outside = r.devices, r.device
+    r.devices = devices
+    try:
+        while True:
+            reached = [
+                _up_to_collective(r, process, scope, operations)
+                for process, (scope, operations) in enumerate(zip(scopes, waiting, strict=True))
+            ]
+            if not any(reached):
+                break
+            _exchange_at_once(r, operation, reached, scopes, devices)
+    finally:
+        r.devices, r.device = outside
+    return [
+        scope[value]
+        for block, scope in zip(blocks, scopes, strict=True)
+        for value in block.operations[-1].operands
+    ]
+
+
+def _up_to_collective(
+    r: Reader, process: int, scope: dict[int, int], operations: Iterator[Operation]
+) -> Operation | None:
+    """Read the operations of a process up to its next collective, and return this."""
+    r.device = partial(r.constant, process, DType.I64)
+    for each in operations:
+        if each.name in COLLECTIVES:
+            return each
+        scope.update(zip(each.results, r.operation(each, scope), strict=True))
+    return None
+
+
+def _exchange_at_once(
+    r: Reader,
+    operation: Operation,
+    reached: Sequence[Operation | None],
+    scopes: Sequence[dict[int, int]],
+    devices: Devices,
+) -> None:
+    """Read the collective that every process has reached."""
+    first = reached[0]
+    kinds = {None if each is None else _kind_of(each) for each in reached}
+    if first is None or len(kinds) > 1:
+        names = sorted({"the end" if each is None else each.name for each in reached})
+        raise UnsupportedError(
+            f"{operation.name}: processes of different functions reach {' and '.join(names)} with other attributes or "
+            "types at once; all take part in one collective after the other"
+        )
+    columns = [
+        [scope[each.operands[i]] for scope, each in zip(scopes, reached, strict=True) if each]
+        for i in range(len(first.operands))
+    ]
+    specs = [r.spec(column[0]) for column in columns]
+
+    def write(values: Sequence[int]) -> list[int]:
+        return list(r.operation(first, dict(zip(first.operands, values, strict=True))))
+
+    together = on_devices(r, write, specs, [_stacked(r, column) for column in columns], devices)
+    for process, (scope, each) in enumerate(zip(scopes, reached, strict=True)):
+        if each is not None:
+            results = [_unstacked(r, y, process) for y in together]
+            scope.update(zip(each.results, results, strict=True))
+
+
+def _kind_of(operation: Operation) -> tuple[Any, ...]:
+    """Return what the operations of one collective have in common."""
+    attributes = sorted([(name, str(value)) for name, value in operation.attributes.items()])
+    region = [each.name for block in operation.regions for each in block.operations]
+    return operation.name, tuple(attributes), operation.types, tuple(region)
+
+
+def _stacked(r: Reader, values: Sequence[int]) -> int:
+    """Join the values of all devices along a leading axis."""
+    rows = [r.reshape(x, (1, *r.spec(x).shape)) for x in values]
+    return r.apply_one(st.Concatenate(0, len(rows)), *rows)
+
+
+def _unstacked(r: Reader, x: int, device: int) -> int:
+    return r.reshape(r.slice(x, 0, device, device + 1), r.spec(x).shape[1:])
+
+
 def _senders_first(r: Reader, operation: Operation, names: Sequence[str]) -> list[int]:
     """Order processes so that the receivers of a channel come after its senders.
 
@@ -528,11 +662,6 @@ def _senders_first(r: Reader, operation: Operation, names: Sequence[str]) -> lis
     receives: list[set[int]] = []
     for name in names:
         reached = list(_reached(r, name))
-        others = {each.name for each in reached} & COLLECTIVES
-        if len(names) > 1 and others:
-            raise UnsupportedError(
-                f"{operation.name}: {', '.join(sorted(others))} among processes that run different functions, {sorted({*names})}"
-            )
         sends.append({channel_of(each) for each in reached if each.name == "stablehlo.send"})
         receives.append({channel_of(each) for each in reached if each.name == "stablehlo.recv"})
     order: list[int] = []
@@ -566,20 +695,9 @@ def _run_at_once(r: Reader, name: str, operands: Sequence[int], devices: Devices
     count = len(operands) // devices.total
     columns = [list(operands[i::count]) for i in range(count)]
     specs = [r.spec(column[0]) for column in columns]
-    values = [
-        r.apply_one(
-            st.Concatenate(0, len(column)),
-            *[r.reshape(x, (1, *spec.shape)) for x in column],
-        )
-        for column, spec in zip(columns, specs, strict=True)
-    ]
+    values = [_stacked(r, column) for column in columns]
     together = on_devices(r, lambda arguments: r.call(name, arguments), specs, values, devices)
-    results: list[int] = []
-    for device in range(devices.total):
-        results += [
-            r.reshape(r.slice(y, 0, device, device + 1), r.spec(y).shape[1:]) for y in together
-        ]
-    return results
+    return [_unstacked(r, y, device) for device in range(devices.total) for y in together]
 
 
 def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -620,6 +738,11 @@ def manual_computation(r: Reader, operation: Operation, operands: Sequence[int])
     (mesh,) = meshes.values()
     specs = [spec for spec in body.types if isinstance(spec, TensorSpec)]
     parts = [_cut(r, x, cut) for x, cut in zip(operands, into, strict=True)]
+    shapes = [r.spec(x).shape[1:] for x in parts]
+    if [spec.shape for spec in specs] != shapes:
+        raise InvalidConfigError(
+            f"{operation.name}: its operands have parts of shapes {shapes}, and the body takes {specs}"
+        )
     results = on_devices(
         r,
         lambda arguments: r.block(body, arguments, {}),
@@ -676,10 +799,11 @@ COLLECTIVES = frozenset(
     [
         f"stablehlo.{name}"
         for name in ("all_gather", "all_reduce", "all_to_all", "collective_broadcast", "collective_permute",
-                     "collective_reduce", "reduce_scatter")
+                     "collective_reduce", "cross-replica-sum", "reduce_scatter")
     ]
 )  # fmt: skip
 """Operations that need the values of other processes at the same time."""
+POINT_TO_POINT = frozenset(["stablehlo.recv", "stablehlo.send"])
 
 ROWS: ReadRows = {
     "interpreter.run_parallel": run_parallel,
@@ -691,6 +815,7 @@ ROWS: ReadRows = {
     "stablehlo.collective_broadcast": broadcast,
     "stablehlo.collective_permute": permuted,
     "stablehlo.collective_reduce": rooted,
+    "stablehlo.cross-replica-sum": replica_sum,
     "stablehlo.infeed": infeed,
     "stablehlo.outfeed": outfeed,
     "stablehlo.partition_id": number,

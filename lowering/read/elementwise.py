@@ -52,14 +52,26 @@ def bitcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def compare(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    direction = operation.attributes["comparison_direction"]
-    if operation.attributes.get("compare_type") == "TOTALORDER":
+    """Read a comparison.
+
+    Raises:
+        UnsupportedError: an order of integers by a sign that their type does not have: XLA refuses it, IREE compares
+            the bits as numbers of that sign, and the reference interpreter compares by the type.
+    """
+    direction: str = operation.attributes["comparison_direction"]
+    kind = operation.attributes.get("compare_type")
+    dtype = r.spec(operands[0]).dtype
+    if kind == "TOTALORDER":
         return compared_in_total_order(r, direction, *operands)
-    if (
-        operation.attributes.get("compare_type") == "WEAKORDER"
-        and r.spec(operands[0]).dtype.is_float
-    ):
+    if kind == "WEAKORDER" and dtype.is_float:
         return compared_in_weak_order(r, direction, *operands)
+    declared = {"i": "SIGNED", "u": "UNSIGNED", "b": "UNSIGNED"}.get(dtype.kind)
+    is_other = kind in ("SIGNED", "UNSIGNED") and kind != declared
+    if declared is not None and is_other and direction not in ("EQ", "NE"):
+        raise UnsupportedError(
+            f"stablehlo.compare: {direction}, {kind} of {dtype}: by the specification's (C3) it is {declared}; "
+            "convert the operands to integers of the other sign"
+        )
     return r.apply_one(el.Compare(direction), *operands)
 
 
@@ -239,7 +251,7 @@ def mulhi(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     ab / 2^64 = a'b' + (a'b'' + (a''b'' >> 32)) >> 32 + .., including the carries from the middle terms.
     """
     (spec,) = {r.spec(x) for x in operands}
-    bits, is_unsigned = 8 * spec.dtype.itemsize, spec.dtype.dtype.kind == "u"
+    bits, is_unsigned = spec.dtype.bits, spec.dtype.kind == "u"
     shift = el.ShiftRightLogical() if is_unsigned else el.ShiftRightArithmetic()
     if bits < 64:
         wide = DType.U64 if is_unsigned else DType.I64

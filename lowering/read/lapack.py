@@ -20,7 +20,8 @@ from lowering.read.contraction import adjoint, extension, mirrored, solved
 from lowering.read.reader import Read, Reader, ReadRows
 from tenferro.errors import UnsupportedError
 from tenferro.ext.lapack import families as lapack
-from tenferro.ext.linalg.families import Cholesky, Eig, Eigh, Svd, TriangularSolve
+from tenferro.ext.linalg.families import Cholesky, Eig, Eigh, Lu, Svd, TriangularSolve
+from tenferro.extension import ExtensionOp
 from tenferro.ops import elementwise as el
 from tenferro.ops.contraction import DotGeneral
 from tenferro.ops.reduction import ReduceOr
@@ -28,7 +29,7 @@ from tenferro.ops.source import Iota
 from tenferro.ops.structural import BroadcastInDim, EmbedDiag, Tril, Triu
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["LAPACK"]
+__all__ = ["LAPACK", "TPU"]
 
 Routine = Callable[[Reader, Operation, Sequence[int], dict[str, Any]], Sequence[int]]
 """Function from a routine's operands and flags to its results."""
@@ -331,3 +332,32 @@ LAPACK: ReadRows = {
     for letter in "sdcz"
 }
 """Readers by custom-call target."""
+
+
+def reflected(op: ExtensionOp) -> Read:
+    return lambda r, operation, operands: extension(r, op, *operands)
+
+
+def eigh(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """Read vectors and ascending values; the first number of the configuration says which triangle is read."""
+    (x,) = operands
+    is_lower = not str(operation.config or "1").startswith("0")
+    values, vectors = extension(r, Eigh(), hermitian(r, x, is_lower))
+    return vectors, values
+
+
+def lu(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
+    """Read the packed factors, the row swaps, counted from zero, and the permutation."""
+    packed, order = extension(r, Lu(), *operands)
+    _, swaps, _ = extension(r, lapack.Getrf(), *operands)
+    swaps = r.apply_one(el.Subtract(), swaps, r.full(1, r.spec(swaps)))
+    return packed, swaps, r.convert(order, DType.I32)
+
+
+TPU: ReadRows = {
+    "Eigh": eigh,
+    "LuDecomposition": lu,
+    "ProductOfElementaryHouseholderReflectors": reflected(lapack.HouseholderProduct()),
+    "Qr": reflected(lapack.Geqrf()),
+}
+"""Readers of XLA's own targets, whose operands are tensors and not memory; JAX writes them for a TPU."""

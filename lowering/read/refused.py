@@ -20,11 +20,8 @@ REFUSED: Mapping[str, str] = {
 """Operations that no reader can read, with the reason or the alternative."""
 
 MLIR_REWRITES: Mapping[str, str] = {
-    **dict.fromkeys(
-        ["chlo._asin_acos_kernel", "stablehlo.cross-replica-sum"],
-        "a pass of MLIR's writes it in other operations: install jaxlib",
-    ),
-}  # fmt: skip
+    "chlo._asin_acos_kernel": "a pass of MLIR's writes it in other operations: install jaxlib"
+}
 """Operations that can be read only if jaxlib is installed, because MLIR's passes rewrite them."""
 
 REWRITTEN: Mapping[str, str] = {

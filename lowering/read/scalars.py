@@ -24,15 +24,21 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["SCALAR_OPERATIONS", "without_scalars"]
 
 ELEMENTWISE: Mapping[str, str] = {
+    "arith.addf": "add",
     "arith.addi": "add",
+    "arith.divf": "divide",
     "arith.index_cast": "convert",
     "arith.maxsi": "maximum",
     "arith.minsi": "minimum",
+    "arith.mulf": "multiply",
     "arith.muli": "multiply",
+    "arith.negf": "negate",
+    "arith.subf": "subtract",
     "arith.subi": "subtract",
 }
 SCALAR_OPERATIONS: Mapping[str, str] = {
     **{name: f"replaced by `stablehlo.{plain}`" for name, plain in ELEMENTWISE.items()},
+    "shape.const_shape": "replaced by `stablehlo.constant`",
     "shape.shape_of": "replaced by `stablehlo.get_dimension_size`",
     "tensor.dim": "replaced by `stablehlo.get_dimension_size`",
     "tensor.extract": "replaced by `stablehlo.dynamic_slice`",
@@ -120,6 +126,10 @@ class _Rewriting:
             return [replace(operation, attributes={**operation.attributes, "value": value})]
         return [operation]
 
+    def extents(self, operation: Operation) -> Sequence[Operation]:
+        value = np.asarray(operation.attributes["shape"], np.int64)
+        return [replace(operation, name="stablehlo.constant", attributes={"value": value})]
+
     def dimension(self, operation: Operation) -> Sequence[Operation]:
         x, axis = operation.operands
         if axis not in self.constants:
@@ -194,6 +204,7 @@ class _Rewriting:
 
 _REWRITES: Mapping[str, Callable[[_Rewriting, Operation], Sequence[Operation]]] = {
     "arith.constant": _Rewriting.constant,
+    "shape.const_shape": _Rewriting.extents,
     "shape.shape_of": _Rewriting.shape,
     "tensor.dim": _Rewriting.dimension,
     "tensor.extract": _Rewriting.extracted,

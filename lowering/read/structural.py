@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import numpy as np
@@ -9,6 +10,7 @@ import numpy as np
 from lowering.module_tree import Operation
 from lowering.read import total_order
 from lowering.read.reader import Reader, ReadRows
+from tenferro.dims import is_static, product
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ops import structural as st
 from tenferro.ops.elementwise import Convert
@@ -17,6 +19,8 @@ from tenferro.ops.source import Iota
 from tenferro.types import TensorSpec
 
 __all__ = ["ROWS"]
+
+_COMPLEX = re.compile(r"#complex\.number<:\w+ ([-+.\deE]+), ?([-+.\deE]+)>")
 
 
 def constant(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -36,12 +40,24 @@ def transpose(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 
 
 def reshape(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    return r.reshape(operands[0], operation.spec.shape)
+    """Read a reshape; an extent with a bound in the result is what the others leave of the elements."""
+    (x,) = operands
+    shape = list(operation.spec.shape)
+    opened = [axis for axis, extent in enumerate(shape) if not is_static(extent)]
+    if len(opened) == 1:
+        (axis,) = opened
+        rest = product([extent for extent in shape if is_static(extent)])
+        shape[axis] = product(r.spec(x).shape) // rest if rest else 0
+    return r.reshape(x, tuple(shape))
 
 
 def broadcast_in_dim(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    shape, dims = operation.spec.shape, tuple(operation.attributes["broadcast_dimensions"])
-    return r.apply_one(st.BroadcastInDim(shape, dims), operands[0])
+    """Read a broadcast; an extent with a bound in the result is that of the operand."""
+    shape, dims = list(operation.spec.shape), tuple(operation.attributes["broadcast_dimensions"])
+    for axis, extent in zip(dims, r.spec(operands[0]).shape, strict=True):
+        if not is_static(shape[axis]):
+            shape[axis] = extent
+    return r.apply_one(st.BroadcastInDim(tuple(shape), dims), operands[0])
 
 
 def broadcast(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
@@ -102,7 +118,11 @@ def barrier(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 def constant_like(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Return a tensor with the shape of the operand, filled with one number."""
-    value = np.asarray(operation.attributes["value"])
+    given = operation.attributes["value"]
+    parts = _COMPLEX.match(given) if isinstance(given, str) else None
+    value = np.asarray(given if parts is None else complex(float(parts[1]), float(parts[2])))
+    if value.dtype.kind not in "biufc":
+        raise UnsupportedError(f"chlo.constant_like: a value {given}")
     if value.size != 1:
         raise InvalidConfigError(f"chlo.constant_like: its value is one number, got {value.shape}")
     spec = r.spec(operands[0])

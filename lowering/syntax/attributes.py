@@ -13,14 +13,21 @@ import re
 from typing import Any
 
 from lowering.mlir_bindings import MlirDiagnosticError
-from lowering.module_tree import ForeignType
+from lowering.module_tree import ForeignType, Type
 from lowering.syntax.elements import dense_elements, float_value, integer_value
 from lowering.syntax.tokens import END, Tokens
 from lowering.types import element_type
 from tenferro.dims import UNKNOWN
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["NAMED_NUMBERS", "AttributeParser", "FunctionType", "conv_numbers", "unquoted"]
+__all__ = [
+    "NAMED_NUMBERS",
+    "AttributeParser",
+    "FunctionType",
+    "conv_numbers",
+    "tuple_types",
+    "unquoted",
+]
 
 ELEMENTS = {element_type(dtype): dtype for dtype in DType}
 _FLOATS = {name: dtype.dtype for name, dtype in ELEMENTS.items() if dtype.is_float}
@@ -106,6 +113,46 @@ _STABLEHLO_ATTRIBUTES = frozenset(
         "sub_axis_info",
     ]
 )
+_ATTRIBUTES = {
+    "sdy": frozenset(
+        [
+            "all_to_all_param",
+            "all_to_all_param_list",
+            "axis_ref",
+            "axis_ref_list",
+            "axis_to_propagation_details",
+            "dim_mapping",
+            "dimension_sharding",
+            "edge_value_ref",
+            "list_of_axis_ref_lists",
+            "manual_axes",
+            "mesh",
+            "mesh_axis",
+            "op_sharding_rule",
+            "propagation_edges",
+            "propagation_one_step",
+            "sharding",
+            "sharding_per_value",
+            "sub_axis_info",
+        ]
+    ),
+    "stablehlo": _STABLEHLO_ATTRIBUTES,
+}
+INTEGERS = frozenset(
+    [
+        "all_gather_dim",
+        "batch_group_count",
+        "concat_dimension",
+        "dimension",
+        "feature_group_count",
+        "feature_index",
+        "iota_dimension",
+        "scatter_dimension",
+        "split_count",
+        "split_dimension",
+    ]
+)
+"""Attributes of StableHLO's operations that are integers of 64 bits."""
 _LIST = r"\[(?:\d+(?:,\d+)*)?\]"
 _REAL = r"-?\d+\.\d*(?:[eE][-+]?\d+)?"
 _FIELDS = {
@@ -606,6 +653,9 @@ class AttributeParser:
             if name in entries:
                 raise self.error(f"duplicate key '{name[:40]}' in dictionary attribute", at)
             entries[name] = self.attribute() if self.accept("=") else True
+            typed = self.words[self.at - 2] == ":" and self.words[self.at - 1] != "i64"
+            if typed and name in INTEGERS and type(entries[name]) is int:
+                raise self.error(f"attribute '{name}' is an integer of 64 bits", at)
             if not self.accept(","):
                 break
         self.expect("}")
@@ -634,9 +684,8 @@ class AttributeParser:
                 raise self.error(f"unknown attribute {word[:40]}", at)
             return word
         dialect, _, name = word[1:].partition(".")
-        if dialect not in _DIALECTS or (
-            dialect == "stablehlo" and name and name not in _STABLEHLO_ATTRIBUTES
-        ):
+        known = _ATTRIBUTES.get(dialect)
+        if dialect not in _DIALECTS or (known is not None and name and name not in known):
             raise self.error(f"unknown attribute {word[:40]}", at)
         if word in ("#stablehlo", "#chlo"):
             return self._word(word)
@@ -647,7 +696,10 @@ class AttributeParser:
             return numbers
         if word in NAMED_NUMBERS:
             return self._named_numbers(NAMED_NUMBERS[word])
-        return self.checked(word + _SIMPLE_SIGNS.sub(" ", self.bracketed_text()), at)
+        text = self.checked(word + _SIMPLE_SIGNS.sub(" ", self.bracketed_text()), at)
+        if word == "#complex.number" and self.accept(":"):
+            self.type()
+        return text
 
     def checked(self, text: str, at: int) -> str:
         """Return the text of an attribute, after checking its fields."""
@@ -668,6 +720,8 @@ class AttributeParser:
                 raise self.error(f"unknown {kind}: {value[:40]}", self.at - 1)
             self.expect(">")
             return value
+        if kind not in _STABLEHLO_ATTRIBUTES:
+            raise self.error(f"unknown attribute {dialect}<{kind[:40]}>", start)
         following = self.words[self.at]
         self.at = start
         text = _SIMPLE_SIGNS.sub(" ", self.bracketed_text())
@@ -795,3 +849,17 @@ def joined_location(*parts: Any) -> Any:
     for part in parts:
         flat += [part] if isinstance(part, str) else part
     return tuple(flat)
+
+
+def tuple_types(kind: Type) -> list[Type]:
+    """Return the types of a tuple's elements.
+
+    >>> tuple_types(ForeignType("tuple<tensor<2x!quant.uniform<i8:f32, 0.5>>, tuple<tensor<i32>>>"))[1]
+    ForeignType(text='tuple<tensor<i32>>')
+    """
+    parser = AttributeParser(Tokens(str(kind).removeprefix("tuple<").removesuffix(">")))
+    elements: list[Type] = []
+    while parser.words[parser.at]:
+        elements.append(parser.type())
+        parser.accept(",")
+    return elements

@@ -195,7 +195,7 @@ class _BytecodeReader:
         end = cursor.end
         for length in lengths:
             start = end - length
-            if length < 1 or start < cursor.at or self.data[end - 1] != 0:
+            if length < 1 or start < cursor.at:
                 raise cursor.error("malformed string section")
             self.strings.append(bytes(self.data[start : end - 1]))
             end = start
@@ -403,7 +403,7 @@ class _BytecodeReader:
                     types.append(self.type(cursor))
                     has_location = True
                 if has_location:
-                    self.attribute_index(cursor.number())
+                    self.attribute(cursor)
             if self.version >= 3 and cursor.byte():
                 self._skip_use_lists(cursor, len(types))
         numbers = [self._define(frame.scope, kind) for kind in types]

@@ -15,7 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from lowering.module_tree import Block, Operation, Type
+from lowering.bounds import bounded
+from lowering.module_tree import Block, ForeignType, Operation, Type
+from lowering.syntax.attributes import INTEGERS, tuple_types
 from lowering.syntax.definitions import DEFINITIONS
 from lowering.syntax.forms import ELEMENTWISE
 from lowering.types import is_promotable, tensor_type
@@ -44,20 +46,6 @@ def broken(operation: Operation, types: Types) -> str | None:
 
 # ---- attributes --------------------------------------------------------------------------------
 
-_INTEGERS = frozenset(
-    [
-        "all_gather_dim",
-        "batch_group_count",
-        "concat_dimension",
-        "dimension",
-        "feature_group_count",
-        "feature_index",
-        "iota_dimension",
-        "scatter_dimension",
-        "split_count",
-        "split_dimension",
-    ]
-)
 _BOOLS = frozenset(
     [
         "has_side_effect",
@@ -78,7 +66,7 @@ def kinds(operation: Operation) -> Iterable[str]:
         return
     for name, value in operation.attributes.items():
         is_bool = isinstance(value, bool)
-        if name in _INTEGERS and (is_bool or not isinstance(value, int)):
+        if name in INTEGERS and (is_bool or not isinstance(value, int)):
             yield f"attribute '{name}' is an integer, got {value!r}"
         elif name in _BOOLS and not is_bool:
             yield f"attribute '{name}' is a bool, got {value!r}"
@@ -103,6 +91,12 @@ def _pairs(name: str, value: Any) -> Iterable[str]:
             yield "source_target_pairs holds a source or a target twice"
 
 
+_RAGGED = frozenset(
+    [f"stablehlo.{name}" for name in ("all_reduce", "collective_reduce", "cross-replica-sum")]
+)
+"""Operations whose groups may differ in size."""
+
+
 def _groups(operation: Operation, value: Any) -> Iterable[str]:
     """Yield messages about invalid groups of devices. Groups along mesh axes are text, and are not checked."""
     if isinstance(value, str):
@@ -112,7 +106,7 @@ def _groups(operation: Operation, value: Any) -> Iterable[str]:
         yield "attribute 'replica_groups' holds integers, of rank 2"
         return
     members = array.ravel().tolist()
-    is_ragged = operation.name in ("stablehlo.all_reduce", "stablehlo.collective_reduce")
+    is_ragged = operation.name in _RAGGED
     named = [number for number in members if number >= 0 or not is_ragged or number < -1]
     if min(named, default=0) < 0:
         yield f"replica_groups has groups of different sizes, or a device below 0: {members}"
@@ -234,7 +228,7 @@ def _sources(operation: Operation, image: Type, source: Type) -> Iterable[str]:
     ]
     padding = operation.attributes.get("padding", [(0, 0)] * image.rank)
     windows = [
-        (extent + int(low) + int(high) - int(size)) // int(stride) + 1
+        max(0, (extent + int(low) + int(high) - int(size)) // int(stride) + 1)
         if isinstance(extent, int)
         else extent
         for extent, size, stride, (low, high) in zip(
@@ -370,15 +364,44 @@ def convolution(operation: Operation, operands: Sequence[Type], types: Types) ->
         yield f"takes {operands[0]} and {operands[1]}, which differ in element type"
 
 
+_MULTIPLIED = frozenset(
+    [
+        "f8E3M4",
+        "f8E4M3",
+        "f8E4M3B11FNUZ",
+        "f8E4M3FN",
+        "f8E4M3FNUZ",
+        "f8E5M2",
+        "f8E5M2FNUZ",
+    ]
+)
+"""Floats of 8 bits that hardware multiplies in any pair, with sums in f32."""
+_ALGORITHMS: Mapping[str, tuple[str, ...]] = {
+    "bf16 bf16 bf16": ("1",),
+    "bf16 bf16 f32": ("1", "3", "6", "9"),
+    "f16 f16 f16": ("1",),
+    "f16 f16 f32": ("1",),
+    "f32 f32 f32": ("1",),
+    "f64 f64 f64": ("1",),
+    "tf32 tf32 f32": ("1", "3"),
+}
+"""Counts of primitive operations by the types of both operands and of the sum."""
+
+
 def contraction(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #dot_general (I8) to (I14): operands of the algorithm have one component, and it has 1, 3, 6 or 9 operations."""
+    """Check #dot_general (I8) to (I14): the algorithm is one of those that MLIR's verifier lists for hardware."""
     chosen = operation.attributes.get("algorithm")
     if chosen is None or chosen is False:
         return
-    counts = re.findall(r"(?:component_count|primitive_operations) *= *(-?\d+)", str(chosen))
-    if not str(chosen).startswith("#stablehlo.dot_algorithm<") or len(counts) != 3:
+    fields = re.findall(r"\w+ *= *([-\w]+)", str(chosen))
+    if not str(chosen).startswith("#stablehlo.dot_algorithm<") or len(fields) != 7:
         yield f"attribute 'algorithm' is a dot_algorithm, got {chosen!r}"
-    elif counts[:2] != ["1", "1"] or counts[2] not in ("1", "3", "6", "9"):
+        return
+    *kinds, of_lhs, of_rhs, count, is_imprecise = fields
+    are_narrow = all([kind in _MULTIPLIED for kind in kinds[:2]]) and kinds[2] == "f32"
+    counts = ("1",) if are_narrow else _ALGORITHMS.get(" ".join(kinds), ())
+    is_known = count in counts and (are_narrow or is_imprecise == "false")
+    if not is_known or (of_lhs, of_rhs) != ("1", "1"):
         yield f"no hardware has the algorithm {chosen}"
 
 
@@ -463,6 +486,16 @@ def unchanged(operation: Operation, operands: Sequence[Type], types: Types) -> I
     """Check #optimization_barrier (C1): results have the types of the operands."""
     if tuple(operands) != operation.types:
         yield "has results of other types than its operands"
+
+
+def element(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
+    """Check #get_tuple_element (C1), (C2): a place in the tuple, and the type there."""
+    (kind,), index = operands, operation.attributes["index"]
+    elements = tuple_types(kind) if isinstance(kind, ForeignType) else []
+    if not 0 <= index < len(elements):
+        yield f"index {index} is not in the {len(elements)} elements of {kind}"
+    elif bounded(elements[index]) != operation.types[0]:
+        yield f"gives {operation.types[0]}, and not {elements[index]}"
 
 
 def tupled(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
@@ -561,6 +594,10 @@ def permuted(operation: Operation, operands: Sequence[Type], types: Types) -> It
         yield f"permutation must name each axis of {kind} once, got {order}"
 
 
+_AXIS = re.compile(r'"[^"]*"(?::\s*\(\s*\d+\s*\)\s*\d+)?')
+"""The axis of a mesh, or the part of one: "x", "x":(2)4."""
+
+
 def sharded(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
     """Check `sdy.sharding_constraint`: the result has the operand's type, and each axis has an entry."""
     yield from unchanged(operation, operands, types)
@@ -568,6 +605,10 @@ def sharded(operation: Operation, operands: Sequence[Type], types: Types) -> Ite
     entries = re.search(r"\[((?:\s*\{[^{}]*\}(?:p\d+)?\s*,?)*)\]", text)
     if isinstance(kind, TensorSpec) and entries and entries[1].count("{") != kind.rank:
         yield f"shards {entries[1].count('{')} axes of {kind}"
+    for entry in re.findall(r"\{([^{}]*)\}", entries[1] if entries else ""):
+        axes = [axis.strip() for axis in entry.split(",")] if entry.strip() else []
+        if not all([axis == "?" or _AXIS.fullmatch(axis) for axis in axes]):
+            yield f"has no sharding in {{{entry}}}"
 
 
 # ---- CHLO --------------------------------------------------------------------------------------
@@ -689,6 +730,7 @@ CHECKS: Mapping[str, Check] = {
             ("set_dimension_size", resize),
             ("transpose", permuted),
             ("triangular_solve", solve),
+            ("get_tuple_element", element),
             ("tuple", tupled),
             ("uniform_dequantize", expresses),
             ("all_reduce collective_reduce reduce_scatter", collective),

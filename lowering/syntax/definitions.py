@@ -127,7 +127,10 @@ arith 0:1:0 constant ; value
 arith 1:1:0 index_cast
 arith 2:1:0 addi muli subi ; overflowFlags?
 arith 2:1:0 maxsi minsi
+arith 2:1:0 addf divf mulf subf ; fastmath?
+arith 1:1:0 negf ; fastmath?
 tensor 2:1:0 dim
+shape 0:1:0 const_shape ; shape
 shape 1:1:0 shape_of
 tensor *:1:0 extract from_elements
 util 0:1:0 unfoldable_constant ; value

@@ -4,6 +4,7 @@ A pattern consists of words that are separated by spaces:
 
     %            an operand
     %*           operands, up to the first token that is not an operand
+    %,           operands, each followed by a comma
     {}           an optional dictionary of attributes
     name:kind    an attribute; kinds are `integer`, `i64`, `ui64`, `integers`, `bool`, `string`, `keyword`, `symbol`,
                  `attribute`, and those of special forms
@@ -93,6 +94,9 @@ _CHLO_UNARY = [
     "tan",
 ]
 _CHLO_BINARY = ["mulhi", "next_after", "polygamma", "zeta"]
+_ARITH_INTEGERS = ["addi", "maxsi", "minsi", "muli", "subi"]
+_ARITH_FLOATS = ["addf", "divf", "mulf", "subf"]
+_FAST = "?( fastmath fastmath:flags )"
 _CHLO_BROADCAST = [*_BINARY, *_CHLO_BINARY, "compare", "complex"]
 
 ELEMENTWISE = frozenset([f"stablehlo.{name}" for name in (*_UNARY, *_BINARY)])
@@ -111,9 +115,12 @@ FORMS: Mapping[str, str] = {
     "func.call": "callee:symbol ( %* ) {} : types:function",
     "func.return": "{} %* types:operands",
     "arith.constant": "{} value:attribute types:value",
-    **{f"arith.{name}": "% , % {} : types:function" for name in ("addi", "maxsi", "minsi", "muli", "subi")},
+    **{f"arith.{name}": "% , % {} : types:function" for name in _ARITH_INTEGERS},
+    **{f"arith.{name}": f"% , % {_FAST} {{}} : types:function" for name in _ARITH_FLOATS},
+    "arith.negf": f"% {_FAST} {{}} : types:function",
     "arith.index_cast": "% {} : types:cast",
     "tensor.dim": "% , % {} : types:dimension",
+    "shape.const_shape": "{} shape:integers : types:result",
     "shape.shape_of": "% {} : types:arrow",
     "tensor.extract": "% [ %* ] {} : types:element",
     "tensor.from_elements": "%* {} : types:elements",
@@ -143,7 +150,7 @@ FORMS: Mapping[str, str] = {
     ),
     "stablehlo.complex": "% , % {} : types:complex",
     "stablehlo.composite": "name:string %* {} : types:function",
-    "stablehlo.concatenate": "%* dim = dimension:i64 {} : types:function",
+    "stablehlo.concatenate": "%, dim = dimension:i64 {} : types:function",
     "stablehlo.constant": "{} value:elements types:value",
     "stablehlo.convolution": (
         "( % , % ) dim_numbers = dimension_numbers:convolution , window = { window:window } {} : types:function"
@@ -160,7 +167,7 @@ FORMS: Mapping[str, str] = {
     ),
     "stablehlo.dynamic_iota": "% , dim = iota_dimension:i64 {} : types:function",
     "stablehlo.dynamic_pad": "% , % , % , % , % {} : types:function",
-    "stablehlo.dynamic_slice": "%* sizes = slice_sizes:integers {} : types:function",
+    "stablehlo.dynamic_slice": "% , %, sizes = slice_sizes:integers {} : types:function",
     "stablehlo.dynamic_update_slice": "%* {} : types:function",
     "stablehlo.einsum": "% , % , config = einsum_config:string {} : types:function",
     "stablehlo.fft": "% , type = fft_type:fft_type , length = fft_length:integers {} : types:function",

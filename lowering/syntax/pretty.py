@@ -79,6 +79,10 @@ class FormParser(AttributeParser):
                 operands.append(self.operand())
             elif kind == "operands":
                 operands += self.operands()
+            elif kind == "followed":
+                while self.words[self.at][:1] == "%":
+                    operands.append(self.operand())
+                    self.expect(",")
             elif kind == "dictionary":
                 if self.words[self.at] == "{":
                     for key, value in self.dictionary().items():
@@ -315,6 +319,9 @@ class FormParser(AttributeParser):
         attributes["limit_indices"] = tuple(limits)
         attributes["strides"] = tuple(strides)
 
+    def read_flags(self, name: str, attributes: dict[str, Any]) -> None:
+        attributes[name] = self.bracketed_text()
+
     def read_sharding(self, name: str, attributes: dict[str, Any]) -> None:
         attributes[name] = f"#sdy.sharding{self.bracketed_text()}"
 
@@ -476,6 +483,7 @@ _ATTRIBUTES: dict[str, Callable[..., None]] = {
     "window": FormParser.read_window,
     "precision_format": FormParser.read_precision_format,
     "ranges": FormParser.read_ranges,
+    "flags": FormParser.read_flags,
     "sharding": FormParser.read_sharding,
 }
 
@@ -503,6 +511,8 @@ def _steps(words: Any) -> list[tuple[str, Any, str]]:
             steps.append(("operand", None, ""))
         elif word == "%*":
             steps.append(("operands", None, ""))
+        elif word == "%,":
+            steps.append(("followed", None, ""))
         elif word == "{}":
             steps.append(("dictionary", None, ""))
         elif word == "?(":

@@ -53,6 +53,8 @@ def verify(tree: ModuleTree) -> ModuleTree:
                     _verify_composite(operation, checked, types)
                 if operation.name == "stablehlo.custom_call":
                     _verify_custom_call(operation)
+                if operation.name.startswith("sdy."):
+                    _verify_meshes(operation, tree)
                 if operation.regions:
                     _verify_regions(operation, types)
                 wrong = broken(operation, types)
@@ -102,6 +104,18 @@ def _verify_custom_call(operation: Operation) -> None:
         layouts = operation.attributes.get(name)
         if layouts is not None and count is not None and len(layouts) != count:
             raise _error(operation, f"has {len(layouts)} layouts for {count} operands")
+
+
+def _verify_meshes(operation: Operation, tree: ModuleTree) -> None:
+    """Raise for a sharding along axes of a mesh that the module does not have."""
+    shardings = [
+        text
+        for name, text in operation.attributes.items()
+        if name.partition("_")[2] == "shardings" or name == "sharding"
+    ]
+    for quoted, plain in re.findall(r'<@(?:"([^"]*)"|([\w.$-]+))', " ".join(map(str, shardings))):
+        if (quoted or plain) not in tree.meshes:
+            raise _error(operation, f"unknown mesh: @{quoted or plain}")
 
 
 def _verify_regions(operation: Operation, types: Mapping[int, Type]) -> None:

@@ -17,7 +17,7 @@ from lowering.syntax.definitions import DEFINITIONS
 
 __all__ = ["unversioned_operation", "versioned_attributes"]
 
-_NAME = re.compile(r"vhlo\.(.+)_v([1-9])")
+_NAME = re.compile(r"vhlo\.(.+)_v([12])")
 _CONVOLUTION = (
     "input_batch_dimension", "input_feature_dimension", "input_spatial_dimensions",
     "kernel_input_feature_dimension", "kernel_output_feature_dimension", "kernel_spatial_dimensions",

@@ -97,6 +97,8 @@ def test_a_manual_computation_is_its_body_on_every_device() -> None:
     for devices in (1, 2):
         program = lowering.import_stablehlo(text.format(devices, 4 // devices))
         np.testing.assert_array_equal(program.run(x), -x)
+        with pytest.raises(TenferroError, match="shape"):
+            lowering.import_stablehlo(text.format(devices, 8 // devices))
 
 
 def test_a_total_order_of_narrow_floats() -> None:
@@ -284,3 +286,7 @@ def test_constants_like_a_tensor_of_another_element_type() -> None:
     np.testing.assert_array_equal(found, np.full((2, 3), 2.5, "f4"))
     with pytest.raises(TenferroError):
         lowering.import_stablehlo(text.replace("xf32>", "xi32>"))
+    number = "#complex.number<:f32 1.5, -2.0e-1> : complex<f32>"
+    text = text.replace("2.5 : f32", number).replace("xf32>", "xcomplex<f32>>")
+    found = lowering.import_stablehlo(text).run(np.zeros((2, 3), "i8"))
+    np.testing.assert_array_equal(found, np.full((2, 3), 1.5 - 0.2j, "c8"))

@@ -89,6 +89,101 @@ SCATTER = """func.func @main(%x: tensor<5xf32>, %i: tensor<3x1xi32>, %u: tensor<
 INDICES = np.array([[-12], [1], [7]], "i4")
 
 
+def read_again(text: str, *arrays: np.ndarray) -> np.ndarray:
+    """Run a module, and what it is lowered to: both give the same bits."""
+    program = lowering.import_stablehlo(text)
+    result = program.run(*arrays)
+    again = lowering.import_stablehlo(str(lowering.lower_to_stablehlo(program))).run(*arrays)
+    assert again.dtype == result.dtype
+    assert again.tobytes() == result.tobytes()
+    return result
+
+
+@pytest.mark.parametrize(
+    ("lhs", "rhs", "result", "numbers", "wanted"),
+    [
+        ("i4", "i4", "i8", (6, 6), 72),
+        ("ui2", "ui2", "ui4", (2, 2), 8),
+        ("f8E4M3FN", "f8E5M2", "f8E3M4", (112, 0.03125), 7),
+        ("f4E2M1FN", "f4E2M1FN", "f8E5M2", (6, 6), 64),
+        ("bf16", "bf16", "f16", (1.0234375, 1.0234375), 2.095703125),
+    ],
+)
+def test_a_product_is_rounded_once_to_a_result_of_as_many_bits(
+    lhs: str, rhs: str, result: str, numbers: tuple[float, float], wanted: float
+) -> None:
+    """#dot_general: operands are promotable to the result by their bits; a byte may hold 2, 4, 6 or 8 of them."""
+    types = f"(tensor<2x{lhs}>, tensor<2x{rhs}>) -> tensor<{result}>"
+    text = f"""func.func @main(%x: tensor<2x{lhs}>, %y: tensor<2x{rhs}>) -> tensor<{result}> {{
+      %z = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : {types}
+      return %z : tensor<{result}>
+    }}"""
+    program = lowering.import_stablehlo(text)
+    pairs = zip(numbers, program.input_specs, strict=True)
+    x, y = (np.full(2, number).astype(spec.dtype.dtype) for number, spec in pairs)
+    assert float(read_again(text, x, y)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [("2xbf16", "2x4xi4"), ("2x4xi2", "2xui8"), ("3x2xui2", "3xi4"), ("2xi4", "2x2xui2")],
+)
+def test_bits_of_less_than_a_byte(source: str, target: str) -> None:
+    """#bitcast_convert: the new axis goes through the bits from the low end to the high one."""
+    text = f"""func.func @main(%x: tensor<{source}>) -> tensor<{target}> {{
+      %y = stablehlo.bitcast_convert %x : (tensor<{source}>) -> tensor<{target}>
+      return %y : tensor<{target}>
+    }}"""
+    (spec,) = lowering.import_stablehlo(text).input_specs
+    x = (
+        (np.arange(spec.size) * 3 % 4)
+        .reshape(spec.shape)
+        .astype(np.int16 if spec.dtype.bits == 16 else spec.dtype.dtype)
+    )
+    y = read_again(text, x.view(spec.dtype.dtype))
+
+    def bits(values: np.ndarray, kind: str) -> list[str]:
+        width = int(kind.rsplit("x", 1)[1].lstrip("uibf"))
+        raw = values.view(np.int16) if width == 16 else values
+        return [
+            bit
+            for value in raw.ravel().astype(int)
+            for bit in f"{value % 2**width:0{width}b}"[::-1]
+        ]
+
+    assert bits(x, source) == bits(y, target)
+
+
+@pytest.mark.parametrize(
+    ("kind", "other"),
+    [("i32", "UNSIGNED"), ("ui8", "SIGNED"), ("i1", "SIGNED"), ("i4", "UNSIGNED")],
+)
+def test_integers_have_an_order_by_their_own_sign(kind: str, other: str) -> None:
+    """#compare (C3): implementations differ where the type of a comparison is that of the other sign."""
+    own = "SIGNED" if other == "UNSIGNED" else "UNSIGNED"
+    text = f"""func.func @main(%x: tensor<2x{kind}>) -> tensor<2xi1> {{
+      %y = stablehlo.compare LE, %x, %x, {other} : (tensor<2x{kind}>, tensor<2x{kind}>) -> tensor<2xi1>
+      return %y : tensor<2xi1>
+    }}"""
+    lowering.import_stablehlo(text.replace(other, own))
+    lowering.import_stablehlo(text.replace("LE", "NE"))
+    with pytest.raises(errors.UnsupportedError, match=f"LE, {other} of .*{own}"):
+        lowering.import_stablehlo(text)
+
+
+def test_no_window_fits_and_nothing_is_scattered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """#select_and_scatter (C11): no window of 8 fits in 5 elements; the result is init_value alone."""
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
+    text = with_operation(
+        SPREAD.replace("tensor<1xf32>", "tensor<0xf32>").replace("array<i64: 5>", "array<i64: 8>")
+    )
+    text = text.replace("%w: tensor<1xf32>", "%w: tensor<0xf32>")
+    program = lowering.import_stablehlo(text)
+    arrays = [np.zeros(spec.shape, spec.dtype.dtype) for spec in program.input_specs[:-1]]
+    arrays[2] = np.float32(3)
+    np.testing.assert_array_equal(program.run(*arrays, np.zeros(0, "f4")), np.full(5, 3, "f4"))
+
+
 def test_gathers_out_of_bounds_and_their_adjoint() -> None:
     """#gather: "full_start_index .. clamp(0, start_index, shape(operand) - slice_sizes)".
 
@@ -153,6 +248,7 @@ MOVED = '"stablehlo.collective_permute"(%x) <{source_target_pairs = dense<[[0, 0
 CHOSEN = '"stablehlo.case"(%i) ({ stablehlo.return %x : tensor<5xf32> }, { stablehlo.return %x : tensor<5xf32> }) : (tensor<i32>) -> tensor<5xf32>'
 LOOPED = '"stablehlo.while"(%x) ({ ^bb0(%p: tensor<5xf32>): stablehlo.return %b : tensor<i1> }, { ^bb0(%p: tensor<5xf32>): stablehlo.return %p : tensor<5xf32> }) : (tensor<5xf32>) -> tensor<5xf32>'
 CONVOLVED = "stablehlo.convolution(%f, %g) dim_numbers = [b, 0, f]x[0, i, o]->[b, 0, f], window = {stride = [1]} {batch_group_count = 1 : i64, feature_group_count = 1 : i64} : (tensor<1x5x1xf32>, tensor<3x1x2xf32>) -> tensor<1x3x2xf32>"
+MULTIPLIED = '"stablehlo.dot_general"(%x, %x) <{dot_dimension_numbers = #stablehlo.dot<lhs_contracting_dimensions = [0], rhs_contracting_dimensions = [0]>, precision_config = [#stablehlo<precision DEFAULT>, #stablehlo<precision DEFAULT>], algorithm = #stablehlo.dot_algorithm<lhs_precision_type = tf32, rhs_precision_type = tf32, accumulation_type = f32, lhs_component_count = 1, rhs_component_count = 1, num_primitive_operations = 3, allow_imprecise_accumulation = false>}> : (tensor<5xf32>, tensor<5xf32>) -> tensor<f32>'
 SCANNED = "chlo.scan (%m) inits (%w) dimension = 0 attributes {scan_dim_size = 5 : i64} { ^bb0(%p: tensor<1xf32>, %q: tensor<1xf32>): %s = stablehlo.add %q, %q : tensor<1xf32> stablehlo.return %s, %s : tensor<1xf32>, tensor<1xf32> } : (tensor<5x1xf32>, tensor<1xf32>) -> (tensor<5x1xf32>, tensor<1xf32>)"
 OTHER = "%h = stablehlo.convert %p : (tensor<f32>) -> tensor<i32>"
 BROKEN: dict[str, tuple[str, str, str]] = {
@@ -211,6 +307,13 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "chlo.scan: axis": (SCANNED, "dimension = 0", "dimension = 2"),
     "chlo.scan: slices": (SCANNED, "%p: tensor<1xf32>", "%p: tensor<5xf32>"),
     "chlo.scan: arguments": (SCANNED, "%q: tensor<1xf32>)", "%q: tensor<1xf32>, %t: tensor<1xf32>)"),
+    "dynamic_slice: a comma": ("stablehlo.dynamic_slice %x, %i, sizes = [2] : (tensor<5xf32>, tensor<i32>) -> tensor<2xf32>", "%i, sizes", "%i sizes"),
+    "concatenate: a comma": ("stablehlo.concatenate %x, %w, dim = 0 : (tensor<5xf32>, tensor<1xf32>) -> tensor<6xf32>", "%w, dim", "%w dim"),
+    "dot_general: a known attribute": (MULTIPLIED, "#stablehlo<precision DEFAULT>", "#stablehlo<preciion DEFAULT>"),
+    "(I10) dot_general: a sum that hardware has": (MULTIPLIED, "accumulation_type = f32", "accumulation_type = bf16"),
+    "(I13) dot_general: a count that hardware has": (MULTIPLIED, "num_primitive_operations = 3", "num_primitive_operations = 6"),
+    "(I14) dot_general: a precise sum": (MULTIPLIED, "allow_imprecise_accumulation = false", "allow_imprecise_accumulation = true"),
+    "convolution: integers of 64 bits": (CONVOLVED, "batch_group_count = 1 : i64", "batch_group_count = 1 : i32"),
     "(I1) abs: signed": ("stablehlo.abs %x : tensor<5xf32>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
     "(I1) imag: complex or float": ("stablehlo.imag %x : tensor<5xf32>", "%x : tensor<5xf32>", "%n : tensor<5xui32>"),
 }  # fmt: skip
@@ -252,14 +355,20 @@ def test_broken_constraints(
 
 CALLED = "func.func private @f(%a: tensor<4xf32>) -> tensor<4xf32> { return %a : tensor<4xf32> }"
 CALLS = "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> { %y = call @f(%x) : (tensor<4xf32>) -> tensor<4xf32> return %y : tensor<4xf32> }"
+TUPLE = "func.func @main(%t: tuple<tensor<2xf32>, tensor<i32>>) -> tensor<2xf32> { %y = stablehlo.get_tuple_element %t[0] : (tuple<tensor<2xf32>, tensor<i32>>) -> tensor<2xf32> return %y : tensor<2xf32> }"
 SHARDS = (
     'sdy.mesh @mesh = <["x"=2]> '
     "func.func @main(%x: tensor<4xf32>) -> tensor<4xf32> "
     '{ %y = sdy.sharding_constraint %x <@mesh, [{"x"}]> : tensor<4xf32> return %y : tensor<4xf32> }'
 )
 MODULES = {
+    "a tuple's element": (TUPLE, "%t[0]", "%t[2]"),
+    "a tuple's element below 0": (TUPLE, "%t[0]", "%t[-1]"),
+    "a tuple's element of another type": (TUPLE, "%t[0]", "%t[1]"),
     "a call's operands": (f"{CALLED} {CALLS}", "(%x: tensor<4xf32>) -> tensor<4xf32> { %y = call @f(%x) : (tensor<4xf32>)", "(%x: tensor<?xf32>) -> tensor<4xf32> { %y = call @f(%x) : (tensor<?xf32>)"),
     "a mesh's axes": (SHARDS, '"x"=2', '"x"=0'),
+    "a sharding's names": (SHARDS, '[{"x"}]', "[{x}]"),
+    "a sharding's mesh": (SHARDS, "<@mesh,", "<@meshes,"),
     "a sharding's axes": (SHARDS, '[{"x"}]', '[{"x"}, {}]'),
 }  # fmt: skip
 

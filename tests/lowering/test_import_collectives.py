@@ -106,6 +106,19 @@ def test_all_reduce(read: Any, across: str, name: str, reduce: Any) -> None:
     np.testing.assert_array_equal(program_of(read, operation).run(X), by_groups(combined, groups))
 
 
+@pytest.mark.parametrize("ids", ["[[0, 1]]", "[[0], [1]]"])
+def test_cross_replica_sum(read: Any, ids: str) -> None:
+    """The operation without a region, which `all_reduce` of replicas replaced."""
+    types = "(tensor<4x3xf32>) -> tensor<4x3xf32>"
+    operation = f'%y = "stablehlo.cross-replica-sum"(%x) <{{{groups_attribute(ids)}}}> : {types}'
+    replicas = X.reshape(REPLICAS, PARTITIONS, 4, 3)
+    wanted = replicas.sum(0, keepdims=True) + 0 * replicas if ids == "[[0, 1]]" else replicas
+    found = program_of(read, operation).run(X)
+    np.testing.assert_array_equal(found, wanted.reshape(X.shape))
+    with pytest.raises(errors.TenferroError, match="lack"):
+        program_of(read, operation.replace("0", "2"))
+
+
 @pytest.mark.parametrize("across", ACROSS)
 @pytest.mark.parametrize("axis", [0, 1])
 def test_all_gather(read: Any, across: str, axis: int) -> None:
@@ -592,6 +605,42 @@ def test_processes_of_different_functions() -> None:
     )
     with pytest.raises(errors.UnsupportedError, match="channel 7 needs a send"):
         lowering.import_stablehlo(deaf)
+
+
+SUM = f"<{{{groups_attribute('[[0, 1]]')}}}> {region('add', 'i32')} : (tensor<2xi32>) -> tensor<2xi32>"
+TOGETHER = f"""
+  func.func @first(%x: tensor<2xi32>) -> tensor<2xi32> {{
+    %y = stablehlo.add %x, %x : tensor<2xi32>
+    %z = "stablehlo.all_reduce"(%y) {SUM}
+    %0 = "stablehlo.collective_permute"(%z) <{{source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>}}> : (tensor<2xi32>) -> tensor<2xi32>
+    return %0 : tensor<2xi32>
+  }}
+  func.func @second(%x: tensor<2xi32>) -> tensor<2xi32> {{
+    %z = "stablehlo.all_reduce"(%x) {SUM}
+    %i = stablehlo.replica_id : tensor<ui32>
+    %j = stablehlo.convert %i : (tensor<ui32>) -> tensor<i32>
+    %k = stablehlo.broadcast_in_dim %j, dims = [] : (tensor<i32>) -> tensor<2xi32>
+    %y = stablehlo.add %z, %k : tensor<2xi32>
+    %0 = "stablehlo.collective_permute"(%y) <{{source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>}}> : (tensor<2xi32>) -> tensor<2xi32>
+    return %0 : tensor<2xi32>
+  }}"""
+
+
+def test_collectives_of_processes_of_different_functions(read: Any) -> None:
+    """All take part in one collective after the other: 2 x + x, exchanged after one has added its number, 1."""
+    kinds = "(tensor<2xi32>, tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>)"
+    sums = "check.expect_eq_const %r#0, dense<[10, 13]> : tensor<2xi32> check.expect_eq_const %r#1, dense<[9, 12]> : tensor<2xi32>"
+    text = processes(TOGETHER, "programs = [[@first], [@second]]", "%x, %x", kinds, sums)
+    read(text)
+    with pytest.raises(errors.InvalidConfigError, match="does not hold"):
+        read(text.replace("[10, 13]", "[10, 14]"))
+    head, _, tail = text.partition("@second(")
+    for broken, match in (
+        (head + "@second(" + tail.replace("stablehlo.add %a, %b", "stablehlo.maximum %a, %b", 1), "all_reduce with"),
+        (head.replace("return %0", "return %z") .replace('%0 = "stablehlo.collective_permute"(%z) <{source_target_pairs = dense<[[0, 1], [1, 0]]> : tensor<2x2xi64>}> : (tensor<2xi32>) -> tensor<2xi32>', "") + "@second(" + tail, "permute and the end"),
+    ):  # fmt: skip
+        with pytest.raises(errors.TenferroError, match=match):
+            read(broken)
 
 
 @pytest.mark.parametrize(

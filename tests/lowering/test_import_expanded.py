@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ml_dtypes
 import numpy as np
 import pytest
 import scipy.special
@@ -9,6 +10,7 @@ import scipy.special
 import xla_peer
 from lowering import import_stablehlo, importing
 from tenferro import errors
+from tenferro.types import DType
 
 DTYPES = {"f16": "f2", "f32": "f4", "f64": "f8"}
 
@@ -138,6 +140,19 @@ def test_group_sizes_of_each_batch_and_of_outer_axes() -> None:
     np.testing.assert_allclose(import_stablehlo(text).run(a, b, PER_ROW), wanted, 1e-13)
 
 
+def test_an_axis_of_groups_that_is_contracted_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = ragged(
+        "11x5xf32", "3x5x7xf32", "3xi64", "11x7xf32",
+        lhs_contracting=[1], rhs_contracting=[1], lhs_ragged=[0], rhs_group=[0],
+    )  # fmt: skip
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
+    import_stablehlo(text)
+    with pytest.raises(errors.InvalidConfigError, match="axis 0 of groups is contracted"):
+        import_stablehlo(
+            text.replace("rhs_contracting_dimensions = [1]", "rhs_contracting_dimensions = [0]")
+        )
+
+
 @pytest.mark.parametrize("sizes", ["9x3x", "3x2x", ""])
 def test_group_sizes_of_other_axes_are_refused(sizes: str) -> None:
     text = ragged(
@@ -163,12 +178,18 @@ def test_polygamma_of_orders_that_are_arguments(kind: str) -> None:
     assert np.isnan(y[5:]).all()
 
 
-@pytest.mark.parametrize("kind", ["i8", "ui8", "i32", "i64", "ui64"])
+@pytest.mark.parametrize("kind", ["i4", "ui4", "i8", "ui8", "i32", "i64", "ui64"])
 def test_upper_halves_of_products(kind: str) -> None:
     """Check all pairs of 8 bits, and for wider integers extremes and random numbers, by Python's integers."""
-    dtype = np.dtype(("u" if kind[0] == "u" else "i") + str(int(kind.lstrip("ui")) // 8))
-    info, bits = np.iinfo(dtype), 8 * dtype.itemsize
-    if bits == 8:
+    bits = int(kind.lstrip("ui"))
+    dtype = DType.of(("uint" if kind[0] == "u" else "int") + str(bits)).dtype
+    info = ml_dtypes.iinfo(dtype)
+    if bits == 4:
+        x, y = (
+            z.ravel().astype(dtype)
+            for z in np.mgrid[info.min : info.max + 1, info.min : info.max + 1]
+        )
+    elif bits == 8:
         x, y = (z.ravel() for z in np.indices((256, 256)).astype(np.uint8).view(dtype))
     else:
         ends = [info.min, info.min + 1, 0, 1, 3, 1 << bits // 2, info.max - 1, info.max]

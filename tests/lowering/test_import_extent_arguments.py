@@ -369,6 +369,25 @@ def test_an_argument_with_a_bound(read: Any) -> None:
         read(function(f"%x: {kind}", kind, f"%y = stablehlo.add %x, %x : {kind}"), [S((4,), "f4")])
 
 
+ROWS, TABLE = (
+    "tensor<?x1xf64, #stablehlo.bounds<10, ?>>",
+    "tensor<?x6xf64, #stablehlo.bounds<10, ?>>",
+)
+
+
+def test_shapes_of_results_with_bounds(read: Any) -> None:
+    """A broadcast keeps the operand's extent, and a reshape has what other extents leave of the elements."""
+    blocks = "tensor<3x?x2xf64, #stablehlo.bounds<?, 10, ?>>"
+    body = (
+        f"%a = stablehlo.broadcast_in_dim %x, dims = [0, 1] : ({ROWS}) -> {TABLE} "
+        f"%b = stablehlo.reshape %a : ({TABLE}) -> {blocks} %y = stablehlo.add %b, %b : {blocks}"
+    )
+    program = read(function(f"%x: {ROWS}", blocks, body))
+    x = np.arange(4.0).reshape(4, 1)
+    wanted = 2 * np.broadcast_to(x, (4, 6)).reshape(3, 4, 2)
+    np.testing.assert_array_equal(program.run(x), wanted)
+
+
 TWO = "tensor<?x2xf32, #stablehlo.bounds<3, ?>>"
 BOUNDED = {
     "(C3) slice: limits": ("stablehlo.slice %x [0:4, 0:2] : ({}) -> tensor<?x2xf32>", "0:4", "0:3"),

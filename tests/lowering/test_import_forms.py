@@ -88,19 +88,36 @@ def test_a_tuple_as_result_is_its_elements() -> None:
     np.testing.assert_array_equal(import_stablehlo(one).run(x), x)
 
 
-def test_a_called_function_that_returns_a_tuple_is_refused() -> None:
+@pytest.mark.parametrize("with_mlir", [False, True])
+def test_tuples_that_functions_take_and_return(
+    with_mlir: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Arguments, calls and custom calls have the elements of tuples, and of tuples in these, in their place."""
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: with_mlir)
     kind = "tensor<3xf32>"
-    text = f"""func.func @main(%x: {kind}) -> {kind} {{
-  %t = func.call @pair(%x) : ({kind}) -> tuple<{kind}>
-  %r = stablehlo.get_tuple_element %t[0] : (tuple<{kind}>) -> {kind}
-  return %r : {kind}
+    pair = f"tuple<{kind}, tuple<{kind}>>"
+    chosen = "tuple<tensor<2xf32>, tensor<2xi32>>"
+    text = f"""func.func @main(%t: {pair}, %n: tensor<2xf32>) -> (tensor<2xf32>, {pair}) {{
+  %u = func.call @turned(%t) : ({pair}) -> {pair}
+  %x = stablehlo.get_tuple_element %u[0] : ({pair}) -> {kind}
+  %v = stablehlo.custom_call @TopK(%x) {{called_computations = []}} : ({kind}) -> {chosen}
+  %y = stablehlo.get_tuple_element %v[0] : ({chosen}) -> tensor<2xf32>
+  %z = stablehlo.add %y, %n : tensor<2xf32>
+  return %z, %u : tensor<2xf32>, {pair}
 }}
-func.func private @pair(%x: {kind}) -> tuple<{kind}> {{
-  %t = stablehlo.tuple %x : tuple<{kind}>
-  return %t : tuple<{kind}>
+func.func private @turned(%t: {pair}) -> {pair} {{
+  %a = stablehlo.get_tuple_element %t[0] : ({pair}) -> {kind}
+  %s = stablehlo.get_tuple_element %t[1] : ({pair}) -> tuple<{kind}>
+  %b = stablehlo.get_tuple_element %s[0] : (tuple<{kind}>) -> {kind}
+  %c = stablehlo.tuple %a : tuple<{kind}>
+  %u = stablehlo.tuple %b, %c : {pair}
+  return %u : {pair}
 }}"""
-    with pytest.raises(errors.UnsupportedError, match="tuple"):
-        import_stablehlo(text)
+    program = import_stablehlo(text)
+    assert len(program.input_specs) == 3
+    a, b, n = np.arange(3, dtype="f4"), np.array([3, 5, 4], "f4"), np.ones(2, "f4")
+    for found, wanted in zip(program.run(a, b, n), ([6, 5], b, a), strict=True):
+        np.testing.assert_array_equal(found, wanted)
 
 
 TEXT = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }"

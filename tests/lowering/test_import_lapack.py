@@ -16,6 +16,7 @@ import tenferro as tnf
 import xla_peer
 from lowering import import_stablehlo, lower_to_stablehlo
 from lowering.read.lapack import LAPACK
+from lowering.read.lapack import TPU as TARGETS
 from tenferro import errors
 from tests.pairs import in_turn
 from tests.samples.matrices import DTYPES, adjoint, general
@@ -69,6 +70,34 @@ def test_what_jax_calls(name: str, dtype: str) -> None:
             assert (a.shape, str(a.dtype)) == (b.shape, str(b.dtype))
             for y in (a, c):
                 np.testing.assert_allclose(y, b, rtol=tolerance, atol=tolerance)
+
+
+TPU: dict[str, Any] = {
+    "lu": ll.lu,
+    "qr": lambda x: ll.qr(x[..., :3], full_matrices=False),
+    "product": lambda x: ll.householder_product(x[..., :3], x[..., 0, :2]),
+    "eigh": lambda x: ll.eigh(x + adjoint(x)),
+    "eigh, by the upper triangle": lambda x: ll.eigh(x, lower=False, symmetrize_input=False),
+    "solve": lambda x: jnp.linalg.solve(x, x[..., :2]),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64"])
+@pytest.mark.parametrize("name", TPU)
+def test_what_jax_calls_on_a_tpu(name: str, dtype: str) -> None:
+    """Vectors are compared up to their phases; the text is lowered for a TPU with the same calls again."""
+    x = general(2, 5, 5, dtype=dtype)
+    text = jax.jit(TPU[name]).trace(x).lower(lowering_platforms=("tpu",)).as_text()
+    program = import_stablehlo(text)
+    targets = {target for target in TARGETS if f"@{target}" in text}
+    assert targets
+    again = lower_to_stablehlo(program, "tpu").text
+    assert {target for target in TARGETS if f"@{target}" in again} == targets
+    found, wanted = program.run(x), jax.tree_util.tree_leaves(TPU[name](x))
+    for y, expected in zip(jax.tree_util.tree_leaves(found), wanted, strict=True):
+        assert str(y.dtype) == str(expected.dtype)
+        y, expected = (abs(y), abs(expected)) if "eigh" in name else (y, expected)
+        np.testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])

@@ -263,11 +263,6 @@ REFUSED: dict[str, tuple[str, str]] = {
         "%0 = stablehlo.add %a, %a : tensor<6xf32>",
         "a result",
     ),
-    "a tuple from elsewhere": (
-        "%t = stablehlo.custom_call @Sharding(%a) : (tensor<6xf32>) -> tuple<tensor<6xf32>> "
-        "%0 = stablehlo.get_tuple_element %t[0] : (tuple<tensor<6xf32>>) -> tensor<6xf32>",
-        "tuple",
-    ),
     "quantised": (
         "%q = stablehlo.uniform_quantize %a : (tensor<6xf32>) -> tensor<6x!quant.calibrated<f32<-1.0:1.0>>> "
         "%0 = stablehlo.uniform_dequantize %q : (tensor<6x!quant.calibrated<f32<-1.0:1.0>>>) -> tensor<6xf32>",

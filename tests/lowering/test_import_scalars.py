@@ -26,6 +26,7 @@ FORMS = {
         "%c = arith.constant dense<[8, 1]> : tensor<2xindex> %s = arith.index_cast %c : tensor<2xindex> to tensor<2xi32>",
         "i32", (8, 1),
     ),
+    "a shape": ("%s = shape.const_shape [4, 2] : tensor<2xindex>", "index", (4, 2)),
     "an extent": (
         "%z = arith.constant 0 : index %a = tensor.dim %x, %z : tensor<?xf32> %b = arith.constant 3 : index "
         "%p = arith.muli %a, %b : index %q = arith.subi %p, %a : index %r = arith.subi %q, %a : index "
@@ -71,6 +72,20 @@ def test_scalars_are_tensors_without_axes(read: Any) -> None:
     y, truth, nothing, number = read(text).run(np.float32(2), np.int64(7))
     np.testing.assert_array_equal(y, np.array([[1.5, 2], [2, 1.5]], "f4"))
     assert (truth, nothing.shape, nothing.dtype, number) == (True, (0,), np.dtype("i4"), 7)
+
+
+def test_arithmetic_of_floats(read: Any) -> None:
+    text = """func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> {
+  %c = arith.constant dense<2.0> : tensor<3xf32>
+  %0 = arith.addf %x, %c fastmath<nnan,ninf> : tensor<3xf32>
+  %1 = arith.mulf %0, %c : tensor<3xf32>
+  %2 = arith.subf %1, %x : tensor<3xf32>
+  %3 = arith.divf %2, %c : tensor<3xf32>
+  %4 = "arith.negf"(%3) : (tensor<3xf32>) -> tensor<3xf32>
+  return %4 : tensor<3xf32>
+}"""
+    x = np.array([1, 2, 4], "f4")
+    np.testing.assert_array_equal(read(text).run(x), -((x + 2) * 2 - x) / 2)
 
 
 def test_the_axis_of_an_extent_is_a_constant(read: Any) -> None:

@@ -378,6 +378,32 @@ def read_outcome(text: str | bytes) -> str:
     return "accepted"
 
 
+def test_versions_of_operations_that_do_not_exist_are_refused() -> None:
+    artifact = portable_artifact(GOOD, "current")
+    name = next(name for name in (b"add_v1", b"tanh_v2", b"return_v1") if name in artifact)
+    assert read_outcome(artifact) == "accepted"
+    assert read_outcome(artifact.replace(name, name[:-1] + b"3")) == "refused"
+
+
+def test_locations_of_arguments_and_ends_of_strings_are_read_as_mlir_reads_them() -> None:
+    """MLIR decodes every location, and takes any byte behind a string for its end."""
+    arguments, body = (
+        "func.func @main(%x: tensor<2xf32>",
+        ") -> tensor<2xf32> { return %x : tensor<2xf32> }",
+    )
+    kept, other = (bytecode(f'{arguments} loc("{name}":2:3){body}') for name in ("ab", "cd"))
+    assert len(kept) == len(other)
+    assert read_outcome(kept) == read_outcome(kept.replace(b"ab\0", b"ab!")) == "accepted"
+    # 23 is a file, a line and a column; their numbers are 2 n + 1, and the file is the string n.
+    entries = [
+        at for at in range(len(kept)) if kept[at] == 23 and kept[at + 2 : at + 4] == bytes([5, 7])
+    ]
+    assert entries
+    for at in entries:
+        damaged = kept[: at + 1] + bytes([0xFF]) + kept[at + 2 :]
+        assert read_outcome(damaged) == "refused"
+
+
 def test_cut_and_damaged_bytecode_is_refused_or_read() -> None:
     text = OPERATIONS[30] if "func.func" in OPERATIONS[30] else GOOD
     located = parsed(text).operation.get_asm(enable_debug_info=True)
@@ -535,9 +561,10 @@ def test_declared_functions_are_no_obstacle_until_they_are_called(
 def test_what_passes_of_mlir_rewrite_is_refused_by_name_without_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    text = next(text for text in OPERATIONS if "cross-replica-sum" in text)
+    text = next(text for text in OPERATIONS if '"chlo.tan"' in text)
+    text = re.sub(r"f32(?=>)", "complex<f32>", text).replace("chlo.tan", "chlo._asin_acos_kernel")
     monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
-    with pytest.raises(UnsupportedError, match="cross-replica-sum"):
+    with pytest.raises(UnsupportedError, match="_asin_acos_kernel"):
         import_stablehlo(text)
 
 
