@@ -1,7 +1,7 @@
 """The arena: an append-only, hash-consed list of instructions in topological order.
 
-The inputs of an instruction are computed before it, so a pass is a loop over the list, without recursion.
-Adding an op on values that already has an instruction returns its outputs, so there are no common
+The inputs of an instruction are computed before it, so a pass is a loop over the list, without recursion. If an op is
+added twice on the same values, the outputs of the first instruction are returned. So there are no common
 subexpressions.
 """
 

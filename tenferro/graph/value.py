@@ -296,8 +296,8 @@ def full(like: Value, number: Any, dtype: DType | None = None) -> Value:
 def broadcast(x: Value, like: Value, dims: Sequence[int]) -> Value:
     """Broadcast x to the shape of `like`, with axis j of x at axis dims[j].
 
-    If an extent of `like` depends on the data, and does not come from x, x is broadcast to its bound, and
-    truncated to the extent that `like` has when the program runs.
+    If an extent of `like` depends on the data and does not come from x, x is broadcast to its bound. When the
+    program runs, it is truncated to the extent of `like`.
     """
     shape = like.shape
     if all(map(is_exact, shape)):

@@ -138,7 +138,8 @@ class RecordedMoves(Moved):
 def movement(x: Any, y: Any) -> Any:
     """min(|y - x| / |x|, 1), by elements.
 
-    Where x is zero, the movement is relative to the largest |x|; where it is not finite, it is 0."""
+    Where x is zero, the movement is relative to the largest |x|; where it is not finite, it is 0.
+    """
     if not _has_digits(x) or x.shape != y.shape:
         return np.zeros(x.shape)
     away, size = _away_and_size(x, y)
