@@ -262,9 +262,7 @@ class Moved(Plain):
         share = AS_GOOD_AS_EQUAL * TRANSCENDENTAL.output(x.dtype.kind == "c")
         share *= float(ml_dtypes.finfo(x.real.dtype).eps)
         with np.errstate(all="ignore"):
-            is_near = modulus(x - y) < share * modulus(
-                x
-            )  # the difference of two close numbers is exact
+            is_near = modulus(x - y) < share * modulus(x)  # differences of close numbers are exact
         is_near &= self.generator.random(x.shape, np.float32) < 0.5
         return np.where(is_near, op.direction == "EQ", result)
 
