@@ -24,7 +24,7 @@ MOST_INSIDE = 40
 def to_html(program: GraphProgram, rows: Sequence[InstructionProfile] | None = None) -> str:
     """Return a page with the graph and its types.
 
-    Consecutive ops of one line or function are folded, and details are shown on hovering.
+    Consecutive ops of one line or function are collapsed, and details are shown on hovering.
 
     Args:
         rows: the rows of a profile of the program; rows of the ops inside a loop follow the row of the loop.
