@@ -158,7 +158,7 @@ class PeerEndedError(BackendFailureError):
 
 
 class DegenerateSpectrumError(BackendFailureError, ArithmeticError):
-    """Vectors were to be differentiated where singular values or eigenvalues coincide."""
+    """Error: singular vectors or eigenvectors have no derivative, because singular values or eigenvalues coincide."""
 
 
 class CompileWarning(RuntimeWarning):

@@ -100,7 +100,7 @@ def test_every_member_of_tensors_exists() -> None:
 
 
 def test_names_of_other_libraries() -> None:
-    """The namespaces may gain such names later; then there is no message to check."""
+    """Check the messages about names of other libraries, except names that the namespace has."""
     for shown, table in COUNTERPARTS.items():
         for name in table:
             if shown != "x" and not hasattr(NAMESPACES[shown], name):

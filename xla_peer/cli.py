@@ -533,7 +533,7 @@ def plan(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Show memory and collectives of a program on a mesh of devices that are not here."""
+    """Show memory and collectives of a program on a mesh of devices that need not exist."""
     from xla_peer import planning
 
     with reporting(json) as out:

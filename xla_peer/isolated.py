@@ -217,7 +217,7 @@ class IsolatedModule:
         return len(self.module.text) + len(self.module.plain_text) + constants
 
     def run_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """Run on NumPy arrays of the right types, which is not checked, and return fresh NumPy arrays.
+        """Run on NumPy arrays and return new ones; the types of the arguments are not checked.
 
         Raises:
             PeerEndedError, BackendFailureError: see `IsolatedExecutor.run`.

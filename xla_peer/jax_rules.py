@@ -134,7 +134,7 @@ def _variables(core: Any, eqn: Any) -> list[Any]:
 
 
 def _shown(eqn: Any) -> str:
-    """Return the name of the function whose rule it is."""
+    """Return the name of the function to which the derivative rule of an equation belongs."""
     if "_prim" in eqn.params:
         return type(eqn.params["_prim"]).__name__
     names = eqn.params.get("name"), getattr(eqn.params.get("call_jaxpr"), "jaxpr", None)

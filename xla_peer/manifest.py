@@ -17,7 +17,7 @@ from tenferro.types import TensorSpec, TreeDef, load_tree, save_tree
 __all__ = ["ATTRIBUTE", "Manifest", "StoredConstant", "weights_name"]
 
 ATTRIBUTE = "tenferro.manifest"
-"""The attribute of the module that holds it."""
+"""Name of the module's attribute that contains the manifest."""
 FORMAT = "tenferro-artifact"
 VERSION = 1
 

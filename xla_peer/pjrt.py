@@ -239,7 +239,10 @@ _MARK = "exception of a tenferro.pure_callback, number "
 
 
 def _reported(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
-    """Return the function for PJRT: on copies of its arrays, which are PJRT's own; its exception has a number."""
+    """Return the function as PJRT calls it.
+
+    It receives copies of the arrays, which PJRT owns, and its exceptions are recorded under a number.
+    """
 
     def call(*arrays: Any) -> tuple[Any, ...]:
         try:

@@ -1,7 +1,8 @@
-"""`plan`: memory and communication of a program that is cut over a mesh of devices which are not here.
+"""`plan`: memory and communication of a program that is partitioned over a mesh of devices that need not exist.
 
-XLA's partitioner compiles the program for virtual devices of the CPU, in a separate process, because a process
-counts its devices once. The optimised HLO lists the collectives. Nothing is executed unless results are asked for.
+XLA's partitioner compiles the program for virtual CPU devices. It runs in a separate process, because a process
+fixes its number of devices when it starts. The collectives are listed from the optimised HLO. Nothing is
+executed unless results are requested.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@ from tenferro.program.profile import shown_seconds
 __all__ = ["Cell", "Times", "measure"]
 
 PENALTY = 10
-"""Factor of the slowest time with which a contestant counts that does not finish."""
+"""Ratio of the time assigned to a contestant that does not finish to the slowest measured time."""
 FEWEST = 3
 """Minimum number of rounds per cell."""
 SHORTEST = 2e-3

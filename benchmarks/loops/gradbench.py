@@ -430,7 +430,7 @@ def minors_table(size):
 
 
 def minors(n, a):
-    """Return the determinant by minors; row by row, each minor of a set of columns is computed once."""
+    """Return the determinant by expansion along rows; the minor of each set of columns is computed once."""
     size = a.shape[0]
     without, signs = minors_table(size)
     start = n.where(n.arange(2**size) == 0, 1.0, 0.0)

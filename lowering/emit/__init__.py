@@ -1,4 +1,4 @@
-"""The emitter column: the StableHLO of each op."""
+"""Emitters: functions that write the StableHLO of each op."""
 
 from lowering.emit import (
     analytic,

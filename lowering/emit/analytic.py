@@ -20,7 +20,7 @@ __all__ = ["ACCURATE", "ROWS", "AccurateFunction"]
 
 
 def widened(emit: Emitter) -> Emitter:
-    """Wrap `emit` so that float16 and bfloat16 are computed in float32 and rounded once."""
+    """Return an emitter that computes float16 and bfloat16 in float32, and rounds once."""
 
     def computed(op: Any, w: Writer, *operands: Value) -> Value:
         dtype = operands[0].dtype
@@ -33,19 +33,19 @@ def widened(emit: Emitter) -> Emitter:
 
 
 def direct(name: str) -> Emitter:
-    """Return the emitter of the StableHLO op of that name."""
+    """Return the emitter of the StableHLO operation of this name."""
     return widened(lambda op, w, *operands: w.op(name, *operands))
 
 
 @dataclass(frozen=True)
 class AccurateFunction:
-    """Emitter of a function whose StableHLO operation may state the accuracy that it demands.
+    """Emitter of a function whose StableHLO operation may state a required accuracy.
 
     Attributes:
         name: the StableHLO operation.
-        error_f32, error_f64: largest native errors, interpreted and compiled, in units in the last place: those of
-            docs/accuracy.md.
-        is_bounded: |y| <= 1, for which an absolute tolerance is a relative one.
+        error_f32, error_f64: largest errors of native execution, interpreted or compiled, in units in the last
+            place, from docs/accuracy.md.
+        is_bounded: whether |y| <= 1, so that an absolute tolerance covers a relative one.
 
     Source: StableHLO spec, `result_accuracy`.
     """
@@ -59,7 +59,10 @@ class AccurateFunction:
         return direct(self.name)(op, w, x)
 
     def error(self, dtype: DType) -> float:
-        """Return the largest native error; floats shorter than 32 bits are computed in float32 and rounded once."""
+        """Return the largest error of native execution.
+
+        Floats narrower than 32 bits are computed in float32 and rounded once.
+        """
         if dtype is DType.F64:
             return self.error_f64
         return self.error_f32 if dtype is DType.F32 else 0.51
@@ -79,7 +82,7 @@ def call(name: str, w: Writer, x: Value) -> Value:
         symbol = f"{name}_{spec.dtype.short}_{extents}".rstrip("_")
         operands = (x,)
     else:
-        # One function per call, because refinement gives a function the shapes of its caller.
+        # One function per call, because refinement specialises a function to the shapes of its caller.
         symbol = f"{name}_{spec.dtype.short}_of_{len(w.functions)}"
         operands = (*map(w.extent, shape), x)
     if symbol not in w.functions:
@@ -88,7 +91,10 @@ def call(name: str, w: Writer, x: Value) -> Value:
 
 
 def polygamma_of(op: ops.Polygamma, w: Writer, x: Value) -> Value:
-    """Order 0 is digamma, in CHLO's expansion; the other formulas are inaccurate in it below zero."""
+    """Emit CHLO's expansion of digamma for order 0, and our own formulas for other orders.
+
+    CHLO's formulas for other orders are inaccurate below zero.
+    """
     return polygamma(w, op.order, x) if op.order else call("digamma", w, x)
 
 

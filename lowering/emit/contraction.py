@@ -14,16 +14,16 @@ __all__ = ["ROWS"]
 
 
 def precision_of(op: DotGeneral | Convolution, w: Writer) -> str:
-    """Return the op's own precision, or the module's."""
+    """Return the precision of the op, by default that of the module."""
     return (op.precision or w.precision).upper()
 
 
 def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
     """Emit `stablehlo.dot_general`; low-precision operands accumulate in float32, then are rounded.
 
-    Narrow integers are converted before they are multiplied, except on TPU, which has products of int8. On CUDA, XLA
-    passes products of int8 that accumulate in int32 to cuBLAS. Some results are twice the product, such as that of
-    2 x 3 and 3 x 2 (seen with jaxlib 0.11.2 on an H200).
+    Narrow integers are converted before they are multiplied, except on TPU, which has products of int8. On
+    CUDA, XLA would pass products of int8 that accumulate in int32 to cuBLAS. Some results would be twice the
+    product, for example of 2 x 3 and 3 x 2 matrices (seen with jaxlib 0.11.2 on an H200).
     """
     result = result_type(op, lhs, rhs)
     work = (op.accumulate_dtype or lhs.dtype).accumulator
@@ -47,7 +47,7 @@ def dot_general(op: DotGeneral, w: Writer, lhs: Value, rhs: Value) -> Value:
 def convolution(op: Convolution, w: Writer, x: Value, kernel: Value) -> Value:
     """Emit `stablehlo.convolution`; narrow integers use int32, because XLA's CPU path saturates int8.
 
-    On a GPU, where the library has real convolutions only, a complex one is four real ones.
+    On GPUs, where the library supports only real convolutions, a complex convolution is computed by four real ones.
     """
     result = result_type(op, x, kernel)
     if 0 in kernel.shape or 0 in x.shape:

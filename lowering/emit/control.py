@@ -1,7 +1,7 @@
 """Emitters of the control family.
 
-A sub-program is a private function that a region calls. The region captures the loop's invariants: its
-constants and the tensors that it scans over.
+A sub-program becomes a private function, which a region calls. The region captures loop-invariant values: the
+constants of the loop, and the tensors that it scans over.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["ROWS"]
 
 Write = Callable[[Writer, Sequence[Value]], Sequence[Value]]
-"""A function that writes the body of a private function on its arguments, and returns the results."""
+"""Function that writes the body of a private function for these arguments, and returns the results."""
 
 
 class _Regions:
-    """The regions of one operation, which share the values they capture from their surroundings.
+    """The regions of one operation, which share captured values.
 
-    Symbolic extents that the module computes are passed on, because a function sees only its arguments.
+    Symbolic extents that the module computes are captured too, because a function has access only to its arguments.
     """
 
     def __init__(self, w: Writer, captured: Sequence[Value]) -> None:
@@ -40,7 +40,7 @@ class _Regions:
         self.captured = [*extents, *captured]
 
     def region(self, name: str, state: Sequence[TensorSpec], write: Write) -> Block:
-        """Write one region: `write` on the captured values and on the region's own arguments."""
+        """Write one region; `write` is called with the captured values and the region's own arguments."""
         w, count = self.writer, len(self.symbols)
         inner = w.inner([*[value.spec for value in self.captured], *state])
         if w.extents is not None:
@@ -57,7 +57,7 @@ def _run(part: Any, w: Writer, inputs: Sequence[Value]) -> list[Value]:
 
 
 def cond(op: Cond, w: Writer, index: Value, *operands: Value) -> tuple[Value, ...]:
-    """Emit `stablehlo.if` for a bool, with the region for true first, else `stablehlo.case`."""
+    """Emit `stablehlo.if` for a bool, with the true branch first, and `stablehlo.case` otherwise."""
     regions = _Regions(w, operands)
 
     def branch(part: Any) -> Block:
@@ -94,7 +94,7 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
         return (
             *carry,
             *stacks,
-        )  # because slices of an empty operand are rejected, even if they are never taken
+        )  # because slices of an empty operand are rejected
     counter = TensorSpec.of((), _counter_dtype(op.length))
     length = () if is_static(op.length) else (w.extent(op.length),)
     regions = _Regions(w, (*length, *consts, *xs))

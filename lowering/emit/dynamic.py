@@ -16,7 +16,7 @@ __all__ = ["ROWS"]
 
 
 def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Value, size: Value) -> NoReturn:
-    """Raise an error, because the extent is never exact; the row has the refusal."""
+    """Raise an error, because StableHLO cannot express the data-dependent extent."""
     raise NonStaticShapeError(
         f"DynamicTruncate: axis {op.axis} of output 0 is cut to a size that is data; run it natively, "
         "or keep the full extent and mask what is beyond the size with Select"
@@ -24,7 +24,7 @@ def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Value, size: Value) -> N
 
 
 def pad_to_match(op: PadToMatch, w: Writer, x: Value, reference: Value) -> Value:
-    """Pad with zeros at the end; no statement if the extents agree."""
+    """Pad with zeros at the end; emit nothing if the extents agree."""
     result = result_type(op, x, reference)
     missing = result.shape[op.axis] - x.shape[op.axis]
     if is_static(missing) and not missing:

@@ -13,7 +13,7 @@ __all__ = ["ROWS"]
 
 
 def direct(name: str) -> Emitter:
-    """Return the emitter of the op of that name, one to one."""
+    """Return the emitter of the StableHLO operation of this name."""
     return lambda op, w, *operands: w.op(name, *operands)
 
 
@@ -36,9 +36,10 @@ def on_unsigned(unsigned: Emitter, otherwise: Emitter) -> Emitter:
 
 
 def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
-    """Replace the two undefined cases of an integer division before it, and correct the result.
+    """Return the emitter of an integer division that replaces the operands of the two undefined cases, and
+    corrects the result.
 
-    Constant folding and every backend then agree: no division by zero, no overflow is left.
+    No division by zero and no overflow remain, so constant folding and all backends agree.
     """
 
     def emit(op: Any, w: Writer, x: Value, y: Value) -> Value:
@@ -53,7 +54,7 @@ def guarded_division(name: str, emit_zero: Emitter) -> Emitter:
             minus_one = w.compare("EQ", y, w.full(-1, y.spec))
             overflow = w.op("and", w.compare("EQ", x, least), minus_one)
             divisor = w.select(overflow, one, divisor)
-        # The least integer divided by 1 is itself with remainder 0, the required results of the overflow.
+        # On overflow divide by 1: the quotient is the least integer, and the remainder 0, as required.
         return w.select(zero_divisor, emit_zero(op, w, x, y), w.op(name, x, divisor))
 
     return emit
@@ -65,7 +66,7 @@ def all_ones(op: Any, w: Writer, x: Value, y: Value) -> Value:
 
 
 def count_leading_zeros(op: ops.CountLeadingZeros, w: Writer, x: Value) -> Value:
-    """Compute on unsigned bits, because XLA folds the op on negative narrow constants wrongly."""
+    """Count on unsigned integers, because XLA folds the op wrongly for negative narrow constants."""
     if x.dtype.kind == "u":
         return w.op("count_leading_zeros", x)
     unsigned = w.bitcast(x, DType.of(f"uint{x.dtype.bits}"))
@@ -103,14 +104,14 @@ def power(op: ops.Power, w: Writer, x: Value, y: Value) -> Value:
 
 
 def clamp(op: ops.Clamp, w: Writer, x: Value, lower: Value, upper: Value) -> Value:
-    """Emit maximum and then minimum, which treat NaN and bool like the ops of this name."""
+    """Emit a maximum, then a minimum, because these treat NaN and bools as the op does."""
     return minimum(op, w, maximum(op, w, x, lower), upper)
 
 
 def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
-    """Convert through the real part from complex, and through float32 to or from bfloat16.
+    """Emit a conversion: from complex through the real part, and from or to bfloat16 through float32.
 
-    To complex it is written as the two parts: the TPU compiler aborts on the conversion.
+    A conversion to complex is written by parts, because the TPU compiler aborts on the operation.
     """
     to = op.to
     if x.dtype.is_complex and not to.is_complex:
@@ -128,7 +129,7 @@ def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
 
 
 def conj(op: ops.Conj, w: Writer, x: Value) -> Value:
-    """Emit the parts, the imaginary one negated."""
+    """Emit a complex number with the imaginary part negated."""
     if not x.dtype.is_complex:
         return x
     imag = w.op("negate", w.op("imag", x))

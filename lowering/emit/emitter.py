@@ -1,4 +1,4 @@
-"""The type of emitters, the functions that write an op's StableHLO."""
+"""The type of emitters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The emitter row of the carrier: the family's registered lowering; expansions come before."""
+"""The emitter of extension ops: it calls the family's registered lowering. Other extensions are expanded before."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def registered(op: Extension, w: Writer, *operands: Value) -> Any:
     """Emit an op by its family's lowering for this platform.
 
     Raises:
-        ExtensionLoweringError: it fails, or returns something other than values of the text, or other types than declared.
+        ExtensionLoweringError: the lowering fails, or does not return values of the declared types.
     """
     rule = lowering_of(op, w.platform, w.linalg)
     if rule is None and w.callbacks is not None and op.family_id == callbacks.FAMILY:
@@ -32,7 +32,7 @@ def registered(op: Extension, w: Writer, *operands: Value) -> Any:
     except TenferroError:
         raise
     except Exception as error:
-        # Arithmetic with a symbolic extent is a TypeError, which the caller converts to an error about shapes.
+        # Arithmetic with a symbolic extent raises TypeError, which the caller converts to an error about shapes.
         is_of_symbols = isinstance(error, TypeError) and not all(x.spec.is_static for x in operands)
         if is_of_symbols or is_interruption(error):
             raise

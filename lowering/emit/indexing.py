@@ -31,7 +31,7 @@ def gather(op: Gather, w: Writer, x: Value, indices: Value) -> Value:
 def gathered(
     op: Gather | GatherDynamicSliceSizes, w: Writer, x: Value, indices: Value, result: TensorSpec
 ) -> Value:
-    """Emit `stablehlo.gather` of that type; an axis without elements has slices without elements."""
+    """Emit `stablehlo.gather` with this result type; along an axis without elements, slices are empty."""
     sizes = tuple([
         0 if extent == 0 else size
         for size, extent in zip(
@@ -64,7 +64,7 @@ def _numbers(index_vector_dim: int, **lists: Sequence[int]) -> dict[str, Any]:
 def scatter(op: Scatter, w: Writer, x: Value, indices: Value, updates: Value) -> Value:
     """Emit `stablehlo.scatter` with the combiner as its region.
 
-    XLA fails on updates without indexed axes; they get an axis of extent 1.
+    XLA fails on updates without indexed axes, so an axis of extent 1 is added.
     """
     if not op.scatter_dims_to_operand_dims:
         shape = x.shape
@@ -113,7 +113,7 @@ def _combiner(name: str, w: Writer, dtype: DType) -> Block:
 
 
 def dynamic_slice(op: DynamicSlice, w: Writer, x: Value, *starts: Value) -> Value:
-    """Emit `stablehlo.dynamic_slice`; a scalar is returned as it is."""
+    """Emit `stablehlo.dynamic_slice`; return a scalar unchanged."""
     if not starts:
         return x
     result = result_type(op, x, *starts)
@@ -123,7 +123,7 @@ def dynamic_slice(op: DynamicSlice, w: Writer, x: Value, *starts: Value) -> Valu
 def dynamic_update_slice(
     op: DynamicUpdateSlice, w: Writer, x: Value, update: Value, *starts: Value
 ) -> Value:
-    """Emit `stablehlo.dynamic_update_slice`; a scalar is replaced by the update."""
+    """Emit `stablehlo.dynamic_update_slice`; for a scalar, return the update."""
     return _updated(w, x, update, starts) if starts else update
 
 

@@ -1,11 +1,11 @@
 """Polygamma functions, the derivatives of digamma, for the whole real line.
 
-For x >= 0 the sum over the nearest poles and Euler-Maclaurin's formula for all others, a = x + 10:
+For x >= 0 it is the sum over the nearest poles, plus Euler-Maclaurin's formula for all others, with a = x + 10:
 
     psi_n(x) = (-1)^(n+1) [sum over k < 10 of n! / (x + k)^(n+1)
                            + (n-1)! / a^n (1 + n / 2a + sum over k of B_2k (n+2k-1)! / ((n-1)! (2k)!) a^-2k)]
 
-and below zero the reflection formula, where derivatives of the cotangent are polynomials in it:
+Below zero the reflection formula is used; derivatives of the cotangent are polynomials in the cotangent:
 
     psi_n(x) = (-1)^n psi_n(1 - x) - pi^(n+1) D_n(cot pi x),    D_0(c) = c,  D_n+1 = -(1 + c^2) D_n'
 
@@ -26,7 +26,7 @@ from tenferro.ops.analytic import derivative_of_cotangent
 __all__ = ["polygamma"]
 
 NEAREST = 10
-"""Poles that are summed by themselves."""
+"""Number of poles that are summed separately."""
 BERNOULLI = [
     Fraction(*ratio)
     for ratio in ((1, 6), (-1, 30), (1, 42), (-1, 30), (5, 66), (-691, 2730), (7, 6), (-3617, 510))
@@ -35,16 +35,20 @@ BERNOULLI = [
 
 
 def polygamma(w: Writer, n: int, x: Value) -> Value:
-    """Emit psi_n of float32 or float64, n >= 1; NaN at poles where the one-sided limits differ, infinite at the other poles."""
+    """Emit psi_n for float32 or float64 and n >= 1.
+
+    At poles it is NaN if the one-sided limits differ, else infinite.
+    """
     zero = w.full(0, x.spec)
     is_negative = w.compare("LT", x, zero)
     mirrored = w.op("subtract", w.full(1, x.spec), x)
     y = right_of_zero(w, n, w.select(is_negative, mirrored, x))
-    # Right of zero the cotangents have poles, too, whose slopes would be NaN there in a reader's derivative.
+    # For positive x the cotangent also has poles; if another compiler differentiates the text, their slopes
+    # would be NaN.
     left = w.select(is_negative, x, w.full(-0.5, x.spec))
     poles = w.op("negate", cotangents(w, n, left))
     others = w.op("subtract" if n % 2 else "add", poles, y)
-    # Near a pole, and for orders whose factorial overflows, the cotangents outgrow the rest.
+    # Near a pole, and for orders whose factorial overflows, the cotangent term exceeds the others.
     finite = w.op("is_finite", poles)
     reflected = w.select(finite, others, poles)
     is_whole = w.compare("EQ", x, w.op("floor", x))
@@ -78,7 +82,7 @@ def tail(w: Writer, n: int, a: Value) -> Value:
 
 
 def ratio(w: Writer, numerator: int, x: Value, power: int) -> Value:
-    """Emit numerator / x^power; x is scaled to the root of the numerator so that neither overflows."""
+    """Emit numerator / x^power; x is divided by a root of the numerator, so that neither factor overflows."""
     exponent = round(math.log2(numerator) / power)
     scaled = w.op("multiply", x, w.full(2.0**-exponent, x.spec)) if exponent else x
     rest = Fraction(numerator, 2 ** (exponent * power))
@@ -101,8 +105,8 @@ def integer_power(w: Writer, x: Value, power: int) -> Value:
 def cotangents(w: Writer, n: int, x: Value) -> Value:
     """pi^(n+1) D_n(cot pi x), as a polynomial in pi cot pi x of one parity.
 
-    The distance r to the nearest pole is exact; past a quarter the cotangent is the tangent of
-    pi (1/2 - |r|), so that its zeros are exactly 0.
+    The distance r to the nearest pole is exact. For |r| > 1/4 the cotangent is computed as the tangent of pi
+    (1/2 - |r|), so its zeros are exactly 0.
     """
     r = w.op("subtract", x, w.op("round_nearest_even", x))
     size = w.op("abs", r)
@@ -121,7 +125,7 @@ def cotangents(w: Writer, n: int, x: Value) -> Value:
         y = w.op("multiply", p, y)
     if all(map(math.isfinite, numbers)):
         return y
-    # An infinite coefficient times the zero of the cotangent is zero too.
+    # The product of an infinite coefficient and a zero of the cotangent must be zero.
     at_zero = w.full(0 if lowest else numbers[0], x.spec)
     return w.select(w.compare("EQ", p, w.full(0, x.spec)), at_zero, y)
 

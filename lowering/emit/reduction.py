@@ -42,14 +42,14 @@ def identity(name: str, dtype: DType) -> Any:
 
 
 def combiner(name: str, dtype: DType) -> str:
-    """Return the op that combines: max and min of bool are or and and."""
+    """Return the combining operation; for bools, max is `or` and min is `and`."""
     if dtype.is_bool:
         return {"maximum": "or", "minimum": "and"}.get(name, name)
     return name
 
 
 def reduction(name: str) -> Emitter:
-    """Emit `stablehlo.reduce` by that op; sums and products of low precision use float32."""
+    """Emit `stablehlo.reduce` by this operation; sums and products in low precision use float32."""
 
     def emit(op: Any, w: Writer, x: Value) -> Value:
         wide = w.convert(x, x.dtype.accumulator) if name in ("add", "multiply") else x
@@ -60,7 +60,7 @@ def reduction(name: str) -> Emitter:
 
 
 def scan(name: str) -> Emitter:
-    """Return the emitter of a window over all elements up to each one: stablehlo.reduce_window."""
+    """Return the emitter of a cumulative op: stablehlo.reduce_window, with windows that end at each element."""
 
     def emit(op: Any, w: Writer, x: Value) -> Value:
         extent = x.shape[op.axis]
@@ -82,7 +82,10 @@ def scan(name: str) -> Emitter:
 
 
 def arg_reduction(direction: str) -> Emitter:
-    """Reduce pairs (value, index): the better value wins, NaN beats all, the lower index on ties."""
+    """Return the emitter of a reduction of pairs (value, index).
+
+    It selects the better value, NaN before all numbers, and the lower index if values are equal.
+    """
 
     def emit(op: Any, w: Writer, x: Value) -> Value:
         places = w.iota(x.shape, op.axis)
@@ -105,7 +108,7 @@ def arg_reduction(direction: str) -> Emitter:
 def _better(
     w: Writer, direction: str, a: Value, i: Value, b: Value, j: Value
 ) -> tuple[Value, Value]:
-    """Select the (value, index) pair that an arg reduction keeps."""
+    """Select the pair (value, index) that an arg reduction keeps."""
     nan_a = w.compare("NE", a, a).called("nan_a")
     nan_b = w.compare("NE", b, b).called("nan_b")
     more = w.compare(direction, a, b).called("more")
@@ -133,7 +136,7 @@ def sort(op: Sort, w: Writer, *operands: Value) -> Any:
 def sort_together(
     w: Writer, operands: tuple[Value, ...], axis: int, stable: bool, ascending: bool
 ) -> tuple[Value, ...]:
-    """Sort by the first operand; NaN after all numbers, before them when descending."""
+    """Sort by the first operand; NaN comes last in ascending order, and first in descending order."""
     scalars = [TensorSpec.of((), x.dtype) for x in operands]
     names = {f"{side}{i}": scalar for i, scalar in enumerate(scalars) for side in "ab"}
 
@@ -165,7 +168,8 @@ def _before(w: Writer, a: Value, b: Value) -> Value:
 def _before_complex(w: Writer, a: Value, b: Value) -> Value:
     """Compare real parts, then imaginary parts if the real parts are equal; NaN parts are last.
 
-    NumPy's order: a number without NaN, then NaN in the imaginary part, in the real part, in both.
+    As in NumPy, numbers without NaN come first, then numbers with NaN in the imaginary part, in the real part,
+    in both.
     """
     parts = {
         f"{field}{name}": w.op(part, x).called(f"{field}{name}")
@@ -190,7 +194,7 @@ def _before_complex(w: Writer, a: Value, b: Value) -> Value:
 
 
 def _nan_class(w: Writer, imag: Value, real: Value, name: str) -> Value:
-    """Emit the class of a number: 0 without NaN, 1 in the imaginary part, 2 in the real one, 3 in both."""
+    """Emit the class of a number: 0 without NaN, 1 with NaN in the imaginary part, 2 in the real part, 3 in both."""
     one = w.convert(imag, DType.I32).called(f"one_{name}")
     two = w.convert(real, DType.I32).called(f"two_{name}")
     double = w.op("add", two, two).called(f"dbl_{name}")

@@ -28,9 +28,9 @@ __all__ = ["ROWS", "emit_pad"]
 
 
 def reshape(op: Reshape, w: Writer, x: Value) -> Value:
-    """Emit a column-major reshape as a row-major one: reverse the axes, reshape, reverse back.
+    """Emit a column-major reshape: reverse the axes, reshape in row-major order, and reverse the axes again.
 
-    If only extents of 1 are added or removed, both orders are the same.
+    If only extents of 1 are added or removed, both orders agree, and the axes are not reversed.
     """
     shape = result_type(op, x).shape
     if [n for n in x.shape if n != 1] == [n for n in shape if n != 1]:
@@ -41,7 +41,7 @@ def reshape(op: Reshape, w: Writer, x: Value) -> Value:
 
 
 def slice_(op: Slice, w: Writer, x: Value) -> Value:
-    """Emit `stablehlo.slice %x [start:limit:stride, ..]`; a whole axis may have any extent."""
+    """Emit `stablehlo.slice %x [start:limit:stride, ..]`; axes that are not sliced may have any extent."""
     starts, limits = op.resolved("starts", (x.shape,)), op.resolved("limits", (x.shape,))
     return w.slice(x, starts, limits, op.strides, result_type(op, x))
 
@@ -109,7 +109,7 @@ def embed_diag(op: EmbedDiag, w: Writer, x: Value) -> Value:
 
 
 def diagonal_mask(w: Writer, shape: tuple[int, ...], axis_a: int, axis_b: int) -> Value:
-    """Return whether the indices on the two axes are equal."""
+    """Emit a mask that is true where the indices along the two axes are equal."""
     return w.compare("EQ", w.iota(shape, axis_a), w.iota(shape, axis_b))
 
 

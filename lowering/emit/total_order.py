@@ -1,4 +1,4 @@
-"""Rewrites sorts in the total order of floats, given by integer keys, as sorts of the floats themselves.
+"""Rewriting of sorts of integer keys, which define the total order of floats, to sorts of the floats themselves.
 
 Source: StableHLO spec, "compare" with TOTALORDER; `lowering.read.total_order` computes the integers.
 """
@@ -22,9 +22,9 @@ FLOATS = (DType.F16, DType.BF16, DType.F32, DType.F64)
 def sort_in_total_order(
     w: Writer, operands: Sequence[Value], axis: int, stable: bool
 ) -> tuple[Value, ...] | None:
-    """Return the sorted operands; None unless the first is the order of another one.
+    """Return the sorted operands; None unless the first operand has the integer keys of another operand.
 
-    The integers come back as the order of the sorted floats, which is dropped where nothing reads it.
+    The sorted integers are computed from the sorted floats; they are dropped if nothing reads them.
     """
     ordered, *moved = operands
     if ordered.dtype not in (DType.I16, DType.I32, DType.I64):
@@ -71,7 +71,7 @@ def _comparator(
 
 
 def _ordered_bits(made: Mapping[Value, Operation], value: Value) -> Value | None:
-    """Return the bits b where a value is b ^ ((b >> all but one) & largest); None for any other value."""
+    """Return b if a value is b ^ ((b >> (bits - 1)) & largest); None for any other value."""
     pair = _of(made, value, "xor")
     mask = None if pair is None else _of(made, pair[1], "and")
     shift = None if mask is None else _of(made, mask[0], "shift_right_arithmetic")
@@ -83,7 +83,7 @@ def _ordered_bits(made: Mapping[Value, Operation], value: Value) -> Value | None
 
 
 def _of(made: Mapping[Value, Operation], value: Value, name: str) -> Sequence[Value] | None:
-    """Return the operands of the operation that computes a value; None unless it has that name."""
+    """Return the operands of the operation that computes a value; None unless the operation has this name."""
     operation = made.get(value)
     if operation is None or operation.name != f"stablehlo.{name}":
         return None

@@ -1,4 +1,4 @@
-"""StableHLO of the extension families that come with the package; registered on import."""
+"""Lowerings of tenferro's own extension families; they are registered on import."""
 
 from lowering.families import accuracy, fft, lapack, linalg
 

@@ -1,4 +1,4 @@
-"""Functions with a demand on their accuracy in StableHLO: the operation with its `result_accuracy`."""
+"""Lowering of functions with a required accuracy: the operation with its `result_accuracy`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["register"]
 
 
 def accurate(op: ResultAccuracy, w: Writer, x: Value) -> Value:
-    """Write one operation, in the dtype of the operand, to which the tolerances belong."""
+    """Write one operation, in the dtype of the operand, for which the tolerances are given."""
     fields = [
         f"{name} = {getattr(op, name):.16e}" for name in ("atol", "rtol") if getattr(op, name)
     ]

@@ -1,6 +1,6 @@
-"""Calls of Python functions in StableHLO: the handler of jaxlib on the CPU, which finds the function by its number.
+"""Lowering of calls of Python functions: calls of jaxlib's handler on the CPU, which finds a function by its number.
 
-The text alone does not hold the function: the compiler is given the functions in the order of their numbers.
+The text does not contain the functions; they are passed to the compiler in the order of their numbers.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ HANDLER = "xla_ffi_python_cpu_callback"
 
 
 def callback(op: Any, w: Writer, *operands: Value) -> tuple[Value, ...]:
-    """Append the function to the module's functions, and call it by its number.
+    """Append the function to the module's list of functions, and emit a call by its number.
 
     Raises:
-        UnsupportedError: operands or results of less than 8 bits, which the handler reads as bytes.
+        UnsupportedError: operands or results have less than 8 bits, which the handler would read as bytes.
     """
     assert w.callbacks is not None
     results = result_types(op, operands)

@@ -24,7 +24,7 @@ INFO = DType.I32
 
 
 def getrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Emit getrf: LU in packed form.  A matrix without elements needs no call, because LAPACK refuses it."""
+    """Emit getrf: LU in packed form. Empty matrices, which LAPACK refuses, are not passed to it."""
     if 0 in a.shape:
         return a, *(w.full(0, declared) for declared in result_types(op, (a,))[1:])
     return call(w, "getrf", (a,), "m", result_types(op, (a,)), "mvv")
@@ -56,7 +56,7 @@ def getrf_on_tpu(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def permutation(op: Any, w: Writer, pivots: Value) -> Value:
-    """Convert row swaps to a permutation, by the platform's own routine on a GPU, by a loop elsewhere."""
+    """Convert row swaps to a permutation, by the platform's own routine on GPUs, and by a loop elsewhere."""
     (result,) = result_types(op, (pivots,))
     if w.platform in VENDOR and pivots.dtype is INFO:
         name = f"{VENDOR[w.platform]}_lu_pivots_to_permutation"
@@ -81,7 +81,7 @@ def householder_product(op: Any, w: Writer, packed: Value, factors: Value) -> Va
 
 
 def geev(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call geev; the library returns a real matrix's eigenvalues in two parts."""
+    """Call geev; for real matrices the library returns real and imaginary parts of eigenvalues separately."""
     batch, n, _ = parts(a)
     values, left, right = result_types(op, (a,))
     info = spec(INFO, *batch)
@@ -146,7 +146,7 @@ LIBRARY = {
     "tenferro.geqrf.v1": geqrf,
     "tenferro.householder_product.v1": householder_product,
 }
-"""Families with routines in cuSOLVER and hipSOLVER, too."""
+"""Families with routines also in cuSOLVER and hipSOLVER."""
 TPU = {
     "tenferro.getrf.v1": getrf_on_tpu,
     "tenferro.geqrf.v1": lambda op, w, a: tpu.reflectors(w, a, result_types(op, (a,))[1]),

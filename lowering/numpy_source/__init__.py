@@ -1,4 +1,4 @@
-"""Programs as Python source that needs NumPy alone: a column of cells, and the plain functions that NumPy lacks."""
+"""Programs as Python source that needs only NumPy: the code of each op, and functions that NumPy lacks."""
 
 from lowering.numpy_source import (
     analytic,
@@ -32,4 +32,4 @@ CELLS: Column[Cell] = Column(
     control.ROWS,
     extension.ROWS,
 )
-"""The Python of each op."""
+"""Python code of each op."""

@@ -1,4 +1,4 @@
-"""NumPy's functions for the analytic family, and plain functions for ops that NumPy lacks."""
+"""The analytic family: NumPy's functions, and functions of `functions.py` that NumPy lacks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["ROWS"]
 
 
 def of_complex(name: str, complex_name: str) -> Any:
-    """Return the cell of a function of NumPy that is a plain function on complex numbers."""
+    """Return the writer of a NumPy function, which for complex numbers is a function of `functions.py`."""
     of_real, of_others = function(name), upcast(complex_name)
     return lambda op, w, x: (of_others if x.spec.dtype.is_complex else of_real)(op, w, x)
 

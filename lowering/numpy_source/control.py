@@ -16,7 +16,7 @@ __all__ = ["ROWS"]
 
 
 def _invariant(w: Writer, values: Sequence[Expression]) -> list[Expression]:
-    """Return operands that may be read several times: each has a name, or costs nothing."""
+    """Return operands that may be read several times: each has a name, or is free to recompute."""
     for value in values:
         w.named(value)
     return list(values)
@@ -64,7 +64,7 @@ def alternatives(op: ops.Alternatives, w: Writer, *operands: Expression) -> list
 
 
 def while_(op: ops.While, w: Writer, *operands: Expression) -> list[Code]:
-    """Write `while`; the head holds the condition if this is an expression."""
+    """Write `while`; its head has the condition if this is a single expression."""
     n = op.num_consts
     consts = _invariant(w, operands[:n])
     names, carry = _names(w, op.body.input_specs[n:], "state")
@@ -115,7 +115,7 @@ def scan(op: ops.Scan, w: Writer, *operands: Expression) -> list[Code]:
 
 
 def _stacked(w: Writer, op: ops.Scan, rows: str, row: TensorSpec) -> Code:
-    """Return the rows as one array; the shape of a row is given if there may be no rows."""
+    """Return an array of the rows; the shape of a row is passed if there may be no rows."""
     stacked = call("np.stack", rows)
     if isinstance(op.length, int) and op.length > 0:
         return stacked

@@ -1,4 +1,4 @@
-"""Extents that the data decide, which NumPy's arrays have anyway."""
+"""The dynamic family: NumPy's arrays may have data-dependent extents."""
 
 from __future__ import annotations
 

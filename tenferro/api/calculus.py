@@ -65,13 +65,14 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: i
     """Compute central differences along each axis, one-sided at the ends; a tuple for several axes.
 
     Args:
-        varargs: the distance of samples, for all axes or for each; or their coordinates, a vector for each.
+        varargs: the distance between samples, one for all axes or one per axis; or the coordinates, a vector
+            per axis.
         axis: the axes, all by default.
         edge_order: 1 or 2, the order of the differences at the ends.
 
     Raises:
-        InvalidConfigError: another `edge_order`, or as many spacings as axes are needed.
-        ShapeError: too few samples, or coordinates of another number.
+        InvalidConfigError: `edge_order` is not 1 or 2, or the number of spacings is neither 1 nor the number of axes.
+        ShapeError: there are too few samples, or the number of coordinates differs from that of samples.
 
     >>> gradient([1.0, 2.0, 4.0]), gradient([1.0, 2.0, 4.0], 2.0)
     (array([1. , 1.5, 2. ]), array([0.5 , 0.75, 1.  ]))
@@ -256,9 +257,10 @@ def interp(
 
 
 def _on_segment(x: Tensor, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
-    """Evaluate the line through two points at x; at a point, the value of this point counts, for every other point."""
+    """Evaluate the line through two points at x. At one of the points, the result does not depend on the other."""
     (x0, y0), (x1, y1) = low, high
-    # From the end that x is at, or from the finite one: an infinite one less itself is NaN.
+    # Extrapolate from the point at x, or from the finite point, because an infinite coordinate minus
+    # itself is NaN.
     is_infinite = logical_or(isinf(x0), isinf(y0))
     from_high = logical_or(equal(x, x1), logical_and(is_infinite, not_equal(x, x0)))
     x_near, y_near = where(from_high, x1, x0), where(from_high, y1, y0)

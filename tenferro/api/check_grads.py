@@ -1,6 +1,6 @@
 """`check_grads`: derivatives compared with complex steps, finite differences and the adjoint identity.
 
-Along one random direction each, so that the cost does not grow with the size of the tensors:
+Each check is along one random direction, so its cost does not grow with the size of the tensors:
 
 - forward: J v against the complex step Im f(x + i h v) / h where the program is analytic, which has no
   cancellation, and against a central difference of fourth order elsewhere;

@@ -839,11 +839,11 @@ def isinf(x: ArrayLike, /) -> Any:
 def where(condition: ArrayLike, x: Any = None, y: Any = None, /) -> Any:
     """Select x where `condition` is true or nonzero, else y; all three broadcast.
 
-    With a condition alone, the indices of its nonzero elements, as by `nonzero`.
+    With only a condition, return the indices of its nonzero elements, like `nonzero`.
 
     Raises:
-        InvalidConfigError: just one of x and y.
-        DataDependentShapeError: a condition alone, of a trace.
+        InvalidConfigError: only one of x and y is passed.
+        DataDependentShapeError: only a condition is passed, and it is a tensor of a trace.
 
     >>> where([True, False], [1, 2], 0), where([0, 7, 8])
     (array([1, 0]), (array([1, 2]),))

@@ -1,4 +1,4 @@
-"""The graph: where programs are written down before they are compiled."""
+"""The graph: traces, derivatives and batches are written into it; programs are made from it."""
 
 from tenferro.graph.builder import ArgumentBuilder, BodyBuilder, GraphBuilder
 from tenferro.graph.graph import Graph

@@ -1,4 +1,4 @@
-"""`GraphBuilder`: the hand that rules and extensions write graphs with."""
+"""`GraphBuilder`: the interface by which rules and extensions write graphs."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class GraphBuilder:
 
     Attributes:
         source: the user's line, recorded with emitted ops.
-        caches: stores for the plans of extensions while tracing, owned by the compiler or context that traces; None
-            until the trace has its own stores, or where it has none.
+        caches: stores for the plans of extensions while tracing, owned by the compiler or context that traces;
+            None if the trace has no stores yet.
 
     >>> from tenferro.ops.elementwise import Multiply
     >>> builder = GraphBuilder()
@@ -51,7 +51,7 @@ class GraphBuilder:
         """Return every output of `op` on these values.
 
         Raises:
-            InvalidConfigError: a value that is not of this graph.
+            InvalidConfigError: a value does not belong to this graph.
         """
         count = len(self.graph.types)
         for value in inputs:
@@ -60,7 +60,7 @@ class GraphBuilder:
         return self.graph.add(op, inputs, self.source)
 
     def apply_one(self, op: StdTensorOp, *inputs: int) -> int:
-        """Return the one output of `op` on these values.
+        """Return the single output of `op` on these values.
 
         Raises:
             ArityError: the op has several outputs; `apply` returns them all.
@@ -85,36 +85,36 @@ class GraphBuilder:
         return Value(self, value)
 
     def constant(self, value: Any, dtype: DType | None = None) -> int:
-        """Return a constant, of `dtype` if it is passed, because a float64 literal would widen a float32 graph."""
+        """Return a constant. Pass `dtype` for a literal, because a float64 literal would widen a float32 graph."""
         array = np.asarray(value) if dtype is None else np.asarray(value).astype(dtype.dtype)
         return self.apply_one(Constant.of(array))
 
     def type_of(self, value: int) -> TensorSpec:
-        """Shape and dtype of a value."""
+        """Return the shape and dtype of a value."""
         return self.graph.types[value]
 
     def scalar(self, number: Any, dtype: DType) -> int:
         """Return a rank-0 constant.
 
         Raises:
-            DTypeError: the argument is not a number, or one that the dtype does not hold.
+            DTypeError: the argument is not a number, or the dtype cannot represent it.
         """
         return self.apply_one(Constant.of(number_in(number, dtype)))
 
     def witness(self, value: int) -> int:
-        """Return a value of the same shape with elements: itself."""
+        """Return the value itself; a value of a graph has elements."""
         return value
 
     def lift(self, array: Any) -> int:
-        """Return an array that occurs in a trace as a constant."""
+        """Return a constant for an array that is used in a trace."""
         return self.apply_one(Constant.of(array))
 
 
 class ArgumentBuilder(GraphBuilder):
-    """A builder that lifts arrays to arguments, so that a trace depends on their types alone.
+    """A builder that converts arrays to arguments, so that a trace depends only on their types.
 
     Attributes:
-        arguments: the input of each lifted array, by the identity of the array.
+        arguments: the input for each array, by the identity of the array.
     """
 
     __slots__ = ("arguments",)
@@ -124,8 +124,8 @@ class ArgumentBuilder(GraphBuilder):
         self.arguments: dict[int, tuple[int, Any]] = {}
 
     def lift(self, array: Any) -> int:
-        """Return an array or an eager tensor met while tracing: an input, once each; a single number in an array
-        is a constant.
+        """Return the input for an array or eager tensor that is used in a trace; a constant for an array of one
+        number.
         """
         if isinstance(array, np.ndarray) and array.size <= 1:
             return super().lift(array)
@@ -136,10 +136,10 @@ class ArgumentBuilder(GraphBuilder):
 
 
 class BodyBuilder(GraphBuilder):
-    """A builder of the body of a loop or a branch: values from outside become inputs.
+    """A builder of the body of a loop or branch; values from outside become inputs.
 
     Attributes:
-        captured: for each tensor or array captured, its input, by its identity.
+        captured: the input for each captured tensor or array, by its identity.
     """
 
     __slots__ = ("captured",)
@@ -151,13 +151,13 @@ class BodyBuilder(GraphBuilder):
         self.captured: dict[Any, tuple[int, Any]] = {}
 
     def lift(self, array: Any) -> int:
-        """Return an array met while tracing: an input, once each; a single number is a constant."""
+        """Return the input for an array that is used in a trace; a constant for an array of one number."""
         if isinstance(array, np.ndarray) and array.size <= 1:
             return super().lift(array)
         return self.capture(id(array), array, TensorSpec(array.shape, array.dtype))
 
     def capture(self, key: Any, operand: Any, spec: TensorSpec) -> int:
-        """Return the input for a tensor of the surroundings."""
+        """Return the input for a tensor from outside."""
         if key not in self.captured:
             self.captured[key] = (self.graph.add_input(spec), operand)
         return self.captured[key][0]

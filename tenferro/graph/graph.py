@@ -1,8 +1,8 @@
 """The arena: an append-only, hash-consed list of instructions in topological order.
 
-An instruction's inputs are values computed before it, so a pass is a loop up or down the list and nothing
-recurses. Adding the same op on the same values twice returns the same values: common subexpressions
-never exist.
+The inputs of an instruction are computed before it, so a pass is a loop over the list, without recursion. If an op is
+added twice on the same values, the outputs of the first instruction are returned. So there are no common
+subexpressions.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _new: Any = tuple.__new__  # because `Instruction(..)` takes longer, and there a
 
 
 class Graph:
-    """Values are numbers, in order of creation; `types[value]` is the type of one.
+    """A graph. Values are numbers, in order of creation; `types[value]` is the type of a value.
 
     >>> from tenferro.ops.elementwise import Add
     >>> graph = Graph()
@@ -41,7 +41,8 @@ class Graph:
     %1: f64[3] = Add %0 %0
 
     Args:
-        trusted: False if one of its ops comes from a file of unknown origin; the same holds for its programs.
+        trusted: False if one of its ops comes from a file of unknown origin; its programs are then not trusted
+            either.
     """
 
     __slots__ = (
@@ -66,22 +67,25 @@ class Graph:
         self.marked = False
         self.trusted = trusted
         self.effects: list[int] = []
-        """Results of ops with effects that no later op uses; all of them are needed."""
+        """Results of ops with effects that no later op uses; they are always needed."""
         self._numbers: dict[Any, int] = {}
-        """Number of each token, in order of appearance: an op with payload is hashed once when it is added."""
+        """Number of each token, in order of appearance.
+
+        It is hashed instead of the op, so that an op is hashed only once.
+        """
         self._applied: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
         self._inferred: dict[tuple[int, ...], tuple[TensorSpec, ...]] = {}
         self._find_caller = CallerFinder()
 
     def add_input(self, spec: TensorSpec) -> int:
-        """Return a new value that the caller will supply."""
+        """Return a new input of the graph."""
         value = len(self.types)
         self.types.append(spec)
         self.inputs.append(value)
         return value
 
     def add_stand_in(self, spec: TensorSpec) -> int:
-        """Return a value that rules are written for and no program has: a tangent on its way to a transpose."""
+        """Return a placeholder that occurs in no program, such as a tangent that will be transposed."""
         value = len(self.types)
         self.types.append(spec)
         return value
@@ -93,15 +97,16 @@ class Graph:
         source: SourceLine | None = None,
         specs: tuple[TensorSpec, ...] | None = None,
     ) -> tuple[int, ...]:
-        """Return the outputs of `op` on these values, added unless they exist; results of a mark, and of an op with
-        effects, are always new.
+        """Return the outputs of `op` on these values; add an instruction unless an equal one exists.
+
+        A mark, and an op with effects, always adds an instruction.
 
         Args:
-            specs: the types of the outputs, if an instruction of a program without guards and marks has inputs of
-                the same types.
+            specs: the types of the outputs, if they are known from an instruction of a program without guards
+                and marks that has inputs of the same types.
 
         Raises:
-            TenferroError: the op's rule refuses the inputs, with the user's line.
+            TenferroError: the op's rule refuses the inputs; the error names the user's line.
         """
         number = self._numbers.setdefault(op.token, len(self._numbers))
         key = (number, inputs)
@@ -113,8 +118,8 @@ class Graph:
             source = self._find_caller()
         types = self.types
         if specs is None:
-            # Types are few, and values share them. No pairs in pairs: Python hashes these by recursion in C, whose
-            # stack an op of 200,000 operands overflows.
+            # Values share type objects, so their ids suffice. The key is flat: Python hashes nested
+            # tuples by recursion in C. With an op of 200,000 operands that would overflow the stack.
             type_key = (number, *map(id, map(types.__getitem__, inputs)))
             specs = self._inferred.get(type_key)
             if specs is None:
@@ -139,14 +144,14 @@ class Graph:
         self.effects = [*[value for value in self.effects if value not in inputs], outputs[0]]
 
     def awaited(self) -> int:
-        """Return the value that the next effect waits for: the last effect's, or False."""
+        """Return the value on which the next effect must depend: the last effect's result, or the constant False."""
         return self.effects[-1] if self.effects else self.add(Constant.of(np.False_), ())[0]
 
     def after_effects(self, outputs: Sequence[int]) -> list[int]:
-        """Return the outputs, as values that exist only after every effect; each effect is awaited once.
+        """Return the outputs as values that depend on all effects so far.
 
         Raises:
-            InvalidConfigError: there is no output to wait for the effects.
+            InvalidConfigError: there is no output that could depend on the effects.
         """
         if not self.effects:
             return list(outputs)
@@ -171,8 +176,8 @@ class Graph:
         source: SourceLine | None,
         type_key: tuple[int, ...],
     ) -> tuple[TensorSpec, ...]:
-        """Return the types of the outputs; cached unless inference wrote a guard, which each instruction writes
-        separately.
+        """Return the types of the outputs. They are cached unless inference adds a guard, which each
+        instruction must add.
         """
         specs = map(self.types.__getitem__, inputs)
         if isinstance(op, Mark | Opaque):
@@ -193,13 +198,13 @@ class Graph:
         return types
 
     def _inherit_trust(self, op: ControlOp) -> None:
-        """Give a loop or a conditional the origin of its bodies."""
+        """Mark the graph as not trusted if a body of a loop or conditional is not."""
         self.trusted = self.trusted and all([part.trusted for part in op.parts])
 
     def extend(self, index: int, op: StdTensorOp) -> tuple[int, ...]:
-        """Replace the op of an instruction by an op of the same values with additional outputs.
+        """Replace the op of an instruction by an op on the same values with additional outputs.
 
-        So an op is not computed twice when a derivative needs further outputs of it.
+        So the op is not computed twice if a derivative needs further outputs.
         """
         replaced = self.instructions[index]
         key = (self._numbers.setdefault(op.token, len(self._numbers)), replaced.inputs)

@@ -1,4 +1,4 @@
-"""`Instruction`: an op on values, the one record of which graphs and programs are made."""
+"""`Instruction`: an op on values; graphs and programs consist of instructions."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ __all__ = ["Instruction"]
 
 
 class Instruction(NamedTuple):
-    """One application of an op: numbered values in, numbered values out. In a graph it may be of a mark.
+    """An op applied to numbered values, with numbered outputs. In a graph, the op may be a mark.
 
     Each value is written once. Values of a graph are numbered in order of creation; in a program they are its
     slots, and the inputs come first.
 
     Attributes:
-        last_use: in a program, for each input whether no later instruction reads it and it is no output.
+        last_use: in a program, for each input, whether it is not an output and no later instruction reads it.
         source: the user's line.
     """
 

@@ -1,11 +1,11 @@
-"""Marks: notes to differentiation that a graph carries and a program does not.
+"""Marks: instructions of a graph that only affect differentiation, and that programs omit.
 
-A `Mark` gives some of its inputs new names. Programs are built without it, as if the old names had been
-used; differentiation asks it for the tangents. So a custom derivative, a stopped gradient, or a
-checkpointed region are stated in the graph where they apply.
+A `Mark` gives some of its inputs new names. Programs are built as if the old names had been used.
+Differentiation calls the mark for the tangents of the new names. In this way a graph represents custom
+derivatives, stopped gradients and checkpointed regions.
 
-An `Opaque` is a linear map that only its transpose can compute. It lives between linearisation and
-transposition; a program that needs its value is refused.
+An `Opaque` is a linear map that has only a transpose. It exists between linearisation and transposition; a
+program that needs its values raises an error.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ __all__ = ["Alias", "Mark", "Opaque", "StopGradient"]
 
 
 class Mark:
-    """Output i is input `takes[i]`, under a new name.
+    """A mark: output i is input `takes[i]` under a new name.
 
-    Marks are never shared: each is a separate node.
+    Equal marks are not merged.
 
     Attributes:
-        is_kept: whether a program keeps it beside its instructions, so that a call of the program in a trace is
-            differentiated by it.
+        is_kept: whether programs keep the mark in addition to their instructions, so that it defines the
+            derivative of a call of the program in a trace.
     """
 
     __slots__ = ("takes",)
@@ -42,12 +42,12 @@ class Mark:
 
     @property
     def token(self) -> Any:
-        """The mark itself, because no two are shared."""
+        """The mark itself, because marks are not merged."""
         return self
 
     @property
     def key(self) -> Any:
-        """Key by which traces of one function share the mark, or None."""
+        """Key that is equal for the same mark in different traces of a function, or None."""
         return (type(self), self.takes)
 
     def specialize(self, bindings: Any) -> Mark:
@@ -55,11 +55,11 @@ class Mark:
         return self
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:
-        """Return the types of the inputs that it names."""
+        """Return the types of the inputs that it renames."""
         return tuple([inputs[position] for position in self.takes])
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the inputs with tangents that matter."""
+        """Return the inputs whose tangents the mark needs."""
         return self.takes
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
@@ -81,13 +81,13 @@ class Mark:
 
 
 class Alias(Mark):
-    """A fresh name for each input: a value to differentiate with respect to, however it was computed."""
+    """Mark that gives each input a fresh name, with respect to which a function can be differentiated."""
 
     __slots__ = ()
 
 
 class StopGradient(Mark):
-    """The input as a constant."""
+    """Mark that makes its input a constant to differentiation."""
 
     __slots__ = ()
 
@@ -101,7 +101,7 @@ class StopGradient(Mark):
 
 
 class Opaque:
-    """A linear map of its last inputs, defined by its transpose alone.
+    """A linear map of its last inputs, defined only by its transpose.
 
     Attributes:
         types: the types of the outputs.
@@ -126,7 +126,7 @@ class Opaque:
 
     @property
     def token(self) -> Any:
-        """The map itself, because no two are shared."""
+        """The map itself, because maps are not merged."""
         return self
 
     def infer(self, *inputs: TensorSpec) -> tuple[TensorSpec, ...]:

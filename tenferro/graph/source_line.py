@@ -16,8 +16,8 @@ class SourceLine(NamedTuple):
     """A line of a file.
 
     Attributes:
-        function: the name of the function; empty outside of functions, as in a text.
-        derivative_of: the name of the op whose derivative created the node; empty for the user's own.
+        function: the name of the function; empty outside functions and for lines of a text.
+        derivative_of: the name of the op whose derivative created the node; empty for nodes of the user's code.
 
     >>> print(SourceLine("model.py", 12, "loss"))
     model.py:12 in loss
@@ -31,7 +31,7 @@ class SourceLine(NamedTuple):
     derivative_of: str = ""
 
     def of(self, op_name: str) -> SourceLine:
-        """Return the line for an op in the derivative of `op_name`; the first such op stays."""
+        """Return the line for a node in the derivative of `op_name`; an existing `derivative_of` is kept."""
         if self.derivative_of:
             return self
         return SourceLine(self.file, self.line, self.function, op_name)
@@ -49,7 +49,7 @@ class SourceLine(NamedTuple):
 
 @dataclass(slots=True, eq=False)
 class CallerFinder:
-    """Finder of the nearest frame outside tenferro, with a cache of the code objects that are ours."""
+    """Finder of the nearest frame outside tenferro, with a cache of tenferro's own code objects."""
 
     _ours: dict[CodeType, bool] = field(default_factory=dict[CodeType, bool], init=False)
     _places: dict[tuple[CodeType, int], SourceLine] = field(
@@ -57,7 +57,7 @@ class CallerFinder:
     )
 
     def __call__(self) -> SourceLine | None:
-        """Return the user's line of the current call, or None without such a frame."""
+        """Return the user's line of the current call; None if all frames are tenferro's."""
         frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # because inspect's are slow
         ours = self._ours
         while frame is not None:

@@ -1,4 +1,4 @@
-"""`Value`: the facade of a tensor in derivative rules, expansions and algorithms written as text.
+"""`Value`: a tensor in derivative rules, expansions, and algorithms that are written as text.
 
 An `Emitter` writes the ops. The operators neither broadcast nor promote. Only a Python number takes the shape and
 dtype of the other operand, because a float64 literal in a rule would widen a float32 graph.
@@ -42,7 +42,10 @@ __all__ = [
 
 
 class Emitter(Protocol):
-    """The destination of a rule's ops. A handle is its own representation of a value: a number, or a value of text."""
+    """The destination of a rule's ops.
+
+    A handle is the emitter's representation of a value: a number, or a value of text.
+    """
 
     def apply(self, op: StdTensorOp, *inputs: Any) -> tuple[Any, ...]:
         """Return the outputs of `op` on these handles."""
@@ -67,10 +70,10 @@ NEGATE = el.Negate()
 
 
 class Value:
-    """One tensor in a rule or an expansion: `+`, `-`, `*`, `/` and comparisons work element by element.
+    """Tensor in a rule or an expansion; `+`, `-`, `*`, `/` and comparisons are elementwise.
 
-    Tenferro's functions promote and broadcast it like a tensor of a trace. Its operators do neither, but give a
-    Python number the shape and dtype of the other operand.
+    tenferro's functions promote and broadcast it like a tensor of a trace. Its operators do neither, except
+    that a Python number takes the shape and dtype of the other operand.
 
     >>> from tenferro.graph import GraphBuilder
     >>> builder = GraphBuilder()
@@ -80,7 +83,7 @@ class Value:
     """
 
     __slots__ = ("emitter", "handle")
-    __array_ufunc__ = None  # so that operators of NumPy scalars defer to those below
+    __array_ufunc__ = None  # so that operators of NumPy scalars defer to the operators below
 
     def __init__(self, emitter: Any, handle: Any) -> None:
         self.emitter = emitter
@@ -177,18 +180,18 @@ class Value:
     def __tenferro_apply__(
         op: StdTensorOp, operands: Sequence[Any], like: Value
     ) -> tuple[Value, ...]:
-        """Return the outputs of an op, written where the rule writes; arrays become constants."""
+        """Return the outputs of an op, which the emitter writes; arrays become constants."""
         emitter = like.emitter
         handles = [like.lift(x).handle for x in operands]
         return tuple([Value(emitter, handle) for handle in emitter.apply(op, *handles)])
 
     @staticmethod
     def __tenferro_sequence__(entries: Any) -> NoReturn:
-        """Refuse nested sequences, which are no tensors here."""
+        """Raise an error, because nested sequences are not tensors in rules."""
         raise DTypeError("a sequence of Values is not a tensor; join them by tenferro.stack")
 
     def __tenferro_number__(self, value: Any) -> Value:
-        """Return a Python number in this shape and dtype."""
+        """Return a Python number as a value of this shape and dtype."""
         return full(self, value)
 
     def __tenferro_stop__(self) -> Value:
@@ -197,14 +200,14 @@ class Value:
         return Value(self.emitter, handle)
 
     def __tenferro_constant__(self) -> NoReturn:
-        """Refuse to enter a trace: a rule's tensor belongs to none."""
+        """Raise an error, because a rule's tensor does not belong to a trace."""
         raise InvalidConfigError(
             f"{self!r} is a tensor of a rule, which a trace does not know; "
             "use only what the rule is given and constants"
         )
 
     def __tenferro_elements__(self, asked: str, hint: str) -> NoReturn:
-        """Refuse an operation that needs the elements to know the shape of its result."""
+        """Raise an error for an operation whose result shape depends on the elements."""
         raise DataDependentShapeError(
             f"{asked} needs the elements of {self.spec}, which are not known in a rule; {hint}"
         )
@@ -213,7 +216,7 @@ class Value:
         """Return an array as a constant in the graph of this value.
 
         Raises:
-            InvalidConfigError: a tensor that does not belong to the rule.
+            InvalidConfigError: a tensor does not belong to the rule.
         """
         if type(array) is Value:
             if array.emitter is not self.emitter:
@@ -229,7 +232,7 @@ class Value:
 
     @property
     def caches(self) -> Any:
-        """Owner of the plans of extensions, in which rules have no part."""
+        """The stores for plans of extensions; rules have none."""
         return None
 
     @property
@@ -256,7 +259,7 @@ class Value:
 
 
 def _one(op: StdTensorOp, *operands: Value) -> Value:
-    """Return the one output of an op on values."""
+    """Return the single output of an op on values."""
     emitter = operands[0].emitter
     for x in operands:
         if x.emitter is not emitter:
@@ -266,7 +269,7 @@ def _one(op: StdTensorOp, *operands: Value) -> Value:
 
 
 def _require_one_graph(x: Value, y: Value) -> None:
-    """Raise for values of two graphs; values of text emitters, and of bodies with captures, are exempt."""
+    """Raise an error for values of two graphs; values of text emitters, and of bodies with captures, are exempt."""
     if getattr(x.emitter, "graph", None) is not getattr(y.emitter, "graph", None):
         raise InvalidConfigError(
             f"{x!r} and {y!r} belong to two graphs; use only what the rule is given"
@@ -274,7 +277,7 @@ def _require_one_graph(x: Value, y: Value) -> None:
 
 
 def beside(operand: Any, like: Value) -> Value:
-    """Return a Value unchanged, and a number repeated to the type of `like`."""
+    """Return a `Value` unchanged, and a number broadcast to the type of `like`."""
     return operand if isinstance(operand, Value) else full(like, operand)
 
 
@@ -293,8 +296,8 @@ def full(like: Value, number: Any, dtype: DType | None = None) -> Value:
 def broadcast(x: Value, like: Value, dims: Sequence[int]) -> Value:
     """Broadcast x to the shape of `like`, with axis j of x at axis dims[j].
 
-    A data-dependent extent of `like` comes from x, or x is broadcast to its bound and cut to the extent that `like`
-    has when the program runs.
+    If an extent of `like` depends on the data and does not come from x, x is broadcast to its bound. When the
+    program runs, it is truncated to the extent of `like`.
     """
     shape = like.shape
     if all(map(is_exact, shape)):
@@ -311,16 +314,16 @@ def broadcast(x: Value, like: Value, dims: Sequence[int]) -> Value:
 
 
 def truncated(x: Value, axis: int, like: Value, axis_of_like: int) -> Value:
-    """Cut x along an axis to the extent that `like` has along one of its axes when the program runs."""
+    """Truncate x along an axis to the extent that `like` has along one of its axes when the program runs."""
     measured = Value(like.emitter, like.emitter.witness(like.handle))
     return _one(DynamicTruncate(axis), x, _one(ShapeOf(axis_of_like), measured))
 
 
 def bound_of(extent: Extent) -> Any:
-    """Return an exact extent unchanged, and the limit of one that the data decide.
+    """Return a known extent unchanged, and the bound of a data-dependent one.
 
     Raises:
-        NonStaticShapeError: no limit.
+        NonStaticShapeError: there is no bound.
     """
     if is_exact(extent):
         return extent

@@ -180,7 +180,10 @@ def conv_transpose(
     data_format: str = "NHWC",
     precision: Any = None,
 ) -> Any:
-    """Transpose a convolution: the shapes of `conv` with these strides, padding and dilation, reversed.
+    """Compute a transposed convolution.
+
+    x has the shape of the result of `conv` with these strides, padding and dilation, and the result has the
+    shape of x.
 
     Args:
         x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].

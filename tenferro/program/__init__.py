@@ -1,4 +1,4 @@
-"""Programs: the frozen form between graphs and executors."""
+"""Programs: immutable lists of instructions, made from graphs and run by executors."""
 
 from tenferro.graph import Instruction, SourceLine
 from tenferro.program.arguments import (

@@ -1,4 +1,4 @@
-"""Checks of arguments against specs: structure, dtype, rank, extents. Nothing is cast, nothing is guessed."""
+"""Checks of arguments against specs: structure, dtype, rank and extents. Arrays are never cast."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _KEPT_KINDS = {"b": "biufc", "i": "iufc", "f": "fc", "c": "c"}
-"""Kind of a Python number -> kinds of arrays that keep their dtype in arithmetic with it."""
+"""Kinds of arrays that keep their dtype in arithmetic with a Python number, by the kind of the number."""
 
 
 def check_arguments(
@@ -39,10 +39,10 @@ def check_arguments(
 ) -> list[Any]:
     """Return the leaves of `arguments` as arrays of the declared dtypes and ranks.
 
-    A Python number is taken in the declared dtype when NumPy would keep that dtype.
+    A Python number is converted to the declared dtype if NumPy would keep this dtype in arithmetic with it.
 
     Raises:
-        ArityError: another number of arguments, or another structure.
+        ArityError: the number of arguments, or their structure, is wrong.
         DTypeError, ShapeError: a leaf of another dtype or rank, by name.
         BackendFailureError: a leaf on another device than the host, or cut over several.
     """
@@ -75,7 +75,7 @@ def check_leaves(
 
 
 def extents_spec(extents: Sequence[Any]) -> TensorSpec:
-    """Return the type of an argument with extents instead of elements, for integers that decide shapes.
+    """Return the type of an argument of integers that determine shapes; it has extents instead of elements.
 
     >>> extents_spec([SymDim("n"), 3])
     bool[n,3,0]
@@ -89,10 +89,10 @@ def is_extents(spec: TensorSpec) -> bool:
 
 
 def as_extents(leaf: Any, spec: TensorSpec, name: str) -> Any:
-    """Convert integers given for an argument of extents; anything else, and tensors of a trace, are unchanged.
+    """Convert integers for an argument of extents; return anything else, and tensors of a trace, unchanged.
 
     Raises:
-        ShapeError: a negative integer.
+        ShapeError: an integer is negative.
 
     >>> as_extents(5, extents_spec([SymDim("n")]), "n").shape
     (5, 0)
@@ -115,15 +115,15 @@ def bind_symbols(
 ) -> dict[Any, Any]:
     """Return the extent of each symbol, from the shapes.
 
-    An axis whose spec is a lone symbol (or linear in one unbound symbol) binds it; all other axes
-    must then agree.
+    An axis whose extent is a symbol, or is linear in one unbound symbol, binds the symbol; other axes must then
+    agree.
 
     Args:
         shapes: shapes of numbers, or of extents of a trace if the program is called in one.
         guards: guards of that trace, to which conditions on its symbols are added.
 
     Raises:
-        ShapeError: an extent that contradicts its spec, or a symbol no axis determines.
+        ShapeError: an extent contradicts its spec, or no axis determines a symbol.
     """
     bindings: dict[Any, Any] = {}
     pending: list[tuple[str, int, Any, Any]] = []
@@ -139,7 +139,7 @@ def bind_symbols(
                     )
                 continue
             if isinstance(extent, UpperBound | Unknown):
-                continue  # because the data decide it
+                continue  # because it depends on the data
             leaf = extent.as_leaf()
             if leaf is not None and leaf not in bindings:
                 bindings[leaf] = actual
@@ -160,7 +160,7 @@ def bind_symbols(
 
 
 def _may_be_equal(extent: Any, actual: Any, guards: GuardLog | None, name: str, axis: int) -> bool:
-    """Return whether two extents may be equal; where it is undecided, a guard states it."""
+    """Return whether two extents may be equal; if this is undecided, add a guard."""
     if guards is None:
         return extent == actual
     return guards.meet(actual, extent, f"{name}: axis {axis}") is not None
@@ -210,7 +210,7 @@ def _as_array(leaf: Any, spec: TensorSpec, name: str) -> Any:
 
 
 def _from_number(number: bool | float | complex, spec: TensorSpec, name: str) -> Any:
-    """Convert a Python number to the declared dtype where NumPy 2 would keep that dtype."""
+    """Convert a Python number to the declared dtype if NumPy 2 would keep this dtype."""
     kind = DType.of(type(number)).kind
     if spec.dtype.kind not in _KEPT_KINDS[kind]:
         raise DTypeError(f"{name}: expected {spec}, got the {type(number).__name__} {number!r}")

@@ -1,8 +1,8 @@
 """`note_bits`: marks for floats that are built from the bits of other floats.
 
-Arithmetic on the bits of a float has no derivative here, and the function that it computes may have one: a product by
-a power of two, a mantissa. A module no longer contains the derivative rule. Differentiation warns, where it would
-give zero without a word.
+Arithmetic on the bits of a float has no derivative here, although the function that it computes may have one,
+such as a product with a power of two. An imported module does not contain the derivative rule. Without the
+marks, differentiation would silently give zero; with them, it warns.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ __all__ = ["note_bits"]
 
 
 def note_bits(program: GraphProgram) -> GraphProgram:
-    """Return the program, with marks where floats are built from the bits of floats; the program itself without
-    such.
+    """Return the program with marks where floats are built from the bits of floats; the program itself if there
+    are none.
 
-    Computed per block: bits that cross the boundary of a loop or a branch are not followed.
+    Bits are not followed across the boundary of a loop or branch.
 
     >>> import numpy as np, tenferro as tnf
     >>> program = tnf.compile(lambda x: (x.view("int64") + 1).view("float64"), np.ones(2))
@@ -78,7 +78,7 @@ def _with_marked_parts(op: ControlOp) -> ControlOp:
 def _sources(
     instructions: Sequence[Instruction], types: Sequence[TensorSpec]
 ) -> dict[int, tuple[int, ...]]:
-    """Return, for each instruction that converts bits to a float, the floats whose bits it uses, if any."""
+    """Return, for each instruction that converts bits to a float, the floats whose bits it uses."""
     bits_of: dict[int, frozenset[int]] = {}
     sources: dict[int, tuple[int, ...]] = {}
     for index, (op, inputs, outputs, _, _) in enumerate(instructions):
@@ -98,7 +98,7 @@ def _sources(
 
 
 class _Bits(KeptMark):
-    """A float, and the floats whose bits it was built from."""
+    """Mark of a float that is built from the bits of other floats."""
 
     __slots__ = ("count", "line")
 

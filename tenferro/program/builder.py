@@ -21,10 +21,10 @@ __all__ = ["ProgramBuilder"]
 
 
 class ProgramBuilder:
-    """A builder of programs, op by op. Values are numbers; the same op on the same values has the same outputs.
+    """A builder of programs. Values are numbers; applying the same op to the same values returns the same outputs.
 
     Args:
-        trusted: False for ops from a file of unknown origin.
+        trusted: False if ops come from a file of unknown origin.
 
     >>> from tenferro.ops.elementwise import Add
     >>> builder = ProgramBuilder()
@@ -70,12 +70,12 @@ class ProgramBuilder:
         """Return the outputs of an op.
 
         Raises:
-            ArityError, ShapeError, DTypeError: the op's card refuses the operands.
+            ArityError, ShapeError, DTypeError: the op refuses the operands.
         """
         return self._graph.add(op, values, source)
 
     def mark(self, mark: Mark, *values: int) -> tuple[int, ...]:
-        """Name some of the values again; differentiation reads the new names by the mark."""
+        """Rename some values by a mark, which defines the derivatives of the new names."""
         return self._graph.add(mark, values)
 
     def copy(self, instructions: Iterable[Instruction], values: MutableMapping[int, int]) -> None:
@@ -83,9 +83,9 @@ class ProgramBuilder:
         copy_into(self._graph, instructions, values)
 
     def evaluated(self, value: int) -> Any:
-        """Return the elements of a value that depends on no input, computed natively; None for others.
+        """Return the elements of a value that depends on no input, computed natively; None for other values.
 
-        Results are cached, so that each value of a loop's counter costs one step.
+        Results are cached, so each iteration's value of an induction variable takes only one further step.
         """
         part: dict[int, Instruction] = {}
         waiting = [value]
@@ -112,7 +112,7 @@ class ProgramBuilder:
         return self._constants[value]
 
     def type_of(self, value: int) -> TensorSpec:
-        """Shape and dtype."""
+        """Return the shape and dtype of a value."""
         return self._graph.types[value]
 
     def __len__(self) -> int:
@@ -122,16 +122,19 @@ class ProgramBuilder:
     def apply_effect(
         self, op: StdTensorOp, *values: int, source: SourceLine | None = None
     ) -> tuple[int, ...]:
-        """Return the outputs of an op with effects; its first operand is the last effect, for which it waits."""
+        """Return the outputs of an op with effects.
+
+        Its first operand is the result of the last effect, so effects keep their order.
+        """
         return self.apply(op, self._graph.awaited(), *values, source=source)
 
     def part(self, inputs: Sequence[int], outputs: Sequence[int]) -> Subprogram:
-        """Return the sub-program between these values, for an op; its outputs wait for every effect."""
+        """Return the sub-program between these values; its outputs depend on all effects."""
         return Subprogram.of(self._graph, inputs, self._graph.after_effects(outputs))
 
     def finish(self, outputs: Sequence[int], **options: Any) -> GraphProgram:
         """Return the program that computes these values; options are those of `GraphProgram.from_graph`.
 
-        Outputs wait for every effect.
+        The outputs depend on all effects.
         """
         return GraphProgram.from_graph(self._graph, self._graph.after_effects(outputs), **options)

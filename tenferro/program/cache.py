@@ -1,6 +1,6 @@
-"""`BoundedCache`: the class of all caches, with a bound, statistics, and a clear method.
+"""`BoundedCache`: the class of all caches, with a bound, statistics, and a method that clears it.
 
-`ExtensionCaches` are caches that extensions may fill, owned by an executor, a compiler or an `AdContext`.
+`ExtensionCaches` are caches for extensions, owned by an executor, a compiler or an `AdContext`.
 
 Source: docs/specification/caches.md.
 """
@@ -38,7 +38,7 @@ class CacheStats:
 
 _ABSENT: Any = object()
 MAX_AT_HAND = 64
-"""Maximum number of entries at hand."""
+"""Maximum number of entries in `BoundedCache.at_hand`."""
 
 
 class BoundedCache(Generic[Value]):
@@ -46,13 +46,12 @@ class BoundedCache(Generic[Value]):
 
     Args:
         capacity: the maximum number of entries.
-        max_bytes: the maximum of their total size, by the function `size`; the newest entry is cached, however large
-            it is.
+        max_bytes: the maximum total size of entries, by the function `size`. The newest entry is always cached.
 
     Attributes:
         at_hand: recent entries, by keys that are fast to look up; emptied whenever the cache drops an entry.
 
-    Of several threads that miss on one key at once, one computes and the others wait for it.
+    If several threads miss the same key at the same time, one computes the entry and the others wait.
 
     >>> cache = BoundedCache(capacity=1)
     >>> cache.get("a", lambda: 1), cache.get("a", lambda: 2), cache.get("b", lambda: 3)
@@ -61,7 +60,7 @@ class BoundedCache(Generic[Value]):
     CacheStats(hits=1, misses=2, evictions=1, entries=1, capacity=1, nbytes=0)
 
     Raises:
-        InvalidConfigError: a capacity below 1.
+        InvalidConfigError: the capacity is below 1.
     """
 
     __slots__ = (
@@ -114,7 +113,7 @@ class BoundedCache(Generic[Value]):
             making = self._making.setdefault(key, threading.RLock())
         with making:
             with self._lock:
-                if key in self._entries:  # because another thread has made it meanwhile
+                if key in self._entries:  # because another thread has computed it meanwhile
                     self._hits += 1
                     return self._entries[key]
                 self._misses += 1

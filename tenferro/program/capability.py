@@ -1,4 +1,4 @@
-"""`capabilities`: whether an op, or a family of extensions, runs on a platform, from the tables that refuse.
+"""`capabilities`: whether a platform supports an op or an extension family at a dtype.
 
 Source: docs/specification/backends.md and failures.md.
 """
@@ -16,15 +16,15 @@ from tenferro.types import DType, DTypeLike
 __all__ = ["Capability", "capabilities", "install_platforms"]
 
 Refusal: TypeAlias = Callable[[type[StdTensorOp] | str, DType, str], str | None]
-"""Function that returns why an op, or a family by its id, is refused for a dtype on a platform, or None."""
+"""Function that returns why an op, or a family given by its id, is refused for a dtype on a platform, or None."""
 _REFUSALS: dict[str, Refusal] = {}
 
 
 class Capability(NamedTuple):
-    """An answer; true where the op runs.
+    """Result of `capabilities`; it is true if the op is supported.
 
     Attributes:
-        reason: why not; "" where it does.
+        reason: why it is not supported; "" if it is.
     """
 
     is_supported: bool

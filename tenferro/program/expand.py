@@ -30,8 +30,8 @@ def expand_extensions(
     """Return the program with each extension replaced by the standard ops of its `lower_to_standard_ops`.
 
     Raises:
-        UnsupportedError: extensions without an expansion; lists them all, with the user's lines.
-        ExtensionLoweringError: an expansion that fails, or disagrees with the declared types.
+        UnsupportedError: extensions have no expansion; the error lists all of them, with the user's lines.
+        ExtensionLoweringError: an expansion fails, or contradicts the declared types.
     """
     from tenferro.program.subprogram import Subprogram  # because programs expand themselves
 
@@ -84,7 +84,7 @@ def _expanded(
     graph: Graph, op: Extension, inputs: tuple[int, ...], source: SourceLine | None
 ) -> tuple[int, ...] | None:
     if op.has_effects:
-        return None  # because standard ops have none
+        return None  # because standard ops have no expansion
     builder = GraphBuilder(graph)
     builder.source = source
     specs = [graph.types[value] for value in inputs]

@@ -1,7 +1,7 @@
-"""`Family`: the parts of one extension package, as one value; and the registry of families.
+"""`Family`: the parts of an extension operation as one value; and the registry of families.
 
-An op's class may carry its family, and then nothing needs to be registered. A family that is registered, or
-listed under the entry-point group `tenferro.extensions`, is looked up by its id, as for ops of files.
+If the class of an op has its family, the family need not be registered. A family that is registered, or listed
+under the entry-point group `tenferro.extensions`, is looked up by its id, for example for ops in files.
 
 Source: docs/specification/registration.md and files.md.
 """
@@ -44,12 +44,12 @@ class Family:
         batch: its batch rule, `batch(op, builder, inputs, batched)`, where `rules` has none.
         factory: creates ops from files; by default the op's dataclass does.
 
-    A part that is None is missing, unless the op is `from_expansion`. A context, an executor or
-    `lowering.register_extension_lowering` can replace these parts.
+    A part that is None is missing, unless the op has `from_expansion`. A context, an executor or
+    `lowering.register_extension_lowering` can replace parts.
 
     Raises:
         MalformedFamilyIdError: the op's id is not `<package>.<name>.v<major>`.
-        RegistrationError: a part that is invalid, or belongs to another family.
+        RegistrationError: a part is invalid, or belongs to another family.
 
     >>> from tenferro.extension import ExtensionOp, HostReferenceRuntime
     >>> class Same(ExtensionOp):
@@ -92,11 +92,11 @@ class Family:
 
     @property
     def family_id(self) -> str:
-        """The id that its op names."""
+        """The id of the op's family."""
         return self.op.family_id
 
     def lowering_for(self, platform: str | None) -> Callable[..., Any] | None:
-        """Return the lowering for a platform; for None, the rule for all."""
+        """Return the lowering for a platform; for None, the lowering for all platforms."""
         if isinstance(self.lowering, Mapping):
             return self.lowering.get(platform)  # pyright: ignore[reportArgumentType]  # because None has none
         return self.lowering if platform is None else None
@@ -119,7 +119,7 @@ class ExtensionFactory(Protocol):
 
     @property
     def version(self) -> int:
-        """The family's major version here."""
+        """The major version of the family that this factory supports."""
         ...
 
     def instantiate(self, payload: dict[str, Any]) -> Any:
@@ -156,7 +156,7 @@ class OpFactory:
 # ---- the registry --------------------------------------------------------------------------------------
 
 ENTRY_POINTS = "tenferro.extensions"
-"""The group under which packages offer their families."""
+"""The entry-point group under which packages list their families."""
 
 _REGISTERED: dict[str, Family | ExtensionFactory] = {}
 _LOCK = threading.RLock()
@@ -166,30 +166,29 @@ _default_families: list[Callable[[], Iterable[Family]]] = []
 
 
 def install_default_families(make: Callable[[], Iterable[Family]]) -> None:
-    """Set the families that come with the package; its top floor calls this on import, and they are loaded when
-    a family is first looked up.
-    """
+    """Set the function that returns tenferro's own families; the first lookup of a family calls it."""
     _default_families[:] = [make]
 
 
 def _known() -> dict[str, Family | ExtensionFactory]:
     while _default_families:
-        # Taken off first, because its imports may look up families.
+        # Reset first, because its imports may look up families.
         make = _default_families.pop()
         try:
             for family in make():
                 _REGISTERED.setdefault(family.family_id, family)
         except (
             BaseException
-        ):  # of a signal's handler too: they are loaded when a family is asked for again
+        ):  # also an exception of a signal handler: the next lookup loads them again
             _default_families.append(make)
             raise
     return _REGISTERED
 
 
 def register_extension(family: Any) -> None:
-    """Register a family by its id, so that its ops can be loaded from files; and, if the op's class does
-    not carry its family, run and differentiated.
+    """Register a family by its id, so that its ops can be loaded from files.
+
+    If the class of its op does not have the family, registration is also needed to run and differentiate the op.
 
     Args:
         family: a `Family`; an op's dataclass, which carries a family or is its own factory; or an
@@ -198,7 +197,7 @@ def register_extension(family: Any) -> None:
     Raises:
         DuplicateFamilyError: the family is registered already, or the op's class carries another.
         MalformedFamilyIdError: its id is not `<package>.<name>.v<major>`.
-        RegistrationError: it creates no ops, or its version is not the major one of its id.
+        RegistrationError: it cannot create ops, or its version differs from the major version in its id.
     """
     entry: Any = family
     if isinstance(family, type):
@@ -222,7 +221,7 @@ def _factory(entry: Any) -> Any:
 
 
 def _require_factory(factory: Any) -> None:
-    """Refuse an object that creates no ops of a family.
+    """Raise an error for an object that cannot create ops of a family.
 
     Raises:
         MalformedFamilyIdError, RegistrationError: a part is missing or malformed.
@@ -327,5 +326,5 @@ def registered_families() -> list[str]:
 
 
 def family_count() -> int:
-    """Return the number of families registered: while it is unchanged, the results of `family_of` are too."""
+    """Return the number of registered families; the results of `family_of` do not change while it is constant."""
     return len(_REGISTERED)

@@ -1,4 +1,4 @@
-"""Large constants as inputs, so that a peer can pass them instead of printing them."""
+"""Hoisting of large constants to inputs, so that they are passed to a peer instead of being printed in the text."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ __all__ = ["hoist_constants"]
 def hoist_constants(program: GraphProgram, above: int) -> tuple[GraphProgram, dict[str, Any]]:
     """Return the program with constants of more than `above` bytes as further inputs, and their arrays by name.
 
-    The new inputs follow the old ones, and are one last argument, a dict.
+    The new inputs follow the other inputs; together they are a last argument, a dict.
 
     >>> import numpy as np, tenferro as tnf
     >>> table = np.arange(3.0)

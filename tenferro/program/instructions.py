@@ -46,10 +46,8 @@ def needed(
     """Return the instructions from number `start` on that `outputs` need, in order, by their numbers.
 
     Args:
-        available: values that need no computation.
-        narrow: the needed part of an instruction, given the wanted values.
-
-    One sweep backward.
+        available: values that need not be computed.
+        narrow: returns the needed part of an instruction, given the needed values.
 
     >>> add = [Instruction("f", (0,), (1,)), Instruction("g", (0,), (2,)), Instruction("h", (1,), (3,))]
     >>> list(needed(add, [3]))
@@ -97,7 +95,7 @@ def dependents(instructions: Iterable[Instruction], values: Iterable[int]) -> se
 
 
 def last_uses(reads: Sequence[Sequence[int]], outputs: Iterable[int]) -> list[tuple[bool, ...]]:
-    """Return whether each value that a step reads is read for the last time: by no later step, and it is no output.
+    """Return, for each value that a step reads, whether it is not an output and no later step reads it.
 
     Args:
         reads: the values that each step reads.
@@ -119,10 +117,10 @@ def renumber(
 ) -> tuple[tuple[Instruction, ...], list[int], tuple[int, ...]]:
     """Return the instructions over slots, the former value of each slot, and the slots of the outputs.
 
-    Slots 0 .. n-1 are the inputs, whichever instruction computes them; last uses are computed again.
+    Slots 0 .. n-1 are the inputs, even if an instruction computes them; last uses are recomputed.
 
     Raises:
-        KeyError: a value that an instruction or an output needs and no instruction computes.
+        KeyError: no instruction computes a value that an instruction or an output needs.
 
     >>> code, values, slots = renumber([Instruction("f", (7, 5), (9,))], [5, 7], [9])
     >>> code[0].inputs, code[0].outputs, values, slots
@@ -158,8 +156,8 @@ def copy_into(
 
     Args:
         values: the value for each input; outputs of the instructions are added.
-        types: the type of each value that the instructions read or give, if they have no guards that the graph should
-            have: an op on inputs of the same types keeps its output types.
+        types: the type of each value of the instructions, if the graph needs no guards from them. An op on
+            inputs of equal types then keeps its output types.
         rule: returns the values in place of an op's outputs, or None to copy the op.
         source: the line for instructions without one.
 
@@ -189,7 +187,7 @@ def makers(instructions: Iterable[Instruction]) -> dict[int, Instruction]:
 
 
 def readers(instructions: Iterable[Instruction]) -> dict[int, list[Instruction]]:
-    """Return the instructions that read each value, each once."""
+    """Return the instructions that read each value, without duplicates."""
     reading: dict[int, list[Instruction]] = {}
     for instruction in instructions:
         for value in dict.fromkeys(instruction.inputs):
@@ -200,9 +198,9 @@ def readers(instructions: Iterable[Instruction]) -> dict[int, list[Instruction]]
 def without_marks(
     graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
 ) -> tuple[list[Instruction | None], list[int]]:
-    """Return the instructions with values named by marks replaced by the original ones, and the outputs.
+    """Return the instructions and the outputs, with values that marks rename replaced by the original values.
 
-    None represents marks, and instructions that equal another one after values were merged.
+    Marks become None, and so do instructions that equal an earlier one after the replacement.
     """
     same = list(range(len(graph.types)))
     input_set = set(inputs)
@@ -240,7 +238,7 @@ def instructions_of(
 
     Raises:
         InvalidConfigError: an output depends on a value that is neither an input nor computed.
-        ADRuleUnsupportedError: an output depends on a linear map with only its transpose.
+        ADRuleUnsupportedError: an output depends on a linear map that has only a transpose.
     """
     code: Sequence[Instruction | None] = graph.instructions
     if graph.marked:

@@ -16,7 +16,7 @@ class Block:
 
     Attributes:
         size, offset: in bytes.
-        first, last: the first and the last unit of the program in which it is live.
+        first, last: the first and the last step in which it is live.
     """
 
     slot: int

@@ -1,6 +1,6 @@
 """The native executor that `program.run` uses.
 
-Programs are below executors and cannot name one; the package installs the function that creates it.
+This package cannot import executors, which import it. So the package `tenferro` installs a function that creates one.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def native_executor() -> Any:
         UnsupportedError: no executor is installed.
     """
     if not _shared:
-        with until_compiled(), _LOCK:  # because the executor is imported now
-            if not _shared:  # because another thread may have been first
+        with until_compiled(), _LOCK:  # the executor is imported only now
+            if not _shared:  # because another thread may have created it
                 _shared.append(new_native_executor("loops"))
     return _shared[0]
 

@@ -27,10 +27,10 @@ class InstructionProfile:
         seconds: the time of all its executions, median over the runs.
         made_bytes: bytes that it allocated in its last execution; a view allocates none.
         moved_bytes: bytes of operands and results.
-        live_bytes: bytes of all arrays that are live while it runs, arguments, operands and results included.
-        depth: the number of loops and branches around it. Instructions in one follow it, and its seconds
+        live_bytes: bytes of all arrays that are live while it runs, including arguments, operands and results.
+        depth: the number of enclosing loops and branches. The instructions of a loop follow it, and its seconds
             include theirs.
-        turns: the number of its executions in one run, such as the iterations of a loop around it.
+        turns: the number of its executions in one run, such as the number of iterations of the enclosing loop.
     """
 
     op: str

@@ -1,4 +1,4 @@
-"""`GraphProgram`: the frozen, compacted view of a graph that passes, executors and lowering see."""
+"""`GraphProgram`: the immutable form of a part of a graph that passes, executors and lowering use."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class GraphProgram:
     Slots 0 .. n-1 are the inputs. `print(program)` shows one line per instruction.
 
     Attributes:
-        trusted: False for one that was read from a file of unknown origin, and for programs derived from it:
-            a separate process compiles its StableHLO first, because XLA may terminate the compiling process.
-        origin: the unchanged `StableHloModule` that it was imported from; None for any other. It is no
-            part of the saved or compared state.
-        marked: the computation with its marks, if one of them defines the derivative of a call in a trace; see
-            `Mark.is_kept`. It is not part of what is saved or compared.
+        trusted: False for a program from a file of unknown origin, and for programs derived from it. A separate
+            process compiles its StableHLO first, because XLA may crash.
+        origin: the `StableHloModule` from which it was imported; None for other programs. It is neither saved
+            nor compared.
+        marked: the computation with its marks, if a mark defines the derivative of a call in a trace; see
+            `Mark.is_kept`. It is neither saved nor compared.
 
     Source: docs/specification/schedule.md.
     """
@@ -119,12 +119,12 @@ class GraphProgram:
 
     @cached_property
     def takes_extents(self) -> bool:
-        """True when an argument is extents, for which integers may be given."""
+        """Whether an argument has extents, for which integers may be passed."""
         return any(map(is_extents, self.input_specs))
 
     @cached_property
     def gives_a_leaf(self) -> bool:
-        """True when the result is one array, in no container."""
+        """Whether the result is a single array, not in a container."""
         return self.out_tree == flatten(0)[1]
 
     @property
@@ -134,7 +134,7 @@ class GraphProgram:
 
     @cached_property
     def is_static(self) -> bool:
-        """True when every extent of every slot is a number."""
+        """Whether all extents of all slots are numbers."""
         return all(spec.is_static for spec in self.types)
 
     @cached_property
@@ -177,11 +177,11 @@ class GraphProgram:
         return without_effects(self)
 
     def run(self, *arrays: Any) -> Any:
-        """Run natively on NumPy: the tree that the function returns, of fresh arrays.
+        """Run natively on NumPy; return the result tree, with new arrays.
 
         Raises:
-            ArityError, ShapeError, DTypeError: arguments that do not fit `input_specs`.
-            GuardError: symbolic extents that had to agree and do not.
+            ArityError, ShapeError, DTypeError: the arguments do not fit `input_specs`.
+            GuardError: symbolic extents that must be equal are not.
         """
         try:
             return native_run(self, arrays)
@@ -202,15 +202,15 @@ class GraphProgram:
     def bind(
         self, shapes: Sequence[Sequence[Any]], guards: GuardLog | None = None
     ) -> dict[Any, Any]:
-        """Return the extents for the symbols, read off the inputs' shapes; guards are checked.
+        """Return the values of the symbols, from the inputs' shapes; check the guards.
 
         Args:
-            guards: guards of the trace in which the program is called; shapes may have its symbols: conditions
-                on them are added there.
+            guards: guards of the trace in which the program is called. Shapes may have symbols of this trace;
+                conditions on them are added to its guards.
 
         Raises:
-            ShapeError: an extent that contradicts its spec.
-            GuardError: a recorded guard that fails.
+            ShapeError: an extent contradicts its spec.
+            GuardError: a recorded guard fails.
         """
         bindings = bind_symbols(self.input_specs, self.input_names, shapes, guards)
         for guard in self.guards:
@@ -221,13 +221,13 @@ class GraphProgram:
         return bindings
 
     def pack(self, leaves: Iterable[Any]) -> Any:
-        """Return the result tree over its leaves."""
+        """Return the result tree with these leaves."""
         return unflatten(self.out_tree, leaves)
 
     # ---- other forms -------------------------------------------------------------------------
 
     def specialize(self, bindings: Mapping[Any, int]) -> GraphProgram:
-        """Return the program with symbols replaced by numbers, and no guards left."""
+        """Return the program with symbols replaced by numbers, and without guards."""
         if not bindings:
             return self if not self.guards else replace(self, guards=())
         return replace(
@@ -270,14 +270,14 @@ class GraphProgram:
         return self.specialize(self.bind(shapes))
 
     def lowering_view(self) -> GraphProgram:
-        """Return the program for peers: as traced, before any native pass, which is the program itself.
+        """Return the program for peers: the program itself, to which no native pass has been applied.
 
         Source: docs/specification/expansion.md.
         """
         return self
 
     def to_graph(self) -> tuple[Graph, list[int]]:
-        """Return a new graph holding this program, and the value of each slot in it."""
+        """Return a new graph with this program, and the value of each slot in it."""
         graph = Graph(self.trusted)
         values = [graph.add_input(spec) for spec in self.input_specs]
         values += [-1] * (self.n_slots - len(values))
@@ -288,12 +288,12 @@ class GraphProgram:
     def fingerprint(self) -> str:
         """A digest of the meaning: equal programs have equal fingerprints, in every process.
 
-        A program with an extension op without a text of its payload has a unique fingerprint; see
+        If the payload of an extension op has no text, the program has a unique fingerprint; see
         `ExtensionOp.payload_text`.
         """
-        import hashlib  # because importing it takes long, and few programs are asked
+        import hashlib  # because importing it takes long, and few programs need it
 
-        guards = list(map(str, self.guards))  # without the lines that they come from
+        guards = list(map(str, self.guards))  # without source lines
         digest = hashlib.sha256(f"{self.input_specs}{self.output_slots}{guards}".encode())
         digest.update(f"{self.in_tree}{self.out_tree}".encode())
         texts: dict[Any, str] = {}
@@ -325,7 +325,7 @@ class GraphProgram:
 
     @cached_property
     def constant_bytes(self) -> int:
-        """Bytes of its constants, in loops and branches too."""
+        """Total size of its constants in bytes, including those in loops and branches."""
         return sum(
             memoryview(i.op.data).nbytes
             if isinstance(i.op, Constant)
@@ -335,7 +335,7 @@ class GraphProgram:
         )
 
     def __eq__(self, other: object) -> bool:
-        """Return whether they compute the same: by their fingerprints."""
+        """Return whether two programs have equal fingerprints, and so compute the same."""
         if self is other:
             return True
         return type(self) is type(other) and self.fingerprint == other.fingerprint  # pyright: ignore[reportAttributeAccessIssue]  # because the types are equal

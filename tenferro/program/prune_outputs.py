@@ -1,6 +1,6 @@
 """Prune outputs: replace extension ops with several outputs by ops that compute only the outputs that are read.
 
-Law: the result computes the same, to rounding; instructions stay in order.
+Law: results are the same up to rounding, and instructions keep their order.
 
 Source: docs/specification/schedule.md.
 """
@@ -29,7 +29,7 @@ def prune_outputs(program: GraphProgram) -> GraphProgram:
     branches too.
 
     Raises:
-        InvalidConfigError: a replacement with another family, other inputs, or outputs other than the used ones.
+        InvalidConfigError: a replacement has another family, other inputs, or other outputs than the used ones.
     """
     if not any([_may_prune(instruction) for instruction in program.instructions]):
         return program

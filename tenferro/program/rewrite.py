@@ -1,7 +1,7 @@
-"""The loop of every pass: re-emit each instruction into a fresh arena, changed or not.
+"""The loop of every pass: copy each instruction, changed or unchanged, into a new graph.
 
-A pass is a table: for some cards, the rule that changes their ops. The table is first applied to
-the unchanged program; if no rule changes anything, the result is the program itself.
+A pass is a table of rules by op class. The rules are first tried on the unchanged program; if no rule changes
+anything, the result is the program itself.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ Values = tuple[int, ...]
 
 
 class WritesError(Exception):
-    """A rule writes, where a program is read."""
+    """A rule writes while it is tried on the unchanged program."""
 
 
 class Producers:
-    """The rules' view of a program: types of values, the instruction that computes each, and the graph to write to.
+    """A rule's view of a program: types of values, the instruction that computes each value, and the graph to
+    write to.
 
     Args:
         source: a program that is read, or the arena that is written.
@@ -54,7 +55,7 @@ class Producers:
         """The arena that is written.
 
         Raises:
-            WritesError: a program is only read, and a rule that writes has something to change.
+            WritesError: the rule is tried on an unchanged program, and wants to write.
         """
         if not isinstance(self._source, Graph):
             raise WritesError
@@ -75,7 +76,7 @@ class Producers:
         return instruction
 
     def of(self, value: int, card: type[StdTensorOp]) -> Instruction | None:
-        """Return the instruction that computes `value`, if it is of that card."""
+        """Return the instruction that computes `value` if its op is of this class, else None."""
         instruction = self.maker(value)
         return instruction if instruction is not None and type(instruction.op) is card else None
 
@@ -85,10 +86,10 @@ Rule = Callable[[Producers, Any, Values, SourceLine | None], Values | None]
 
 
 def rewrite(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> GraphProgram:
-    """Return the program with the rule of its card applied to each instruction in order; instructions without readers
-    afterwards are dropped.
+    """Return the program with the rule of its op's class applied to each instruction in order; drop unused
+    instructions.
 
-    Loops and branches are ops like any other here: their rule decides about their bodies.
+    Loops and branches are treated like other ops; their rules decide about their bodies.
     """
     start = _first_change(program, rules)
     if start is None:
@@ -104,7 +105,7 @@ def rewrite(program: GraphProgram, rules: Mapping[type[StdTensorOp], Rule]) -> G
 
 
 def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgram:
-    """Return the program with `rule` applied to each instruction from `start` on, of any card.
+    """Return the program with `rule` applied to each instruction from `start` on, whatever its op.
 
     The fresh arena is hash-consed, so equal instructions are merged.
     """
@@ -158,13 +159,13 @@ def merged(
     later: set[int],
     write: Callable[[Graph, list[int]], None],
 ) -> GraphProgram:
-    """Return the program with two instructions merged at one position: instructions in between that need the first
-    are moved behind it.
+    """Return the program with two instructions merged; instructions between them that need the first follow the
+    merged one.
 
     Args:
         first, second: their numbers.
         later: the values in between that depend on the first.
-        write: writes the replacement of both into the graph, and their outputs into the values.
+        write: writes the replacement of both into the graph, and adds their outputs to the values.
     """
     instructions = program.instructions
     between = instructions[first + 1 : second]

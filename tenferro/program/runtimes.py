@@ -62,7 +62,7 @@ class Routine:
 
 
 class ExtensionRuntime:
-    """Runtime of one family on an executor; derive from it, or give `HostReferenceRuntime`.
+    """Runtime of one family on an executor. Subclass it, or use `HostReferenceRuntime`.
 
     Attributes:
         family_id: the family whose ops it executes.
@@ -75,9 +75,10 @@ class ExtensionRuntime:
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """Return the outputs, in order, of the dtypes and shapes that the op declares.
 
-        Inputs are borrowed: they are read-only, and valid during the call. The caller owns the outputs: one that shares
-        memory with an input, another output, or a cached array is copied. An input that the op's `aliases` name is
-        writable, and belongs to the call. Plans are stored in `caches`; `caches.owner` is the calling executor.
+        Inputs are borrowed: they are read-only, and valid during the call. The caller owns the outputs: an
+            output that shares memory with an input, another output, or a cached array is copied. An input in
+            the op's `aliases` is writable, and owned by the call. Plans are stored in `caches`; `caches.owner`
+            is the calling executor.
         """
         raise NotImplementedError
 
@@ -94,7 +95,7 @@ class ExtensionRuntime:
 
 
 class HostReferenceRuntime(ExtensionRuntime):
-    """Runtime that calls the ops' own `eager_execute` on the host; it is used only where it is given.
+    """Runtime that calls the op's own `eager_execute` on the host; it is used only if a family or executor names it.
 
     >>> HostReferenceRuntime("example.identity.v1").family_id
     'example.identity.v1'

@@ -1,7 +1,7 @@
 """`Subprogram`: the body of a loop, its condition, or one branch.
 
-It is closed: it reads only its inputs. Until it becomes a program, it keeps the marks that differentiation
-reads, so that a custom derivative or a checkpoint holds inside a loop too.
+A sub-program reads only its inputs. Until it becomes a program, it keeps marks, so that custom derivatives and
+checkpoints also work inside loops.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _NUMBERS = count()
 MAX_DEPTH = 50
 """Maximum depth of nested loops, branches and calls of transformed functions.
 
-Each level takes up to ten frames of Python's stack, which has 1000 by default, some of them used by the caller.
+Each level takes up to ten of the 1000 frames that Python's stack has by default, and the caller uses some of them.
 """
 
 
@@ -34,7 +34,7 @@ def require_depth(depth: int) -> None:
     """Check the depth of nested loops, branches and calls of transformed functions.
 
     Raises:
-        UnsupportedError: it is above `MAX_DEPTH`.
+        UnsupportedError: the depth exceeds `MAX_DEPTH`.
 
     >>> require_depth(51)
     Traceback (most recent call last):
@@ -49,10 +49,10 @@ def require_depth(depth: int) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Subprogram(GraphProgram):
-    """A program that may have marks. Two are equal if they compute the same on the same types.
+    """A program that may have marks. Two sub-programs are equal if they compute the same on the same types.
 
     Attributes:
-        is_plain: it has no marks, and no instructions without readers.
+        is_plain: whether it has no marks, and no unused instructions.
 
     >>> from tenferro.ops.elementwise import Multiply
     >>> from tenferro.types import TensorSpec
@@ -65,7 +65,7 @@ class Subprogram(GraphProgram):
     True
 
     Raises:
-        UnsupportedError: more than 50 inside each other.
+        UnsupportedError: more than 50 are nested.
     """
 
     is_plain: bool = False
@@ -78,7 +78,7 @@ class Subprogram(GraphProgram):
         """Return the part of a graph between these values, with its marks.
 
         Raises:
-            InvalidConfigError: it needs a value that is not an input.
+            InvalidConfigError: the part needs a value that is not an input.
         """
         part = needed(graph.instructions, outputs, available=inputs)
         try:
@@ -168,10 +168,10 @@ class Subprogram(GraphProgram):
 
     @property
     def program(self) -> GraphProgram:
-        """The program that runs and is lowered: without marks, and without values that no output depends on.
+        """The program that is run and lowered: without marks and unused instructions.
 
         Raises:
-            ADRuleUnsupportedError: a linear map with only its transpose.
+            ADRuleUnsupportedError: it has a linear map that has only a transpose.
         """
         return self._cut(tuple(range(len(self.output_slots))))
 
@@ -203,7 +203,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def _is_shared(self) -> bool:
-        """Whether a graph would hold it unchanged: it has no marks, and equal instructions are merged."""
+        """Whether copying it to a graph changes nothing: it has no marks, and equal instructions are merged."""
         return not self._has_marks and len(
             {(i.op.token, i.inputs) for i in self.instructions}
         ) == len(self.instructions)
@@ -227,9 +227,9 @@ class Subprogram(GraphProgram):
     def kept_part(
         cls, graph: Graph, inputs: Sequence[int], outputs: Sequence[int]
     ) -> Subprogram | None:
-        """Return the part of a graph between these values, with its marks; None without marks that programs keep.
+        """Return the part of a graph between these values, with its marks; None if programs keep none of the marks.
 
-        None too where a mark reads a value from before the inputs, as in a part of a derivative.
+        It is also None if a mark reads a value that precedes the inputs, as in a part of a derivative.
         """
         try:
             part = cls.of(graph, inputs, outputs)
@@ -303,7 +303,10 @@ class Subprogram(GraphProgram):
 
 
 class KeptMark(Mark):
-    """Mark that a program keeps beside its instructions; it defines the derivative of a call of the program in a trace."""
+    """Mark that a program keeps beside its instructions.
+
+    It defines the derivative of a call of the program in a trace.
+    """
 
     __slots__ = ()
     is_kept = True
@@ -316,12 +319,12 @@ class KeptMark(Mark):
 
 
 def _is_kept(instruction: Instruction) -> bool:
-    """Return whether it is a mark that programs keep, or has one in a sub-program."""
+    """Return whether an instruction is a mark that programs keep, or has one in a sub-program."""
     return getattr(instruction.op, "is_kept", False)
 
 
 def _between(program: GraphProgram, inputs: Sequence[int], outputs: Sequence[int]) -> GraphProgram:
-    """Return the outputs as a program of these inputs, of one without marks in which equal instructions are one."""
+    """Return a program from these inputs to these outputs, cut from a program without marks and equal instructions."""
     types = program.types
     code, values, slots = instructions_between(program.instructions, types, inputs, outputs)
     return _body(program, code, tuple([types[value] for value in values]), len(inputs), slots)

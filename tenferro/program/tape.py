@@ -1,4 +1,4 @@
-"""`Tape`: values of iterations that a loop stores, and values that a loop of a derivative recomputes."""
+"""`Tape`: values that a loop stores in each iteration, and values that the loop of a derivative recomputes."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ class TapeValue:
 
 @dataclass(frozen=True)
 class Tape:
-    """Values of its iterations that a loop stacks.
+    """Values that a loop stacks in each iteration.
 
     Attributes:
         turns: the extent of the stacks.
         stacked: the values that are stacked, iteration by iteration.
-        recomputed: in a loop of a derivative, values of the loop it belongs to that are computed again.
-        passing: the number of other values of an iteration, which are neither carried nor stacked.
+        recomputed: in the loop of a derivative, values of the original loop that are computed again.
+        passing: the number of values of an iteration that are neither carried nor stacked.
     """
 
     turns: Any
@@ -126,7 +126,7 @@ def _written_rows(body: GraphProgram, num_consts: int) -> tuple[Any, list[int]]:
 
 
 def _recomputed(body: GraphProgram) -> list[int]:
-    """Return the ops of the user's own in the loop of a derivative."""
+    """Return the ops of the user's code in the loop of a derivative."""
     return [
         slot
         for step in body.instructions

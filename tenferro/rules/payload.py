@@ -176,7 +176,7 @@ def normal_form(value: Any) -> Any:
         return (kind, *map(normal_form, value))
     if isinstance(value, frozenset):
         return (kind, frozenset(map(normal_form, value)))
-    hash(value)  # because nothing below raises for it
+    hash(value)  # raises TypeError for values that are not hashable
     if _is_record(value):
         return (kind, *[normal_form(getattr(value, name)) for name in _compared(value)])
     return (kind, value)

@@ -78,7 +78,7 @@ def _gauss(z: Tensor) -> Any:
 
 
 def _in_half_plane(z: Tensor) -> tuple[Any, Any, Any]:
-    """Return whether the real part of z is negative, and erf and erfc of z; if it is negative, of -z."""
+    """Return whether the real part of z is negative, and erf and erfc of z, or of -z where it is negative."""
     is_left = less(real(z), 0.0)
     right = where(is_left, negative(z), z)
     gauss = _gauss(right)

@@ -198,8 +198,8 @@ class MultivariateNormal:
             mean: a number, or vectors [.., n].
             cov: a number, the variance of each coordinate, or positive definite matrices [.., n, n].
             allow_singular: whether cov may be positive semidefinite. Eigenvalues below 10^6 eps times the largest,
-                in float32 10^3 eps, then count as zero. The density is that on the range of cov, by pseudo-inverse and
-                pseudo-determinant, and 0 beside it. Derivatives are those along matrices of the same rank.
+                in float32 10^3 eps, then count as zero. The density is then defined on the range of cov, by the
+                pseudo-inverse and pseudo-determinant, and 0 outside it. Derivatives are along matrices of equal rank.
 
         NaN where cov is not positive definite, or has a negative eigenvalue.
 

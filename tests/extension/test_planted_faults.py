@@ -259,7 +259,7 @@ def once_given_twice(x: Any, w: Any) -> Any:
 
 @dataclass(frozen=True)
 class TwoProducts(Product):
-    """Outputs factor x w and x + w; without the second, `smaller` gives a smaller op."""
+    """Op with the outputs factor x w and x + w; if the second is not used, `smaller` selects the op that replaces it."""
 
     smaller: str = "right"
 

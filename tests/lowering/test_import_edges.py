@@ -173,7 +173,7 @@ func.func @main(%x: tensor<5xf64>) -> tensor<f64> {{
 def test_a_comparison_that_never_changes_chooses_the_slices_of_a_scan(
     direction: str, is_flipped: bool
 ) -> None:
-    """The slice is x[t] if the comparison of slope t + first with zero holds, else x[4 - t], for t = 0 .. 4."""
+    """Compare slope t + first with zero for t = 0 .. 4: the slice is x[t] if the comparison holds, else x[4 - t]."""
     compare = {"EQ": lambda i, n: i == n, **COMPARISONS}[direction]
     x = np.random.default_rng(3).normal(size=5)
     for slope in (-1, 0, 1):

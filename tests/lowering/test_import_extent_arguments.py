@@ -267,7 +267,7 @@ def test_strides_that_are_arguments(read: Any) -> None:
 
 
 def test_sizes_and_edges_that_a_result_decides(read: Any) -> None:
-    """Sizes of #dynamic_gather along dropped axes are 1 (C8), those of others are the result's (C13)."""
+    """Slice sizes of #dynamic_gather are 1 along collapsed axes (C8), and result extents along others (C13)."""
     numbers = (
         "offset_dims = [1], collapsed_slice_dims = [0], start_index_map = [0], index_vector_dim = 1"
     )

@@ -263,6 +263,6 @@ def test_small_constants_are_written_into_the_body(size: int) -> None:
 
 
 def test_a_long_period_of_two_kinds_is_found() -> None:
-    """The next step of the same kind is never one period away: only longer sequences show the period."""
+    """Steps of the same kind occur within a period too, so only longer sequences of steps show the period."""
     period = np.random.default_rng(0).integers(0, 2, 30)
     assert 30 in _periods(np.tile(period, 5))

@@ -1,9 +1,9 @@
 """Movement of results when every op rounds a little differently.
 
-The program is run natively, op by op, a few times, and each time every op rounds differently. It rounds up or down
-at random, by at most the units in the last place in its row of `ROUNDING`. Roundings that another implementation
-may omit are omitted at random. Sums and products of many terms move as far as their terms permit, and in one more
-run all in the same direction.
+The program runs natively, op by op, a few times. In each run every op rounds up or down at random, by at most
+the units in the last place that `ROUNDING` allows. Roundings that another implementation may omit are omitted
+at random. Sums and products of many terms are moved by an error that their terms permit; in one more run all of
+them move in one direction.
 
 The movement of the outputs is the effect of rounding, which includes cancellation, ill conditioning and
 comparisons that flip. If a run meets subnormal numbers, one more run flushes them to zero, as XLA does on
@@ -57,25 +57,28 @@ __all__ = [
 ]
 
 AS_GOOD_AS_EQUAL = 4.0
-"""Largest distance of two numbers that count as equal within rounding, in declared errors of a function."""
+"""Maximum distance of two numbers that count as equal up to rounding, as a multiple of a function's declared error."""
 REORDERED = 2.0
-"""Largest movement of a sum or product of a loop's carry, in roundings: iterations may be combined in another order."""
+"""Maximum movement of a sum or product in a loop's carry, in roundings.
+
+Iterations may be combined in another order.
+"""
 LARGEST_RECORD = 1 << 28
-"""Bytes of the operands and results of decisions that are kept."""
+"""Maximum size in bytes of the recorded operands and results of decisions."""
 Kernel = Callable[..., Any]
 DISTINGUISHES_ZEROS = ops_with(Fact.DISTINGUISHES_ZEROS)
 EITHER_ZERO = ops_with(Fact.EITHER_ZERO)
 
 
 class Record:
-    """Operands and results of the decisions of a plain run, in their order.
+    """Record of the operands and results of the decisions of an unchanged run, in order.
 
     A decision is an op on floats that gives an integer, a bool or a whole number; see `decides`.
 
     Attributes:
         entries: operands and result of each decision.
-        is_complete: all of them are defined here; `LARGEST_RECORD` bounds their bytes.
-        tipped: a run that rounded differently decided otherwise somewhere.
+        is_complete: whether it has all decisions; `LARGEST_RECORD` limits its size.
+        tipped: whether a decision differed in a run that rounded differently.
     """
 
     def __init__(self) -> None:
@@ -92,7 +95,7 @@ class Record:
             self.entries.append((list(arrays), result))
 
     def watch(self, position: int, result: Any) -> None:
-        """Compare the result of a decision of another run."""
+        """Compare the result of a decision in another run with the recorded one."""
         if not self.is_complete or self.tipped:
             return
         if position >= len(self.entries):
@@ -111,8 +114,9 @@ def moved_outputs(
 ) -> list[list[Any]]:
     """Return the outputs of an unchanged run, and of runs that round differently; a seed makes them reproducible.
 
-    The `runs` round as that platform may. One more run rounds all sums in the same direction. If there are subnormal
-    numbers or zeros to change, one flushes the former, and one flips the signs of the latter.
+    The `runs` round as the platform may. One more run rounds all sums in the same direction. If there are
+    subnormal numbers, a further run flushes them; if there are zeros whose sign may differ, a further run flips
+    their signs.
 
     Args:
         record: receives the decisions of the unchanged run, and whether other runs decide differently.
@@ -135,7 +139,7 @@ def moved_outputs(
 def changed_run(
     program: GraphProgram, leaves: Sequence[Any], platform: str = "cpu"
 ) -> tuple[GraphProgram, Callable[..., list[Any]]]:
-    """Return the program with numbers for extents, and `run(change=)`, which runs it op by op with a change."""
+    """Return the program with static shapes, and `run(change=)`, which runs it op by op with a change."""
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     schedule = replace(native_executor().binder, passes=(), plan=()).bind(static)
     return static, partial(_run, schedule, leaves, pending=_pending(schedule, static, platform))
@@ -153,18 +157,18 @@ class Operands:
 
     @property
     def is_inexact(self) -> bool:
-        """The first result is a float or complex."""
+        """Whether the first result is float or complex."""
         return self.dtypes[0].is_inexact
 
     @property
     def is_complex(self) -> bool:
-        """An operand or a result is complex."""
+        """Whether an operand or a result is complex."""
         dtypes = (*[spec.dtype for spec in self.specs], *self.dtypes)
         return any(dtype.is_complex for dtype in dtypes)
 
 
 class Plain:
-    """Unchanged values; records whether any were subnormal."""
+    """Change that leaves values unchanged, and records whether any were subnormal."""
 
     met_subnormals = False
 
@@ -179,7 +183,7 @@ class Plain:
 
 
 class Recorder(Plain):
-    """Unchanged values, with a record of the decisions."""
+    """Change that leaves values unchanged, and records the decisions."""
 
     def __init__(self, record: Record) -> None:
         self.record = record
@@ -192,7 +196,7 @@ class Recorder(Plain):
 
 
 class Moved(Plain):
-    """Values with random roundings, up to the platform's."""
+    """Change that moves values by random rounding errors, as large as the platform's may be."""
 
     def __init__(
         self, generator: np.random.Generator, platform: str = "cpu", record: Record | None = None
@@ -248,7 +252,10 @@ class Moved(Plain):
         return results
 
     def _compared(self, op: el.Compare, arrays: Sequence[Any], result: Any) -> Any:
-        """Make some pairs of numbers equal that are within rounding of each other, which random movements may not reach."""
+        """Make some pairs of numbers equal that differ only by rounding.
+
+        Random movements might never make them equal.
+        """
         if op.direction not in ("EQ", "NE") or DType.of(arrays[0].dtype).kind in "biu":
             return result
         x, y = arrays
@@ -292,9 +299,10 @@ class Moved(Plain):
         values: Sequence[Any],
         ulps: float,
     ) -> list[Any]:
-        """Return the values for operands that move by a fraction of a unit in the last place.
+        """Return the values for operands that are moved by a fraction of a unit in the last place.
 
-        No float is there, so the values are interpolated between those at the operands and at the next floats.
+        The moved operands are not floats, so values are interpolated between those at the operands and at the next
+        floats.
         """
         beside = [self._moved(x, float(ml_dtypes.finfo(x.dtype).eps)) for x in arrays]
         return [
@@ -309,10 +317,10 @@ class Moved(Plain):
         before: Sequence[float],
         is_carried: bool = False,
     ) -> Any:
-        """Return a sum or difference of terms, some of their last roundings omitted, rounded once.
+        """Return a sum or difference, rounded once; some of the last roundings of its terms are omitted.
 
-        Where iterations may be combined in another order, partial sums are about as large as the terms and rounded
-        otherwise; a sum without rounding error is the same in every order.
+        If iterations may be combined in another order, partial sums about as large as the terms are rounded
+        differently. A sum without rounding error is the same in every order.
         """
         dtype = arrays[0].dtype
         wide = np.complex128 if dtype.kind == "c" else np.float64
@@ -345,7 +353,7 @@ class Moved(Plain):
         return np.where(error > 0, y.astype(wide) + away, y.astype(wide)).astype(y.dtype)
 
     def _moved(self, x: Any, share: float) -> Any:
-        """Move x up or down by that fraction of x."""
+        """Move x up or down by this fraction of x."""
         if not share or DType.of(x.dtype).kind in "biu" or not x.size:
             return x
         if x.dtype.kind == "c":
@@ -359,7 +367,7 @@ class Moved(Plain):
     def _away(self, x: Any, share: float) -> Any:
         """Return a share of the size of x with random signs.
 
-        Rounding moves a part of a complex number relative to the modulus, but a part that is zero stays zero.
+        Rounding errors of a part of a complex number are relative to its modulus, but a zero part remains zero.
         """
         size = np.abs(x) * share
         away = np.where(np.isfinite(size), size, 0) * self._signs(x.shape, x.dtype)
@@ -368,7 +376,7 @@ class Moved(Plain):
         return np.where(x.real == 0, 0, away.real) + 1j * np.where(x.imag == 0, 0, away.imag)
 
     def _signs(self, shape: Sequence[int], dtype: Any) -> Any:
-        """Draw numbers with magnitudes from 1/2 to 1 and random signs; for complex dtypes, in each part."""
+        """Draw numbers with magnitudes between 1/2 and 1 and random signs; for complex dtypes, in each part."""
         drawn = self.generator.random(shape, np.float32)
         signs = drawn - (drawn < 0.5)
         if np.dtype(dtype).kind != "c":
@@ -378,7 +386,7 @@ class Moved(Plain):
 
 
 class Together(Moved):
-    """Run in which only sums and products of many terms move, all up."""
+    """Change that moves only sums and products of many terms, all of them up."""
 
     def results(self, op: StdTensorOp, kernel: Kernel, operands: Operands) -> list[Any]:
         if rounding_of(op, operands.specs).combined is None:
@@ -390,7 +398,7 @@ class Together(Moved):
 
 
 class Flushed(Plain):
-    """Subnormal operands of computations are replaced by zeros of their sign; copies of bits stay."""
+    """Change that replaces subnormal operands by zeros of their sign, except operands of ops that copy bits."""
 
     def leaf(self, x: Any) -> Any:
         return _by_part(lambda a: np.where(subnormal(a), np.copysign(0 * a, a), a), x)
@@ -403,7 +411,7 @@ class Flushed(Plain):
 
 
 class Turned(Plain):
-    """Zeros from sums are replaced by zeros of the other sign."""
+    """Change that flips the signs of zeros that are results of sums."""
 
     def leaf(self, x: Any) -> Any:
         return x
@@ -416,7 +424,7 @@ class Turned(Plain):
 
 
 def subnormal(x: Any) -> Any:
-    """Find subnormal elements; complex numbers count if either part is."""
+    """Find subnormal elements; a complex number counts if one of its parts is subnormal."""
     if DType.of(x.dtype).kind in "biu":
         return np.zeros((), bool)
     if x.dtype.kind == "c":
@@ -426,7 +434,7 @@ def subnormal(x: Any) -> Any:
 
 @np.errstate(all="ignore")
 def _is_exact(x: Any, y: Any) -> Any:
-    """Find products of two arrays that need no rounding: one factor is a power of two, or both are whole and small."""
+    """Find exact products of two arrays: one factor is a power of two, or both are small whole numbers."""
     if x.dtype.kind == "c":
         return np.zeros(np.broadcast_shapes(x.shape, y.shape), bool)
     x, y = (array if array.itemsize > 2 else array.astype(np.float32) for array in (x, y))
@@ -451,7 +459,7 @@ def _adds_up(step: Instruction) -> bool:
 
 
 def decides(op: StdTensorOp, operands: Operands) -> bool:
-    """Return whether an op on floats gives one array of integers, bools or whole numbers, which may jump."""
+    """Return whether an op on floats has a single result of integers, bools or whole numbers, which may jump."""
     if op.output_count > 1 or not (operands.specs and operands.specs[0].dtype.is_inexact):
         return False
     if type(op) not in DISCRETE and not _to_integers(op):
@@ -464,14 +472,14 @@ def _to_integers(op: StdTensorOp) -> bool:
 
 
 def _all_of(op: StdTensorOp, results: Any) -> list[Any]:
-    """List the results of a kernel, which returns a single one unlisted."""
+    """Return the results of a kernel as a list; a kernel returns a single result as an array."""
     return list(map(np.asarray, results if op.output_count > 1 else (results,)))
 
 
 def _pending(
     schedule: ExecProgram, program: GraphProgram, platform: str
 ) -> Mapping[ExecProgram, Sequence[Pending]]:
-    """Compute pending roundings of the values of a schedule, and of the schedules inside of it."""
+    """Compute pending roundings of the values of a schedule, and of the schedules inside it."""
     pending = {schedule: pending_roundings(program, platform=platform)}
     parts = _parts(schedule)
     while parts:
@@ -482,7 +490,7 @@ def _pending(
 
 
 def _parts(schedule: ExecProgram) -> list[tuple[ExecProgram, GraphProgram]]:
-    """Return the schedules inside of loops and conditionals, and their programs."""
+    """Return the schedules inside loops and conditionals, and their programs."""
     return [
         (part, body.program)
         for step in schedule.instructions

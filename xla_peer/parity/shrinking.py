@@ -1,4 +1,4 @@
-"""Smaller programs and plainer arrays on which the paths still part, or the peer still ends."""
+"""Shrinking: smaller programs and simpler arrays on which the paths still diverge, or the peer's process still ends."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from xla_peer.parity.paths import NativeAndPeer
 __all__ = ["Case", "shrunk", "shrunk_divergence", "shrunk_ending"]
 
 TRIES = 80
-"""Programs that are run at most."""
+"""Maximum number of programs that are run."""
 DIGITS = (1, 2, 3, 4)
-"""Significant digits that the elements of an argument are rounded to."""
+"""Numbers of significant digits to which the elements of an argument are rounded."""
 
 
 @dataclass(frozen=True)
@@ -38,9 +38,9 @@ class Case:
 def shrunk(case: Case, parts: Callable[[Case], bool], seconds: float | None = None) -> Case:
     """Shrink a case on which `parts` holds until no step makes it smaller.
 
-    All outputs but one are dropped. Intermediate values are rewritten as parameters, from the last to the first,
-    and as outputs, from the first on. Then arrays become ones or small whole numbers, or are rounded to few digits;
-    and elements become 1, half of an array at a time.
+    First, all outputs but one are dropped. Then intermediate values are tried as parameters, from the last to
+    the first, and as outputs, from the first on. Then arrays are replaced by ones or small whole numbers, or
+    rounded to few digits. Finally, parts of arrays are replaced by ones, beginning with halves.
 
     Args:
         seconds: no step begins after this time; None for no limit.
@@ -71,13 +71,13 @@ def shrunk(case: Case, parts: Callable[[Case], bool], seconds: float | None = No
 
 
 def shrunk_divergence(divergence: Divergence, seconds: float) -> Divergence:
-    """Shrink a divergence to a smaller program and plainer arrays, if both sides are paths of one program."""
+    """Shrink a divergence to a smaller program and simpler arrays, if both sides are paths of one program."""
     if divergence.other:
         return divergence
     try:
         paths = NativeAndPeer(divergence.executor())
     except TenferroError:
-        return divergence  # because its executor is the caller's own, and no platform
+        return divergence  # because the caller passed an executor, not a platform
 
     def worst(case: Case) -> Any:
         outputs = paths.compared(case.program, case.leaves)
@@ -90,12 +90,15 @@ def shrunk_divergence(divergence: Divergence, seconds: float) -> Divergence:
     )
     output = worst(case)
     if output is None:
-        return divergence  # because results of XLA are not deterministic
+        return divergence  # because XLA's results may not be deterministic
     return replace(divergence, program=case.program, leaves=case.leaves, output=output)
 
 
 def shrunk_ending(ending: Ending, seconds: float) -> Ending:
-    """Shrink an ending to a smaller program and plainer arrays, but not a timeout: each attempt would take as long."""
+    """Shrink an ending to a smaller program and simpler arrays.
+
+    Timeouts are not shrunk, because each attempt would take as long.
+    """
     if ending.how == "timeout":
         return ending
     peer = IsolatedExecutor(ending.platform, notices=False)
@@ -123,7 +126,7 @@ def _single(case: Case) -> Iterator[Case]:
 
 
 def _ends(case: Case) -> Iterator[Case]:
-    """Yield the case with an intermediate value for its output, from the first on."""
+    """Yield cases that return an intermediate value, from the first value on."""
     outputs = set(case.program.output_slots)
     for step in case.program.instructions:
         for slot in step.outputs if step.inputs else ():
@@ -149,7 +152,7 @@ def _used(program: GraphProgram, leaves: Sequence[Any]) -> Case:
 
 
 def _cuts(case: Case) -> Iterator[Case]:
-    """Yield the case with one value computed beforehand, for each value that is no output, from the last on."""
+    """Yield cases in which one intermediate value is an argument instead, from the last value on."""
     outputs = set(case.program.output_slots)
     inner = [
         step.outputs
@@ -193,7 +196,7 @@ def _replaced(case: Case, number: int, array: Any) -> Case:
 
 
 def _of_few_digits(case: Case, number: int) -> Iterator[Case]:
-    """Yield the case with a leaf of ones, of small whole numbers, or rounded to a few significant digits."""
+    """Yield cases in which a leaf is replaced by ones, by small whole numbers, or rounded to few significant digits."""
     x = case.leaves[number]
     if x.dtype.kind not in "fV" or not x.size:
         return
@@ -206,7 +209,7 @@ def _of_few_digits(case: Case, number: int) -> Iterator[Case]:
 
 @np.errstate(all="ignore")
 def _rounded(x: Any, digits: int) -> Any:
-    """Round the elements to that many significant decimal digits; zeros, infinities and NaN stay."""
+    """Round the elements to this many significant decimal digits; zeros, infinities and NaN are kept."""
     wide = x.astype(np.float64)
     exponent = np.floor(np.log10(np.abs(np.where(wide == 0, 1, wide))))
     scale = 10.0 ** (exponent - digits + 1)
@@ -216,7 +219,7 @@ def _rounded(x: Any, digits: int) -> Any:
 
 
 def _plainer(case: Case, number: int, holds: Callable[[Case], bool]) -> Case:
-    """Set parts of the leaf to ones wherever that changes nothing, by halves."""
+    """Set parts of a leaf to ones if the case still holds, beginning with halves."""
     ranges = [(0, case.leaves[number].size)]
     while ranges:
         start, stop = ranges.pop()

@@ -1,9 +1,8 @@
 """`digits`: where a function loses significant digits, line by line.
 
-The program is run op by op, once unchanged and a few times with different roundings, as `check_parity` does. The
-movement of a value relative to its size gives its number of significant digits. The movement relative to the
-operands' movement gives the number of digits that the op has lost. The line of the op with the largest loss is the
-culprit.
+The program runs op by op, once unchanged and a few times with different rounding, as in `check_parity`. The
+movement of a value relative to its size gives its number of significant digits. The op loses as many digits as
+its result has fewer than its operands. The line with the largest loss is called the culprit.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ MOST_BYTES = 180_000
 MOST_COLUMNS = 300
 """Maximum number of columns of a source line that are shown."""
 LEAST = 1.0
-"""Digits that a line must lose to be shown."""
+"""Minimum number of digits that a line must lose to be shown."""
 STYLE = """body { font: 13px/1.5 ui-monospace, monospace; margin: 16px; color: #1f2328; background: #fff; }
 table { border-collapse: collapse; } td { padding: 0 10px; white-space: pre; } td.n { text-align: right; color: #6e7781; }
 tr.culprit { outline: 2px solid #b42318; } p { font-family: system-ui, sans-serif; }

@@ -1,9 +1,10 @@
 """Decisions that rounding may flip, one element at a time, and their effects on the outputs.
 
-Runs with the decisions of the unchanged run show how far rounding alone moves an output. The movement of a decision's
-operands in these runs shows which of its elements are close enough to a tie to flip. Each of these elements is
-flipped in a separate run, and an output may differ by at most the sum of any of the effects. Otherwise one element
-that may flip would excuse errors in all other elements.
+Runs that keep the decisions of the unchanged run show how far rounding alone moves an output. The movement of a
+decision's operands in these runs shows which of its elements may flip. Each of these elements is flipped in a
+separate run. An output may then differ by the sum of some of the effects. Without this, one element that may
+flip would
+excuse errors in all others.
 """
 
 from __future__ import annotations
@@ -34,23 +35,23 @@ from xla_peer.parity.sensitivity import (
 __all__ = ["WIDER", "Tipping", "tipping"]
 
 AMPLIFIED = SAFETY / 2
-"""Movement of a decision's operands within which it may flip, in units of a run's movement."""
+"""Distance from a tie within which a decision may flip, as a multiple of its operands' movement."""
 MOST_FLIPS = 64
-"""Elements that are flipped, each in a separate run."""
+"""Maximum number of elements that are flipped, each in a separate run."""
 MOST_SUMS = 512
-"""Maximum number of distinct sums of effects at one element of an output; beyond it, their range counts."""
+"""Maximum number of distinct sums of effects at one element of an output. If there are more, their range is allowed."""
 WIDER = 16.0
-"""Ratio to the bound of pinned decisions from which a bound is due to decisions that flip."""
+"""Ratio of the bound with flips to the bound with pinned decisions, above which flips are said to cause the bound."""
 
 
 class Flips:
-    """Elements of decisions that may flip, each with the value that it may have instead."""
+    """Elements of decisions that may flip, each with its alternative value."""
 
     def __init__(self) -> None:
         self.values: dict[tuple[int, int], Any] = {}
 
     def add(self, position: int, result: Any, other: Any) -> None:
-        """Note where a decision would be another, up to one element more than are flipped."""
+        """Record the elements of a decision that may flip, up to one more than `MOST_FLIPS`."""
         (places,) = np.nonzero((other != result).ravel() & (other == other).ravel())
         for place in places[: MOST_FLIPS + 1].tolist():
             if len(self.values) > MOST_FLIPS:
@@ -59,7 +60,7 @@ class Flips:
 
 
 class Pinned(Moved):
-    """Values that round differently, with the decisions of the unchanged run."""
+    """Change that rounds differently, but keeps the decisions of the unchanged run."""
 
     def __init__(
         self, generator: np.random.Generator, platform: str, plain: Record, flips: Flips
@@ -82,11 +83,11 @@ class Pinned(Moved):
 
 
 class PinnedTogether(Pinned, Together):
-    """Sums of many terms, all moved up, with the decisions of the unchanged run."""
+    """Change that moves all sums of many terms up, but keeps the decisions of the unchanged run."""
 
 
 class Flipped(Plain):
-    """Unchanged values, except for one element of one decision."""
+    """Change that flips one element of one decision."""
 
     def __init__(self, position: int, place: int, value: Any) -> None:
         self.flip, self.place, self.value = position, place, value
@@ -108,15 +109,16 @@ class Tipping:
     """Outputs of runs with pinned decisions, and of runs with one element of one decision flipped.
 
     Attributes:
-        pinned: the outputs of the unchanged run, of runs that round at random, and of one in which all sums go up.
-        flipped: the outputs of a run for each element that may flip; None where these are more than `MOST_FLIPS`.
+        pinned: the outputs of the unchanged run, of runs that round at random, and of a run in which all sums
+            move up.
+        flipped: the outputs of one run per element that may flip; None if there are more than `MOST_FLIPS`.
     """
 
     pinned: list[list[Any]]
     flipped: list[list[Any]] | None
 
     def alternatives(self, number: int, native: Any, limit: Any) -> tuple[Alternatives, Any]:
-        """Return sums of effects of flips on an output's elements, and the limit of elements with too many sums."""
+        """Return the sums of effects of flips on an output's elements, and limits for elements with too many sums."""
         if not self.flipped:
             return NO_ALTERNATIVES, limit
         exact = native.dtype.kind in "biu"
@@ -150,7 +152,7 @@ class Tipping:
 def tipping(
     program: GraphProgram, leaves: Sequence[Any], plain: Record, runs: int, platform: str
 ) -> Tipping:
-    """Run a program, whose record of decisions is complete, with flipped decisions."""
+    """Run a program with flipped decisions; its record of decisions must be complete."""
     flips = Flips()
     _, run = changed_run(program, leaves, platform)
     with numpy_state():
@@ -167,7 +169,7 @@ def tipping(
 
 @np.errstate(all="ignore")
 def _farther(x: Any, y: Any, times: float) -> Any:
-    """Move x by a multiple of the distance to y."""
+    """Move x towards y by a multiple of their distance."""
     if x.dtype.kind in "biu":
         return y
     wide = np.complex128 if x.dtype.kind == "c" else np.float64
@@ -176,7 +178,7 @@ def _farther(x: Any, y: Any, times: float) -> Any:
 
 
 def _sums(effects: Any, limit: float) -> list[Any] | None:
-    """Return the distinct sums of one effect or more; None if they are more than `MOST_SUMS`."""
+    """Return the distinct sums of one or more effects; None if there are more than `MOST_SUMS`."""
     sums: list[Any] = [0]
     for effect in effects:
         sums = list(_distinct([*sums, *[each + effect for each in sums]], limit))

@@ -1,4 +1,4 @@
-"""A module before and after passes of some tool: do both compute the same, and which value is the first that differs?"""
+"""Comparison of a module before and after a tool's passes: the verdict, and the first value that differs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class TransformationReport:
     Attributes:
         parity: the comparison of both modules' outputs; its sides are `native`, the module before, and `module`,
             the module after.
-        before: the first value of the module before whose operands occur in both modules, and whose result does
-            not; None where the outputs agree, or the values have no names.
-        after: the corresponding value of the module after; None if it has none.
+        before: the first value of the original module that the other module does not compute, although it
+            computes its operands. None if the outputs agree, or values have no names.
+        after: the corresponding value of the transformed module; None if there is none.
     """
 
     parity: ParityReport
@@ -36,7 +36,7 @@ class TransformationReport:
 
     @property
     def ok(self) -> bool:
-        """Whether the outputs agree, or differ as rounding explains."""
+        """Whether the outputs agree up to differences that rounding explains."""
         return self.parity.ok
 
     def to_dict(self) -> dict[str, Any]:
@@ -52,7 +52,7 @@ class TransformationReport:
         return "\n".join([str(self.parity), *self.named()])
 
     def named(self) -> list[str]:
-        """Return lines with the values that differ, by name and line."""
+        """Return lines of text about the values that differ, with name and line."""
         pairs = (("before", self.before), ("after", self.after))
         return [
             f"{side}: {value.name} at line {value.line}: {value.text:.160}"
@@ -75,9 +75,9 @@ def check_transformation(
 ) -> TransformationReport:
     """Compare a module before and after passes of a compiler, and name the first value that differs.
 
-    Both run natively on the same inputs. The outputs are judged as `check_parity(before, *inputs, against=after)` judges
-    them. If they differ, the values of both are matched. The first value without a partner whose operands have
-    partners is named, with its line.
+    Both run natively on the same inputs. The outputs are judged as by `check_parity(before, *inputs,
+    against=after)`. If they differ, the values of both modules are matched. The report names the first value
+    without a partner whose operands have partners, with its line.
 
     Args:
         before, after: StableHLO as text, bytes, a `StableHloModule` or a path, with arguments and results of the same
@@ -86,8 +86,8 @@ def check_transformation(
         ulps, rtol, atol, executor, isolated, interpreter: see `check_parity`.
 
     Raises:
-        MlirDiagnosticError, UnsupportedError: text that is not a module, or has operations without a counterpart.
-        ArityError, ShapeError, DTypeError: inputs that do not fit, or a module after with other results.
+        MlirDiagnosticError, UnsupportedError: a text is not a module, or has operations without a counterpart.
+        ArityError, ShapeError, DTypeError: the inputs do not fit, or the modules have results of different types.
 
     >>> import numpy as np
     >>> text = '''
@@ -121,7 +121,7 @@ def check_transformation(
     try:
         values = _first_values(before, after, program.check_leaves(list(inputs)), parity)
     except UnsupportedError:
-        return TransformationReport(parity)  # because passes of StableHLO's rewrite the names
+        return TransformationReport(parity)  # because StableHLO's passes change the names
     return TransformationReport(parity, *values)
 
 
@@ -135,7 +135,7 @@ def _first_values(
         return None, None
     difference = first_difference(one.program, other.program, leaves, range(len(wrong)))
     if difference is None or difference.program is not one.program:
-        return None, None  # because values inside of loops have no names of their own
+        return None, None  # because values inside loops have no names
     here = one.value_of(difference.instruction.outputs)
     there = difference.other_instruction
     return here, None if there is None else other.value_of(there.outputs)

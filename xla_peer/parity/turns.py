@@ -1,4 +1,4 @@
-"""Iterations of a loop, run natively one by one, to find the iteration and the op that differ."""
+"""Native runs of the iterations of a loop, one by one, to find the iteration and the op that differ."""
 
 from __future__ import annotations
 
@@ -64,6 +64,6 @@ def _turns(
 
 
 def native_outputs(program: GraphProgram, leaves: Sequence[Any]) -> list[Any]:
-    """Compute the leaves of the program's native result, given those of its arguments."""
+    """Compute the leaves of the program's native result from the leaves of its arguments."""
     results, _ = flatten(program.run(*unflatten(program.in_tree, leaves)))
     return list(map(np.asarray, results))

@@ -1,8 +1,10 @@
 """The structure of a module, and public reports whose modules have an equal or similar structure.
 
-A form is a set of digests, one for each value: of its op's name and its operands' digests, sorted if the op commutes.
-All inputs have one digest, and all constants and their broadcasts another; types, attributes and values do not count.
-Modules with equal forms are twins; the share of common digests measures the similarity of different programs.
+A form is a set of digests, one per value. The digest is computed from the name of the op and the digests of its
+operands, which are sorted if the op commutes. All inputs have one digest, and all constants and their
+broadcasts have
+another. Types, attributes and elements do not matter. Modules with equal forms are twins. For other modules,
+the share of common digests measures the similarity.
 """
 
 from __future__ import annotations
@@ -26,11 +28,11 @@ __all__ = ["Twin", "form_of", "public_reports", "twins"]
 
 COMMUTES = ops_with(Fact.COMMUTES)
 NEAR = 0.5
-"""Share of digests in common from which a report is named."""
+"""Minimum share of common digests for which a report is named."""
 MOST = 3
-"""Reports that are named."""
+"""Maximum number of reports that are named."""
 HALLS = ("xla_peer.hall", "tests.hall.reports")
-"""Modules whose REPORTS have `name`, `words`, `function` and `arrays`; the first that there is counts."""
+"""Modules whose REPORTS have `name`, `words`, `function` and `arrays`; the first one that exists is used."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +42,7 @@ class Twin:
     Attributes:
         name: name of the report's issue, such as `jax-ml/jax 39103`.
         words: the symptom in the report.
-        share: share of digests that both modules have; 1 for the same structure.
+        share: share of digests that both modules have; 1 for equal structures.
     """
 
     name: str
@@ -65,7 +67,7 @@ def form_of(program: GraphProgram) -> frozenset[str]:
     """
     forms: dict[int, frozenset[str]] = {}
     order, waiting = list[GraphProgram](), [program]
-    while waiting:  # bodies after the ops that contain them
+    while waiting:  # bodies follow the ops that contain them
         part = waiting.pop()
         order.append(part)
         waiting += [
@@ -115,11 +117,11 @@ def public_reports() -> tuple[Any, ...]:
 
 
 def twins(program: GraphProgram, reports: Iterable[Any] | None = None) -> tuple[Twin, ...]:
-    """Return the public reports whose modules are most like a program, the most alike first.
+    """Return the public reports whose modules are most similar to a program, the most similar first.
 
     Args:
-        reports: with `name`, `words`, `function`, which is a function or StableHLO text, and `arrays`; by default
-            the reports of the hall.
+        reports: objects with `name`, `words`, `function`, which is a function or StableHLO text, and `arrays`.
+            By default the reports of the hall.
     """
     form = form_of(program)
     near = [

@@ -27,7 +27,7 @@ def spacing(x: Any) -> np.ndarray[Any, Any]:
 
 
 def modulus(x: Any) -> np.ndarray[Any, Any]:
-    """|x| in float64; the largest float for a finite complex number with a modulus that overflows.
+    """|x| in float64; if the modulus of a finite complex number overflows, the largest float.
 
     >>> modulus(np.array([3 + 4j, 1.7e308 + 1.7e308j]))
     array([5.00000000e+000, 1.79769313e+308])
@@ -43,9 +43,9 @@ def modulus(x: Any) -> np.ndarray[Any, Any]:
 def ulps_apart(actual: Any, expected: Any) -> np.ndarray[Any, Any]:
     """Return |actual - expected| over the spacing of floats at `expected`, element by element.
 
-    Complex numbers are measured against the spacing at the modulus. Infinite where one value is NaN or infinite and
-    the other differs; the distance of integers and bools is 0 or infinite. The distance of zeros of both signs is
-    0.
+    For complex numbers the spacing is that at the modulus. The distance is infinite if one value is NaN or
+    infinite and the other differs. The distance of integers and bools is 0 or infinite. Zeros of both signs
+    have distance 0.
 
     >>> ulps_apart(np.array([1.0]), np.array([1.0 + 2.0**-52]))
     array([1.])

@@ -1,8 +1,9 @@
-"""Decisions whose other side the arguments never reached, and a search for arguments that reach it.
+"""Sides of decisions that the arguments do not reach, and a search for arguments that reach them.
 
-A check misses faults in branches that were not taken, at bounds of a clip that no element met, and in comparisons
-with the same outcome everywhere. The program is run once op by op, and each side of each decision is
-recorded, in the bodies of loops at every iteration. Decisions that no argument can change are omitted.
+A check misses faults in branches that are not taken, at bounds of a clip that no element reaches, and in
+comparisons that have the same result for all elements. The program runs once, op by op, and the sides of each
+decision that are taken are recorded, in every iteration of loops. Decisions that no argument can change are
+omitted.
 """
 
 from __future__ import annotations
@@ -42,10 +43,10 @@ class Untouched:
 
     Attributes:
         op: the instruction, with types.
-        side: the missing event, such as `is never true` or `branch 1 is never taken`.
-        line: the user's line, if it is known; for an imported module the line of its text.
+        side: the side that is not taken, such as `is never true` or `branch 1 is never taken`.
+        line: the user's line, if known; for an imported module the line of its text.
         name: the value's name in the text of an imported module; empty for any other program.
-        place: the enclosing loops and branches, the outermost first; empty at the top level.
+        place: the enclosing loops and branches, outermost first; empty at the top level.
     """
 
     op: str
@@ -76,7 +77,7 @@ class Untouched:
 
 @dataclass(frozen=True)
 class _Site:
-    """A choice of the program: its instruction, the names of its sides, and where it is."""
+    """A decision of the program: its instruction, the names of its sides, and its place."""
 
     program: GraphProgram
     step: Instruction
@@ -90,7 +91,7 @@ def untouched(program: GraphProgram, leaves: Sequence[Any]) -> tuple[Untouched, 
     """Return the sides of decisions that these arguments do not reach, in the order of the program.
 
     Args:
-        program: with numbers for extents.
+        program: a program with static shapes.
 
     >>> import tenferro as tnf
     >>> x = np.arange(3.0)
@@ -122,7 +123,7 @@ def untouched(program: GraphProgram, leaves: Sequence[Any]) -> tuple[Untouched, 
     for number, site in enumerate(sites):
         taken = touched.get(id(site.at))
         if taken is None:
-            continue  # because its branch was not reached either
+            continue  # because the enclosing branch was not taken either
         step = site.step if site.condition is None else site.condition
         for side, words in enumerate(site.sides):
             if side not in taken:
@@ -144,13 +145,13 @@ def _name(text: Sequence[str], line: str) -> str:
 def reaching(
     program: GraphProgram, leaves: Sequence[Any], tries: int, seed: int = 0
 ) -> Iterator[tuple[Untouched, list[Any]]]:
-    """Yield arguments that reach new sides of decisions, each with one of the sides that it reaches first.
+    """Yield arguments that reach new sides of decisions, each with one of these sides.
 
-    The arguments at hand are scaled, drawn again, and set to constants of the program and numbers beside these, all of an
-    array or one element. The order is always the same for a seed.
+    Arguments are scaled, drawn again, or set to constants of the program and adjacent numbers, in all elements
+    of an array or in one. For a seed, the sequence is always the same.
 
     Args:
-        tries: how many arguments are tried at most.
+        tries: the maximum number of arguments that are tried.
     """
     missing = {each.key: each for each in untouched(program, leaves)}
     rng = np.random.default_rng(seed)
@@ -174,7 +175,7 @@ def reaching(
 
 
 def _sites(schedule: ExecProgram, program: GraphProgram) -> Iterator[_Site]:
-    """Yield every decision that depends on an argument, with those in bodies."""
+    """Yield every decision that depends on an argument, including decisions in bodies."""
     waiting: list[tuple[ExecProgram, GraphProgram, str]] = [(schedule, program, "")]
     while waiting:
         steps, part, place = waiting.pop(0)
@@ -205,12 +206,12 @@ def _independent(program: GraphProgram) -> set[int]:
 
 
 def _deciding(op: StdTensorOp) -> int | None:
-    """Return the number of operands that decide; None for all."""
+    """Return the number of leading operands that determine the decision; None if all do."""
     return 1 if isinstance(op, el.Select | Cond) else None
 
 
 def _sides(op: StdTensorOp) -> tuple[str, ...]:
-    """Return the sides of a decision, as reported if one is missing."""
+    """Return the names of the sides of a decision, as they are reported if they are not taken."""
     match op:
         case el.Select():
             return ("is never false", "is never true")
@@ -255,7 +256,7 @@ def _taken(op: StdTensorOp, arrays: Sequence[Any], results: Sequence[Any]) -> se
 
 
 def _constants(program: GraphProgram) -> list[float]:
-    """Return finite numbers of the program's constants, those in bodies too, each once."""
+    """Return the distinct finite numbers in the program's constants, including those in bodies."""
     numbers: dict[float, None] = {0.0: None, 1.0: None}
     waiting = [program]
     while waiting:
@@ -283,7 +284,7 @@ def _mutated(
 
 @np.errstate(all="ignore")
 def _changed(x: Any, constants: Sequence[float], rng: np.random.Generator, kind: int) -> Any:
-    """Scale the array, draw it again, or set it to a constant or beside it, in all elements or in one."""
+    """Scale the array, draw it again, or set all elements or one to a constant or an adjacent number."""
     if not x.size:
         return x
     if x.dtype.kind == "b":

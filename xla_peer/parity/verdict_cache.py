@@ -1,4 +1,4 @@
-"""Cache of checks that agreed, so that unchanged programs are not checked again."""
+"""Cache of successful checks, so that unchanged programs are not checked again."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from tenferro.program import GraphProgram
 __all__ = ["CachedVerdict", "VerdictCache", "VerdictCounts"]
 
 MOST_ENTRIES = 4096
-"""Checks that are kept; beyond it, the least recently used ones are dropped."""
+"""Maximum number of cached checks; the least recently used ones are dropped first."""
 PACKAGES = ("tenferro", "jax", "jaxlib", "numpy")
 VARIABLES = ("XLA_FLAGS", "TENFERRO_ISOLATED")
-"""Variables of the environment that results may depend on."""
+"""Environment variables on which results may depend."""
 
 
 class CachedVerdict(NamedTuple):
-    """The outcome of a check in which every output was well.
+    """Result of a check in which all outputs agreed.
 
     Attributes:
         verdicts: verdicts of the outputs, in order.
-        share: the largest share of a bound, and `name` the output that has it.
+        share: the largest share of a bound; `name` is the output that has it.
     """
 
     verdicts: tuple[str, ...]
@@ -42,7 +42,7 @@ class CachedVerdict(NamedTuple):
 
 
 class VerdictCounts(NamedTuple):
-    """Counts of a cache: checks that were there, that were not, and entries."""
+    """Counts of a cache: hits, misses and entries."""
 
     hits: int
     misses: int
@@ -50,11 +50,12 @@ class VerdictCounts(NamedTuple):
 
 
 class VerdictCache:
-    """Outcomes by the text of a program, its arguments, the options of the check and the versions of all packages.
+    """Cache of results, by the program's text, its arguments, the options of the check and the versions of all
+    packages.
 
     Args:
-        folder: where entries are kept, a file each; None keeps them in memory.
-        most: entries that are kept.
+        folder: the folder of the cache, with one file per entry; None keeps entries in memory.
+        most: the maximum number of entries.
 
     >>> import tenferro as tnf
     >>> x = np.ones(2)
@@ -78,9 +79,9 @@ class VerdictCache:
         options: Mapping[str, Any],
         platform: str,
     ) -> str | None:
-        """Return the digest that names a check; None if it cannot be cached.
+        """Return the digest that identifies a check; None if it cannot be cached.
 
-        A program without a text cannot, nor can options that are not numbers, words or bools.
+        It cannot be cached if the program has no text, or an option is not a number, a string or a bool.
         """
         if not all(isinstance(x, str | int | float | bool | None) for x in options.values()):
             return None
@@ -101,7 +102,7 @@ class VerdictCache:
         return digest.hexdigest()
 
     def get(self, key: str | None) -> CachedVerdict | None:
-        """Return the outcome under a key; None if there is none, or its file cannot be read."""
+        """Return the result of a key; None if there is none, or its file cannot be read."""
         outcome = None if key is None else self._entries.get(key)
         if outcome is None and key is not None and self.folder is not None:
             outcome = _read(self.folder / f"{key}.json")
@@ -113,10 +114,10 @@ class VerdictCache:
         return outcome
 
     def put(self, key: str | None, outcome: CachedVerdict) -> None:
-        """Keep an outcome; the files of a folder are written under another name and renamed.
+        """Add a result; its file is written under another name and then renamed.
 
         Raises:
-            OSError: the folder cannot be made or written.
+            OSError: the folder cannot be created or written.
         """
         if key is None:
             return
@@ -138,7 +139,7 @@ class VerdictCache:
         return VerdictCounts(self._hits, self._misses, max(len(self._entries), on_disk))
 
     def clear(self) -> None:
-        """Drop every entry, those in the folder too."""
+        """Drop all entries, including those in the folder."""
         self._entries.clear()
         for path in [] if self.folder is None else self.folder.glob("*.json"):
             path.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""The linalg families in StableHLO: by the platform's library, or in plain statements."""
+"""Lowerings of the linalg families: by the platform's library, or in plain StableHLO."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["register"]
 
 
 def distinct(op: Any, w: Writer, values: Value) -> Any:
-    """Raise an error: an error that depends on data cannot be raised from a device."""
+    """Raise an error, because a device cannot raise an error that depends on the data."""
     raise UnsupportedError(
         f'Distinct: {values.spec}: degenerate="raise" runs natively only; use "zero", or "nan" and look '
         "at the result"

@@ -1,7 +1,7 @@
 """Matrix functions by the platform's library: LAPACK on the CPU, cuSOLVER or hipSOLVER on a GPU.
 
-Handlers are typed-FFI custom calls. They take matrices column-major, as the layouts state; batch axes
-come first. Failures are returned as `info`, and become NaN.
+Handlers are typed-FFI custom calls. They take column-major matrices, as the layouts state, after leading batch
+axes. A handler reports failure in `info`; the results are then set to NaN.
 
 Source: jaxlib's handlers, `lapack_<type><routine>_ffi` and `cusolver_<routine>_ffi`, with the flags
 that JAX gives them; StableHLO spec #custom_call.
@@ -84,7 +84,7 @@ GPU_FLAGS: dict[str, dict[str, Any]] = {
 
 
 def layout(kind: str, rank: int) -> Dense:
-    """Return the layout, minor to major: matrices ("m") column-major behind their batch, all else ("v") row-major."""
+    """Return the layout, minor to major: column-major matrices after batch axes for "m", row-major for "v"."""
     order = list(range(rank - 1, -1, -1))
     if kind == "m":
         order = [rank - 2, rank - 1, *range(rank - 3, -1, -1)]
@@ -133,9 +133,9 @@ def call_of_finite(
     result_kinds: str,
     in_place: bool = True,
 ) -> tuple[Value, ...]:
-    """Emit one custom call, with zeros for each matrix that is not finite; `info`, the last result, is 1 there.
+    """Emit one custom call, with zeros in place of matrices that are not finite; their `info`, the last result, is 1.
 
-    Iterations may never end on such matrices.
+    On matrices that are not finite, iterations might not terminate.
     """
     batch, _, _ = parts(a)
     finite = is_finite(w, a)
@@ -210,13 +210,13 @@ def product(w: Writer, packed: Value, tau: Value) -> Value:
 
 
 MOST_BY_JACOBI = 1024
-"""Rows and columns up to which CUDA's Jacobi iterations take over from QR iterations, as in JAX."""
+"""Maximum number of rows or columns for which CUDA's Jacobi iterations are used instead of QR iterations, as in JAX."""
 LARGEST_OF_A_BATCH = 32
 """Maximum number of rows or columns of cuSOLVER's batched Jacobi routine, which returns full unitary matrices only."""
 
 
 def svd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call gesdd of LAPACK; on a GPU gesvdj or gesvd, which factorises the transpose of a wide matrix."""
+    """Call gesdd of LAPACK, or gesvdj or gesvd on GPUs; gesvd factorises the transpose of a wide matrix."""
     batch, m, n = parts(a)
     if w.platform == "cuda" and max(m, n) <= MOST_BY_JACOBI:
         return jacobi(op, w, a)
@@ -232,7 +232,7 @@ def svd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
         results = (a.spec, s, left, right, info)
         _, s, u, vh, info = call_of_finite(w, f"gesvd{form}", a, "m", results, "mvmmv")
     else:
-        # Row-major, which is the transpose to a routine that reads columns.
+        # A row-major matrix is the transpose for a column-major routine.
         results = (a.spec, s, right, left, info)
         _, s, vh, u, info = call_of_finite(w, f"gesvd{form}_wide", a, "v", results, "vvvvv")
     if not op.vectors:
@@ -271,7 +271,7 @@ def eigh(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def eig(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call geev; a real matrix's eigenvalues are two results, their real and imaginary parts."""
+    """Call geev; for a real matrix, the real and imaginary parts of eigenvalues are two results."""
     batch, n, _ = parts(a)
     wide = COMPLEX.get(a.dtype, a.dtype)
     vectors, value, info = spec(wide, *batch, n, n), spec(a.dtype, *batch, n), spec(INFO, *batch)

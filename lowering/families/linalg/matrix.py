@@ -64,7 +64,7 @@ def triangle(w: Writer, x: Value, lower: bool) -> Value:
 
 
 def or_nan(w: Writer, info: Value, x: Value) -> Value:
-    """Select x where the routine succeeded, NaN for a matrix where it did not."""
+    """Select x for matrices on which the routine succeeded, and NaN for the others."""
     fine = w.compare("EQ", info, w.full(0, info.spec))
     fine = w.broadcast(fine, x.shape, tuple(range(info.rank)))
     return w.select(fine, x, w.full(np.nan, x.spec))
@@ -79,7 +79,7 @@ def is_finite(w: Writer, a: Value) -> Value:
 
 
 def hermitian(w: Writer, a: Value) -> Value:
-    """(a + a^H) / 2, exactly a where it is Hermitian."""
+    """(a + a^H) / 2; exactly a if a is Hermitian."""
     total = w.op("add", a, adjoint(w, a))
     return w.op("multiply", total, w.full(0.5, a.spec))
 
@@ -126,7 +126,9 @@ def permuted(w: Writer, perm: Value, b: Value) -> Value:
         "start_index_map": [rank],
         "index_vector_dim": rank + 1,
     }
-    ones = [0 if extent == 0 else 1 for extent in b.shape[:-1]]  # because nothing has no slice of 1
+    ones = [
+        0 if extent == 0 else 1 for extent in b.shape[:-1]
+    ]  # because an empty axis has no slice of extent 1
     return w.op(
         "gather",
         b,
@@ -158,7 +160,7 @@ def triangular(
 
 
 def qr_by(reflectors: Callable[..., Any], product: Callable[..., Value]) -> Callable[..., Any]:
-    """Compute QR by packed Householder reflectors, and their product on as many columns as Q has."""
+    """Compute QR from packed Householder reflectors; their product has as many columns as Q."""
 
     def qr(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
         batch, m, n = parts(a)
@@ -175,7 +177,7 @@ def qr_by(reflectors: Callable[..., Any], product: Callable[..., Value]) -> Call
 
 
 def solve_by(factorise: Any) -> Any:
-    """Solve by some LU, its permutation, and two triangular solves."""
+    """Return a lowering that solves by an LU factorisation, its permutation, and two triangular solves."""
 
     def solve(op: Any, w: Writer, a: Value, b: Value) -> Value:
         if op.transpose == "C":
@@ -195,7 +197,7 @@ def solved(w: Writer, packed: Value, perm: Value, b: Value) -> Value:
 
 
 def without_complex128_on_tpu(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a rule to refuse complex128 on TPU, where the compiler aborts on it."""
+    """Return a rule that raises an error for complex128 on TPU, whose compiler aborts on it."""
 
     def checked(op: Any, w: Writer, a: Value, *more: Value) -> Any:
         if w.platform == "tpu" and a.dtype is DType.C64:

@@ -1,6 +1,6 @@
-"""Matrix functions on TPU: library calls if they have the precision of the dtype, else plain StableHLO.
+"""Matrix functions on TPU: library calls if these have the precision of the dtype, else plain StableHLO.
 
-complex128 is refused here, because the TPU compiler aborts on it.
+complex128 raises an error, because the TPU compiler aborts on it.
 
 Source: the calls that JAX writes for TPU.
 """
@@ -72,7 +72,7 @@ def lu(op: Any, w: Writer, a: Value) -> tuple[Value, Value]:
 
 
 def eig(op: Any, w: Writer, a: Value) -> Any:
-    """Raise an error: only the CPU and GPUs have a routine."""
+    """Raise an error, because only CPUs and GPUs have a routine."""
     raise UnsupportedError(
         f"Eig: {a.spec} on tpu: no routine for general matrices there; use eigh for a Hermitian one, or "
         "run it on cpu or cuda"

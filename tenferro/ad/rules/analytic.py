@@ -55,7 +55,7 @@ SlopeTangent = Callable[[Value, Value], Value]
 
 
 def over(denominator: str) -> AdRule:
-    """y_dot = x_dot / x, or x_dot / (1 + x), by a division instead of a reciprocal."""
+    """y_dot = x_dot / x, or x_dot / (1 + x); the reciprocal of a small denominator could overflow."""
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         (x,), (x_dot,) = inputs, tangents

@@ -1058,7 +1058,8 @@ SQUARINGS = 24
 def expm(x: ArrayLike, /) -> Any:
     """Compute the matrix exponential, by scaling and squaring with the Pade approximant of degree 13.
 
-    The number of squarings depends on the data, up to 24, by selection, in one program.
+    The number of squarings depends on the data, and is at most 24. The program computes all of them, and
+    selects the result.
 
     Source: Higham, "The scaling and squaring method for the matrix exponential revisited", 2005.
     """

@@ -134,7 +134,7 @@ def _threefry(key: Tensor, x0: Tensor, x1: Tensor) -> tuple[Any, Any]:
 
 
 def _words(name: str, key: ArrayLike, shape: tuple[Any, ...]) -> tuple[Any, Any]:
-    """Return both words of the images of 0, 1, 2, .. in an array's row-major order."""
+    """Return both words of the generator's output for the counters 0, 1, 2, .., as vectors."""
     k = checked_key(name, key)
     size = product(shape)
     if is_static(size) and size < 2**32:

@@ -23,13 +23,12 @@ __all__ = ["Einsum"]
 class Einsum(ExtensionOp):
     """y[output] = sum over the labels that `output` lacks of the product of x_j[inputs[j]].
 
-    A label repeated in an operand reads its diagonal; repeated in the output it writes one, zero
-    elsewhere. Operands have one dtype, which is the result's; bools are counted, and true where the
-    count is not zero.
+    A label that is repeated in an operand selects its diagonal. A label that is repeated in the output writes a
+    diagonal, with zeros elsewhere. Operands and result have the same dtype. A sum of bools is true if any term is.
 
     Attributes:
-        optimize: the name of the optimiser that plans the path when the extents are known, or the path itself; ()
-            is from left to right.
+        optimize: the name of the optimiser that plans the path when the extents are known, or the path itself.
+            () stands for left to right.
 
     >>> from tenferro.types import DType
     >>> Einsum(("ij", "jk"), "ik").infer_output_meta([DType.F64] * 2, [(2, 3), (3, 4)])

@@ -1,4 +1,4 @@
-"""A program as a page for a browser: complete in itself, nothing is fetched."""
+"""A program as a self-contained page for a browser."""
 
 from __future__ import annotations
 
@@ -18,14 +18,16 @@ if TYPE_CHECKING:
 __all__ = ["as_frame", "to_html"]
 
 MOST_INSIDE = 40
-"""Lines of a body that hovering shows."""
+"""Maximum number of lines of a body that are shown on hovering."""
 
 
 def to_html(program: GraphProgram, rows: Sequence[InstructionProfile] | None = None) -> str:
-    """Return the graph with types, runs of ops of one line or function folded, and details on hovering.
+    """Return a page with the graph and its types.
+
+    Consecutive ops of one line or function are collapsed, and details are shown on hovering.
 
     Args:
-        rows: the rows of a profile of the program; those inside of a loop follow the loop's.
+        rows: the rows of a profile of the program; rows of the ops inside a loop follow the row of the loop.
     """
     inside = _inside(program) if rows is None else _inside_of_rows(rows)
     tapes = {number: tape.lines() for number, tape in tapes_of(program).items()}
@@ -45,7 +47,7 @@ def to_html(program: GraphProgram, rows: Sequence[InstructionProfile] | None = N
 
 
 def as_frame(page: str, height: int = 560) -> str:
-    """Return the page inside another, as notebooks need it."""
+    """Return HTML that embeds the page in another, for notebooks."""
     style = f"width:100%;height:{height}px;border:1px solid #d0d7de;border-radius:6px"
     return f'<iframe style="{style}" srcdoc="{html.escape(page)}"></iframe>'
 
@@ -72,7 +74,7 @@ def _described(
 
 
 def _inside(program: GraphProgram) -> dict[int, list[str]]:
-    """Return the instructions in the bodies of loops and branches, by the number of the instruction that holds them."""
+    """Return the instructions in the bodies of loops and branches, by the number of the loop or conditional."""
     inside: dict[int, list[str]] = {}
     for number, instruction in enumerate(program.instructions):
         waiting = [(1, step) for step in reversed(_steps_inside(instruction.op))]

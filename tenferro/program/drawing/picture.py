@@ -24,8 +24,8 @@ class Box:
         kind: "input", "op" or "output".
         name: the name of the op, the argument or the result.
         detail: the op with its payload, and scalars in place of scalar operands.
-        gives: types.
-        takes: numbers of boxes; smaller than the box's own.
+        gives: the types of the outputs.
+        takes: the numbers of the operands' boxes, which are smaller than the box's own number.
         instruction: its number; None for inputs and outputs.
         source: the user's line.
     """
@@ -42,7 +42,7 @@ class Box:
 def boxes_of(program: GraphProgram) -> list[Box]:
     """Return the boxes, each after the boxes of its operands.
 
-    A scalar constant, and a tensor filled with one, is written into the boxes that take it.
+    Scalar constants, and tensors filled with one number, are written into the boxes that take them.
     """
     boxes: list[Box] = []
     maker: dict[int, int] = {}

@@ -1,7 +1,7 @@
 """Matrix functions in plain StableHLO: loops of Householder reflections, eliminations and rotations.
 
-For compilers without the library calls. Written in the algebra of derivative rules, and lowered through the same
-emitters as all ops.
+They are for compilers without the library calls. They are written in the algebra of derivative rules, and
+lowered by the emitters of ops.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def cholesky(op: Any, w: Writer, a: Value) -> Value:
 
 
 def eig(op: Any, w: Writer, a: Value) -> Any:
-    """Raise an error: there is no inline algorithm yet."""
+    """Raise an error, because there is no inline algorithm."""
     raise UnsupportedError(
         f'Eig: {a.spec}: linalg="inline" has no algorithm for general matrices; use eigh for a '
         'Hermitian one, or linalg="library" on cpu or cuda'

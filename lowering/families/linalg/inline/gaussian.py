@@ -1,4 +1,5 @@
-"""LU with partial pivoting: panels of columns, each eliminated in a loop, the rest by products.
+"""LU with partial pivoting: each panel of columns is eliminated in a loop, and the remaining matrix updated by
+products.
 
 Source: Golub and Van Loan, Matrix Computations, 4th ed., sections 3.4 and 3.6; pivots as LAPACK's xGETRF.
 """
@@ -38,7 +39,7 @@ from tenferro.extension.ops import Concatenate, Imag, ReduceMax, ReduceMin
 __all__ = ["lu", "pivots_to_permutation"]
 
 PANEL = 32
-"""Columns that are eliminated one by one before the rest follows at once."""
+"""Number of columns that are eliminated one by one before the remaining matrix is updated."""
 
 
 def lu(op: Any, w: Writer, a: Any) -> Any:
@@ -124,7 +125,7 @@ def eliminated(panel: Value) -> tuple[Value, Value]:
 
 
 def winner(x: Value, rows: Value, here: Value) -> Value:
-    """Find the first row from `here` on with the largest |re| + |im|; `here` itself among NaNs."""
+    """Find the first row from `here` on with the largest |re| + |im|; if there are NaNs, `here` itself."""
     size = abs_(real(x)) + abs_(apply_one(Imag(), x)) if x.dtype.is_complex else abs_(x)
     size = select(compare(rows, "GE", here), size, -1)
     axes, lead = (x.rank - 1,), range(x.rank - 1)

@@ -1,4 +1,4 @@
-"""QR by Householder reflections, one column after the other.
+"""QR by Householder reflections, column by column.
 
 Source: Golub and Van Loan, Matrix Computations, 4th ed., section 5.2; signs as LAPACK's xLARFG.
 """
@@ -31,13 +31,13 @@ __all__ = ["as_dtype_of", "householder", "identity", "largest", "qr"]
 
 
 def qr(op: Any, w: Writer, a: Any) -> Any:
-    """Compute Q and R with A = Q R; all of Q when `op.full`."""
+    """Compute Q and R with A = Q R; Q is square if `op.full`."""
     (x,) = values_of(w, a)
     return written(householder(x, op.full)[not op.vectors :])
 
 
 def householder(a: Value, full: bool) -> tuple[Value, Value]:
-    """Compute Q and R: R is A after the reflections, Q is their product.
+    """Compute Q, the product of the reflections, and R, which is A after all reflections.
 
     Reflection i maps column i, from row i down, to a real multiple of e_i.
     """
@@ -77,7 +77,7 @@ def reflector(x: Value, i: Value) -> tuple[Value, Value]:
 
 
 def length(tail: Value, alpha: Value) -> Value:
-    """Compute the 2-norm of a tail and one more element, without overflow."""
+    """Compute the 2-norm of a vector and one more element, without overflow."""
     most = emit_max(largest(tail, 1), abs_(alpha))
     scale = select(compare(most, "EQ", 0), 1, most)
     parts = abs_(tail) / broadcast(scale, real(tail), range(tail.rank - 1))
@@ -115,7 +115,7 @@ def identity(like: Value, n: int) -> Value:
 
 
 def largest(x: Value, axes: int) -> Value:
-    """Compute the largest magnitude over the last axes; 0 of none."""
+    """Compute the largest magnitude over the last axes; 0 if they are empty."""
     places = tuple(range(x.rank - axes, x.rank))
     if 0 in x.shape[x.rank - axes :]:
         return reduce_sum(abs_(x), places)

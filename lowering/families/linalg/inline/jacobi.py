@@ -1,7 +1,7 @@
 """Eigenvalues and singular values by Jacobi rotations, half of all pairs at once.
 
-Rows and columns are split into two halves; pair k is (k, k + n / 2). After each round of rotations the
-halves are dealt again as in a tournament, so that n - 1 rounds, one sweep, meet every pair once.
+Rows and columns are split into two halves; pair k is (k, k + n / 2). After each round of rotations they are
+rearranged as in a round-robin tournament, so that a sweep of n - 1 rounds rotates every pair once.
 
 Source: Golub and Van Loan, Matrix Computations, 4th ed., sections 8.5 and 8.6.3; Brent and Luk (1985),
 doi:10.1137/0906007, for the order.
@@ -48,7 +48,7 @@ from tenferro.types import DType
 __all__ = ["eigh", "svd"]
 
 SWEEPS = 30
-"""More than any matrix needs: convergence is quadratic after the first few."""
+"""Maximum number of sweeps, more than any matrix needs: convergence is quadratic after the first few."""
 EPSILON = {DType.F32: 2.0**-23, DType.F64: 2.0**-52}
 
 
@@ -60,7 +60,7 @@ def eigh(op: Any, w: Writer, a: Any) -> Any:
 
 
 def svd(op: Any, w: Writer, a: Any) -> Any:
-    """Compute U, s and V^H, s descending; all of both when `op.full`."""
+    """Compute U, s in descending order, and V^H; U and V^H are square if `op.full`."""
     (x,) = values_of(w, a)
     is_tall = x.shape[-2] >= x.shape[-1]
     u, s, v = tall_svd(x if is_tall else flipped(x), op.full)
@@ -104,7 +104,7 @@ def rotated(x: Value, axis: int, c: Value, s: Value, phase: Value) -> Value:
 
 
 def dealt(first: Value, second: Value, axis: int) -> Value:
-    """Arrange a tournament's next round: the first player stays, and all other players move by one chair."""
+    """Arrange the next round of a tournament: the first element stays, and all others move by one position."""
     n = first.shape[axis]
     if n == 1:
         return apply_one(Concatenate(axis, 2), first, second)
@@ -126,7 +126,7 @@ def dealt(first: Value, second: Value, axis: int) -> Value:
 
 
 def hermitian_eigen(a: Value) -> tuple[Value, Value]:
-    """Rotate from both sides until the entries off the diagonal are rounding error."""
+    """Rotate from both sides until the off-diagonal elements are negligible."""
     n = a.shape[-1]
     rank = a.rank
     if 0 in a.shape:
@@ -240,7 +240,7 @@ def flipped(x: Value) -> Value:
 
 
 def scaled(x: Value) -> tuple[Value, Value]:
-    """Divide x by its largest magnitude, so that squares neither overflow nor vanish; return both."""
+    """Divide x by its largest magnitude, so that squares neither overflow nor underflow; return both."""
     most = largest(x, 2)
     scale = select(is_zero(most), 1, most)
     return x / as_dtype_of(x, broadcast(scale, real(x), range(x.rank - 2))), scale
@@ -265,7 +265,7 @@ def padded_columns(a: Value) -> tuple[Value, int]:
 
 
 def is_padding(v: Value) -> Value:
-    """Mark the vector that belongs to the padding row, which rotations never mix."""
+    """Return a mask of the vector that belongs to the padding row, which rotations never mix with others."""
     n = v.shape[-1]
     last = block(v, (n - 1, n), (0, n))
     return compare(reduce_sum(abs_(last), (v.rank - 2,)), "GT", 0.5)
@@ -296,6 +296,6 @@ def with_one_more(x: Value, last: Value) -> Value:
 
 
 def unfinished(sweep: Value, doubts: Value) -> Value:
-    """Return whether some matrix of the batch has not converged, and sweeps are left."""
+    """Return whether a matrix of the batch has not converged, and sweeps are left."""
     some = apply_one(ReduceOr(tuple(range(doubts.rank))), doubts) if doubts.rank else doubts
     return logical_and(some, compare(sweep, "LT", SWEEPS))

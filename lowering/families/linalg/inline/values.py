@@ -1,4 +1,4 @@
-"""Algorithms in the algebra of rules, written as StableHLO: ops through their emitters, and loops."""
+"""Support for algorithms in the algebra of derivative rules: their ops and loops are written as StableHLO."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = ["block", "column", "dot", "loop", "loop_while", "row", "values_of", "
 
 
 class WriterEmitter:
-    """Emitter of an algorithm's ops, which passes them through their emitters to a writer."""
+    """Emitter of an algorithm's ops, which are lowered to a writer by their emitters."""
 
     def __init__(self, w: Writer) -> None:
         self.writer = w
@@ -39,13 +39,13 @@ class WriterEmitter:
 
 
 def values_of(w: Writer, *handles: writer.Value) -> list[Any]:
-    """Wrap a writer's values as values of the algebra."""
+    """Convert a writer's values to values of the algebra."""
     emitter = WriterEmitter(w)
     return [Value(emitter, handle) for handle in handles]
 
 
 def written(values: Sequence[Value]) -> tuple[writer.Value, ...]:
-    """Unwrap values of the algebra to the writer's values."""
+    """Convert values of the algebra to the writer's values."""
     return tuple([value.handle for value in values])
 
 
