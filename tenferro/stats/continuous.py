@@ -144,9 +144,7 @@ def _truncated_ppf(q: Any, a: Any, b: Any) -> Any:
     near = ndtri(add(ndtr(first), multiply(share, subtract(ndtr(last), ndtr(first)))))
     first, last = where(is_far, low, -9.0), where(is_far, high, -8.0)
     far = _from_log_ndtr(
-        logaddexp(
-            add(log1p(negative(share)), _log_below(first)), add(log(share), _log_below(last))
-        )
+        logaddexp(add(log1p(negative(share)), _log_below(first)), add(log(share), _log_below(last)))
     )
     z = where(is_far, far, near)
     return where(is_upper, negative(z), z)
@@ -181,9 +179,9 @@ def _gennorm_logpdf(z: Any, beta: Any) -> Any:
 def _gennorm_cdf(z: Any, beta: Any) -> Any:
     """Compute the distribution function; at 0 it is linear, where z^beta has no useful derivative."""
     is_middle = equal(z, 0.0)
-    away = _one_side(
-        lambda z, beta: multiply(0.5, gammaincc(divide(1.0, beta), pow(z, beta)))
-    )(where(is_middle, 1.0, z), beta)
+    away = _one_side(lambda z, beta: multiply(0.5, gammaincc(divide(1.0, beta), pow(z, beta))))(
+        where(is_middle, 1.0, z), beta
+    )
     return where(is_middle, add(0.5, multiply(z, exp(_gennorm_top(beta)))), away)
 
 

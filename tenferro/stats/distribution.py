@@ -235,9 +235,7 @@ class Discrete:
             methods["cdf"] = self._between(cdf, 0.0, 1.0)
             methods["sf"] = self._between(sf, 1.0, 0.0)
             methods["logcdf"] = self._between(_logarithm(cdf, sf), -math.inf, 0.0)
-            methods["logsf"] = self._between(
-                self.logsf or _logarithm(sf, cdf), 0.0, -math.inf
-            )
+            methods["logsf"] = self._between(self.logsf or _logarithm(sf, cdf), 0.0, -math.inf)
         if ppf is not None:
             methods["ppf"] = lambda q, *p: where(
                 logical_and(

@@ -177,3 +177,11 @@ def test_roots() -> None:
 def test_bad_input_is_named(call: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         call()
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (1, 1)])
+def test_the_hessenberg_form_of_matrices_without_a_subdiagonal(shape: tuple[int, ...]) -> None:
+    a = np.ones(shape)
+    np.testing.assert_array_equal(tnf.linalg.hessenberg(a), a)
+    form, q = tnf.linalg.hessenberg(a, calc_q=True)
+    assert form.shape == q.shape == shape

@@ -234,7 +234,9 @@ def test_the_truncated_normal_distribution_far_from_its_middle() -> None:
         close(stats.truncnorm.isf(q, a, b), -known.ppf(q, -b, -a), "isf")
         x = stats.truncnorm.ppf(0.3, a, b)
         slope = tnf.grad(stats.truncnorm.ppf)(0.3, a, b)
-        close(slope * stats.truncnorm.pdf(x, a, b), 1.0, "the density is the quantile's slope", 1e-9)
+        close(
+            slope * stats.truncnorm.pdf(x, a, b), 1.0, "the density is the quantile's slope", 1e-9
+        )
     assert stats.truncnorm.cdf(-1e300, -np.inf, 1.0) == 0.0
     assert stats.truncnorm.logsf(1e300, 0.5, np.inf) == -np.inf
     # -log(1 - p) is p = ndtr(-30) / ndtr(-1/2)
@@ -256,7 +258,9 @@ def test_truncated_normals_have_no_nan_among_their_derivatives(method: str, limi
 def test_parameters_at_the_ends_of_their_domain() -> None:
     x = np.array([-3.0, 0.0, 2.0])
     close(stats.t.logpdf(x, np.inf), scipy.stats.norm.logpdf(x), "t")
-    np.testing.assert_array_equal(tnf.grad(stats.t.logpdf, argnums=(0, 1))(2.0, np.inf), [-2.0, 0.0])
+    np.testing.assert_array_equal(
+        tnf.grad(stats.t.logpdf, argnums=(0, 1))(2.0, np.inf), [-2.0, 0.0]
+    )
     close(stats.vonmises.pdf(x, 0.0), np.full(3, 0.5 / np.pi), "vonmises", 1e-15)
     close(stats.vonmises.logpdf(1e-5, 1e10), scipy.stats.vonmises.logpdf(1e-5, 1e10), "vonmises")
     close(stats.wrapcauchy.pdf(0.0, 1 - 2.0**-40), (2.0**41 - 1) / (2 * np.pi), "wrapcauchy", 1e-14)
