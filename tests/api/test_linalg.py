@@ -144,6 +144,12 @@ def test_factors_and_pivots_are_scipys(dtype: str) -> None:
         np.testing.assert_array_equal(tnf.linalg.lu_factor(rectangle)[1], pivots)
 
 
+@pytest.mark.parametrize("function", [tnf.linalg.eigh, tnf.linalg.eigvalsh])
+def test_a_second_matrix_of_an_eigenvalue_problem_is_refused(function: Any) -> None:
+    with pytest.raises(errors.InvalidConfigError, match="give L.-1 a L.-H"):
+        function(np.eye(2), np.eye(2))
+
+
 def test_lu_solve_names_what_does_not_fit() -> None:
     with pytest.raises(errors.InvalidConfigError, match="trans is 0, 1 or 2"):
         tnf.linalg.lu_solve(tnf.linalg.lu_factor(np.eye(3)), np.ones(3), 5)

@@ -368,6 +368,10 @@ def hermitian_of(a: ArrayLike, triangle: str | None) -> Any:
     """
     if triangle is None:
         return a
+    if not isinstance(triangle, str):
+        raise InvalidConfigError(
+            f'eigh: UPLO is "L" or "U", got {triangle!r:.60}; for a x = w b x with b = L L^H, give L^-1 a L^-H'
+        )
     if triangle not in ("L", "U", "l", "u"):
         raise InvalidConfigError(f'eigh: UPLO is "L" or "U", got {triangle!r}')
     half, rest, k = (tril, triu, -1) if triangle in "Ll" else (triu, tril, 1)
