@@ -61,7 +61,7 @@ from tenferro.api.truncation import dynamic_truncate
 from tenferro.dims import dim_max, dim_min, is_exact, is_static, product
 from tenferro.door import apply_one, as_operand, is_traced, spec_of, stop_gradient
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
-from tenferro.ext.lapack.families import Geqp3
+from tenferro.ext.lapack.families import Geqp3, PivotsToPermutation
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionOp, apply
 from tenferro.ops.source import Iota
@@ -701,14 +701,7 @@ def lu_solve(
     """
     packed, pivots = lu_and_piv
     packed = square("lu_solve", packed)
-    pivots = convert(as_operand(pivots), DType.I64)
-    rows = broadcast_to(_places(pivots), pivots.shape)
-
-    def exchange(rows: Any, step: Any) -> tuple[Any, None]:
-        i, j = step
-        return _exchanged(rows, i, expand_dims(j, axis=-1)), None
-
-    perm, _ = scan(exchange, rows, (_counted(packed), moveaxis(pivots, -1, 0)))
+    perm: Any = apply(PivotsToPermutation(packed.shape[-1]), as_operand(pivots))
     return solve_permuted(packed, perm, b, trans)
 
 
