@@ -163,6 +163,8 @@ def unwrap(
     axis = normalize_axis("unwrap", axis, len(x.shape))
     dtype = result_type(x, period)
     x = convert(x, dtype)
+    if is_static(x.shape[axis]) and x.shape[axis] == 0:
+        return x
     steps = diff(x, axis=axis)
     high = period / 2 if dtype.is_inexact else period // 2
     is_ambiguous = dtype.is_inexact or period % 2 == 0
@@ -192,7 +194,10 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     samples = as_operand(y)
     axis = normalize_axis("trapezoid", axis, len(samples.shape))
     extent = samples.shape[axis]
-    pairs = add(slice_axis(samples, axis, 1, extent), slice_axis(samples, axis, 0, extent - 1))
+    step = 0 if is_static(extent) and extent == 0 else 1
+    pairs = add(
+        slice_axis(samples, axis, step, extent), slice_axis(samples, axis, 0, extent - step)
+    )
     if x is None:
         steps = dx if isinstance(dx, int | float) else as_operand(dx)
     else:

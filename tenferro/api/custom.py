@@ -59,7 +59,7 @@ def stop_gradient(x: ArrayLike) -> Any:
 def checkpoint(
     fn: Callable[..., Any] | None = None,
     *,
-    policy: str = "nothing_saveable",
+    policy: str | None = None,
     static_argnums: int | Sequence[int] = (),
     levels: int = 0,
 ) -> Any:
@@ -71,7 +71,7 @@ def checkpoint(
     Args:
         policy: the values that are stored all the same: "dots_saveable" the results of products of matrices and of
             convolutions, "dots_with_no_batch_dims_saveable" those of products without batch axes,
-            "everything_saveable" all, as without a checkpoint. The names are those of `jax.checkpoint_policies`.
+            "everything_saveable" all, as without a checkpoint, "nothing_saveable" or None no others. The names are those of `jax.checkpoint_policies`.
         static_argnums: arguments that are not tensors.
         levels: levels of groups, where fn is the body of `scan`, `fori_loop` between numbers, or `while_loop` with
             `max_steps`: of n iterations about (levels + 1) n^(1 / (levels + 1)) states are kept at once, and each
@@ -90,6 +90,7 @@ def checkpoint(
         return functools.partial(
             checkpoint, policy=policy, static_argnums=static_argnums, levels=levels
         )
+    policy = "nothing_saveable" if policy is None else policy
     if policy not in POLICIES:
         raise InvalidConfigError(
             f"checkpoint: policy is one of {', '.join(POLICIES)}, got {policy!r:.60}"

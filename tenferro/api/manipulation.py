@@ -478,7 +478,7 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     """Shift the elements of a by `shift` along `axis`, cyclically.
 
     Raises:
-        InvalidConfigError: unless there is one shift per axis, an integer.
+        InvalidConfigError: unless there is one shift per axis, an integer; several along one axis add up.
         NonStaticShapeError: an axis without a static extent.
 
     >>> roll([1, 2, 3], 1)
@@ -488,7 +488,9 @@ def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> A
     if axis is None:
         return reshape(roll(ravel(x), shift, axis=0), x.shape)
     axes = axis if isinstance(axis, tuple | list) else (axis,)
-    shifts = shift if isinstance(shift, tuple | list) else (shift,) * len(axes)
+    shifts = shift if isinstance(shift, tuple | list) else (shift,)
+    axes = tuple(axes) * len(shifts) if len(axes) == 1 else axes
+    shifts = tuple(shifts) * len(axes) if len(shifts) == 1 else shifts
     if len(shifts) != len(axes):
         raise InvalidConfigError(f"roll: shift {shift} and axis {axis} must pair up")
     for one_axis, one_shift in zip(axes, shifts, strict=True):

@@ -33,7 +33,7 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.implicit import custom_root
-from tenferro.api.linalg import lu_factor, lu_solve
+from tenferro.api.linalg.matrices import permuted_factors, solve_permuted
 from tenferro.api.manipulation import astype, concat, reshape, stack
 from tenferro.api.real_vector import RealVector
 from tenferro.api.reductions import mean
@@ -155,13 +155,13 @@ def _rodas4(f: RightHandSide, y: Tensor, slope: Tensor, t: Tensor, h: Tensor) ->
     size = astype(h, dtype, copy=False)
     jacobian = jacfwd(lambda y: f(y, t))(y)
     _, in_time = jvp(lambda t: f(y, t), (t,), (np.asarray(1, spec_of(t).dtype.dtype),))
-    factors = lu_factor(eye(y.shape[0], dtype=dtype) / (GAMMA * size) - jacobian)
+    factors = permuted_factors("odeint", eye(y.shape[0], dtype=dtype) / (GAMMA * size) - jacobian)
 
     def solved(value: Tensor, weight: float, stages: Sequence[Any]) -> Any:
         rhs = value + (size * weight) * in_time if weight else value
         if stages:
             rhs = rhs + _combination(STAGE_WEIGHTS[len(stages) - 1], stages) / size
-        return lu_solve(factors, rhs)
+        return solve_permuted(*factors, rhs)
 
     stages = [solved(slope, TIME_WEIGHTS[0], [])]
     after = y

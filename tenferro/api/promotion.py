@@ -105,7 +105,7 @@ def result_type(*operands: ArrayLike | DTypeLike) -> DType:
 
 
 def _dtype_of(operand: Any) -> DType:
-    if isinstance(operand, type | np.dtype):
+    if isinstance(operand, type | np.dtype | str):
         return DType.of(operand)
     return spec_of(as_operand(operand)).dtype
 

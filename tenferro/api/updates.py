@@ -74,8 +74,8 @@ class IndexedUpdates:
     """The elements of x at an index, for updates; x itself does not change.
 
     Values broadcast to x[index], and promote to x's dtype. If an index repeats an
-    element, `add`, `multiply`, `min` and `max` combine all its values, and `set` natively takes the last. Concrete
-    indices outside x are refused; traced ones are dropped.
+    element, `add`, `multiply`, `divide`, `power`, `min` and `max` combine all its values, `apply` takes one, and
+    `set` natively takes the last. Concrete indices outside x are refused; traced ones are dropped.
 
     Raises:
         DTypeError: values that x's dtype does not hold; convert either.
@@ -133,12 +133,12 @@ class IndexedUpdates:
         return self._updated(values, "multiply", mode, hints)
 
     def divide(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] /= values; repeated elements take one of their values."""
-        return self.set(divide(self.get(mode=mode, **hints), values), mode=mode, **hints)
+        """Return x with x[index] /= values; repeated elements take all of their values."""
+        return self._by_products(divide, values, mode, hints)
 
     def power(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] **= values; repeated elements take one of their values."""
-        return self.set(pow(self.get(mode=mode, **hints), values), mode=mode, **hints)
+        """Return x with x[index] **= values; repeated elements take all of their values."""
+        return self._by_products(pow, values, mode, hints)
 
     def min(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
         """Return x with minimum(x[index], values) at the index."""
@@ -151,6 +151,18 @@ class IndexedUpdates:
     def apply(self, func: Callable[[Any], Any], *, mode: str | None = None, **hints: bool) -> Any:
         """Return x with func(x[index]) at the index; repeated elements take one of their values."""
         return self.set(func(self.get(mode=mode, **hints)), mode=mode, **hints)
+
+    def _by_products(
+        self, function: Callable[[Any, Any], Any], values: ArrayLike, mode: str | None, hints: Mapping[str, bool]
+    ) -> Any:  # fmt: skip
+        """Apply a function of which repeated applications are one, to the product of an element's values."""
+        x = as_operand(self._x)
+        dtype = spec_of(x).dtype
+        is_closed = spec_of(function(x, _in_dtype_of(x, values))).dtype is dtype
+        if not is_closed or not any(is_array(entry) for entry in expanded(x, self._index)[1]):
+            return self.set(function(self.get(mode=mode, **hints), values), mode=mode, **hints)
+        ones = broadcast_to(convert(np.asarray(1), dtype), x.shape)
+        return function(x, IndexedUpdates(ones, self._index).multiply(values, mode=mode, **hints))
 
     def _updated(
         self, values: ArrayLike, combiner: str, mode: str | None, hints: Mapping[str, bool]

@@ -12,21 +12,25 @@ from tenferro.api.elementwise import (
     abs,
     add,
     atan2,
-    cos,
     divide,
     equal,
     exp,
     expm1,
     greater,
+    greater_equal,
     hypot,
     less,
+    less_equal,
     lgamma,
     log,
     log1p,
     logical_and,
+    logical_or,
     multiply,
     negative,
     pow,
+    sin,
+    sqrt,
     square,
     subtract,
     tan,
@@ -60,11 +64,16 @@ __all__ = ["CONTINUOUS"]
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
+def _size(z: Any) -> Any:
+    """Compute |z| with slope 1 at 0, where the derivatives of a function of |z| that is smooth are then right."""
+    return where(less(z, 0.0), negative(z), z)
+
+
 def _one_side(lower: Any) -> Any:
     """Return the distribution function of a symmetric distribution, from the probability of values below -|z|."""
 
     def cdf(z: Any, *shapes: Any) -> Any:
-        tail = lower(abs(z), *shapes)
+        tail = lower(_size(z), *shapes)
         return where(less(z, 0.0), tail, subtract(1.0, tail))
 
     return cdf
@@ -83,12 +92,18 @@ def _two_sides(lower: Any) -> Any:
 
 def _log_difference(larger: Any, smaller: Any) -> Any:
     """log(e^larger - e^smaller), and -inf where both are equal."""
-    gap = subtract(smaller, larger)
-    is_empty = equal(gap, 0.0)
-    safe = where(is_empty, -1.0, gap)
+    is_alone, is_empty = equal(smaller, -math.inf), equal(smaller, larger)
+    safe = where(logical_or(is_alone, is_empty), -1.0, subtract(smaller, larger))
     is_close = greater(safe, -0.7)
     close, far = log(negative(expm1(where(is_close, safe, -1.0)))), log1p(negative(exp(safe)))
-    return where(is_empty, -math.inf, add(larger, where(is_close, close, far)))
+    both = where(is_empty, -math.inf, add(larger, where(is_close, close, far)))
+    return where(is_alone, larger, both)
+
+
+def _log_below(x: Any) -> Any:
+    """Compute log_ndtr, with derivative 0 at -inf."""
+    is_end = equal(x, -math.inf)
+    return where(is_end, -math.inf, log_ndtr(where(is_end, -1.0, x)))
 
 
 def _log_mass(a: Any, b: Any) -> Any:
@@ -97,25 +112,97 @@ def _log_mass(a: Any, b: Any) -> Any:
     low, high = where(is_upper, negative(b), a), where(is_upper, negative(a), b)
     is_one_sided = less(high, 0.0)
     below = where(is_one_sided, high, 0.0)
-    one_sided = _log_difference(log_ndtr(below), log_ndtr(where(is_one_sided, low, -1.0)))
+    one_sided = _log_difference(_log_below(below), _log_below(where(is_one_sided, low, -1.0)))
     outside = add(ndtr(low), ndtr(negative(high)))
     return where(is_one_sided, one_sided, log1p(negative(where(is_one_sided, 0.0, outside))))
 
 
+def _log_truncated(this: Any, other: Any) -> Any:
+    """Compute the logarithm of a probability from it or, if that is near 0, from that of its complement."""
+    is_small = less(this, -0.5)
+    return where(is_small, this, log1p(negative(exp(where(is_small, -1.0, other)))))
+
+
+def _from_log_ndtr(y: Any) -> Any:
+    """Compute the z of which log_ndtr is y, for y < -20: Newton's steps from the leading terms of its expansion."""
+    double = multiply(-2.0, y)
+    z = negative(sqrt(subtract(double, log(multiply(2 * math.pi, double)))))
+    for _ in range(3):
+        value = log_ndtr(z)
+        slope = exp(subtract(subtract(multiply(-0.5, square(z)), HALF_LOG_TWO_PI), value))
+        z = subtract(z, divide(subtract(value, y), slope))
+    return z
+
+
 def _truncated_ppf(q: Any, a: Any, b: Any) -> Any:
+    """Compute quantiles from probabilities, and far in a tail, where these underflow, from their logarithms."""
     is_upper = greater(a, 0.0)
     low, high = where(is_upper, negative(b), a), where(is_upper, negative(a), b)
     share = where(is_upper, subtract(1.0, q), q)
-    z = ndtri(add(ndtr(low), multiply(share, subtract(ndtr(high), ndtr(low)))))
+    is_far = less(high, -8.0)
+    first, last = where(is_far, -8.0, low), where(is_far, -7.0, high)
+    near = ndtri(add(ndtr(first), multiply(share, subtract(ndtr(last), ndtr(first)))))
+    first, last = where(is_far, low, -9.0), where(is_far, high, -8.0)
+    far = _from_log_ndtr(
+        logaddexp(add(log1p(negative(share)), _log_below(first)), add(log(share), _log_below(last)))
+    )
+    z = where(is_far, far, near)
     return where(is_upper, negative(z), z)
 
 
+def _between(a: Any, b: Any) -> Any:
+    """Return a point between a and b, of which one or both may be infinite."""
+    is_open_below, is_open_above = equal(a, -math.inf), equal(b, math.inf)
+    low = where(is_open_below, where(is_open_above, -1.0, subtract(b, 2.0)), a)
+    high = where(is_open_above, add(low, 2.0), b)
+    return add(multiply(0.5, low), multiply(0.5, high))
+
+
+def _beta_isf(q: Any, a: Any, b: Any) -> Any:
+    """Compute upper quantiles, from those of 1 - q if that has enough digits: they keep those of a small result."""
+    is_large = greater(q, 0.1)
+    small = betaincinv(a, b, where(is_large, subtract(1.0, q), 0.5))
+    return where(is_large, small, subtract(1.0, betaincinv(b, a, where(is_large, 0.5, q))))
+
+
+def _gennorm_top(beta: Any) -> Any:
+    """Compute the logarithm of the density at 0."""
+    return subtract(log(multiply(0.5, beta)), lgamma(divide(1.0, beta)))
+
+
+def _gennorm_logpdf(z: Any, beta: Any) -> Any:
+    is_corner = logical_and(equal(z, 0.0), less_equal(beta, 1.0))
+    power = pow(where(is_corner, 1.0, _size(z)), beta)
+    return subtract(_gennorm_top(beta), where(is_corner, 0.0, power))
+
+
+def _gennorm_cdf(z: Any, beta: Any) -> Any:
+    """Compute the distribution function; at 0 it is linear, where z^beta has no useful derivative."""
+    is_middle = equal(z, 0.0)
+    away = _one_side(lambda z, beta: multiply(0.5, gammaincc(divide(1.0, beta), pow(z, beta))))(
+        where(is_middle, 1.0, z), beta
+    )
+    return where(is_middle, add(0.5, multiply(z, exp(_gennorm_top(beta)))), away)
+
+
+def _gennorm_ppf(q: Any, beta: Any) -> Any:
+    is_middle = equal(q, 0.5)
+    away = _two_sides(
+        lambda q, beta: negative(
+            pow(gammainccinv(divide(1.0, beta), multiply(2.0, q)), divide(1.0, beta))
+        )
+    )(where(is_middle, 0.25, q), beta)
+    return where(is_middle, divide(subtract(q, 0.5), exp(_gennorm_top(beta))), away)
+
+
 def _student_logpdf(z: Any, df: Any) -> Any:
+    """Compute the logarithm of the density; for infinite df it is the normal one."""
+    is_normal = equal(df, math.inf)
+    df = where(is_normal, 1.0, df)
     half = multiply(df, 0.5)
     size = add(log(df), multiply(2.0, betaln(half, add(multiply(half, 0.0), 0.5))))
-    return negative(
-        add(multiply(0.5, size), multiply(add(half, 0.5), log1p(divide(square(z), df))))
-    )
+    student = add(multiply(0.5, size), multiply(add(half, 0.5), log1p(divide(square(z), df))))
+    return negative(where(is_normal, add(multiply(0.5, square(z)), HALF_LOG_TWO_PI), student))
 
 
 def _gamma_logpdf(z: Any, a: Any) -> Any:
@@ -128,9 +215,14 @@ def _beta_logpdf(z: Any, a: Any, b: Any) -> Any:
 
 
 def _wrapped_cauchy(z: Any, c: Any) -> Any:
-    square_of = multiply(c, c)
-    bend = log(subtract(add(1.0, square_of), multiply(2.0, multiply(c, cos(z)))))
-    return subtract(subtract(log1p(negative(square_of)), 2 * HALF_LOG_TWO_PI), bend)
+    bend = log(add(square(subtract(1.0, c)), multiply(2.0, multiply(c, _one_less_cos(z)))))
+    top = add(log1p(negative(c)), log1p(c))
+    return subtract(subtract(top, 2 * HALF_LOG_TWO_PI), bend)
+
+
+def _one_less_cos(z: Any) -> Any:
+    """1 - cos z, without the cancellation near 0."""
+    return multiply(2.0, square(sin(multiply(0.5, z))))
 
 
 def _log_of_exponential(q: Any) -> Any:
@@ -149,11 +241,15 @@ CONTINUOUS: dict[str, Continuous] = {
         logpdf=lambda z, a, b: subtract(subtract(multiply(-0.5, square(z)), HALF_LOG_TWO_PI), _log_mass(a, b)),
         cdf=lambda z, a, b: exp(subtract(_log_mass(a, z), _log_mass(a, b))),
         sf=lambda z, a, b: exp(subtract(_log_mass(z, b), _log_mass(a, b))),
-        logcdf=lambda z, a, b: subtract(_log_mass(a, z), _log_mass(a, b)),
-        logsf=lambda z, a, b: subtract(_log_mass(z, b), _log_mass(a, b)),
+        logcdf=lambda z, a, b: _log_truncated(
+            subtract(_log_mass(a, z), _log_mass(a, b)), subtract(_log_mass(z, b), _log_mass(a, b))
+        ),
+        logsf=lambda z, a, b: _log_truncated(
+            subtract(_log_mass(z, b), _log_mass(a, b)), subtract(_log_mass(a, z), _log_mass(a, b))
+        ),
         ppf=_truncated_ppf,
         isf=lambda q, a, b: negative(_truncated_ppf(q, negative(b), negative(a))),
-        support=(lambda a, b: a, lambda a, b: b), inner=lambda a, b: a,
+        support=(lambda a, b: a, lambda a, b: b), inner=_between,
         is_valid=lambda a, b: less(a, b),
     ),
     "cauchy": Continuous(
@@ -171,13 +267,13 @@ CONTINUOUS: dict[str, Continuous] = {
         logpdf=lambda z: subtract(negative(abs(z)), math.log(2)),
         cdf=_one_side(lambda z: multiply(0.5, exp(negative(z)))),
         logcdf=lambda z: where(
-            less(z, 0.0), subtract(z, math.log(2)), log1p(multiply(-0.5, exp(negative(abs(z)))))
+            less(z, 0.0), subtract(z, math.log(2)), log1p(multiply(-0.5, exp(negative(_size(z)))))
         ),
         ppf=_two_sides(lambda q: log(multiply(2.0, q))), is_symmetric=True,
     ),
     "logistic": Continuous(
         (), "the logistic distribution, of density e^-z / (1 + e^-z)^2.",
-        logpdf=lambda z: negative(add(abs(z), multiply(2.0, log1p(exp(negative(abs(z))))))),
+        logpdf=lambda z: negative(add(logaddexp(0.0, z), logaddexp(0.0, negative(z)))),
         cdf=expit, logcdf=lambda z: negative(logaddexp(0.0, negative(z))), ppf=logit,
         is_symmetric=True,
     ),
@@ -238,7 +334,7 @@ CONTINUOUS: dict[str, Continuous] = {
         ("a", "b"), "the beta distribution, of density z^(a-1) (1-z)^(b-1) / B(a, b) for 0 <= z <= 1.",
         logpdf=_beta_logpdf, cdf=lambda z, a, b: betainc(a, b, z), sf=lambda z, a, b: betaincc(a, b, z),
         ppf=lambda q, a, b: betaincinv(a, b, q),
-        isf=lambda q, a, b: subtract(1.0, betaincinv(b, a, q)),
+        isf=_beta_isf,
         support=(0.0, 1.0), is_valid=positive,
     ),
     "t": Continuous(
@@ -248,21 +344,15 @@ CONTINUOUS: dict[str, Continuous] = {
     ),
     "gennorm": Continuous(
         ("beta",), "the generalized normal distribution, of density beta exp(-|z|^beta) / (2 Gamma(1/beta)).",
-        logpdf=lambda z, beta: subtract(
-            subtract(log(multiply(0.5, beta)), lgamma(divide(1.0, beta))), pow(abs(z), beta)
-        ),
-        cdf=_one_side(lambda z, beta: multiply(0.5, gammaincc(divide(1.0, beta), pow(z, beta)))),
-        ppf=_two_sides(lambda q, beta: negative(
-            pow(gammainccinv(divide(1.0, beta), multiply(2.0, q)), divide(1.0, beta))
-        )),
+        logpdf=_gennorm_logpdf, cdf=_gennorm_cdf, ppf=_gennorm_ppf,
         is_valid=positive, is_symmetric=True,
     ),
     "vonmises": Continuous(
         ("kappa",), "von Mises's distribution on the circle, of density exp(kappa cos z) / (2 pi I_0(kappa)).",
         logpdf=lambda z, kappa: subtract(
-            multiply(kappa, subtract(cos(z), 1.0)), log(multiply(2 * math.pi, i0e(kappa)))
+            negative(multiply(kappa, _one_less_cos(z))), log(multiply(2 * math.pi, i0e(kappa)))
         ),
-        is_valid=positive,
+        is_valid=lambda kappa: greater_equal(kappa, 0.0),
     ),
     "wrapcauchy": Continuous(
         ("c",), "the wrapped Cauchy distribution, of density (1 - c^2) / (2 pi (1 + c^2 - 2 c cos z)) for 0 <= z <= 2 pi.",

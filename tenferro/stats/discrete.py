@@ -112,7 +112,7 @@ DISCRETE: dict[str, Discrete] = {
         logpmf=lambda k, p: add(xlog1py(subtract(k, 1.0), negative(p)), log(p)),
         support=(1.0, math.inf), is_valid=lambda p: logical_and(positive(p), less_equal(p, 1.0)),
         cdf=lambda k, p: negative(expm1(xlog1py(k, negative(p)))),
-        sf=lambda k, p: exp(xlog1py(k, negative(p))),
+        sf=lambda k, p: exp(xlog1py(k, negative(p))), logsf=lambda k, p: xlog1py(k, negative(p)),
     ),
     "betabinom": Discrete(
         ("n", "a", "b"), "the beta-binomial distribution, of probability C(n, k) B(k+a, n-k+b) / B(a, b).",

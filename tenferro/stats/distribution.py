@@ -209,7 +209,7 @@ class Discrete:
         logpmf: for whole k of the support.
         support: the ends of the support, numbers or functions of the shape parameters.
         is_valid: whether the shape parameters have a meaning.
-        cdf, sf: for whole k of the support.
+        cdf, sf, logsf: for whole k of the support.
         ppf: for q of [0, 1].
         entropy: a function of the shape parameters alone.
     """
@@ -221,6 +221,7 @@ class Discrete:
     is_valid: Formula
     cdf: Formula | None = None
     sf: Formula | None = None
+    logsf: Formula | None = None
     ppf: Formula | None = None
     entropy: Formula | None = None
 
@@ -234,7 +235,7 @@ class Discrete:
             methods["cdf"] = self._between(cdf, 0.0, 1.0)
             methods["sf"] = self._between(sf, 1.0, 0.0)
             methods["logcdf"] = self._between(_logarithm(cdf, sf), -math.inf, 0.0)
-            methods["logsf"] = self._between(_logarithm(sf, cdf), 0.0, -math.inf)
+            methods["logsf"] = self._between(self.logsf or _logarithm(sf, cdf), 0.0, -math.inf)
         if ppf is not None:
             methods["ppf"] = lambda q, *p: where(
                 logical_and(

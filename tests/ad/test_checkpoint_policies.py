@@ -15,7 +15,8 @@ RANDOM = np.random.default_rng(0)
 WEIGHTS = [RANDOM.normal(size=(5, 5)) / 2 for _ in range(4)]
 X = RANDOM.normal(size=(3, 5))
 
-POLICIES = {
+POLICIES: dict[str | None, tuple[int, int]] = {
+    None: (15, 7),
     "nothing_saveable": (15, 7),
     "dots_saveable": (11, 7),
     "dots_with_no_batch_dims_saveable": (11, 7),
@@ -40,7 +41,7 @@ def plain(weights: Any, x: Any) -> Any:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_policy_decides_what_is_computed_again(policy: str) -> None:
+def test_a_policy_decides_what_is_computed_again(policy: str | None) -> None:
     program = tnf.compile(tnf.value_and_grad(lambda w: loss(w, X, policy=policy)), WEIGHTS)
     counts = Counter(i.op.name for i in program.instructions)
     assert (counts["DotGeneral"], counts["Sin"]) == POLICIES[policy]
@@ -61,7 +62,7 @@ def test_batch_axes_count() -> None:
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_in_loops_batches_and_second_derivatives(policy: str) -> None:
+def test_in_loops_batches_and_second_derivatives(policy: str | None) -> None:
     step = tnf.checkpoint(lambda c, w: (tnf.sin(c @ w), None), policy=policy)
     stacked = np.stack(WEIGHTS)
     scanned = tnf.grad(lambda w: tnf.sum(tnf.scan(step, X, w)[0] ** 2))(stacked)

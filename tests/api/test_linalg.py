@@ -124,7 +124,35 @@ def test_lu_solve_broadcasts_as_solve_does(
         np.testing.assert_allclose(x, wanted, rtol=1e-10, atol=1e-12)
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_factors_and_pivots_are_scipys(dtype: str) -> None:
+    a, b = R.normal(size=(2, 4, 4)).astype(dtype), R.normal(size=(4, 3))
+    a = a + 1j * R.normal(size=a.shape) if dtype == "complex128" else a
+    packed, pivots = scipy.linalg.lu_factor(a)
+    found = tnf.linalg.lu_factor(a)
+    np.testing.assert_allclose(found[0], packed, rtol=1e-10)
+    np.testing.assert_array_equal(found[1], pivots)
+    assert found[1].dtype == pivots.dtype
+    for trans, turned in ((0, a), (1, a.mT), (2, a.mT.conj())):
+        wanted = np.linalg.solve(turned, b)
+        for factors in (found, (packed, pivots)):
+            x = tnf.linalg.lu_solve(factors, b, trans=trans)
+            np.testing.assert_allclose(x, wanted, rtol=1e-9, atol=1e-12)
+    for shape in ((4, 2), (2, 4), (0, 0)):
+        rectangle = R.normal(size=shape)
+        pivots = scipy.linalg.lu_factor(rectangle)[1]
+        np.testing.assert_array_equal(tnf.linalg.lu_factor(rectangle)[1], pivots)
+
+
+@pytest.mark.parametrize("function", [tnf.linalg.eigh, tnf.linalg.eigvalsh])
+def test_a_second_matrix_of_an_eigenvalue_problem_is_refused(function: Any) -> None:
+    with pytest.raises(errors.InvalidConfigError, match=r"give L.-1 a L.-H"):
+        function(np.eye(2), np.eye(2))
+
+
 def test_lu_solve_names_what_does_not_fit() -> None:
+    with pytest.raises(errors.InvalidConfigError, match="trans is 0, 1 or 2"):
+        tnf.linalg.lu_solve(tnf.linalg.lu_factor(np.eye(3)), np.ones(3), 5)
     factors = tnf.linalg.lu_factor(np.eye(3))
     with pytest.raises(errors.ShapeError, match=r"lu_solve.*4 rows"):
         tnf.linalg.lu_solve(factors, np.ones((4, 2)))

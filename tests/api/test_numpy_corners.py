@@ -183,3 +183,27 @@ def test_gradients_of_polynomials() -> None:
     roots = tnf.jacfwd(tnf.poly)(V[:3])
     wanted_roots = np.stack([(np.poly(V[:3] + d) - np.poly(V[:3] - d)) / 2e-6 for d in step[:3, :3]], 1)  # fmt: skip
     np.testing.assert_allclose(roots, wanted_roots, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda m: m.roll(K, (1, 2)),
+        lambda m: m.roll(K, (1, 2, 1), 0),
+        lambda m: m.roll(K, (1, 2), 1),
+        lambda m: m.roll(K, 2, (0, 1)),
+        lambda m: m.trapezoid(A[:0], axis=0),
+        lambda m: m.trapezoid(A[:, :0]),
+        lambda m: m.trapezoid(A[:0], V[:0], axis=0),
+        lambda m: m.unwrap(A[:0], axis=0),
+        lambda m: m.unwrap(K[:0]),
+    ],
+)
+def test_shifts_along_one_axis_and_empty_axes(call: Any) -> None:
+    ours, wanted = call(tnf), call(np)
+    assert ours.dtype == wanted.dtype
+    np.testing.assert_array_equal(ours, wanted)
+
+
+def test_names_of_dtypes_are_dtypes() -> None:
+    assert tnf.result_type("i1", np.float32, "u2") == np.result_type("i1", np.float32, "u2")

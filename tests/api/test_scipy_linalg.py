@@ -177,3 +177,19 @@ def test_roots() -> None:
 def test_bad_input_is_named(call: Any, error: type[Exception]) -> None:
     with pytest.raises(error):
         call()
+
+
+@pytest.mark.parametrize("shape", [(0, 0), (2, 0, 0), (1, 1)])
+def test_the_hessenberg_form_of_matrices_without_a_subdiagonal(shape: tuple[int, ...]) -> None:
+    a = np.ones(shape)
+    np.testing.assert_array_equal(tnf.linalg.hessenberg(a), a)
+    form, q = tnf.linalg.hessenberg(a, calc_q=True)
+    assert form.shape == q.shape == shape
+
+
+@pytest.mark.parametrize("lower", [False, True])
+def test_factors_of_several_matrices_solve_for_one_vector(lower: bool) -> None:
+    root = np.random.default_rng(2).normal(size=(2, 3, 3))
+    a, b = root @ root.mT + np.eye(3), np.arange(3.0)
+    x = tnf.linalg.cho_solve(tnf.linalg.cho_factor(a, lower=lower), b)
+    np.testing.assert_allclose(x, [np.linalg.solve(matrix, b) for matrix in a], rtol=1e-12)

@@ -66,6 +66,17 @@ def test_traced_indices_and_derivatives() -> None:
     np.testing.assert_array_equal(applied, jaxs(lambda x: x.at[J].apply(jnp.square), X))
 
 
+@pytest.mark.parametrize("name", ["divide", "power", "subtract", "multiply"])
+@pytest.mark.parametrize("mode", [None, "clip", "drop"])
+def test_repeated_elements_take_all_of_their_values(name: str, mode: str | None) -> None:
+    x, rows, values = np.arange(1.0, 7.0).reshape(3, 2), np.array([2, 0, 2]), np.array([[2.0], [4.0], [3.0]])  # fmt: skip
+    wanted = x.copy()
+    getattr(np, name).at(wanted, rows, values)
+    np.testing.assert_array_equal(getattr(tnf.at(x)[rows], name)(values, mode=mode), wanted)
+    loss = lambda x: getattr(x.at[rows], name)(values, mode=mode).sum()
+    np.testing.assert_allclose(tnf.grad(loss)(x), jaxs(jax.grad(loss), x))
+
+
 def test_what_is_refused() -> None:
     for name in ("segment_max", "segment_min"):
         with pytest.raises(errors.DTypeError, match="complex"):

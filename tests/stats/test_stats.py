@@ -199,6 +199,78 @@ def test_tails_keep_their_digits() -> None:
     assert stats.beta.sf(0.9, 2.0, 300.0) > 0
 
 
+@pytest.mark.parametrize(
+    ("method", "at", "shapes", "slopes"),
+    [
+        (stats.laplace.cdf, 0.0, (), [0.5]),
+        (stats.laplace.logcdf, 0.0, (), [1.0]),
+        (stats.laplace.logsf, 0.0, (), [-1.0]),
+        (stats.gennorm.cdf, 0.0, (1.0,), [0.5, 0.0]),
+        (stats.gennorm.sf, 0.0, (2.0,), [-(np.pi**-0.5), 0.0]),
+        (stats.gennorm.ppf, 0.5, (2.0,), [np.pi**0.5, 0.0]),
+        (stats.gennorm.isf, 0.5, (0.5,), [-4.0, 0.0]),
+        (tnf.grad(stats.gennorm.logpdf), 0.0, (2.0,), [-2.0, 0.0]),
+        (tnf.grad(stats.logistic.logpdf), 0.0, (), [-0.5]),
+    ],
+)
+def test_symmetric_distributions_have_derivatives_in_the_middle(
+    method: Any, at: float, shapes: Any, slopes: Any
+) -> None:
+    places = tuple(range(1 + len(shapes)))
+    close(tnf.grad(method, argnums=places)(at, *shapes), slopes, "by definition", 1e-14)
+
+
+def test_a_cusp_has_derivative_zero_and_keeps_those_of_other_parameters() -> None:
+    slopes = tnf.grad(stats.gennorm.logpdf, argnums=(0, 2, 3))(0.0, 0.5, 0.0, 1.0)
+    np.testing.assert_array_equal(slopes, [0.0, 0.0, -1.0])
+
+
+def test_the_truncated_normal_distribution_far_from_its_middle() -> None:
+    known = scipy.stats.truncnorm
+    q = np.array([1e-10, 0.1, 0.5, 0.9])
+    for a, b in ((40.0, 41.0), (9.0, np.inf), (-np.inf, -300.0), (-41.0, -40.0)):
+        close(stats.truncnorm.ppf(q, a, b), known.ppf(q, a, b), "ppf")
+        # SciPy's isf subtracts q from 1.
+        close(stats.truncnorm.isf(q, a, b), -known.ppf(q, -b, -a), "isf")
+        x = stats.truncnorm.ppf(0.3, a, b)
+        slope = tnf.grad(stats.truncnorm.ppf)(0.3, a, b)
+        close(
+            slope * stats.truncnorm.pdf(x, a, b), 1.0, "the density is the quantile's slope", 1e-9
+        )
+    assert stats.truncnorm.cdf(-1e300, -np.inf, 1.0) == 0.0
+    assert stats.truncnorm.logsf(1e300, 0.5, np.inf) == -np.inf
+    # -log(1 - p) is p = ndtr(-30) / ndtr(-1/2)
+    wanted = -scipy.special.ndtr(-30.0) / scipy.special.ndtr(-0.5)
+    close(stats.truncnorm.logcdf(30.0, 0.5, np.inf) / wanted, 1.0, "logcdf")
+
+
+@pytest.mark.parametrize("limits", [(0.0, 1.0), (-np.inf, 1.0), (0.5, np.inf), (-np.inf, np.inf)])
+@pytest.mark.parametrize("method", ["logpdf", "pdf", "cdf", "sf"])
+def test_truncated_normals_have_no_nan_among_their_derivatives(method: str, limits: Any) -> None:
+    value = getattr(stats.truncnorm, method)
+    x = np.array([-7.0, 0.7, 7.0])
+    slopes = tnf.grad(lambda *p: tnf.sum(value(*p)), argnums=(0, 1, 2))(x, *limits)
+    assert all(np.isfinite(slope).all() for slope in slopes), slopes
+    for slope, limit in zip(slopes[1:], limits, strict=True):
+        assert np.isfinite(limit) or slope == 0.0
+
+
+def test_parameters_at_the_ends_of_their_domain() -> None:
+    x = np.array([-3.0, 0.0, 2.0])
+    close(stats.t.logpdf(x, np.inf), scipy.stats.norm.logpdf(x), "t")
+    np.testing.assert_array_equal(
+        tnf.grad(stats.t.logpdf, argnums=(0, 1))(2.0, np.inf), [-2.0, 0.0]
+    )
+    close(stats.vonmises.pdf(x, 0.0), np.full(3, 0.5 / np.pi), "vonmises", 1e-15)
+    close(stats.vonmises.logpdf(1e-5, 1e10), scipy.stats.vonmises.logpdf(1e-5, 1e10), "vonmises")
+    close(stats.wrapcauchy.pdf(0.0, 1 - 2.0**-40), (2.0**41 - 1) / (2 * np.pi), "wrapcauchy", 1e-14)
+    close(stats.geom.logsf(1e10, 0.3), 1e10 * np.log1p(-0.3), "geom", 1e-15)
+    # The upper quantile of q near 1 is (a B(a, b) (1 - q))^(1/a).
+    small = np.exp((np.log(0.1 * 2.0**-20) + scipy.special.betaln(0.1, 5.0)) / 0.1)
+    close(stats.beta.isf(1 - 2.0**-20, 0.1, 5.0) / small, 1.0, "beta")
+    close(stats.beta.isf(1e-30, 2.0, 1e5), scipy.stats.beta.isf(1e-30, 2.0, 1e5), "beta")
+
+
 def test_parameters_without_a_meaning_give_nan() -> None:
     assert np.isnan(stats.gamma.logpdf(1.0, -1.0))
     assert np.isnan(stats.gamma.ppf(0.5, 0.0))

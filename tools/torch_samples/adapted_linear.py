@@ -71,21 +71,9 @@ def lu_factor(x: Any, pivot: bool = True) -> Any:
     return tnf.linalg.lu_factor(x)[0]
 
 
-def permutation_of(pivots: Any, size: int) -> np.ndarray[Any, Any]:
-    """Return the permutation that results from LAPACK's row exchanges, which are counted from one."""
-    pivots = np.asarray(pivots)
-    result = np.broadcast_to(np.arange(size), (*pivots.shape[:-1], size)).copy()
-    for step in range(pivots.shape[-1]):
-        other_row = pivots[..., step : step + 1].astype(np.int64) - 1
-        low = result[..., step : step + 1].copy()
-        result[..., step : step + 1] = np.take_along_axis(result, other_row, -1)
-        np.put_along_axis(result, other_row, low, -1)
-    return result
-
-
 def lu_solve(lu: Any, pivots: Any, b: Any, left: bool = True, adjoint: bool = False) -> Any:
     require(left and not adjoint, "the matrix on the right, or its adjoint")
-    return tnf.linalg.lu_solve((lu, permutation_of(pivots, lu.shape[-1])), b)
+    return tnf.linalg.lu_solve((lu, pivots - 1), b)
 
 
 def solve_triangular(a: Any, b: Any, upper: bool, left: bool = True, unitriangular: bool = False) -> Any:  # fmt: skip

@@ -12,14 +12,13 @@ import numpy as np
 from tenferro.api.determinant import adjoint
 from tenferro.api.elementwise import conj, subtract
 from tenferro.api.indexing import take
-from tenferro.api.linalg.functions import eigh_tridiagonal, one_matrix, solve_sylvester
+from tenferro.api.linalg.functions import by_triangle, eigh_tridiagonal, one_matrix, solve_sylvester
 from tenferro.api.linalg.matrices import (
     cholesky,
     eigh,
     hermitian_of,
     inv,
     solve,
-    solve_triangular,
 )
 from tenferro.api.linalg.structured import circulant, toeplitz
 from tenferro.api.linear import matmul
@@ -229,9 +228,7 @@ def cho_solve_banded(
     """
     bands, lower = cb_and_lower
     factor = _triangle(as_inexact(as_operand(bands)), lower)
-    first, second = ("N", "C") if lower else ("C", "N")
-    x = solve_triangular(factor, b, lower=lower, trans=first)
-    return solve_triangular(factor, x, lower=lower, trans=second)
+    return by_triangle(factor, lower, b)
 
 
 def solveh_banded(

@@ -35,6 +35,7 @@ from tenferro.api.promotion import convert
 from tenferro.api.reductions import all as all_
 from tenferro.api.reductions import max as max_
 from tenferro.api.reductions import sum as sum_
+from tenferro.dims import is_static
 from tenferro.door import as_operand, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError, UnsupportedError
 from tenferro.ext.lapack.families import Gehrd, HouseholderProduct
@@ -61,11 +62,14 @@ def hessenberg(
     array([[1., 2.],
            [3., 4.]])
     """
-    packed, factors = apply(Gehrd(), matrices.square("hessenberg", a))
+    x = matrices.square("hessenberg", a)
+    n = x.shape[-1]
+    if is_static(n) and n == 0:
+        return (x, x) if calc_q else x
+    packed, factors = apply(Gehrd(), x)
     form = triu(packed, -1)
     if not calc_q:
         return form
-    n = packed.shape[-1]
     if n < 2:
         return form, form * 0 + convert(np.eye(n), spec_of(form).dtype)
     inner = apply(HouseholderProduct(), packed[..., 1:, :-1], factors)

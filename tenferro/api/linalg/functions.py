@@ -50,6 +50,7 @@ from tenferro.api.manipulation import (
     embed_diag,
     expand_dims,
     matrix_transpose,
+    squeeze,
     stack,
 )
 from tenferro.api.promotion import convert, result_type
@@ -108,10 +109,17 @@ def cho_solve(
     >>> cho_solve(cho_factor(np.array([[4.0, 2.0], [2.0, 5.0]])), np.array([6.0, 7.0]))
     array([1., 1.])
     """
-    c, lower = c_and_lower
+    return by_triangle(*c_and_lower, b)
+
+
+def by_triangle(c: ArrayLike, lower: bool, b: ArrayLike) -> Any:
+    """Return x with a x = b, from a Cholesky factor of a; b is a vector if it has one axis."""
+    b = as_operand(b)
     first, second = ("N", "C") if lower else ("C", "N")
-    x = solve_triangular(c, b, lower=lower, trans=first)
-    return solve_triangular(c, x, lower=lower, trans=second)
+    is_vector = len(b.shape) == 1
+    x = solve_triangular(c, expand_dims(b, axis=-1) if is_vector else b, lower=lower, trans=first)
+    x = solve_triangular(c, x, lower=lower, trans=second)
+    return squeeze(x, axis=-1) if is_vector else x
 
 
 def eigh_tridiagonal(

@@ -18,6 +18,7 @@ from tenferro.api import linear, manipulation, products
 from tenferro.api.arguments import refuse
 from tenferro.api.axes import normalize_axes
 from tenferro.api.contraction import einsum
+from tenferro.api.control import scan
 from tenferro.api.creation import ones, shape_of, tril, triu
 from tenferro.api.custom import custom_jvp
 from tenferro.api.determinant import adjoint, determinant, sign_of_pivots
@@ -54,12 +55,13 @@ from tenferro.api.manipulation import (
 from tenferro.api.promotion import as_inexact, broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.qr_append import with_columns, with_rows
 from tenferro.api.reductions import any, max, min, prod, root, sum
+from tenferro.api.searching import argsort
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.truncation import dynamic_truncate
 from tenferro.dims import dim_max, dim_min, is_exact, is_static, product
 from tenferro.door import apply_one, as_operand, is_traced, spec_of, stop_gradient
 from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
-from tenferro.ext.lapack.families import Geqp3
+from tenferro.ext.lapack.families import Geqp3, PivotsToPermutation
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionOp, apply
 from tenferro.ops.source import Iota
@@ -366,6 +368,10 @@ def hermitian_of(a: ArrayLike, triangle: str | None) -> Any:
     """
     if triangle is None:
         return a
+    if not isinstance(triangle, str):
+        raise InvalidConfigError(
+            f'eigh: UPLO is "L" or "U", got {triangle!r:.60}; for a x = w b x with b = L L^H, give L^-1 a L^-H'
+        )
     if triangle not in ("L", "U", "l", "u"):
         raise InvalidConfigError(f'eigh: UPLO is "L" or "U", got {triangle!r}')
     half, rest, k = (tril, triu, -1) if triangle in "Ll" else (triu, tril, 1)
@@ -383,14 +389,63 @@ def eigvals(a: ArrayLike) -> Any:
     return _output(fam.Eig(), 0, square("eigvals", a))
 
 
-def lu_factor(x: ArrayLike, /) -> tuple[Any, Any]:
-    """Return L (below the diagonal) and U of one matrix, and the permutation: x[perm] = L U."""
-    return apply(fam.Lu(), matrix("lu_factor", x))
+def permuted_factors(name: str, x: ArrayLike) -> tuple[Any, Any]:
+    """Return L (below the diagonal) and U, and the permutation: x[perm] = L U."""
+    return apply(fam.Lu(), matrix(name, x))
+
+
+def lu_factor(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
+) -> tuple[Any, Any]:
+    """Return L (below the diagonal) and U, and the exchanges of rows: row i with row piv[i], for i = 0, 1, ...
+
+    Args:
+        overwrite_a, check_finite: no effect.
+
+    >>> lu_factor(np.array([[1.0, 2.0], [4.0, 4.0]]))
+    (array([[4.  , 4.  ],
+           [0.25, 1.  ]]), array([1, 1], dtype=int32))
+
+    Source: scipy.linalg.lu_factor.
+    """
+    packed, perm = permuted_factors("lu_factor", a)
+    rows = _places(perm)
+
+    def exchange(rows: Any, i: Any) -> tuple[Any, Any]:
+        j = _at_place(rows, equal(rows, _at_place(perm, equal(_places(perm), i))), _places(perm))
+        return _exchanged(rows, i, j), j
+
+    _, pivots = scan(exchange, rows, _counted(packed))
+    return packed, convert(moveaxis(squeeze(pivots, axis=-1), 0, -1), DType.I32)
+
+
+def _counted(packed: Tensor) -> Any:
+    """Return the places on the diagonal."""
+    extent = dim_min(*packed.shape[-2:])
+    return apply_one(Iota((extent,), 0, DType.I64), like=packed)
+
+
+def _places(rows: Tensor) -> Any:
+    """Return 0, 1, .. along the last axis."""
+    counted: Any = apply_one(Iota((rows.shape[-1],), 0, DType.I64), like=rows)
+    return broadcast_to(counted, rows.shape)
+
+
+def _at_place(rows: Tensor, is_there: Any, values: Any = None) -> Any:
+    """Return the one value per row at which the condition holds, with an axis of extent 1."""
+    return sum(where(is_there, rows if values is None else values, 0), axis=-1, keepdims=True)
+
+
+def _exchanged(rows: Tensor, i: Any, j: Any) -> Any:
+    """Exchange the values at i and at j."""
+    is_first, is_second = equal(_places(rows), i), equal(_places(rows), j)
+    first, second = _at_place(rows, is_first), _at_place(rows, is_second)
+    return where(is_first, second, where(is_second, first, rows))
 
 
 def lu(x: ArrayLike, /) -> tuple[Any, Any, Any]:
     """Return P, L and U with x = P L U."""
-    packed, perm = lu_factor(x)
+    packed, perm = permuted_factors("lu", x)
     m, n = packed.shape[-2:]
     k = dim_min(m, n)
     low = add(tril(packed[..., :, :k], k=-1), _identity(packed, m, k))
@@ -624,19 +679,37 @@ def solve_triangular(
     return _solved(functools.partial(apply, op), "solve_triangular", a, b)
 
 
-def lu_solve(lu_and_perm: tuple[Any, Any], b: Any, /) -> Any:
+def lu_solve(
+    lu_and_piv: tuple[Any, Any], b: Any, trans: Any = 0, overwrite_b: bool = False, check_finite: bool = True
+) -> Any:  # fmt: skip
     """Solve A X = b from `lu_factor` of A; b is a vector if it has one axis, else matrices.
 
     Leading axes broadcast, as in `solve`.
 
+    Args:
+        trans: 1 solves with the transpose of A, 2 with its conjugate transpose.
+        overwrite_b, check_finite: no effect.
+
     Raises:
         ShapeError: factors that are not square, or rows that do not match.
+        InvalidConfigError: another `trans`.
 
     >>> lu_solve(lu_factor(np.array([[2.0, 0.0], [0.0, 4.0]])), np.array([1.0, 1.0]))
     array([0.5 , 0.25])
+
+    Source: scipy.linalg.lu_solve.
     """
-    packed, perm = lu_and_perm
-    packed, b = square("lu_solve", packed), as_operand(b)
+    packed, pivots = lu_and_piv
+    packed = square("lu_solve", packed)
+    perm: Any = apply(PivotsToPermutation(packed.shape[-1]), as_operand(pivots))
+    return solve_permuted(packed, perm, b, trans)
+
+
+def solve_permuted(packed: Any, perm: Any, b: Any, trans: Any = 0) -> Any:
+    """Solve A X = b, or with a transpose of A, from `permuted_factors` of A."""
+    if trans not in (0, 1, 2):
+        raise InvalidConfigError(f"lu_solve: trans is 0, 1 or 2, got {trans!r}")
+    b = as_operand(b)
     vector = len(b.shape) == 1
     b = expand_dims(b, axis=-1) if vector else b
     rows, order = b.shape[-2], packed.shape[-1]
@@ -645,11 +718,19 @@ def lu_solve(lu_and_perm: tuple[Any, Any], b: Any, /) -> Any:
             f"lu_solve: {spec_of(b)} has {rows} rows, and the factors are {spec_of(packed)}"
         )
     b = broadcast_to(b, (*broadcast_shapes(packed.shape[:-2], b.shape[:-2]), *b.shape[-2:]))
-    index = broadcast_to(expand_dims(perm, axis=-1), b.shape)
-    b = take_along_axis(b, index, axis=-2)
-    x = solve_triangular(packed, b, lower=True, unit_diagonal=True)
-    x = solve_triangular(packed, x)
+    if trans == 0:
+        x = _in_order(b, perm)
+        x = solve_triangular(packed, x, lower=True, unit_diagonal=True)
+        x = solve_triangular(packed, x)
+    else:
+        x = solve_triangular(packed, b, trans=trans)
+        x = solve_triangular(packed, x, lower=True, unit_diagonal=True, trans=trans)
+        x = _in_order(x, argsort(perm, axis=-1))
     return squeeze(x, axis=-1) if vector else x
+
+
+def _in_order(b: Any, perm: Any) -> Any:
+    return take_along_axis(b, broadcast_to(expand_dims(perm, axis=-1), b.shape), axis=-2)
 
 
 def inv(a: ArrayLike) -> Any:
