@@ -163,7 +163,8 @@ def _module(
 ) -> tuple[Any, str, dict[str, Any], Sequence[Any]]:
     """Return the text of a lowered function, and the functions that it calls back.
 
-    JAX has no public name for these: without the private one, such calls are refused by name.
+    JAX has no public attribute for the functions. If the private one is missing, calls of Python functions
+    raise an error.
     """
     arguments = getattr(getattr(lowered, "_lowering", None), "compile_args", {})
     return out_tree, lowered.as_text(), rules, tuple(arguments.get("host_callbacks", ()))

@@ -581,7 +581,7 @@ COMPARED = {"LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": opera
 
 @pytest.mark.parametrize("direction", COMPARED)
 def test_indices_that_are_chosen_are_known_where_the_choice_is(direction: str) -> None:
-    """The index is i where `i direction m` holds, and else 4 - i: a slice per iteration if all iterations agree."""
+    """Use the index i if `i direction m` holds, and 4 - i otherwise; if all iterations agree, each accesses one slice."""
     chosen = "stablehlo.subtract %k, %i : tensor<i32>\n    %w = stablehlo.compare {}, %i, %m : {}"
     chosen += "\n    %j = stablehlo.select %w, %i, %v : tensor<i1>, tensor<i32>"
     x = np.array([1, 3, 9, 27, 81], np.float32)
