@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -16,11 +18,13 @@ import pytest
 
 import tenferro as tnf
 import xla_peer
-from lowering import to_numpy
+from lowering import import_stablehlo, to_numpy
 from lowering.numpy_source import functions
 from lowering.numpy_source.library import NAMES, text_of
 from tenferro.errors import ConcretizationError, InvalidConfigError, UnsupportedError
 from tenferro.exec.llvm import coefficients
+from tenferro.ext.lapack import families as lapack
+from tenferro.extension import apply
 from tenferro.graph import Graph
 from tenferro.ops.elementwise import Convert
 from tenferro.program import GraphProgram
@@ -124,6 +128,20 @@ def picked(table: Any, at: Any, value: Any) -> Any:
     return table[at], table.at[at].add(value), tnf.sort(table, axis=1), tnf.lax.top_k(table, 2)
 
 
+def factorised(a: Any, b: Any) -> Any:
+    packed, pivots, info = apply(lapack.Getrf(), a)
+    order = apply(lapack.PivotsToPermutation(3), pivots - 1)
+    reflectors, factors = apply(lapack.Geqrf(), b)
+    q = apply(lapack.HouseholderProduct(), reflectors, factors)
+    return packed, order, info, tnf.lax.linalg.lu(a + 1.0), reflectors, q
+
+
+def looked_up(at: Any) -> Any:
+    start = tnf.sum(at) % 4
+    slab = tnf.lax.dynamic_slice(TABLE, (start, 1), (2, 2))
+    return tnf.take(TABLE, at % 6, axis=0), slab, tnf.take_along_axis(TABLE, at[None, :3] % 6, 0)
+
+
 TABLE = RNG.normal(size=(6, 3))
 PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "dense": (dense, ({"w": TensorSpec((3, 4), F64), "b": TensorSpec((4,), F64)}, TensorSpec(("n", 3), F64))),
@@ -134,6 +152,8 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     ),
     "solver": (solver, (TensorSpec((4, 4), F64), TensorSpec((4, 2), F64))),
     "determinant": (tnf.grad(lambda a: sum(map(tnf.sum, determinant(a)))), (TensorSpec((4, 4), F64),)),
+    "factors": (factorised, (TensorSpec((2, 3, 3), F64), TensorSpec((4, 3), "complex128"))),
+    "table": (looked_up, (TensorSpec((4,), "int64"),)),
     "random": (drawn, (TensorSpec((), "uint32"),)),
     "convolution": (tnf.grad(convolved, (0, 1)), (TensorSpec((2, 3, 6, 5), "float32"), TensorSpec((4, 3, 3, 2), "float32"))),
     "picked": (picked, (TensorSpec((6, 3), F64), TensorSpec((4,), "int64"), TensorSpec((4, 3), F64))),
@@ -255,7 +275,7 @@ def test_a_wrong_result_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [name for name in PROGRAMS if name not in ("recurrent", "gradient", "picked", "determinant")],
+    [name for name in PROGRAMS if name not in ("recurrent", "gradient", "picked")],
 )
 def test_files_are_traced_again_with_equal_values(name: str) -> None:
     function, specs = PROGRAMS[name]
@@ -309,6 +329,34 @@ def test_a_condition_of_a_trace_is_an_error_that_names_it() -> None:
 def _spread(name: str) -> tuple[Any, ...]:
     function, specs = PROGRAMS[name]
     return (function, *specs)
+
+
+def test_results_are_found_by_the_tree_of_results(tmp_path: Path) -> None:
+    """Names are those of another tree where a module of JAX is read: its results are a tuple."""
+    program = tnf.compile(
+        lambda p: {"y": p["w"] * 2.0, "z": [p["w"]]}, {"w": TensorSpec((2,), F64)}
+    )
+    leaves = tnf.tree.flatten((0, 1))[1], tnf.tree.flatten((0,))[1]
+    flat = dataclasses.replace(program, out_tree=leaves[0], in_tree=leaves[1])
+    xla_peer.export(flat, format="numpy", path=tmp_path / "f.py", vectors=1)
+    space = runpy.run_path(str(tmp_path / "f.py"))
+    assert not space["check"]()
+    for y in space["function"](np.ones(2)):
+        assert y.shape == (2,)
+
+
+def test_values_that_a_module_only_numbers_are_inside_expressions() -> None:
+    spec = "tensor<3xf64>"
+    rows = [
+        f"%{i + 1} = stablehlo.{op} %{i} : {spec}" for i, op in enumerate(["exponential", "negate"])
+    ]
+    text = f"func.func @main(%0: {spec}) -> {spec} {{\n" + "\n".join(rows)
+    text += f"\n%y = stablehlo.multiply %2, %2 : {spec}\nreturn %y : {spec}\n}}"
+    source = to_numpy(import_stablehlo(text))
+    negate = "negate = -np.exp(x0)"
+    assert source.text.rpartition('    """\n')[2].split("\n    ") == [
+        f"    {negate}", "return negate * negate\n"
+    ]  # fmt: skip
 
 
 # ---- style of the text ---------------------------------------------------------------------------------------
