@@ -721,11 +721,9 @@ def triangular_solve(a: Any, b: Any, lower: bool = True, unit_diagonal: bool = F
     n = a.shape[-1]
     rows = [None] * n
     for i in range(n) if lower else range(n)[::-1]:
-        solved = range(i) if lower else range(i + 1, n)
         y = b[..., i, :]
-        for j in solved:
-            y = y - a[..., i, j, None] * rows[j]
-        rows[i] = y if unit_diagonal else y / a[..., i, i, None]
+        rows[i] = y = y if unit_diagonal else y / a[..., i, i, None]
+        b = b - a[..., i, None] * y[..., None, :]
     return np.stack(rows, -2) if n else b
 
 

@@ -111,6 +111,15 @@ def solver(a: Any, b: Any) -> Any:
     return tnf.linalg.solve(spd, b), tnf.linalg.cholesky(spd), tnf.linalg.eigh(spd)[0]
 
 
+def triangles(a: Any, b: Any) -> Any:
+    """Hold all factorisations that are steps of plain functions."""
+    upper = tnf.triu(a) + 2.0 * np.eye(4)
+    x = tnf.lax.linalg.triangular_solve(upper, b, left_side=True, transpose_a=True)
+    factors = tnf.linalg.qr(a), tnf.linalg.qr(a[:, :3], "complete"), tnf.linalg.qr(a[:2], "r")
+    spd = a @ a.T + 3.0 * np.eye(4)
+    return x, factors, tnf.linalg.cholesky(spd), tnf.linalg.solve(a, b), tnf.linalg.inv(spd)
+
+
 def determinant(a: Any) -> Any:
     return tnf.linalg.slogdet(a)[1], tnf.linalg.qr(a)[1]
 
@@ -151,6 +160,7 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (TensorSpec((3, 3), F64), TensorSpec((5, 3), F64)),
     ),
     "solver": (solver, (TensorSpec((4, 4), F64), TensorSpec((4, 2), F64))),
+    "triangles": (triangles, (TensorSpec((4, 4), F64), TensorSpec((4, 2), F64))),
     "determinant": (tnf.grad(lambda a: sum(map(tnf.sum, determinant(a)))), (TensorSpec((4, 4), F64),)),
     "factors": (factorised, (TensorSpec((2, 3, 3), F64), TensorSpec((4, 3), "complex128"))),
     "table": (looked_up, (TensorSpec((4,), "int64"),)),

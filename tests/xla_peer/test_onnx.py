@@ -28,7 +28,6 @@ MISSING = {
     "CountLeadingZeros",
     "PopulationCount",
     "ReducePrecision",
-    "ShiftRightArithmetic",
 }
 """Ops without a counterpart."""
 WIDER = {"Erf": 64, "Cbrt": 8}
@@ -78,7 +77,18 @@ def _is_exported(sample: OpSample) -> bool:
 
 @needs_onnx
 @pytest.mark.parametrize(
-    "name", ["dense", "recurrent", "gradient", "convolution", "picked", "weights"]
+    "name",
+    [
+        "dense",
+        "recurrent",
+        "gradient",
+        "convolution",
+        "picked",
+        "weights",
+        "triangles",
+        "determinant",
+        "table",
+    ],
 )
 @pytest.mark.parametrize("engine", ["reference", "onnxruntime"])
 def test_whole_programs_give_native_results(name: str, engine: str) -> None:
@@ -92,6 +102,28 @@ def test_whole_programs_give_native_results(name: str, engine: str) -> None:
         tolerance = 1e-4 if y.dtype == np.float32 else 1e-12
         assert (z.dtype, z.shape) == (y.dtype, y.shape)
         np.testing.assert_allclose(z, y, rtol=tolerance, atol=tolerance)
+
+
+@needs_onnx
+def test_loops_stack_matrices() -> None:
+    """onnx.reference joins rows of rank 2 along their first axis."""
+
+    def function(x: Any) -> Any:
+        return tnf.scan(lambda c, _: (c * 2.0, tnf.stack([c, -c])), x, None, length=3)[1][2]
+
+    program = tnf.compile(function, TensorSpec((2,), F64))
+    x = np.array([1.0, 3.0])
+    (y,) = run(to_onnx(program), [x])
+    np.testing.assert_array_equal(y, [4.0 * x, -4.0 * x])
+
+
+@needs_onnx
+def test_matrices_of_any_extent_are_not_factorised() -> None:
+    program = tnf.compile(tnf.linalg.cholesky, TensorSpec(("n", "n"), F64))
+    with pytest.raises(UnsupportedError, match="matrices of known extents of at most 128"):
+        to_onnx(program)
+    (y,) = run(to_onnx(tnf.compile(tnf.linalg.cholesky, np.eye(2))), [np.diag([1.0, -1.0])])
+    assert np.isnan(y[np.tril_indices(2)]).all()
 
 
 @needs_onnx
