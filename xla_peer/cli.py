@@ -116,7 +116,9 @@ Platform = Annotated[str, typer.Option(help="cpu, cuda, rocm, tpu, or the path o
 
 Mesh = Annotated[
     str,
-    typer.Option(metavar="AXIS=N,..", help="Cut it over axes of devices, such as data=64; or none."),
+    typer.Option(
+        metavar="AXIS=N,..", help="Cut it over axes of devices, such as data=64; or none."
+    ),
 ]
 Cuts = Annotated[
     list[str] | None,
