@@ -20,6 +20,7 @@ from tests.samples.each import all_pass, each_card
 from tests.samples.sample import OpSample
 from xla_peer.onnx import import_onnx, run, to_onnx
 from xla_peer.onnx.emit import NODES
+from xla_peer.onnx.layers import LAYERS
 from xla_peer.sampling import random_arrays
 
 F64 = "float64"
@@ -387,7 +388,7 @@ def node_case_agrees(case: Any) -> None:
             {
                 name
                 for name, x in pairs.items()
-                if np.asarray(x).dtype.kind in "iub" or not np.ndim(x)
+                if np.asarray(x).dtype.kind in "iub" or not np.ndim(x) or name in ("scales", "roi")
             }
         )
     for y, z in zip(arrays[1], actual, strict=True):
@@ -462,6 +463,18 @@ OPERATORS: dict[str, tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = {
     "odd element at the end": (
         "ConvTranspose", np.array([[[1.0, 2, 5, 4]]]), (np.array([[[1.0, 2]]]), np.array([[[1.0, 2, 3]]])),
         {"strides": [2], "output_shape": [4], "auto_pad": "SAME_UPPER"}),
+    # round(2.5) = 2
+    "narrow integers": (
+        "QuantizeLinear", np.array([0, 255, 3], "u1"), (np.array([-9, 999, 2.5], "f4"), np.array(1, "f4"), np.array(1, "u1")), {}),
+    "numbers of narrow integers": (
+        "DequantizeLinear", np.array([[0.5, 8], [-1, 0]], "f4"),
+        (np.array([[3, 2], [0, 0]], "i1"), np.array([0.5, 4], "f4"), np.array([2, 0], "i1")), {}),
+    # [-1, 2] @ [[1], [3]]
+    "products of narrow integers": (
+        "MatMulInteger", np.array([[5]], "i4"), (np.array([[1, 4]], "u1"), np.array([[1], [3]], "i1"), np.array(2, "u1")), {}),
+    "the beginning in reverse": (
+        "ReverseSequence", np.array([[2.0, 1, 3], [6, 5, 4]]),
+        (np.array([[1.0, 2, 3], [4, 5, 6]]), np.array([2, 3])), {"time_axis": 1, "batch_axis": 0}),
     # One window over [0, 1, 2, 0] at 0; the next would start at 3, which is padding.
     "last window in the padding": (
         "AveragePool", np.array([[[1.0]]]), (np.array([[[1.0, 2]]]),),
@@ -477,8 +490,80 @@ def test_an_operator_of_a_model(name: str) -> None:
 
 
 @needs_onnx
+@pytest.mark.parametrize(
+    ("attributes", "y"),
+    [
+        ({}, [1.0, 1, 2, 2]),
+        ({"mode": "linear"}, [1.0, 1.25, 1.75, 2]),
+        ({"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, [1.0, 1.5, 2, 2]),
+        # Keys' kernel of -1/2 interpolates a line exactly.
+        ({"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": 1}, None),
+    ],
+)
+def test_an_axis_is_resized(attributes: Any, y: Any) -> None:
+    x = np.array([1.0, 2.0]) if y else np.arange(8.0)
+    actual = LAYERS["Resize"](attributes, x, None, np.array([2.0]))
+    if y is None:
+        np.testing.assert_allclose(actual[4:-4], (np.arange(16.0)[4:-4] - 0.5) / 2, rtol=1e-14)
+    else:
+        np.testing.assert_array_equal(actual, y)
+
+
+@needs_onnx
+def test_a_recurrent_layer_is_differentiated() -> None:
+    import onnx
+
+    rng = np.random.default_rng(2)
+    helper, double = onnx.helper, onnx.TensorProto.DOUBLE
+    shapes = {"w": (2, 12, 3), "r": (2, 12, 3), "b": (2, 24)}
+    weights = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    lengths = np.array([5, 3], np.int32)
+    arrays = {**weights, "n": lengths}
+    node = helper.make_node(
+        "LSTM", ["x", *arrays], ["y", "h"], hidden_size=3, direction="bidirectional"
+    )
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [node],
+        "layer",
+        [value("x", double, [5, 2, 3])],
+        [value("y", double, None), value("h", double, None)],
+        [onnx.numpy_helper.from_array(x, name) for name, x in arrays.items()],
+    )
+    program = import_onnx(helper.make_model(graph))
+
+    def layer(xs: Any, w: Any, r: Any, b: Any) -> tuple[Any, Any]:
+        h = c = np.zeros(3)
+        outputs = []
+        for x in xs:
+            i, o, f, new = np.split(w @ x + r @ h + b[:12] + b[12:], 4)
+            i, o, f = (1 / (1 + np.exp(-gate)) for gate in (i, o, f))
+            c = f * c + i * np.tanh(new)
+            h = o * np.tanh(c)
+            outputs.append(h)
+        return np.stack(outputs), h
+
+    x = rng.normal(size=(5, 2, 3))
+    y, h = program.run(x)
+    for k, n in enumerate(lengths):
+        for d, order in enumerate([slice(None), slice(None, None, -1)]):
+            outputs, last = layer(x[:n, k][order], *[part[d] for part in weights.values()])
+            np.testing.assert_allclose(y[:n, d, k], outputs[order], rtol=1e-12)
+            np.testing.assert_allclose(h[d, k], last, rtol=1e-12)
+            assert not y[n:, d, k].any()
+
+    def loss(x: Any) -> Any:
+        return tnf.sum(program.run(x)[0] ** 2)
+
+    direction = rng.normal(size=x.shape)
+    sides = [loss(x + step * direction) for step in (1e-6, -1e-6)]
+    slope = np.sum(tnf.grad(loss)(x) * direction)
+    np.testing.assert_allclose(slope, (sides[0] - sides[1]) / 2e-6, rtol=1e-6)
+
+
+@needs_onnx
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")
-def test_four_fifths_of_the_node_cases_agree() -> None:
+def test_nine_tenths_of_the_node_cases_agree() -> None:
     good, count = node_cases_that_agree(1)
-    assert good >= 0.8 * count, f"{good} of {count}"
+    assert good >= 0.9 * count, f"{good} of {count}"
