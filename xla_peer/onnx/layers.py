@@ -273,7 +273,7 @@ def dequantize(a: Any, x: Any, scale: Any, zero: Any = None) -> Any:
 
 
 def dynamic_quantize(a: Any, x: Any) -> list[Any]:
-    """Quantise to uint8 by the range of the elements and zero; return scale and zero point too."""
+    """Return narrow integers, their scale and their zero point, by the range of the elements and zero."""
     low, high = np.minimum(np.min(x), 0), np.maximum(np.max(x), 0)
     scale = (high - low) / 255
     zero = _saturated(-low / np.where(scale == 0, 1, scale), np.uint8)
