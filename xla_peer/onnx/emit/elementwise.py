@@ -10,6 +10,7 @@ import numpy as np
 from tenferro.errors import UnsupportedError
 from tenferro.ops import elementwise as ops
 from tenferro.types import DType, TensorSpec
+from xla_peer.onnx.decomposition import written
 from xla_peer.onnx.writer import Value, Writer, element_type
 
 __all__ = ["ROWS", "Rows", "missing", "node", "where"]
@@ -163,6 +164,34 @@ def shift_right_arithmetic(op: Any, w: Writer, x: Value, y: Value) -> Value:
     )
 
 
+def _set_bits(x: Any) -> Any:
+    """Return the number of set bits of 64-bit words: of pairs, of fours, of bytes, and of all bytes by a product."""
+    pairs, fours, halves = (
+        np.uint64(word) for word in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F)
+    )
+    x = x - ((x >> np.uint64(1)) & pairs)
+    x = (x & fours) + ((x >> np.uint64(2)) & fours)
+    x = (x + (x >> np.uint64(4))) & halves
+    return (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+def _leading_zeros(x: Any, width: int) -> Any:
+    for step in (1, 2, 4, 8, 16, 32):
+        x = x | (x >> np.uint64(step))
+    return np.uint64(width) - _set_bits(x)
+
+
+def counted(function: Any) -> Any:
+    """Return the cell of a count of bits, of words widened to 64 bits."""
+
+    def cell(op: Any, w: Writer, x: Value) -> Value:
+        word = w.cast(bitcast(w, x, DType.of(f"uint{x.dtype.bits}")), DType.U64)
+        (y,) = written(w, lambda y: function(y, x.dtype.bits), word)
+        return w.cast(y, x.dtype)
+
+    return cell
+
+
 def bitcast(w: Writer, x: Value, dtype: DType) -> Value:
     """Reinterpret the bits as another element type of the same width."""
     if x.dtype is dtype:
@@ -242,8 +271,8 @@ ROWS: Rows = {
     ops.ShiftLeft: shift("LEFT"),
     ops.ShiftRightArithmetic: shift_right_arithmetic,
     ops.ShiftRightLogical: shift("RIGHT"),
-    ops.PopulationCount: missing("it counts no bits"),
-    ops.CountLeadingZeros: missing("it counts no bits"),
+    ops.PopulationCount: counted(lambda x, width: _set_bits(x)),
+    ops.CountLeadingZeros: counted(_leading_zeros),
     ops.Floor: node("Floor"),
     ops.Ceil: node("Ceil"),
     ops.RoundNearestEven: node("Round"),
