@@ -114,6 +114,23 @@ def test_loops_stack_matrices() -> None:
 
 
 @needs_onnx
+@pytest.mark.parametrize("engine", ["reference", "onnxruntime"])
+def test_eigenvalues_and_singular_values_are_loops(engine: str) -> None:
+    if engine == "onnxruntime" and not HAS_RUNTIME:
+        pytest.skip("the package onnxruntime is not installed")
+
+    def function(a: Any) -> Any:
+        values, vectors = tnf.linalg.eigh(a + a.T)
+        u, s, v = tnf.linalg.svd(a, full_matrices=False)
+        return values, (vectors * tnf.exp(values)) @ vectors.T, s, (u * s**2) @ v
+
+    program = tnf.compile(function, TensorSpec((4, 4), F64))
+    a = np.random.default_rng(1).normal(size=(4, 4))
+    for y, z in zip(program.run(a), run(to_onnx(program), [a], engine), strict=True):
+        np.testing.assert_allclose(z, y, rtol=1e-12, atol=1e-12)
+
+
+@needs_onnx
 def test_matrices_of_any_extent_are_not_factorised() -> None:
     program = tnf.compile(tnf.linalg.cholesky, TensorSpec(("n", "n"), F64))
     with pytest.raises(UnsupportedError, match="matrices of known extents of at most 128"):

@@ -8,14 +8,18 @@ from typing import Any
 
 import numpy as np
 
+import tenferro as tnf
+from lowering import import_stablehlo, lower_to_stablehlo
 from lowering.numpy_source import functions
 from tenferro.errors import UnsupportedError
+from tenferro.extension import apply
 from tenferro.ops.extension import Extension
+from tenferro.program import expand_extensions
 from xla_peer.onnx.decomposition import written
 from xla_peer.onnx.emit.elementwise import Rows
 from xla_peer.onnx.writer import Value, Writer
 
-__all__ = ["FAMILIES", "ROWS"]
+__all__ = ["ROWS", "is_written"]
 
 LARGEST = 128
 """Maximum number of rows or columns of a matrix: the number of nodes is proportional to it."""
@@ -90,6 +94,16 @@ FAMILIES: Mapping[str, Callable[..., Any]] = {
 """The function of each family that is not expanded."""
 
 
+INLINED = ("tenferro.eigh.v1", "tenferro.svd.v1")
+"""Families that are written as the loops of plain StableHLO that compute them: Jacobi's rotations."""
+
+
+def _inlined(op: Extension, w: Writer, *xs: Value) -> list[Value]:
+    program = tnf.compile(lambda *ys: apply(op.op, *ys), *[x.spec for x in xs])
+    module = lower_to_stablehlo(program, linalg="inline")
+    return w.program(expand_extensions(import_stablehlo(module)), xs)
+
+
 def extension(op: Extension, w: Writer, *xs: Value) -> list[Value]:
     """Write a factorisation or a solve of matrices of known extents.
 
@@ -97,6 +111,8 @@ def extension(op: Extension, w: Writer, *xs: Value) -> list[Value]:
         UnsupportedError: another family; a symbolic extent, or one above the limit.
     """
     function = FAMILIES.get(op.family_id)
+    if op.family_id in INLINED and all([x.spec.is_static for x in xs]):
+        return _inlined(op, w, *xs)
     if function is None:
         raise UnsupportedError("the family has no expansion into standard ops")
     extents = [extent for x in xs for extent in x.spec.shape[-2:]]
@@ -105,6 +121,11 @@ def extension(op: Extension, w: Writer, *xs: Value) -> list[Value]:
             f"it is written for matrices of known extents of at most {LARGEST}, one step after the other"
         )
     return written(w, partial(function, op.op), *xs)
+
+
+def is_written(op: Extension) -> bool:
+    """Return whether a family has nodes of its own; others are expanded."""
+    return op.family_id in FAMILIES or op.family_id in INLINED
 
 
 ROWS: Rows = {Extension: extension}
