@@ -52,10 +52,9 @@ class Expression:
 
     Attributes:
         op, operands: the expression that computes it, until it is assigned to a name.
-        is_constant: no argument of the function is read for it.
     """
 
-    __slots__ = ("code", "is_constant", "name_hint", "op", "operands", "source", "spec")
+    __slots__ = ("code", "name_hint", "op", "operands", "source", "spec")
 
     def __init__(
         self,
@@ -66,7 +65,6 @@ class Expression:
     ) -> None:
         self.code, self.spec = code, spec
         self.op, self.operands = op, operands
-        self.is_constant = op is not None and all(x.is_constant for x in operands)
         self.source: Any = None
         self.name_hint = ""
 

@@ -520,6 +520,11 @@ def indexable(x: Any, indices: Any) -> Any:
     return np.where(is_empty, x, x)
 
 
+def take(x: Any, indices: Any, axis: int = 0) -> Any:
+    """Return the slices of x along an axis at these positions, which are clamped to be in bounds."""
+    return np.take(indexable(x, indices), indices, axis=axis, mode="clip")
+
+
 def batch_numbers(axes: Any, index_axes: Any, vector_axis: int) -> Any:
     """Return for each batching axis of an operand the matching axis of the batch of indices."""
     pairs = zip(axes, index_axes, strict=True)
@@ -608,7 +613,7 @@ def dynamic_slice(x: Any, starts: Any, sizes: Any) -> Any:
     """Return a window of x, moved to where it fits."""
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         first = np.clip(start, 0, x.shape[axis] - size).astype(np.int64)
-        x = np.take(indexable(x, first), first + np.arange(size), axis=axis)
+        x = take(x, first + np.arange(size), axis)
     return x
 
 
@@ -621,8 +626,7 @@ def dynamic_update_slice(x: Any, update: Any, starts: Any) -> Any:
         n, size = x.shape[axis], update.shape[axis]
         place = np.arange(n) - np.clip(start, 0, n - size).astype(np.int64)
         inside = inside & spread((place >= 0) & (place < size), [axis], x.ndim)
-        shifted = indexable(shifted, place)
-        shifted = np.take(shifted, np.clip(place, 0, size - 1), axis=axis)
+        shifted = take(shifted, place, axis)
     return np.where(inside, shifted, x)
 
 

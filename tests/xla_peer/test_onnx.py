@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import runpy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import lowering
 import tenferro as tnf
 import xla_peer
 from tenferro.errors import InvalidConfigError, UnsupportedError
@@ -206,6 +208,27 @@ def test_without_the_package_the_error_says_how_to_install_it(
 
 def test_at_least_ninety_ops_have_nodes() -> None:
     assert len({card.__name__ for card in NODES} - MISSING - {"Extension"}) >= 90
+
+
+@needs_onnx
+def test_a_module_of_jax_travels_with_its_gradient(tmp_path: Path) -> None:
+    """jax.export writes a solve as getrf, a loop over pivots, and triangular solves."""
+    jax = pytest.importorskip("jax")
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(size=(3, 3)).astype("f4"), rng.normal(size=(3, 2)).astype("f4")
+    exported = jax.export.export(jax.jit(jax.numpy.linalg.solve))(a, b)
+    program = lowering.import_stablehlo(exported.serialize())
+    x = np.linalg.solve(a, b)
+    for engine in ("reference", "onnxruntime")[: 1 + HAS_RUNTIME]:
+        (y,) = run(to_onnx(program), [a, b], engine)
+        np.testing.assert_allclose(y, x, rtol=1e-4, atol=1e-5)
+    path = tmp_path / "solved.py"
+    source = xla_peer.export(program, format="numpy", path=path)
+    space = runpy.run_path(str(path))
+    np.testing.assert_allclose(space[source.name](a, b), x, rtol=1e-4, atol=1e-5)
+    gradient = -2.0 * np.linalg.solve(a.T, x) @ x.T
+    again = tnf.grad(lambda a: tnf.sum(space[source.name](a, b) ** 2))(a)
+    np.testing.assert_allclose(again, gradient, rtol=1e-3, atol=1e-4)
 
 
 # ---- models in -----------------------------------------------------------------------------------------------
