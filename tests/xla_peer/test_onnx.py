@@ -211,6 +211,7 @@ def test_at_least_ninety_ops_have_nodes() -> None:
 
 
 @needs_onnx
+@pytest.mark.sweep
 def test_a_module_of_jax_travels_with_its_gradient(tmp_path: Path) -> None:
     """jax.export writes a solve as getrf, a loop over pivots, and triangular solves."""
     jax = pytest.importorskip("jax")
