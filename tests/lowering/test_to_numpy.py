@@ -258,6 +258,15 @@ def test_names_that_are_not_read_are_not_written() -> None:
     assert ".shape[0]" not in text
 
 
+def test_no_two_minus_signs_follow_each_other() -> None:
+    x = np.array([1.5, -0.0])
+    source = to_numpy(tnf.compile(lambda x: (tnf.negative(-tnf.sin(x)), -(-x + tnf.cos(x))), x))
+    assert "--" not in source.text
+    for y, z in zip(function_of(source)(x), (np.sin(x), -(-x + np.cos(x))), strict=True):
+        np.testing.assert_array_equal(np.signbit(y), np.signbit(z))
+        np.testing.assert_array_equal(y, z)
+
+
 def test_comparisons_with_true_and_false() -> None:
     p = np.array([True, False])
     program = tnf.compile(
