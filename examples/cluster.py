@@ -1,11 +1,12 @@
-"""Map a compiled derivative over data sets by processes: concurrent.futures, joblib or Dask.
+"""Map a compiled derivative over data sets by processes: concurrent.futures, joblib, Dask or Ray.
 
 A hundred spectra are fitted by the method of Gauss and Newton. The step with its Jacobian is compiled once here, into one program,
 and travels to the workers with each task. A worker keeps an executor between tasks. It prepares the program once,
 because programs are found again by their fingerprint, in whichever copy they arrive. Each worker computes on one core,
 so that workers do not fight over cores: `threads=1` for elementwise groups, and `threadpool_limits` for BLAS.
 
-`python examples/cluster.py joblib` uses joblib, `dask` a local cluster of Dask; both are installed separately.
+`python examples/cluster.py joblib` uses joblib, `dask` a local cluster of Dask, `ray` one of Ray; each is installed
+separately.
 """
 
 from __future__ import annotations
@@ -79,7 +80,19 @@ def by_dask(task: Callable[..., Any], spectra: Sequence[Any]) -> list[Any]:
         return client.gather(client.map(task, list(spectra)))
 
 
-ENGINES = {"futures": by_futures, "joblib": by_joblib, "dask": by_dask}
+def by_ray(task: Callable[..., Any], spectra: Sequence[Any]) -> list[Any]:
+    """Map by a pool of Ray's actors, each of which is one process."""
+    import ray  # pyright: ignore[reportMissingImports]  # likewise
+    from ray.util.multiprocessing import Pool  # pyright: ignore[reportMissingImports]
+
+    ray.init(num_cpus=WORKERS, include_dashboard=False, log_to_driver=False)
+    try:
+        return Pool(WORKERS).map(task, spectra)
+    finally:
+        ray.shutdown()
+
+
+ENGINES = {"futures": by_futures, "joblib": by_joblib, "dask": by_dask, "ray": by_ray}
 
 
 def main(engine: str = "futures") -> None:

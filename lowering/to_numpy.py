@@ -245,20 +245,17 @@ class Signature:
         structured = is_plain and _is_plain_tree(self.structure)
         self.parameters: list[str] = []
         if structured:
-            names: dict[str, str] = {}
+            names: list[str] = []
             for number, entry in enumerate(self.structure):
-                leaves = list(_leaves(entry))
-                root = roots[leaves[0]] if leaves else None
-                old = root[0] if root else f"x{number}"
-                if old in names:
-                    structured = False
-                    break
-                names[old] = writer.fresh(old)
-                self.parameters.append(names[old])
-            texts = [
-                names[root[0]] + text[len(root[0]) :] if root and root[0] in names else text
-                for root, text in zip(roots, texts, strict=True)
-            ]
+                leaves = _paths(entry, "")
+                root = roots[next(iter(leaves))] if leaves else None
+                names.append(root[0] if root else f"x{number}")
+            structured = len({*names}) == len(names)
+        if structured:
+            self.parameters = [writer.fresh(name) for name in names]
+            for name, entry in zip(self.parameters, self.structure, strict=True):
+                for leaf, text in _paths(entry, name).items():
+                    texts[leaf] = text
         if not structured:
             self.structure = numbers
             self.parameters = texts = [
@@ -308,15 +305,26 @@ def _is_plain_tree(tree: Any) -> bool:
     return tree is None or isinstance(tree, int)
 
 
-def _leaves(tree: Any) -> Any:
-    if isinstance(tree, dict):
-        for value in tree.values():
-            yield from _leaves(value)
-    elif isinstance(tree, list | tuple):
-        for value in tree:
-            yield from _leaves(value)
-    elif tree is not None:
-        yield tree
+def _paths(tree: Any, root: str) -> dict[int, str]:
+    """Return the expression of each leaf of a tree with this name.
+
+    >>> _paths({"a": [0, 1], "b": None}, "p")
+    {0: 'p["a"][0]', 1: 'p["a"][1]'}
+    """
+    if tree is None:
+        return {}
+    if isinstance(tree, int):
+        return {tree: root}
+    entries = tree.items() if isinstance(tree, dict) else enumerate(tree)
+    return {
+        leaf: text
+        for key, entry in entries
+        for leaf, text in _paths(entry, f"{root}[{_key(key)}]").items()
+    }
+
+
+def _key(key: str | int) -> str:
+    return f'"{key}"' if isinstance(key, str) else str(key)
 
 
 def _text(tree: Any, leaves: Sequence[str]) -> str:
@@ -357,7 +365,9 @@ def _cases(
     lines: list[str] = []
     count = 0
     structure = unflatten(program.out_tree, list(range(len(program.output_specs))))
-    is_plain = _is_plain_tree(structure)
+    if not _is_plain_tree(structure):
+        structure = tuple(range(len(program.output_specs)))
+    paths = _paths(structure, "result")
     arrays = [
         x for case in recorded for part in (case.inputs, case.outputs, case.limits) for x in part
     ]
@@ -370,16 +380,13 @@ def _cases(
         for i, (y, limit, other) in enumerate(
             zip(case.outputs, case.limits, case.others, strict=True)
         ):
-            path = program.output_names[i].replace("'", '"')
-            if not (is_plain and re.fullmatch(r'result(\["\w+"\]|\[\d+\])*', path)):
-                path = "result" if len(case.outputs) == 1 else f"result[{i}]"
             extra = (
                 ""
                 if other is None
                 else f", ({writer.array(other[0]).text}, {writer.array(other[1]).text})"
             )
             lines.append(
-                f"    problem = disagreement({path}, {writer.array(y).text}, {writer.array(limit).text}{extra})"
+                f"    problem = disagreement({paths[i]}, {writer.array(y).text}, {writer.array(limit).text}{extra})"
             )
             lines.append(
                 f"    failures += [({quoted(f'case {number}, {program.output_names[i]}')}, problem)] if problem else []"

@@ -32,7 +32,7 @@ def test_example(name: str) -> None:
     subprocess.run([sys.executable, ROOT / "examples" / name], check=True, capture_output=True)
 
 
-@pytest.mark.parametrize("engine", ["joblib", "dask"])
+@pytest.mark.parametrize("engine", ["joblib", "dask", "ray"])
 def test_a_compiled_derivative_is_mapped(engine: str) -> None:
     """The example of concurrent.futures runs separately."""
     pytest.importorskip({"dask": "dask.distributed"}.get(engine, engine))

@@ -114,6 +114,18 @@ Memory = Annotated[
 Platform = Annotated[str, typer.Option(help="cpu, cuda, rocm, tpu, or the path of a PJRT plugin.")]
 
 
+Mesh = Annotated[
+    str,
+    typer.Option(
+        metavar="AXIS=N,..", help="Cut it over axes of devices, such as data=64; or none."
+    ),
+]
+Cuts = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=AXES", help="As for `plan`: x=data or w=-,model; repeatable."),
+]
+
+
 NEGATIVE = {"ignore_unknown_options": True}
 """Command that takes -1.0 as a number; a misspelt option is then refused as no input."""
 
@@ -262,6 +274,8 @@ def export(
     gradient: Annotated[
         bool, typer.Option("--gradient", help="Export the derivative beside it.")
     ] = False,
+    mesh: Mesh = "",
+    cut: Cuts = None,
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
@@ -280,9 +294,20 @@ def export(
                 "gradient": gradient,
             }
         function = opened.callable(types)
-        _say_written(
-            out, write_program(function, types, output, vectors=vectors, seed=seed, **options)
+        partitioning = opened.partitioning
+        if mesh or cut:
+            function, types = opened.compiled(types), ()
+            partitioning = _partitioned(opened, function, mesh, cut)
+        written = write_program(
+            function,
+            types,
+            output,
+            vectors=vectors,
+            seed=seed,
+            partitioning=partitioning,
+            **options,
         )
+        _say_written(out, written)
 
 
 def _say_written(out: Output, written: Written) -> None:
@@ -309,16 +334,8 @@ def convert(
             help="Write arrays of more than 16 elements to this file beside the output; a .tnf holds its own.",
         ),
     ] = "",
-    mesh: Annotated[
-        str,
-        typer.Option(
-            metavar="AXIS=N,..", help="Cut it over axes of devices, such as data=64; or none."
-        ),
-    ] = "",
-    cut: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME=AXES", help="As for `plan`: x=data or w=-,model; repeatable."),
-    ] = None,
+    mesh: Mesh = "",
+    cut: Cuts = None,
     verify: Annotated[
         bool,
         typer.Option(
@@ -334,13 +351,7 @@ def convert(
         words = inputs or []
         types = opened.arguments(words, seed, keep_types=True)
         program = opened.compiled(types)
-        partitioning = opened.partitioning
-        if mesh == "none":
-            partitioning = None
-        elif mesh or cut:
-            from xla_peer.planning import named_partitioning
-
-            partitioning = named_partitioning(program, read_mesh(mesh), read_cuts(cut or ()))
+        partitioning = _partitioned(opened, program, mesh, cut)
         written = write_program(program, (), output, weights=weights, partitioning=partitioning)
         if not verify:
             _say_written(out, written)
@@ -357,6 +368,17 @@ def convert(
         out.verdict(report.ok, report.verdict)
         out.document({**written.document, "verification": report.to_dict()})
         _require(report.ok)
+
+
+def _partitioned(opened: Target, program: Any, mesh: str, cut: list[str] | None) -> Any:
+    """Return the partition that --mesh and --cut give, else that of the target's file; None for `--mesh none`."""
+    if mesh == "none":
+        return None
+    if not (mesh or cut):
+        return opened.partitioning
+    from xla_peer.planning import named_partitioning
+
+    return named_partitioning(program, read_mesh(mesh), read_cuts(cut or ()))
 
 
 def _drawn(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from lowering.numpy_source.expression import Code, Expression, Level, Rows, call
+from lowering.numpy_source.expression import Code, Expression, Level, Rows, call, tuple_of
 from tenferro.ops import control as ops
 from tenferro.types import TensorSpec
 
@@ -91,10 +91,11 @@ def scan(op: ops.Scan, w: Writer, *operands: Expression) -> list[Code]:
     consts, xs = _invariant(w, operands[:n]), _invariant(w, operands[first:])
     names, carry = _names(w, op.body.input_specs[n:first], "carry")
     rows = op.body.output_specs[m:]
-    lists, _ = _names(w, rows, "rows")
+    is_joint = len(rows) > 1 and isinstance(op.length, int) and op.length > 0
+    lists, _ = _names(w, rows[:1] if is_joint else rows, "rows")
     _assigned(w, names, operands[n:first])
-    for each in lists:
-        w.say(f"{each} = []")
+    if lists:
+        w.say(f"{', '.join(lists)} = {', '.join(['[]'] * len(lists))}")
     length = w.extent(op.length)
     index = w.fresh("t") if xs else "_"
     steps = f"reversed(range({length}))" if op.reverse else f"range({length})"
@@ -104,10 +105,18 @@ def scan(op: ops.Scan, w: Writer, *operands: Expression) -> list[Code]:
             for x, spec in zip(xs, op.body.input_specs[first:], strict=True)
         ]
         results = w.program(op.body.program, [*consts, *carry, *slices])
-        for each, result in zip(lists, results[m:], strict=True):
-            w.say(f"{each}.append({result})")
+        if is_joint:
+            w.say(f"{lists[0]}.append({tuple_of(results[m:])})")
+        else:
+            for each, result in zip(lists, results[m:], strict=True):
+                w.say(f"{each}.append({result})")
         _assigned(w, names, results[:m])
     order = "[::-1]" if op.reverse else ""
+    if is_joint:
+        stacks, _ = _names(w, rows, "scan")
+        parts = f"zip(*{lists[0]}{order}, strict=True)"
+        w.say(f"{', '.join(stacks)} = [np.stack(each) for each in {parts}]")
+        return [*map(Code, names), *map(Code, stacks)]
     return [
         *map(Code, names),
         *[_stacked(w, op, f"{each}{order}", row) for each, row in zip(lists, rows, strict=True)],

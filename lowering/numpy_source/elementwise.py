@@ -72,8 +72,11 @@ def power(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
 
 
 def negate(op: Any, w: Writer, x: Expression) -> Code:
-    """Write the minus sign."""
-    return Code(f"-{x.at(Level.UNARY)}", Level.UNARY)
+    """Write the minus sign; the negative of a negative is the number itself."""
+    if isinstance(x.op, ops.Negate):
+        return x.operands[0].code
+    text = str(x)
+    return Code(f"-({text})" if text.startswith("-") else f"-{x.at(Level.UNARY)}", Level.UNARY)
 
 
 def invert(op: Any, w: Writer, x: Expression) -> Code:

@@ -56,6 +56,29 @@ def lu(op: Any, w: Writer, a: Expression) -> str:
     return call(w.function("lu"), a).text
 
 
+def getrf(op: Any, w: Writer, a: Expression) -> list[Code]:
+    """Write a call of a plain function; pivots count from one."""
+    packed, pivots = w.fresh("packed"), w.fresh("pivots")
+    w.say(f"{packed}, {pivots} = {w.function('getrf')}({a})")
+    ones = Code(f"({pivots} + 1).astype(np.int32)")
+    return [Code(packed), ones, call(w.function("getrf_info"), packed)]
+
+
+def pivots_to_permutation(op: Any, w: Writer, pivots: Expression) -> Code:
+    """Write a call of a plain function."""
+    return call(w.function("pivots_to_permutation"), pivots, w.extent(op.size))
+
+
+def geqrf(op: Any, w: Writer, a: Expression) -> str:
+    """Write a call of a plain function."""
+    return call(w.function("geqrf"), a).text
+
+
+def householder_product(op: Any, w: Writer, packed: Expression, factors: Expression) -> Code:
+    """Write a call of a plain function."""
+    return call(w.function("householder_product"), packed, factors)
+
+
 def _applied(op: Any, a: Expression) -> str:
     """Return the matrix that is solved with: transposed, and conjugated."""
     if op.transpose == "N":
@@ -137,6 +160,10 @@ FAMILIES: Mapping[str, tuple[Callable[..., Any], Callable[..., bool]]] = {
     "tenferro.eigh.v1": (eigh, lambda op: True),
     "tenferro.eig.v1": (eig, lambda op: True),
     "tenferro.lu.v1": (lu, lambda op: True),
+    "tenferro.getrf.v1": (getrf, lambda op: True),
+    "tenferro.pivots_to_permutation.v1": (pivots_to_permutation, lambda op: True),
+    "tenferro.geqrf.v1": (geqrf, lambda op: True),
+    "tenferro.householder_product.v1": (householder_product, lambda op: True),
     "tenferro.triangular_solve.v1": (triangular_solve, lambda op: True),
     "tenferro.solve.v1": (solve, lambda op: True),
     "tenferro.lu_solve.v1": (lu_solve, lambda op: True),

@@ -512,6 +512,19 @@ def positions(starts: Any, batch: Any, windows: Any, sizes: Any, rank: int, numb
     return along
 
 
+def indexable(x: Any, indices: Any) -> Any:
+    """Return x, as a tensor if the indices are tensors of a trace, because an array takes no tensors as indices."""
+    if hasattr(x, "at") or not hasattr(indices, "at"):
+        return x
+    is_empty = np.sum(np.reshape(indices, -1)[:0]) == 0  # true, and a tensor
+    return np.where(is_empty, x, x)
+
+
+def take(x: Any, indices: Any, axis: int = 0) -> Any:
+    """Return the slices of x along an axis at these positions, which are clamped to be in bounds."""
+    return np.take(indexable(x, indices), indices, axis=axis, mode="clip")
+
+
 def batch_numbers(axes: Any, index_axes: Any, vector_axis: int) -> Any:
     """Return for each batching axis of an operand the matching axis of the batch of indices."""
     pairs = zip(axes, index_axes, strict=True)
@@ -546,7 +559,7 @@ def gather(
         return np.broadcast_to(x if not x.ndim else np.zeros((), x.dtype), shape)
     numbers = batch_numbers(batching, index_batching, vector_axis)
     where = positions(starts, batch, places, sizes, rank, numbers)
-    return np.broadcast_to(x[tuple(where)], shape)
+    return np.broadcast_to(indexable(x, indices)[tuple(where)], shape)
 
 
 def scatter(
@@ -584,9 +597,7 @@ def scatter(
     traced = [y for y in (x, flat, updates) if hasattr(y, "at")]
     if traced:  # tensors of a trace
         longer = np.concatenate([np.reshape(x, -1), np.zeros(1, x.dtype)])
-        is_empty = np.sum(np.reshape(traced[0], -1)[:0]) == 0  # true, and a tensor
-        longer = np.where(is_empty, longer, longer)
-        target = longer.at[np.reshape(flat, -1)]  # pyright: ignore[reportAttributeAccessIssue]  # because it is a tensor, too
+        target = indexable(longer, traced[0]).at[np.reshape(flat, -1)]
         combined = getattr(target, combiner)(np.reshape(updates, -1))
         return np.reshape(combined[:size], x.shape)
     target = np.append(x, np.zeros((), x.dtype))
@@ -602,7 +613,7 @@ def dynamic_slice(x: Any, starts: Any, sizes: Any) -> Any:
     """Return a window of x, moved to where it fits."""
     for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
         first = np.clip(start, 0, x.shape[axis] - size).astype(np.int64)
-        x = np.take(x, first + np.arange(size), axis=axis)
+        x = take(x, first + np.arange(size), axis)
     return x
 
 
@@ -615,7 +626,7 @@ def dynamic_update_slice(x: Any, update: Any, starts: Any) -> Any:
         n, size = x.shape[axis], update.shape[axis]
         place = np.arange(n) - np.clip(start, 0, n - size).astype(np.int64)
         inside = inside & spread((place >= 0) & (place < size), [axis], x.ndim)
-        shifted = np.take(shifted, np.clip(place, 0, size - 1), axis=axis)
+        shifted = take(shifted, place, axis)
     return np.where(inside, shifted, x)
 
 
@@ -714,28 +725,90 @@ def triangular_solve(a: Any, b: Any, lower: bool = True, unit_diagonal: bool = F
     n = a.shape[-1]
     rows = [None] * n
     for i in range(n) if lower else range(n)[::-1]:
-        solved = range(i) if lower else range(i + 1, n)
         y = b[..., i, :]
-        for j in solved:
-            y = y - a[..., i, j, None] * rows[j]
-        rows[i] = y if unit_diagonal else y / a[..., i, i, None]
+        rows[i] = y = y if unit_diagonal else y / a[..., i, i, None]
+        b = b - a[..., i, None] * y[..., None, :]
     return np.stack(rows, -2) if n else b
+
+
+def getrf(a: Any) -> Any:
+    """Return L below the diagonal and U on and above it, and the row that each row is swapped with, counted from zero."""
+    m, n = a.shape[-2:]
+    rows, columns = np.arange(m), np.arange(n)
+    pivots = np.zeros((*a.shape[:-2], min(m, n)), np.int64)
+    for i in range(min(m, n)):
+        size = np.abs(a[..., i].real) + np.abs(a[..., i].imag)
+        pivot = np.argmax(np.where(rows < i, -1.0, size), -1)[..., None]
+        swapped = np.where(rows == i, pivot, np.where(rows == pivot, i, rows))
+        a = np.take_along_axis(a, swapped[..., None], -2)
+        corner = a[..., i, i, None]
+        below = np.where(rows > i, a[..., i] / np.where(corner == 0, 1, corner), a[..., i])
+        rest = (rows > i)[:, None] & (columns > i)
+        rest = np.where(rest, a - below[..., None] * a[..., i, None, :], a)
+        a = np.where(columns == i, below[..., None], rest)
+        pivots = np.where(np.arange(min(m, n)) == i, pivot, pivots)
+    return a, pivots
+
+
+def pivots_to_permutation(pivots: Any, size: int) -> Any:
+    """Return the order of rows after swaps of row i with row pivots[i]."""
+    rows = np.arange(size)
+    order = np.broadcast_to(rows, (*pivots.shape[:-1], size)).astype(pivots.dtype)
+    for i in range(pivots.shape[-1]):
+        pivot = pivots[..., i, None]
+        swapped = np.where(rows == i, pivot, np.where(rows == pivot, i, rows))
+        order = np.take_along_axis(order, swapped.astype(np.int64), -1)
+    return order
 
 
 def lu(a: Any) -> Any:
     """Return L below the diagonal and U on and above it, and the order of rows: A[order] = L U."""
-    *batch, m, n = a.shape
-    packed = a.reshape(-1, m, n).copy()
-    orders = np.tile(np.arange(m), (len(packed), 1))
-    for x, order in zip(packed, orders, strict=True):
-        for i in range(min(m, n)):
-            pivot = i + int(np.argmax(np.abs(x[i:, i].real) + np.abs(x[i:, i].imag)))
-            if x[pivot, i] == 0:
-                continue
-            x[[i, pivot]], order[[i, pivot]] = x[[pivot, i]], order[[pivot, i]]
-            x[i + 1 :, i] /= x[i, i]
-            x[i + 1 :, i + 1 :] -= np.outer(x[i + 1 :, i], x[i, i + 1 :])
-    return packed.reshape(a.shape), orders.reshape(*batch, m)
+    packed, pivots = getrf(a)
+    return packed, pivots_to_permutation(pivots, a.shape[-2])
+
+
+def getrf_info(packed: Any) -> Any:
+    """Return the place of the first zero on the diagonal of U, counted from one, or 0."""
+    is_zero = np.diagonal(packed, 0, -2, -1) == 0
+    if not is_zero.shape[-1]:
+        return np.zeros(is_zero.shape[:-1], np.int32)
+    first = np.argmax(is_zero, -1) + 1
+    return np.where(np.any(is_zero, -1), first, 0).astype(np.int32)
+
+
+def geqrf(a: Any) -> Any:
+    """Return R on and above the diagonal and Householder vectors below it, and their factors."""
+    m, n = a.shape[-2:]
+    rows, columns = np.arange(m), np.arange(n)
+    factors = np.zeros((*a.shape[:-2], min(m, n)), a.dtype)
+    for i in range(min(m, n)):
+        corner, below = a[..., i, i], np.where(rows > i, a[..., i], 0)
+        tail = np.sum(below.real**2 + below.imag**2, -1) + corner.imag**2
+        is_done = tail == 0
+        length = np.sqrt(np.where(is_done, 1, tail + corner.real**2))
+        beta = np.where(is_done, corner.real, np.where(corner.real < 0, length, -length))
+        factor = np.where(is_done, 0, (beta - corner) / np.where(is_done, 1, beta))
+        vector = below / np.where(is_done, 1, corner - beta)[..., None]
+        whole = np.where(rows == i, 1, vector)
+        shared = np.conj(whole)[..., None, :] @ a
+        turned = a - (np.conj(factor)[..., None] * whole)[..., None] * shared
+        column = np.where(rows == i, beta[..., None], np.where(rows > i, vector, a[..., i]))
+        rest = np.where((rows >= i)[:, None] & (columns > i), turned, a)
+        a = np.where(columns == i, column[..., None], rest).astype(a.dtype)
+        factors = np.where(np.arange(min(m, n)) == i, factor[..., None], factors)
+    return a, factors.astype(a.dtype)
+
+
+def householder_product(packed: Any, factors: Any) -> Any:
+    """Return the leading columns of the product of the reflections that `geqrf` has packed."""
+    m, n = packed.shape[-2:]
+    rows = np.arange(m)
+    q = np.broadcast_to(np.eye(m, n, dtype=packed.dtype), packed.shape)
+    for i in reversed(range(factors.shape[-1])):
+        vector = np.where(rows == i, 1, np.where(rows > i, packed[..., i], 0))[..., None]
+        shared = np.conj(np.swapaxes(vector, -1, -2)) @ q
+        q = q - factors[..., i, None, None] * vector * shared
+    return q
 
 
 def distinct(values: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Reads and writes at data-dependent positions: `np.take` if possible, else plain functions."""
+"""Reads and writes at data-dependent positions: one axis by a short function, others by longer ones."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ def take_axis(op: Any, x: Expression, indices: Expression) -> int | None:
 
 
 def gather(op: Any, w: Writer, x: Expression, indices: Expression) -> Code:
-    """Write `np.take`, or a call of a plain function for windows of any shape."""
+    """Write a call of a plain function: for slices along an axis, or for windows of any shape."""
     axis = take_axis(op, x, indices)
     if axis is not None and indices.spec.dtype is not DType.U64:
         text, vector = str(indices), op.index_vector_dim
         if vector < indices.spec.rank:
             text = call("np.squeeze", text, vector).text
-        return call("np.take", x, text, axis=axis, mode='"clip"')
+        return call(w.function("take"), x, text, axis=axis or None)
     sizes = op.resolved("slice_sizes", (x.spec.shape, indices.spec.shape))
     return call(
         w.function("gather"),

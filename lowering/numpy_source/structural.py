@@ -83,6 +83,15 @@ def _dropped(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
     return dropped if position == len(new) else []
 
 
+def _is_reshape(x: Expression) -> bool:
+    """Return whether a value that has no name has the elements of its operand in their order."""
+    if isinstance(x.op, ops.BroadcastInDim):
+        return list(x.op.dims) == sorted(x.op.dims) and bool(
+            not x.spec.rank or _dropped(x.spec.shape, x.operands[0].spec.shape)
+        )
+    return isinstance(x.op, ops.Reshape)
+
+
 def reshape(op: ops.Reshape, w: Writer, x: Expression) -> Code:
     """Write a row-major reshape if the column-major one is the same, else `order="F"`."""
     shape = w.specs[0].shape
@@ -90,6 +99,8 @@ def reshape(op: ops.Reshape, w: Writer, x: Expression) -> Code:
         shape = op.shape
     if list(shape) == list(x.spec.shape):
         return x.code
+    if _is_reshape(x) and all(map(is_exact, x.operands[0].spec.shape)):
+        return reshape(op, w, x.operands[0])
     if len(shape) < 2:
         base = untransposed(x)
         if base is not None:

@@ -165,7 +165,11 @@ class Writer:
                 consumer = consumers.get(slot)
                 if not uses[slot]:
                     continue
-                is_near = consumer is None or consumer.source == source or consumer.source is None
+                is_near = (
+                    consumer is None
+                    or consumer.source in (source, None)
+                    or self._statements.is_anonymous(source)
+                )
                 if uses[slot] > 1 or len(result.code.text) > MAX_INLINE or not is_near:
                     if result.code.aligned is not None and arguments:
                         # A broadcast operand is assigned to a name, so that NumPy can broadcast it.
@@ -355,7 +359,15 @@ class StatementFinder:
             return self._targets(source.file).get(source.line, "")
         line = linecache.getline(source.file, source.line)
         match = re.match(r"\s*%([\w$.-]+)\s*=", line)
-        return match[1] if match else ""
+        return match[1] if match and not match[1].isdigit() else ""
+
+    def is_anonymous(self, source: Any) -> bool:
+        """Return whether no statement that the user can read computes the value: it is a derivative's, or a module's."""
+        if source is None or source.file.endswith(".py"):
+            return source is not None and bool(source.derivative_of)
+        if source.file.startswith("<"):
+            return not linecache.getline(source.file, source.line)
+        return not self.target(source)
 
     def _targets(self, file: str) -> dict[int, str]:
         targets = self._files.get(file)
@@ -377,9 +389,9 @@ class StatementFinder:
         return targets
 
     def comment(self, source: Any) -> str:
-        """Return the user's line, or its location if it cannot be read."""
+        """Return the user's line with its number; neither if it cannot be read."""
         text = linecache.getline(source.file, source.line).strip()
-        place = f"line {source.line}"
+        place = f"line {source.line}" if text else ""
         if source.derivative_of:
-            return f"derivative of {source.derivative_of}, {place}"
-        return f"{place}: {text}" if text else place
+            return f"derivative of {source.derivative_of}" + (f", {place}" if text else "")
+        return f"{place}: {text}" if text else ""

@@ -512,6 +512,17 @@ class _Writer:
         """Return the array of a row, with the axes along which the row is sliced merged into a leading axis."""
         value, axis, end = self.value(row.operand), row.axis, row.end
         shape = self.graph.types[value].shape
+        if row.extent > 1:
+            blocks = (shape[axis] - row.offset) // row.extent
+            edges = row.offset, row.offset + blocks * row.extent
+            if edges != (0, shape[axis]):
+                starts, limits = [0] * len(shape), list(shape)
+                starts[axis], limits[axis] = edges
+                cut = Slice(tuple(starts), tuple(limits), (1,) * len(shape))
+                value = self._add(cut, value)
+            # The axis within a block comes first, because Reshape is column-major.
+            split = (*shape[:axis], row.extent, blocks, *shape[axis + 1 :])
+            value, shape, axis, end = self._add(Reshape(split), value), split, axis + 1, axis + 2
         if end > axis + 1:
             merged = (*shape[:axis], prod(shape[axis:end]), *shape[end:])
             value = self._add(Reshape(merged), value)
@@ -678,6 +689,8 @@ class _Body:
         slices = [row for row in rows if row is not None]
         if maker and rows and len(slices) == len(rows):
             row = self._x(writer.stack_of_rows(slices))
+            if self.graph.types[row].shape == types[slots[0]].shape:
+                return row
             return self.graph.add(Reshape(types[slots[0]].shape), (row,), maker.source)[0]
         return self._x(writer.stack(slots))
 
@@ -704,19 +717,22 @@ class _Body:
 
 @dataclass(frozen=True)
 class _Row:
-    """A slice of extent 1 along some axes, and of all elements along the others.
+    """A slice of extent 1 along some axes, or of several elements along one, and of all elements along the others.
 
     Attributes:
         operand: the sliced value.
-        axis, end: the range of axes from the first to behind the last of these; all of them have extent 1 in
-            the slice.
-        index: the position along them, in column-major order.
+        axis, end: the half-open range of axes along which the slice has extent 1, or is a block.
+        index: the position along them in column-major order, or the number of blocks before this one.
+        extent: the number of elements of a block.
+        offset: the position of the first block.
     """
 
     operand: int
     axis: int
     end: int
     index: int
+    extent: int = 1
+    offset: int = 0
 
 
 def _row_of(maker: Instruction | None, types: Sequence[Any]) -> _Row | None:
@@ -731,6 +747,10 @@ def _row_of(maker: Instruction | None, types: Sequence[Any]) -> _Row | None:
     ends = list(zip(op.starts, op.limits, strict=True))
     cut = [i for i, n in enumerate(shape) if ends[i] != (0, n)] or [0]
     axis, end = cut[0], cut[-1] + 1
+    extent = op.limits[axis] - op.starts[axis] if shape else 0
+    if len(cut) == 1 and extent > 1:
+        index, offset = divmod(op.starts[axis], extent)
+        return _Row(operand, axis, end, index, extent, offset)
     if not shape or any([stop - start != 1 for start, stop in ends[axis:end]]):
         return None
     index = np.ravel_multi_index(op.starts[axis:end], shape[axis:end], order="F")

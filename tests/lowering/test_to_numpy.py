@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+import runpy
 import subprocess
 import sys
 import textwrap
@@ -16,11 +18,13 @@ import pytest
 
 import tenferro as tnf
 import xla_peer
-from lowering import to_numpy
+from lowering import import_stablehlo, to_numpy
 from lowering.numpy_source import functions
 from lowering.numpy_source.library import NAMES, text_of
 from tenferro.errors import ConcretizationError, InvalidConfigError, UnsupportedError
 from tenferro.exec.llvm import coefficients
+from tenferro.ext.lapack import families as lapack
+from tenferro.extension import apply
 from tenferro.graph import Graph
 from tenferro.ops.elementwise import Convert
 from tenferro.program import GraphProgram
@@ -107,6 +111,15 @@ def solver(a: Any, b: Any) -> Any:
     return tnf.linalg.solve(spd, b), tnf.linalg.cholesky(spd), tnf.linalg.eigh(spd)[0]
 
 
+def triangles(a: Any, b: Any) -> Any:
+    """Hold all factorisations that are steps of plain functions."""
+    upper = tnf.triu(a) + 2.0 * np.eye(4)
+    x = tnf.lax.linalg.triangular_solve(upper, b, left_side=True, transpose_a=True)
+    factors = tnf.linalg.qr(a), tnf.linalg.qr(a[:, :3], "complete"), tnf.linalg.qr(a[:2], "r")
+    spd = a @ a.T + 3.0 * np.eye(4)
+    return x, factors, tnf.linalg.cholesky(spd), tnf.linalg.solve(a, b), tnf.linalg.inv(spd)
+
+
 def determinant(a: Any) -> Any:
     return tnf.linalg.slogdet(a)[1], tnf.linalg.qr(a)[1]
 
@@ -124,6 +137,20 @@ def picked(table: Any, at: Any, value: Any) -> Any:
     return table[at], table.at[at].add(value), tnf.sort(table, axis=1), tnf.lax.top_k(table, 2)
 
 
+def factorised(a: Any, b: Any) -> Any:
+    packed, pivots, info = apply(lapack.Getrf(), a)
+    order = apply(lapack.PivotsToPermutation(3), pivots - 1)
+    reflectors, factors = apply(lapack.Geqrf(), b)
+    q = apply(lapack.HouseholderProduct(), reflectors, factors)
+    return packed, order, info, tnf.lax.linalg.lu(a + 1.0), reflectors, q
+
+
+def looked_up(at: Any) -> Any:
+    start = tnf.sum(at) % 4
+    slab = tnf.lax.dynamic_slice(TABLE, (start, 1), (2, 2))
+    return tnf.take(TABLE, at % 6, axis=0), slab, tnf.take_along_axis(TABLE, at[None, :3] % 6, 0)
+
+
 TABLE = RNG.normal(size=(6, 3))
 PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "dense": (dense, ({"w": TensorSpec((3, 4), F64), "b": TensorSpec((4,), F64)}, TensorSpec(("n", 3), F64))),
@@ -133,7 +160,10 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
         (TensorSpec((3, 3), F64), TensorSpec((5, 3), F64)),
     ),
     "solver": (solver, (TensorSpec((4, 4), F64), TensorSpec((4, 2), F64))),
+    "triangles": (triangles, (TensorSpec((4, 4), F64), TensorSpec((4, 2), F64))),
     "determinant": (tnf.grad(lambda a: sum(map(tnf.sum, determinant(a)))), (TensorSpec((4, 4), F64),)),
+    "factors": (factorised, (TensorSpec((2, 3, 3), F64), TensorSpec((4, 3), "complex128"))),
+    "table": (looked_up, (TensorSpec((4,), "int64"),)),
     "random": (drawn, (TensorSpec((), "uint32"),)),
     "convolution": (tnf.grad(convolved, (0, 1)), (TensorSpec((2, 3, 6, 5), "float32"), TensorSpec((4, 3, 3, 2), "float32"))),
     "picked": (picked, (TensorSpec((6, 3), F64), TensorSpec((4,), "int64"), TensorSpec((4, 3), F64))),
@@ -228,6 +258,15 @@ def test_names_that_are_not_read_are_not_written() -> None:
     assert ".shape[0]" not in text
 
 
+def test_no_two_minus_signs_follow_each_other() -> None:
+    x = np.array([1.5, -0.0])
+    source = to_numpy(tnf.compile(lambda x: (tnf.negative(-tnf.sin(x)), -(-x + tnf.cos(x))), x))
+    assert "--" not in source.text
+    for y, z in zip(function_of(source)(x), (np.sin(x), -(-x + np.cos(x))), strict=True):
+        np.testing.assert_array_equal(np.signbit(y), np.signbit(z))
+        np.testing.assert_array_equal(y, z)
+
+
 def test_comparisons_with_true_and_false() -> None:
     p = np.array([True, False])
     program = tnf.compile(
@@ -255,7 +294,7 @@ def test_a_wrong_result_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [name for name in PROGRAMS if name not in ("recurrent", "gradient", "picked", "determinant")],
+    [name for name in PROGRAMS if name not in ("recurrent", "gradient", "picked")],
 )
 def test_files_are_traced_again_with_equal_values(name: str) -> None:
     function, specs = PROGRAMS[name]
@@ -309,6 +348,34 @@ def test_a_condition_of_a_trace_is_an_error_that_names_it() -> None:
 def _spread(name: str) -> tuple[Any, ...]:
     function, specs = PROGRAMS[name]
     return (function, *specs)
+
+
+def test_results_are_found_by_the_tree_of_results(tmp_path: Path) -> None:
+    """Names are those of another tree where a module of JAX is read: its results are a tuple."""
+    program = tnf.compile(
+        lambda p: {"y": p["w"] * 2.0, "z": [p["w"]]}, {"w": TensorSpec((2,), F64)}
+    )
+    leaves = tnf.tree.flatten((0, 1))[1], tnf.tree.flatten((0,))[1]
+    flat = dataclasses.replace(program, out_tree=leaves[0], in_tree=leaves[1])
+    xla_peer.export(flat, format="numpy", path=tmp_path / "f.py", vectors=1)
+    space = runpy.run_path(str(tmp_path / "f.py"))
+    assert not space["check"]()
+    for y in space["function"](np.ones(2)):
+        assert y.shape == (2,)
+
+
+def test_values_that_a_module_only_numbers_are_inside_expressions() -> None:
+    spec = "tensor<3xf64>"
+    rows = [
+        f"%{i + 1} = stablehlo.{op} %{i} : {spec}" for i, op in enumerate(["exponential", "negate"])
+    ]
+    text = f"func.func @main(%0: {spec}) -> {spec} {{\n" + "\n".join(rows)
+    text += f"\n%y = stablehlo.multiply %2, %2 : {spec}\nreturn %y : {spec}\n}}"
+    source = to_numpy(import_stablehlo(text))
+    negate = "negate = -np.exp(x0)"
+    assert source.text.rpartition('    """\n')[2].split("\n    ") == [
+        f"    {negate}", "return negate * negate\n"
+    ]  # fmt: skip
 
 
 # ---- style of the text ---------------------------------------------------------------------------------------

@@ -74,6 +74,21 @@ def twice(x: Any, rows: Any) -> Any:
     return tnf.sum(x) + tnf.sum(rows**3)
 
 
+def blocks(x: Any, rows: Any, matrix: Any) -> Any:
+    """Read two rows in each iteration, and three columns, the last ones first and none of the first."""
+    for t in range(T):
+        last = 3 * (T - t) + 1
+        x = tnf.tanh(x + rows[2 * t : 2 * t + 2]) * matrix[:, last - 3 : last] + 0.5 * x
+    return tnf.sum(x)
+
+
+def windows(x: Any, rows: Any) -> Any:
+    """Read rows that the next iteration reads again."""
+    for t in range(T):
+        x = tnf.tanh(x + rows[t : t + 2]) * tnf.sin(x) - rows[t : t + 2]
+    return tnf.sum(x)
+
+
 def columns(x: Any, matrix: Any) -> Any:
     for t in range(matrix.shape[1]):
         x = tnf.sin(x) * matrix[:, t] + matrix[:, t]
@@ -89,6 +104,7 @@ def elements(x: Any, table: Any) -> Any:
 
 MATRIX = RNG.normal(size=(4, 4))
 WEIGHTS = [RNG.normal(size=(3, 3)) for _ in range(T)]
+BLOCKS = RNG.normal(size=(2, 3)), RNG.normal(size=(2 * T, 3)), RNG.normal(size=(2, 3 * T + 2))
 CASES: dict[str, tuple[Any, tuple[Any, ...], int]] = {
     "recurrent": (recurrent, (RNG.normal(size=4), RNG.normal(size=(T, 4)), MATRIX), 3),
     "recurrent, gradient": (
@@ -116,6 +132,10 @@ CASES: dict[str, tuple[Any, tuple[Any, ...], int]] = {
         (RNG.normal(size=4), RNG.normal(size=(2, T))),
         60,
     ),
+    "blocks": (blocks, BLOCKS, 10),
+    "blocks, gradient": (tnf.grad(blocks, argnums=(0, 1, 2)), BLOCKS, 53),
+    "windows": (windows, (BLOCKS[0], RNG.normal(size=(T + 1, 3))), 21),
+    "windows, gradient": (tnf.grad(windows, (0, 1)), (BLOCKS[0], RNG.normal(size=(T + 1, 3))), 230),
     "layers": (layers, (WEIGHTS, RNG.normal(size=(2, 3))), 20),
     "layers, gradient": (tnf.value_and_grad(layers), (WEIGHTS, RNG.normal(size=(2, 3))), 96),
     "verlet": (verlet, (RNG.normal(size=3), RNG.normal(size=3)), 40),

@@ -194,6 +194,17 @@ def test_a_partition_travels_with_the_program(folder: Path) -> None:
     assert cut == xla_peer.load("b.mlir").manifest.partitioning
     assert cut is not None
     assert [spec.entries for spec in cut.inputs] == [((), ("data",)), (("data",),)]
+    options = ("--mesh", "data=2", "--cut", "x=data", "--cut", "w=-,data")
+    call("export", "model.py:loss", "4x2xf64", "8x4xf64", "-o", "f.mlir", *options)
+    call("export", "c.tnf", "-o", "g.mlir")
+    for name in ("f.mlir", "g.mlir"):
+        assert xla_peer.load(name).manifest.partitioning == cut
+    call("export", "c.tnf", "-o", "h.mlir", "--mesh", "none")
+    assert xla_peer.load("h.mlir").manifest.partitioning is None
+    assert "not partitioned" in call(
+        "export", "c.tnf", "-o", "i.mlir", "--gradient", *options, status=2
+    )
+    assert "--mesh none" in call("export", "c.tnf", "-o", "d.py", status=2)
     assert "--mesh none" in call("convert", "c.tnf", "d.py", status=2)
     call("convert", "c.tnf", "d.py", "--mesh", "none", "--verify")
     assert "no input or output z" in call(

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import runpy
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+import lowering
 import tenferro as tnf
 import xla_peer
 from tenferro.errors import InvalidConfigError, UnsupportedError
@@ -20,16 +22,11 @@ from tests.samples.each import all_pass, each_card
 from tests.samples.sample import OpSample
 from xla_peer.onnx import import_onnx, run, to_onnx
 from xla_peer.onnx.emit import NODES
+from xla_peer.onnx.layers import LAYERS
 from xla_peer.sampling import random_arrays
 
 F64 = "float64"
-MISSING = {
-    "Complex",
-    "CountLeadingZeros",
-    "PopulationCount",
-    "ReducePrecision",
-    "ShiftRightArithmetic",
-}
+MISSING = {"Complex", "ReducePrecision"}
 """Ops without a counterpart."""
 WIDER = {"Erf": 64, "Cbrt": 8}
 """Errors of engines that are larger, in ulps: the reference's Erf is computed in float32."""
@@ -78,7 +75,18 @@ def _is_exported(sample: OpSample) -> bool:
 
 @needs_onnx
 @pytest.mark.parametrize(
-    "name", ["dense", "recurrent", "gradient", "convolution", "picked", "weights"]
+    "name",
+    [
+        "dense",
+        "recurrent",
+        "gradient",
+        "convolution",
+        "picked",
+        "weights",
+        "triangles",
+        "determinant",
+        "table",
+    ],
 )
 @pytest.mark.parametrize("engine", ["reference", "onnxruntime"])
 def test_whole_programs_give_native_results(name: str, engine: str) -> None:
@@ -92,6 +100,45 @@ def test_whole_programs_give_native_results(name: str, engine: str) -> None:
         tolerance = 1e-4 if y.dtype == np.float32 else 1e-12
         assert (z.dtype, z.shape) == (y.dtype, y.shape)
         np.testing.assert_allclose(z, y, rtol=tolerance, atol=tolerance)
+
+
+@needs_onnx
+def test_loops_stack_matrices() -> None:
+    """onnx.reference joins rows of rank 2 along their first axis."""
+
+    def function(x: Any) -> Any:
+        return tnf.scan(lambda c, _: (c * 2.0, tnf.stack([c, -c])), x, None, length=3)[1][2]
+
+    program = tnf.compile(function, TensorSpec((2,), F64))
+    x = np.array([1.0, 3.0])
+    (y,) = run(to_onnx(program), [x])
+    np.testing.assert_array_equal(y, [4.0 * x, -4.0 * x])
+
+
+@needs_onnx
+@pytest.mark.parametrize("engine", ["reference", "onnxruntime"])
+def test_eigenvalues_and_singular_values_are_loops(engine: str) -> None:
+    if engine == "onnxruntime" and not HAS_RUNTIME:
+        pytest.skip("the package onnxruntime is not installed")
+
+    def function(a: Any) -> Any:
+        values, vectors = tnf.linalg.eigh(a + a.T)
+        u, s, v = tnf.linalg.svd(a, full_matrices=False)
+        return values, (vectors * tnf.exp(values)) @ vectors.T, s, (u * s**2) @ v
+
+    program = tnf.compile(function, TensorSpec((4, 4), F64))
+    a = np.random.default_rng(1).normal(size=(4, 4))
+    for y, z in zip(program.run(a), run(to_onnx(program), [a], engine), strict=True):
+        np.testing.assert_allclose(z, y, rtol=1e-12, atol=1e-12)
+
+
+@needs_onnx
+def test_matrices_of_any_extent_are_not_factorised() -> None:
+    program = tnf.compile(tnf.linalg.cholesky, TensorSpec(("n", "n"), F64))
+    with pytest.raises(UnsupportedError, match="matrices of known extents of at most 128"):
+        to_onnx(program)
+    (y,) = run(to_onnx(tnf.compile(tnf.linalg.cholesky, np.eye(2))), [np.diag([1.0, -1.0])])
+    assert np.isnan(y[np.tril_indices(2)]).all()
 
 
 @needs_onnx
@@ -115,14 +162,13 @@ def test_switch_and_nested_loops() -> None:
 @needs_onnx
 def test_all_ops_without_a_counterpart_are_told_at_once() -> None:
     def function(x: Any) -> Any:
-        bits = tnf.lax.population_count(x)
-        return tnf.lax.clz(bits + x)
+        return tnf.lax.bitcast_convert_type(tnf.lax.reduce_precision(x, 5, 10), "uint8")
 
     with pytest.raises(
         UnsupportedError,
-        match=r"(?s)PopulationCount of \(i32\[3\]\) at .*CountLeadingZeros of \(i32\[3\]\) at",
+        match=r"(?s)ReducePrecision of \(f32\[3\]\) at .*BitcastConvert of \(f32\[3\]\) at",
     ):
-        to_onnx(tnf.compile(function, TensorSpec((3,), "int32")))
+        to_onnx(tnf.compile(function, TensorSpec((3,), "float32")))
     with pytest.raises(UnsupportedError, match="complex64"):
         to_onnx(tnf.compile(lambda x: x, TensorSpec((3,), "complex64")))
 
@@ -162,6 +208,28 @@ def test_without_the_package_the_error_says_how_to_install_it(
 
 def test_at_least_ninety_ops_have_nodes() -> None:
     assert len({card.__name__ for card in NODES} - MISSING - {"Extension"}) >= 90
+
+
+@needs_onnx
+@pytest.mark.sweep
+def test_a_module_of_jax_travels_with_its_gradient(tmp_path: Path) -> None:
+    """jax.export writes a solve as getrf, a loop over pivots, and triangular solves."""
+    jax = pytest.importorskip("jax")
+    rng = np.random.default_rng(4)
+    a, b = rng.normal(size=(3, 3)).astype("f4"), rng.normal(size=(3, 2)).astype("f4")
+    exported = jax.export.export(jax.jit(jax.numpy.linalg.solve))(a, b)
+    program = lowering.import_stablehlo(exported.serialize())
+    x = np.linalg.solve(a, b)
+    for engine in ("reference", "onnxruntime")[: 1 + HAS_RUNTIME]:
+        (y,) = run(to_onnx(program), [a, b], engine)
+        np.testing.assert_allclose(y, x, rtol=1e-4, atol=1e-5)
+    path = tmp_path / "solved.py"
+    source = xla_peer.export(program, format="numpy", path=path)
+    space = runpy.run_path(str(path))
+    np.testing.assert_allclose(space[source.name](a, b), x, rtol=1e-4, atol=1e-5)
+    gradient = -2.0 * np.linalg.solve(a.T, x) @ x.T
+    again = tnf.grad(lambda a: tnf.sum(space[source.name](a, b) ** 2))(a)
+    np.testing.assert_allclose(again, gradient, rtol=1e-3, atol=1e-4)
 
 
 # ---- models in -----------------------------------------------------------------------------------------------
@@ -355,7 +423,7 @@ def node_case_agrees(case: Any) -> None:
             {
                 name
                 for name, x in pairs.items()
-                if np.asarray(x).dtype.kind in "iub" or not np.ndim(x)
+                if np.asarray(x).dtype.kind in "iub" or not np.ndim(x) or name in ("scales", "roi")
             }
         )
     for y, z in zip(arrays[1], actual, strict=True):
@@ -430,6 +498,18 @@ OPERATORS: dict[str, tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = {
     "odd element at the end": (
         "ConvTranspose", np.array([[[1.0, 2, 5, 4]]]), (np.array([[[1.0, 2]]]), np.array([[[1.0, 2, 3]]])),
         {"strides": [2], "output_shape": [4], "auto_pad": "SAME_UPPER"}),
+    # round(2.5) = 2
+    "narrow integers": (
+        "QuantizeLinear", np.array([0, 255, 3], "u1"), (np.array([-9, 999, 2.5], "f4"), np.array(1, "f4"), np.array(1, "u1")), {}),
+    "numbers of narrow integers": (
+        "DequantizeLinear", np.array([[0.5, 8], [-1, 0]], "f4"),
+        (np.array([[3, 2], [0, 0]], "i1"), np.array([0.5, 4], "f4"), np.array([2, 0], "i1")), {}),
+    # [-1, 2] @ [[1], [3]]
+    "products of narrow integers": (
+        "MatMulInteger", np.array([[5]], "i4"), (np.array([[1, 4]], "u1"), np.array([[1], [3]], "i1"), np.array(2, "u1")), {}),
+    "the beginning in reverse": (
+        "ReverseSequence", np.array([[2.0, 1, 3], [6, 5, 4]]),
+        (np.array([[1.0, 2, 3], [4, 5, 6]]), np.array([2, 3])), {"time_axis": 1, "batch_axis": 0}),
     # One window over [0, 1, 2, 0] at 0; the next would start at 3, which is padding.
     "last window in the padding": (
         "AveragePool", np.array([[[1.0]]]), (np.array([[[1.0, 2]]]),),
@@ -445,8 +525,80 @@ def test_an_operator_of_a_model(name: str) -> None:
 
 
 @needs_onnx
+@pytest.mark.parametrize(
+    ("attributes", "y"),
+    [
+        ({}, [1.0, 1, 2, 2]),
+        ({"mode": "linear"}, [1.0, 1.25, 1.75, 2]),
+        ({"mode": "linear", "coordinate_transformation_mode": "asymmetric"}, [1.0, 1.5, 2, 2]),
+        # Keys' kernel of -1/2 interpolates a line exactly.
+        ({"mode": "cubic", "cubic_coeff_a": -0.5, "exclude_outside": 1}, None),
+    ],
+)
+def test_an_axis_is_resized(attributes: Any, y: Any) -> None:
+    x = np.array([1.0, 2.0]) if y else np.arange(8.0)
+    actual = LAYERS["Resize"](attributes, x, None, np.array([2.0]))
+    if y is None:
+        np.testing.assert_allclose(actual[4:-4], (np.arange(16.0)[4:-4] - 0.5) / 2, rtol=1e-14)
+    else:
+        np.testing.assert_array_equal(actual, y)
+
+
+@needs_onnx
+def test_a_recurrent_layer_is_differentiated() -> None:
+    import onnx
+
+    rng = np.random.default_rng(2)
+    helper, double = onnx.helper, onnx.TensorProto.DOUBLE
+    shapes = {"w": (2, 12, 3), "r": (2, 12, 3), "b": (2, 24)}
+    weights = {name: rng.normal(size=shape) for name, shape in shapes.items()}
+    lengths = np.array([5, 3], np.int32)
+    arrays = {**weights, "n": lengths}
+    node = helper.make_node(
+        "LSTM", ["x", *arrays], ["y", "h"], hidden_size=3, direction="bidirectional"
+    )
+    value = helper.make_tensor_value_info
+    graph = helper.make_graph(
+        [node],
+        "layer",
+        [value("x", double, [5, 2, 3])],
+        [value("y", double, None), value("h", double, None)],
+        [onnx.numpy_helper.from_array(x, name) for name, x in arrays.items()],
+    )
+    program = import_onnx(helper.make_model(graph))
+
+    def layer(xs: Any, w: Any, r: Any, b: Any) -> tuple[Any, Any]:
+        h = c = np.zeros(3)
+        outputs = []
+        for x in xs:
+            i, o, f, new = np.split(w @ x + r @ h + b[:12] + b[12:], 4)
+            i, o, f = (1 / (1 + np.exp(-gate)) for gate in (i, o, f))
+            c = f * c + i * np.tanh(new)
+            h = o * np.tanh(c)
+            outputs.append(h)
+        return np.stack(outputs), h
+
+    x = rng.normal(size=(5, 2, 3))
+    y, h = program.run(x)
+    for k, n in enumerate(lengths):
+        for d, order in enumerate([slice(None), slice(None, None, -1)]):
+            outputs, last = layer(x[:n, k][order], *[part[d] for part in weights.values()])
+            np.testing.assert_allclose(y[:n, d, k], outputs[order], rtol=1e-12)
+            np.testing.assert_allclose(h[d, k], last, rtol=1e-12)
+            assert not y[n:, d, k].any()
+
+    def loss(x: Any) -> Any:
+        return tnf.sum(program.run(x)[0] ** 2)
+
+    direction = rng.normal(size=x.shape)
+    sides = [loss(x + step * direction) for step in (1e-6, -1e-6)]
+    slope = np.sum(tnf.grad(loss)(x) * direction)
+    np.testing.assert_allclose(slope, (sides[0] - sides[1]) / 2e-6, rtol=1e-6)
+
+
+@needs_onnx
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")
-def test_four_fifths_of_the_node_cases_agree() -> None:
+def test_nine_tenths_of_the_node_cases_agree() -> None:
     good, count = node_cases_that_agree(1)
-    assert good >= 0.8 * count, f"{good} of {count}"
+    assert good >= 0.9 * count, f"{good} of {count}"

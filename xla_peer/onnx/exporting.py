@@ -21,6 +21,7 @@ from tenferro.program import GraphProgram, expand_extensions, prune_outputs
 from tenferro.types import DType, TensorSpec
 from xla_peer.manifest import weights_name
 from xla_peer.onnx.emit import NODES
+from xla_peer.onnx.emit.extension import is_written
 from xla_peer.onnx.writer import Value, Writer, element_type, typed
 
 __all__ = ["export_onnx", "require_onnx", "run", "to_onnx"]
@@ -73,7 +74,7 @@ def _model(program: GraphProgram, opset: int | None = None) -> tuple[Any, dict[s
     opset = newest if opset is None else opset
     if not OPSETS[0] <= opset <= newest:
         raise InvalidConfigError(f"to_onnx: opset is from {OPSETS[0]} to {newest}, got {opset}")
-    program = expand_extensions(prune_outputs(program))
+    program = expand_extensions(prune_outputs(program), keep=is_written)
     _require_real(program)
     writer = Writer(NODES)
     names = _names(program.input_names)

@@ -16,10 +16,13 @@ from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 from xla_peer.onnx.exporting import require_onnx
 from xla_peer.onnx.files import Place, initializers, read_model
+from xla_peer.onnx.layers import LAYERS
 from xla_peer.onnx.readers import READERS, dtype_of
 
 __all__ = ["import_onnx"]
 
+OPERATORS = {**READERS, **LAYERS}
+"""Readers of all operators without bodies."""
 CONTROL = ("If", "Loop", "Scan")
 TEXTS = (".json", ".onnxjson", ".textproto", ".prototxt", ".pbtxt", ".onnxtxt", ".onnxtext")
 """Suffixes of models as text."""
@@ -105,7 +108,7 @@ def _declared(value: Any) -> TensorSpec:
 def _missing(graph: Any, functions: set[str]) -> Any:
     for node in graph.node:
         if node.domain not in ("", "ai.onnx") or (
-            node.op_type not in READERS and node.op_type not in CONTROL
+            node.op_type not in OPERATORS and node.op_type not in CONTROL
         ):
             yield f"{node.domain}.{node.op_type}".lstrip(".")
         for attribute in node.attribute:
@@ -140,7 +143,7 @@ def _results(graph: Any, values: dict[str, Any]) -> list[Any]:
                 attributes, operands, values
             )
         else:
-            results = READERS[node.op_type](attributes, *operands)
+            results = OPERATORS[node.op_type](attributes, *operands)
         results = results if isinstance(results, list) else [results]
         values.update(zip(node.output, results, strict=False))
     return [values[value.name] for value in graph.output]

@@ -47,13 +47,6 @@ def numpy_dtype(x: Any) -> Any:
     return DType.of(x.dtype).dtype
 
 
-def beside(x: Any, indices: Any) -> Any:
-    """Return x as a tensor where its indices are one, because NumPy's arrays take none in brackets."""
-    if hasattr(x, "at") or not hasattr(indices, "at"):
-        return x
-    return tnf.take(np.expand_dims(x, 0), 0 * np.sum(indices).astype(np.int64), axis=0)
-
-
 def cast(x: Any, dtype: Any) -> Any:
     """Convert as ONNX does: integers wrap. Symbolic extents are int64."""
     if isinstance(x, np.ndarray) and x.dtype == object and dtype == np.int64:
@@ -225,7 +218,7 @@ def gather_elements(a: Any, x: Any, indices: Any) -> Any:
         else np.arange(n).reshape([-1 if j == i else 1 for j in range(np.ndim(x))])
         for i, n in enumerate(indices.shape)
     ]
-    return beside(x, indices)[tuple(places)]
+    return functions.indexable(x, indices)[tuple(places)]
 
 
 def gather_nd(a: Any, x: Any, indices: Any) -> Any:
@@ -238,7 +231,7 @@ def gather_nd(a: Any, x: Any, indices: Any) -> Any:
     ]
     parts = [indices[..., i] for i in range(depth)]
     parts = [np.where(p < 0, p + x.shape[batch + i], p) for i, p in enumerate(parts)]
-    return beside(x, indices)[(*lead, *parts)]
+    return functions.indexable(x, indices)[(*lead, *parts)]
 
 
 def _updated(x: Any, where: Any, updates: Any, reduction: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 
 from tenferro.ops import control as ops
 from tenferro.types import DType, TensorSpec
@@ -90,8 +91,8 @@ def scan(op: ops.Scan, w: Writer, *operands: Value) -> list[Value]:
             w.op("Gather", x, t, spec=TensorSpec.of(x.spec.shape[1:], x.dtype), axis=0) for x in xs
         ]
         results = w.program(op.body.program, [*consts, *carry, *slices])
-        # Rows have at least one axis, because onnx.reference stacks numbers as rows of one.
-        rows = [w.reshape(y, (1,)) if not y.rank else y for y in results[m:]]
+        # Rows have one axis, because onnx.reference stacks numbers as rows of one, and joins matrices.
+        rows = [y if y.rank == 1 else w.reshape(y, (prod(y.spec.shape),)) for y in results[m:]]
         return [flag, *results[:m], *rows]
 
     body = w.graph("body", [count, flag, *carry], write)
@@ -100,10 +101,11 @@ def scan(op: ops.Scan, w: Writer, *operands: Value) -> list[Value]:
     steps = w.integers(-1)
     rows: list[Value] = []
     for y in results[m:]:
+        length, *shape = y.spec.shape
         row = y
-        if y.rank == 1:
-            pairs = Value(y.name, TensorSpec.of((op.length, 1), y.dtype))
-            row = w.reshape(pairs, (op.length,))
+        if len(shape) != 1:
+            flat = Value(y.name, TensorSpec.of((length, prod(shape)), y.dtype))
+            row = w.reshape(flat, (length, *shape))
         if op.reverse:
             row = w.op("Slice", row, steps, w.integers(-(2**62)), w.integers(0), steps)
         rows.append(row)

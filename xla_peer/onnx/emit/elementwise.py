@@ -9,12 +9,15 @@ import numpy as np
 
 from tenferro.errors import UnsupportedError
 from tenferro.ops import elementwise as ops
-from tenferro.types import DType
+from tenferro.types import DType, TensorSpec
+from xla_peer.onnx.decomposition import written
 from xla_peer.onnx.writer import Value, Writer, element_type
 
-__all__ = ["ROWS", "Rows", "missing", "node"]
+__all__ = ["ROWS", "Rows", "missing", "node", "where"]
 
 Rows = Mapping[type[Any], Any]
+SELECTED = (DType.U8, DType.I32, DType.I64, DType.F32, DType.F64)
+"""Types that onnxruntime has Where for."""
 
 
 def node(kind: str) -> Any:
@@ -36,14 +39,33 @@ def by_kind(kinds: str, here: Any, elsewhere: Any) -> Any:
     return lambda op, w, *xs: (here if xs[-1].dtype.kind in kinds else elsewhere)(op, w, *xs)
 
 
+def where(w: Writer, pred: Value, x: Value, y: Value, shape: Any = None) -> Value:
+    """Write a selection by element, in a type that onnxruntime selects in.
+
+    Args:
+        shape: that of the result, by default that of the operand of the highest rank.
+    """
+    if shape is None:
+        shape = max((pred, x, y), key=lambda value: value.rank).spec.shape
+    if x.dtype.is_bool:
+        spec = TensorSpec.of(shape, DType.Bool)
+        there = w.op("And", w.op("Not", pred), y, spec=spec)
+        return w.op("Or", w.op("And", pred, x, spec=spec), there, spec=spec)
+    through = x.dtype
+    if x.dtype not in SELECTED:
+        through = DType.F32 if x.dtype.is_float else DType.I64
+    spec = TensorSpec.of(shape, through)
+    return w.cast(w.op("Where", pred, w.cast(x, through), w.cast(y, through), spec=spec), x.dtype)
+
+
 def divide(op: Any, w: Writer, x: Value, y: Value) -> Value:
     """Emit Div; integers divided by zero give -1."""
     if not x.dtype.is_integer:
         return w.op("Div", x, y)
     zero = w.op("Equal", y, w.number(0, x.dtype), spec=w.like(x, DType.Bool))
-    quotient = w.op("Div", x, w.op("Where", zero, w.number(1, x.dtype), y, spec=x.spec))
+    quotient = w.op("Div", x, where(w, zero, w.number(1, x.dtype), y))
     ones = w.constant(np.bitwise_not(np.zeros((), x.dtype.dtype)))
-    return w.op("Where", zero, ones, quotient, spec=x.spec)
+    return where(w, zero, ones, quotient)
 
 
 def remainder(op: Any, w: Writer, x: Value, y: Value) -> Value:
@@ -51,8 +73,8 @@ def remainder(op: Any, w: Writer, x: Value, y: Value) -> Value:
     if not x.dtype.is_integer:
         return w.op("Mod", x, y, fmod=1)
     zero = w.op("Equal", y, w.number(0, x.dtype), spec=w.like(x, DType.Bool))
-    rest = w.op("Mod", x, w.op("Where", zero, w.number(1, x.dtype), y, spec=x.spec), fmod=1)
-    return w.op("Where", zero, x, rest, spec=x.spec)
+    rest = w.op("Mod", x, where(w, zero, w.number(1, x.dtype), y), fmod=1)
+    return where(w, zero, x, rest)
 
 
 def negate(op: Any, w: Writer, x: Value) -> Value:
@@ -72,12 +94,12 @@ def power(op: Any, w: Writer, x: Value, y: Value) -> Value:
         return w.cast(w.op("Pow", base, exponent), x.dtype)
     spec, zero, one = w.like(x, DType.Bool), w.number(0, wide), w.number(1, wide)
     is_negative = w.op("Less", exponent, zero, spec=spec)
-    result = w.op("Pow", base, w.op("Where", is_negative, zero, exponent, spec=base.spec))
+    result = w.op("Pow", base, where(w, is_negative, zero, exponent))
     is_odd = w.op("Equal", w.op("Mod", exponent, w.number(2, wide)), one, spec=spec)
     is_unit = w.op("Equal", w.op("Abs", base), one, spec=spec)
-    signed = w.op("Where", is_odd, base, w.op("Abs", base), spec=base.spec)
-    inverse = w.op("Where", is_unit, signed, zero, spec=base.spec)
-    return w.cast(w.op("Where", is_negative, inverse, result, spec=base.spec), x.dtype)
+    signed = where(w, is_odd, base, w.op("Abs", base))
+    inverse = where(w, is_unit, signed, zero)
+    return w.cast(where(w, is_negative, inverse, result), x.dtype)
 
 
 def clamp(op: Any, w: Writer, x: Value, low: Value, high: Value) -> Value:
@@ -106,7 +128,7 @@ def compare(op: ops.Compare, w: Writer, x: Value, y: Value) -> Value:
 
 def select(op: Any, w: Writer, pred: Value, x: Value, y: Value) -> Value:
     """Write a selection by element."""
-    return w.op("Where", pred, x, y, spec=x.spec)
+    return where(w, pred, x, y)
 
 
 def shift(direction: str) -> Any:
@@ -119,9 +141,53 @@ def shift(direction: str) -> Any:
             return bitcast(w, w.op("BitShift", bits, amount, direction=direction), x.dtype)
         limit = w.number(x.dtype.bits, word)
         fits = w.op("Less", amount, limit, spec=w.like(x, DType.Bool))
-        safe = w.op("Where", fits, amount, w.number(0, word), spec=bits.spec)
+        safe = where(w, fits, amount, w.number(0, word))
         shifted = w.op("BitShift", bits, safe, direction=direction)
-        return bitcast(w, w.op("Where", fits, shifted, w.number(0, word), spec=bits.spec), x.dtype)
+        return bitcast(w, where(w, fits, shifted, w.number(0, word)), x.dtype)
+
+    return cell
+
+
+def shift_right_arithmetic(op: Any, w: Writer, x: Value, y: Value) -> Value:
+    """Write a logical shift of the word, or of its complement if its sign bit is set."""
+    word, signed = DType.of(f"uint{x.dtype.bits}"), DType.of(f"int{x.dtype.bits}")
+    amount = bitcast(w, y, word)
+    last = w.number(x.dtype.bits - 1, word)
+    spec = w.like(x, DType.Bool)
+    amount = where(w, w.op("Less", amount, last, spec=spec), amount, last)
+    is_negative = w.op("Less", bitcast(w, x, signed), w.number(0, signed), spec=spec)
+    ones, zeros = w.constant(~np.zeros((), word.dtype)), w.number(0, word)
+    mask = where(w, is_negative, ones, zeros)
+    bits = w.op("BitwiseXor", bitcast(w, x, word), mask)
+    return bitcast(
+        w, w.op("BitwiseXor", w.op("BitShift", bits, amount, direction="RIGHT"), mask), x.dtype
+    )
+
+
+def _set_bits(x: Any) -> Any:
+    """Return the number of set bits of 64-bit words: of pairs, of fours, of bytes, and of all bytes by a product."""
+    pairs, fours, halves = (
+        np.uint64(word) for word in (0x5555555555555555, 0x3333333333333333, 0x0F0F0F0F0F0F0F0F)
+    )
+    x = x - ((x >> np.uint64(1)) & pairs)
+    x = (x & fours) + ((x >> np.uint64(2)) & fours)
+    x = (x + (x >> np.uint64(4))) & halves
+    return (x * np.uint64(0x0101010101010101)) >> np.uint64(56)
+
+
+def _leading_zeros(x: Any, width: int) -> Any:
+    for step in (1, 2, 4, 8, 16, 32):
+        x = x | (x >> np.uint64(step))
+    return np.uint64(width) - _set_bits(x)
+
+
+def counted(function: Any) -> Any:
+    """Return the cell of a count of bits, of words widened to 64 bits."""
+
+    def cell(op: Any, w: Writer, x: Value) -> Value:
+        word = w.cast(bitcast(w, x, DType.of(f"uint{x.dtype.bits}")), DType.U64)
+        (y,) = written(w, lambda y: function(y, x.dtype.bits), word)
+        return w.cast(y, x.dtype)
 
     return cell
 
@@ -148,7 +214,7 @@ def round_away(op: Any, w: Writer, x: Value) -> Value:
     whole = w.op("Floor", size)
     spec = w.like(x, DType.Bool)
     up = w.op("GreaterOrEqual", w.op("Sub", size, whole), w.number(0.5, x.dtype), spec=spec)
-    rounded = w.op("Where", up, w.op("Add", whole, w.number(1, x.dtype)), whole, spec=x.spec)
+    rounded = where(w, up, w.op("Add", whole, w.number(1, x.dtype)), whole)
     return w.op("Mul", w.op("Sign", x), rounded)
 
 
@@ -168,9 +234,9 @@ def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
     above = w.op("GreaterOrEqual", wide, high, spec=spec)
     below = w.op("LessOrEqual", wide, low, spec=spec)
     inside = w.op("Not", w.op("Or", w.op("Or", above, below), w.op("IsNaN", wide, spec=spec)))
-    y = w.cast(w.op("Where", inside, wide, w.number(0, DType.F64), spec=wide.spec), op.to)
-    y = w.op("Where", above, w.number(info.max, op.to), y, spec=y.spec)
-    return w.op("Where", below, w.number(info.min, op.to), y, spec=y.spec)
+    y = w.cast(where(w, inside, wide, w.number(0, DType.F64)), op.to)
+    y = where(w, above, w.number(info.max, op.to), y)
+    return where(w, below, w.number(info.min, op.to), y)
 
 
 def real(op: Any, w: Writer, x: Value) -> Value:
@@ -203,10 +269,10 @@ ROWS: Rows = {
     ops.Xor: by_kind("b", node("Xor"), node("BitwiseXor")),
     ops.Not: by_kind("b", node("Not"), node("BitwiseNot")),
     ops.ShiftLeft: shift("LEFT"),
-    ops.ShiftRightArithmetic: missing("BitShift takes unsigned words"),
+    ops.ShiftRightArithmetic: shift_right_arithmetic,
     ops.ShiftRightLogical: shift("RIGHT"),
-    ops.PopulationCount: missing("it counts no bits"),
-    ops.CountLeadingZeros: missing("it counts no bits"),
+    ops.PopulationCount: counted(lambda x, width: _set_bits(x)),
+    ops.CountLeadingZeros: counted(_leading_zeros),
     ops.Floor: node("Floor"),
     ops.Ceil: node("Ceil"),
     ops.RoundNearestEven: node("Round"),

@@ -7,7 +7,7 @@ from typing import Any
 from tenferro.errors import UnsupportedError
 from tenferro.ops import reduction as ops
 from tenferro.types import DType, TensorSpec
-from xla_peer.onnx.emit.elementwise import Rows
+from xla_peer.onnx.emit.elementwise import Rows, where
 from xla_peer.onnx.writer import Value, Writer
 
 __all__ = ["ROWS"]
@@ -20,6 +20,13 @@ def combined_in(dtype: DType) -> DType:
     if dtype.kind == "u" and dtype.itemsize < 4:
         return DType.U32
     return DType.F32 if dtype is DType.F16 else dtype
+
+
+def ordered(w: Writer, x: Value) -> Value:
+    """Return elements of the same order, in a type that onnxruntime compares; it has none for U64."""
+    if x.dtype in (DType.I32, DType.I64, DType.U64, DType.F32, DType.F64):
+        return x
+    return w.cast(x, DType.F32 if x.dtype.is_float else DType.I64)
 
 
 def reduced(kind: str) -> Any:
@@ -55,8 +62,7 @@ def winner(kind: str) -> Any:
 
     def cell(op: Any, w: Writer, x: Value) -> Value:
         spec = w.specs[0]
-        wide = w.cast(x, DType.I32) if x.dtype.is_bool else x
-        return w.op(kind, wide, spec=spec, axis=op.axis, keepdims=0)
+        return w.op(kind, ordered(w, x), spec=spec, axis=op.axis, keepdims=0)
 
     return cell
 
@@ -91,7 +97,8 @@ def running(kind: str) -> Any:
         shape = [*x.spec.shape[: op.axis], 1, *x.spec.shape[op.axis :]]
         seen = w.constant(mask.reshape([1] * op.axis + [n, n, *after]))
         pairs = TensorSpec.of((*x.spec.shape[: op.axis], n, *x.spec.shape[op.axis :]), through)
-        chosen = w.op("Where", seen, w.reshape(wide, shape), w.number(outside, through), spec=pairs)
+        outer = w.number(outside, through)
+        chosen = where(w, seen, w.reshape(wide, shape), outer, pairs.shape)
         y = w.op(kind, chosen, w.integers(op.axis + 1), spec=wide.spec, keepdims=0)
         return w.cast(y, x.dtype)
 
@@ -100,7 +107,7 @@ def running(kind: str) -> Any:
 
 def sort(op: ops.Sort, w: Writer, *xs: Value) -> list[Value]:
     """Sort all elements by TopK, which keeps the order of equal ones."""
-    key = w.cast(xs[0], DType.I32) if xs[0].dtype.is_bool else xs[0]
+    key = ordered(w, xs[0])
     k = w.extent_of(key, op.axis)
     _, order = w.nodes_of("TopK", [key, k], 2, axis=op.axis, largest=0, sorted=1)
     return [w.op("GatherElements", x, order, axis=op.axis, spec=x.spec) for x in xs]
@@ -109,7 +116,7 @@ def sort(op: ops.Sort, w: Writer, *xs: Value) -> list[Value]:
 def top_k(op: ops.TopK, w: Writer, x: Value) -> list[Value]:
     """Emit TopK."""
     values, indices = w.specs
-    key = w.cast(x, DType.I32) if x.dtype.is_bool else x
+    key = ordered(w, x)
     names = w.nodes_of("TopK", [key, w.integers(op.k)], 2, axis=x.rank - 1, largest=1, sorted=1)
     y = w.cast(Value(names[0], TensorSpec.of(values.shape, key.dtype)), x.dtype)
     return [y, Value(names[1], indices)]

@@ -12,7 +12,7 @@ from tenferro.errors import UnsupportedError
 from tenferro.ops import structural as ops
 from tenferro.types import DType, TensorSpec
 from xla_peer.onnx.decomposition import written
-from xla_peer.onnx.emit.elementwise import Rows
+from xla_peer.onnx.emit.elementwise import Rows, where
 from xla_peer.onnx.writer import Value, Writer
 
 __all__ = ["ROWS", "sliced"]
@@ -119,7 +119,7 @@ def embed_diag(op: ops.EmbedDiag, w: Writer, x: Value) -> Value:
     mask = w.constant(np.eye(n, dtype=bool).reshape(places))
     shape = list(x.spec.shape)
     shape.insert(op.axis_b, 1)
-    return w.op("Where", mask, w.reshape(x, shape), w.number(0, x.dtype), spec=spec)
+    return where(w, mask, w.reshape(x, shape), w.number(0, x.dtype), spec.shape)
 
 
 def triangle(upper: int) -> Any:

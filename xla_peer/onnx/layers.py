@@ -1,0 +1,426 @@
+"""ONNX's operators of several steps as functions of NumPy: recurrent and quantised layers, resizing, windows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+import tenferro as tnf
+from lowering.numpy_source import functions
+from tenferro.errors import UnsupportedError
+from xla_peer.onnx.readers import axes_of, cast, concrete, conv, dtype_of, ints, numpy_dtype
+
+__all__ = ["LAYERS"]
+
+# ---- recurrent layers ------------------------------------------------------------------------------
+
+ACTIVATIONS: Mapping[str, Callable[[Any], Any]] = {
+    "Relu": lambda x: np.maximum(x, 0),
+    "Sigmoid": functions.logistic,
+    "Softplus": lambda x: np.logaddexp(x, np.zeros((), numpy_dtype(x))),
+    "Softsign": lambda x: x / (1 + np.abs(x)),
+    "Tanh": np.tanh,
+}
+"""Activations without parameters."""
+
+
+def recurrent(defaults: list[str], states: int, step: Callable[..., Any]) -> Any:
+    """Return the reader of a recurrent layer.
+
+    Args:
+        defaults: names of the activations of one direction.
+        states: number of values that an iteration passes on, the first of which is its output.
+        step: a function of attributes, activations, the products of x and w, the state, r, both biases and peepholes.
+    """
+
+    def read(
+        a: Any, x: Any, w: Any, r: Any, b: Any = None, lengths: Any = None, *rest: Any
+    ) -> list[Any]:
+        names = [
+            name.decode() if isinstance(name, bytes) else name for name in a.get("activations", ())
+        ]
+        directions = {"forward": [False], "reverse": [True], "bidirectional": [False, True]}
+        reversals = directions[a.get("direction", "forward")]
+        names = names or defaults * len(reversals)
+        unknown = {*names} - ACTIVATIONS.keys()
+        if unknown or a.get("clip"):
+            what = ", ".join(sorted(unknown)) or "clip"
+            raise UnsupportedError(f"recurrent layers: {what} is not read")
+        rest = (*rest, *[None] * (states + 1 - len(rest)))
+        if a.get("layout"):
+            x = np.swapaxes(x, 0, 1)
+        size, kind = r.shape[-1], numpy_dtype(x)
+        zeros = np.zeros((x.shape[1], size), kind)
+        ends: list[Any] = []
+        outputs: list[Any] = []
+        for d, is_reversed in enumerate(reversals):
+            start = []
+            for state in rest[:states]:
+                if state is not None and a.get("layout"):
+                    state = np.swapaxes(state, 0, 1)
+                start.append(zeros if state is None else state[d])
+            biases = np.zeros(2 * w.shape[1], kind) if b is None else b[d]
+            peepholes = None if rest[states] is None else rest[states][d]
+            functions_of_gates = [
+                ACTIVATIONS[name] for name in names[d * len(defaults) : (d + 1) * len(defaults)]
+            ]
+            products = x @ w[d].T
+
+            def iteration(
+                carry: Any,
+                each: Any,
+                d: int = d,
+                biases: Any = biases,
+                peepholes: Any = peepholes,
+                activations: Any = functions_of_gates,
+            ) -> Any:
+                product, t = each
+                after = step(a, activations, product, carry, r[d], *np.split(biases, 2), peepholes)
+                output = after[0]
+                if lengths is not None:
+                    is_there = (t < lengths)[:, None]
+                    after = [
+                        np.where(is_there, new, old) for new, old in zip(after, carry, strict=True)
+                    ]
+                    output = np.where(is_there, output, 0)
+                return tuple(after), output
+
+            end, rows = tnf.scan(
+                iteration,
+                tuple(start),
+                (products, np.arange(x.shape[0])),
+                reverse=is_reversed,
+            )
+            outputs.append(rows)
+            ends.append(end)
+        along = 2 if a.get("layout") else 1
+        if a.get("layout"):
+            outputs = [np.swapaxes(y, 0, 1) for y in outputs]
+        last = [
+            np.stack([end[i] for end in ends], axis=1 if a.get("layout") else 0)
+            for i in range(states)
+        ]
+        return [np.stack(outputs, axis=along), *last]
+
+    return read
+
+
+def _rnn(a: Any, f: Any, product: Any, state: Any, r: Any, bias: Any, own: Any, _: Any) -> Any:
+    return [f[0](product + state[0] @ r.T + bias + own)]
+
+
+def _gru(a: Any, f: Any, product: Any, state: Any, r: Any, bias: Any, own: Any, _: Any) -> Any:
+    (h,) = state
+    z, reset, new = np.split(product + bias, 3, -1)
+    r_z, r_reset, r_new = np.split(r, 3)
+    own_z, own_reset, own_new = np.split(own, 3)
+    z = f[0](z + h @ r_z.T + own_z)
+    reset = f[0](reset + h @ r_reset.T + own_reset)
+    if a.get("linear_before_reset"):
+        new = f[1](new + reset * (h @ r_new.T + own_new))
+    else:
+        new = f[1](new + (reset * h) @ r_new.T + own_new)
+    return [(1 - z) * new + z * h]
+
+
+def _lstm(
+    a: Any, f: Any, product: Any, state: Any, r: Any, bias: Any, own: Any, peepholes: Any
+) -> Any:
+    h, c = state
+    i, o, forget, new = np.split(product + h @ r.T + bias + own, 4, -1)
+    p_i, p_o, p_forget = (0, 0, 0) if peepholes is None else np.split(peepholes, 3)
+    i = f[0](i + p_i * c)
+    forget = 1 - i if a.get("input_forget") else f[0](forget + p_forget * c)
+    c = forget * c + i * f[1](new)
+    return [f[0](o + p_o * c) * f[2](c), c]
+
+
+# ---- resizing ----------------------------------------------------------------------------------------
+
+
+def _places(mode: str, n: int, m: int, scale: float, roi: Any) -> Any:
+    """Return the place in an axis of n elements of each of the m elements that are asked for."""
+    y, width = np.arange(m, dtype=np.float64), scale * n
+    if mode == "align_corners":
+        return y * (0 if width == 1 else (n - 1) / (width - 1))
+    if mode == "asymmetric":
+        return y / scale
+    if mode == "tf_crop_and_resize":
+        first, last = roi
+        if width == 1:
+            return y * 0 + (first + last) * (n - 1) / 2
+        return (first + y * (last - first) / (width - 1)) * (n - 1)
+    if mode == "pytorch_half_pixel" and width == 1:
+        return y * 0 - 0.5
+    offset = n / 2 * (1 - m / width) if mode == "half_pixel_symmetric" else 0
+    return offset + (y + 0.5) / scale - 0.5
+
+
+def _kernel(a: Any, distance: Any) -> Any:
+    x = np.abs(distance)
+    if a.get("mode") == "linear":
+        return np.maximum(1 - x, 0)
+    c = a.get("cubic_coeff_a", -0.75)
+    near = ((c + 2) * x - (c + 3)) * x * x + 1
+    far = ((c * x - 5 * c) * x + 8 * c) * x - 4 * c
+    return np.where(x <= 1, near, np.where(x < 2, far, 0))
+
+
+def _weights(a: Any, places: Any, n: int, scale: float) -> Any:
+    """Return the matrix that resizes an axis of n elements."""
+    scale = min(scale, 1.0) if a.get("antialias") else 1.0
+    radius = math.ceil((1 if a.get("mode") == "linear" else 2) / scale)
+    taps = np.floor(places)[:, None] + np.arange(1 - radius, radius + 1)
+    weights = _kernel(a, (taps - places[:, None]) * scale)
+    if a.get("exclude_outside"):
+        weights = np.where((taps >= 0) & (taps < n), weights, 0)
+    if a.get("exclude_outside") or a.get("antialias"):
+        weights = weights / weights.sum(1, keepdims=True)
+    matrix = np.zeros((len(places), n))
+    rows = np.broadcast_to(np.arange(len(places))[:, None], taps.shape)
+    np.add.at(matrix, (rows, np.clip(taps, 0, n - 1).astype(np.int64)), weights)
+    return matrix
+
+
+def _rounded(mode: str, places: Any) -> Any:
+    """Return the nearest whole numbers; the mode chooses between two."""
+    if mode in ("floor", "ceil"):
+        return getattr(np, mode)(places)
+    return np.floor(places + 0.5) if mode == "round_prefer_ceil" else np.ceil(places - 0.5)
+
+
+def resize(a: Any, x: Any, roi: Any = None, scales: Any = None, sizes: Any = None) -> Any:
+    """Resize axes one after the other: by the nearest elements, or by a matrix of weights for each.
+
+    Source: ONNX operators, Resize; Keys, Cubic convolution interpolation for digital image processing (1981).
+    """
+    axes = axes_of(x, a.get("axes", range(np.ndim(x))))
+    extents = [x.shape[axis] for axis in axes]
+    if sizes is not None:
+        wanted = ints(sizes, "sizes")
+        factors = [m / n for m, n in zip(wanted, extents, strict=True)]
+        policy = a.get("keep_aspect_ratio_policy", "stretch")
+        if policy != "stretch":
+            factor = min(factors) if policy == "not_larger" else max(factors)
+            factors = [factor] * len(axes)
+            wanted = [math.floor(factor * n + 0.5) for n in extents]
+    else:
+        factors = [float(scale) for scale in np.ravel(concrete(scales, "scales"))]
+        wanted = [math.floor(n * scale) for n, scale in zip(extents, factors, strict=True)]
+    mode = a.get("coordinate_transformation_mode", "half_pixel")
+    regions = None if roi is None else np.ravel(concrete(roi, "roi"))
+    kind = numpy_dtype(x)
+    for i, (axis, n, m, scale) in enumerate(zip(axes, extents, wanted, factors, strict=True)):
+        if scale == 1 and m == n and mode != "tf_crop_and_resize":
+            continue
+        region = None if regions is None or not regions.size else regions[[i, i + len(axes)]]
+        places = _places(mode, n, m, scale, region)
+        if a.get("mode", "nearest") == "nearest":
+            near = _rounded(a.get("nearest_mode", "round_prefer_floor"), places)
+            x = np.take(x, np.clip(near, 0, n - 1).astype(np.int64), axis=axis)
+        else:
+            matrix = _weights(a, places, n, scale).astype(kind if kind.kind == "f" else "f8")
+            x = np.moveaxis(np.tensordot(matrix, x, axes=(1, axis)), 0, axis)
+            x = cast(x, kind)
+        if mode == "tf_crop_and_resize":
+            shape = [m if j == axis else 1 for j in range(np.ndim(x))]
+            is_inside = ((places >= 0) & (places <= n - 1)).reshape(shape)
+            x = np.where(is_inside, x, np.asarray(a.get("extrapolation_value", 0.0), kind))
+    return x
+
+
+# ---- quantised layers ----------------------------------------------------------------------------------
+
+
+def _along(a: Any, scale: Any, x: Any) -> Any:
+    """Return a scale or a zero point for all elements, one for each index of an axis, or one for each block of it."""
+    axis = a.get("axis", 1) % max(np.ndim(x), 1)
+    if a.get("block_size"):
+        y = np.repeat(scale, a["block_size"], axis=axis)
+        return np.take(y, np.arange(x.shape[axis]), axis=axis)
+    if not np.ndim(scale) or math.prod(scale.shape) == 1:
+        return np.reshape(scale, ())
+    return np.reshape(scale, [-1 if i == axis else 1 for i in range(np.ndim(x))])
+
+
+def _saturated(x: Any, kind: Any) -> Any:
+    """Return numbers rounded to a narrow integer, within its range."""
+    info = np.iinfo(kind)
+    return np.clip(np.rint(x), info.min, info.max).astype(kind)
+
+
+def quantize(a: Any, x: Any, scale: Any, zero: Any = None) -> Any:
+    """Return round(x / scale) + zero in a narrow integer, within its range."""
+    kind = dtype_of(a["output_dtype"]) if a.get("output_dtype") else np.dtype(np.uint8)
+    kind = kind if zero is None else numpy_dtype(zero)
+    if kind.kind not in "iu":
+        raise UnsupportedError(f"QuantizeLinear: {kind} is not read")
+    wide = dtype_of(a["precision"]) if a.get("precision") else numpy_dtype(x)
+    y = np.rint(x.astype(wide) / _along(a, scale, x).astype(wide))
+    if zero is not None:
+        y = y + _along(a, zero, x).astype(wide)
+    return _saturated(y, kind)
+
+
+def dequantize(a: Any, x: Any, scale: Any, zero: Any = None) -> Any:
+    """Return (x - zero) scale."""
+    y = x.astype(np.int32) if zero is None else x.astype(np.int32) - _along(a, zero, x).astype("i4")
+    kind = dtype_of(a["output_dtype"]) if a.get("output_dtype") else numpy_dtype(scale)
+    return cast(y.astype(numpy_dtype(scale)) * _along(a, scale, x), kind)
+
+
+def dynamic_quantize(a: Any, x: Any) -> list[Any]:
+    """Return narrow integers, their scale and their zero point, by the range of the elements and zero."""
+    low, high = np.minimum(np.min(x), 0), np.maximum(np.max(x), 0)
+    scale = (high - low) / 255
+    zero = _saturated(-low / np.where(scale == 0, 1, scale), np.uint8)
+    safe = np.where(scale == 0, 1, scale).astype(numpy_dtype(x))
+    return [_saturated(np.rint(x / safe) + zero.astype(numpy_dtype(x)), np.uint8), scale, zero]
+
+
+def _centred(x: Any, zero: Any, axis: int) -> Any:
+    x = x.astype(np.int32)
+    if zero is None:
+        return x
+    rank = np.ndim(x)
+    is_line = np.ndim(zero) == 1 and zero.shape[0] > 1
+    shape = [-1 if i == axis % rank else 1 for i in range(rank)] if is_line else zero.shape
+    return x - np.reshape(zero, shape).astype(np.int32)
+
+
+def matmul_integer(a: Any, x: Any, y: Any, x_zero: Any = None, y_zero: Any = None) -> Any:
+    """Multiply matrices of narrow integers in int32."""
+    return _centred(x, x_zero, -2) @ _centred(y, y_zero, -1)
+
+
+def conv_integer(a: Any, x: Any, kernel: Any, x_zero: Any = None, zero: Any = None) -> Any:
+    """Convolve narrow integers in int32; float64 represents the sums exactly."""
+    centred = [
+        part.astype(np.float64) for part in (_centred(x, x_zero, 1), _centred(kernel, zero, 0))
+    ]
+    return conv(a, *centred).astype(np.int32)
+
+
+def quantized_matmul(
+    a: Any, x: Any, xs: Any, xz: Any, y: Any, ys: Any, yz: Any, scale: Any, zero: Any
+) -> Any:
+    """Multiply quantised matrices, and quantise the product."""
+    factor = (xs * ys / scale).astype(np.float64)
+    product = matmul_integer(a, x, y, xz, yz).astype(np.float64) * factor
+    return _saturated(product + zero.astype(np.float64), numpy_dtype(zero))
+
+
+def quantized_conv(
+    a: Any,
+    x: Any,
+    xs: Any,
+    xz: Any,
+    kernel: Any,
+    ks: Any,
+    kz: Any,
+    scale: Any,
+    zero: Any,
+    bias: Any = None,
+) -> Any:
+    """Convolve quantised features, and quantise the result."""
+    y = conv_integer(a, x, kernel, xz, kz)
+    shape = (1, -1, *[1] * (np.ndim(x) - 2))
+    if bias is not None:
+        y = y + np.reshape(bias, shape)
+    factor = np.reshape(xs * ks / scale, shape if np.ndim(ks) else ()).astype(np.float64)
+    return _saturated(y * factor + zero.astype(np.float64), numpy_dtype(zero))
+
+
+# ---- others --------------------------------------------------------------------------------------------
+
+
+def window(*coefficients: float) -> Any:
+    """Return the reader of a window that is a sum of cosines, one period or one sample less."""
+
+    def read(a: Any, size: Any) -> Any:
+        (n,) = ints(size, "a size")
+        angle = 2 * np.pi * np.arange(n) / (n if a.get("periodic", 1) else n - 1)
+        y = sum([c * np.cos(k * angle) for k, c in enumerate(coefficients)])
+        return np.asarray(y).astype(dtype_of(a.get("output_datatype", 1)))
+
+    return read
+
+
+def eye_like(a: Any, x: Any) -> Any:
+    """Return ones on a diagonal, of the shape of a matrix."""
+    kind = dtype_of(a["dtype"]) if "dtype" in a else numpy_dtype(x)
+    return np.eye(*x.shape, k=a.get("k", 0), dtype=kind)
+
+
+def center_crop_pad(a: Any, x: Any, shape: Any) -> Any:
+    """Cut elements off both ends of axes, or add zeros there."""
+    wanted = ints(shape, "a shape")
+    for axis, m in zip(axes_of(x, a.get("axes", range(np.ndim(x)))), wanted, strict=True):
+        n = x.shape[axis]
+        first = max(n - m, 0) // 2
+        x = np.take(x, np.arange(first, first + min(n, m)), axis=axis)
+        before = max(m - n, 0) // 2
+        widths = [(0, 0)] * np.ndim(x)
+        widths[axis] = (before, max(m - n, 0) - before)
+        x = np.pad(x, widths)
+    return x
+
+
+def reverse_sequence(a: Any, x: Any, lengths: Any) -> Any:
+    """Reverse the first elements of each sequence."""
+    time, batch = a.get("time_axis", 0), a.get("batch_axis", 1)
+    y = np.moveaxis(x, (batch, time), (0, 1))
+    t, lengths = np.arange(y.shape[1]), np.reshape(lengths, (-1, 1))
+    order = np.where(t < lengths, lengths - 1 - t, t).reshape(
+        (*y.shape[:2], *[1] * (np.ndim(y) - 2))
+    )
+    return np.moveaxis(np.take_along_axis(y, order, 1), (0, 1), (batch, time))
+
+
+def standardize(a: Any, x: Any) -> Any:
+    """Subtract the mean over some axes, and divide by the standard deviation."""
+    axes = axes_of(x, a.get("axes", (0, 2, 3)))
+    centred = x - np.mean(x, axis=axes, keepdims=True)
+    return centred / (np.sqrt(np.mean(centred * centred, axis=axes, keepdims=True)) + 1e-9)
+
+
+def compress(a: Any, x: Any, condition: Any) -> Any:
+    """Return the slices along an axis, or the elements, whose condition holds."""
+    places = np.flatnonzero(concrete(condition, "a condition"))
+    axis = a.get("axis")
+    return np.take(np.ravel(x) if axis is None else x, places, axis=axis or 0)
+
+
+LAYERS: Mapping[str, Callable[..., Any]] = {
+    "BlackmanWindow": window(0.42, -0.5, 0.08),
+    "CenterCropPad": center_crop_pad,
+    "Compress": compress,
+    "ConvInteger": conv_integer,
+    "DequantizeLinear": dequantize,
+    "DynamicQuantizeLinear": dynamic_quantize,
+    "EyeLike": eye_like,
+    "GRU": recurrent(["Sigmoid", "Tanh"], 1, _gru),
+    "HammingWindow": window(25 / 46, -21 / 46),
+    "HannWindow": window(0.5, -0.5),
+    "LSTM": recurrent(["Sigmoid", "Tanh", "Tanh"], 2, _lstm),
+    "MatMulInteger": matmul_integer,
+    "MeanVarianceNormalization": standardize,
+    "NonZero": lambda a, x: np.stack(np.nonzero(concrete(x, "an operand of NonZero"))),
+    "QLinearConv": quantized_conv,
+    "QLinearMatMul": quantized_matmul,
+    "QuantizeLinear": quantize,
+    "RNN": recurrent(["Tanh"], 1, _rnn),
+    "Resize": resize,
+    "ReverseSequence": reverse_sequence,
+    "SwiGLU": lambda a, x, y: x * functions.logistic(a.get("alpha", 1.0) * x) * y,
+    "Upsample": lambda a, x, scales=None: resize(
+        {**a, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
+        x,
+        None,
+        a.get("scales") if scales is None else scales,
+    ),
+}
+"""Function of each operator's attributes and operands, as `READERS`."""
