@@ -24,6 +24,7 @@ from tenferro.api.elementwise import (
     greater,
     less,
     logical_and,
+    logical_or,
     multiply,
     negative,
     pow,
@@ -52,20 +53,43 @@ def _neighbours(name: str, below: float, above: float) -> Any:
     """Return the derivative in x: (below f_(v-1) + above f_(v+1)) / 2, for operands that end in v and x."""
 
     def slope(y: Any, *operands: Any) -> Any:
-        *counts, v, x = operands
-        lower, upper = (value_of(name, *counts, add(v, step), x) for step in (-1.0, 1.0))
-        return add(multiply(below / 2, lower), multiply(above / 2, upper))
+        return _steps(name, below, above, operands)[0]
 
     return slope
 
 
+def _steps(name: str, below: float, above: float, operands: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Return half the sum of the neighbouring orders, and whether one of them is infinite.
+
+    Where the order that is larger in size is infinite, the other one is left out, and computed of 1: both have
+    infinite derivatives there, of which the first is larger.
+    """
+    *counts, v, x = operands
+    pair = [add(v, -1.0), add(v, 1.0)]
+    lower_is_infinite, upper_is_infinite = (
+        equal(abs(stop_gradient(value_of(name, *counts, order, x))), math.inf) for order in pair
+    )
+    left_out = (
+        logical_and(upper_is_infinite, greater(v, 0.0)),
+        logical_and(lower_is_infinite, less(v, 0.0)),
+    )
+    lower, upper = (
+        where(is_out, 0.0, value_of(name, *counts, order, where(is_out, 1.0, x)))
+        for is_out, order in zip(left_out, pair, strict=True)
+    )
+    total = add(multiply(below / 2, lower), multiply(above / 2, upper))
+    return total, logical_or(lower_is_infinite, upper_is_infinite)
+
+
 def _scaled(name: str, sign_of_scale: float) -> Any:
     """Return the derivative in x of a function that is scaled by an exponential."""
-    steps = _neighbours(name, sign_of_scale, sign_of_scale)
 
     def slope(y: Any, *operands: Any) -> Any:
-        own = multiply(sign(operands[-1]), y) if sign_of_scale > 0 else negative(y)
-        return subtract(steps(y, *operands), own)
+        steps, is_infinite = _steps(name, sign_of_scale, sign_of_scale, operands)
+        *rest, x = operands
+        own = value_of(name, *rest, where(is_infinite, 1.0, x))
+        own = multiply(sign(x), own) if sign_of_scale > 0 else negative(own)
+        return subtract(steps, where(is_infinite, 0.0, own))
 
     return slope
 
@@ -101,7 +125,8 @@ def _kve_by_order(n: Tensor, v: Tensor, x: Tensor) -> Any:
     half = sinh(multiply(0.5, t))
     fall = multiply(-2.0, multiply(x_at, square(half)))
     power = multiply(order_at, t)
-    flip = where(equal(remainder(count, 2.0), 0.0), 1.0, -1.0)
+    one = np.asarray(1, dtype)
+    flip = where(equal(remainder(count, 2.0), 0.0), one, -one)
     values = add(exp(add(fall, power)), multiply(flip, exp(subtract(fall, power))))
     values = multiply(multiply(0.5, values), pow(t, count))
     inside = sum_over(multiply(multiply(scale, weights.astype(dtype)), values), axis=-1)
@@ -125,7 +150,7 @@ def _row(name: str, kernel: Any, slope: Any, letter: str, scale: float, *expansi
 
 
 jv = function(
-    _row("jv", "jv", partial(_neighbours, below=1.0, above=-1.0), "J", 0.0),
+    _row("jv", kernels.jv, partial(_neighbours, below=1.0, above=-1.0), "J", 0.0),
     """The Bessel function of the first kind J_v(x); NaN for x < 0 unless v is whole.
 
     It has derivatives in v and x. Natively it is within 64 ulps of the larger of 1 and the value for |x|, |v| < 50, and its
@@ -139,7 +164,7 @@ jv = function(
     """,
 )
 yv = function(
-    _row("yv", "yv", partial(_neighbours, below=1.0, above=-1.0), "Y", 0.0),
+    _row("yv", kernels.yv, partial(_neighbours, below=1.0, above=-1.0), "Y", 0.0),
     """The Bessel function of the second kind Y_v(x); NaN for x < 0.
 
     It has derivatives in v and x. Natively it is within 256 ulps of the larger of 1 and the value for |x|, |v| < 50, and its
@@ -153,7 +178,7 @@ yv = function(
     """,
 )
 iv = function(
-    _row("iv", "iv", partial(_neighbours, below=1.0, above=1.0), "I", 0.0),
+    _row("iv", kernels.iv, partial(_neighbours, below=1.0, above=1.0), "I", 0.0),
     """The modified Bessel function of the first kind I_v(x); NaN for x < 0 unless v is whole.
 
     It has derivatives in v and x. Natively it is within 256 ulps for |v| < 50, and its first derivative in v too. It has no expansion for other peers.
@@ -214,7 +239,13 @@ def _of_order(name: str, of: str, order: float, shown: str) -> Any:
     def expanded(x: Any) -> Any:
         return expansion(at_order(x), x)  # pyright: ignore[reportOptionalCall]  # because it is used where there is one
 
-    row = Row(name, ("x",), name, (by_x,), None if expansion is None else expanded)
+    row = Row(
+        name,
+        ("x",),
+        kernels.of_order(general.kernel, order, name),
+        (by_x,),
+        None if expansion is None else expanded,
+    )
     text = f"""{shown}(x): `{of}` of order {order:g}, within 64 ulps natively of the larger of 1 and the value.
 
     Source: scipy.special.{name}.

@@ -376,13 +376,45 @@ def _expn_slope(y: Any, n: Any, x: Any) -> Any:
     """-E_(n-1)(x), where E_(-1) = (1 + 1/x) e^-x / x."""
     is_zeroth = less(n, 1.0)
     below = value_of("expn", where(is_zeroth, 0.0, subtract(n, 1.0)), x)
-    return negative(where(is_zeroth, multiply(below, add(1.0, divide(1.0, x))), below))
+    raised = multiply(below, add(1.0, divide(1.0, where(is_zeroth, x, 1.0))))
+    return negative(where(is_zeroth, raised, below))
+
+
+def _expanded_exp_over(x: Tensor) -> Any:
+    is_end = equal(x, math.inf)
+    inner = where(is_end, 1.0, x)
+    half = exp(multiply(0.5, inner))
+    return where(is_end, math.inf, multiply(divide(half, inner), half))
+
+
+function(
+    Row(
+        "exp_over",
+        ("x",),
+        kernels.exp_over,
+        (lambda y, x: multiply(y, subtract(1.0, divide(1.0, x))),),
+        _expanded_exp_over,
+    ),
+    "Return e^x / x, the derivative of `expi`.",
+)
+
+
+EXPN_FAR = 709.0
+"""Bound of the arguments from which SciPy's E_n(x) is 0, although it is not."""
 
 
 def _expn_kernel(special: Any) -> Callable[..., Any]:
     def kernel(n: Any, x: Any) -> Any:
         is_order = (n == np.floor(n)) & (n >= 0) & (n < 2**31)
-        return np.where(is_order, special.expn(np.where(is_order, n, 0).astype(np.intc), x), np.nan)
+        values = special.expn(np.where(is_order, n, 0).astype(np.intc), x)
+        # Four terms of the series for large x and n (DLMF 8.20.2).
+        is_far = is_order & (x > EXPN_FAR) & (x < 760)
+        far, order = np.where(is_far, x, EXPN_FAR), np.where(is_far, n, 0.0)
+        half, total = np.exp(-0.5 * far), far + order
+        third = order * (6 * far * far - 8 * order * far + order * order) / total**6
+        series = 1 + order / total**2 + order * (order - 2 * far) / total**4 + third
+        far_values = half * (series / total) * half
+        return np.where(is_order, np.where(is_far, far_values, values), np.nan)
 
     return kernel
 
@@ -424,7 +456,7 @@ exp1 = function(
         "exp1",
         ("x",),
         "exp1",
-        (lambda y, x: negative(divide(exp(negative(x)), x)),),
+        (lambda y, x: value_of("exp_over", negative(x)),),
         lambda x: where(less(x, 0.0), math.nan, _expn(add(zeros_like(x), 1.0), x)),
     ),
     """The exponential integral E_1(x), of e^-t / t over t > x, for x >= 0; NaN elsewhere.
@@ -438,7 +470,7 @@ exp1 = function(
     """,
 )
 expi = function(
-    Row("expi", ("x",), kernels.expi, (lambda y, x: divide(exp(x), x),), _expi),
+    Row("expi", ("x",), kernels.expi, (lambda y, x: value_of("exp_over", x),), _expi),
     """The exponential integral Ei(x), the principal value of the integral of e^t / t up to x; -inf at 0.
 
     Natively it is within 16 ulps of the larger of 1 and |Ei|.

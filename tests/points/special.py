@@ -125,7 +125,7 @@ def bessel(name: str, v: float) -> tuple[Formula, Formula, Formula]:
         return (letter(v - 2, x) + 2 * back * ahead * letter(v, x) + letter(v + 2, x)) / 4
 
     if not name.endswith("e"):
-        return value, quick(first, 0), quick(second, 0)
+        return value, quick(first, int(name[0] == "y")), quick(second, int(name[0] == "y"))
     sign = 1 if name[0] == "k" else -1
     scale = lambda x: mpmath.exp(sign * x)
     return (
@@ -158,7 +158,7 @@ SPECIAL = {
         special.erfcx,
         erfcx,
         quick(erfcx_first),
-        quick(erfcx_second),
+        quick(erfcx_second, 5),
         own=(5.0, -5.0, 9.0, 26.0, -27.0),
     ),
     "special.erfi": Unary(
@@ -173,8 +173,9 @@ SPECIAL = {
         special.dawsn,
         dawsn,
         quick(dawsn_first),
-        quick(dawsn_second),
-        own=(0.9241388730045919, 5.0, 12.0, 26.0),
+        quick(dawsn_second, 5),
+        own=(0.9241388730045919, 5.0, 6.25, 6.75, 12.0, 26.0),
+        terms=lambda x: mpmath.mpf(abs(x) < 6.5),
         is_native=True,
     ),
     "special.exp1": Unary(
@@ -245,15 +246,15 @@ SPECIAL = {
     "special.fresnel(x)[0]": Unary(
         parts("fresnel", 0),
         mpmath.fresnels,
-        lambda x: mpmath.sin(mpmath.pi / 2 * x * x),
-        lambda x: mpmath.pi * x * mpmath.cos(mpmath.pi / 2 * x * x),
+        quick(lambda x: mpmath.sin(mpmath.pi / 2 * x * x)),
+        quick(lambda x: mpmath.pi * x * mpmath.cos(mpmath.pi / 2 * x * x)),
         is_native=True,
     ),
     "special.fresnel(x)[1]": Unary(
         parts("fresnel", 1),
         mpmath.fresnelc,
-        lambda x: mpmath.cos(mpmath.pi / 2 * x * x),
-        lambda x: -mpmath.pi * x * mpmath.sin(mpmath.pi / 2 * x * x),
+        quick(lambda x: mpmath.cos(mpmath.pi / 2 * x * x)),
+        quick(lambda x: -mpmath.pi * x * mpmath.sin(mpmath.pi / 2 * x * x)),
         is_native=True,
     ),
     "special.j0": oscillating(special.j0, "j", 0),
