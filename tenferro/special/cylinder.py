@@ -8,6 +8,7 @@ A derivative in the order is a function of the table too, of the number of deriv
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -22,13 +23,17 @@ from tenferro.api.elementwise import (
     equal,
     exp,
     greater,
+    greater_equal,
     less,
+    lgamma,
+    log,
     logical_and,
     logical_or,
     multiply,
     negative,
     pow,
     remainder,
+    rsqrt,
     sign,
     sinh,
     square,
@@ -36,11 +41,13 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.manipulation import stack
+from tenferro.api.pointwise import sinc
+from tenferro.api.polynomials import polynomial
 from tenferro.api.quadrature import along_nodes
 from tenferro.api.reductions import sum as sum_over
 from tenferro.door import spec_of, stop_gradient
 from tenferro.special import kernels, orders
-from tenferro.special.functions import TABLE, Row, function, value_of
+from tenferro.special.functions import TABLE, Row, function, partial_of, value_of, written
 from tenferro.special.operands import as_order
 from tenferro.types import ArrayLike, Tensor
 
@@ -106,14 +113,75 @@ def _by_order(name: str, letter: str, scale: float, slope: Any, expansion: Any =
 STEPS = np.linspace(0.0, 1.0, 128)
 
 
+TINY = 1e-10
+"""Bound of the arguments of which the square is negligible, and of the tabulated quadrature."""
+ZETAS = (
+    0.017543859649122806, 0.01818181818181818, 0.01886792452830189, 0.019607843137254912, 0.02040816326530616,
+    0.021276595744681003, 0.022222222222222855, 0.023255813953491015, 0.024390243902450117, 0.025641025641072283,
+    0.027027027027223673, 0.02857142857226011, 0.030303030306558044, 0.03225806453115042, 0.034482758684919304,
+    0.037037037312989324, 0.04000000119214014, 0.04347826605304026, 0.047619070330142226, 0.05263167937961666,
+    0.058823978658684585, 0.06666870588242046, 0.0769325164113522, 0.09095401714582904, 0.11133426586956469,
+    0.1440498967688461, 0.20738555102867398, 0.40068563438653143, 0.5772156649015329,
+)  # fmt: skip
+"""Euler's constant and zeta(2 k + 1) / (2 k + 1), of the powers of v^2, highest first (DLMF 5.7.3)."""
+SINH_SERIES = tuple(1.0 / math.factorial(2 * k + 1) for k in range(9, -1, -1))
+
+
+def _kv_tiny(v: Tensor, x: Tensor) -> Any:
+    """K_v(x) of tiny x: half of Gamma(v) (2/x)^v + Gamma(-v) (x/2)^v (DLMF 10.27.4 and 10.25.2).
+
+    For small v it is sqrt(pi v / sin(pi v)) sinh(v m) / v, with m = log(2/x) - (log Gamma(1-v) - log Gamma(1+v)) / (2v).
+    """
+    height = subtract(math.log(2.0), log(x))
+    order = abs(v)
+    is_small = less(order, 0.5)
+    small, large = where(is_small, v, 0.25), where(is_small, 0.75, order)
+    squared = square(small)
+    rise = subtract(height, polynomial(squared, ZETAS))
+    angle = multiply(small, rise)
+    is_flat = less(abs(angle), 0.5)
+    flat, steep = where(is_flat, angle, 0.0), where(is_flat, 1.0, angle)
+    growth = where(
+        is_flat,
+        multiply(rise, polynomial(square(flat), SINH_SERIES)),
+        divide(sinh(steep), where(is_flat, 1.0, small)),
+    )
+    near = multiply(rsqrt(sinc(small)), growth)
+    has_rest = less(large, 0.95)
+    inner = where(has_rest, large, 0.75)
+    rest = subtract(lgamma(subtract(1.0, inner)), lgamma(add(1.0, inner)))
+    rest = exp(subtract(rest, multiply(2.0, multiply(inner, height))))
+    far = multiply(pow(divide(2.0, x), large), exp(lgamma(large)))
+    far = multiply(multiply(0.5, far), subtract(1.0, where(has_rest, rest, 0.0)))
+    return where(is_small, near, far)
+
+
 def _kve(v: Tensor, x: Tensor) -> Any:
     """e^x K_v(x) for x > 0."""
-    return _kve_by_order(zeros_like(v), v, x)
+    return _quadrature(zeros_like(v), v, x, (_kv_tiny,))
 
 
 def _kve_by_order(n: Tensor, v: Tensor, x: Tensor) -> Any:
-    """Return the n-th derivative of e^x K_v(x) in v for x > 0, by the trapezoidal rule up to where the integrand is negligible."""
-    is_inside = logical_and(greater(x, 0.0), less(x, math.inf))
+    slope = partial_of(_kv_tiny, 0)
+    return _quadrature(n, v, x, (_kv_tiny, slope, partial_of(slope, 0)))
+
+
+def _quadrature(n: Tensor, v: Tensor, x: Tensor, formulas: tuple[Callable[..., Any], ...]) -> Any:
+    """Return the n-th derivative of e^x K_v(x) in v for x > 0, by the trapezoidal rule up to where the integrand is negligible.
+
+    For tiny x the integrand is flat, and its end is far away. There the value is that of two series' first terms, and
+    so are its derivatives, of which there are as many as formulas; further ones are NaN.
+
+    Args:
+        formulas: K_v of tiny x and its derivatives in v.
+    """
+    is_tiny = logical_and(greater(x, 0.0), less(x, TINY))
+    near, bent = where(is_tiny, v, 0.5), where(is_tiny, x, TINY)
+    tiny: Any = math.nan
+    for count, formula in enumerate(formulas):
+        tiny = where(equal(n, float(count)), written(formula, near, bent), tiny)
+    tiny = multiply(tiny, exp(bent))
+    is_inside = logical_and(greater_equal(x, TINY), less(x, math.inf))
     order, inner = stop_gradient(abs(v)), where(is_inside, x, 1.0)
     end = acosh(add(1.0, divide(45.0, inner)))
     for _ in range(3):
@@ -132,7 +200,7 @@ def _kve_by_order(n: Tensor, v: Tensor, x: Tensor) -> Any:
     inside = sum_over(multiply(multiply(scale, weights.astype(dtype)), values), axis=-1)
     ends = where(less(x, 0.0), math.nan, divide(1.0, x))
     ends = where(logical_and(greater(n, 0.0), equal(x, 0.0)), math.nan, ends)
-    return where(is_inside, inside, ends)
+    return where(is_tiny, tiny, where(is_inside, inside, ends))
 
 
 def _kv(v: Tensor, x: Tensor) -> Any:

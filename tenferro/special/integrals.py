@@ -17,15 +17,17 @@ from tenferro.api.elementwise import (
     exp,
     greater,
     less,
+    logical_and,
     logical_or,
     multiply,
     negative,
+    sign,
     square,
     subtract,
     where,
 )
 from tenferro.api.pointwise import sinc
-from tenferro.api.polynomials import polynomial
+from tenferro.api.polynomials import largest, polynomial
 from tenferro.api.quadrature import integral
 from tenferro.special import kernels
 from tenferro.special.functions import EXPANDED, Row, function, value_of
@@ -63,7 +65,7 @@ def _dawsn_slope(y: Any, x: Any) -> Any:
     for k in range(DAWSN_TERMS, 1, -1):
         series = multiply(half, add(1.0, multiply(2.0 * k - 1, series)))
     series = negative(series)
-    near = where(is_far, 0.0, multiply(x, y))
+    near = multiply(where(is_far, 0.0, x), where(is_far, 0.0, y))
     return where(is_far, series, subtract(1.0, multiply(2.0, near)))
 
 
@@ -228,17 +230,41 @@ spence = function(
 )
 
 
+OWENS_END = 40.0
+"""Bound of |h| and |a h| from which the normal density is 0."""
+
+
+def _owens_exponents(h: Any, a: Any) -> tuple[Any, Any]:
+    """Return h and a h, constant where the density of them is 0, and 0 for a h at the kink of an infinite a."""
+    bound = 1e300 if largest(a) > 1e300 else 1e38
+    width = where(greater(abs(a), bound), multiply(bound, sign(a)), a)
+    width = where(logical_and(equal(h, 0.0), equal(abs(a), math.inf)), 0.0, width)
+    return (
+        _saturated(h),
+        _saturated(multiply(width, where(greater(abs(h), bound), multiply(bound, sign(h)), h))),
+    )
+
+
+def _saturated(x: Any) -> Any:
+    return where(greater(abs(x), OWENS_END), multiply(OWENS_END, sign(x)), x)
+
+
 def _owens_by_h(y: Any, h: Any, a: Any) -> Any:
-    density = exp(multiply(-0.5, square(h)))
+    height, product = _owens_exponents(h, a)
+    density = exp(multiply(-0.5, square(height)))
     return multiply(
-        -0.5 / math.sqrt(2 * math.pi),
-        multiply(density, erf(multiply(multiply(a, h), math.sqrt(0.5)))),
+        -0.5 / math.sqrt(2 * math.pi), multiply(density, erf(multiply(product, math.sqrt(0.5))))
     )
 
 
 def _owens_by_a(y: Any, h: Any, a: Any) -> Any:
-    bend = add(1.0, square(a))
-    return divide(exp(multiply(-0.5, multiply(square(h), bend))), multiply(2 * math.pi, bend))
+    height, product = _owens_exponents(h, a)
+    is_large = greater(abs(a), 1.0)
+    inverse = square(divide(1.0, where(is_large, a, 1.0)))
+    large = divide(inverse, add(1.0, inverse))
+    small = divide(1.0, add(1.0, square(where(is_large, 0.0, a))))
+    density = exp(multiply(-0.5, add(square(height), square(product))))
+    return multiply(multiply(density, 0.5 / math.pi), where(is_large, large, small))
 
 
 owens_t = function(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 __all__ = [
-    "cosine_over", "dawsn", "erfi", "exp_over", "expi", "exponential_series", "hyp2f1", "iv", "ive", "jv", "kv", "kve",
+    "cosine_over", "dawsn", "erfi", "exp_over", "expi", "exponential_series", "hyp1f1", "hyp2f1", "iv", "ive", "jv", "kv", "kve",
     "log_over", "of_half_square", "of_order", "owens_t", "spence", "yv",
 ]  # fmt: skip
 
@@ -17,6 +17,7 @@ ROOT = 2 / math.sqrt(math.pi)
 ERFI_TERMS = 20
 EI_TERMS = 38
 """Terms of the asymptotic series from 40 on, where the next one is 2^-53 of the first."""
+CONFLUENT_FAR, CONFLUENT_TERMS = 1e4, 6
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 STEP = 1 / 16
 """Step of the trapezoidal rule for K_v(x) from x = 0.25 on; its error is e^(-2 pi 1.5 / h)."""
@@ -58,6 +59,34 @@ def dawsn(special: Any) -> Any:
         (x,) = _wide(x)
         near, series = _series(x)
         return np.where(np.abs(x) < 1, np.exp(-near * near) * near * series, special.dawsn(x))
+
+    return kernel
+
+
+def hyp1f1(special: Any) -> Any:
+    """Call SciPy's function, whose time grows with |x|; for large |x| the larger asymptotic series (DLMF 13.7.2)."""
+
+    def kernel(a: Any, b: Any, x: Any) -> Any:
+        a, b, x = np.broadcast_arrays(*_wide(a, b, x))
+        far = np.abs(x) > CONFLUENT_FAR * (1 + np.square(a) + np.square(b))
+        far &= ~((b <= 0) & (b == np.round(b)))
+        inside = special.hyp1f1(a, b, np.where(far, 0.0, x))
+        distance = np.where(far, np.abs(x), 1.0)
+        # For x > 0 the factor of the exponential is positive or negative, or 0 where M is a polynomial.
+        is_polynomial = (a <= 0) & (a == np.round(a))
+        grows = (x > 0) & ~is_polynomial
+        sides = np.where(x > 0, -1.0, 1.0)
+        series, term = np.ones_like(distance), np.ones_like(distance)
+        for k in range(CONFLUENT_TERMS):
+            term = term * (a + k) * (a - b + 1 + k) / (k + 1) / distance * sides
+            series = series + term
+        with np.errstate(all="ignore"):
+            flips = np.where(is_polynomial & (x > 0) & (np.round(a) % 2 != 0), -1.0, 1.0)
+            decay = (
+                flips * special.gamma(b) * special.rgamma(b - a) * np.power(distance, -a) * series
+            )
+            growth = np.sign(special.gamma(b) * special.rgamma(a)) * np.inf
+        return np.where(far, np.where(grows, growth, decay), inside)
 
     return kernel
 
@@ -236,7 +265,8 @@ def kve(special: Any) -> Any:
         if is_cancelling.any():
             result[is_cancelling] = _scaled_integral(np.abs(v[is_cancelling]), x[is_cancelling])
         tiny = (x > 0) & (x < SMALL) & (v == 0)
-        result[tiny] = -np.log(0.5 * x[tiny]) - np.euler_gamma  # SciPy's overflow
+        # SciPy's overflow.
+        result[tiny] = np.exp(x[tiny]) * (-np.log(0.5 * x[tiny]) - np.euler_gamma)
         return result
 
     return kernel

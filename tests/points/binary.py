@@ -13,6 +13,7 @@ from tenferro.definitions import definition_of
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
 from tests.points.records import INF, Binary
+from tests.points.special import SPECIAL_PAIRS
 from tests.points.unary import sech_squared
 
 __all__ = ["BINARY", "PARTIALS", "Binary"]
@@ -253,4 +254,5 @@ BINARY: Mapping[str, Binary] = {
         lambda x, y: (float(x > y), float(x <= y), 0, 0, 0),
         (*GENERIC, (1.0, 1.0), (INF, 1.0), (1.0, INF)),
     ),
+    **SPECIAL_PAIRS,
 }

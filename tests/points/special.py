@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
 import mpmath
 
 from tenferro import special
-from tests.points.records import INF, Unary
+from tests.points.records import INF, Binary, Unary
 
-__all__ = ["SPECIAL"]
+__all__ = ["SPECIAL", "SPECIAL_PAIRS"]
 
 Formula = Callable[[Any], Any]
 DIGITS = 120
@@ -283,4 +284,131 @@ SPECIAL = {
         for name in ("iv", "ive", "kv", "kve")
         for v in (0.5, 2.0)
     },
+    "special.betainc(2, 3, x)": Unary(
+        lambda x: special.betainc(2.0, 3.0, x),
+        lambda x: x * x * (6 - 8 * x + 3 * x * x),
+        lambda x: 12 * x * (1 - x) ** 2,
+        lambda x: 12 * (1 - x) * (1 - 3 * x),
+        domain=(0.0, 1.0),
+        own=(1.0 - 2.0**-20,),
+    ),
+    "special.betaincc(0.5, 0.5, x)": Unary(
+        lambda x: special.betaincc(0.5, 0.5, x),
+        lambda x: 1 - 2 / mpmath.pi * mpmath.asin(mpmath.sqrt(x)),
+        lambda x: -1 / mpmath.pi / mpmath.sqrt(x * (1 - x)),
+        lambda x: (1 - 2 * x) / 2 / mpmath.pi / (x * (1 - x)) ** mpmath.mpf(1.5),
+        domain=(0.0, 1.0),
+        own=(1.0 - 2.0**-20,),
+    ),
+    "special.stdtr(3, x)": Unary(
+        lambda x: special.stdtr(3.0, x),
+        lambda x: (
+            mpmath.mpf(1) / 2
+            + (x / mpmath.sqrt(3) / (1 + x * x / 3) + mpmath.atan(x / mpmath.sqrt(3))) / mpmath.pi
+        ),
+        lambda x: 6 * mpmath.sqrt(3) / mpmath.pi / (3 + x * x) ** 2,
+        lambda x: -24 * mpmath.sqrt(3) / mpmath.pi * x / (3 + x * x) ** 3,
+    ),
+}
+
+
+def owens_t(h: Any, a: Any) -> Any:
+    with mpmath.workdps(30):
+        return mpmath.quad(lambda t: mpmath.exp(-h * h * (1 + t * t) / 2) / (1 + t * t), [0, a]) / (
+            2 * mpmath.pi
+        )
+
+
+def owens_partials(h: Any, a: Any) -> tuple[Any, ...]:
+    fall, bend = mpmath.exp(-h * h / 2), 1 + a * a
+    root = mpmath.sqrt(2 * mpmath.pi)
+    both = mpmath.exp(-h * h * bend / 2) / (2 * mpmath.pi)
+    by_h = -fall * mpmath.erf(a * h / mpmath.sqrt(2)) / (2 * root)
+    return (
+        by_h,
+        both / bend,
+        -h * by_h - a * both,
+        -h * both,
+        -a * both * (h * h / bend + 2 / bend**2),
+    )
+
+
+def differences(definition: Callable[[Any, Any], Any]) -> Callable[[Any, Any], tuple[Any, ...]]:
+    """Return all partials of a definition, by differences with 70 digits."""
+
+    def partials(x: Any, y: Any) -> tuple[Any, ...]:
+        if mpmath.isnan(x) or mpmath.isnan(y):
+            return (mpmath.nan,) * 5
+        with mpmath.workdps(70):
+            orders = ((1, 0), (0, 1), (2, 0), (1, 1), (0, 2))
+            return tuple(mpmath.re(mpmath.diff(definition, (x, y), order)) for order in orders)
+
+    return partials
+
+
+NAN = math.nan
+NOWHERE = ((NAN,) * 5, "NaN outside of the domain")
+FLAT = ((0.0,) * 5, "limit")
+SHAPES = ((0.5, 0.25), (2.5, 3.0), (20.0, 15.0), (0.5, 2.0**-55), (1.0, 2.0**-55), (1.0, 40.0))
+
+
+def gamma_ends(sign: float) -> dict[tuple[float, float], tuple[tuple[float, ...], str]]:
+    """Return the derivatives of P for sign 1, and of Q for -1."""
+    return {
+        (1.0, 0.0): ((0.0, sign, 0.0, -sign * INF, -sign), "limit"),
+        (0.5, 0.0): ((0.0, sign * INF, 0.0, -sign * INF, -sign * INF), "limit"),
+        (2.5, 0.0): FLAT,
+        (2.5, INF): FLAT,
+        (2.5, -1.0): NOWHERE,
+        (-1.0, 1.0): NOWHERE,
+        (2.5, NAN): NOWHERE,
+        (NAN, 1.0): NOWHERE,
+    }
+
+
+def incomplete(name: str, definition: Callable[[Any, Any], Any], sign: float) -> Binary:
+    return Binary(
+        getattr(special, name),
+        definition,
+        differences(definition),
+        SHAPES,
+        conventions=gamma_ends(sign),
+        jax=f"scipy.special.{name}",
+        torch=f"special.{name}",
+    )
+
+
+SPECIAL_PAIRS = {
+    "special.gammainc": incomplete(
+        "gammainc", lambda a, x: mpmath.gammainc(a, 0, x, regularized=True), 1.0
+    ),
+    "special.gammaincc": incomplete(
+        "gammaincc", lambda a, x: mpmath.gammainc(a, x, regularized=True), -1.0
+    ),
+    "special.owens_t": Binary(
+        special.owens_t,
+        owens_t,
+        owens_partials,
+        (
+            *((0.5, 0.25), (0.0, 0.0), (0.0, 1.0), (1.0, 0.0), (3.0, -0.5), (-2.0, 3.0)),
+            *((20.0, 2.0), (2.0, 20.0), (0.0, 2.0**100), (2.0**100, 0.0)),
+        ),
+        conventions={
+            (0.0, INF): ((0.0,) * 5, "zero at the kink"),
+            (INF, 1.0): FLAT,
+            (1.0, INF): (
+                (
+                    -math.exp(-0.5) / math.sqrt(8 * math.pi),
+                    0.0,
+                    math.exp(-0.5) / math.sqrt(8 * math.pi),
+                    0.0,
+                    0.0,
+                ),
+                "limit",
+            ),
+            (NAN, 1.0): NOWHERE,
+            (1.0, NAN): NOWHERE,
+        },
+        is_native=True,
+    ),
 }
