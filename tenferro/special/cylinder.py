@@ -163,7 +163,8 @@ def _kve(v: Tensor, x: Tensor) -> Any:
 
 def _kve_by_order(n: Tensor, v: Tensor, x: Tensor) -> Any:
     slope = partial_of(_kv_tiny, 0)
-    return _quadrature(n, v, x, (_kv_tiny, slope, partial_of(slope, 0)))
+    slopes = [partial(written, formula) for formula in (slope, partial_of(slope, 0))]
+    return _quadrature(n, v, x, (_kv_tiny, *slopes))
 
 
 def _quadrature(n: Tensor, v: Tensor, x: Tensor, formulas: tuple[Callable[..., Any], ...]) -> Any:
@@ -179,7 +180,7 @@ def _quadrature(n: Tensor, v: Tensor, x: Tensor, formulas: tuple[Callable[..., A
     near, bent = where(is_tiny, v, 0.5), where(is_tiny, x, TINY)
     tiny: Any = math.nan
     for count, formula in enumerate(formulas):
-        tiny = where(equal(n, float(count)), written(formula, near, bent), tiny)
+        tiny = where(equal(n, float(count)), formula(near, bent), tiny)
     tiny = multiply(tiny, exp(bent))
     is_inside = logical_and(greater_equal(x, TINY), less(x, math.inf))
     order, inner = stop_gradient(abs(v)), where(is_inside, x, 1.0)
