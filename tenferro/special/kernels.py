@@ -340,7 +340,7 @@ def log_over(special: Any) -> Any:
 
 
 def of_half_square(turn: Any) -> Any:
-    """Sine or cosine of pi x^2 / 2, with x^2 less a multiple of 4, also where it would overflow."""
+    """Compute the sine or cosine of pi x^2 / 2, with x^2 less a multiple of 4, also where it would overflow."""
 
     def create(special: Any) -> Any:
         def kernel(x: Any) -> Any:
