@@ -130,7 +130,7 @@ def bessel(name: str, v: float) -> tuple[Formula, Formula, Formula]:
     sign = 1 if name[0] == "k" else -1
     scale = lambda x: mpmath.exp(sign * x)
     return (
-        quick(lambda x: scale(x) * value(x)),
+        lambda x: scale(x) * value(x),
         quick(lambda x: scale(x) * (first(x) + sign * value(x))),
         quick(lambda x: scale(x) * (second(x) + 2 * sign * first(x) + value(x))),
     )
@@ -313,10 +313,8 @@ SPECIAL = {
 
 
 def owens_t(h: Any, a: Any) -> Any:
-    with mpmath.workdps(30):
-        return mpmath.quad(lambda t: mpmath.exp(-h * h * (1 + t * t) / 2) / (1 + t * t), [0, a]) / (
-            2 * mpmath.pi
-        )
+    density = lambda t: mpmath.exp(-h * h * (1 + t * t) / 2) / (1 + t * t)
+    return mpmath.quad(density, [0, a]) / (2 * mpmath.pi)
 
 
 def owens_partials(h: Any, a: Any) -> tuple[Any, ...]:
