@@ -599,3 +599,32 @@ def test_the_order_derivative_of_macdonalds_function_agrees_on_the_peer() -> Non
         program = tnf.compile(tnf.vmap(tnf.grad(tnf.grad(function))), v, x)
         peer = xla_peer.XlaExecutor().run(program, v, x)
         np.testing.assert_allclose(peer, program.run(v, x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_macdonalds_function_of_tiny_arguments_on_the_peer(dtype: Any) -> None:
+    """The integrand is flat up to log(2 / x), where the nodes of the quadrature were too far apart."""
+    v = np.array([0.0, 0.1, 0.49, 0.7, 1.0], dtype)
+    x = np.array([1e-30, 1e-25, 1e-12, 1e-30, 2e-10], dtype)
+    for function, order in ((special.kv, 0), (tnf.vmap(tnf.grad(special.kv)), 1)):
+        program = tnf.compile(function, v, x)
+        peer = np.asarray(xla_peer.XlaExecutor().run(program, v, x))
+        assert peer.dtype == dtype
+        for y, a, b in zip(peer.tolist(), v.tolist(), x.tolist(), strict=True):
+            at = lambda a, b=b: digits.besselk(a, b)
+            wanted = digits.diff(at, digits.mpf(a), order) if order and a else at(a)
+            if not order or a:
+                assert abs(y / wanted - 1) < 1e3 * np.finfo(dtype).eps, (a, b, order)
+
+
+def test_kummers_function_of_huge_arguments_takes_no_time() -> None:
+    a, b = np.array([1.5, 1.5, -3.0, 1.5, 1.5]), np.array([2.5, 2.5, 2.5, -0.5, 2.5])
+    x = np.array([2.0**100, -(2.0**100), 1e9, 1e7, -2e5])
+    wanted = [
+        np.inf,
+        9.3140132226019046e-46,
+        -2.5396825053968255e25,
+        -np.inf,
+        1.4862477366022541e-8,
+    ]
+    np.testing.assert_allclose(special.hyp1f1(a, b, x), wanted, rtol=1e-14)
