@@ -312,12 +312,12 @@ def test_expansions_have_the_values_of_kernels_at_the_ends_of_domains(name: str)
 
 
 def test_derivatives_of_inverses_and_of_functions_without_a_definition_in_mpmath() -> None:
-    x = np.array([0.7, 1.9])
+    x = np.array([1.9])
     for function, operands in (
-        (special.gammaincinv, (SHAPE[:2], FRACTION[:2])),
-        (special.gammainccinv, (SHAPE[:2], FRACTION[:2])),
-        (special.betaincinv, (SHAPE[:2], OTHER[:2], FRACTION[:2])),
-        (lambda x: special.expn(np.array([0.0, 3.0]), x), (x,)),
+        (special.gammaincinv, (SHAPE[1:2], FRACTION[1:2])),
+        (special.gammainccinv, (SHAPE[1:2], FRACTION[1:2])),
+        (special.betaincinv, (SHAPE[1:2], OTHER[1:2], FRACTION[1:2])),
+        (lambda x: special.expn(np.array([0.0, 3.0]), x[[0, 0]]), (x,)),
         (lambda x: special.sici(x), (x,)),
         (lambda x: special.jv(0.5, x) + special.yv(0.5, x), (x,)),
         (lambda x: special.iv(0.5, x) + special.ive(1.5, x), (x,)),
@@ -533,7 +533,7 @@ AT_ORDERS = {
 AT_ORDERS["yv"] = AT_ORDERS["jv"]
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("name", BESSEL)
 def test_derivatives_of_bessel_functions_in_their_order(name: str, every: int) -> None:
     """Whole and half orders, orders close to 0, negative ones, tiny arguments, and where algorithms change."""

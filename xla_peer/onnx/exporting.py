@@ -230,7 +230,7 @@ def run(model: Any, arrays: Sequence[Any], engine: str = "reference") -> list[An
 
         with np.errstate(all="ignore"):
             return [np.asarray(y) for y in ReferenceEvaluator(source).run(None, feeds)]
-    import onnxruntime
+    import onnxruntime  # pyright: ignore[reportMissingImports]  # because it is optional
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

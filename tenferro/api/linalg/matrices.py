@@ -360,7 +360,7 @@ def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Any:  # noqa: N803  # bec
     return _output(fam.Eigh(), 0, x)
 
 
-def hermitian_of(a: ArrayLike, triangle: str | None) -> Any:
+def hermitian_of(a: ArrayLike, triangle: Any) -> Any:
     """Build the Hermitian matrix of one triangle of a; return a itself for None.
 
     Raises:
