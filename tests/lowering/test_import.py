@@ -42,7 +42,7 @@ COMPOUND = {
 }  # fmt: skip
 
 
-@each_sample_of("import", every=3)
+@each_sample_of("import", every=6)
 def test_what_we_write_comes_back(sample: OpSample) -> None:
     program = program_of([sample], constants=False)
     module = lower_to_stablehlo(program)

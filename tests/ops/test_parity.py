@@ -46,18 +46,25 @@ def is_compiled(sample: OpSample) -> bool:
     return HAS_FLOAT16 or not any(x.dtype == np.float16 for x in (*sample.inputs, *sample.expected))
 
 
+ROWS = {
+    card: [sample for sample in samples if sample.xla and is_compiled(sample)]
+    for card, samples in SAMPLES.items()
+}
 BATCHES = [
     pytest.param(
         rows[start : start + BATCH],
         constants,
         id=f"{'constants' if constants else 'parameters'}-{card.__name__}-{start // BATCH}",
-        # Folding is tested for every op, and in the sweep for every sample.
-        marks=[pytest.mark.sweep] if constants and start else [],
+        marks=[pytest.mark.sweep] if constants or start // BATCH % 3 else [],
     )
     for constants in (False, True)
-    for card, samples in SAMPLES.items()
-    for rows in [[sample for sample in samples if sample.xla and is_compiled(sample)]]
+    for card, rows in ROWS.items()
     for start in range(0, len(rows), BATCH)
+] + [
+    # Folding is tested for a few samples of every op, and in the sweep for every sample.
+    pytest.param(rows[:BATCH:5], True, id=f"constants-{card.__name__}-some")
+    for card, rows in ROWS.items()
+    if rows
 ]
 
 
