@@ -37,7 +37,9 @@ def test_reading_outside(number: int, mode: str) -> None:
     np.testing.assert_array_equal(tnf.compile(read, X).run(X), wanted)
 
 
-@in_turn("number", range(len(INDICES)), "how", ["drop set", "fill add", "clip max", "drop multiply"])
+@in_turn(
+    "number", range(len(INDICES)), "how", ["drop set", "fill add", "clip max", "drop multiply"]
+)
 def test_writing_outside(number: int, how: str) -> None:
     mode, name = how.split()
     index = INDICES[number]

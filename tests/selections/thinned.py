@@ -45,6 +45,10 @@ def left_to_the_sweep(
             is_first = table == "each" and first not in seen
             if function in shares:
                 seen.add(first)
-                if not is_first and test not in core and zlib.crc32(test.encode()) % shares[function]:
+                if (
+                    not is_first
+                    and test not in core
+                    and zlib.crc32(test.encode()) % shares[function]
+                ):
                     found.add(test)
     return found
