@@ -86,16 +86,13 @@ def test_float16_without_float16_arithmetic(monkeypatch: pytest.MonkeyPatch) -> 
     require_near(compiled, interpreted, 2e-3)
 
 
-MOST_SAMPLES = 80
-"""Maximum number of samples of an op that are compiled; tests/exec/test_llvm_block.py has all."""
-
-
 @each_card
-def test_samples(card: Any) -> None:
+@pytest.mark.parametrize("most", [24, pytest.param(80, marks=pytest.mark.sweep)])
+def test_samples(card: Any, most: int) -> None:
     if issubclass(card, ControlOp | DynamicTruncate) or COMPILED[card].reason:
         return
     samples = [sample for sample in SAMPLES[card] if sample.inputs]
-    pending = [*batched(samples[:: -(-len(samples) // MOST_SAMPLES) or 1], 40)]
+    pending = [*batched(samples[:: -(-len(samples) // most) or 1], 40)]
     while pending:
         several = pending.pop()
         remark = require_same(card, several)
