@@ -200,13 +200,14 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
     op = ops.Compare(direction)
     of_numbers = getattr(operator, direction.lower())
 
-    @_in_common_dtype
-    def compared(x1: Any, x2: Any, /) -> Any:
+    def of_two(x1: Any, x2: Any, /) -> Any:
         lhs, rhs = promote(x1, x2)
         # Asked last, because most operands are of their common dtype.
         if lhs is not x1 and rhs is not x2 and of_both_signs(x1, x2):
             return _compared_by_bits(op, x1, x2)
         return apply_one(op, lhs, rhs)
+
+    compared: Any = _in_common_dtype(of_two)
 
     @_documented(
         name,

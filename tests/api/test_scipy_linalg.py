@@ -46,6 +46,8 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("solve", (np.triu(np.tril(A, 1), -1), V), {"assume_a": "tridiagonal"}), ("solve", (A, V), {"transposed": True}), ("solve", (A, V), {"assume_a": "upper triangular", "transposed": True}),
     ("eigh", (C,), {"lower": False, "eigvals_only": True}), ("eigh", (C,), {"lower": True, "eigvals_only": True, "subset_by_index": (1, 2)}), ("eigvalsh", (C,), {"lower": False, "subset_by_index": (0, 1)}),
     *[("lu", (x,), {"permute_l": permute, "p_indices": indices}) for x in (A, A[:2], C[:, :2]) for permute, indices in ((True, False), (False, True), (False, False))],
+    ("inv", (S,), {"assume_a": "pos", "lower": True}), ("inv", (A,), {"check_finite": False}), ("det", (C,), {"overwrite_a": False}), ("svdvals", (A,), {"check_finite": False}),
+    ("svd", (A,), {"compute_uv": False, "lapack_driver": "gesvd"}), ("solve_triangular", (A, V), {"lower": True, "check_finite": False}),
     ("pinv", (S,), {"atol": 2.0}), ("pinv", (A,), {"rtol": 0.1, "atol": 0.3, "return_rank": True}), ("cholesky", (C @ C.conj().T + np.triu(A, 1),), {"lower": True}), ("cholesky", (S + np.tril(A, -1),), {"lower": False}),
 ]  # fmt: skip
 

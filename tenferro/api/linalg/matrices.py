@@ -343,7 +343,7 @@ def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) ->
 
 def svd(
     a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False, *,
-    degenerate: str = "zero",
+    degenerate: str = "zero", overwrite_a: bool = False, check_finite: bool = True, lapack_driver: str = "gesdd",
 ) -> Any:  # fmt: skip
     """Return U, S and V^H with a = U diag(S) V^H, S descending; S alone if `compute_uv` is false.
 
@@ -355,6 +355,7 @@ def svd(
             and of projectors on whole subspaces; "nan" keeps the division by zero; "raise" is an
             error at run time, natively only. Values coincide when they are 64 roundings of the
             largest from each other, or fewer: factorisations do not resolve such values.
+        overwrite_a, check_finite, lapack_driver: no effect.
 
     Raises:
         InvalidConfigError: another `degenerate`.
@@ -380,8 +381,8 @@ def _svd_of_hermitian(a: ArrayLike, compute_uv: bool, degenerate: str) -> Any:
     return SVDResult(u, abs(values), adjoint(_scaled_columns(u, signs)))
 
 
-def svdvals(x: ArrayLike, /) -> Any:
-    """Compute the singular values, descending."""
+def svdvals(x: ArrayLike, /, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """Compute the singular values, descending; SciPy's `overwrite_a` and `check_finite` have no effect."""
     return _output(fam.Svd(), 1, matrix("svdvals", x))
 
 
@@ -408,11 +409,11 @@ def eigh(
     """
     _check_degenerate("eigh", degenerate)
     x = hermitian_of(square("eigh", a), _triangle_named("eigh", UPLO, lower))
-    chosen = _subset("eigh", x.shape[-1], subset_by_index)
     if eigvals_only:
-        return _output(fam.Eigh(), 0, x)[..., chosen]
+        return eigvalsh(x, subset_by_index=subset_by_index)
     values, vectors = apply(fam.Eigh(degenerate), x)
     if subset_by_index is not None:
+        chosen = _subset("eigh", x.shape[-1], subset_by_index)
         values, vectors = values[..., chosen], vectors[..., chosen]
     return EighResult(values, vectors)
 
@@ -425,9 +426,7 @@ def _triangle_named(name: str, triangle: str | None, lower: bool | None) -> str 
     return "L" if lower else "U"
 
 
-def _subset(name: str, order: Any, indices: tuple[int, int] | None) -> slice:
-    if indices is None:
-        return slice(None)
+def _subset(name: str, order: Any, indices: tuple[int, int]) -> slice:
     first, last = map(operator.index, indices)
     if not 0 <= first <= last or (is_static(order) and last >= order):
         raise InvalidConfigError(
@@ -442,10 +441,13 @@ def eigvalsh(
 ) -> Any:  # fmt: skip
     """Compute the eigenvalues of a Hermitian matrix, ascending; see `eigh`."""
     x = hermitian_of(square("eigvalsh", a), _triangle_named("eigvalsh", UPLO, lower))
-    return _output(fam.Eigh(), 0, x)[..., _subset("eigvalsh", x.shape[-1], subset_by_index)]
+    values = _output(fam.Eigh(), 0, x)
+    if subset_by_index is None:
+        return values
+    return values[..., _subset("eigvalsh", x.shape[-1], subset_by_index)]
 
 
-def hermitian_of(a: ArrayLike, triangle: str | None) -> Any:
+def hermitian_of(a: ArrayLike, triangle: object) -> Any:
     """Build the Hermitian matrix of one triangle of a; return a itself for None.
 
     Raises:
@@ -817,8 +819,13 @@ def solve_triangular(
     lower: bool = False,
     unit_diagonal: bool = False,
     trans: Any = "N",
+    overwrite_b: bool = False,
+    check_finite: bool = True,
 ) -> Any:
-    """Solve op(a) X = b with one triangle of a; `trans` is "N", "T" or "C" (or 0, 1, 2)."""
+    """Solve op(a) X = b with one triangle of a; `trans` is "N", "T" or "C" (or 0, 1, 2).
+
+    SciPy's `overwrite_b` and `check_finite` have no effect.
+    """
     trans = {0: "N", 1: "T", 2: "C"}.get(trans, trans)
     if trans not in ("N", "T", "C"):
         raise InvalidConfigError(f'solve_triangular: trans is "N", "T" or "C", got {trans!r}')
@@ -880,10 +887,14 @@ def _in_order(b: Any, perm: Any) -> Any:
     return take_along_axis(b, broadcast_to(expand_dims(perm, axis=-1), b.shape), axis=-2)
 
 
-def inv(a: ArrayLike) -> Any:
-    """Invert a matrix."""
+def inv(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False
+) -> Any:  # fmt: skip
+    """Invert a matrix; `assume_a` and `lower` as in `solve`, `overwrite_a` and `check_finite` have no effect."""
     x = square("inv", a)
-    return _by_factors(x, _identity(x))
+    if assume_a is None:
+        return _by_factors(x, _identity(x))
+    return solve(x, _identity(x), lower, assume_a=assume_a)
 
 
 def pinv(
@@ -1046,8 +1057,11 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
     return SlogdetResult(phase, sum(log(abs(pivots)), axis=-1))
 
 
-def det(a: ArrayLike) -> Any:
-    """Compute the determinant, by LU; its first and second derivatives hold for singular matrices, too."""
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """Compute the determinant, by LU; its first and second derivatives hold for singular matrices, too.
+
+    SciPy's `overwrite_a` and `check_finite` have no effect.
+    """
     return determinant(square("det", a))
 
 
