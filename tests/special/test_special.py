@@ -203,6 +203,29 @@ def test_functions_with_whole_parameters() -> None:
     np.testing.assert_allclose(special.zeta(2.0), math.pi**2 / 6, rtol=1e-15)
 
 
+def test_polygamma_functions_of_tensors_of_orders() -> None:
+    n = np.array([0.0, 1, 2, 3, 4, 7, 20, 1, 2, 0, 3])
+    x = np.array([0.3, 2.5, 1e-3, 40, -0.3, -7.75, 3.1, -1e-9, -20.4, -3.2, 1.0])
+    wanted = np.array(
+        [float(digits.polygamma(int(k), float(z))) for k, z in zip(n, x, strict=True)]
+    )
+    np.testing.assert_allclose(special.polygamma(n, x), wanted, rtol=2e-14)
+    np.testing.assert_allclose(tnf.lax.polygamma(n, x), wanted, rtol=2e-14)
+    np.testing.assert_allclose(tnf.jit(special.polygamma)(n.astype(int), x), wanted, rtol=2e-14)
+    program = tnf.compile(special.polygamma, n, x)
+    np.testing.assert_allclose(xla_peer.XlaExecutor().run(program, n, x), wanted, rtol=1e-13)
+    slope = tnf.grad(lambda x: tnf.sum(special.polygamma(n, x)))(x)
+    raised = [float(digits.polygamma(int(k) + 1, float(z))) for k, z in zip(n, x, strict=True)]
+    np.testing.assert_allclose(slope, raised, rtol=2e-13)
+    ends = [0.0, -1.0, -np.inf, np.inf, 1.0, 1.0, np.nan], [1, 2, 3, 2, 0.5, -1, 1]
+    expected = [np.inf, np.nan, np.inf, 0, np.nan, np.nan, np.nan]
+    for function in (special.polygamma, TABLE["polygamma"].expansion):
+        program = tnf.compile(function, *map(np.array, ends[::-1]))
+        np.testing.assert_array_equal(program.run(*map(np.array, ends[::-1])), expected)
+    with pytest.raises(errors.ADRuleUnsupportedError, match="no derivative in n"):
+        tnf.grad(lambda n: tnf.sum(special.polygamma(n, x)))(n)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_narrow_floats_are_rounded_once(dtype: Any) -> None:
     x = np.array([0.5, 3.0, 7.25], dtype)
