@@ -1,7 +1,7 @@
 """Logarithms of sums of exponentials: right at infinities, in value and in every derivative.
 
-Elements that tie at an infinite maximum have equal shares, so that derivatives add up to 1
-where the usual formulas give inf - inf.
+Elements that tie at an infinite maximum have equal shares, so that derivatives add up to 1 where
+the usual formulas give inf - inf.
 """
 
 from __future__ import annotations

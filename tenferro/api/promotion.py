@@ -219,8 +219,7 @@ def as_inexact(x: ArrayLike) -> Tensor:
 def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
     """Compute the common broadcast shape; symbolic extents must be equal or meet a 1.
 
-    Two extents that cannot be compared yet are assumed equal, and the op on them records
-    the guard.
+    Two extents that cannot be compared yet are assumed equal, and the op on them records the guard.
 
     >>> broadcast_shapes((2, 1), (3,), ())
     (2, 3)

@@ -1,7 +1,7 @@
 """`x.at[index].set(values)`, `at(x)[index].set(values)`: a new tensor with some elements changed.
 
-Every index that reads also writes. Slices with step 1 are windows; arrays, masks and other
-steps give the starts of the windows; the whole update is one `Scatter`.
+Every index that reads also writes. Slices with step 1 are windows; arrays, masks and other steps
+give the starts of the windows; the whole update is one `Scatter`.
 
 Source: JAX's `jax.numpy.ndarray.at`; docs/specification/surface.md.
 """
@@ -73,9 +73,9 @@ class At:
 class IndexedUpdates:
     """The elements of x at an index, for updates; x itself does not change.
 
-    Values broadcast to x[index], and promote to x's dtype. If an index repeats an
-    element, `add`, `multiply`, `divide`, `power`, `min` and `max` combine all its values, `apply` takes one, and
-    `set` natively takes the last. Concrete indices outside x are refused; traced ones are dropped.
+    Values broadcast to x[index], and promote to x's dtype. If an index repeats an element, `add`, `multiply`,
+    `divide`, `power`, `min` and `max` combine all its values, `apply` takes one, and `set` natively takes the
+    last. Concrete indices outside x are refused; traced ones are dropped.
 
     Raises:
         DTypeError: values that x's dtype does not hold; convert either.

@@ -298,11 +298,7 @@ def _over(
 
 
 def _for_each_slice(
-    name: str,
-    x: PyTree,
-    axis_name: Hashable,
-    groups: None,
-    function: Callable[[Any, int], Any],
+    name: str, x: PyTree, axis_name: Hashable, groups: None, function: Callable[[Any, int], Any]
 ) -> Any:
     """Return for each leaf the slice's own part of a function of the leading axis of all slices.
 

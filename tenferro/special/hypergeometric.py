@@ -236,13 +236,7 @@ hyp1f1 = function(
     """,
 )
 hyp2f1 = function(
-    Row(
-        "hyp2f1",
-        ("a", "b", "c", "x"),
-        kernels.hyp2f1,
-        _partials(()),
-        _hyp2f1,
-    ),
+    Row("hyp2f1", ("a", "b", "c", "x"), kernels.hyp2f1, _partials(()), _hyp2f1),
     """Gauss's hypergeometric function F(a, b; c; x), the sum of (a)_k (b)_k x^k / ((c)_k k!), for x < 1.
 
     It has derivatives in a, b, c and x. Natively it and its first derivatives in the parameters are within 1e-12 of
@@ -321,12 +315,7 @@ def _legendre_slope(y: Any, n: Any, m: Any, theta: Any) -> Any:
 
 
 function(
-    Row(
-        "sph_harm_y_at_0",
-        ("n", "m", "theta"),
-        _legendre_kernel,
-        (None, None, _legendre_slope),
-    ),
+    Row("sph_harm_y_at_0", ("n", "m", "theta"), _legendre_kernel, (None, None, _legendre_slope)),
     "Return a spherical harmonic at longitude 0, which is real.",
 )
 

@@ -271,11 +271,7 @@ betaincinv = function(
         "betaincinv",
         ("a", "b", "p"),
         "betaincinv",
-        (
-            _by_parameter(0),
-            _by_parameter(1),
-            lambda x, a, b, p: divide(1.0, beta_density(a, b, x)),
-        ),
+        (_by_parameter(0), _by_parameter(1), lambda x, a, b, p: divide(1.0, beta_density(a, b, x))),
     ),
     """The x with I_x(a, b) = p, the inverse of `betainc` in its last argument; NaN unless 0 <= p <= 1.
 

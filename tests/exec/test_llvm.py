@@ -29,11 +29,7 @@ from tenferro.ops.control import ControlOp, Scan
 from tenferro.ops.dynamic import DynamicTruncate
 from tenferro.ops.indexing import Scatter
 from tenferro.types import flatten
-from tests.exec.compiled_loops import (
-    require_near,
-    require_same_bits,
-    run_as_written_and_optimised,
-)
+from tests.exec.compiled_loops import require_near, require_same_bits, run_as_written_and_optimised
 from tests.samples import SAMPLES
 from tests.samples.each import each_card
 from xla_peer.fuzz.program import random_case
@@ -859,9 +855,7 @@ def test_short_functions_run_without_passes(
     assert linker.baseline_function("test", long_module(2), 1) is None
 
 
-def test_break_even_of_while_loops(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_break_even_of_while_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk in baseline code takes 0.8 ms more."""
     linker = link.Linker()
     assert [linker.break_even_chunks(long_module(lines)) for lines in (0, 100, 1000)] == [

@@ -15,10 +15,7 @@ from tenferro.exec.kernels.copying import Copy, Dense
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
-from tenferro.exec.runtime.transposition import (
-    Transposition,
-    transposition_of,
-)
+from tenferro.exec.runtime.transposition import Transposition, transposition_of
 
 pytest.importorskip("llvmlite.binding")
 from tenferro.exec.llvm.link import Linker, Processor

@@ -85,10 +85,7 @@ CASES: dict[str, tuple[Fn, tuple[tuple[int, ...], ...]]] = {
         lambda x: (lambda u: u[:, 3:] @ adjoint(u[:, 3:]))(la.svd(x).U),
         (TALL,),
     ),
-    "svd right complement": (
-        lambda x: (lambda v: adjoint(v[3:]) @ v[3:])(la.svd(x).Vh),
-        (WIDE,),
-    ),
+    "svd right complement": (lambda x: (lambda v: adjoint(v[3:]) @ v[3:])(la.svd(x).Vh), (WIDE,)),
     "eigvalsh": (lambda x: la.eigvalsh(symmetric(x)), (SQUARE,)),
     "eigh": (function_of, (SQUARE,)),
     "eigvals": (la.eigvals, (SQUARE,)),
@@ -407,11 +404,7 @@ def test_observables_that_are_smooth_where_values_repeat(dtype: str) -> None:
     expected = [by_differences(fn) for fn in fns]
     slopes = lambda x, v: [tnf.jvp(fn, (x,), (v,))[1] for fn in fns]
     program = tnf.compile(slopes, x, direction)
-    for executor in (
-        tnf.GraphExecutor(),
-        XlaExecutor("cpu"),
-        XlaExecutor("cpu", linalg="inline"),
-    ):
+    for executor in (tnf.GraphExecutor(), XlaExecutor("cpu"), XlaExecutor("cpu", linalg="inline")):
         for found, wanted in zip(executor.run(program, x, direction), expected, strict=True):
             np.testing.assert_allclose(found, wanted, atol=1e-8)
 

@@ -473,11 +473,7 @@ def test_parameter_derivatives_of_gauss_function() -> None:
             error = abs(digits.mpf(y) - wanted)
             assert error <= (2e-12, 1e-10)[len(names) - 1] * max(
                 abs(wanted), 1e-6 * abs(digits.hyp2f1(*numbers))
-            ), (
-                names,
-                point,
-                y,
-            )
+            ), (names, point, y)
 
 
 def test_parameter_derivatives_of_gauss_function_at_one_and_of_polynomials() -> None:

@@ -94,10 +94,7 @@ def _model(program: GraphProgram, opset: int | None = None) -> tuple[Any, dict[s
         writer.nodes.append(onnx.helper.make_node("Identity", [value.name], [name]))
         outputs.append(Value(name, value.spec))
     graph = onnx.helper.make_graph(
-        writer.nodes,
-        program.name,
-        list(map(typed, inputs)),
-        list(map(typed, outputs)),
+        writer.nodes, program.name, list(map(typed, inputs)), list(map(typed, outputs))
     )
     operators = [onnx.helper.make_opsetid("", opset)]
     model = onnx.helper.make_model(
