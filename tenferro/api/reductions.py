@@ -210,7 +210,7 @@ def _complex_pair(op: type[Any], x: Tensor, y: ArrayLike) -> Any:
 def max(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Return the largest element over `axis`; NaN if there is one.
+    """Return the largest element over `axis`; NaN if any element is NaN.
 
     Complex elements are ordered by their real parts, then by their imaginary parts, as in NumPy. Elements that tie
     share the derivative equally.
@@ -234,7 +234,7 @@ def max(
 def min(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Return the smallest element over `axis`; NaN if there is one.
+    """Return the smallest element over `axis`; NaN if any element is NaN.
 
     Arguments and errors are those of `max`.
 
@@ -414,7 +414,7 @@ def std(
 def root(total: Tensor) -> Any:
     """Compute the square root of a sum of squares, with derivative 0 at 0: the least subgradient of a norm.
 
-    The square root's derivative is infinite there, and times 0 it is NaN.
+    The square root's derivative at 0 is infinite, and its product with 0 would be NaN.
     """
     if not is_traced(total):
         return sqrt(total)
