@@ -38,8 +38,11 @@ class Choice:
     run on the arguments of one call. The comparison takes at most about the time spent before it.
 
     Args:
-        function: a JAX function. program: its native program. run: runs the program on arrays. import_seconds: the
-        time that tracing and import took. is_jax: whether results are JAX arrays.
+        function: a JAX function.
+        program: its native program.
+        run: runs the program on arrays.
+        import_seconds: the time that tracing and import took.
+        is_jax: whether results are JAX arrays.
 
     Attributes:
         side: the side that runs, "native" until the choice is made.

@@ -33,11 +33,12 @@ class Executable:
     the process after one.
 
     Attributes:
-        module: the StableHLO that it was compiled from. input_specs, output_specs, input_names, output_names: types
-        and names of the leaves, in order. wide: whether an input has a dtype that jax narrows by default.
-        gives_a_leaf: whether the result is a single array, not a tree. from_host: a function from leaves to a tuple
-        of leaves, or to the only leaf of the result. It does not check its arguments; row-major NumPy arrays are
-        allowed.
+        module: the StableHLO that it was compiled from.
+        input_specs, output_specs, input_names, output_names: types and names of the leaves, in order.
+        wide: whether an input has a dtype that jax narrows by default.
+        gives_a_leaf: whether the result is a single array, not a tree.
+        from_host: a function from leaves to a tuple of leaves, or to the only leaf of the result. It does not check
+            its arguments; row-major NumPy arrays are allowed.
 
     >>> import numpy as np, tenferro as tnf
     >>> from xla_peer import XlaExecutor

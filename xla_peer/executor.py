@@ -255,8 +255,8 @@ class XlaExecutor:
         """Compile the program for device arrays on this device, of the program's types or of `specs`.
 
         Args:
-            specs: concrete specs, or arrays, one per input; of a program with symbols. donate: names of inputs whose
-            memory results may reuse. The call deletes the arrays passed for them.
+            specs: concrete specs, or arrays, one per input; of a program with symbols.
+            donate: names of inputs whose memory results may reuse. The call deletes the arrays passed for them.
 
         Raises:
             NonStaticShapeError: symbols that no spec binds.

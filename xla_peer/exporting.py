@@ -119,25 +119,28 @@ def export(
 
     Args:
         fn_or_program: a program, which may be partitioned, or a function to trace on `specs`.
-        specs: specs of a function, one tree of specs per argument; of a program with symbols, concrete
-            specs, one per input, or none: symbolic extents are exported as such, with assertions.
+        specs: specs of a function, one tree of specs per argument; of a program with symbols, concrete specs, one per
+            input, or none: symbolic extents are exported as such, with assertions.
         format: "stablehlo" for an artifact; "numpy" for the source of a Python file that needs only NumPy, or "onnx"
-        for a model. These two lack the options of artifacts: see docs/travel.md. platforms: any of "cpu", "cuda",
-        "rocm", "tpu". target: the StableHLO version that readers have: "week4", "week12", "minimum", "current", or
-            a version such as "1.8.0". A `.mlir` file is text of the current one.
-        path: where to write it: `.mlir` for text, `.mlirbc` for a portable artifact, `.py` for NumPy,
-            `.onnx` for a model.
+            for a model. These two lack the options of artifacts: see docs/travel.md.
+        platforms: any of "cpu", "cuda", "rocm", "tpu".
+        target: the StableHLO version that readers have: "week4", "week12", "minimum", "current", or a version such as
+            "1.8.0". A `.mlir` file is text of the current one.
+        path: where to write it: `.mlir` for text, `.mlirbc` for a portable artifact, `.py` for NumPy, `.onnx` for a
+            model.
         precision: precision of dots; see `lowering.lower_to_stablehlo`.
-        linalg: "library" calls the platform's routines; "inline" writes plain StableHLO; "auto" is
-            "library" wherever one text serves all the platforms, else "inline".
-        largest_constant: bytes; larger constants become arguments that are stored with the artifact. vectors: test
-        vectors in the artifact, for `xla_peer.verify`: the number of vectors with random arguments, or a list with
-        the tuple of arguments of each vector. gradient: export the derivative, too, with test vectors. seed: the seed
-        of random arguments and cotangents. context: the context with the rules for `gradient`. weights: the name of a
-        `.safetensors` file in the folder of `path` for the constants that are not written in
+        linalg: "library" calls the platform's routines; "inline" writes plain StableHLO; "auto" is "library" wherever
+            one text serves all the platforms, else "inline".
+        largest_constant: bytes; larger constants become arguments that are stored with the artifact.
+        vectors: test vectors in the artifact, for `xla_peer.verify`: the number of vectors with random arguments, or
+            a list with the tuple of arguments of each vector.
+        gradient: export the derivative, too, with test vectors.
+        seed: the seed of random arguments and cotangents.
+        context: the context with the rules for `gradient`.
+        weights: the name of a `.safetensors` file in the folder of `path` for the constants that are not written in
             the text. By default they are in an `.npz` file, and those of a model in the model, up to 64 MiB.
         partitioning: the partition of inputs and outputs over a mesh, whose devices need not exist; by default that
-        of a partitioned program. It is written in Shardy.
+            of a partitioned program. It is written in Shardy.
 
     Raises:
         InvalidConfigError: weights in another folder; an unknown platform, target or suffix; platforms that need

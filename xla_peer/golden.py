@@ -52,22 +52,25 @@ def golden(
     For regions and called functions, only results are returned unless `inside` is set.
 
     Args:
-        module: StableHLO as text, bytes, a `StableHloModule` or a path. inputs: the arguments of `main`, in order.
+        module: StableHLO as text, bytes, a `StableHloModule` or a path.
+        inputs: the arguments of `main`, in order.
         path: an .npz file to which each value is written as soon as it is computed, and not kept in memory.
-        `numpy.load` reads the file; its member `lines.json` has the line of each value. An interruption leaves no
-        file. only: names of the requested values. until: the name of the last value that is computed. inside: include
-        the values inside of loops, branches and called functions, each with its path:
-            `%4/2/%w` is `%w` in iteration 2 of the loop `%4`, `%4/2/cond/%t` a value of its condition. `%5/true/%a`
-            is in a branch, `%1/@f/%0` in the function that `%1` calls. With `only`, the name of a loop selects all
-            values in it.
+            `numpy.load` reads the file; its member `lines.json` has the line of each value. An interruption leaves no
+            file.
+        only: names of the requested values.
+        until: the name of the last value that is computed.
+        inside: include the values inside of loops, branches and called functions, each with its path: `%4/2/%w` is
+            `%w` in iteration 2 of the loop `%4`, `%4/2/cond/%t` a value of its condition. `%5/true/%a` is in a
+            branch, `%1/@f/%0` in the function that `%1` calls. With `only`, the name of a loop selects all values in
+            it.
 
     Returns:
         Values by name, in the order of the text; empty if they are written to a file.
 
     Raises:
-        InvalidConfigError: names that the module does not have; a path without the suffix .npz. MlirDiagnosticError,
-        UnsupportedError: not a module, or a module whose values have no names. ArityError, ShapeError, DTypeError:
-        inputs that do not fit.
+        InvalidConfigError: names that the module does not have; a path without the suffix .npz.
+        MlirDiagnosticError, UnsupportedError: not a module, or a module whose values have no names.
+        ArityError, ShapeError, DTypeError: inputs that do not fit.
 
     >>> text = \'\'\'
     ... func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
@@ -256,8 +259,9 @@ class GoldenComparison:
     """Comparison of a dump of a module's values with the native values; printing it shows the first wrong value.
 
     Attributes:
-        outputs: one comparison per common value, in the order of the text. values: the names of these values in the
-        text, and their lines. missing: names of values that the dump does not have.
+        outputs: one comparison per common value, in the order of the text.
+        values: the names of these values in the text, and their lines.
+        missing: names of values that the dump does not have.
     """
 
     outputs: tuple[OutputParity, ...]
@@ -322,9 +326,11 @@ def compare_golden(
     it has them. So the operation of the first wrong value is at fault.
 
     Args:
-        module, inputs: as of `golden`. dump: arrays by the names in the text, or an .npz file of them; it may lack
-        values, and other names are ignored. precision: see `xla_peer.judge`. inside: compare the values inside too;
-        see `golden`.
+        module, inputs: as of `golden`.
+        dump: arrays by the names in the text, or an .npz file of them; it may lack values, and other names are
+            ignored.
+        precision: see `xla_peer.judge`.
+        inside: compare the values inside too; see `golden`.
 
     Raises:
         InvalidConfigError: no value of the dump is one of the module's.

@@ -41,8 +41,9 @@ def to_jax(
     otherwise slice by slice.
 
     Args:
-        program: the program; its symbols are bound to the extents of the arguments. precision, linalg: see
-        `xla_peer.export`. context: the context with the rules that differentiate and batch it.
+        program: the program; its symbols are bound to the extents of the arguments.
+        precision, linalg: see `xla_peer.export`.
+        context: the context with the rules that differentiate and batch it.
 
     Raises:
         ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit. 64-bit programs need

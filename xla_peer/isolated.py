@@ -47,8 +47,9 @@ class IsolatedExecutor:
     Args:
         platform, device, precision, linalg, extensions, optimization_level, options, effects, notices: as of
             `XlaExecutor`.
-        timeout: seconds that compiling a module and running it may take, each. memory_limit: memory that a request
-        may allocate in addition; None for no bound. Enforced on Linux. process: a child that is not shared.
+        timeout: seconds that compiling a module and running it may take, each.
+        memory_limit: memory that a request may allocate in addition; None for no bound. Enforced on Linux.
+        process: a child that is not shared.
 
     Raises:
         InvalidConfigError: a timeout or a bound of 0 or below.

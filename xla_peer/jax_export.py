@@ -34,14 +34,16 @@ def export_for_jax(
     differentiated `vjp_order` times, in jax's convention.
 
     Args:
-        fn_or_program, specs, platforms, precision: see `xla_peer.export`. linalg: "inline" writes plain StableHLO.
-        "library" calls the platform's routines, which is faster; with jax before 0.9, a process on CPU crashes unless
-        it has lowered linear algebra before. vjp_order: the number of derivatives that are included. path: the file
-        to write; ".jax" is a good suffix. context: the context with the rules that differentiate.
+        fn_or_program, specs, platforms, precision: see `xla_peer.export`.
+        linalg: "inline" writes plain StableHLO. "library" calls the platform's routines, which is faster; with jax
+            before 0.9, a process on CPU crashes unless it has lowered linear algebra before.
+        vjp_order: the number of derivatives that are included.
+        path: the file to write; ".jax" is a good suffix.
+        context: the context with the rules that differentiate.
 
     Raises:
-        NonStaticShapeError: symbolic extents, which only `xla_peer.export` supports. InvalidConfigError: an unknown
-        platform, or a negative order.
+        NonStaticShapeError: symbolic extents, which only `xla_peer.export` supports.
+        InvalidConfigError: an unknown platform, or a negative order.
 
     >>> import jax, numpy as np, tenferro as tnf
     >>> content = export_for_jax(lambda x: tnf.sum(x * x), tnf.TensorSpec((2,), "float32"))

@@ -63,9 +63,9 @@ class LoweringSettings:
         """Lower a program for arguments of these shapes.
 
         Args:
-            orders: memory order of each input, "C" by default; `out` is the memory order of all outputs. cut: the
-            same program with its partitioning; its constants stay in the text. calls_python: the module is compiled
-            in this process, together with the functions that it calls.
+            orders: memory order of each input, "C" by default; `out` is the memory order of all outputs.
+            cut: the same program with its partitioning; its constants stay in the text.
+            calls_python: the module is compiled in this process, together with the functions that it calls.
 
         Raises:
             UnsupportedError: more than `MAX_OPS` ops, for which XLA takes minutes to hours.

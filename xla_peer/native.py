@@ -95,19 +95,21 @@ def native(
         donate_argnums, donate_argnames: arguments whose JAX arrays are deleted after the call, as `jax.jit` does.
             NumPy arrays are the caller's and stay.
         specs: one tree of `TensorSpec`s per argument; with symbols for extents, one program serves all extents.
-        results: "numpy" for NumPy arrays, "jax" for `jax.Array`s. choose: compare with `jax.jit` once for each
-        program, and use the faster side afterwards. The comparison starts when native runs have taken as long as the
-        estimated time of a first result of `jax.jit`. Results that differ by more than rounding get a verdict and a
-        `DisagreementWarning`. `.report()` says which side runs, and why. threads, cache_dir: options of the executor;
-        see `tenferro.GraphExecutor`. cache_size: the most programs in the cache, least recently used dropped first.
+        results: "numpy" for NumPy arrays, "jax" for `jax.Array`s.
+        choose: compare with `jax.jit` once for each program, and use the faster side afterwards. The comparison
+            starts when native runs have taken as long as the estimated time of a first result of `jax.jit`. Results
+            that differ by more than rounding get a verdict and a `DisagreementWarning`. `.report()` says which side
+            runs, and why.
+        threads, cache_dir: options of the executor; see `tenferro.GraphExecutor`.
+        cache_size: the most programs in the cache, least recently used dropped first.
 
     The result has `.cache_stats()`, `.cache_clear()`, `.report()`, and `.lower(*args, **kwargs)`, which returns the
     program for arguments like these.
 
     Raises:
-        DTypeError: an argument that is neither an array nor static, by its name. UnsupportedError: an operation of
-        JAX without a counterpart, with its line. InvalidConfigError: an invalid option; a static argument that is not
-        hashable.
+        DTypeError: an argument that is neither an array nor static, by its name.
+        UnsupportedError: an operation of JAX without a counterpart, with its line.
+        InvalidConfigError: an invalid option; a static argument that is not hashable.
 
     >>> import jax.numpy as jnp
     >>> @native
@@ -189,11 +191,14 @@ class _Entry(NamedTuple):
     """A traced function.
 
     Attributes:
-        program: takes and gives tuples. dtypes: for each argument, its dtype in the program. out_tree: JAX's tree of
-        the results; its leaves are the numbers of the results. key_inputs, keys: for each argument and each result,
-        the implementation if it is an array of random keys, else None. donated: numbers of the leaves that are
-        donated. seconds: the time of tracing and import. choice: runs the program, or the function by `jax.jit`,
-        under `choose`.
+        program: takes and gives tuples.
+        dtypes: for each argument, its dtype in the program.
+        out_tree: JAX's tree of the results; its leaves are the numbers of the results.
+        key_inputs, keys: for each argument and each result, the implementation if it is an array of random keys, else
+            None.
+        donated: numbers of the leaves that are donated.
+        seconds: the time of tracing and import.
+        choice: runs the program, or the function by `jax.jit`, under `choose`.
     """
 
     function: FlatFunction

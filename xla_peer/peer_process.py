@@ -61,8 +61,8 @@ class Limits(NamedTuple):
     """Bounds on one request.
 
     Attributes:
-        timeout: seconds that compiling and running may take, each. memory_limit: memory that the worker may allocate
-        in addition; None for no bound. Enforced on Linux.
+        timeout: seconds that compiling and running may take, each.
+        memory_limit: memory that the worker may allocate in addition; None for no bound. Enforced on Linux.
     """
 
     timeout: float = 300.0
@@ -78,7 +78,8 @@ class PeerProcess:
         script: Python that the child runs, with places for `path`, `requests`, `answers`, `memory` and `parent`.
 
     Attributes:
-        worker: the process that runs XLA; 0 where there is none. starts: the number of workers that were started.
+        worker: the process that runs XLA; 0 where there is none.
+        starts: the number of workers that were started.
     """
 
     def __init__(self, script: str = START) -> None:

@@ -413,8 +413,8 @@ def fetched(array: Any, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[A
     jax.Array's block_until_ready and is_fully_addressable.
 
     Raises:
-        BackendFailureError: the program that computes it failed, for example for lack of memory. InvalidConfigError:
-        parts of the array are in other processes.
+        BackendFailureError: the program that computes it failed, for example for lack of memory.
+        InvalidConfigError: parts of the array are in other processes.
     """
     try:
         array.block_until_ready()

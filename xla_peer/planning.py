@@ -48,11 +48,13 @@ class Collective:
     """A collective operation.
 
     Attributes:
-        kind: all-reduce, all-gather, reduce-scatter, all-to-all or collective-permute. axes: the mesh axes along
-        which devices exchange. devices: the number of devices that exchange with each other. bytes: the size on one
-        device of the whole array that a group gathers, sums or exchanges. moved: the minimum number of bytes that
-        each device sends. count: the number of executions; None, for one iteration, in a loop whose trip count
-        depends on data. seconds: `moved / link`, for all executions; None without the speed of links.
+        kind: all-reduce, all-gather, reduce-scatter, all-to-all or collective-permute.
+        axes: the mesh axes along which devices exchange.
+        devices: the number of devices that exchange with each other.
+        bytes: the size on one device of the whole array that a group gathers, sums or exchanges.
+        moved: the minimum number of bytes that each device sends.
+        count: the number of executions; None, for one iteration, in a loop whose trip count depends on data.
+        seconds: `moved / link`, for all executions; None without the speed of links.
     """
 
     kind: str
@@ -153,8 +155,8 @@ def plan(
         mesh: the sizes of axes by name.
         cuts: entries of a `PartitionSpec` for inputs and outputs by name, or by the name of a whole argument; other
             arguments are whole on every device.
-        links: bytes per second of each device's link, or by axis if the axes differ. leaves: inputs for a run on the
-        virtual devices.
+        links: bytes per second of each device's link, or by axis if the axes differ.
+        leaves: inputs for a run on the virtual devices.
 
     Raises:
         InvalidConfigError: names that the program or the mesh does not have, or links without an axis.

@@ -30,8 +30,9 @@ class TestVector:
     """One case.
 
     Attributes:
-        inputs: the leaves of the arguments. outputs: the results of native execution. allowed: the largest allowed
-        difference of each element, and alternative values of some elements.
+        inputs: the leaves of the arguments.
+        outputs: the results of native execution.
+        allowed: the largest allowed difference of each element, and alternative values of some elements.
     """
 
     __test__ = False  # because pytest collects names that begin with test

@@ -323,9 +323,10 @@ def jet(
     Each derivative is the tangent of the previous derivative, and reuses the values of all lower orders.
 
     Args:
-        primals: x(0), one tree per argument, in a tuple or list. series: per argument, the list of
-        derivatives d^k x / dt^k at t = 0, not divided by k!. Each has the tree and types of its
-        primal; all lists have the same length n. context, executor: as for `grad`.
+        primals: x(0), one tree per argument, in a tuple or list.
+        series: per argument, the list of derivatives d^k x / dt^k at t = 0, not divided by k!. Each has the tree and
+            types of its primal; all lists have the same length n.
+        context, executor: as for `grad`.
 
     Returns:
         y, and a tree like y in which each leaf is a list of n derivatives.

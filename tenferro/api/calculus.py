@@ -65,9 +65,10 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: i
     """Compute central differences along each axis, one-sided at the ends; return a tuple for several axes.
 
     Args:
-        varargs: the distance between samples, one number for all axes or one per axis; or a vector
-        of coordinates per axis. axis: the axes, all by default. edge_order: 1 or 2, the order of
-        the differences at the ends.
+        varargs: the distance between samples, one number for all axes or one per axis; or a vector of coordinates per
+            axis.
+        axis: the axes, all by default.
+        edge_order: 1 or 2, the order of the differences at the ends.
 
     Raises:
         InvalidConfigError: `edge_order` is not 1 or 2, or the number of spacings is neither 1 nor the number of axes.

@@ -139,11 +139,11 @@ def compile(
 
     Args:
         fn: a function from pytrees of tensors to a pytree of tensors.
-        specs: one pytree of `TensorSpec`s per argument; anything with `shape` and `dtype` stands
-            for its type, a Python number for a rank-0 tensor.
-        name: shown in prints; the function's own by default. roll: convert repeated sequences of
-        ops, such as unrolled Python loops, to scans. Results are bitwise equal, and XLA compiles a
-        long loop as fast as one iteration.
+        specs: one pytree of `TensorSpec`s per argument; anything with `shape` and `dtype` stands for its type, a
+            Python number for a rank-0 tensor.
+        name: shown in prints; the function's own by default.
+        roll: convert repeated sequences of ops, such as unrolled Python loops, to scans. Results are bitwise equal,
+            and XLA compiles a long loop as fast as one iteration.
 
     Raises:
         DTypeError: a leaf that is neither a spec nor an array, or a result that is not a tensor.

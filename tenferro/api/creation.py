@@ -362,9 +362,10 @@ def linspace(
     Differentiable with respect to start and stop.
 
     Args:
-        dtype: an integer dtype rounds down. endpoint: whether stop is the last number; otherwise it
-        is one step beyond the last number. retstep: return (numbers, step). axis: the position of
-        the new axis in the result.
+        dtype: an integer dtype rounds down.
+        endpoint: whether stop is the last number; otherwise it is one step beyond the last number.
+        retstep: return (numbers, step).
+        axis: the position of the new axis in the result.
 
     Raises:
         InvalidConfigError: a negative number of points.

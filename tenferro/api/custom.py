@@ -70,10 +70,11 @@ def checkpoint(
 
     Args:
         policy: the values that are stored nevertheless, by the names of `jax.checkpoint_policies`: "dots_saveable"
-        stores results of matrix products and convolutions, "dots_with_no_batch_dims_saveable" results of products
-        without batch axes, "everything_saveable" all values, as without a checkpoint, "nothing_saveable" or None no
-        values. static_argnums: arguments that are not tensors. levels: levels of groups, where fn is the body of
-        `scan`, `fori_loop` between numbers, or `while_loop` with
+            stores results of matrix products and convolutions, "dots_with_no_batch_dims_saveable" results of products
+            without batch axes, "everything_saveable" all values, as without a checkpoint, "nothing_saveable" or None
+            no values.
+        static_argnums: arguments that are not tensors.
+        levels: levels of groups, where fn is the body of `scan`, `fori_loop` between numbers, or `while_loop` with
             `max_steps`: of n iterations about (levels + 1) n^(1 / (levels + 1)) states are kept at once, and each
             iteration is computed levels + 2 times. With 0 the n states are kept.
 

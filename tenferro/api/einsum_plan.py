@@ -44,9 +44,10 @@ class EinsumPlan:
     """A contraction along a path: call it with operands of its shapes, arrays or traced tensors; print it.
 
     Attributes:
-        subscripts: in NumPy's notation. shapes: shapes of the operands. A named extent takes any
-        number. path: positions to contract at each step; the result of a step is appended at the
-        end. steps: the estimated cost of each step, with extent 32 for each name.
+        subscripts: in NumPy's notation.
+        shapes: shapes of the operands. A named extent takes any number.
+        path: positions to contract at each step; the result of a step is appended at the end.
+        steps: the estimated cost of each step, with extent 32 for each name.
     """
 
     subscripts: str

@@ -128,9 +128,10 @@ def pure_callback(
 
     Args:
         result_shape_dtypes: the tree of the types of its results: `TensorSpec`s, or anything with `shape` and
-        `dtype`. vmap_method: "sequential" calls it once per slice of a batch; "broadcast_all" once, with all
-        arguments broadcast to the batch; "expand_dims" once, with a leading axis of extent 1 for arguments without a
-        batch. With None, `vmap` is an error.
+            `dtype`.
+        vmap_method: "sequential" calls it once per slice of a batch; "broadcast_all" once, with all arguments
+            broadcast to the batch; "expand_dims" once, with a leading axis of extent 1 for arguments without a batch.
+            With None, `vmap` is an error.
 
     Raises:
         ADRuleUnsupportedError: it is differentiated.

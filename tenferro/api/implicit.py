@@ -64,8 +64,8 @@ class _Space:
     """The vector space of an equation's unknown: a tree structure, and the types of its leaves.
 
     Attributes:
-        name: name of the solving function. label: the name, in error messages, of the tree that the other trees must
-        match.
+        name: name of the solving function.
+        label: the name, in error messages, of the tree that the other trees must match.
     """
 
     name: str
@@ -131,8 +131,9 @@ class _Traced:
     """A function of trees, traced in a graph on placeholder inputs.
 
     Attributes:
-        inputs: the placeholders. outputs: the values of the leaves of its results. frontier: the values of the
-        enclosing graph that it uses.
+        inputs: the placeholders.
+        outputs: the values of the leaves of its results.
+        frontier: the values of the enclosing graph that it uses.
     """
 
     def __init__(

@@ -352,7 +352,8 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
     """Return a with its main diagonal replaced by val, whose elements repeat as often as needed.
 
     Args:
-        wrap: whether the diagonal of a tall matrix starts again after a row that it skips. inplace: must be False.
+        wrap: whether the diagonal of a tall matrix starts again after a row that it skips.
+        inplace: must be False.
 
     Raises:
         UnsupportedError: inplace is True. ShapeError: a vector, or more than two axes of different extents.

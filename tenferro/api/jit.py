@@ -82,9 +82,9 @@ def jit(
     an executor was passed: then the executor runs the program on their arrays, and the results are eager constants.
 
     Raises:
-        DTypeError: an argument that is neither an array nor static, by its name. InvalidConfigError: a static
-        argument is not hashable, or is a tensor. UnsupportedError: an executor was passed, and an eager tensor's
-        derivatives would be lost.
+        DTypeError: an argument that is neither an array nor static, by its name.
+        InvalidConfigError: a static argument is not hashable, or is a tensor.
+        UnsupportedError: an executor was passed, and an eager tensor's derivatives would be lost.
 
     >>> double = jit(lambda x: x + x)
     >>> double(np.array([1.0])), double(np.array([2.0]))
@@ -209,8 +209,9 @@ class Call(NamedTuple):
 
     Attributes:
         dynamic: the arguments that are not static; at the end a dict of the keyword arguments, if there are any.
-        positions: positions of the positional arguments. static_args: static arguments, by position. static_kwargs:
-        static arguments, by name.
+        positions: positions of the positional arguments.
+        static_args: static arguments, by position.
+        static_kwargs: static arguments, by name.
     """
 
     dynamic: tuple[Any, ...]

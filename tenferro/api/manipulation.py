@@ -543,8 +543,8 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     `linalg.diagonal` takes the last two axes, as the Array API standard has it.
 
     Raises:
-        AxisError: the two axes are equal, or a has fewer than two. NonStaticShapeError: data-dependent extents that
-        differ, or with an offset.
+        AxisError: the two axes are equal, or a has fewer than two.
+        NonStaticShapeError: data-dependent extents that differ, or with an offset.
 
     >>> diagonal([[0, 1, 2], [3, 4, 5], [6, 7, 8]], 1)
     array([1, 5])

@@ -56,11 +56,13 @@ def minimize(
     Hessian for Newton-CG, trust-ncg, trust-krylov and trust-constr, the Hessian for dogleg and trust-exact.
 
     Args:
-        fun: a function of such a tree and `args`, with a real scalar result. x0: the initial parameters. args:
-        further arguments: trees of arrays, held constant. method: SciPy's name for it; BFGS by default, L-BFGS-B with
-        bounds. bounds: two trees (lower, upper) that are prefixes of the parameters' tree. Each leaf is an array that
-        broadcasts to its parameter, a number, or None for no bound. Not for complex parameters. callback: called with
-        the parameters after each step; or, if its only parameter is called
+        fun: a function of such a tree and `args`, with a real scalar result.
+        x0: the initial parameters.
+        args: further arguments: trees of arrays, held constant.
+        method: SciPy's name for it; BFGS by default, L-BFGS-B with bounds.
+        bounds: two trees (lower, upper) that are prefixes of the parameters' tree. Each leaf is an array that
+            broadcasts to its parameter, a number, or None for no bound. Not for complex parameters.
+        callback: called with the parameters after each step; or, if its only parameter is called
             `intermediate_result`, with an intermediate result, as in SciPy.
         executor: runs the programs, such as an `XlaExecutor`; natively by default.
         context: the derivative rules.

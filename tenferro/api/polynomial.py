@@ -260,9 +260,11 @@ def polyfit(
     """Return the coefficients of the polynomial of degree `deg` that fits y at x by least squares.
 
     Args:
-        rcond: singular values below rcond times the largest are 0; len(x) times the dtype's eps by default. full:
-        return residuals, rank, singular values and rcond too. w: a weight for each residual. cov: return the
-        covariance matrix of the coefficients too, scaled by the residuals, or unscaled for "unscaled".
+        rcond: singular values below rcond times the largest are 0; len(x) times the dtype's eps by default.
+        full: return residuals, rank, singular values and rcond too.
+        w: a weight for each residual.
+        cov: return the covariance matrix of the coefficients too, scaled by the residuals, or unscaled for
+            "unscaled".
 
     Raises:
         InvalidConfigError: a negative degree, or too few points for a scaled covariance.

@@ -47,9 +47,9 @@ class SparseDerivative:
     call gives the same indices.
 
     Attributes:
-        pattern: the pattern, as a boolean `csr_array`: every element outside of it is always zero. mode: "forward",
-        "reverse" or "bidirectional"; for a Hessian "star", "acyclic" or "forward". count: the number of products with
-        the Jacobian or its transpose that a call computes.
+        pattern: the pattern, as a boolean `csr_array`: every element outside of it is always zero.
+        mode: "forward", "reverse" or "bidirectional"; for a Hessian "star", "acyclic" or "forward".
+        count: the number of products with the Jacobian or its transpose that a call computes.
     """
 
     def __init__(
@@ -147,10 +147,10 @@ def sparse_jacobian(
 
     Args:
         args: arguments of `fn`, or their `TensorSpec`s; their values do not matter. Arrays that `fn` captures are
-        constants: the pattern is exact for indices in them. argnums: the arguments to differentiate with respect to;
-        the others are data. mode: "forward" groups columns, "reverse" rows, "bidirectional" both; "auto" chooses the
-        mode with the
-            fewest products.
+        constants: the pattern is exact for indices in them.
+        argnums: the arguments to differentiate with respect to; the others are data.
+        mode: "forward" groups columns, "reverse" rows, "bidirectional" both; "auto" chooses the mode with the fewest
+            products.
         pattern: the pattern, dense or sparse, if it is known; it is not checked.
         context, executor: as for `grad`.
 

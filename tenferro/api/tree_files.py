@@ -102,8 +102,8 @@ def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bo
     """Read the tree in a safetensors file, which need not be trusted. Memory holds each array once.
 
     Args:
-        like: a tree of arrays or specs with the structure, shapes and dtypes that the file must have. nested: without
-        `like`, return nested dicts, with names split at dots; or else one dict by names.
+        like: a tree of arrays or specs with the structure, shapes and dtypes that the file must have.
+        nested: without `like`, return nested dicts, with names split at dots; or else one dict by names.
 
     Raises:
         ImportError: the package `safetensors` is not installed.

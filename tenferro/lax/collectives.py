@@ -41,12 +41,12 @@ def psum(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> A
     """Sum x over all slices of the named axis; the result is the same for each slice.
 
     Args:
-        x: a tree of tensors; a Python number has the same value in each slice. axis_name: the axis_name of an
-        enclosing `vmap`, or a tuple of several.
+        x: a tree of tensors; a Python number has the same value in each slice.
+        axis_name: the axis_name of an enclosing `vmap`, or a tuple of several.
 
     Raises:
-        InvalidConfigError: not inside such a `vmap`. UnsupportedError: inside a loop, a branch or a derivative within
-        the `vmap`; axis_index_groups.
+        InvalidConfigError: not inside such a `vmap`.
+        UnsupportedError: inside a loop, a branch or a derivative within the `vmap`; axis_index_groups.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x / psum(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
@@ -101,7 +101,8 @@ def all_gather(
     """Gather all slices: y[.., i, ..] = x of slice i.
 
     Args:
-        axis: the position of the new axis in y. tiled: concatenate the slices along `axis` instead.
+        axis: the position of the new axis in y.
+        tiled: concatenate the slices along `axis` instead.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: all_gather(x, "i"), axis_name="i", out_axes=None)(np.array([1.0, 3.0]))
@@ -129,8 +130,8 @@ def all_to_all(
 
     Args:
         split_axis: the axis of x that is distributed over the slices; its extent is that of the named axis.
-        concat_axis: the axis of y that the source slices are stacked along. tiled: split `split_axis` into equal
-        parts instead, and concatenate them along `concat_axis`.
+        concat_axis: the axis of y that the source slices are stacked along.
+        tiled: split `split_axis` into equal parts instead, and concatenate them along `concat_axis`.
 
     Raises:
         ShapeError: an extent of `split_axis` that differs from that of the named axis (tiled: is not a multiple of
@@ -175,8 +176,8 @@ def psum_scatter(
     """Sum over slices and scatter: y of slice i = (sum of x over all slices)[.., i, ..].
 
     Args:
-        scatter_dimension: the axis that i indexes. tiled: split `scatter_dimension` into equal parts instead; y is
-        part i.
+        scatter_dimension: the axis that i indexes.
+        tiled: split `scatter_dimension` into equal parts instead; y is part i.
 
     Raises:
         ShapeError: an extent that differs from that of the named axis (tiled: is not a multiple of it).

@@ -249,9 +249,9 @@ def conv_general_dilated_patches(
     The features of the result are, for each input feature, the elements of the window.
 
     Args:
-        filter_shape: the extents of the window, in the order of the kernel's spatial axes. window_strides, padding,
-        lhs_dilation, rhs_dilation, dimension_numbers: as in `conv_general_dilated`. precision,
-        preferred_element_type: as in `conv_general_dilated`.
+        filter_shape: the extents of the window, in the order of the kernel's spatial axes.
+        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision, preferred_element_type: as in
+            `conv_general_dilated`.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
@@ -296,9 +296,8 @@ def conv_general_dilated_local(
     Args:
         rhs: kernels: the spatial axes are those of the result, and the input features are the features of
             `conv_general_dilated_patches`.
-        filter_shape: the extents of the window, in the order of the kernel's spatial axes. window_strides, padding,
-        lhs_dilation, rhs_dilation, dimension_numbers: as in `conv_general_dilated`. precision: as in
-        `conv_general_dilated`.
+        filter_shape: the extents of the window, in the order of the kernel's spatial axes.
+        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision: as in `conv_general_dilated`.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`; other positions in rhs.
@@ -394,12 +393,12 @@ def conv_transpose(
     """Compute the transposed convolution of lhs, which is dilated by the strides: it enlarges what `conv` shrinks.
 
     Args:
-        strides: the factor by which each spatial axis grows. padding: "SAME" or "VALID", of the convolution in the
-        opposite direction; or pairs of numbers: padding of lhs, or with `use_consistent_padding`, of the convolution
-        in the opposite direction. dimension_numbers: None is ("NHWC", "HWIO", "NHWC") for two spatial axes, and
-        likewise for other ranks. transpose_kernel: flip the kernel's spatial axes and swap its features, so that the
-        result is
-            the gradient of a convolution with the same kernel.
+        strides: the factor by which each spatial axis grows.
+        padding: "SAME" or "VALID", of the convolution in the opposite direction; or pairs of numbers: padding of lhs,
+            or with `use_consistent_padding`, of the convolution in the opposite direction.
+        dimension_numbers: None is ("NHWC", "HWIO", "NHWC") for two spatial axes, and likewise for other ranks.
+        transpose_kernel: flip the kernel's spatial axes and swap its features, so that the result is the gradient of
+            a convolution with the same kernel.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.

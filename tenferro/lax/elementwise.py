@@ -421,7 +421,8 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
     """Round the operand, of a float dtype, to a format with fewer bits.
 
     Raises:
-        DTypeError: not a float. InvalidConfigError: numbers of bits that no format has.
+        DTypeError: not a float.
+        InvalidConfigError: numbers of bits that no format has.
 
     >>> reduce_precision(1.2345, 8, 7)
     array(1.234375)

@@ -96,7 +96,8 @@ def eig(
     """Return the eigenvalues, left eigenvectors u (u^H x = w u^H) and right eigenvectors v (x v = w v), all complex.
 
     Args:
-        compute_left_eigenvectors, compute_right_eigenvectors: whether these are in the list. enable_eigvec_derivs: no
+        compute_left_eigenvectors, compute_right_eigenvectors: whether these are in the list.
+        enable_eigvec_derivs: no
         effect: eigenvectors are differentiable if their eigenvalues differ.
 
     Raises:

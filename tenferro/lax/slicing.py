@@ -192,8 +192,8 @@ def dynamic_slice(
     """Slice the window of static sizes that begins at `start_indices`, clamped into the operand.
 
     Args:
-        start_indices: integer scalars, one per axis, or a vector of them. allow_negative_indices: whether negative
-        starts count from the end; one bool, or one per axis.
+        start_indices: integer scalars, one per axis, or a vector of them.
+        allow_negative_indices: whether negative starts count from the end; one bool, or one per axis.
 
     Raises:
         ShapeError, DTypeError: sizes beyond the operand; starts that are not integer scalars.
@@ -431,10 +431,11 @@ def gather(
     """Gather windows of the operand at the positions in `start_indices`.
 
     Args:
-        slice_sizes: the window's extent along every axis of the operand. unique_indices: has no effect, because
-        repeated reads are harmless. mode: a `GatherScatterMode` or its name. None asserts that windows are within the
-        operand; other starts are clamped. fill_value: the value outside the operand; None is NaN, the least signed or
-        largest unsigned integer, or True.
+        slice_sizes: the window's extent along every axis of the operand.
+        unique_indices: has no effect, because repeated reads are harmless.
+        mode: a `GatherScatterMode` or its name. None asserts that windows are within the operand; other starts are
+            clamped.
+        fill_value: the value outside the operand; None is NaN, the least signed or largest unsigned integer, or True.
 
     Raises:
         ShapeError, AxisError, DTypeError, InvalidConfigError: dimension numbers or sizes that do not fit.

@@ -47,10 +47,11 @@ def dot_product_attention(
         query: [batch, targets, heads, features], or without batch.
         key, value: [batch, sources, groups, features], of query's dtype; each group is shared by heads / groups
             consecutive heads.
-        bias: added to the logits; broadcasts to [batch, heads, targets, sources]. mask: bool, broadcasts as bias
-        does; False masks a source. If all sources are masked, they have equal weights. scale: factor of the logits;
-        None is 1 / sqrt(features). is_causal: target i attends to sources up to i only. query_seq_lengths,
-        key_value_seq_lengths: the numbers of valid targets and sources of each batch entry;
+        bias: added to the logits; broadcasts to [batch, heads, targets, sources].
+        mask: bool, broadcasts as bias does; False masks a source. If all sources are masked, they have equal weights.
+        scale: factor of the logits; None is 1 / sqrt(features).
+        is_causal: target i attends only to sources up to i.
+        query_seq_lengths, key_value_seq_lengths: the numbers of valid targets and sources of each batch entry;
             results for other targets are 0.
         local_window_size: the distances that a target attends back and ahead; one number for both.
 

@@ -118,12 +118,13 @@ def conv(
     """Convolve a batch with a kernel (cross-correlation, as in all neural networks).
 
     Args:
-        x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..]. w: [space.., features /
-        groups, outputs], or with "NCHW" [outputs, features / groups, space..]. strides, dilation: step of the
-        windows, distance of the kernel's elements; a number, or one for each spatial axis. padding: "SAME",
-        "SAME_LOWER", "VALID", a number, or a number or a pair for each spatial axis. groups: groups of features, each
-        with separate kernels; the number of features for a depthwise convolution. precision: "highest", "high",
-        "default", or None for the lowering's.
+        x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
+        w: [space.., features / groups, outputs], or with "NCHW" [outputs, features / groups, space..].
+        strides, dilation: step of the windows, distance of the kernel's elements; a number, or one for each spatial
+            axis.
+        padding: "SAME", "SAME_LOWER", "VALID", a number, or a number or a pair for each spatial axis.
+        groups: groups of features, each with separate kernels; the number of features for a depthwise convolution.
+        precision: "highest", "high", "default", or None for the lowering's.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: ranks, features, dtypes or options that do not fit.
@@ -281,9 +282,10 @@ def max_pool(
     """Compute the largest element of each window; derivatives are shared equally among ties.
 
     Args:
-        x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..]. window_shape: a number,
-        or one for each spatial axis. strides: strides of the windows; None is the window's shape. padding: as in
-        `conv`; padding elements are never the maximum.
+        x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
+        window_shape: a number, or one for each spatial axis.
+        strides: strides of the windows; None is the window's shape.
+        padding: as in `conv`; padding elements are never the maximum.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: ranks, dtypes or options that do not fit.

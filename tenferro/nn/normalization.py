@@ -111,8 +111,9 @@ def batch_norm(
     """Subtract the mean of each feature, divide by its standard deviation, times `scale`, plus `bias`.
 
     Args:
-        scale, bias: one number for each feature. mean, variance: of each feature, such as running averages from
-        training; None computes them from the batch. axis: axis of the features: -1, or 1 for "NCHW".
+        scale, bias: one number for each feature.
+        mean, variance: of each feature, such as running averages from training; None computes them from the batch.
+        axis: axis of the features: -1, or 1 for "NCHW".
 
     Raises:
         ShapeError: not one number for each feature.
@@ -158,8 +159,8 @@ def dropout(key: ArrayLike, x: ArrayLike, rate: float) -> Any:
     """Set elements of x to 0 with probability `rate`, and divide the other elements by 1 - rate.
 
     Args:
-        key: a key of `tnf.random`; use a new one for each call. rate: a number from 0 to 1. In evaluation omit the
-        call, or pass 0, which returns x.
+        key: a key of `tnf.random`; use a new one for each call.
+        rate: a number from 0 to 1. In evaluation omit the call, or pass 0, which returns x.
 
     Raises:
         InvalidConfigError: a rate outside of [0, 1].

@@ -77,9 +77,10 @@ class Continuous:
         text: name of the distribution, with its density.
         logpdf, cdf, sf, logcdf, logsf, ppf, isf: a formula that is None is derived from the other formulas if
             possible.
-        support: the ends of the support, numbers or functions of the shape parameters. inner: a point of the support,
-        or a function of the shape parameters. is_valid: whether the shape parameters are valid. is_symmetric: whether
-        it is symmetric about 0, so that sf(z) is cdf(-z).
+        support: the ends of the support, numbers or functions of the shape parameters.
+        inner: a point of the support, or a function of the shape parameters.
+        is_valid: whether the shape parameters are valid.
+        is_symmetric: whether it is symmetric about 0, so that sf(z) is cdf(-z).
     """
 
     parameters: tuple[str, ...]
@@ -203,10 +204,14 @@ class Discrete:
     """Formulas of a discrete distribution on whole numbers; each takes k = x - loc and the shape parameters.
 
     Attributes:
-        parameters: names of the shape parameters. text: name of the distribution, with its probabilities. logpmf: for
-        whole k of the support. support: the ends of the support, numbers or functions of the shape parameters.
-        is_valid: whether the shape parameters are valid. cdf, sf, logsf: for whole k of the support. ppf: for q of
-        [0, 1]. entropy: a function of the shape parameters alone.
+        parameters: names of the shape parameters.
+        text: name of the distribution, with its probabilities.
+        logpmf: for whole k of the support.
+        support: the ends of the support, numbers or functions of the shape parameters.
+        is_valid: whether the shape parameters are valid.
+        cdf, sf, logsf: for whole k of the support.
+        ppf: for q of [0, 1].
+        entropy: a function of the shape parameters alone.
     """
 
     parameters: tuple[str, ...]

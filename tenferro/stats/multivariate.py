@@ -247,7 +247,8 @@ class MultivariateNormal:
         """Return the differential entropy, log det(2 pi e cov) / 2.
 
         Args:
-            mean: a number, or vectors [.., n], of which only the extent n is used. cov: as in `logpdf`.
+            mean: a number, or vectors [.., n], of which only the extent n is used.
+            cov: as in `logpdf`.
 
         Raises:
             ShapeError: extents that differ.

@@ -133,8 +133,9 @@ def rankdata(
 
     Args:
         method: the rank of equal elements: the "average", "min" or "max" of their positions; "dense", as "min" but
-        without gaps in the ranks; "ordinal", distinct ranks in order of position. axis: the axis along which to rank;
-        None ranks all elements and returns a vector. nan_policy: "propagate": if there is a NaN, all ranks are NaN.
+            without gaps in the ranks; "ordinal", distinct ranks in order of position.
+        axis: the axis along which to rank; None ranks all elements and returns a vector.
+        nan_policy: "propagate": if there is a NaN, all ranks are NaN.
 
     Raises:
         InvalidConfigError: another method. UnsupportedError: another nan_policy. DTypeError: complex a.
@@ -181,8 +182,9 @@ def sem(
     """Return the standard error of the mean, the root of the variance over the number of elements.
 
     Args:
-        axis: None for all elements. ddof: the variance is divided by the number of elements minus ddof. nan_policy:
-        "propagate", or "omit" to leave out NaN.
+        axis: None for all elements.
+        ddof: the variance is divided by the number of elements minus ddof.
+        nan_policy: "propagate", or "omit" to leave out NaN.
 
     Raises:
         UnsupportedError: another nan_policy.

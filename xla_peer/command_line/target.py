@@ -41,9 +41,10 @@ class Target:
     """A function, a program or an artifact, and the names of its inputs.
 
     Attributes:
-        name: the target as written on the command line. names: names of parameters, or of leaves if they are known.
-        types: types of a function's arguments, if its file states them. partitioning: how the program in the file is
-        cut over a mesh.
+        name: the target as written on the command line.
+        names: names of parameters, or of leaves if they are known.
+        types: types of a function's arguments, if its file states them.
+        partitioning: how the program in the file is cut over a mesh.
     """
 
     name: str

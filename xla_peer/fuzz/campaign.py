@@ -165,11 +165,14 @@ def fuzz(
     """Run random programs natively and through PJRT, every third with gradients, until results differ.
 
     Args:
-        minutes: the duration; or programs: the number of programs. seed: names the stream of programs, the same on
-        every machine with the same NumPy. start: the number of the first program. platform: the other path, in a
-        child process, so that a crash of XLA's compiler is a finding. executor: the other path, instead of the
-        default. folder: where reproductions of unexplained divergences are written. progress: called with the
-        completed fraction and a note.
+        minutes: the duration; or
+        programs: the number of programs.
+        seed: names the stream of programs, the same on every machine with the same NumPy.
+        start: the number of the first program.
+        platform: the other path, in a child process, so that a crash of XLA's compiler is a finding.
+        executor: the other path, instead of the default.
+        folder: where reproductions of unexplained divergences are written.
+        progress: called with the completed fraction and a note.
 
     An interruption ends it early, with the findings so far.
 

@@ -53,8 +53,9 @@ def read_model(path: Path) -> tuple[Any, dict[str, Place]]:
     """Read a model, and the places of the elements of its large initializers, by name.
 
     Raises:
-        FileNotFoundError: there is no file. InvalidConfigError: external data out of the model's folder. Exception:
-        protobuf's errors for bytes that are not a model.
+        FileNotFoundError: there is no file.
+        InvalidConfigError: external data out of the model's folder.
+        Exception: protobuf's errors for bytes that are not a model.
     """
     import onnx
 

@@ -31,9 +31,9 @@ def recurrent(defaults: list[str], states: int, step: Callable[..., Any]) -> Any
     """Return the reader of a recurrent layer.
 
     Args:
-        defaults: names of the activations of one direction. states: number of values in the state of an iteration;
-        the first is the output. step: a function of attributes, activations, the products of x and w, the state, r,
-        both biases and peepholes.
+        defaults: names of the activations of one direction.
+        states: number of values in the state of an iteration; the first is the output.
+        step: a function of attributes, activations, the products of x and w, the state, r, both biases and peepholes.
     """
 
     def read(

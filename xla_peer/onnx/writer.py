@@ -49,9 +49,11 @@ class Writer:
         table: cells by card.
 
     Attributes:
-        nodes: nodes of the graph that is being written. symbols: the input and axis from which each symbol is read.
-        missing: ops without a counterpart so far, as lines of the error. numbers: for values whose elements are all
-        equal, this element, by the value's name. constants: arrays of the initializers, by name.
+        nodes: nodes of the graph that is being written.
+        symbols: the input and axis from which each symbol is read.
+        missing: ops without a counterpart so far, as lines of the error.
+        numbers: for values whose elements are all equal, this element, by the value's name.
+        constants: arrays of the initializers, by name.
     """
 
     def __init__(self, table: Any) -> None:

@@ -57,8 +57,8 @@ class Environments:
             packages: requirements such as `jaxlib==0.9.2`.
 
         Raises:
-            InvalidConfigError: a requirement that is not a name with a version. PlatformUnavailableError: the
-            environment cannot be created; has the end of the installer's output.
+            InvalidConfigError: a requirement that is not a name with a version.
+            PlatformUnavailableError: the environment cannot be created; has the end of the installer's output.
         """
         for package in packages:
             name, _, version = package.partition("==")

@@ -19,7 +19,8 @@ class Bisection:
     """Two releases between which an outcome changes.
 
     Attributes:
-        last: the last release with the outcome of the first. first: the next release, with a different outcome.
+        last: the last release with the outcome of the first.
+        first: the next release, with a different outcome.
         entries: outcomes of the releases that were run.
     """
 

@@ -21,11 +21,11 @@ class Entry:
     """A case by one compiler.
 
     Attributes:
-        state: `right`, `wrong`, `ended` for a crash or a hang, `refused` for a module that the compiler does not take,
-            or `undecided` where another right implementation may have these values.
-        words: the verdict of the parity check, the signal, or the refusal. op: the first op that diverges; empty if
-        it was not determined. fault: the pass at fault, or the option without which the result is right; empty if
-        unknown.
+        state: `right`, `wrong`, `ended` for a crash or a hang, `refused` for a module that the compiler does not
+            take, or `undecided` where another right implementation may have these values.
+        words: the verdict of the parity check, the signal, or the refusal.
+        op: the first op that diverges; empty if it was not determined.
+        fault: the pass at fault, or the option without which the result is right; empty if unknown.
     """
 
     state: str

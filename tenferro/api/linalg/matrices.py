@@ -312,11 +312,12 @@ def svd(
     """Return U, S and V^H with a = U diag(S) V^H, S descending; S alone if `compute_uv` is false.
 
     Args:
-        full_matrices: square U and V^H instead of one vector per singular value. hermitian: refused unless false;
-        `eigh` factorises such matrices. degenerate: the treatment of vectors of coinciding singular values, whose
-        derivative is undefined. "zero" omits the rotation within their subspace, which is right for functions of the
-        values and of projectors on whole subspaces; "nan" keeps the division by zero; "raise" is an error at run
-        time, natively only. Values coincide when they differ by at most 64 roundings of the largest value.
+        full_matrices: square U and V^H instead of one vector per singular value.
+        hermitian: refused unless false; `eigh` factorises such matrices.
+        degenerate: the treatment of vectors of coinciding singular values, whose derivative is undefined. "zero"
+            omits the rotation within their subspace, which is right for functions of the values and of projectors on
+            whole subspaces; "nan" keeps the division by zero; "raise" is an error at run time, natively only. Values
+            coincide when they differ by at most 64 roundings of the largest value.
 
     Raises:
         InvalidConfigError: another `degenerate`.

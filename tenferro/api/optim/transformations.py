@@ -426,8 +426,8 @@ def add_decayed_weights(
     """Add the parameters times `weight_decay` to the updates.
 
     Args:
-        weight_decay: a number, or a schedule of numbers. mask: a tree of booleans, True for parameters that decay, or
-        a function from the parameters to it.
+        weight_decay: a number, or a schedule of numbers.
+        mask: a tree of booleans, True for parameters that decay, or a function from the parameters to it.
 
     Raises:
         InvalidConfigError: from `update`, without the parameters.

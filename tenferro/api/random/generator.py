@@ -57,7 +57,8 @@ def key(seed: ArrayLike) -> Any:
         seed: an integer of 64 bits, or an integer scalar tensor.
 
     Raises:
-        DTypeError: a seed that is not an integer. InvalidConfigError: a seed of more than 64 bits.
+        DTypeError: a seed that is not an integer.
+        InvalidConfigError: a seed of more than 64 bits.
 
     >>> key(42)
     array([ 0, 42], dtype=uint32)

@@ -23,7 +23,8 @@ class ResultAccuracy(ExtensionOp):
     only the function, whose error was compared with the bound when the module was imported.
 
     Attributes:
-        function: a standard op of one operand. mode: "HIGHEST" for the most accurate implementation, or "TOLERANCE".
+        function: a standard op of one operand.
+        mode: "HIGHEST" for the most accurate implementation, or "TOLERANCE".
         atol, rtol, ulps: the error is at most atol + rtol |y| + `ulps` units in the last place of y.
     """
 

@@ -24,8 +24,9 @@ class Check(ExtensionOp):
     effect takes it as an operand, so that effects stay in order.
 
     Attributes:
-        template: fields are numbered, as in "x={0}, y={1:.3f}". count: the number of values. batch_rank: the number
-        of leading batch axes, which the condition and all values have.
+        template: fields are numbered, as in "x={0}, y={1:.3f}".
+        count: the number of values.
+        batch_rank: the number of leading batch axes, which the condition and all values have.
     """
 
     template: str
@@ -60,10 +61,13 @@ class Callback(ExtensionOp):
     """The results of a Python function of the operands, as arrays.
 
     Attributes:
-        function: takes arrays, and returns a list of arrays. results: their types. count: the number of operands.
-        method: how a batch is called; see `tenferro.pure_callback`. effects: the calls have effects, and keep their
+        function: takes arrays, and returns a list of arrays.
+        results: their types.
+        count: the number of operands.
+        method: how a batch is called; see `tenferro.pure_callback`.
+        effects: the calls have effects, and keep their
         order: the first operand is the value of the previous effect, and the first result is False, an operand of the
-        next effect.
+            next effect.
     """
 
     function: Callable[..., Sequence[Any]]

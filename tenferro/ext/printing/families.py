@@ -20,8 +20,9 @@ class DebugPrint(ExtensionOp):
     operand, so that effects stay in order.
 
     Attributes:
-        template: fields are numbered, as in "x={0}, y={1:.3f}". count: the number of values. batch_rank: the number
-        of leading batch axes, which all values have.
+        template: fields are numbered, as in "x={0}, y={1:.3f}".
+        count: the number of values.
+        batch_rank: the number of leading batch axes, which all values have.
     """
 
     template: str

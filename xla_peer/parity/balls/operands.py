@@ -48,8 +48,8 @@ class Ball:
     """Centres, and the largest distance of the elements from them.
 
     Attributes:
-        copy: the ball from which the elements are copied, if it is known. sign: 1 if the elements are >= 0 in every
-        implementation, -1 if they are <= 0, and 0 if unknown.
+        copy: the ball from which the elements are copied, if it is known.
+        sign: 1 if the elements are >= 0 in every implementation, -1 if they are <= 0, and 0 if unknown.
     """
 
     value: Any

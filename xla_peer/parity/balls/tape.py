@@ -64,9 +64,10 @@ class Tape:
     """Entries in the order of the run; a value that cannot move has none.
 
     Attributes:
-        narrow: reduces the radii of balls on the tape, by a reverse sweep. carried: balls in the carry of a loop,
-        which is computed once for all uses. wide: radius above which a carry is narrowed, in rounding errors of its
-        element. narrowings: number of times that the carry was narrowed.
+        narrow: reduces the radii of balls on the tape, by a reverse sweep.
+        carried: balls in the carry of a loop, which is computed once for all uses.
+        wide: radius above which a carry is narrowed, in rounding errors of its element.
+        narrowings: number of times that the carry was narrowed.
     """
 
     narrow: Callable[[Tape, Sequence[Ball]], list[Ball]] | None = None
