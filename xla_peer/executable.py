@@ -27,10 +27,9 @@ __all__ = ["Executable"]
 class Executable:
     """A compiled program on device arrays, as `XlaExecutor.compile` returns it; calls are asynchronous.
 
-    Results are `jax.Array`s, with `block_until_ready`, `__array__` and `__dlpack__`. A program that fails
-    while it runs raises jax's JaxRuntimeError in `block_until_ready`, or BackendFailureError in
-    `XlaExecutor.get`; other ways to read its results, such as `numpy.asarray`, do not check for failure, and abort
-    the process after one.
+    Results are `jax.Array`s, with `block_until_ready`, `__array__` and `__dlpack__`. A program that fails while it
+    runs raises jax's JaxRuntimeError in `block_until_ready`, or BackendFailureError in `XlaExecutor.get`; other ways
+    to read its results, such as `numpy.asarray`, do not check for failure, and abort the process after one.
 
     Attributes:
         module: the StableHLO that it was compiled from.

@@ -359,7 +359,7 @@ def load(path: Any, *, trusted: bool = False) -> Artifact:
 
     Args:
         trusted: read the file in this process, which a damaged file may end; otherwise a separate process reads it,
-        within limits of time and memory.
+            within limits of time and memory.
 
     Raises:
         FileNotFoundError: the file, or one of its constants or vectors, does not exist.

@@ -123,7 +123,7 @@ class Mesh:
 
         Args:
             shape: the shape of the whole array; by default, extents sharded over processes are multiplied by the
-            number of processes.
+                number of processes.
 
         Raises:
             ShapeError: a part that does not fit.

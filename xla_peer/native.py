@@ -264,8 +264,7 @@ class NativeFunction(Jitted[..., Any]):
         self._trace_context = pjrt.trace_context()
         self._last: _Last | None = None
         self._gives_jax = options["results"] == "jax"
-        # The class of JAX arrays is set at the first array: creating an array now would start JAX's
-        # backends.
+        # The class of JAX arrays is set at the first array: creating an array now would start JAX's backends.
         self._array_class: Any = None
 
     def __reduce__(self) -> Any:
@@ -381,7 +380,7 @@ class NativeFunction(Jitted[..., Any]):
         ]
 
     def _inside_jax(self, entry: _Entry, leaves: Sequence[Any]) -> Any:
-        """Bind the primitive on tracers of JAX's."""
+        """Bind the primitive on JAX tracers."""
         operands = [
             self._jax.random.key_data(x)
             if impl is not None

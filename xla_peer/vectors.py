@@ -72,8 +72,7 @@ def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> by
         json.dumps({"cases": len(vectors), "seed": seed, "versions": dict(versions)})
     )
     buffer = io.BytesIO()
-    # Do not compress large arrays, because the reader refuses arrays that unpack to far more than
-    # the file's size.
+    # Do not compress large arrays, because the reader refuses arrays that unpack to far more than the file's size.
     is_small = sum([array.nbytes for array in arrays.values()]) < SMALL // 2
     (np.savez_compressed if is_small else np.savez)(buffer, **arrays)
     return buffer.getvalue()

@@ -423,8 +423,8 @@ def linearize(
     `fn` is evaluated once; `push(*tangents)` runs the linear part alone.
 
     Raises:
-        ADRuleUnsupportedError: a derivative rule that is not linear in its tangents; inside loops
-        this is not checked.
+        ADRuleUnsupportedError: a derivative rule that is not linear in its tangents; inside loops this is not
+            checked.
 
     >>> y, push = linearize(lambda x: x * x, 3.0)
     >>> y, push(1.0), push(2.0)
@@ -578,9 +578,8 @@ def jacrev(
 ) -> Callable[..., Any]:
     """Return the Jacobian function, computed row by row, by pulling all unit tensors back.
 
-    The result equals that of `jacfwd`; efficient for many inputs and few outputs. For real
-    functions of complex arguments, each row is the gradient of one element of the result, as `grad`
-    returns it.
+    The result equals that of `jacfwd`; efficient for many inputs and few outputs. For real functions of complex
+    arguments, each row is the gradient of one element of the result, as `grad` returns it.
 
     Raises:
         DTypeError: complex results unless holomorphic; integer arguments, by name.

@@ -322,8 +322,8 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Any:
     """Convolve two vectors: y[k] = sum over i of a[i] v[k - i].
 
     Args:
-        mode: "full" for all k where the vectors overlap, "same" for the middle k, as many as the
-        longer vector has elements, "valid" for complete overlap.
+        mode: "full" for all k where the vectors overlap, "same" for the middle k, as many as the longer vector has
+            elements, "valid" for complete overlap.
 
     Raises:
         ShapeError: an operand that is not a vector, or empty.

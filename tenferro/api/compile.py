@@ -83,8 +83,7 @@ def _traced(
     name: str | None,
     input_names: Sequence[str] | None = None,
 ) -> GraphProgram:
-    # A `with` block adds no frames to the traceback; a decorator's frames would look like the
-    # user's.
+    # A `with` block adds no frames to the traceback; a decorator's frames would look like the user's.
     with until_compiled():
         return _traced_program(builder, fn, specs, name, input_names)
 
@@ -108,8 +107,7 @@ def _traced_program(
         with tracing(builder):
             result = fn(*in_tree.unflatten(tensors))
     except TenferroError as error:
-        # API functions raise errors before the graph is reached; the traceback contains the user's
-        # line.
+        # API functions raise errors before the graph is reached; the traceback contains the user's line.
         error.at(line_of(error.__traceback__))
         raise
     results, out_tree = flatten(result)

@@ -1,8 +1,7 @@
 """`einsum`: sums of products over labelled axes.
 
-A trace expands it at once into standard ops, along a path planned by opt_einsum. If the path
-depends on symbolic extents, the trace holds an extension op of `tenferro.ext.einsum` until they are
-known.
+A trace expands it at once into standard ops, along a path planned by opt_einsum. If the path depends on symbolic
+extents, the trace holds an extension op of `tenferro.ext.einsum` until they are known.
 
 Source: NumPy's einsum; opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.00753).
 """

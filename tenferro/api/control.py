@@ -337,9 +337,8 @@ class _Carry:
     ) -> _Body:
         """Trace one iteration, `fn(carry, *others)`; `part` selects the carry from its result.
 
-        Python numbers are passed as weak tensors. If the body returns a number in a different
-        dtype, or as a tensor that is no longer weak, the iteration is traced again with the
-        returned dtype.
+        Python numbers are passed as weak tensors. If the body returns a number in a different dtype, or as a tensor
+        that is no longer weak, the iteration is traced again with the returned dtype.
 
         Source: jax.lax.scan, which promotes weakly typed carries in this way.
         """
@@ -347,8 +346,7 @@ class _Carry:
         rest = [spec_of(x) for x in flatten(others)[0]]
         tried: list[Any] = []
         body = _Body(self.name, fn, [*self.specs, *rest], tree, self.weak)
-        # Stop when types recur, because the loop would not end; `outputs` reports the changed
-        # types.
+        # Stop when types recur, because the loop would not end; `outputs` reports the changed types.
         while (types := (self.specs, self.weak)) not in tried:
             tried.append(types)
             self._take_types(body, part(body.result))
@@ -604,8 +602,8 @@ def while_loop(
     Raises:
         ArityError, ShapeError, DTypeError: body_fun changes the structure or types of val, or cond_fun
             does not return a scalar, or returns a number: only `cond` takes one for a bool.
-        InvalidConfigError: max_steps is negative or not an integer, or val has no float or complex
-        tensor that could become NaN if the loop does not end.
+        InvalidConfigError: max_steps is negative or not an integer, or val has no float or complex tensor that could
+            become NaN if the loop does not end.
 
     >>> import tenferro as tnf
     >>> while_loop(lambda x: x < 100.0, lambda x: x * x, 3.0)
@@ -806,9 +804,8 @@ def map(
 ) -> Any:  # because it is JAX's name
     """Apply f to each slice along the leading axis, one after the other, and stack the results.
 
-    Whereas `vmap(f)` computes all slices at once, this needs the memory of one slice. With
-    `batch_size`, `vmap` computes that many slices at once, by the rules of `context`. `executor` is
-    as for `cond`.
+    Whereas `vmap(f)` computes all slices at once, this needs the memory of one slice. With `batch_size`, `vmap`
+    computes that many slices at once, by the rules of `context`. `executor` is as for `cond`.
 
     Raises:
         as `scan`; InvalidConfigError: a batch size below 1.

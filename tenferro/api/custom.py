@@ -378,10 +378,9 @@ class _CustomFunction:
 class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
     """A function with a user-defined tangent rule.
 
-    `fn.defjvp(rule)` sets it: `rule(primals, tangents)` returns (y, y_dot), with y_dot linear in
-    the tangents, and y of the types of the function's result. The value is always what the function
-    returns; JAX uses y instead when it differentiates. With `nondiff_argnums` the rule is called as
-    `rule(*nondiff, primals, tangents)`.
+    `fn.defjvp(rule)` sets it: `rule(primals, tangents)` returns (y, y_dot), with y_dot linear in the tangents, and y
+    of the types of the function's result. The value is always what the function returns; JAX uses y instead when it
+    differentiates. With `nondiff_argnums` the rule is called as `rule(*nondiff, primals, tangents)`.
 
     >>> import tenferro as tnf
     >>> @custom_jvp

@@ -1,8 +1,7 @@
 """Minimisers as loops of the program: L-BFGS, and the method of Levenberg and Marquardt.
 
-Parameters are a tree, as in `tenferro.optimize`, and internally one real vector. A minimum is
-differentiated as the root of the gradient, by the implicit function theorem; steps are never
-differentiated.
+Parameters are a tree, as in `tenferro.optimize`, and internally one real vector. A minimum is differentiated as the
+root of the gradient, by the implicit function theorem; steps are never differentiated.
 
 Source: Nocedal and Wright, "Numerical Optimization", 2006.
 """
@@ -105,9 +104,8 @@ def lbfgs(
     It may be called in jitted functions, in loops and under `vmap`, and runs on every peer. `minimize` calls SciPy's
     methods outside of programs.
 
-    Derivatives with respect to args and captured tensors are those of the root of the gradient: a
-    system with the Hessian, solved by conjugate gradients. They are NaN where `success` is false;
-    x0 has no derivative.
+    Derivatives with respect to args and captured tensors are those of the root of the gradient: a system with the
+    Hessian, solved by conjugate gradients. They are NaN where `success` is false; x0 has no derivative.
 
     Args:
         fun: a function of such a tree and `args`, with a real scalar result.

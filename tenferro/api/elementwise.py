@@ -331,8 +331,7 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
             quotient = subtract(quotient, convert(lower, dtype))
         return where(equal(rhs, 0), 0, quotient)
     lhs, rhs = convert(lhs, dtype.accumulator), convert(rhs, dtype.accumulator)
-    # The remainder with the sign of x1, because x1 minus the remainder with the sign of x2 may
-    # overflow.
+    # The remainder with the sign of x1, because x1 minus the remainder with the sign of x2 may overflow.
     left_over = apply_one(ops.Remainder(), lhs, rhs)
     ratio = divide(lhs, rhs)
     truncated = divide(subtract(lhs, left_over), rhs)
@@ -520,8 +519,7 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     # Selects, because maximum and |x| have other derivatives at ties.
     rhs_is_large = logical_or(less(abs(lhs), abs(rhs)), isinf(rhs))
     large, small = where(rhs_is_large, rhs, lhs), where(rhs_is_large, lhs, rhs)
-    # An infinite operand is returned as the length: its product with a root of tangent 0 would be
-    # NaN.
+    # An infinite operand is returned as the length: its product with a root of tangent 0 would be NaN.
     is_infinite = isinf(large)
     finite = where(is_infinite, 1, large)
     ratio = where(is_infinite, 0, divide(small, where(equal(finite, 0), 1, finite)))

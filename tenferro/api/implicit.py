@@ -154,7 +154,7 @@ class _Traced:
         self.frontier = set(frontier).difference(self.inputs)
 
     def part(self, consts: Sequence[int]) -> Subprogram:
-        """Return the function of these constants and its arguments, as a sub-program."""
+        """Return the function as a sub-program of these constants and its arguments."""
         return Subprogram.of(self.builder.graph, [*consts, *self.inputs], self.outputs)
 
 
@@ -574,8 +574,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
 
     second = len(graph)
     traced = _Traced(builder, _leaves_of(builder, space, "the linear map", vecmat), space)
-    # If the transpose reads only the counter of a loop at the point, it does not depend on the
-    # point.
+    # If the transpose reads only the counter of a loop at the point, it does not depend on the point.
     part = needed(
         graph.instructions, traced.outputs, available=traced.inputs, start=first, narrow=_narrowed
     )
@@ -703,7 +702,7 @@ def fixed_point(
         rtol, atol: a leaf has converged when no element moves by more than atol + rtol max|x|; rtol is 32 times
             the dtype's epsilon by default. The linear iteration uses rtol alone.
         max_steps: the largest number of steps; leaves that have not converged by then are NaN, and so are their
-        derivatives.
+            derivatives.
 
     Raises:
         ArityError, ShapeError, DTypeError: f returns a tree that is not like x0; an integer in x0.

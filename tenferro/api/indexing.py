@@ -422,8 +422,8 @@ def take(
 
     Args:
         mode: "raise" counts negative indices from the end, refuses concrete indices outside the axis, and clamps
-        traced indices; "wrap" takes indices modulo the extent; "clip" takes the nearest within the axis,
-            0 for negative ones.
+            traced indices; "wrap" takes indices modulo the extent; "clip" takes the nearest within the axis, 0 for
+            negative ones.
 
     Raises:
         OutOfBoundsError: a concrete index outside the axis, in mode "raise".

@@ -293,8 +293,7 @@ class Jitted(Generic[P, R]):
                     return self._fn(*args, **kwargs)
             if kwargs or self._has_static:
                 return self._general(args, kwargs)
-            # Try the program of the last call first, by the types of the arguments, then of their
-            # leaves.
+            # Try the program of the last call first, by the types of the arguments, then of their leaves.
             types = _types_of(args)
             if None not in types:
                 if types == self._latest[0]:

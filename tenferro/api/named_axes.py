@@ -130,8 +130,7 @@ def all_slices(
     value = _batched(axis, value)
     if not inner:
         return TracedTensor(axis.builder, value)
-    # The leading axes are now this axis, which was batched last, and the inner axes, outermost
-    # first.
+    # The leading axes are now this axis, which was batched last, and the inner axes, outermost first.
     from tenferro.api.manipulation import moveaxis
 
     moved: Any = moveaxis(TracedTensor(axis.builder, value), 0, len(inner))

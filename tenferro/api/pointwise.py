@@ -182,8 +182,7 @@ def ldexp(
     reach = 3 * most
     x, exponent = convert(x, dtype.accumulator), clip(as_int64(exponent), -reach, reach)
     for _ in range(2):
-        # Scale down at most so far that a number which loses digits underflows anyway: results are
-        # rounded once.
+        # Scale down at most so far that a number which loses digits underflows anyway: results are rounded once.
         step = where(less(exponent, least), least + limits.nmant + 1, minimum(exponent, most))
         x, exponent = multiply(x, _power_of_two(step, limits)), subtract(exponent, step)
     return convert(multiply(x, _power_of_two(clip(exponent, least, most), limits)), dtype)

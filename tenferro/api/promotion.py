@@ -115,7 +115,7 @@ def convert(x: ArrayLike, dtype: DType) -> Tensor:
 
     Raises:
         DTypeError: `dtype` cannot represent a Python number: an integer out of range, NaN, an infinity, a complex
-        number.
+            number.
     """
     if type(x) in PYTHON_SCALARS:
         try:
@@ -218,8 +218,7 @@ def as_inexact(x: ArrayLike) -> Tensor:
 def broadcast_shapes(*shapes: Sequence[Any]) -> tuple[Any, ...]:
     """Compute the common broadcast shape; symbolic extents must be equal or meet a 1.
 
-    Two extents that cannot be compared yet are assumed equal, and the op on them records
-    the guard.
+    Two extents that cannot be compared yet are assumed equal, and the op on them records the guard.
 
     >>> broadcast_shapes((2, 1), (3,), ())
     (2, 3)

@@ -423,8 +423,7 @@ def isin(
     ]
     dtype = result_type(*sides)
     if dtype is DType.F64 and of_both_signs(*sides):
-        # Members are nonnegative and have equal bits; the common dtype cannot represent both
-        # exactly.
+        # Members are nonnegative and have equal bits; the common dtype cannot represent both exactly.
         sides = [bits64(x) for x in sides]
         is_member = logical_and(isin(*sides), greater_equal(sides[0], 0))
         return logical_not(is_member) if invert else is_member

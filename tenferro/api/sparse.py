@@ -147,7 +147,7 @@ def sparse_jacobian(
 
     Args:
         args: arguments of `fn`, or their `TensorSpec`s; their values do not matter. Arrays that `fn` captures are
-        constants: the pattern is exact for indices in them.
+            constants: the pattern is exact for indices in them.
         argnums: the arguments to differentiate with respect to; the others are data.
         mode: "forward" groups columns, "reverse" rows, "bidirectional" both; "auto" chooses the mode with the fewest
             products.
@@ -229,8 +229,7 @@ def sparse_hessian(
             raise UnsupportedError(
                 "sparse_hessian: needs forward derivatives of the gradient, and a custom_vjp has none"
             )
-        # The pattern and its transpose both contain the exact pattern, and so does their
-        # intersection.
+        # The pattern and its transpose both contain the exact pattern, and so does their intersection.
         pattern = _csr(one_side.multiply(one_side.T))
     else:
         pattern = flat.checked_pattern(pattern)

@@ -231,8 +231,7 @@ def _filled(x: Tensor, index: Index, fill_value: ArrayLike | None) -> Any:
     dtype = spec_of(x).dtype
     fill = convert(as_operand(_default_fill(dtype) if fill_value is None else fill_value), dtype)
     if any(is_static(x.shape[a]) and x.shape[a] == 0 for a in arrays):
-        # All indices are out of bounds; the result has the shape of an index into one row of fill
-        # values.
+        # All indices are out of bounds; the result has the shape of an index into one row of fill values.
         shape = [1 if a in arrays else extent for a, extent in enumerate(x.shape)]
         zeros = [multiply(entry, 0) if is_array(entry) else entry for entry in entries]
         return getitem(broadcast_to(fill, tuple(shape)), tuple(zeros))

@@ -97,8 +97,7 @@ def eig(
 
     Args:
         compute_left_eigenvectors, compute_right_eigenvectors: whether these are in the list.
-        enable_eigvec_derivs: no
-        effect: eigenvectors are differentiable if their eigenvalues differ.
+        enable_eigvec_derivs: no effect: eigenvectors are differentiable if their eigenvalues differ.
 
     Raises:
         ShapeError: x is not square.

@@ -187,7 +187,7 @@ def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_ke
 
     Args:
         is_stable: equal keys keep their order. Native sorts and sorts of several operands are always stable, so that
-        tangents are sorted with their elements.
+            tangents are sorted with their elements.
 
     Raises:
         ShapeError, AxisError: operands of different shapes; an axis outside the rank.

@@ -1,7 +1,6 @@
 """`tenferro.nn.initializers`: initial weights, as functions of a key, a shape and a dtype.
 
-The numbers are those of jax.nn.initializers from the same key, up to the last bits. Dtypes are float64 by
-default.
+The numbers are those of jax.nn.initializers from the same key, up to the last bits. Dtypes are float64 by default.
 
 >>> from tenferro import nn, random
 >>> nn.initializers.he_normal()(random.key(0), (3, 3, 8, 16), "float32").shape

@@ -469,8 +469,7 @@ def average_pool(a: Any, x: Any) -> Any:
         ones = np.pad(ones, [(0, 0), (0, 0), *edges], constant_values=1)
         a = {**a, "pads": [0] * 2 * len(edges), "auto_pad": "NOTSET"}
     count = np.sum(windows(a, ones, 0)[0], axis=0)
-    # Omit a last window that starts in the padding; the padded extent does not show where the
-    # padding starts.
+    # Omit a last window that starts in the padding; the padded extent does not show where the padding starts.
     return total / count[(..., *map(slice, total.shape[2:]))]
 
 
@@ -780,8 +779,7 @@ def conv_transpose(a: Any, x: Any, kernel: Any, bias: Any = None) -> Any:
     edges = [(pads[i], pads[i + count]) for i in range(count)]
     if sizes is not None:
         totals = [f - n for f, n in zip(full, sizes, strict=True)]
-        # An odd element is cut from the start, or for SAME_UPPER from the end; missing elements are
-        # zeros at the end.
+        # An odd element is cut from the start, or for SAME_UPPER from the end; missing elements are zeros at the end.
         cut = [max(t, 0) // 2 if mode == "SAME_UPPER" else (max(t, 0) + 1) // 2 for t in totals]
         edges = [(low, t - low) for low, t in zip(cut, totals, strict=True)]
     padding = [

@@ -88,8 +88,7 @@ class Tape:
         for record in self.records:
             operand_indices: list[int] = []
             for x in record.operands:
-                # A variable may have changed between two records; each record holds the array at
-                # its time.
+                # A variable may have changed between two records; each record holds the array at its time.
                 key: Any = (id(x.record), x.position)
                 if x.record is None:
                     key = (id(x.variable), id(x.array)) if x.variable is not None else id(x.array)

@@ -67,7 +67,7 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
 
     Args:
         method: "direct" solves one system for all elements, "bilinear" a continuous equation; None is "direct" up to
-        order 9 and "bilinear" above.
+            order 9 and "bilinear" above.
 
     Raises:
         ShapeError: shapes that do not match. InvalidConfigError: another method.

@@ -527,7 +527,7 @@ def rank_revealing_qr(
         InvalidConfigError: a `max_rank` below 1. ShapeError: `a` is not a matrix, or a batch of matrices with
             `masked` false. DTypeError: its dtype.
         NonStaticShapeError: on lowering to StableHLO, unless `masked`. UnsupportedError: on lowering for a platform
-        other than the CPU, because only the CPU has pivoted QR.
+            other than the CPU, because only the CPU has pivoted QR.
 
     >>> q, r, perm, rank = rank_revealing_qr([[1.0, 2.0], [1.0, 2.0]], rtol=1e-9)
     >>> perm, int(rank), np.round(q @ r, 12)

@@ -47,8 +47,7 @@ class EinsumRule(ExtensionAdRule):
             for label in filled
         ]
         labels = (op.output, *terms.values(), *filled)
-        # The derivative is a different network: it has more operands, or an operand with labels of
-        # all others.
+        # The derivative is a different network: it has more operands, or an operand with labels of all others.
         is_planned = isinstance(op.optimize, str) and not unbounded(op.optimize, labels, own)
         planned = op.optimize if is_planned else "auto"
         pulled = Einsum(labels, own, planned)

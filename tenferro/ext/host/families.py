@@ -65,9 +65,8 @@ class Callback(ExtensionOp):
         results: their types.
         count: the number of operands.
         method: how a batch is called; see `tenferro.pure_callback`.
-        effects: the calls have effects, and keep their
-        order: the first operand is the value of the previous effect, and the first result is False, an operand of the
-            next effect.
+        effects: the calls have effects and stay in order: the first operand is the value of the previous effect, and
+            the first result is False, an operand of the next effect.
     """
 
     function: Callable[..., Sequence[Any]]

@@ -37,7 +37,7 @@ def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
 
     Args:
         by_scipy: whether SciPy's BLAS is called. It is loaded before the limit is set: a BLAS loaded afterwards would
-        keep its threads, and the first run would round differently from later runs.
+            keep its threads, and the first run would round differently from later runs.
     """
     if not (a.ndim > 1 and LARGE <= a.shape[-2] <= LARGEST_ALONE):
         return nullcontext()

@@ -89,8 +89,7 @@ def error_of_terms(operands: Operands, op: StdTensorOp, terms: float) -> Any:
     error, sizes = parts[0] - wide(result), np.abs(parts[0] - wide(result))
     for part in parts[1:]:
         error, sizes = error + part, sizes + np.abs(part)
-    # Bound the omitted parts: the remainder after the slices, and pairs of slices with smaller
-    # products.
+    # Bound the omitted parts: the remainder after the slices, and pairs of slices with smaller products.
     rest = len(parts) * terms * math.prod(largest) * 2.0 ** (2 - bits * SLICES)
     return outward(np.abs(error) + 4.0 * len(parts) * EPSILON * sizes + rest)
 
