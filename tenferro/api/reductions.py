@@ -402,7 +402,7 @@ def std(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Compute the square root of `var`, with its arguments and errors. The derivative is 0 where it is 0.
+    """Compute the square root of `var`, with its arguments and errors. At 0 the derivative is 0.
 
     >>> std([1.0, 2.0, 3.0], correction=1)
     array(1.)
