@@ -1,11 +1,11 @@
 """Costs of native execution: estimates that planning and passes compare to decide.
 
-The unit is a call: the time of a step that calls `np.add` on small arrays, 0.17 to 0.4 microseconds by processor. A measured
-constant has the command that measures it below, and the thresholds after it follow by formula. `python
-benchmarks/costs.py` prints all constants beside measured values.
+The unit is a call: the time of a step that calls `np.add` on small arrays, 0.17 to 0.4 microseconds depending on the
+processor. The docstring of a measured constant has the command that measures it; thresholds are computed from these
+constants. `python benchmarks/costs.py` prints all constants beside measured values.
 
-Results may differ in their last bits by what is fused or compiled. No constant is measured at run time, because the same
-program has to give the same bits on each run.
+The last bits of results may depend on what is fused or compiled. Therefore no constant is measured at run time: the
+same program must give the same bits in each run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Types: TypeAlias = Sequence[TensorSpec]
 ELEMENTS = 1000.0
 """Elements of arrays beyond the second-level cache that NumPy adds. `python benchmarks/costs.py ELEMENTS`."""
 FUNCTION_ELEMENTS = 60.0
-"""Elements of an analytic function, the geometric mean over all. `python benchmarks/costs.py FUNCTION_ELEMENTS`."""
+"""Elements of an analytic function, in the geometric mean over all functions. `python benchmarks/costs.py FUNCTION_ELEMENTS`."""
 MULTIPLICATIONS = 3000.0
 """Multiplications of a product of matrices on one thread. `python benchmarks/costs.py MULTIPLICATIONS`."""
 
@@ -94,7 +94,7 @@ class Cost(NamedTuple):
     """Time of an op in the interpreter.
 
     Attributes:
-        calls: time beside its elements, in calls; of a loop for each iteration, of an extension for each matrix.
+        calls: fixed time, in calls; per iteration for a loop, per matrix for an extension.
         elements: elements that take as long as a call.
         tiled: size from which tiles of a single reduction on threads are faster than NumPy, in units of
             `plan.group.MIN_REDUCED_BYTES`.

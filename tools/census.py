@@ -1,4 +1,4 @@
-"""Count the representations of "a list of ops on values", and the operations on them, in the syntax tree.
+"""Count, in the syntax tree, the data structures for a list of ops on values, and the operations on them.
 
     python tools/census.py            the table of this tree
     python tools/census.py FOLDER     of another checkout

@@ -1,4 +1,4 @@
-"""Choose the tests of `make test`: within a time limit, tests that run lines which no cheaper test runs.
+"""Choose the tests of `make test`: within a time limit, the cheapest tests that together cover most lines.
 
     python -m tools.core record    run all tests, and record the lines and seconds of each in build/core
     python -m tools.core choose    write tests/selections/core.txt from that

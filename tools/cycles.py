@@ -1,7 +1,7 @@
 """List the import cycles of the packages: python tools/cycles.py; 1 if there are any.
 
-Every import that runs counts, at module level and in functions alike: a late import hides a cycle but does not break it.
-Imports under TYPE_CHECKING never run and do not count, nor does the import of a package by that of its module.
+Every import that runs counts, at module level and in functions alike: a late import hides a cycle but does not break
+it. Imports under TYPE_CHECKING never run and do not count. Neither does the implicit import of a module's package.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ def cycles(imports: Mapping[str, Collection[str]]) -> Iterator[tuple[str, ...]]:
     """
     left = {module: set(imported) for module, imported in imports.items()}
     while left:
-        # A module on a cycle imports a remaining module; so do modules above the cycle, which the shortest path
-        # back excludes.
+        # Every module on a cycle imports a remaining module. Modules that lead to a cycle do too,
+        # but have no path back.
         ends = [module for module, imported in left.items() if not imported & left.keys()]
         for module in ends:
             del left[module]

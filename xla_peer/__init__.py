@@ -1,4 +1,4 @@
-"""The XLA peer: programs through StableHLO and PJRT, and the question whether both paths agree."""
+"""The XLA peer: runs programs through StableHLO and PJRT, and checks that both paths agree."""
 
 from lowering import PartitionSpec
 from tenferro.compile_cache import CompileCache, CompileCacheStats

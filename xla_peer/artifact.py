@@ -70,7 +70,7 @@ class Artifact:
 
     @cached_property
     def vectors(self) -> tuple[TestVector, ...]:
-        """The test vectors it was exported with; see `xla_peer.verify`.
+        """The test vectors in the artifact; see `xla_peer.verify`.
 
         Raises:
             InvalidConfigError: a file of vectors that is malformed.
@@ -79,7 +79,7 @@ class Artifact:
 
     @cached_property
     def vectors_about(self) -> dict[str, Any]:
-        """The seed the vectors were drawn with, and the versions that computed them."""
+        """The seed of the test vectors, and the versions that computed them."""
         return self._read_vectors()[1]
 
     def _read_vectors(self) -> tuple[tuple[TestVector, ...], dict[str, Any]]:
@@ -160,7 +160,7 @@ class Artifact:
         return unflatten(self.manifest.out_tree, results)
 
     def program(self) -> GraphProgram:
-        """Read the artifact back as a program, which is that of one device where it is partitioned.
+        """Read the artifact back as a program; for a partitioned artifact, as the program of one device.
 
         Raises:
             TenferroError: as `lowering.import_stablehlo`.
@@ -199,7 +199,7 @@ class Artifact:
         return self._compiled(executor or self._default_executor, shapes)(*buffers)
 
     def save(self, path: Any) -> None:
-        """Write it: `.mlir` is text, `.mlirbc` a portable artifact, both with the manifest inside.
+        """Write the artifact: `.mlir` is text, `.mlirbc` a portable artifact; both contain the manifest.
 
         Constants that the module takes as arguments, test vectors and the gradient are written to separate
         files in the same folder first.

@@ -1,4 +1,4 @@
-"""Conditions of `tenferro.check` as further results of a program, which are read after the run."""
+"""Conditions of `tenferro.check` as additional results of a program, checked after the run."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class CheckedPrograms:
         Raises:
             UnsupportedError: a check in a loop or branch.
         """
-        # An entry holds its program, so that no other one has its id.
+        # An entry keeps its program alive, so that its id is not reused.
         return self._programs.get(id(program), lambda: (program, _checked(program)))[1]
 
     def clear(self) -> None:

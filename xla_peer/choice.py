@@ -1,4 +1,4 @@
-"""`Choice`: between a native program and `jax.jit` of its function, for one set of shapes and dtypes."""
+"""`Choice`: selects a native program or `jax.jit` of its function, for one set of shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ FIRST_RESULT = 6.0
 MAX_ROUNDS = 5
 """Maximum number of times that each side runs in a comparison."""
 ROUNDS_SECONDS = 0.05
-"""Seconds of a comparison after which no further round begins."""
+"""Duration of a comparison, in seconds, after which no further round begins."""
 CLOSE = 2 / 3
-"""Exponent of the machine epsilon: differences below that share of the largest element need no verdict."""
+"""Exponent of the machine epsilon: differences below eps^CLOSE times the largest element need no verdict."""
 
 
 class Choice:
-    """Decision between both sides, once, by their times and results on live arguments.
+    """Decision between both sides, made once, by their times and results on the user's arguments.
 
     Native runs come first. Once their total time reaches the estimated time of a first result of `jax.jit`, both sides
     run on the arguments of one call. The comparison takes at most about the time spent before it.
@@ -42,7 +42,7 @@ class Choice:
         program: its native program.
         run: runs the program on arrays.
         import_seconds: the time that tracing and import took.
-        is_jax: whether results are arrays of JAX's.
+        is_jax: whether results are JAX arrays.
 
     Attributes:
         side: the side that runs, "native" until the choice is made.
@@ -130,7 +130,7 @@ class Choice:
         self.is_decided = True
 
     def _timed(self, arrays: Sequence[Any]) -> tuple[float, float]:
-        """Time each side in alternation, and return its least seconds of a run."""
+        """Time both sides alternately, and return the minimum time of a run for each, in seconds."""
         runs = (lambda: self._run(self._program, arrays), lambda: self._jitted(arrays))
         least = [float("inf"), float("inf")]
         stop = time.perf_counter() + ROUNDS_SECONDS
@@ -146,7 +146,7 @@ class Choice:
     def _disagreement(
         self, arrays: Sequence[Any], ours: Sequence[Any], theirs: Sequence[Any]
     ) -> tuple[Side, str] | None:
-        """Return the side that is not wrong, and the verdict; None if rounding explains the differences."""
+        """Return the side that is right, and the verdict; None if rounding explains the differences."""
         if all([is_close(np.asarray(x), np.asarray(y)) for x, y in zip(ours, theirs, strict=True)]):
             return None
         from xla_peer.parity import judge  # because most results are close

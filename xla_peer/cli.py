@@ -126,7 +126,7 @@ Cuts = Annotated[
 
 
 NEGATIVE = {"ignore_unknown_options": True}
-"""Command that takes -1.0 as a number; a misspelt option is then refused as no input."""
+"""Command that accepts -1.0 as a number; a misspelt option is then refused as an invalid input."""
 
 
 class DisagreementError(Exception):
@@ -370,7 +370,7 @@ def convert(
 
 
 def _partitioned(opened: Target, program: Any, mesh: str, cut: list[str] | None) -> Any:
-    """Return the partition that --mesh and --cut give, else that of the target's file; None for `--mesh none`."""
+    """Return the partition from --mesh and --cut, or else from the target's file; None for `--mesh none`."""
     if mesh == "none":
         return None
     if not (mesh or cut):
@@ -390,10 +390,10 @@ def _drawn(
 
 
 def _destination(output: str, words: list[str], form: str) -> tuple[str, list[str], str]:
-    """Return the path that is written, the inputs, and the format: by the suffix unless it is given.
+    """Return the output path, the inputs, and the format, by default from the path's suffix.
 
     Raises:
-        InvalidConfigError: an unknown format, or a path whose suffix is that of another.
+        InvalidConfigError: an unknown format, or a path with the suffix of a different format.
     """
     if form and form not in FORMS.values():
         raise InvalidConfigError(f"--to {form}: one of {', '.join(sorted(set(FORMS.values())))}")
@@ -420,7 +420,7 @@ def verify(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Prove an artifact again by the test vectors that it carries."""
+    """Verify an artifact by the test vectors that it contains."""
     with reporting(json) as out:
         verification = xla_peer.verify(artifact, platform)
         out.verdict(verification.ok, str(verification))
@@ -554,7 +554,7 @@ def plan(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Show memory and collectives of a program on a mesh of devices that need not exist."""
+    """Show memory and collectives of a program on a mesh of virtual devices."""
     from xla_peer import planning
 
     with reporting(json) as out:
@@ -759,7 +759,7 @@ def watch_compilers(
 ) -> None:
     """Run public miscompiles and ordinary programs, or a module, by releases of compilers.
 
-    The exit status is 1 where something that was right in the JSON beside the page is wrong now, or with --strict.
+    The exit status is 1 if a result that was right in the JSON beside the page is wrong now, or with --strict.
     """
     from xla_peer.command_line import watching
     from xla_peer.opinions import Environments
@@ -827,12 +827,12 @@ def triage(
 
 
 def _ssa(name: str) -> str:
-    """Return the name of a value, also if the percent sign is left out."""
+    """Return the name of a value, with or without its percent sign."""
     return name if name.startswith("%") else f"%{name}"
 
 
 def _conclude(out: Output, report: Any, html: str | None, repro: str | None) -> None:
-    """Write and print a parity report; the exit status is 1 where it is not well."""
+    """Write and print a parity report; the exit status is 1 if it is not ok."""
     if html is not None:
         _write(html, report.to_html().encode())
     if repro is not None and report.reproduction is not None:
@@ -867,7 +867,7 @@ def grad(
     seed: Seed = 0,
     json: Json = False,
 ) -> None:
-    """Compute value and gradient of a function that gives one real number."""
+    """Compute the value and the gradient of a function with one real number as its result."""
     with reporting(json) as out:
         opened, arguments = _opened(target, inputs, seed)
         function = opened.differentiable(arguments)

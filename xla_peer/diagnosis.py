@@ -90,7 +90,7 @@ class PlatformReport:
 class DoctorReport:
     """The result of `doctor`; `print` it, or take `to_dict()`.
 
-    `ok` says that a platform works, and that no installed one fails or is known to compute wrong values.
+    `ok` is true if a platform works, and no installed platform fails or is known to compute wrong values.
 
     Attributes:
         cache_problem: the reason why the folder of TENFERRO_CACHE_DIR is not used; empty where it is.
@@ -106,7 +106,7 @@ class DoctorReport:
 
     @property
     def ok(self) -> bool:
-        """A platform works, and no installed one fails or is known to compute wrong values."""
+        """Whether a platform works, and no installed platform fails or is known to compute wrong values."""
         states = {report.status for report in self.platforms}
         return "works" in states and states.isdisjoint(("fails", "wrong"))
 
@@ -210,7 +210,7 @@ def _examined(name: str) -> PlatformReport:
 
 
 def _asked(name: str) -> dict[str, Any]:
-    """Run the probe, and return its answer, or how its process ended."""
+    """Run the probe, and return its answer, or the way its process ended."""
     command = [sys.executable, "-m", "xla_peer.probe", name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)

@@ -27,18 +27,17 @@ __all__ = ["Executable"]
 class Executable:
     """A compiled program on device arrays, as `XlaExecutor.compile` returns it; calls are asynchronous.
 
-    Results are `jax.Array`s, with `block_until_ready`, `__array__` and `__dlpack__`. A program that fails
-    while it runs raises jax's JaxRuntimeError in `block_until_ready`, or BackendFailureError in
-    `XlaExecutor.get`; other ways to read its results, such as `numpy.asarray`, do not check for failure, and abort
-    the process after one.
+    Results are `jax.Array`s, with `block_until_ready`, `__array__` and `__dlpack__`. A program that fails while it
+    runs raises jax's JaxRuntimeError in `block_until_ready`, or BackendFailureError in `XlaExecutor.get`; other ways
+    to read its results, such as `numpy.asarray`, do not check for failure, and abort the process after one.
 
     Attributes:
         module: the StableHLO that it was compiled from.
         input_specs, output_specs, input_names, output_names: types and names of the leaves, in order.
         wide: whether an input has a dtype that jax narrows by default.
-        gives_a_leaf: whether the result is one array and no tree.
-        from_host: a function of leaves to a tuple of leaves, or to the one leaf of the result; arguments are
-            unchecked: the caller is responsible for them; row-major NumPy arrays are allowed.
+        gives_a_leaf: whether the result is a single array, not a tree.
+        from_host: a function from leaves to a tuple of leaves, or to the only leaf of the result. It does not check
+            its arguments; row-major NumPy arrays are allowed.
 
     >>> import numpy as np, tenferro as tnf
     >>> from xla_peer import XlaExecutor
@@ -89,7 +88,8 @@ class Executable:
         self._call = pjrt.fast_call(loaded, *where, passed_outputs, self._checked)
         plain = not (self._is_cut or self._constants or self.donate)
         if plain and pjrt.knows_trees(in_tree, out_tree):
-            # Python looks for __call__ on the class, and one more frame would be a tenth of a call.
+            # Python looks up __call__ on the class, and a method that forwards would add a tenth to
+            # the time of a call.
             call = pjrt.fast_call(loaded, *where, passed_outputs, self._leaves, self._packed)
             own: Any = type("Executable", (Executable,), {"__call__": staticmethod(call)})
             self.__class__ = own
@@ -117,13 +117,13 @@ class Executable:
 
     @public
     def _leaves(self, arguments: tuple[Any, ...]) -> Sequence[Any]:
-        """Check and return the leaves of arguments with shapes and types that are new to the dispatch."""
+        """Check and return the leaves of arguments whose shapes and types the dispatch has not seen."""
         return self._checked(self._flattened(arguments))
 
     def on_leaves(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
         """Compute the leaves of the result from the leaves of the arguments."""
         if self._is_cut and any(map(pjrt.is_gone, leaves)):
-            # On several devices PJRT aborts the process where it would raise on one device.
+            # On several devices, PJRT aborts the process instead of raising an error.
             self._checked(leaves)
         try:
             results = self._call(*leaves, *self._constants)
@@ -165,7 +165,7 @@ class Executable:
         return leaves
 
     def _checked(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """Check each leaf against its name and type, if the dispatch has not seen its like."""
+        """Check each leaf's type, unless the dispatch has seen leaves of these types; errors name the leaf."""
         inputs = leaves[: len(self.input_specs)]
         named = zip(inputs, self.input_names, self.input_specs, self._shardings, strict=False)
         for leaf, name, spec, sharding in named:

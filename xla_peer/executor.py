@@ -46,8 +46,8 @@ class Variant(NamedTuple):
 class Plan(NamedTuple):
     """The arguments and the executable of a program's last run.
 
-    `program` is kept alive, so that its `id` is not reused; `seen` has whether all arguments were plain arrays, and
-    (shape, dtype, strides) of each leaf; `orders` is None if they are passed unchanged.
+    `program` is kept alive, so that its `id` is not reused. `seen` holds whether all arguments were plain arrays, and
+    (shape, dtype, strides) of each leaf. `orders` is None if arguments are passed unchanged.
     """
 
     program: GraphProgram
@@ -249,12 +249,11 @@ class XlaExecutor:
     def compile(
         self, program: GraphProgram | PartitionedProgram, *specs: Any, donate: Sequence[str] = ()
     ) -> Executable:
-        """Compile the program on this device, for device arrays of its own types, or of `specs`.
+        """Compile the program for device arrays on this device, of the program's types or of `specs`.
 
         Args:
             specs: concrete specs, or arrays, one per input; of a program with symbols.
-            donate: names of inputs with memory that results may use. An array passed for one is deleted
-                by the call.
+            donate: names of inputs whose memory results may reuse. The call deletes the arrays passed for them.
 
         Raises:
             NonStaticShapeError: symbols that no spec binds.
@@ -312,8 +311,8 @@ class XlaExecutor:
             array: a NumPy array or an object that converts to one; a device array, which is moved here from
                 its device, or gathered from its devices; or an object with `__dlpack__`.
             copy: False lets a CPU device share memory of `xla_peer.empty` or of another DLPack producer.
-                Programs that read such an array see later writes to it: do not write until they are done.
-                A device array that is here already is never copied, because it is immutable.
+                Programs that read such an array see later writes to it: do not write until they are done. A device
+                array on this device is never copied, because it is immutable.
 
         Raises:
             DTypeError: an object that is not an array, or a dtype that tenferro does not have.
@@ -427,7 +426,7 @@ class XlaExecutor:
                 raise error.at(_blamed_line(module.text, str(error))) from error.__cause__
 
     def _try_compilation(self, text: str, devices: Sequence[Any], options: Any) -> None:
-        """Compile foreign text in another process first, because XLA aborts on some valid text.
+        """Compile text from outside in a separate process first, because XLA aborts on some valid text.
 
         Raises:
             BackendFailureError: that process ended, or took more than the limits.
@@ -461,7 +460,7 @@ class XlaExecutor:
 
 
 def _order(array: Any) -> str:
-    """Return F for a dense column-major array that is not also row-major, else C."""
+    """Return "F" for a dense column-major array that is not row-major too, else "C"."""
     flags = array.flags
     return "F" if flags.f_contiguous and not flags.c_contiguous else "C"
 

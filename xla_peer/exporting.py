@@ -119,28 +119,28 @@ def export(
 
     Args:
         fn_or_program: a program, which may be partitioned, or a function to trace on `specs`.
-        specs: specs of a function, one tree of specs per argument; of a program with symbols, concrete
-            specs, one per input, or none: symbolic extents are exported as such, with assertions.
-        format: "stablehlo" for an artifact; "numpy" for the source of a Python file that needs NumPy alone, and
-            "onnx" for a model, which the options of artifacts do not hold of: see docs/travel.md.
+        specs: specs of a function, one tree of specs per argument; of a program with symbols, concrete specs, one per
+            input, or none: symbolic extents are exported as such, with assertions.
+        format: "stablehlo" for an artifact; "numpy" for the source of a Python file that needs only NumPy, or "onnx"
+            for a model. These two lack the options of artifacts: see docs/travel.md.
         platforms: any of "cpu", "cuda", "rocm", "tpu".
-        target: the StableHLO version that readers have: "week4", "week12", "minimum", "current", or
-            a version such as "1.8.0". A `.mlir` file is text of the current one.
-        path: where to write it: `.mlir` for text, `.mlirbc` for a portable artifact, `.py` for NumPy,
-            `.onnx` for a model.
+        target: the StableHLO version that readers have: "week4", "week12", "minimum", "current", or a version such as
+            "1.8.0". A `.mlir` file is text of the current one.
+        path: where to write it: `.mlir` for text, `.mlirbc` for a portable artifact, `.py` for NumPy, `.onnx` for a
+            model.
         precision: precision of dots; see `lowering.lower_to_stablehlo`.
-        linalg: "library" calls the platform's routines; "inline" writes plain StableHLO; "auto" is
-            "library" wherever one text serves all the platforms, else "inline".
-        largest_constant: bytes; larger constants become arguments that the artifact brings along.
-        vectors: test vectors that the artifact carries, so that `xla_peer.verify` can prove it anywhere:
-            the number of vectors, of random arguments; or the arguments, a tuple for each.
+        linalg: "library" calls the platform's routines; "inline" writes plain StableHLO; "auto" is "library" wherever
+            one text serves all the platforms, else "inline".
+        largest_constant: bytes; larger constants become arguments that are stored with the artifact.
+        vectors: test vectors in the artifact, for `xla_peer.verify`: the number of vectors with random arguments, or
+            a list with the tuple of arguments of each vector.
         gradient: export the derivative, too, with test vectors.
         seed: the seed of random arguments and cotangents.
         context: the context with the rules for `gradient`.
         weights: the name of a `.safetensors` file in the folder of `path` for the constants that are not written in
             the text. By default they are in an `.npz` file, and those of a model in the model, up to 64 MiB.
-        partitioning: how to cut inputs and outputs over a mesh, which needs no devices here; that of a program that
-            is partitioned. It is written in Shardy.
+        partitioning: the partition of inputs and outputs over a mesh, whose devices need not exist; by default that
+            of a partitioned program. It is written in Shardy.
 
     Raises:
         InvalidConfigError: weights in another folder; an unknown platform, target or suffix; platforms that need
@@ -183,7 +183,7 @@ def export(
     versions = {"stablehlo": mlir_bindings.artifact_version(target), **installed_versions()}
     generator = np.random.default_rng(seed)
     cases = _cases(program, vectors, generator)
-    # Rounding that only GPUs do is allowed if the artifact is for one.
+    # Allow rounding that only GPUs do if the artifact is for a GPU.
     widest = next((platform for platform in platforms if platform in GPUS), "cpu")
     proof = vectors_of(program, cases, widest)
     vectors_file = write_vectors(proof, seed, versions) if cases else b""
@@ -355,8 +355,8 @@ def load(path: Any, *, trusted: bool = False) -> Artifact:
     """Load the artifact in a file that `export` wrote.
 
     Args:
-        trusted: read it in this process, which a damaged file may end; else a separate process reads it, within
-            limits of time and memory.
+        trusted: read the file in this process, which a damaged file may end; otherwise a separate process reads it,
+            within limits of time and memory.
 
     Raises:
         FileNotFoundError: the file, or one of its constants or vectors, does not exist.
@@ -471,7 +471,7 @@ def _constant(array: Any, item: StoredConstant) -> Any:
     value = restored(array, wanted.dtype)
     if value.dtype != wanted.dtype.dtype or value.shape != wanted.shape:
         raise DTypeError(f"load: {item.name} is {array.dtype}{list(array.shape)}, not {wanted}")
-    # The memory becomes that of the constant, so that a program which is made of the artifact copies nothing.
+    # The constant takes over this memory, so that a program made from the artifact copies nothing.
     constant = Constant.adopting(np.asarray(value, order="C"))
     if constant.digest.hex() != item.digest:
         raise InvalidConfigError(f"load: {item.name} is not the one this was exported with")

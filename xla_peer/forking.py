@@ -1,7 +1,7 @@
 """The effect of `os.fork` on a peer: PJRT's threads do not exist in the child, where a call would hang.
 
-Executors and executables from before the fork raise errors there, and creating new ones does while jax's client is
-the parent's. `multiprocessing` with the "spawn" or "forkserver" method is not affected.
+In the child, executors and executables from before the fork raise errors; new executors do too if the parent had
+started jax's client. `multiprocessing` with the "spawn" or "forkserver" method is not affected.
 """
 
 from __future__ import annotations

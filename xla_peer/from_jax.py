@@ -84,13 +84,13 @@ def from_jitted(jitted: Any, *specs: Any, names: tuple[str, ...] | None = None) 
 
 
 def in_dtypes_of(types: Sequence[Any]) -> Any:
-    """Enable 64-bit dtypes in JAX if one of these types is one; else leave the user's setting."""
+    """Enable 64-bit dtypes in JAX if one of these types has 64 bits; else keep the user's setting."""
     is_wide = any([DType.of(spec.dtype).real.itemsize == 8 for spec in types])
     return pjrt.wide_dtypes() if is_wide else nullcontext()
 
 
 def _typed(leaf: Any) -> Any:
-    """Return a leaf with shape and dtype; for a Python number JAX's type, which is weak."""
+    """Return a leaf with shape and dtype; a Python number becomes JAX's weak type."""
     import jax  # because importing it takes long
 
     if not isinstance(leaf, bool | int | float | complex):
@@ -103,7 +103,7 @@ def _shapes(types: list[TensorSpec], leaves: list[Any]) -> list[Any]:
     """Convert the types to JAX's, with symbols in one scope; weak if the leaves are.
 
     Raises:
-        NonStaticShapeError: an extent that jax has no word for.
+        NonStaticShapeError: an extent that jax cannot express.
     """
     import jax  # because importing it takes long
 

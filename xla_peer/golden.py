@@ -1,4 +1,4 @@
-"""`golden`: every value of a module by its name in the text, and the first one of a dump that is wrong."""
+"""`golden`: every value of a module by its name in the text, and the first wrong value of a dump."""
 
 from __future__ import annotations
 
@@ -49,26 +49,27 @@ def golden(
 ) -> dict[str, Any]:
     """Compute the native values of all operations of a module's `main`, by the names in its text.
 
-    Regions and called functions give their results alone, unless `inside` is set.
+    For regions and called functions, only results are returned unless `inside` is set.
 
     Args:
         module: StableHLO as text, bytes, a `StableHloModule` or a path.
         inputs: the arguments of `main`, in order.
-        path: an .npz file, to which each value is written once it is computed, and not kept; it is readable by
-            `numpy.load`, and its member `lines.json` has the line of each value. An interruption leaves no file.
+        path: an .npz file to which each value is written as soon as it is computed, and not kept in memory.
+            `numpy.load` reads the file; its member `lines.json` has the line of each value. An interruption leaves no
+            file.
         only: names of the requested values.
         until: the name of the last value that is computed.
-        inside: include the values inside of loops, branches and called functions, each with its path:
-            `%4/2/%w` is `%w` in iteration 2 of the loop `%4`, `%4/2/cond/%t` a value of its condition. `%5/true/%a`
-            is in a branch, `%1/@f/%0` in the function that `%1` calls. With `only`, the name of a loop selects all
-            values in it.
+        inside: include the values inside of loops, branches and called functions, each with its path: `%4/2/%w` is
+            `%w` in iteration 2 of the loop `%4`, `%4/2/cond/%t` a value of its condition. `%5/true/%a` is in a
+            branch, `%1/@f/%0` in the function that `%1` calls. With `only`, the name of a loop selects all values in
+            it.
 
     Returns:
         Values by name, in the order of the text; empty if they are written to a file.
 
     Raises:
         InvalidConfigError: names that the module does not have; a path without the suffix .npz.
-        MlirDiagnosticError, UnsupportedError: no module, or one whose values have no names.
+        MlirDiagnosticError, UnsupportedError: not a module, or a module whose values have no names.
         ArityError, ShapeError, DTypeError: inputs that do not fit.
 
     >>> text = \'\'\'
@@ -104,7 +105,7 @@ def _inside(
     only: Iterable[str] | None,
     until: str | None,
 ) -> dict[str, Any]:
-    """Return or write the values of a run that shows those inside of loops, branches and functions too.
+    """Return or write the values of a run, including the values inside of loops, branches and functions.
 
     Raises:
         InvalidConfigError: names that no value of the run has.
@@ -139,7 +140,7 @@ def _inside(
 
 @contextlib.contextmanager
 def _archive(file: BinaryIO) -> Generator[tuple[Callable[[str, Any], None], dict[str, Any]]]:
-    """Give the function that writes a value into an archive, and the lines, which are written last."""
+    """Yield the function that writes a value into an archive; the lines are written at the end."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
 
         def keep(name: str, value: Any) -> None:
@@ -152,7 +153,7 @@ def _archive(file: BinaryIO) -> Generator[tuple[Callable[[str, Any], None], dict
 
 
 class _Stop(BaseException):
-    """The last requested value has been computed, or cannot be kept."""
+    """Stop: the last requested value has been computed, or a value cannot be kept."""
 
 
 def _run(
@@ -161,7 +162,7 @@ def _run(
     chosen: Mapping[int, NamedValue],
     keep: Callable[[str, Any], Any],
 ) -> None:
-    """Compute the chosen outputs op by op, and give each to `keep` by its name; none is kept here."""
+    """Compute the chosen outputs op by op, and pass each with its name to `keep`."""
     static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
     last = replace(
         static, output_slots=static.output_slots[-1:], output_names=("last",), out_tree=LEAF
@@ -255,11 +256,11 @@ def _chosen(
 
 @dataclass(frozen=True)
 class GoldenComparison:
-    """A dump of a module's values against the native ones; `print(comparison)` shows the first that is wrong.
+    """Comparison of a dump of a module's values with the native values; printing it shows the first wrong value.
 
     Attributes:
-        outputs: one comparison per value that both have, in the order of the text.
-        values: the same values in the text, and their lines.
+        outputs: one comparison per common value, in the order of the text.
+        values: the names of these values in the text, and their lines.
         missing: names of values that the dump does not have.
     """
 
@@ -319,14 +320,15 @@ def compare_golden(
     precision: str | None = None,
     inside: bool = False,
 ) -> GoldenComparison:
-    """Compare another executor's values of a module with native's, and return the first divergence.
+    """Compare another executor's values of a module with native values, and return the first divergence.
 
     Values inside of loops, branches and functions are judged one operation at a time, on the dump's own operands if
     it has them. So the operation of the first wrong value is at fault.
 
     Args:
         module, inputs: as of `golden`.
-        dump: arrays by the names in the text, or an .npz file of them; values may be absent, other names not there.
+        dump: arrays by the names in the text, or an .npz file of them; it may lack values, and other names are
+            ignored.
         precision: see `xla_peer.judge`.
         inside: compare the values inside too; see `golden`.
 
@@ -374,7 +376,7 @@ def _judged(
     theirs: Mapping[str, Any],
     granted: str,
 ) -> dict[str, tuple[NamedValue, OutputParity]]:
-    """Compare the values of `main` that a dump has, each within the rounding of all that is before it."""
+    """Compare the values of `main` in a dump; tolerances cover the rounding of all earlier operations."""
     numbers = [number for number, value in enumerate(named) if value.name in theirs]
     if not numbers:
         return {}
@@ -400,7 +402,7 @@ def _compared_inside(
     granted: str,
     outer: Mapping[str, tuple[NamedValue, OutputParity]],
 ) -> GoldenComparison:
-    """Compare the values inside and those of `main`, in the order of the run.
+    """Compare the values of `main` and of the regions and functions in it, in the order of the run.
 
     Raises:
         InvalidConfigError: no value of the dump is one of the run's.
@@ -468,7 +470,7 @@ def _read(
     program: GraphProgram,
     named: Sequence[NamedValue],
 ) -> dict[str, Any]:
-    """Read the values of a dump that the module has too, in the module's types."""
+    """Read the values of a dump that are in the module too, with the module's types."""
     specs = {value.name: spec for value, spec in zip(named, program.output_specs, strict=True)}
     if isinstance(dump, Mapping):
         values = {name: np.asarray(value) for name, value in dump.items() if name in specs}

@@ -21,7 +21,7 @@ from tenferro.types import DType, TensorSpec
 __all__ = ["Step", "steps"]
 
 DEEPEST = 100
-"""Calls and regions that may be nested in each other."""
+"""Maximum nesting depth of calls and regions."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """`to_jax`: a program as a function of jax's, under jit, jvp, grad, vmap and their compositions.
 
-A program is bound by the primitive of `jax_primitive`. It is written into the module that jax is lowering, and XLA
-fuses it with the code around.
+A program is bound by the primitive of `jax_primitive`. It is merged into the module that jax is lowering, and XLA
+fuses it with the surrounding code.
 
 jax's convention for complex cotangents is the transpose, tenferro's the adjoint: J^T ct = conj(J^H
 conj(ct)).
@@ -41,7 +41,7 @@ def to_jax(
     otherwise slice by slice.
 
     Args:
-        program: one with symbols is specialised to the shapes of the arguments.
+        program: the program; its symbols are bound to the extents of the arguments.
         precision, linalg: see `xla_peer.export`.
         context: the context with the rules that differentiate and batch it.
 

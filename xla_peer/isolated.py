@@ -1,4 +1,4 @@
-"""`IsolatedExecutor`: an `XlaExecutor` in a separate process, which XLA may end without harm to this one."""
+"""`IsolatedExecutor`: an `XlaExecutor` in a separate process, so that a crash of XLA does not end this process."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 
 ISOLATED_VARIABLE = "TENFERRO_ISOLATED"
-"""`off` runs XLA in this process where the caller does not say `isolated=True`."""
+"""Environment variable; `off` runs XLA in this process unless the caller passes `isolated=True`."""
 LARGEST_TEXTS = 1 << 28
 """Bytes of the texts that an executor keeps."""
 
@@ -41,14 +41,14 @@ _numbers = itertools.count()
 class IsolatedExecutor:
     """Runs programs and modules through XLA in a child process: a crash, a hang or exhausted memory is an error.
 
-    The child is started by the first run, and again where it ended. Results are those of `XlaExecutor` with the same
-    settings; arguments are row-major. Executors share one child unless `process` is given.
+    The first run starts the child, and a later run restarts it if it ended. Results are those of `XlaExecutor` with
+    the same settings; arguments are row-major. Executors share one child unless `process` is given.
 
     Args:
         platform, device, precision, linalg, extensions, optimization_level, options, effects, notices: as of
             `XlaExecutor`.
         timeout: seconds that compiling a module and running it may take, each.
-        memory_limit: memory that a request may take beyond what the child has; None for no bound. Enforced on Linux.
+        memory_limit: memory that a request may allocate in addition; None for no bound. Enforced on Linux.
         process: a child that is not shared.
 
     Raises:
@@ -176,7 +176,7 @@ class IsolatedExecutor:
         """Return the module, which is compiled when it is first run; see `XlaExecutor.compile_module`.
 
         Args:
-            in_tree, out_tree: as there, for calls with device arrays, which a child process does not have.
+            in_tree, out_tree: as in `XlaExecutor.compile_module`; unused, because a child has no device arrays.
             constants: arrays for the last inputs.
 
         Raises:
@@ -263,7 +263,7 @@ def isolated_peer(executor: Any, isolated: bool | None) -> Any:
     """Return the executor for a check: in a separate process unless the caller opts out.
 
     Args:
-        executor: None for the CPU; an `XlaExecutor` is mirrored, and any other executor is used unchanged.
+        executor: None for the CPU; an `XlaExecutor` is recreated in the child; other executors are unchanged.
         isolated: None takes the environment variable TENFERRO_ISOLATED, and True without it.
     """
     if isolated is None:

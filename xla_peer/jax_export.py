@@ -35,15 +35,14 @@ def export_for_jax(
 
     Args:
         fn_or_program, specs, platforms, precision: see `xla_peer.export`.
-        linalg: "inline" writes plain StableHLO. "library" calls the platform's routines, which is
-            faster; on CPU a process with jax before 0.9 then crashes, unless it has lowered linear
-            algebra before.
+        linalg: "inline" writes plain StableHLO. "library" calls the platform's routines, which is faster; with jax
+            before 0.9, a process on CPU crashes unless it has lowered linear algebra before.
         vjp_order: the number of derivatives that are included.
         path: the file to write; ".jax" is a good suffix.
         context: the context with the rules that differentiate.
 
     Raises:
-        NonStaticShapeError: symbolic extents; `xla_peer.export` keeps those.
+        NonStaticShapeError: symbolic extents, which only `xla_peer.export` supports.
         InvalidConfigError: an unknown platform, or a negative order.
 
     >>> import jax, numpy as np, tenferro as tnf

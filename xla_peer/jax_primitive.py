@@ -20,7 +20,7 @@ __all__ = ["Owner", "program_primitive"]
 class Owner(Protocol):
     """Owner of the programs or functions that the primitive calls, and of their derivatives.
 
-    Derived ones are of one kind with the `program` that they are derived from, which has a hash.
+    Derived programs have the same type as `program`, which is hashable.
     """
 
     def evaluate(self, program: Any, leaves: Sequence[Any]) -> Any:

@@ -40,7 +40,7 @@ RULES: Mapping[str, str] = {
         "formula",
     ),
 }  # fmt: skip
-"""The kind of rule of each primitive of JAX with a rule that no module has.
+"""The kind of rule of each primitive of JAX whose rule StableHLO cannot express.
 
 A `hi_primitive`, which later versions use for `ldexp` and many other functions, may state a tangent, a pullback, or
 both.
@@ -61,7 +61,7 @@ def with_rules(jaxpr: Any, import_: Import) -> tuple[Any, dict[str, Any]]:
 
 
 class _Rewriting:
-    """A jaxpr on its way to one with functions for the calls that have rules.
+    """Rewriter of a jaxpr: it moves the calls that have rules to separate functions.
 
     Attributes:
         rules: by the name of the function.
@@ -368,7 +368,7 @@ class _RuleMark(KeptMark):
 
 
 class _Pulled(Opaque):
-    """The tangent of a function with a pullback of JAX's."""
+    """The tangent of a function with a pullback from JAX."""
 
     __slots__ = ("backward", "rule")
 
@@ -403,7 +403,7 @@ def _conjugated(
 
 
 class LostRule(KeptMark):
-    """A call whose rule did not come along, as where a program was pickled; it is not differentiated.
+    """A call whose rule was lost, for example by pickling; it cannot be differentiated.
 
     Args:
         shown: the kind of the rule, and its function.

@@ -1,4 +1,4 @@
-"""Values in JSON: numbers as numbers, and NaN and infinity, which JSON lacks, in one agreed form."""
+"""Values in JSON: numbers as numbers; NaN and infinity, which JSON lacks, as strings."""
 
 from __future__ import annotations
 

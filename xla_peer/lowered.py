@@ -15,14 +15,14 @@ from xla_peer.mesh import PartitionedProgram
 __all__ = ["LARGEST_CONSTANT", "Lowered", "LoweringSettings"]
 
 LARGEST_CONSTANT = 1 << 16
-"""Bytes; larger constants are arguments to XLA, which keeps several copies of constants in its text."""
+"""Size in bytes; larger constants become arguments, because XLA makes several copies of constants in the text."""
 
 MAX_OPS = 50_000
 """Maximum number of ops outside of loops. XLA's time to compile grows with their square: 14,000 ops take 14 s."""
 
 
 class Lowered(NamedTuple):
-    """A module, its last arguments by name, the types of its outputs before a transpose to F order, and its callbacks."""
+    """A module, its last arguments by name, its output types before the transpose to F order, and its callbacks."""
 
     module: StableHloModule
     constants: dict[str, Any]
@@ -63,7 +63,7 @@ class LoweringSettings:
         """Lower a program for arguments of these shapes.
 
         Args:
-            orders: memory order of each input, "C" by default; `out` is that of all outputs.
+            orders: memory order of each input, "C" by default; `out` is the memory order of all outputs.
             cut: the same program with its partitioning; its constants stay in the text.
             calls_python: the module is compiled in this process, together with the functions that it calls.
 

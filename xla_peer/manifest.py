@@ -37,7 +37,7 @@ def weights_name(name: str) -> str:
 
 @dataclass(frozen=True)
 class StoredConstant:
-    """An argument that the artifact brings along: its name, type, and the SHA-256 of its bytes."""
+    """An argument stored with the artifact: its name, type, and the SHA-256 of its bytes."""
 
     name: str
     spec: TensorSpec
@@ -61,7 +61,7 @@ class Manifest:
         has_gradient: whether there is an artifact of the derivative.
         weights: the name of the safetensors file with the constants, in the artifact's folder; "" where they are in
             the artifact's own archive.
-        partitioning: the mesh that it is cut over, and how; None for a program of one device.
+        partitioning: the mesh, and the partition over it; None for a program of one device.
     """
 
     name: str

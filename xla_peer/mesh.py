@@ -1,4 +1,4 @@
-"""`Mesh`: a grid of devices with named axes; and programs partitioned over one."""
+"""`Mesh`: a grid of devices with named axes; and programs partitioned over a mesh."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Mesh:
         """Return the jax.sharding.NamedSharding of that spec.
 
         Raises:
-            InvalidConfigError: a mesh axis that is not there.
+            InvalidConfigError: an axis that the mesh does not have.
         """
         nothing = (0,) * len(spec.entries)
         spec.extents(nothing, self.shape, "sharding")
@@ -118,11 +118,12 @@ class Mesh:
     def put_local(self, array: Any, spec: PartitionSpec, shape: Sequence[int] | None = None) -> Any:
         """Shard an array over the mesh; this process passes the part of its own devices.
 
-        As jax.make_array_from_process_local_data, with the dtype kept. In one process the part is the whole.
+        Like jax.make_array_from_process_local_data, but it keeps the dtype. With one process, the part is the whole
+        array.
 
         Args:
-            shape: the shape of the whole; by default the extent of each axis that is sharded over processes
-                is multiplied by their number.
+            shape: the shape of the whole array; by default, extents sharded over processes are multiplied by the
+                number of processes.
 
         Raises:
             ShapeError: a part that does not fit.
@@ -252,7 +253,7 @@ def load_partitioned(path: Any, mesh: Mesh | None = None) -> PartitionedProgram:
     """Load the program and its partition in a file that `PartitionedProgram.save` wrote.
 
     Args:
-        mesh: the devices; by default those of the CPU, as many as it was saved with.
+        mesh: the devices; by default CPU devices, as many as in the saved mesh.
 
     Raises:
         InvalidConfigError: a file without a partition; fewer devices than it needs; a mesh of other axes.

@@ -79,14 +79,14 @@ def native(
     cache_dir: str | PathLike[str] | None = None,
     cache_size: int = 256,
 ) -> Any:
-    """Run a JAX function natively: a decorator as `jax.jit` is, without XLA.
+    """Run a JAX function natively: a decorator like `jax.jit`, but without XLA.
 
     JAX traces `f` once per tree, shapes, dtypes and static values of its arguments, `from_jax` imports it, and the
     native executor runs it, compiled as `tenferro.jit` compiles. Trees are JAX's, and dtypes are those of `jax.jit`:
     without `jax_enable_x64` a float64 argument is float32, and Python numbers are weakly typed.
 
-    It can be called inside of `jax.jit`, `jax.grad`, `jax.jvp` and `jax.vmap`. These derive JAX functions of `f`,
-    with JAX's rules, and run natively too, by a callback where JAX compiles. `native(jax.grad(f))` is faster than
+    It can be called inside of `jax.jit`, `jax.grad`, `jax.jvp` and `jax.vmap`. They transform `f` by JAX's rules, and
+    the transformed function runs natively, too; inside `jax.jit`, by a callback. `native(jax.grad(f))` is faster than
     `jax.grad(native(f))`, which computes the value of `f` twice.
 
     Args:
@@ -94,12 +94,12 @@ def native(
         static_argnums, static_argnames: as in `jax.jit`.
         donate_argnums, donate_argnames: arguments whose JAX arrays are deleted after the call, as `jax.jit` does.
             NumPy arrays are the caller's and stay.
-        specs: one tree of `TensorSpec`s per argument, with symbols for extents: one program for all of them.
+        specs: one tree of `TensorSpec`s per argument; with symbols for extents, one program serves all extents.
         results: "numpy" for NumPy arrays, "jax" for `jax.Array`s.
-        choose: compare with `jax.jit` once for each program, and stay with the faster. The comparison begins when
-            native runs have taken as long as `jax.jit` is estimated to need for its first result. Results that
-            differ by more than rounding get a verdict and a `DisagreementWarning`. `.report()` says which side runs,
-            and why.
+        choose: compare with `jax.jit` once for each program, and use the faster side afterwards. The comparison
+            starts when native runs have taken as long as the estimated time of a first result of `jax.jit`. Results
+            that differ by more than rounding get a verdict and a `DisagreementWarning`. `.report()` says which side
+            runs, and why.
         threads, cache_dir: options of the executor; see `tenferro.GraphExecutor`.
         cache_size: the most programs in the cache, least recently used dropped first.
 
@@ -109,7 +109,7 @@ def native(
     Raises:
         DTypeError: an argument that is neither an array nor static, by its name.
         UnsupportedError: an operation of JAX without a counterpart, with its line.
-        InvalidConfigError: an option that means nothing; a static argument without a hash.
+        InvalidConfigError: an invalid option; a static argument that is not hashable.
 
     >>> import jax.numpy as jnp
     >>> @native
@@ -193,9 +193,9 @@ class _Entry(NamedTuple):
     Attributes:
         program: takes and gives tuples.
         dtypes: for each argument, its dtype in the program.
-        out_tree: the tree of the results, as JAX has it; the leaves are the results' numbers.
-        key_inputs, keys: for each argument, and each result, that is an array of random keys, its implementation,
-            else None.
+        out_tree: JAX's tree of the results; its leaves are the numbers of the results.
+        key_inputs, keys: for each argument and each result, the implementation if it is an array of random keys, else
+            None.
         donated: numbers of the leaves that are donated.
         seconds: the time of tracing and import.
         choice: runs the program, or the function by `jax.jit`, under `choose`.
@@ -213,7 +213,7 @@ class _Entry(NamedTuple):
 
 
 class _Last(NamedTuple):
-    """The last call of arguments by position.
+    """The last call with positional arguments only.
 
     Attributes:
         types: the part of each leaf that the program depends on.
@@ -264,11 +264,11 @@ class NativeFunction(Jitted[..., Any]):
         self._trace_context = pjrt.trace_context()
         self._last: _Last | None = None
         self._gives_jax = options["results"] == "jax"
-        # The class of arrays is set once one is met: making one now would start JAX's backends.
+        # The class of JAX arrays is set at the first array: creating an array now would start JAX's backends.
         self._array_class: Any = None
 
     def __reduce__(self) -> Any:
-        """Pickle the function and the options, or the global name: programs are traced again where it is loaded."""
+        """Pickle the function and the options, or the global name; after loading, programs are traced again."""
         return reduced(self, native, self._fn, **self._options)
 
     # ---- calls -----------------------------------------------------------------------------------
@@ -306,7 +306,7 @@ class NativeFunction(Jitted[..., Any]):
             raise
 
     def _result(self, call: Call, leaves: list[Any], tree: Any) -> Any:
-        """Compute the result of a call that the last call's program does not fit."""
+        """Compute the result of a call for which the last call's program cannot be used."""
         entry = self._entry(call, leaves, tree)
         if any([isinstance(x, self._jax.core.Tracer) for x in leaves]):
             return self._inside_jax(entry, leaves)
@@ -380,7 +380,7 @@ class NativeFunction(Jitted[..., Any]):
         ]
 
     def _inside_jax(self, entry: _Entry, leaves: Sequence[Any]) -> Any:
-        """Bind the primitive on tracers of JAX's."""
+        """Bind the primitive on JAX tracers."""
         operands = [
             self._jax.random.key_data(x)
             if impl is not None

@@ -1,4 +1,4 @@
-"""Programs as Python files that need NumPy alone, with results that the files check themselves by."""
+"""Programs as Python files that need only NumPy, with recorded results by which a file checks itself."""
 
 from __future__ import annotations
 

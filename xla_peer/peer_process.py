@@ -48,9 +48,9 @@ REQUEST = struct.Struct("<4Q")
 LONGEST_ANSWER = 1 << 20
 """Bytes; a longer one is not an answer."""
 EXHAUSTED = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "bad_alloc", "Cannot allocate")
-"""Words by which XLA, LLVM and the C++ runtime report exhausted memory."""
+"""Words in messages of XLA, LLVM and the C++ runtime about exhausted memory."""
 ATTEMPTS = 3
-"""Number of times a request is sent to a worker that ends before it has read it."""
+"""Maximum number of times that a request is sent if workers end before reading it."""
 STARTING = 300.0
 """Seconds that starting a child may take."""
 KEPT_BYTES = 64 << 20
@@ -62,8 +62,7 @@ class Limits(NamedTuple):
 
     Attributes:
         timeout: seconds that compiling and running may take, each.
-        memory_limit: memory that the worker may take beyond what it has at that time; None for no bound, and enforced
-            on Linux.
+        memory_limit: memory that the worker may allocate in addition; None for no bound. Enforced on Linux.
     """
 
     timeout: float = 300.0
@@ -80,7 +79,7 @@ class PeerProcess:
 
     Attributes:
         worker: the process that runs XLA; 0 where there is none.
-        starts: how many workers there were.
+        starts: the number of workers that were started.
     """
 
     def __init__(self, script: str = START) -> None:
@@ -197,7 +196,7 @@ class PeerProcess:
         script = self.script.format(path=sys.path, parent=os.getpid(), **handles)
         try:
             process = subprocess.Popen(
-                # -P because the folder it is started in may be where the module came from.
+                # -P, because the current folder may be untrusted: the module may come from it.
                 [sys.executable, "-P", "-c", script],
                 stdin=subprocess.DEVNULL,
                 stdout=messages,
@@ -239,7 +238,7 @@ class PeerProcess:
                         return message
                 if begun:
                     raise self._worker_ended(message["ended"], stage)
-                # Else something ended the worker before it had the request.
+                # Otherwise the worker ended before it received the request.
             error = self._worker_ended(message["ended"], "starting")
             self._end()  # because the last request may still be in its pipe
             raise error
@@ -259,10 +258,10 @@ class PeerProcess:
         return PeerEndedError("out of memory" if is_exhausted else _ending(status), stage, said)
 
     def _follow(self, message: dict[str, Any]) -> None:
-        """Note which worker there is.
+        """Record the current worker.
 
         Raises:
-            PlatformUnavailableError: the child cannot import JAX.
+        PlatformUnavailableError: the child cannot import JAX.
         """
         if "number" not in message:
             _raise_error(message.get("error"), "starting")
@@ -341,7 +340,7 @@ def _abandon() -> None:
 call_in_child(_abandon)
 
 SHARED_PROCESS = PeerProcess()
-"""The child of executors that were given none; `SHARED_PROCESS.close()` ends it."""
+"""The child of executors without a `process`; `SHARED_PROCESS.close()` ends it."""
 
 
 def _ending(status: int) -> str:

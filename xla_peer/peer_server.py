@@ -53,7 +53,7 @@ def serve(requests: int, answers: int, memory: int, parent: int) -> None:
             os.kill(worker, signal.SIGKILL)
         if not status:
             return
-        # Unread input is dropped before the end is reported, because the parent then sends its request again.
+        # Drop unread input before reporting the end, because the parent then sends its request again.
         os.set_blocking(requests, False)
         with contextlib.suppress(BlockingIOError):
             os.read(requests, 1 << 16)

@@ -280,7 +280,7 @@ def serialized(pjrt_client: Any, executable: Any) -> bytes:
     Relies on Client.serialize_executable.
 
     Raises:
-        BackendFailureError: the platform cannot.
+        BackendFailureError: the platform cannot serialise executables.
     """
     try:
         return bytes(pjrt_client.serialize_executable(executable))
@@ -299,12 +299,12 @@ def serialized_options(options: Any) -> str:
 
 
 def deserialized(pjrt_client: Any, devices: Sequence[Any], blob: bytes, options: Any) -> Any:
-    """Load the executable in bytes that this machine has written itself.
+    """Load a serialised executable, which this machine must have written.
 
     Relies on Client.deserialize_executable.
 
     Raises:
-        BackendFailureError: bytes that PJRT does not take.
+        BackendFailureError: bytes that PJRT does not accept.
     """
     from jaxlib import _jax as jaxlib_private  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
 
@@ -350,9 +350,9 @@ def _cpu_features() -> str:
 
 
 def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
-    """Put a NumPy array on the device, in its own dtype with any jax_enable_x64.
+    """Put a NumPy array on the device; it keeps its dtype whatever jax_enable_x64 is.
 
-    XLA shares aligned memory, and copies other memory some time after this returns; so the array is copied here
+    XLA shares aligned memory, and copies other memory after this function has returned. So the array is copied here
     unless the caller guarantees not to write to it. Relies on jaxlib._jax.batched_device_put, HostBufferSemantics,
     jax.core.ShapedArray and SingleDeviceSharding.
 
@@ -384,7 +384,7 @@ def _not_placed(array: np.ndarray[Any, Any], error: Exception) -> Exception:
 
 
 def moved(array: Any, device: Any) -> Any:
-    """Move a device array to that device, row-major; itself if it is both."""
+    """Move a device array to that device, in row-major order; return the array itself if nothing changes."""
     if array.devices() == {device} and is_row_major(array):
         return array
     return resharded(array, device)
@@ -414,7 +414,7 @@ def fetched(array: Any, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[A
 
     Raises:
         BackendFailureError: the program that computes it failed, for example for lack of memory.
-        InvalidConfigError: parts of it are in other processes.
+        InvalidConfigError: parts of the array are in other processes.
     """
     try:
         array.block_until_ready()
@@ -521,7 +521,7 @@ def put_sharded(array: np.ndarray[Any, Any], sharding: Any) -> Any:
 def put_local(
     array: np.ndarray[Any, Any], sharding: Any, shape: Sequence[int] | None = None
 ) -> Any:
-    """Put this process's part of an array that is partitioned over devices of several, in its own dtype.
+    """Put this process's part of an array that is partitioned over devices of several processes; keep the dtype.
 
     Relies on jax.make_array_from_process_local_data.
 
@@ -617,7 +617,7 @@ def _gathered(rows: Sequence[Any], devices: Any) -> Any:
 
 
 def _itself(x: Any) -> Any:
-    """Return x; one function, so that jax compiles it once per mesh."""
+    """Return x; a single function, so that jax compiles it once per mesh."""
     return x
 
 

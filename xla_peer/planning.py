@@ -1,4 +1,4 @@
-"""`plan`: memory and communication of a program that is partitioned over a mesh of devices that need not exist.
+"""`plan`: memory and communication of a program partitioned over a mesh of virtual devices.
 
 XLA's partitioner compiles the program for virtual CPU devices. It runs in a separate process, because a process
 fixes its number of devices when it starts. The collectives are listed from the optimised HLO. Nothing is
@@ -45,15 +45,15 @@ ARRAY = re.compile(r"\b(pred|[a-z]+\d+\w*)\[([\d,]*)\]")
 
 @dataclass(frozen=True)
 class Collective:
-    """An exchange among devices.
+    """A collective operation.
 
     Attributes:
         kind: all-reduce, all-gather, reduce-scatter, all-to-all or collective-permute.
         axes: the mesh axes along which devices exchange.
         devices: the number of devices that exchange with each other.
-        bytes: the size of the whole array that a group holds, sums or exchanges, on one device.
-        moved: the least number of bytes that each device sends.
-        count: how often it is executed; None in a loop whose trip count the data decide, for each of its iterations.
+        bytes: the size on one device of the whole array that a group gathers, sums or exchanges.
+        moved: the minimum number of bytes that each device sends.
+        count: the number of executions; None, for one iteration, in a loop whose trip count depends on data.
         seconds: `moved / link`, for all executions; None without the speed of links.
     """
 
@@ -68,7 +68,7 @@ class Collective:
 
 @dataclass(frozen=True)
 class Plan:
-    """A program cut over a mesh.
+    """Memory and communication of a program partitioned over a mesh.
 
     Attributes:
         mesh: the sizes of the axes by name.
@@ -148,15 +148,15 @@ def plan(
 ) -> Plan:
     """Compile a program for a mesh of virtual devices, and return its memory and its collectives.
 
-    The memory is that of XLA's CPU; other platforms pad and fuse differently. Times are lower bounds: of the
-    bytes that each device must send, at the full speed of its link.
+    The memory is that of XLA's CPU; other platforms pad and fuse differently. Times are lower bounds: the bytes that
+    each device must send, divided by the speed of its link.
 
     Args:
         mesh: the sizes of axes by name.
         cuts: entries of a `PartitionSpec` for inputs and outputs by name, or by the name of a whole argument; other
             arguments are whole on every device.
-        links: bytes per second of each device's link, of each axis where they differ.
-        leaves: inputs on which the virtual devices run it.
+        links: bytes per second of each device's link, or by axis if the axes differ.
+        leaves: inputs for a run on the virtual devices.
 
     Raises:
         InvalidConfigError: names that the program or the mesh does not have, or links without an axis.

@@ -1,4 +1,4 @@
-"""Memory that two processes map, for arrays that neither sends."""
+"""Memory that two processes map, to pass arrays without a pipe."""
 
 from __future__ import annotations
 

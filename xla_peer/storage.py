@@ -63,7 +63,7 @@ def stored(array: Any) -> Any:
 
 
 def restored(array: Any, dtype: DType) -> Any:
-    """Restore the array before `stored`: bits of dtypes of `ml_dtypes` as these."""
+    """Restore an array that `stored` converted: bits become a dtype of `ml_dtypes` again."""
     return array.view(dtype.dtype) if array.dtype == dtype.stored else array
 
 
@@ -72,7 +72,7 @@ def archived(path: Any, largest: int | None, what: str) -> Generator[Arrays]:
     """Open the arrays of an archive; nothing is unpickled.
 
     Args:
-        largest: unpacked bytes that it may have; None is a multiple of its own.
+        largest: the largest unpacked size in bytes; None is a multiple of the file's size.
 
     Raises:
         InvalidConfigError: it would unpack to more, or is not a regular file.

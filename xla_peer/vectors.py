@@ -32,7 +32,7 @@ class TestVector:
     Attributes:
         inputs: the leaves of the arguments.
         outputs: the results of native execution.
-        allowed: the largest difference of each element, and alternative values of some.
+        allowed: the largest allowed difference of each element, and alternative values of some elements.
     """
 
     __test__ = False  # because pytest collects names that begin with test
@@ -45,7 +45,7 @@ class TestVector:
 def vectors_of(
     program: GraphProgram, cases: Sequence[Sequence[Any]], platform: str = "cpu"
 ) -> tuple[TestVector, ...]:
-    """Compute one vector per case, a case being the leaves of the arguments, for that platform and the CPU."""
+    """Compute one vector for each case, given as the leaves of the arguments, for that platform and the CPU."""
     vectors: list[TestVector] = []
     for leaves_in in cases:
         arguments = unflatten(program.in_tree, leaves_in)
@@ -72,7 +72,7 @@ def write_vectors(vectors: Sequence[TestVector], seed: int, versions: Any) -> by
         json.dumps({"cases": len(vectors), "seed": seed, "versions": dict(versions)})
     )
     buffer = io.BytesIO()
-    # Large arrays are not compressed, because an array that unpacks to far more than its file is not read.
+    # Do not compress large arrays, because the reader refuses arrays that unpack to far more than the file's size.
     is_small = sum([array.nbytes for array in arrays.values()]) < SMALL // 2
     (np.savez_compressed if is_small else np.savez)(buffer, **arrays)
     return buffer.getvalue()

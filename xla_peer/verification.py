@@ -1,4 +1,4 @@
-"""`verify`: prove an artifact again, anywhere, by the test vectors that it carries."""
+"""`verify`: verify an artifact on any machine, by the test vectors that it contains."""
 
 from __future__ import annotations
 

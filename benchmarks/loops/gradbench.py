@@ -560,7 +560,8 @@ def particle(n, w, rate, interval):
 
 def particle_numpy(w, rate, interval):
     def missed(w):
-        # Positions, velocities, and their derivatives in w, which moves the first charge down.
+        # Position and velocity, and their derivatives with respect to w; w moves the first charge
+        # down.
         x, y, u, v = 0.0, 8.0, 0.75, 0.0
         dx = dy = du = dv = 0.0
         while y + interval * v > 0:
@@ -592,7 +593,7 @@ def saddle_inputs(rng, slowness):
 
 
 def saddle(n, start, rate):
-    """Return the x that minimises the maximum over y, and this y."""
+    """Return the x that minimises the maximum over y, and the maximising y."""
 
     def height(x, y):
         return n.sum(x * x) - n.sum(y * y)
@@ -616,7 +617,7 @@ def saddle_numpy(start, rate):
         return descent_numpy(downwards, start, rate)
 
     def measured(x):
-        # The y at which it is largest does not depend on x.
+        # The maximising y does not depend on x.
         y = highest(x)
         height = x[0] * x[0] + x[1] * x[1] - y[0] * y[0] - y[1] * y[1]
         return height, [2 * x[0], 2 * x[1]]

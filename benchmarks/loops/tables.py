@@ -186,7 +186,7 @@ def binomial(n, spot, turns):
     values = n.maximum(STRIKE - prices, 0.0)
 
     def turn(step, values):
-        # Each iteration makes one more column unused; the other elements keep their positions.
+        # Each iteration uses one column less; the other elements keep their positions.
         later = n.concatenate([values[:, 1:], values[:, -1:]], axis=1)
         held = discount * (p * later + (1 - p) * values)
         now = prices * up ** (step + 1.0)

@@ -22,14 +22,14 @@ def of_complex(name: str, complex_name: str) -> Any:
 
 
 def rsqrt(op: Any, w: Writer, x: Expression) -> Code:
-    """Write one over the square root; float16 is rounded once."""
+    """Write 1 / sqrt(x); float16 is rounded once."""
     if x.spec.dtype.is_complex or x.spec.dtype is DType.F16:
         return upcast("rsqrt")(op, w, x)
     return Code(f"1 / {call('np.sqrt', x).text}", Level.PRODUCT)
 
 
 def polygamma(op: ops.Polygamma, w: Writer, x: Expression) -> Code:
-    """Write a call of a plain function of the order."""
+    """Write a call of a function of `functions.py` that takes the order."""
     if x.spec.dtype is DType.F16:
         wide = call(w.function("polygamma"), op.order, f"{x.at(Level.ATOM)}.astype(np.float32)")
         return Code(f"{wide.text}.astype(np.float16)")

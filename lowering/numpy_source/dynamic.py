@@ -19,7 +19,7 @@ def dynamic_truncate(op: DynamicTruncate, w: Writer, x: Expression, size: Expres
 
 
 def pad_to_match(op: PadToMatch, w: Writer, x: Expression, reference: Expression) -> Code:
-    """Write a call of a plain function of the reference's extent."""
+    """Write a call of a function of `functions.py` that takes the reference's extent."""
     return call(w.function("padded_to"), x, f"{w.named(reference)}.shape[{op.axis}]", op.axis)
 
 

@@ -59,7 +59,7 @@ def remainder(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
 
 
 def power(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
-    """Write the operator, unless NumPy would take a square root, or the exponent is a negative integer."""
+    """Write `**`, unless NumPy would compute a square root or the exponent is a negative integer."""
     number, dtype = y.code.number, x.spec.dtype
     if dtype.is_integer:
         is_simple = number is not None and number.level is not Level.UNARY
@@ -102,7 +102,7 @@ def select(op: Any, w: Writer, pred: Expression, on_true: Expression, on_false: 
 
 
 def shift(symbol: str, name: str) -> Any:
-    """Return the cell of a shift: an operator where the amount is a number below the width."""
+    """Return the cell of a shift: an operator if the amount is a number below the width."""
 
     def cell(op: Any, w: Writer, x: Expression, y: Expression) -> Code:
         number, dtype = y.code.number, x.spec.dtype
@@ -119,7 +119,7 @@ def shift(symbol: str, name: str) -> Any:
 
 
 def convert(op: ops.Convert, w: Writer, x: Expression) -> Code:
-    """Write a cast; from float to integer it saturates, and of a complex number it takes the real part."""
+    """Write a cast; float to integer saturates, and a complex number is cast to its real part."""
     dtype, to = x.spec.dtype, op.to
     w.dtype(dtype)
     if dtype.is_complex and to.is_bool:
@@ -164,7 +164,7 @@ def reduce_precision(op: ops.ReducePrecision, w: Writer, x: Expression) -> Code:
 
 
 def upcast(name: str) -> Any:
-    """Return the cell of a function of `functions.py` that takes float16 as float32."""
+    """Return the cell of a function of `functions.py` that computes float16 in float32."""
 
     def cell(op: Any, w: Writer, *operands: Expression) -> Code:
         codes = operands_of(w, operands, [])

@@ -80,7 +80,7 @@ def householder_product(op: Any, w: Writer, packed: Expression, factors: Express
 
 
 def _applied(op: Any, a: Expression) -> str:
-    """Return the matrix that is solved with: transposed, and conjugated."""
+    """Return op(A) for a solve: A, transposed or conjugated if required."""
     if op.transpose == "N":
         return str(a)
     turned = call("np.swapaxes", a, -1, -2)
@@ -107,7 +107,7 @@ def solve(op: Any, w: Writer, a: Expression, b: Expression) -> Code:
 def lu_solve(
     op: Any, w: Writer, a: Expression, packed: Expression, perm: Expression, b: Expression
 ) -> Code:
-    """Write a solve with the matrix itself, because NumPy does not take its factors."""
+    """Write a solve with the matrix itself, because NumPy has no solve with LU factors."""
     return call(w.function("solve"), _applied(op, a), b)
 
 

@@ -1,4 +1,4 @@
-"""The text of the functions in `functions.py`, and their calls of each other."""
+"""The text of the functions in `functions.py`, and which of these functions each calls."""
 
 from __future__ import annotations
 

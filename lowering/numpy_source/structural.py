@@ -84,7 +84,7 @@ def _dropped(old: Sequence[Any], new: Sequence[Any]) -> list[int]:
 
 
 def _is_reshape(x: Expression) -> bool:
-    """Return whether a value that has no name has the elements of its operand in their order."""
+    """Return whether an unnamed value has the elements of its operand in the same order."""
     if isinstance(x.op, ops.BroadcastInDim):
         return list(x.op.dims) == sorted(x.op.dims) and bool(
             not x.spec.rank or _dropped(x.spec.shape, x.operands[0].spec.shape)
@@ -93,7 +93,7 @@ def _is_reshape(x: Expression) -> bool:
 
 
 def reshape(op: ops.Reshape, w: Writer, x: Expression) -> Code:
-    """Write a row-major reshape if the column-major one is the same, else `order="F"`."""
+    """Write a row-major reshape if it equals the column-major reshape, else `order="F"`."""
     shape = w.specs[0].shape
     if not all(map(is_exact, shape)):
         shape = op.shape
@@ -113,10 +113,10 @@ def reshape(op: ops.Reshape, w: Writer, x: Expression) -> Code:
 
 
 def spread(x: Code, axes: Sequence[int], rank: int, first: int | None = None) -> Code:
-    """Return a value with its axes, in order, at these positions of an array that it broadcasts to.
+    """Return a value reshaped to broadcast to an array of rank `rank`, in which its axes are `axes`, in order.
 
     Args:
-        first: the first axis that is written; by default that of the value.
+    first: the first axis in the index; by default the first of `axes`.
     """
     if not axes:
         return x

@@ -221,7 +221,7 @@ class Writer:
         return f"{self.named(operand)}.shape[{axis}]"
 
     def shape(self, shape: Sequence[Any], operands: Sequence[Expression] = ()) -> str:
-        """Return a shape as a tuple in Python; of the result, where that is exact."""
+        """Return a shape as a tuple in Python; the result's shape if it is exact."""
         return tuple_of([self.extent(extent, operands) for extent in shape])
 
     def result_shape(self, op: Any, operands: Sequence[Expression], field: str = "shape") -> str:
@@ -289,7 +289,7 @@ def listed(array: Any) -> str:
 
 
 def number_text(x: Any) -> Code:
-    """Return a NumPy scalar as a Python number with the fewest digits that restore it.
+    """Return a NumPy scalar as a Python number, with as few digits as restore its value.
 
     >>> [number_text(x).text for x in (np.float32(0.1), np.int8(-3), np.bool_(True), np.complex64(1 - 2j))]
     ['0.1', '-3', 'True', 'complex(1.0, -2.0)']
@@ -308,7 +308,7 @@ def number_text(x: Any) -> Code:
 
 
 def polynomial(extent: int | Polynomial, leaf_text: Any) -> str:
-    """Return an extent as Python, leaves being written by `leaf_text`."""
+    """Return an extent as Python; `leaf_text` writes its leaves."""
     if isinstance(extent, int):
         return str(extent)
     text = ""
@@ -362,7 +362,7 @@ class StatementFinder:
         return match[1] if match and not match[1].isdigit() else ""
 
     def is_anonymous(self, source: Any) -> bool:
-        """Return whether no statement that the user can read computes the value: it is a derivative's, or a module's."""
+        """Return whether no statement in the user's source computes the value, as in a derivative or a module."""
         if source is None or source.file.endswith(".py"):
             return source is not None and bool(source.derivative_of)
         if source.file.startswith("<"):

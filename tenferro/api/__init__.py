@@ -1,4 +1,4 @@
-"""The surface: the functions of the Array API and of NumPy, dtypes and constants, tracing, and compiling."""
+"""The public functions: the functions of the Array API and of NumPy, dtypes and constants, tracing, and compiling."""
 
 # ruff: noqa: F403  # because every public name of these modules is one of the surface
 

@@ -1,4 +1,4 @@
-"""Keyword arguments of NumPy's functions that have no meaning for tensors: each is refused by its name."""
+"""Refusal, by name, of keyword arguments of NumPy's functions that have no meaning for tensors."""
 
 from __future__ import annotations
 

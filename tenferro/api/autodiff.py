@@ -59,7 +59,7 @@ R = TypeVar("R")
 
 @public_methods
 class Transform:
-    """A function derived from another, with the context that caches its programs.
+    """A derivative of a function, with the context that caches its programs.
 
     Attributes:
         rebuild: returns a new transform with a separate context.
@@ -84,7 +84,7 @@ class Transform:
         self.context = AdContext() if context is None else context
 
     def __reduce__(self) -> Any:
-        """Pickle the function and the options, or the global name: programs are traced again where it is loaded.
+        """Pickle the function and the options, or the global name; after loading, programs are traced again.
 
         Raises:
             InvalidConfigError: a context was passed, which is not pickled.
@@ -233,7 +233,7 @@ def _value_and_grad(
 
 
 def _pulled(stage: Stage, cotangents: Sequence[tuple[int, int]]) -> list[int]:
-    """Compute the cotangents of the primals from those of outputs."""
+    """Compute the cotangents of the primals from the cotangents of the outputs."""
     emitter, graph = stage.emitter, stage.graph
     dots = {value: graph.add_stand_in(stage.type_of(value)) for value in stage.primals}
     first = len(graph)
@@ -248,7 +248,7 @@ def _pulled(stage: Stage, cotangents: Sequence[tuple[int, int]]) -> list[int]:
 
 
 def _pushed(stage: Stage, dots: Sequence[int]) -> list[int]:
-    """Compute the tangents of the outputs from those of the primals."""
+    """Compute the tangents of the outputs from the tangents of the primals."""
     primal_dots = dict(zip(stage.primals, dots, strict=True))
     y_dots = linearize_graph(stage.emitter, stage.start, stage.outputs, primal_dots)
     return stage.or_zeros(y_dots, stage.outputs)
@@ -320,16 +320,16 @@ def jet(
 ) -> Any:
     """Return y = fn(x(0)) and its derivatives d^k fn(x(t)) / dt^k at t = 0 along a curve x(t), for k = 1 .. n.
 
-    Each derivative is the tangent of the one before, and shares its values with all of them.
+    Each derivative is the tangent of the previous derivative, and reuses the values of all lower orders.
 
     Args:
         primals: x(0), one tree per argument, in a tuple or list.
-        series: per argument, the list of derivatives d^k x / dt^k at t = 0, each like its primal; all lists have one
-            length n. They are derivatives, not divided by k!.
+        series: per argument, the list of derivatives d^k x / dt^k at t = 0, not divided by k!. Each has the tree and
+            types of its primal; all lists have the same length n.
         context, executor: as for `grad`.
 
     Returns:
-        y, and the tree of y with the list of n derivatives in place of each leaf.
+        y, and a tree like y in which each leaf is a list of n derivatives.
 
     Raises:
         ArityError, ShapeError, DTypeError: series that do not match; integer primals, by name.
@@ -380,8 +380,8 @@ def jet(
 def _derivatives_along(stage: Stage, terms: Sequence[Sequence[int]]) -> list[int]:
     """Compute derivatives of the outputs along a curve, order by order: d/dt maps each term to the next one.
 
-    Sweeps share the instructions of lower orders, which the graph has once. So order k takes O(k^2) instructions per
-    instruction of the function, and no value is computed twice.
+    The graph holds the instructions of lower orders once, and higher orders reuse them. Order k
+    takes O(k^2) instructions per instruction of the function.
     """
     derivatives: list[int] = []
     current: list[int | None] = list(stage.outputs)
@@ -423,7 +423,8 @@ def linearize(
     `fn` is evaluated once; `push(*tangents)` runs the linear part alone.
 
     Raises:
-        ADRuleUnsupportedError: a derivative rule that is not linear in its tangents; in a loop it is not seen.
+        ADRuleUnsupportedError: a derivative rule that is not linear in its tangents; inside loops this is not
+            checked.
 
     >>> y, push = linearize(lambda x: x * x, 3.0)
     >>> y, push(1.0), push(2.0)
@@ -542,8 +543,8 @@ def jacfwd(
 ) -> Callable[..., Any]:
     """Return the Jacobian function, computed column by column: J[.., i] = dy / dx[i].
 
-    A leaf of the result has the result's shape followed by the argument's. Columns are computed at
-    once, by pushing all unit tensors forward. Good for few inputs and many outputs.
+    The shape of a leaf is the shape of the function's result followed by the shape of the argument.
+    All columns are computed in one batched forward pass. Efficient for few inputs and many outputs.
 
     Raises:
         DTypeError: complex arguments unless holomorphic; integer ones, by name.
@@ -577,8 +578,8 @@ def jacrev(
 ) -> Callable[..., Any]:
     """Return the Jacobian function, computed row by row, by pulling all unit tensors back.
 
-    The same numbers as `jacfwd`; good for many inputs and few outputs. For real functions of complex
-    arguments a row is the gradient of that element, as `grad` gives it.
+    The result equals that of `jacfwd`; efficient for many inputs and few outputs. For real functions of complex
+    arguments, each row is the gradient of one element of the result, as `grad` returns it.
 
     Raises:
         DTypeError: complex results unless holomorphic; integer arguments, by name.
@@ -623,7 +624,7 @@ def hessian(
 
 
 def _jacobian(stage: Stage, has_aux: bool, blocks: Callable[[], list[int]]) -> Any:
-    """Compute Jacobian blocks per output and input leaf, in the tree of the results over that of the arguments."""
+    """Compute the Jacobian block of each output and input leaf: a tree of outputs, its leaves trees of inputs."""
     aux = stage.aux_values()
     if stage.concrete:
         key = stage.key(stage.name, tuple(aux))
@@ -690,7 +691,7 @@ def _zeros(like: Value, shape: Sequence[Any]) -> Value:
 
 
 def _basis(x: Value) -> Value:
-    """Build all unit tensors of x's type along a leading axis, in column-major order."""
+    """Stack all unit tensors of x's type along a new leading axis, in column-major order."""
     size = x.type.size
     shape = (size, *x.shape)
     positions = reshape(iota_along(x, (size,), 0), x.shape)

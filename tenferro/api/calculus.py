@@ -62,11 +62,11 @@ def _in_inexact(x: ArrayLike) -> Any:
 
 
 def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: int = 1) -> Any:
-    """Compute central differences along each axis, one-sided at the ends; a tuple for several axes.
+    """Compute central differences along each axis, one-sided at the ends; return a tuple for several axes.
 
     Args:
-        varargs: the distance between samples, one for all axes or one per axis; or the coordinates, a vector
-            per axis.
+        varargs: the distance between samples, one number for all axes or one per axis; or a vector of coordinates per
+            axis.
         axis: the axes, all by default.
         edge_order: 1 or 2, the order of the differences at the ends.
 
@@ -123,7 +123,7 @@ def _on_axis(vector: Tensor, axis: int, rank: int) -> Any:
 
 
 def _differences(x: Tensor, steps: Tensor, axis: int, extent: int, edge_order: int) -> Any:
-    """Differentiate samples by the parabola through three neighbours, or by the line through two at the ends."""
+    """Differentiate samples by the parabola through three neighbours, and at the ends by the line through two."""
 
     def part(y: Any, start: int, stop: int) -> Any:
         return slice_axis(y, axis, start, stop)
@@ -153,8 +153,8 @@ def unwrap(
     """Add whole periods to p, so that neighbours along `axis` differ by half a period at most.
 
     Args:
-        discont: the smallest difference that counts as a jump; half a period where None or less than that.
-        period: integers for integers.
+        discont: the smallest difference that counts as a jump, at least half a period; None means half a period.
+        period: an integer if p has integers.
 
     >>> unwrap([0, 3, 1], period=4)
     array([ 0, -1, -3])
@@ -262,7 +262,7 @@ def interp(
 
 
 def _on_segment(x: Tensor, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
-    """Evaluate the line through two points at x. At one of the points, the result does not depend on the other."""
+    """Evaluate the line through two points at x. If x is one of the points, the result is exactly its value."""
     (x0, y0), (x1, y1) = low, high
     # Extrapolate from the point at x, or from the finite point, because an infinite coordinate minus
     # itself is NaN.
@@ -280,7 +280,7 @@ def _on_segment(x: Tensor, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
 def _extended_period(
     x: Tensor, places: Tensor, values: Tensor, period: ArrayLike
 ) -> tuple[Any, Any, Any]:
-    """Extend one period of the function, its points in ascending order, by the neighbouring point at either end."""
+    """Sort the points of one period, and add the neighbouring point of the next period at either end."""
     if isinstance(period, int | float) and period == 0:
         raise InvalidConfigError("interp: a period is not zero")
     size = abs(period)
@@ -322,8 +322,8 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Any:
     """Convolve two vectors: y[k] = sum over i of a[i] v[k - i].
 
     Args:
-        mode: "full" for all k where both overlap, "same" for the middle ones, as many as the longer has elements,
-            "valid" for full overlap.
+        mode: "full" for all k where the vectors overlap, "same" for the middle k, as many as the longer vector has
+            elements, "valid" for complete overlap.
 
     Bools give bools: whether some product is true.
 
@@ -342,7 +342,7 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Any:
 
 
 def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
-    """Correlate two vectors: y[k] = sum over i of a[i + k] conj(v[i]); modes and errors as of `convolve`.
+    """Correlate two vectors: y[k] = sum over i of a[i + k] conj(v[i]); see `convolve` for modes and errors.
 
     >>> correlate([1, 2, 3], [0, 1], "full")
     array([1, 2, 3, 0])
@@ -413,7 +413,7 @@ def geomspace(
 ) -> Any:  # fmt: skip
     """Return `num` numbers from start to stop with a constant ratio; see `linspace`.
 
-    Between bounds of different signs they are NaN, because the multiple is complex.
+    If the bounds have different signs, the numbers are NaN, because the ratio is complex.
 
     Raises:
         DTypeError: complex bounds.

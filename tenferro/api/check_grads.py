@@ -188,7 +188,7 @@ class _Peers(NamedTuple):
 def _of_active_leaves(
     fn: Callable[..., Any], args: tuple[Any, ...]
 ) -> tuple[Callable[..., Any], tuple[Any, ...], list[str]]:
-    """Return `fn` as a function from its float and complex leaves to a tuple of those of its result."""
+    """Return `fn` as a function from its inexact leaves to a tuple of the inexact leaves of its result."""
     leaves, tree = flatten(args)
     arrays = [np.asarray(leaf) for leaf in leaves]
     active = [i for i, x in enumerate(arrays) if DType.of(x.dtype).is_inexact]
@@ -300,8 +300,8 @@ def _estimates(
 ) -> Iterator[Estimate]:
     """Estimate the derivative along v by independent methods, the most accurate first.
 
-    Narrow dtypes are evaluated in double precision. Differences come with shorter and shorter steps,
-    so that one stays on the same side of every kink.
+    Narrow dtypes are evaluated in double precision. The steps of the differences decrease, so that
+    one of them crosses no kink of the function.
     """
     program = compile(f, *primals)
     narrow = max(_epsilon(x) for x in (*primals, *program.run(*primals)))
@@ -352,7 +352,7 @@ def _has_analytic_ops(program: GraphProgram) -> bool:
 
 
 def _is_function_of_z(op: StdTensorOp) -> bool:
-    """Return whether the op is a holomorphic function of complex operands; a control op, whether its bodies are."""
+    """Return whether an op, or each body of a control op, is a holomorphic function of complex operands."""
     if isinstance(op, ControlOp):
         return DType.C64 in op.accepts and all(_has_analytic_ops(part.program) for part in op.parts)
     compares = isinstance(op, Scatter) and op.combiner in ("min", "max")
@@ -450,7 +450,7 @@ def _worst_input(
     names: Sequence[str],
     context: AdContext,
 ) -> str:
-    """Find the input with the largest error of the derivative along it alone."""
+    """Find the input whose partial derivative has the largest error."""
     errors: list[float] = []
     for index in range(len(primals)):
         alone = tuple(d if i == index else np.zeros_like(d) for i, d in enumerate(v))
@@ -459,7 +459,7 @@ def _worst_input(
 
 
 def _nan_note(f: Callable[..., Any], primals: tuple[Any, ...], derivative: Any) -> str:
-    """Advise on a NaN: most often an untaken branch has an infinite derivative."""
+    """Return advice on a NaN: the usual cause is an infinite derivative in the branch that was not selected."""
     if all(np.isfinite(_wide(d)).all() for d in derivative):
         return ""
     program = compile(f, *primals)

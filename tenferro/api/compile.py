@@ -83,7 +83,7 @@ def _traced(
     name: str | None,
     input_names: Sequence[str] | None = None,
 ) -> GraphProgram:
-    # A `with` block adds no frames; a decorator's frames would look like the user's.
+    # A `with` block adds no frames to the traceback; a decorator's frames would look like the user's.
     with until_compiled():
         return _traced_program(builder, fn, specs, name, input_names)
 
@@ -107,7 +107,7 @@ def _traced_program(
         with tracing(builder):
             result = fn(*in_tree.unflatten(tensors))
     except TenferroError as error:
-        # The surface refuses before it reaches the graph; the traceback contains the user's line.
+        # API functions raise errors before the graph is reached; the traceback contains the user's line.
         error.at(line_of(error.__traceback__))
         raise
     results, out_tree = flatten(result)
@@ -134,11 +134,11 @@ def compile(
 
     Args:
         fn: a function from pytrees of tensors to a pytree of tensors.
-        specs: one pytree of `TensorSpec`s per argument; anything with `shape` and `dtype` stands
-            for its type, a Python number for a rank-0 tensor.
+        specs: one pytree of `TensorSpec`s per argument; anything with `shape` and `dtype` stands for its type, a
+            Python number for a rank-0 tensor.
         name: shown in prints; the function's own by default.
-        roll: write repeated sequences of ops, such as a Python loop leaves them, as scans. The values are the same bit
-            for bit, and XLA compiles a long loop in the time of one iteration.
+        roll: convert repeated sequences of ops, such as unrolled Python loops, to scans. Results are bitwise equal,
+            and XLA compiles a long loop as fast as one iteration.
 
     Raises:
         DTypeError: a leaf that is neither a spec nor an array, or a result that is not a tensor.

@@ -1,7 +1,7 @@
 """`einsum`: sums of products over labelled axes.
 
-In a trace it is expanded at once into standard ops, along a path planned by opt_einsum. Where the path
-depends on symbolic extents, an extension op of `tenferro.ext.einsum` stands for it until they are known.
+A trace expands it at once into standard ops, along a path planned by opt_einsum. If the path depends on symbolic
+extents, the trace holds an extension op of `tenferro.ext.einsum` until they are known.
 
 Source: NumPy's einsum; opt_einsum (Smith and Gray, 2018, doi:10.21105/joss.00753).
 """
@@ -32,10 +32,10 @@ def einsum(
 
     Args:
         arguments: subscripts and operands, in NumPy's notation, as `einsum("ij,jk->ik", x, y)`; or
-            operands each followed by its labels, as `einsum(x, [0, 1], y, [1, 2], [0, 2])`. `...`
-            stands for axes that broadcast; without an arrow the output has the labels that occur
-            once, in the order of their code points. A label is any character but `,->.` and the space,
-            or an integer. Repeated in an operand it takes its diagonal. An axis of extent 1 broadcasts.
+            operands each followed by its labels, as `einsum(x, [0, 1], y, [1, 2], [0, 2])`. `...` stands for axes
+            that broadcast; without an arrow the output has the labels that occur once, in the order of their code
+            points. A label is any character but `,->.` and the space, or an integer. A label repeated within one
+            operand selects its diagonal. An axis of extent 1 broadcasts.
         optimize: which operands to contract first: the name of an opt_einsum optimiser, True for
             "auto", False for left to right, a path as `einsum_path` gives it, an optimiser with a
             limit on the elements of intermediates, or an opt_einsum optimiser. Optimisers of exponential time are
@@ -45,7 +45,7 @@ def einsum(
         dtype: the dtype of the computation; by default the promoted dtype of the operands.
         casting: NumPy's rule for conversions to `dtype`.
 
-    Operands promote as in NumPy; a sum of bools is true where any product is.
+    Operands promote as in NumPy; a sum of bools is true where any product is true.
 
     Plans are cached by the tracer (`GraphCompiler.extension_caches`, `AdContext.extension_caches`) or the
     executor (`GraphExecutor.extensions.caches`).

@@ -66,7 +66,7 @@ class _Body:
     """A function traced on new inputs, for a sub-program.
 
     Args:
-        weak: positions of inputs that stand for Python numbers, with their uses in outer bodies.
+        weak: positions of inputs that stand for Python numbers, with their uses in enclosing bodies.
 
     Attributes:
         result: the returned tree of tensors and numbers.
@@ -101,7 +101,7 @@ class _Body:
             raise
 
     def outputs(self, tree: PyTree, dtypes: Sequence[DType]) -> list[int]:
-        """Emit the values of a tree's leaves; Python numbers in these dtypes where that needs no cast."""
+        """Emit the values of a tree's leaves, Python numbers in the given dtypes where that needs no cast."""
         values: list[int] = []
         with tracing(self.builder):
             for leaf, path, dtype in zip(flatten(tree)[0], leaf_paths(tree), dtypes, strict=True):
@@ -118,7 +118,7 @@ class _Body:
 def _closed(
     bodies: Sequence[_Body], outputs: Sequence[Sequence[int]]
 ) -> tuple[list[Subprogram], list[Any]]:
-    """Return the bodies as sub-programs with all captured operands as first inputs, and those operands."""
+    """Return the bodies as sub-programs whose first inputs are all captured operands, and the captured operands."""
     captured: dict[Any, Any] = {}
     for body in bodies:
         captured |= {key: operand for key, (_, operand) in body.builder.captured.items()}
@@ -134,7 +134,7 @@ def _closed(
 
 
 def _trace_of(op: ControlOp) -> TracedTensor | None:
-    """Return a tensor of the current trace if the op uses its symbols; None if the op may run on arrays."""
+    """Return a tensor of the current trace if the op uses symbols of the trace; None if the op may run on arrays."""
     builder = current_builder()
     if builder is None:
         return None
@@ -149,7 +149,7 @@ def _applied(op: ControlOp, operands: Sequence[Any], executor: Executor | None) 
     """Trace a loop or a conditional, or run it on arrays by the executor.
 
     Raises:
-        UnsupportedError: an executor together with eager tensors: their runtime has one.
+        UnsupportedError: an executor is passed with eager tensors, whose runtime has an executor.
     """
     is_traced_by_operand = any([isinstance(x, TracedTensor) for x in operands])
     like = None if is_traced_by_operand else _trace_of(op)
@@ -287,7 +287,7 @@ def _chosen(
 
 
 def _common(dtypes: Sequence[DType], leaves: Sequence[Any]) -> DType:
-    """Return the dtype of one result of all branches; Python numbers take that of the others."""
+    """Return the common dtype of one result of all branches, where Python numbers are weakly typed."""
     strong = [dtype for dtype, leaf in zip(dtypes, leaves, strict=True) if not is_weak(leaf)]
     weak = [leaf for leaf in leaves if is_weak(leaf)]
     return result_type(*weak, *strong[:1]) if weak else dtypes[0]
@@ -337,8 +337,8 @@ class _Carry:
     ) -> _Body:
         """Trace one iteration, `fn(carry, *others)`; `part` selects the carry from its result.
 
-        Python numbers are passed as weak tensors. Where one returns in another dtype, the iteration is traced again
-        with that dtype; also where one returns as a tensor, after it was combined with tensors as a weak number.
+        Python numbers are passed as weak tensors. If the body returns a number in a different dtype, or as a tensor
+        that is no longer weak, the iteration is traced again with the returned dtype.
 
         Source: jax.lax.scan, which promotes weakly typed carries in this way.
         """
@@ -346,7 +346,7 @@ class _Carry:
         rest = [spec_of(x) for x in flatten(others)[0]]
         tried: list[Any] = []
         body = _Body(self.name, fn, [*self.specs, *rest], tree, self.weak)
-        # Types that repeat would repeat for ever: `outputs` reports that they do not stay.
+        # Stop when types recur, because the loop would not end; `outputs` reports the changed types.
         while (types := (self.specs, self.weak)) not in tried:
             tried.append(types)
             self._take_types(body, part(body.result))
@@ -358,7 +358,7 @@ class _Carry:
     def _take_types(self, body: _Body, result: PyTree) -> None:
         """Give Python numbers in the carry the dtypes that the body returns.
 
-        One that returns as a tensor, or in another dtype, is no longer a number.
+        A number that the body returns as a tensor, or in a different dtype, becomes a tensor.
         """
         leaves, tree = flatten(result)
         if not agree(tree, self.tree):
@@ -592,18 +592,18 @@ def while_loop(
     It is differentiable forward and in reverse, to any order. Without `max_steps` reverse mode stores a bounded
     number of vals and computes the others again, so that its memory does not grow with the trip count.
 
-    With `max_steps=n` it is a `scan` of n iterations; those after the last compute cond_fun and keep val. Values
-    and derivatives are those of the loop where it ends within n iterations. Where cond_fun(val) still holds after
-    n iterations, every float and complex tensor of val, and every derivative of it, is NaN; integers and bools
-    are those of iteration n. The NaN comes from a division 0 / 0, which `check_finite` reports where it runs.
-    Reverse mode stores the residuals of n iterations; with `checkpoint(body_fun)`, val of each alone, and with
-    `checkpoint(body_fun, levels=k)`, that of few at once.
+    With `max_steps=n` it is a `scan` of n iterations; iterations after the end of the loop compute cond_fun and keep
+    val. If the loop ends within n iterations, values and derivatives equal those of the loop. If cond_fun(val) still
+    holds after n iterations, all float and complex tensors of val and their derivatives are NaN; integers and bools
+    have their values after iteration n. The NaN comes from a division 0 / 0, which `check_finite` reports where it
+    runs. Reverse mode stores the residuals of n iterations; with `checkpoint(body_fun)` it stores only val of each
+    iteration, and with `checkpoint(body_fun, levels=k)` val of few iterations at once.
 
     Raises:
         ArityError, ShapeError, DTypeError: body_fun changes the structure or types of val, or cond_fun
             does not return a scalar, or returns a number: only `cond` takes one for a bool.
-        InvalidConfigError: max_steps is not an integer, or negative, or val has no float or complex tensor, which
-            could show that the loop did not end.
+        InvalidConfigError: max_steps is negative or not an integer, or val has no float or complex tensor that could
+            become NaN if the loop does not end.
 
     >>> import tenferro as tnf
     >>> while_loop(lambda x: x < 100.0, lambda x: x * x, 3.0)
@@ -656,7 +656,7 @@ def _require_room_for_nan(carry: Sequence[TensorSpec]) -> None:
 
 
 def _bounded(op: While, steps: int) -> Scan:
-    """Return a scan of `steps` iterations; those after the loop's last return the carry unchanged."""
+    """Return a scan of `steps` iterations; iterations after the end of the loop return the carry unchanged."""
     n, specs = op.num_consts, op.body.input_specs
     idle = Graph()
     passed = [idle.add_input(spec) for spec in specs]
@@ -669,7 +669,7 @@ def _bounded(op: While, steps: int) -> Scan:
 
 
 def _or_nan(x: Tensor, ended: Tensor) -> Any:
-    """Return a float or complex tensor if the loop has ended, else NaN, also for derivatives."""
+    """Return a float or complex tensor if the loop has ended, else NaN; derivatives likewise."""
     dtype = spec_of(x).dtype
     if not dtype.is_inexact:
         return x
@@ -804,8 +804,8 @@ def map(
 ) -> Any:  # because it is JAX's name
     """Apply f to each slice along the leading axis, one after the other, and stack the results.
 
-    Where `vmap(f)` computes all slices at once, this needs the memory of one; with `batch_size`, of that
-    many, which `vmap` computes at once, by the rules of `context`. `executor` is as for `cond`.
+    Whereas `vmap(f)` computes all slices at once, this needs the memory of one slice. With `batch_size`, `vmap`
+    computes that many slices at once, by the rules of `context`. `executor` is as for `cond`.
 
     Raises:
         as `scan`; InvalidConfigError: a batch size below 1.

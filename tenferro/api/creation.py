@@ -1,9 +1,9 @@
 """Creation functions of the Array API.
 
-The standard's creation functions take no tensor, so without `like` they run at once and return NumPy
-arrays, which become constants where a trace uses them. With `like=` they return a tensor of its kind: of the
-trace that a traced tensor belongs to, or of an `EagerRuntime`. With a symbolic extent they return a tensor of
-the current trace. There is one device, "cpu": where programs run is decided when they run.
+The standard's creation functions take no tensor, so without `like` they run at once and return NumPy arrays, which
+become constants where a trace uses them. With `like=` they return a tensor of the same kind as `like`: in its trace,
+or in its `EagerRuntime`. With a symbolic extent they return a tensor of the current trace. There is one device,
+"cpu": where programs run is decided when they run.
 
 Source: Array API standard 2024.12, section "Creation functions".
 """
@@ -123,7 +123,7 @@ def array(
 
 
 def copy(a: ArrayLike, order: str = "K", subok: bool = False) -> Any:
-    """Return a as a new array or eager tensor; a traced tensor is a value, and is returned itself.
+    """Return a copy of an array or eager tensor; a traced tensor is immutable and is returned unchanged.
 
     >>> copy([1, 2])
     array([1, 2])
@@ -218,7 +218,7 @@ def _allocating(name: str, what: TensorSpec | str) -> Generator[None]:
 
 
 def _in_trace(name: str, shape: tuple[Any, ...], op: StdTensorOp) -> Any:
-    """Append an op without operands to the current trace, which tensors with symbolic extents need."""
+    """Append an op without operands to the current trace; only a trace has symbolic extents."""
     outputs = apply_in_trace(op, ())
     if outputs is None:
         raise NonStaticShapeError(
@@ -352,13 +352,13 @@ def linspace(
     start: Any, stop: Any, num: Any = 50, endpoint: Any = True, retstep: bool = False, dtype: DTypeLike | None = None,
     axis: int = 0, *, device: str | None = None, like: Tensor | None = None,
 ) -> Any:  # fmt: skip
-    """Return `num` evenly spaced numbers from start to stop, along a new axis where these are arrays.
+    """Return `num` evenly spaced numbers from start to stop, along a new axis if start or stop is an array.
 
     Differentiable with respect to start and stop.
 
     Args:
         dtype: an integer dtype rounds down.
-        endpoint: whether stop is the last number, or one step beyond it.
+        endpoint: whether stop is the last number; otherwise it is one step beyond the last number.
         retstep: return (numbers, step).
         axis: the position of the new axis in the result.
 
@@ -393,7 +393,7 @@ def _step(start: ArrayLike, stop: ArrayLike, intervals: int) -> Any:
 
 
 def _spaced(start: ArrayLike, stop: ArrayLike, num: int, endpoint: bool) -> Any:
-    """Return start + i step, with the exact stop as the last, as in NumPy."""
+    """Return start + i step, with exactly stop as the last number, as in NumPy."""
     dtype, intervals = result_type(start, stop, 1.0), num - bool(endpoint)
     low, high = promote(start, stop, dtype=dtype)
     counts = np.arange(num).astype(dtype.dtype).reshape(num, *[1] * len(low.shape))

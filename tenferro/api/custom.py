@@ -1,7 +1,7 @@
 """User-defined derivatives: `custom_jvp`, `custom_vjp`, `stop_gradient`, `checkpoint`.
 
-Each puts a mark on the results of a traced function; a program never sees it, differentiation does.
-Called on arrays they are the function itself.
+Each puts a mark on the results of a traced function. Differentiation reads the mark; programs do
+not contain it. Called on arrays, each is the function itself.
 """
 
 from __future__ import annotations
@@ -60,13 +60,14 @@ def checkpoint(
 ) -> Any:
     """Wrap `fn` so that the backward pass recomputes its intermediate values instead of storing them.
 
-    A chain of n layers in groups of sqrt(n), each group a checkpoint, needs the memory of 2 sqrt(n)
+    For example, n layers in checkpointed groups of sqrt(n) layers need the memory of 2 sqrt(n)
     layers instead of n, for one more evaluation.
 
     Args:
-        policy: the values that are stored all the same: "dots_saveable" the results of products of matrices and of
-            convolutions, "dots_with_no_batch_dims_saveable" those of products without batch axes,
-            "everything_saveable" all, as without a checkpoint, "nothing_saveable" or None no others. The names are those of `jax.checkpoint_policies`.
+        policy: the values that are stored nevertheless, by the names of `jax.checkpoint_policies`: "dots_saveable"
+            stores results of matrix products and convolutions, "dots_with_no_batch_dims_saveable" results of products
+            without batch axes, "everything_saveable" all values, as without a checkpoint, "nothing_saveable" or None
+            no values.
         static_argnums: arguments that are not tensors.
         levels: levels of groups, where fn is the body of `scan`, `fori_loop` between numbers, or `while_loop` with
             `max_steps`: of n iterations about (levels + 1) n^(1 / (levels + 1)) states are kept at once, and each
@@ -224,7 +225,7 @@ class _MarkedCall:
         return list(part.values())
 
     def marked(self, mark: Mark, inputs: Sequence[int], extra: Sequence[int] = ()) -> Any:
-        """Return the result, its leaves renamed by a mark on `inputs`, the region's outputs, and `extra` values."""
+        """Return the result, its leaves renamed by a mark on `inputs`, the region's outputs and `extra` values."""
         outputs = self.values
         if not outputs:
             return unflatten(self.out_tree, [])
@@ -268,7 +269,7 @@ class _CustomMark(Mark):
         return (self.rule, self.takes) if self.rule.is_plain and not self.static else None
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the function's arguments, and values that must not be active."""
+        """Return the function's arguments, and the values that must have no tangent."""
         return tuple(range(self.takes[0])) if self.takes else ()
 
     def require_closed(self, tangents: Sequence[Any]) -> None:
@@ -371,10 +372,9 @@ class _CustomFunction:
 class custom_jvp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
     """A function with a user-defined tangent rule.
 
-    `fn.defjvp(rule)` sets it: `rule(primals, tangents)` returns (y, y_dot), with y_dot linear in the
-    tangents, and y of the types of the function's result. The value is always the function's own. JAX takes y as
-    the value when it differentiates. With `nondiff_argnums` the rule is called as `rule(*nondiff, primals,
-    tangents)`.
+    `fn.defjvp(rule)` sets it: `rule(primals, tangents)` returns (y, y_dot), with y_dot linear in the tangents, and y
+    of the types of the function's result. The value is always what the function returns; JAX uses y instead when it
+    differentiates. With `nondiff_argnums` the rule is called as `rule(*nondiff, primals, tangents)`.
 
     >>> import tenferro as tnf
     >>> @custom_jvp
@@ -456,11 +456,11 @@ class _JvpMark(_CustomMark):
 class custom_vjp(_CustomFunction):  # noqa: N801  # because it is used as a decorator, by JAX's name
     """A function with a user-defined pullback, for reverse mode.
 
-    `fn.defvjp(fwd, bwd)` sets it: `fwd(*args)` returns (y, residuals), `bwd(residuals, y_bar)` a tuple
-    with one cotangent per argument, None for zero. y has the types of the function's result, which is the
-    value; JAX takes y for it when it differentiates. With `nondiff_argnums`, `fwd` takes all
-    arguments in order and `bwd` is called as `bwd(*nondiff, residuals, y_bar)`. Forward mode is
-    refused: the pullback does not define it.
+    `fn.defvjp(fwd, bwd)` sets it: `fwd(*args)` returns (y, residuals), `bwd(residuals, y_bar)` a tuple with one
+    cotangent per argument, None for zero. y has the types of the function's result. The value is always what the
+    function returns; JAX uses y instead when it differentiates. With `nondiff_argnums`, `fwd` takes all arguments in
+    order and `bwd` is called as `bwd(*nondiff, residuals, y_bar)`. Forward mode is refused: the pullback does not
+    define it.
 
     >>> import tenferro as tnf
     >>> @custom_vjp
@@ -569,7 +569,7 @@ class _Pulled(Opaque):
         return (*([None] * self.first_linear), *[values[i] for i in self.active])
 
     def _zeros(self, emitter: Any, index: int) -> int:
-        """Create the cotangent of an output without readers; in a loop, the output is of another graph."""
+        """Create a zero cotangent for an unused output; in a loop, the output belongs to a different graph."""
         spec = self.types[index]
         return emitter.zeros(spec) if spec.is_exact else zeros(self.outputs[index]).handle
 
@@ -607,7 +607,7 @@ def _require_alike(tree: PyTree, treedef: TreeDef, like: Sequence[Any], what: st
     """Return the leaves of a rule's result, after checking its structure and, unless they are None, its types.
 
     Raises:
-        ArityError, ShapeError: it has another.
+        ArityError, ShapeError: the structure or the types differ.
     """
     leaves, actual_tree = flatten(tree)
     if not agree(actual_tree, treedef):

@@ -1,7 +1,7 @@
 """Minimisers as loops of the program: L-BFGS, and the method of Levenberg and Marquardt.
 
-Parameters are a tree, as in `tenferro.optimize`, and one real vector inside. The derivative of a minimum is that of
-the root of the gradient, by the implicit function theorem; steps are never differentiated.
+Parameters are a tree, as in `tenferro.optimize`, and internally one real vector. A minimum is differentiated as the
+root of the gradient, by the implicit function theorem; steps are never differentiated.
 
 Source: Nocedal and Wright, "Numerical Optimization", 2006.
 """
@@ -35,7 +35,7 @@ __all__ = ["Minimum", "lbfgs", "levenberg_marquardt"]
 
 
 class Minimum(NamedTuple):
-    """Result of a minimiser in the program, as tensors; the names and the values of status are SciPy's.
+    """Result of a minimiser in the program, as tensors; field names and status values are SciPy's.
 
     Attributes:
         x: the parameters.
@@ -62,7 +62,7 @@ def _if_converged(x: Tensor, success: Tensor) -> Any:
 
 def _nan_unless(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     x, success = primals
-    # A product, because the transpose of a choice is zero and not NaN.
+    # A product, because the transpose of a select is zero and not NaN.
     factor = where(success, np.asarray(1, spec_of(x).dtype.dtype), np.nan)
     return x, tangents[0] * factor
 
@@ -104,8 +104,8 @@ def lbfgs(
     It may be called in jitted functions, in loops and under `vmap`, and runs on every peer. `minimize` calls SciPy's
     methods outside of programs.
 
-    The derivative in args and in what fun captures is that of the root of the gradient. It solves a system with
-    the Hessian by conjugate gradients. The derivative is NaN where `success` is false; x0 has none.
+    Derivatives with respect to args and captured tensors are those of the root of the gradient: a system with the
+    Hessian, solved by conjugate gradients. They are NaN where `success` is false; x0 has no derivative.
 
     Args:
         fun: a function of such a tree and `args`, with a real scalar result.
@@ -241,9 +241,9 @@ def _line_search(
     slope: Tensor,
     direction: Tensor,
 ) -> Any:
-    """Return the step's size, the point, and value and gradient there; size 0 for none.
+    """Return the step size, the new point, and the value and gradient there; size 0 if there is no such step.
 
-    The size satisfies the weak conditions of Wolfe, or near a minimum the approximate ones.
+    The size satisfies the weak Wolfe conditions, or near a minimum the approximate Wolfe conditions.
 
     Source: Hager and Zhang, SIAM Journal on Optimization 16 (2005), 170-192, for the approximate conditions.
     """
@@ -327,8 +327,8 @@ def levenberg_marquardt(
     As `lbfgs` it may be called anywhere in a program; `least_squares` calls SciPy's methods outside of programs.
     Each step solves a dense system with one unknown per parameter.
 
-    The derivative in args and in what fun captures is that of the root of J^T r, with the residuals' second
-    derivatives. The derivative is NaN where `success` is false; x0 has none.
+    Derivatives with respect to args and captured tensors are those of the root of J^T r, with the
+    residuals' second derivatives. They are NaN where `success` is false; x0 has no derivative.
 
     Args:
         fun: a function of such a tree and `args`, with a tree of real tensors, the residuals, as its result.

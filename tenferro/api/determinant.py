@@ -1,8 +1,8 @@
 """Determinants, with derivatives also at singular matrices.
 
-The usual det(A) A^-T does not exist there, although the determinant is a polynomial. The derivative is
-the adjugate's transpose; it and its own derivative are computed from the singular values, as products that
-leave one or two of them out, without a division.
+The usual formula det(A) A^-T fails there, although the determinant is a polynomial. The derivative
+is the adjugate's transpose. First and second derivatives are computed without division, from
+products of all singular values but one or two.
 """
 
 from __future__ import annotations

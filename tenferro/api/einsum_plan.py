@@ -26,7 +26,7 @@ Shape = tuple[Any, ...]
 
 
 class EinsumStep(NamedTuple):
-    """One contraction: operands at these positions of the list, which gets the result at its end.
+    """One contraction of the operands at these positions of a list; its result is appended to the list.
 
     Attributes:
         equation: their labels, and the result's.
@@ -47,7 +47,7 @@ class EinsumPlan:
         subscripts: in NumPy's notation.
         shapes: shapes of the operands. A named extent takes any number.
         path: positions to contract at each step; the result of a step is appended at the end.
-        steps: what each costs, with 32 in the place of a name.
+        steps: the estimated cost of each step, with extent 32 for each name.
     """
 
     subscripts: str

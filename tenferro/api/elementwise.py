@@ -202,7 +202,7 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
 
     def of_two(x1: Any, x2: Any, /) -> Any:
         lhs, rhs = promote(x1, x2)
-        # Asked last, because most operands are of their common dtype.
+        # Checked last, because most operands have equal dtypes.
         if lhs is not x1 and rhs is not x2 and of_both_signs(x1, x2):
             return _compared_by_bits(op, x1, x2)
         return apply_one(op, lhs, rhs)
@@ -252,7 +252,7 @@ def bits64(x: ArrayLike) -> Any:
 
 
 def as_int64(x: Tensor) -> Any:
-    """Convert integers to int64; larger numbers of uint64 are clamped to its largest."""
+    """Convert integers to int64; numbers of uint64 above its range are clamped to its maximum."""
     if spec_of(x).dtype is DType.U64:
         x = minimum(x, np.uint64(np.iinfo(np.int64).max))
     return convert(x, DType.I64)
@@ -353,7 +353,7 @@ def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Any:
             quotient = subtract(quotient, convert(lower, dtype))
         return where(equal(rhs, 0), 0, quotient)
     lhs, rhs = convert(lhs, dtype.accumulator), convert(rhs, dtype.accumulator)
-    # The remainder with the sign of x1, because x1 without that with the sign of x2 may overflow.
+    # The remainder with the sign of x1, because x1 minus the remainder with the sign of x2 may overflow.
     left_over = apply_one(ops.Remainder(), lhs, rhs)
     ratio = divide(lhs, rhs)
     truncated = divide(subtract(lhs, left_over), rhs)
@@ -461,8 +461,8 @@ def clip(
 ) -> Any:  # fmt: skip
     """min(max(a, `min`), `max`) in the common dtype; None means no bound. NaN if a or a bound is NaN.
 
-    The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it. That with respect to a
-    bound is 1 where a is strictly beyond it.
+    The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it. The derivative
+    with respect to a bound is 1 where a is strictly beyond it.
 
     Args:
         a_min, a_max: NumPy's names for `min` and `max`.
@@ -540,10 +540,10 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     if dtype.is_complex:
         raise DTypeError(f"hypot: takes real numbers, got {dtype}")
     lhs, rhs = [convert(x, dtype.accumulator) for x in promote(x1, x2, dtype=dtype)]
-    # Selects, because maximum and |x| are differentiated as if they were linear at ties.
+    # Selects, because maximum and |x| have other derivatives at ties.
     rhs_is_large = logical_or(less(abs(lhs), abs(rhs)), isinf(rhs))
     large, small = where(rhs_is_large, rhs, lhs), where(rhs_is_large, lhs, rhs)
-    # An infinite one is the length itself: times a root with tangent 0 it would be NaN.
+    # An infinite operand is returned as the length: its product with a root of tangent 0 would be NaN.
     is_infinite = isinf(large)
     finite = where(is_infinite, 1, large)
     ratio = where(is_infinite, 0, divide(small, where(equal(finite, 0), 1, finite)))
@@ -595,7 +595,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Any:
         raise DTypeError(f"nextafter: complex numbers have no order, got {dtype}")
     lhs, rhs = promote(x1, x2, dtype=dtype)
     start, end = _bits(lhs), _bits(rhs)
-    # Counted from zero in either direction: the bits of negative numbers count downwards.
+    # Map bits to integers in the order of the numbers: negative numbers count downwards from zero.
     lowest = np.iinfo(spec_of(start).dtype.dtype).min
     here = where(less(start, 0), subtract(lowest, start), start)
     there = where(less(end, 0), subtract(lowest, end), end)

@@ -104,7 +104,7 @@ def _transform(
         x = _fitted(x, axis, length // 2 + 1 if half else length)
     if not places:
         return x
-    # Axes are transformed at the end, at most three per op, the last one first.
+    # An op transforms at most three trailing axes; the last axes are transformed first.
     order = [axis for axis in range(rank) if axis not in places] + places
     back = [order.index(axis) for axis in range(rank)]
     x = permute_dims(x, tuple(order))
@@ -124,7 +124,7 @@ def _transform(
 
 
 def _scaled(x: Any, norm: str, inverse: bool, places: Sequence[int]) -> Any:
-    """Scale a transform of symbolic lengths by its norm: the number of elements is measured when the program runs."""
+    """Scale a transform of symbolic lengths by its norm; the program computes the number of elements."""
     dtype = spec_of(x).dtype.real
     for axis in places if norm != "backward" else ():
         count = convert(shape_of(x, axis), dtype)
@@ -134,11 +134,11 @@ def _scaled(x: Any, norm: str, inverse: bool, places: Sequence[int]) -> Any:
 
 
 def _mirrored(x: Any, places: Sequence[int]) -> Any:
-    """Complete the spectrum of length 2 (m - 1) from the first m elements along the last of the axes."""
+    """Complete the Hermitian spectrum of length 2 (m - 1) from its first m elements along the last of the axes."""
     last = places[-1]
     others = conj(flip(slice_axis(x, last, 1, x.shape[last] - 1), axis=last))
     for axis in places[:-1]:
-        # Index -k modulo n: the first stays, the others are reversed.
+        # Index -k modulo n: the first element stays, and the others are reversed.
         first, rest = (slice_axis(others, axis, *ends) for ends in ((0, 1), (1, x.shape[axis])))
         others = concat([first, flip(rest, axis=axis)], axis=axis)
     return concat([x, others], axis=last)

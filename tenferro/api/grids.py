@@ -63,7 +63,7 @@ def indices(dimensions: Sequence[int], dtype: DTypeLike = int, sparse: bool = Fa
 
 
 def ix_(*args: ArrayLike) -> tuple[Any, ...]:
-    """Return vectors of indices with axes of 1, so that `x[ix_(rows, columns)]` takes all pairs; bools count as masks.
+    """Reshape vectors of indices so that they broadcast: `x[ix_(rows, columns)]` takes all pairs; bools are masks.
 
     Raises:
         ShapeError: an argument that is not a vector.

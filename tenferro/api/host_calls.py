@@ -54,7 +54,7 @@ def check(condition: ArrayLike, message: str, *args: Any, **kwargs: Any) -> None
         ...
     tenferro.errors.CheckFailedError: check: root of a negative number, -1.0
 
-    Source: JAX's checkify.check; here nothing has to be transformed.
+    Source: JAX's checkify.check, which works only in functions transformed by checkify.
     """
     if not isinstance(message, str):  # pyright: ignore[reportUnnecessaryIsInstance]  # because callers may not check
         raise InvalidConfigError(f"check: the message is a string, got {message!r:.60}")
@@ -122,16 +122,16 @@ def pure_callback(
 ) -> Any:
     """callback(*args, **kwargs), called with NumPy arrays whenever the program gets here.
 
-    The callback must be a function of its arguments alone: equal calls may be merged, and calls whose results are not
-    needed are omitted. It must not write to its arguments. The native executor calls it, and an `XlaExecutor` on the
-    CPU in this process; lowering to text refuses it, by name. It has no derivative, except one that `custom_jvp` or
-    `custom_vjp` gives.
+    The callback must be pure and must not write to its arguments: equal calls may be merged, and calls with unused
+    results are omitted. The native executor calls it, and an `XlaExecutor` on the CPU in this process; lowering to
+    text is an error. To differentiate it, use `custom_jvp` or `custom_vjp`.
 
     Args:
-        result_shape_dtypes: the tree of the types of its results: `TensorSpec`s, or anything with `shape` and `dtype`.
-        vmap_method: "sequential" calls it for each slice of a batch; "broadcast_all" once, with a leading axis of all
-            arguments; "expand_dims" once, where arguments without a batch have a leading axis of extent 1. With None,
-            `vmap` is an error.
+        result_shape_dtypes: the tree of the types of its results: `TensorSpec`s, or anything with `shape` and
+            `dtype`.
+        vmap_method: "sequential" calls it once per slice of a batch; "broadcast_all" once, with all arguments
+            broadcast to the batch; "expand_dims" once, with a leading axis of extent 1 for arguments without a batch.
+            With None, `vmap` is an error.
 
     Raises:
         ADRuleUnsupportedError: it is differentiated.

@@ -1,9 +1,9 @@
 """Solutions of equations, with derivatives by the implicit function theorem.
 
-A solver, such as Newton's method or conjugate gradients in a `while_loop`, is run and never differentiated:
-the equation defines the derivative of its solution. Each function puts a mark on the solution; a program
-never sees it, differentiation does. The functions that the mark needs are traced together with it, on stand-ins,
-and are closed: captured values become operands.
+A solver, such as Newton's method or conjugate gradients in a `while_loop`, is run and never differentiated: the
+equation defines the derivative of its solution. Each function puts a mark on the solution. Differentiation reads the
+mark; programs do not contain it. The functions that the mark needs are traced with it, on placeholder inputs;
+captured values become operands.
 
 Source: Krantz and Parks, "The Implicit Function Theorem", 2002; the functions of these names in JAX.
 """
@@ -65,7 +65,7 @@ class _Space:
 
     Attributes:
         name: name of the solving function.
-        label: the tree, by its name in error messages, that the other trees must match.
+        label: the name, in error messages, of the tree that the other trees must match.
     """
 
     name: str
@@ -118,7 +118,7 @@ class _Space:
 def _own_effects(graph: Graph) -> Generator[None]:
     """Drop the effects of the body, so that results of the rest of the graph do not wait for them.
 
-    The body may depend on stand-ins, and its derivative is not always needed.
+    The body may depend on placeholders, and its derivative is not always needed.
     """
     effects, graph.effects = graph.effects, []
     try:
@@ -128,12 +128,12 @@ def _own_effects(graph: Graph) -> Generator[None]:
 
 
 class _Traced:
-    """A function of trees, traced in a graph on stand-ins.
+    """A function of trees, traced in a graph on placeholder inputs.
 
     Attributes:
-        inputs: the stand-ins.
+        inputs: the placeholders.
         outputs: the values of the leaves of its results.
-        frontier: the existing values that it uses.
+        frontier: the values of the enclosing graph that it uses.
     """
 
     def __init__(
@@ -154,7 +154,7 @@ class _Traced:
         self.frontier = set(frontier).difference(self.inputs)
 
     def part(self, consts: Sequence[int]) -> Subprogram:
-        """Return the function of these constants and its arguments, as a sub-program."""
+        """Return the function as a sub-program of these constants and its arguments."""
         return Subprogram.of(self.builder.graph, [*consts, *self.inputs], self.outputs)
 
 
@@ -252,7 +252,7 @@ class _Solution(Mark):
         self.operand_count = operand_count
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the operands of the equation; never the solver's steps."""
+        """Return the operands of the equation, not those of the solver's steps."""
         return tuple(range(self.operand_count))
 
 
@@ -269,7 +269,7 @@ def _pushed(
         return [None] * len(part.output_slots)
     graph, source = emitter.graph, emitter.source
     start = len(graph)
-    # New names keep earlier values apart from the differentiated ones.
+    # New names distinguish earlier values from the differentiated values.
     fresh = graph.add(Alias(tuple(range(len(consts)))), tuple([x.handle for x in consts]), source)
     dots = {x: dot.handle for x, dot in zip(fresh, tangents, strict=True) if dot is not None}
     with _own_effects(graph):
@@ -360,7 +360,7 @@ class _LinearSolution(_Solution):
         return (*emitter.values(solution[: system.size]), *([None] * (len(outputs) - system.size)))
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Solve the transposed system; the adjoint's solution is the conjugate of that for the conjugate."""
+        """Solve the adjoint system as the transposed system, with conjugated right-hand side and solution."""
         system = self.system
         n, end = system.num_consts, self.operand_count
         if any(linear[:n]):
@@ -552,7 +552,7 @@ def custom_linear_solve(
 
 
 def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any]) -> _LinearMap:
-    """Transpose a linear map: its adjoint between conjugations.
+    """Transpose a linear map, as its adjoint with conjugated argument and result.
 
     Raises:
         InvalidConfigError: it depends on the point, so that the map is not linear.
@@ -571,7 +571,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
 
     second = len(graph)
     traced = _Traced(builder, _leaves_of(builder, space, "the linear map", vecmat), space)
-    # A loop at the point also counts, and the transpose reads only its counter.
+    # If the transpose reads only the counter of a loop at the point, it does not depend on the point.
     part = needed(
         graph.instructions, traced.outputs, available=traced.inputs, start=first, narrow=_narrowed
     )
@@ -605,7 +605,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
 
 
 def _narrowed(instruction: Instruction, wanted: Collection[int]) -> Instruction:
-    """Keep only the wanted outputs of a loop or conditional, unless that would drop a user's rule."""
+    """Remove unused outputs of a loop or conditional, unless that would drop a user's rule."""
     op = instruction.op
     return (
         instruction if isinstance(op, ControlOp) and op.is_marked else pruned(instruction, wanted)
@@ -690,15 +690,16 @@ def fixed_point(
 ) -> Any:
     """Solve x = f(x) by the iteration x <- f(x) from x0, for a contraction f; NaN where it does not converge.
 
-    The derivative is the implicit function's: a linear iteration of the same kind, x_dot <- f'(x) x_dot + f_dot,
-    forward, and with the transpose in reverse. No step is stored. x0 has no derivative.
+    The tangent is the fixed point of the linear iteration x_dot <- f'(x) x_dot + f_dot; reverse mode iterates with
+    the transpose of f'(x). No step is stored. x0 has no derivative.
 
     Args:
         f: a function from a tree like x0 to such a tree; captured tensors get derivatives.
         x0: a tree of float or complex tensors.
         rtol, atol: a leaf has converged when no element moves by more than atol + rtol max|x|; rtol is 32 times
             the dtype's epsilon by default. The linear iteration uses rtol alone.
-        max_steps: the most steps; leaves that have not converged by then are NaN, derivatives too.
+        max_steps: the largest number of steps; leaves that have not converged by then are NaN, and so are their
+            derivatives.
 
     Raises:
         ArityError, ShapeError, DTypeError: f returns a tree that is not like x0; an integer in x0.
@@ -758,7 +759,7 @@ def _settled(
     """Repeat x <- f(x) until no leaf moves; leaves that move after the last step are NaN."""
 
     def moves(x: Any, y: Any) -> Any:
-        # A comparison with NaN is false, and NaN has not converged.
+        # Comparisons with NaN are false, so a NaN has not converged.
         dtype = spec_of(x).dtype
         bound = (32 * finfo(dtype).eps if rtol is None else rtol) * _norm(y) + atol
         return numbers.logical_not(_norm(y - x) <= bound)

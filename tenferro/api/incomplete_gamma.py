@@ -1,6 +1,6 @@
 """The incomplete gamma functions in standard ops, with derivatives in both arguments.
 
-They are prefactors times integrals without a change of sign:
+Each is a prefactor times an integral of a positive function:
 
     P(a, x) = x^a e^-x / Gamma(a + 1)  int e^-w e^(x (1 - e^(-w/a))) dw      for x < max(a, 1)
     Q(a, x) = x^(a-1) e^-x / Gamma(a)  int e^-w (1 + w/x)^(a-1) dw           elsewhere

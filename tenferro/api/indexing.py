@@ -1,8 +1,8 @@
 """Indexing: x[...] with integers, slices, None, Ellipsis and integer arrays; `take`.
 
-Basic indexing is `Slice`, `Reverse` and `Reshape`; integer arrays, and masks, are one `Gather`. Static indices
-are checked against static extents; indices in arrays are clamped, as StableHLO clamps them, after
-negative ones have been counted from the end.
+Basic indexing is written as `Slice`, `Reverse` and `Reshape`; integer arrays and masks as one `Gather`. Static
+indices are checked against static extents. Negative indices in arrays count from the end; the result is clamped, as
+in StableHLO.
 
 Source: Array API standard 2024.12, sections "Indexing" and "Indexing functions"; NumPy's indexing.
 """
@@ -134,7 +134,7 @@ def expanded(x: Any, index: Index) -> tuple[Any, list[Any]]:
 
     A `...` for no axis is kept, because it separates the arrays around it.
 
-    Also x, with an axis for each mask of rank 0.
+    Return x too, with an axis for each mask of rank 0.
     """
     x, index = _with_axes_for_masks(x, index if isinstance(index, tuple) else (index,))
     entries: list[Any] = []
@@ -166,7 +166,7 @@ MASK = (
     "indexing with a boolean mask",
     "the number of selected elements depends on the data; use where(mask, x, other), or multiply by the mask",
 )
-"""The request for a mask's elements, and the advice where they are unknown."""
+"""The request for a mask's elements, and advice for the error if they are unknown."""
 
 
 def _where_true(mask: Tensor) -> list[Any]:
@@ -198,7 +198,7 @@ def indexes_axis(entry: Index) -> bool:
 
 
 def _written_out(x: Tensor, entries: list[Any]) -> list[Any]:
-    """Expand the Ellipsis into slices, one per axis, besides the None's; one for no axis stays."""
+    """Expand the Ellipsis into slices, one per axis that no entry indexes; an Ellipsis for no axis stays."""
     dots = sum(entry is Ellipsis for entry in entries)
     if dots > 1:
         raise InvalidConfigError("indexing: an index has at most one Ellipsis")
@@ -216,8 +216,8 @@ def _written_out(x: Tensor, entries: list[Any]) -> list[Any]:
 def _basic(x: Tensor, entries: list[Any]) -> tuple[Any, set[int], list[int], list[int]]:
     """Apply the integers and slices.
 
-    Returns the sliced tensor (with axes of extent 1 for integers), the axes that stay, the positions of the
-    None's in the result, and the axes that arrays index.
+    Returns the sliced tensor (with axes of extent 1 for integers), the remaining axes, the positions of the None's in
+    the result, and the axes that arrays index.
     """
     starts: list[int] = []
     limits: list[Any] = []
@@ -313,14 +313,14 @@ def _backwards(start: Tensor, limit: Tensor, stride: int) -> tuple[Any, Any, int
 
 
 def _advanced(x: Any, entries: list[Any], arrays: list[Any], array_axes: list[int]) -> Any:
-    """Gather at integer arrays, broadcast together, at once, with axes ordered as in NumPy."""
+    """Gather at integer arrays, broadcast together, by one op; the axes are ordered as in NumPy."""
     rank = len(x.shape)
     indices = [from_start(array, x, axis) for array, axis in zip(arrays, array_axes, strict=True)]
     indices = broadcast_arrays(*indices)
     shape = tuple(indices[0].shape)
     window = [axis for axis in range(rank) if axis not in array_axes]
     if 0 in shape and any(x.shape[axis] == 0 for axis in array_axes):
-        # No window fits an axis without elements, and none is needed.
+        # No window fits an axis without elements; the result is empty.
         empty = reshape(x, (*shape, *[x.shape[axis] for axis in window]))
         return _placed(empty, entries, window, len(shape))
     stacked = concat([expand_dims(index, axis=len(shape)) for index in indices], axis=-1)
@@ -421,9 +421,9 @@ def take(
     """Gather the slices of a at `indices` along `axis`; of the flattened a for an axis of None.
 
     Args:
-        mode: "raise" counts negative indices from the end, refuses concrete ones outside the axis, and clamps
-            those of a trace; "wrap" takes indices modulo the extent; "clip" takes the nearest within the axis,
-            0 for negative ones.
+        mode: "raise" counts negative indices from the end, refuses concrete indices outside the axis, and clamps
+            traced indices; "wrap" takes indices modulo the extent; "clip" takes the nearest within the axis, 0 for
+            negative ones.
 
     Raises:
         OutOfBoundsError: a concrete index outside the axis, in mode "raise".
@@ -446,7 +446,7 @@ def take(
     if mode == "clip":
         index = minimum(maximum(as_int64(index), 0), subtract(extent, 1))
     elif mode == "wrap":
-        # In 64 bits, because a narrow dtype need not hold the extent.
+        # In 64 bits, because a narrow dtype may not hold the extent.
         wide = DType.U64 if spec_of(index).dtype is DType.U64 else DType.I64
         index = remainder(convert(index, wide), convert(extent, wide))
     return getitem(x, (*([slice(None)] * axis), index))

@@ -1,7 +1,7 @@
 """Elements inserted, removed, chosen by masks, and written at indices, as new tensors.
 
-NumPy writes into its argument where `jax.numpy` and these functions return a new tensor: `inplace=False` makes this
-explicit.
+Where NumPy writes into its argument, these functions return a new tensor, as in `jax.numpy`; `inplace=False` makes
+this explicit.
 
 Source: NumPy 2.4, reference, sections "Array manipulation routines" and "Indexing routines"; `jax.numpy`.
 """
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def block(arrays: Any) -> Any:
-    """Assemble nested lists of blocks: the innermost lists along the last axis, and so on outward.
+    """Join nested lists of blocks: the innermost along the last axis, the next along the axis before it, and so on.
 
     Raises:
         ShapeError: an empty list, or lists of different depths.
@@ -152,7 +152,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
     new = convert(as_operand(values), spec_of(x).dtype)
     rank = len(x.shape)
     if index.ndim == 0:
-        # The values of one index take the place of an indexed axis.
+        # For a scalar index, the first axis of the values is moved to the indexed axis.
         new = reshape(new, (*[1] * (rank - len(new.shape)), *new.shape))
         if len(as_operand(values).shape):
             new = moveaxis(new, 0, axis)
@@ -352,7 +352,7 @@ def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: 
     """Return a with its main diagonal replaced by val, whose elements repeat as often as needed.
 
     Args:
-        wrap: whether the diagonal of a tall matrix begins again after a row without.
+        wrap: whether the diagonal of a tall matrix starts again after a row that it skips.
         inplace: must be False.
 
     Raises:

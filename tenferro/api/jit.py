@@ -64,22 +64,20 @@ def jit(
         executor: native by default; anything with `.run(program, *arrays)`, such as an
             `XlaExecutor`.
         static_argnums, static_argnames: arguments that are not tensors: flags, names, functions, sizes.
-            They need a hash, and each value has a separate program. An argument that is named is
-            static by position too, and vice versa.
+            They must be hashable, and each value has a separate program. An argument given by name is static by
+            position too, and vice versa.
         cache_size: the most programs in the cache, least recently used dropped first.
 
-    It is pickled without its programs: by its global name if it has one, else as the function and the
-    options.
+    The result is pickled without its programs, by its global name or else as the function and the options.
 
-    The result has `.cache_stats()`, `.cache_clear()` and `.lower(*args, **kwargs)`, which returns the program:
-    its arguments are those that are not static, and at the end the dict of keyword arguments.
-    Called on traced tensors it is `fn` itself, and the executor is that of the outer program. Called on eager
-    tensors it is `fn` itself, too, unless an executor was passed: that one runs the program on their arrays,
-    and the results are eager constants.
+    The result has `.cache_stats()`, `.cache_clear()` and `.lower(*args, **kwargs)`, which returns the program: its
+    arguments are those that are not static, and at the end the dict of keyword arguments. Called on traced tensors it
+    is `fn` itself, and the outer program's executor runs it. Called on eager tensors it is also `fn` itself, unless
+    an executor was passed: then the executor runs the program on their arrays, and the results are eager constants.
 
     Raises:
         DTypeError: an argument that is neither an array nor static, by its name.
-        InvalidConfigError: a static argument without a hash, or is a tensor.
+        InvalidConfigError: a static argument is not hashable, or is a tensor.
         UnsupportedError: an executor was passed, and an eager tensor's derivatives would be lost.
 
     >>> double = jit(lambda x: x + x)
@@ -204,7 +202,7 @@ class Call(NamedTuple):
     """One call, split into traced and static arguments.
 
     Attributes:
-        dynamic: the arguments that are not static; at the end a dict of those by keyword, if there are any.
+        dynamic: the arguments that are not static; at the end a dict of the keyword arguments, if there are any.
         positions: positions of the positional arguments.
         static_args: static arguments, by position.
         static_kwargs: static arguments, by name.
@@ -250,7 +248,7 @@ class Jitted(Generic[P, R]):
         static: StaticParameters,
         cache_size: int,
     ) -> None:
-        # Attributes of other callables may have the same names as these.
+        # Other callables may have attributes of these names.
         updated = functools.WRAPPER_UPDATES if isinstance(fn, FunctionType) else ()
         functools.update_wrapper(self, cast("Any", fn), updated=updated)
         self._fn: Any = fn
@@ -271,7 +269,7 @@ class Jitted(Generic[P, R]):
         return new_native_executor("jit")
 
     def __reduce__(self) -> Any:
-        """Pickle the function and the options, or the global name: programs are compiled again where it is loaded."""
+        """Pickle the function and the options, or the global name; after loading, programs are compiled again."""
         return reduced(
             self,
             jit,
@@ -289,7 +287,7 @@ class Jitted(Generic[P, R]):
                     return self._fn(*args, **kwargs)
             if kwargs or self._has_static:
                 return self._general(args, kwargs)
-            # The last call's program is at hand: arrays alone first, then the leaves of trees.
+            # Try the program of the last call first, by the types of the arguments, then of their leaves.
             types = _types_of(args)
             if None not in types:
                 if types == self._latest[0]:

@@ -78,7 +78,7 @@ def matmul(x1: ArrayLike, x2: ArrayLike, /) -> Any:
     left, right = len(lhs.shape), len(rhs.shape)
     if left <= 2 or right <= 2:
         product = _contract(lhs, rhs, ((left - 1,), (max(right - 2, 0),)))
-        # The rows of a single matrix come before the leading axes of the batched operand.
+        # The rows of the single matrix come before the leading axes of the batched operand.
         return moveaxis(product, 0, right - 2) if left == 2 and right > 2 else product
     batch = broadcast_shapes(lhs.shape[:-2], rhs.shape[:-2])
     count = len(batch)
@@ -165,7 +165,7 @@ def trace(
     `linalg.trace` takes the last two axes, as the Array API standard has it.
 
     Raises:
-        AxisError: the two axes are one, or a has fewer.
+        AxisError: the two axes are equal, or a has fewer than two.
 
     >>> import tenferro as tnf
     >>> tnf.trace([[1.0, 2.0], [3.0, 4.0]])

@@ -1,7 +1,7 @@
-"""Logarithms of sums of exponentials: right at infinities, in value and in every derivative.
+"""Logarithms of sums of exponentials, with right values and derivatives also at infinities.
 
-Elements that tie at an infinite maximum have equal shares, so that derivatives add up to 1 where
-the usual formulas give inf - inf.
+Elements that tie at an infinite maximum share the derivative equally, so that derivatives sum to 1 where the usual
+formulas give inf - inf.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _kept_logsumexp(x: Tensor, axes: tuple[int, ...]) -> Any:
 def _kept_logsumexp_jvp(
     axes: tuple[int, ...], primals: Sequence[Any], tangents: Sequence[Any]
 ) -> Any:
-    """Divide the sum of x_dot e^x by that of e^x; at an infinity the maximum divides its tangent among its ties."""
+    """Divide the sum of x_dot e^x by the sum of e^x; at an infinite maximum, average x_dot over the tied elements."""
     (x,), (x_dot,) = primals, tangents
     top, _, powers = _shifted_powers(x, axes)
     shares = where(isinf(top), convert(equal(x, top), spec_of(x).dtype), powers)

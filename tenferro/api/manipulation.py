@@ -99,7 +99,7 @@ def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | Non
 
 
 def _without_ones(shape: Sequence[Any]) -> list[Any]:
-    """Return the extents other than 1; only these are ordered."""
+    """Return the extents other than 1; only their order affects the layout."""
     return [extent for extent in shape if not is_static(extent) or extent != 1]
 
 
@@ -543,7 +543,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     `linalg.diagonal` takes the last two axes, as the Array API standard has it.
 
     Raises:
-        AxisError: the two axes are one, or a has fewer.
+        AxisError: the two axes are equal, or a has fewer than two.
         NonStaticShapeError: data-dependent extents that differ, or with an offset.
 
     >>> diagonal([[0, 1, 2], [3, 4, 5], [6, 7, 8]], 1)

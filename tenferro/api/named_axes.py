@@ -24,7 +24,7 @@ __all__ = ["NamedAxis", "all_slices", "differentiating", "named_axis", "slice_of
 
 @dataclass(frozen=True, eq=False)
 class NamedAxis:
-    """A `vmap` that is under way.
+    """A `vmap` that is being traced.
 
     Attributes:
         name: its axis_name; None for one without.
@@ -114,10 +114,10 @@ def all_slices(
 ) -> TracedTensor:
     """Convert a tensor per slice, with a leading axis, to one tensor for all slices of the axis.
 
-    Inside of inner maps it is that of the same inner slice.
+    Inside nested maps, the values belong to the same slices of the inner maps.
 
     Raises:
-        UnsupportedError: inside of a loop, a branch or a derivative that the map is around.
+        UnsupportedError: inside a loop, a branch or a derivative within the map.
     """
     _require_same_trace(name, axis, builder)
     graph = axis.builder.graph
@@ -130,7 +130,7 @@ def all_slices(
     value = _batched(axis, value)
     if not inner:
         return TracedTensor(axis.builder, value)
-    # The axes are now: this one, and the inner ones from the outermost on. This effect is the last one.
+    # The leading axes are now this axis, which was batched last, and the inner axes, outermost first.
     from tenferro.api.manipulation import moveaxis
 
     moved: Any = moveaxis(TracedTensor(axis.builder, value), 0, len(inner))

@@ -1,6 +1,6 @@
 """The namespace of functions on tensors, and NumPy's functions on them.
 
-Both are built on tensor classes, which cannot name them; the package installs them.
+Tensor classes cannot import either, because both are built on tensor classes; the package installs them here.
 """
 
 from __future__ import annotations

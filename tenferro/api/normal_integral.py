@@ -1,6 +1,6 @@
 """The normal distribution function of a tensor, by its hazard: the density over the tail.
 
-Half of erfc(-x / sqrt(2)) has errors of x^2 units, because the quotient is rounded.
+The formula erfc(-x / sqrt(2)) / 2 has a relative error of about x^2 eps, because the quotient is rounded.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ HAZARD = (
     0.00016296486801379887, 0.0038526404159239126, -0.017390456213026814, 0.046434515152479004,
     -0.09075764606052368, 0.13685699049105074, -0.1568078845459251, 0.11787913352659142,
 )  # fmt: skip
-"""(r - 1) / (1 - q^2) for r = (x + h(0)) / h(x) and q = (x - k) / (x + k), with the hazard h and k = 5, highest power first.
+"""Coefficients in q of (r - 1) / (1 - q^2), highest power first: r = (x + h(0)) / h(x), q = (x - k) / (x + k), k = 5.
 
 The polynomial interpolates the function at the zeros of a Chebyshev polynomial, computed in 50 digits. Its value and
 slope are right to a quarter of a unit of float64. The factor takes r to exactly 1 at both ends.
@@ -83,8 +83,8 @@ def density(x: Tensor) -> Any:
 def _density_factors(x: Tensor) -> tuple[Any, Any]:
     """Factor the normal density of x >= 0; the first factor is between 0.3 and 0.4, and from 40 on x is held fixed.
 
-    The power is split into that of an exact square and that of the rest, because half a bit of x^2 / 2 is x^2 / 2
-    bits of the power.
+    The exponential is split into that of an exact square and that of the rest, because it multiplies the relative
+    error of x^2 / 2 by x^2 / 2.
     """
     x = where(greater(x, 40.0), 40.0, x)
     short = multiply(round(multiply(x, 128.0)), 1 / 128)
@@ -94,7 +94,7 @@ def _density_factors(x: Tensor) -> tuple[Any, Any]:
 
 
 def _ratio_to_hazard(x: Tensor) -> tuple[Any, Any]:
-    """Compute the numerator x + h(0) and the denominator of the hazard h(x), x >= 0; beyond `FAR` those of h(1)."""
+    """Compute the numerator x + h(0) and the denominator of the hazard h(x), x >= 0; beyond `FAR`, use x = 1."""
     x = where(greater(x, FAR), 1.0, x)
     inverse = divide(1.0, add(x, CENTRE))
     q = multiply(subtract(x, CENTRE), inverse)

@@ -1,8 +1,8 @@
 """NumPy's functions on tensors: `np.sum(x, 0)` of a tensor is `tenferro.sum(x, 0)`, by NumPy's two protocols.
 
-A NumPy function calls the function of the same name here, with the same arguments. The tables in this file hold the
-few with another meaning in NumPy. Functions without a counterpart, and arguments without a meaning for tensors, run
-on the elements of eager tensors that are not tracked, and return NumPy arrays; for other functions they are errors.
+A NumPy function calls tenferro's function of the same name, with the same arguments. The tables in this file list the
+few functions whose meaning differs in NumPy. Calls without a counterpart, or with arguments that have no meaning for
+tensors, run on the elements of untracked eager tensors and return NumPy arrays; for other tensors they are errors.
 
 Source: NumPy 2.4, reference; NEP 13 and NEP 18, the protocols.
 """
@@ -267,7 +267,7 @@ def _all_pairs(
 
 
 def _is_foreign(kind: type, protocol: str) -> bool:
-    """Return whether a class other than NumPy's and tenferro's implements the protocol, so that NumPy is to ask it."""
+    """Return whether a class outside of NumPy and tenferro implements the protocol, so that NumPy must call it."""
     if kind is np.ndarray or hasattr(kind, "__tenferro_apply__"):
         return False
     return hasattr(kind, protocol) and not issubclass(kind, np.ndarray | np.generic)

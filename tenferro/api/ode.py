@@ -328,7 +328,7 @@ def _first_step(
         (0.01 / where(largest <= 1e-15, 1, largest)) ** (1 / order),
     )
     h = minimum(100.0 * h0, astype(h1, spec_of(t).dtype, copy=False))
-    # A slope that is not finite is the first step's to report, not the controller's.
+    # The first step reports a slope that is not finite; the controller ignores it.
     h = where(isfinite(h), h, h0)
     return stop_gradient(minimum(minimum(h, options.hmax), room))
 
@@ -365,10 +365,10 @@ def _plain(f: RightHandSide, options: _Options) -> Step:
 
 
 def _guarded(closed: _Closed, options: _Options) -> Step:
-    """Return the step with derivatives that are computed where it is accepted alone.
+    """Return the step with derivatives that are computed only where it is accepted.
 
-    A rejected step may be one outside of the domain of the right-hand side: its derivatives are not finite, and not
-    finite times a cotangent of zero is NaN.
+    A rejected step may leave the domain of the right-hand side, where derivatives are not finite; their product with
+    a cotangent of zero would be NaN.
     """
     active, others = closed.split(closed.operands)
 
@@ -450,8 +450,8 @@ def _solution(f: RightHandSide, step: Step, y0: Tensor, ts: Tensor, options: _Op
 def _adjoint(closed: _Closed, options: _Options) -> Any:
     """Return the solution as a function of (y0, times, real operands, others), with the continuous adjoint in reverse.
 
-    The cotangent of the state is integrated backward together with the state, which starts again from the solution
-    at each time, and with the cotangents of the operands.
+    The state, its cotangent and the cotangents of the operands are integrated backward together; the state starts
+    again from the solution at each time.
 
     Source: Chen et al., "Neural ordinary differential equations", 2018, appendix C; jax.experimental.ode.
     """
@@ -538,11 +538,10 @@ def odeint(
         event: a real function event(y, t, *args). Integration from t[0] to t[1] stops at the first sign change from
             one step to the next. A zero at t[0] is not an event.
 
-    Returns:
-        The states; with an event the pair of its time and the state there, with derivatives.
+    Returns: The states; with an event the pair of its time and the state then, both differentiable.
 
-    States at a time that is not reached are NaN: after mxstep steps, where no step is small enough, and after
-    traced times that do not increase. Time and state of an event that does not happen are NaN, too.
+    A state is NaN if its time is not reached: after mxstep steps, if no step is small enough, or after traced times
+    that do not increase. If the event does not happen, its time and state are NaN, too.
 
     Raises:
         DTypeError: an integer in y0 or t; complex t, or complex slopes of real states.

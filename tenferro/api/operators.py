@@ -1,6 +1,6 @@
 """Python's operators and NumPy's protocols, for every tensor class.
 
-A class takes part by deriving from `Operators` and defining `__tenferro_apply__` and `spec`.
+A class gets them by deriving from `Operators` and defining `__tenferro_apply__` and `spec`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Operators:
         return self.spec.dtype
 
     def __dir__(self) -> list[str]:
-        """List the tensor's attributes, without names that only raise an error with advice."""
+        """List the tensor's attributes, without names that exist only to raise an error with advice."""
         return [name for name in super().__dir__() if not is_missing(type(self), name)]
 
     # ---- arithmetic --------------------------------------------------------------------------

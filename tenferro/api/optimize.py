@@ -60,7 +60,7 @@ def minimize(
         x0: the initial parameters.
         args: further arguments: trees of arrays, held constant.
         method: SciPy's name for it; BFGS by default, L-BFGS-B with bounds.
-        bounds: two trees (lower, upper) that begin the tree of parameters: each entry an array that
+        bounds: two trees (lower, upper) that are prefixes of the parameters' tree. Each leaf is an array that
             broadcasts to its parameter, a number, or None for no bound. Not for complex parameters.
         callback: called with the parameters after each step; or, if its only parameter is called
             `intermediate_result`, with an intermediate result, as in SciPy.
@@ -105,7 +105,7 @@ def minimize(
     if name not in WITHOUT_DERIVATIVES:
         derivatives["jac"] = True
     if name in BY_PRODUCT:
-        # SciPy tries the product with a vector of int8 to learn its dtype.
+        # SciPy calls the product with a vector of int8 to determine its dtype.
         derivatives["hessp"] = lambda x, p, *extra: np.asarray(
             product(x, np.asarray(p, np.float64), *extra)
         )

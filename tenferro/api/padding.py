@@ -1,7 +1,7 @@
 """`pad`: elements around a tensor, by NumPy's modes.
 
-Modes that repeat elements gather them by index along one axis after another, so that their derivatives add
-up over all reads of an element.
+Modes that repeat elements gather them by index, axis by axis, so that the derivative of an element is summed over all
+its copies.
 
 Source: NumPy 2.4, reference, numpy.pad.
 """
@@ -50,10 +50,11 @@ def pad(
     Args:
         pad_width: one width, a pair before and after, such a pair for each axis, or a dict from axes to these.
         mode: the added elements. "constant": `constant_values`, 0 by default; "edge": the outermost element;
-            "reflect" and "symmetric": the elements mirrored, without and with the outermost one; "wrap": elements from the other end; "linear_ramp": a line from the outermost element to `end_values`, 0 by default;
-            "maximum", "mean", "median", "minimum": those of the `stat_length` outermost elements, all by
+            "reflect" and "symmetric": the mirrored elements, without and with the outermost one; "wrap": elements
+            from the other end; "linear_ramp": a line from the outermost element to `end_values`, 0 by default;
+            "maximum", "mean", "median", "minimum": this statistic of the `stat_length` outermost elements, all by
             default; "empty": zeros.
-        options: the option of the mode; widths and values for each axis and side are written as `pad_width`.
+        options: the option of the mode; its values for each axis and side have the form of `pad_width`.
 
     Raises:
         InvalidConfigError: another mode, or an option of another mode.

@@ -1,7 +1,7 @@
 """Phases of singular vectors and eigenvectors: differentiable functions do not depend on them.
 
-A decomposition of a complex matrix does not determine them: u_i e^(i phi) and v_i e^(i phi) are as valid as u_i and
-v_i. A function that depends on them is not a function of the matrix, and has no derivative.
+A complex matrix does not determine the phases: u_i e^(i phi) and v_i e^(i phi) are as valid as u_i and v_i. A
+function that depends on the phases is not a function of the matrix, and has no derivative.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def _outputs(
 
 
 def _is_close(a: Any, b: Tensor) -> bool:
-    """Return whether two results are equal up to rounding; phases that matter change a result as a whole."""
+    """Return whether two results are equal up to rounding; a dependence on phases changes a result by much more."""
     if a.dtype.kind not in "fc" or not a.size:
         return True
     finite = np.isfinite(a)

@@ -11,7 +11,7 @@ __all__ = ["reduced"]
 
 
 def reduced(wrapper: object, make: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Return the value of `__reduce__` for a wrapper; its cached programs are traced again where it is loaded.
+    """Return the value of `__reduce__` for a wrapper; after loading, its programs are traced again.
 
     A decorated function is pickled under its global name, because its inner function has none.
 
@@ -24,7 +24,7 @@ def reduced(wrapper: object, make: Callable[..., Any], *args: Any, **options: An
 
 
 def _is_global(wrapper: object) -> bool:
-    """Return whether its module, or a class there, has this very object under its name."""
+    """Return whether the function's module, or a class in it, holds this same object under its name."""
     attribute: object = sys.modules.get(getattr(wrapper, "__module__", None) or "")
     for name in getattr(wrapper, "__qualname__", "<none>").split("."):
         attribute = getattr(attribute, name, None)

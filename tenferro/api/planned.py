@@ -17,10 +17,10 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 def planned(function: Function) -> Function:
-    """Wrap a surface function with one tensor as its result, by ops that do not depend on elements.
+    """Wrap a function with one tensor as its result, computed by ops that do not depend on elements.
 
-    A tensor class takes part by `__tenferro_call__(function, arguments, options)`, a static method that returns the
-    function's result.
+    A tensor class may intercept calls by `__tenferro_call__(function, arguments, options)`, a static method that
+    returns the function's result.
     """
 
     @functools.wraps(function)
@@ -34,7 +34,7 @@ def planned(function: Function) -> Function:
 
 
 def elementwise(function: Function) -> Function:
-    """Return a planned function of operands alone; options of NumPy's ufuncs are refused by name."""
+    """Return a planned function that takes only operands; options of NumPy's ufuncs are refused by name."""
     count = function.__code__.co_argcount
 
     @functools.wraps(function)
@@ -63,7 +63,7 @@ def fixed(argument: Any) -> Any:
     ((2, None), False, False)
 
     Raises:
-        NotFixedError: an array, a float, or any other value that is not plain.
+        NotFixedError: an array, a float, or any other value without such a key.
     """
     kind = type(argument)
     if kind is int or kind is str or argument is None:

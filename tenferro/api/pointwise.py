@@ -182,7 +182,7 @@ def ldexp(
     reach = 3 * most
     x, exponent = convert(x, dtype.accumulator), clip(as_int64(exponent), -reach, reach)
     for _ in range(2):
-        # Scale down only as far as numbers that lose digits underflow anyway, so that results are rounded once.
+        # Scale down at most so far that a number which loses digits underflows anyway: results are rounded once.
         step = where(less(exponent, least), least + limits.nmant + 1, minimum(exponent, most))
         x, exponent = multiply(x, _power_of_two(step, limits)), subtract(exponent, step)
     return convert(multiply(x, _power_of_two(clip(exponent, least, most), limits)), dtype)
@@ -206,7 +206,7 @@ def frexp(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) ->
     dtype = spec_of(x).dtype
     limits = ml_dtypes.finfo(dtype.accumulator.dtype)
     bits, digits = (DType.I32 if dtype.accumulator is DType.F32 else DType.I64), int(limits.nmant)
-    # Subnormal numbers are moved among the normal ones by their bits: arithmetic may flush them.
+    # Convert subnormal numbers to normal numbers by their bits, because arithmetic may flush them.
     y = convert(stop_gradient(x), dtype.accumulator)
     pattern = apply_one(BitcastConvert(bits), abs(y))
     field = right_shift(pattern, digits)
@@ -223,7 +223,7 @@ def frexp(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) ->
 
 
 def spacing(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """Return the distance from real x to the next number away from 0, with x's sign, and positive for zeros; NaN for infinities and NaN.
+    """Return the distance from real x to the next number away from 0, with x's sign; NaN for infinities and NaN.
 
     Raises:
         DTypeError: complex x.
@@ -298,7 +298,7 @@ def _power_of_two(exponent: Tensor, limits: Any) -> Any:
 
 
 def sinc(x: ArrayLike) -> Any:
-    """sin(pi x) / (pi x), and 1 at 0, with right derivatives of every order there; of integers in float64.
+    """sin(pi x) / (pi x), and 1 at 0, where derivatives of every order are right; integers in float64.
 
     >>> sinc([0.0, 0.5, 1.0])
     array([1.00000000e+00, 6.36619772e-01, 3.89817183e-17])
@@ -352,7 +352,7 @@ def real_if_close(a: ArrayLike, tol: float = 100) -> Any:
     """Return the real part of a if every imaginary part is near zero, else a.
 
     Args:
-        tol: the tolerance, in spacings of numbers at 1; or in absolute terms, if it is 1 or less.
+        tol: the tolerance, in multiples of eps if it is above 1, else absolute.
 
     Raises:
         DataDependentShapeError: complex a of a trace: the elements decide the dtype; use `real`.

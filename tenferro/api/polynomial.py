@@ -172,7 +172,7 @@ def poly(seq_of_zeros: ArrayLike) -> Any:
     """Return the coefficients of the polynomial with the given roots and a leading 1.
 
     Raises:
-        ShapeError: roots that do not form a vector. For the characteristic polynomial of a matrix give its eigenvalues.
+        ShapeError: roots that do not form a vector. For a characteristic polynomial, pass the matrix's eigenvalues.
 
     >>> poly([1.0, 2.0])
     array([ 1., -3.,  2.])
@@ -263,7 +263,8 @@ def polyfit(
         rcond: singular values below rcond times the largest are 0; len(x) times the dtype's eps by default.
         full: return residuals, rank, singular values and rcond too.
         w: a weight for each residual.
-        cov: return the covariance matrix of the coefficients too, scaled by the residuals; "unscaled" without.
+        cov: return the covariance matrix of the coefficients too, scaled by the residuals, or unscaled for
+            "unscaled".
 
     Raises:
         InvalidConfigError: a negative degree, or too few points for a scaled covariance.

@@ -1,6 +1,6 @@
-"""Prefixes of associative operations, and the linear recurrences that are some.
+"""Prefixes of associative operations, and linear recurrences as such prefixes.
 
-`x[k+1] = a[k] x[k] + b[k]` composes: `(a, b)` and then `(c, d)` is `(c a, c b + d)`.
+Steps `x[k+1] = a[k] x[k] + b[k]` compose associatively: `(a, b)` followed by `(c, d)` is `(c a, c b + d)`.
 
 Source: Blelloch, "Prefix sums and their applications", 1990, section 1.4.
 """
@@ -70,7 +70,7 @@ def _order(op: Scan, paths: Sequence[str]) -> list[int]:
     """Order the tensors of the carry, each after its dependencies.
 
     Raises:
-        UnsupportedError: some depend on each other.
+        UnsupportedError: tensors depend on each other.
     """
     n, m = op.num_consts, op.num_carry
     left = {i: {j - n for j in op.body.reads([i]) if n <= j < n + m} - {i} for i in range(m)}
@@ -242,7 +242,7 @@ def prefixes(
 ) -> list[Any]:
     """Combine all prefixes in 2 log2(n) steps.
 
-    Neighbours are combined; the prefixes of those are every second prefix of all.
+    Pairs of neighbours are combined; the prefixes of the pairs are every second prefix of the elements.
 
     Source: Blelloch, "Prefix sums and their applications", 1990.
     """

@@ -21,14 +21,13 @@ __all__ = ["debug_print", "numbered_template"]
 def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Print fmt.format(*args, **kwargs) with the values of tensors, each time the program reaches this line.
 
-    In jitted functions and programs, in loops and branches; at once outside of traces. Prints are never
+    It works in jitted functions, programs, loops and branches; outside of traces it prints at once. Prints are never
     optimised away, and lines come in the order of the calls.
 
-    A derivative prints the lines of its function once, and none besides. Recomputation by `checkpoint`
-    does not print again, except in loops. Under `vmap` there is a line for each example if a value
-    differs between them, else one.
+    A derivative prints the lines of its function once. Recomputation by `checkpoint` does not print again, except in
+    loops. Under `vmap` it prints one line per example if a value differs between examples, else one line.
 
-    Only the native executor prints: lowering refuses it, and says how to remove it.
+    Only the native executor prints: lowering is an error that says how to remove the print.
 
     Args:
         fmt: as for `str.format`; tensors are formatted as NumPy arrays, those of rank 0 as their element.

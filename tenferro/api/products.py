@@ -1,4 +1,4 @@
-"""NumPy's products: over the last axes, over all elements, and of every pair of blocks.
+"""NumPy's products: over the last axes, over all elements, and Kronecker and cross products.
 
 Source: NumPy 2.4, reference, "Linear algebra".
 """
@@ -21,7 +21,7 @@ __all__ = ["cross", "dot", "inner", "kron", "matvec", "vdot", "vecmat"]
 def dot(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
     """Sum products over the last axis of a and the second to last axis of b, or the only axis of a vector.
 
-    For a rank-0 operand it is the product.
+    If an operand has rank 0, multiply elementwise.
 
     Raises:
         ShapeError: extents that differ.

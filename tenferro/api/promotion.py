@@ -114,7 +114,8 @@ def convert(x: ArrayLike, dtype: DType) -> Tensor:
     """Convert x to `dtype`; a Python number must fit.
 
     Raises:
-        DTypeError: a Python integer outside the range of `dtype`, or NaN, an infinity or a complex number that it lacks.
+        DTypeError: `dtype` cannot represent a Python number: an integer out of range, NaN, an infinity, a complex
+            number.
     """
     if type(x) in PYTHON_SCALARS:
         try:
@@ -128,7 +129,7 @@ def convert(x: ArrayLike, dtype: DType) -> Tensor:
 
 
 def _holds(dtype: DType, number: Any) -> bool:
-    """Return whether a narrow integer dtype has a number; NumPy would wrap it."""
+    """Return whether a narrow integer dtype can represent a number; NumPy would wrap it."""
     limits = ml_dtypes.iinfo(dtype.dtype)
     return type(number) is not complex and limits.min <= number <= limits.max
 
@@ -157,7 +158,7 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
 
 
 def as_weak(operands: Sequence[Any], converted: list[Any]) -> list[Any]:
-    """Make the converted operands weak if all operands are: numbers with weak tensors stay numbers."""
+    """Make the converted operands weak if all operands are weak: Python numbers and weak tensors."""
     like: Any = None
     for x in operands:
         if not is_weak(x):
@@ -180,7 +181,7 @@ def promote_number(x1: Any, x2: Any, is_inexact: bool = False) -> tuple[Any, Any
     """Convert a Python number to the type of the other operand, if that is the common dtype.
 
     Args:
-        is_inexact: leave numbers beside integers unchanged, because the result will be inexact.
+        is_inexact: leave numbers unchanged if the other operand is an integer, because the result will be inexact.
     """
     if type(x2) in _WEAK:
         is_of_x1 = _takes_dtype_of(x2, x1, is_inexact)
@@ -330,7 +331,7 @@ def broadcast_arrays(*args: ArrayLike, subok: bool = False) -> list[Any]:
 
 
 def broadcast_like(x: Any, like: Any) -> Any:
-    """Broadcast x to the shape of `like`; a data-dependent extent to its bound, cut to that of `like`.
+    """Broadcast x to the shape of `like`; a data-dependent extent to its bound, truncated to the extent of `like`.
 
     Raises:
         ShapeError: x does not broadcast to that shape. NonStaticShapeError: an extent without a bound.

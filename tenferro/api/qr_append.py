@@ -23,8 +23,8 @@ from tenferro.types import Tensor
 __all__ = ["with_columns", "with_rows"]
 
 NEARLY_ORTHOGONAL = 0.25
-"""Maximum squared length of Q^H X, for X with orthonormal columns, at which one more projection makes X orthogonal to Q
-up to rounding. The singular values of X - Q Q^H X are then at least sqrt(3/4)."""
+"""Largest squared norm of Q^H X, X with orthonormal columns, after which one more projection makes X orthogonal to Q.
+The singular values of X - Q Q^H X are then at least sqrt(3/4)."""
 
 
 def with_rows(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
@@ -37,8 +37,8 @@ def with_rows(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
 def with_columns(q: Tensor, r: Tensor, b: Tensor) -> tuple[Any, Any]:
     """Return the factors of [A, B]: Q is extended by a basis of the part of B that is orthogonal to its columns.
 
-    It is orthogonalised twice, or by reflections where B is nearly in the span of Q: there the direction of the
-    remainder is rounding error.
+    The part is orthogonalised twice. If B is nearly in the span of Q, reflections are used instead, because the
+    direction of the remainder is rounding error.
     """
     *batch, m, k = q.shape
     count = min(b.shape[-1], m - k)

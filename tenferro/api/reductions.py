@@ -216,7 +216,7 @@ def _complex_pair(op: type[Any], x: Tensor, y: ArrayLike) -> Any:
 def max(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Return the largest element over `axis`; NaN if there is one.
+    """Return the largest element over `axis`; NaN if any element is NaN.
 
     Complex elements are ordered by their real parts, then by their imaginary parts, as in NumPy. Elements that tie
     share the derivative equally.
@@ -240,7 +240,7 @@ def max(
 def min(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Return the smallest element over `axis`; NaN if there is one.
+    """Return the smallest element over `axis`; NaN if any element is NaN.
 
     Arguments and errors are those of `max`.
 
@@ -408,7 +408,7 @@ def std(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Compute the square root of `var`, with its arguments and errors. The derivative is 0 where it is 0.
+    """Compute the square root of `var`, with its arguments and errors. At 0 the derivative is 0.
 
     >>> std([1.0, 2.0, 3.0], correction=1)
     array(1.)
@@ -420,7 +420,7 @@ def std(
 def root(total: Tensor) -> Any:
     """Compute the square root of a sum of squares, with derivative 0 at 0: the least subgradient of a norm.
 
-    The square root's derivative is infinite there, and times 0 it is NaN.
+    The square root's derivative at 0 is infinite, and its product with 0 would be NaN.
     """
     if not is_traced(total):
         return sqrt(total)

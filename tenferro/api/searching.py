@@ -274,7 +274,7 @@ def searchsorted(
 
 
 FEW = 32
-"""The most elements to compare with every value; larger vectors are searched by bisection."""
+"""Maximum length of a vector that is compared with every value; longer vectors are searched by bisection."""
 
 
 def _is_before(element: Tensor, value: Tensor, side: str) -> Any:

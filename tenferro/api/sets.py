@@ -1,7 +1,7 @@
 """Set functions, and other functions with data-dependent result shapes: they need the elements.
 
-Arrays and eager tensors have elements; traced tensors do not, and raise errors here. Values are
-gathered by indices, so that derivatives of eager tensors pass.
+Arrays and eager tensors have elements; traced tensors do not, and raise errors here. Values are gathered by indices,
+so that eager tensors can be differentiated.
 
 Source: Array API standard 2024.12, sections "Set functions" and "Searching functions".
 """
@@ -155,7 +155,7 @@ def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = 
 
 
 def unique_all(x: ArrayLike) -> UniqueAllResult:
-    """Find the distinct elements of x, with indices and counts. A NaN is distinct from every other.
+    """Find the distinct elements of x, with indices and counts. Each NaN is distinct.
 
     Raises:
         DataDependentShapeError: x belongs to a trace.
@@ -299,7 +299,7 @@ def union1d(
 def intersect1d(
     ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False, return_indices: bool = False
 ) -> Any:
-    """Return the distinct elements that both arrays have, in ascending order.
+    """Return the distinct elements that are in both arrays, in ascending order.
 
     Args:
         assume_unique: NumPy's hint, that neither array repeats an element.
@@ -318,7 +318,7 @@ def intersect1d(
 
 
 def setdiff1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any:
-    """Return the distinct elements of ar1 that ar2 does not have, in ascending order.
+    """Return the distinct elements of ar1 that are not in ar2, in ascending order.
 
     Args:
         assume_unique: NumPy's hint, that neither array repeats an element; the order is then ar1's.
@@ -423,7 +423,7 @@ def isin(
     ]
     dtype = result_type(*sides)
     if dtype is DType.F64 and of_both_signs(*sides):
-        # Members have the same bits, and are not negative: their common dtype does not hold them exactly.
+        # Members are nonnegative and have equal bits; the common dtype cannot represent both exactly.
         sides = [bits64(x) for x in sides]
         is_member = logical_and(isin(*sides), greater_equal(sides[0], 0))
         return logical_not(is_member) if invert else is_member

@@ -1,7 +1,7 @@
 """Sparse Jacobians and Hessians, as SciPy's sparse arrays.
 
-The pattern follows from the program, colours from the pattern, and the nonzeros from a few products with the
-Jacobian, computed at once.
+The program determines the sparsity pattern, and the pattern a colouring of its columns or rows. The nonzeros are read
+from one product with the Jacobian per colour; one program computes all products.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class SparseDerivative:
 
     Attributes:
         pattern: the pattern, as a boolean `csr_array`: every element outside of it is always zero.
-        mode: "forward", "reverse" or "bidirectional"; of a Hessian "star", "acyclic" or "forward".
+        mode: "forward", "reverse" or "bidirectional"; for a Hessian "star", "acyclic" or "forward".
         count: the number of products with the Jacobian or its transpose that a call computes.
     """
 
@@ -141,16 +141,16 @@ def sparse_jacobian(
     """Find the sparsity of the Jacobian of `fn`, and return the function that computes it.
 
     Element (i, j) of a call's result is dy_i / dx_j. The pattern covers every value of the arguments. It is exact for
-    ops that move, reduce and multiply elements, also in loops with known counters. Where data decide, as at an index
-    that is an argument, it is the union of all cases. Columns, or rows, without a common nonzero are computed by one
-    product, and all products by one program.
+    ops that move, reduce and multiply elements, also in loops with known counters. If data decide, such as an index
+    that is an argument, it is the union of all cases. Columns, or rows, without a common nonzero share one product,
+    and one program computes all products.
 
     Args:
-        args: arguments of `fn`, or `TensorSpec`s of them; their values do not matter. Arrays that `fn` captures are
-            constants: a Jacobian is exact at indices that they hold.
+        args: arguments of `fn`, or their `TensorSpec`s; their values do not matter. Arrays that `fn` captures are
+            constants: the pattern is exact for indices in them.
         argnums: the arguments to differentiate with respect to; the others are data.
-        mode: "forward" groups columns, "reverse" rows, "bidirectional" both; "auto" chooses the mode with the
-            fewest products.
+        mode: "forward" groups columns, "reverse" rows, "bidirectional" both; "auto" chooses the mode with the fewest
+            products.
         pattern: the pattern, dense or sparse, if it is known; it is not checked.
         context, executor: as for `grad`.
 
@@ -202,8 +202,8 @@ def sparse_hessian(
     Args:
         args, argnums, pattern, context, executor: as for `sparse_jacobian`.
         mode: "star" uses the symmetry and reads each nonzero directly; "acyclic" needs fewer products and solves a
-            sparse triangular system; "forward" groups columns without symmetry; "auto" is "star", or "forward" where
-            that needs no more, or where the matrix is large.
+            sparse triangular system; "forward" groups columns without symmetry; "auto" is "forward" if that needs no
+            more products or the matrix is large, else "star".
 
     Raises:
         ShapeError: the result is not a scalar.
@@ -229,7 +229,7 @@ def sparse_hessian(
             raise UnsupportedError(
                 "sparse_hessian: needs forward derivatives of the gradient, and a custom_vjp has none"
             )
-        # A nonzero is in the pattern and in its transpose, each of which contains the exact one.
+        # The pattern and its transpose both contain the exact pattern, and so does their intersection.
         pattern = _csr(one_side.multiply(one_side.T))
     else:
         pattern = flat.checked_pattern(pattern)
@@ -382,7 +382,7 @@ def _require_real(name: str, what: str, spec: TensorSpec) -> None:
 
 
 def _pattern_of(program: GraphProgram, data: int, columns: int, rows: int) -> Any:
-    """Find the pattern of a linear program: outputs by the inputs after the first `data` ones."""
+    """Find the pattern of a linear program: rows for outputs, columns for inputs after the first `data` ones."""
     specs = program.input_specs[data:]
     starts = np.cumsum([0, *[spec.size for spec in specs]])
     patterns = [
@@ -408,7 +408,7 @@ def _pattern_of(program: GraphProgram, data: int, columns: int, rows: int) -> An
 def _seeds(
     colors: np.ndarray[Any, Any] | None, count: int, specs: Sequence[TensorSpec]
 ) -> list[Callable[[], Any]] | None:
-    """Build functions that write, per leaf, the sums of the unit tensors of each colour; None without colours."""
+    """Build functions that write, for each leaf, the sum of the unit tensors of each colour; None without colours."""
     if colors is None or not count:
         return None
     seeds: list[Callable[[], Any]] = []

@@ -92,7 +92,7 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
 
 
 def _ordered(name: str, a: ArrayLike, axis: Axis) -> tuple[Any, int, tuple[Any, ...]]:
-    """Sort the elements over `axis` along a last axis; also return their number, and the shape with 1 for `axis`.
+    """Sort the elements over `axis` along a new last axis; also return their number, and the shape with 1 for `axis`.
 
     Raises:
         NonStaticShapeError: the number of elements is unknown.
@@ -129,9 +129,9 @@ def _mean_of_two(low: Tensor, high: Tensor) -> Any:
 def median(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:  # fmt: skip
-    """Return the middle element over `axis` in ascending order, or the mean of the middle two; NaN if there is one.
+    """Return the median over `axis`: the middle element, or the mean of the middle two; NaN if any element is NaN.
 
-    The derivative is that of the middle elements; of equal ones, to the first.
+    The derivative is that of the middle elements; among equal elements, that of the first.
 
     Args:
         overwrite_input: has no effect; tensors are values.
@@ -154,7 +154,7 @@ def median(
 def nanmedian(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Any:  # fmt: skip
-    """Return `median` of the elements that are not NaN; NaN if all are.  See `median`.
+    """Return `median` of the elements that are not NaN; NaN if all are NaN.
 
     >>> nanmedian([3.0, math.nan, 1.0, 2.0])
     array(2.)
@@ -190,7 +190,7 @@ _PLACES: Mapping[str, Callable[[Any, Any], Any]] = MappingProxyType({
 
 
 def _averaged(position: Tensor) -> Any:
-    """Return the next position; for an integral one, half a position more."""
+    """Return the position rounded up; an integral position plus one half."""
     return where(equal(position, floor(position)), add(position, 0.5), ceil(position))
 
 
@@ -371,7 +371,7 @@ def _weighted_quantile(
     x, w = (take_along_axis(values, order, axis=-1) for values in (x, w))
     shares = reductions.cumsum(w, -1)
     shares = divide(shares, shares[..., -1:])
-    # Elements without weight come before every fraction, 0 too.
+    # Elements of weight zero are skipped even at fraction 0.
     shares = where(equal(shares, 0.0), -1.0, shares)
     before = less(expand_dims(shares, -1), reshape(q, (-1,)))
     positions = reductions.sum(convert(before, DType.I64), axis=rank)

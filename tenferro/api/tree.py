@@ -1,9 +1,8 @@
 """`tenferro.tree`: trees of arrays, the arguments and results of every function.
 
-Tuples, lists, dicts (in the order of their sorted keys), `OrderedDict`, `defaultdict`, named tuples and
-dataclasses are trees; None is an empty one. Dataclass fields declared by `static` are compared instead of traced. A
-dataclass with `shape` and `dtype`, as arrays and their specs have, is a leaf. Other classes are registered; classes
-registered with JAX are trees here, too.
+Tuples, lists, dicts (in the order of their sorted keys), `OrderedDict`, `defaultdict`, named tuples and dataclasses
+are trees; None is an empty tree. Dataclass fields declared by `static` are compared instead of traced. A dataclass
+with `shape` and `dtype` is a leaf. Other classes must be registered; classes registered with JAX are trees, too.
 
 Source: jax.tree, jax.tree_util and jax.flatten_util.
 """
@@ -104,7 +103,7 @@ def leaves(tree: PyTree, is_leaf: IsLeaf = None) -> list[Any]:
 
 
 def structure(tree: PyTree, is_leaf: IsLeaf = None) -> TreeDef:
-    """Return the structure without leaves: equal for trees of one kind, with `num_leaves` and a hash."""
+    """Return the structure without leaves: hashable, equal for trees of equal structure, with `num_leaves`."""
     return flatten(tree, is_leaf)[1]
 
 

@@ -97,7 +97,7 @@ def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bo
 
     Args:
         like: a tree of arrays or specs with the structure, shapes and dtypes that the file must have.
-        nested: without `like`, dicts in dicts by the dots of the names; or else one dict by names.
+        nested: without `like`, return nested dicts, with names split at dots; or else one dict by names.
 
     Raises:
         ImportError: the package `safetensors` is not installed.

@@ -1,7 +1,7 @@
 """`x.at[index].set(values)`, `at(x)[index].set(values)`: a new tensor with some elements changed.
 
-Every index that reads also writes. Slices with step 1 are windows; arrays, masks and other steps
-give the starts of the windows; the whole update is one `Scatter`.
+Every index that `x[index]` accepts can be updated, by one `Scatter`. Slices with step 1 are windows; arrays, masks
+and other steps give the starts of the windows.
 
 Source: JAX's `jax.numpy.ndarray.at`; docs/specification/surface.md.
 """
@@ -117,7 +117,7 @@ class IndexedUpdates:
         return _filled(as_operand(self._x), index, fill_value)
 
     def set(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
-        """Return x with x[index] = values; `mode` is that of every update: "drop", "fill" or None, or "clip"."""
+        """Return x with x[index] = values; `mode`, as in every update, is "drop", "fill", "clip" or None."""
         return self._updated(values, "set", mode, hints)
 
     def add(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
@@ -155,7 +155,7 @@ class IndexedUpdates:
     def _by_products(
         self, function: Callable[[Any, Any], Any], values: ArrayLike, mode: str | None, hints: Mapping[str, bool]
     ) -> Any:  # fmt: skip
-        """Apply a function of which repeated applications are one, to the product of an element's values."""
+        """Combine the values of each repeated element by multiplication, then apply the function once."""
         x = as_operand(self._x)
         dtype = spec_of(x).dtype
         is_closed = spec_of(function(x, _in_dtype_of(x, values))).dtype is dtype
@@ -231,7 +231,7 @@ def _filled(x: Tensor, index: Index, fill_value: ArrayLike | None) -> Any:
     dtype = spec_of(x).dtype
     fill = convert(as_operand(_default_fill(dtype) if fill_value is None else fill_value), dtype)
     if any(is_static(x.shape[a]) and x.shape[a] == 0 for a in arrays):
-        # No element is inside; the result has the shape of an index into one row of fills.
+        # All indices are out of bounds; the result has the shape of an index into one row of fill values.
         shape = [1 if a in arrays else extent for a, extent in enumerate(x.shape)]
         zeros = [multiply(entry, 0) if is_array(entry) else entry for entry in entries]
         return getitem(broadcast_to(fill, tuple(shape)), tuple(zeros))

@@ -56,18 +56,18 @@ def vmap(
     context: AdContext | None = None,
     executor: Executor | None = None,
 ) -> Callable[P, R]:
-    """Map `fn` over a batch: result i is `fn` of slice i, computed for all at once.
+    """Map `fn` over a batch: result i is `fn` of slice i; all slices are computed at once.
 
     Args:
-        in_axes: the axis of the batch in each argument; None for an argument shared by all slices.
-            A number is for all, a tuple has one entry per argument, and an entry may be a tree that is
-            a prefix of the argument's.
-        out_axes: the axis of the batch in each result, likewise a prefix of the result; None for a result
-            that depends on no slice, which is given once.
+        in_axes: the axis of the batch in each argument; None for an argument shared by all slices. A number applies
+            to all arguments; a tuple has one entry per argument, which may be a tree that is a prefix of the
+            argument's tree.
+        out_axes: the axis of the batch in each result, likewise a prefix of the result; None for a result that
+            depends on no slice, which is given once.
         axis_name: a name of the axis, for `tnf.lax.psum`, `pmean`, `pmax`, `all_gather` and `axis_index` in `fn`.
         axis_size: the size of the batch; it must agree with the batched arguments.
-        cache_size: the most programs in the cache, least recently used dropped first. `fn` is called each
-            time, and equal graphs share a program; `jit(vmap(fn))` calls it once.
+        cache_size: the most programs in the cache, least recently used dropped first. Each call traces `fn`, and
+            equal graphs share a program; `jit(vmap(fn))` traces it once.
         context: batch rules of extension families that precede the families' own.
         executor: runs the program on arrays; natively by default. In a trace the outer program's does.
 
@@ -124,7 +124,7 @@ class _Mapped:
         self._programs: BoundedCache[GraphProgram] = BoundedCache(cache_size)
 
     def __reduce__(self) -> Any:
-        """Pickle the function and the options, or the global name: programs are traced again where it is loaded.
+        """Pickle the function and the options, or the global name; after loading, programs are traced again.
 
         Raises:
             InvalidConfigError: a context was passed, which is not pickled.

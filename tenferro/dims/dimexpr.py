@@ -14,7 +14,7 @@ __all__ = ["DimExpr", "resolve_shape"]
 class DimExpr(Polynomial):
     """An extent that an op computes from its inputs' shapes, such as `DimExpr.input_axis(0, 1) * 2`.
 
-    An op with such a payload has the same meaning for inputs of any extents.
+    Hence one op, with this expression in its payload, applies to inputs of any extents.
 
     >>> rows = DimExpr.input_axis(0, 0)
     >>> (rows * 2 + 1).resolve([(3, 4)])

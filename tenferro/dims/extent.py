@@ -1,8 +1,8 @@
 """Knowledge of an extent: exact, an upper bound, or unknown.
 
-In a shape, an exact extent is written as the number or `SymDim` itself; `UpperBound` and `UNKNOWN`
-stand for data-dependent extents. Arithmetic keeps bounds where possible, so that shape rules are total. No function
-converts one kind into another.
+In a shape, an exact extent is written as the number or `SymDim` itself; `UpperBound` and `UNKNOWN` stand for
+data-dependent extents. Arithmetic keeps bounds where possible, so that shape rules are total. No function converts
+one of the three kinds into another.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Extents read from their printed form, by Python's own parser and a walk over the few permitted nodes.
 
-The text may come from a file of unknown origin. Its nesting is bounded before Python parses it, the work
-in proportion to its length, and the result by the limits of the algebra.
+The text may come from a file of unknown origin. Its nesting is checked before Python parses it, the work is at most
+proportional to its length, and the algebra limits the size of the result.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LONGEST = 1 << 16
 """The most characters."""
 _LONGEST_NUMBER = len(str(1 << LARGEST_BITS))
 _WORK_PER_CHARACTER = 64
-"""Enough for a product of as many symbols as a degree allows."""
+"""Enough for a product of as many symbols as the maximum degree allows."""
 _BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
@@ -53,7 +53,7 @@ def parse_dim(text: str) -> Dim:
     >>> parse_dim("n*2+1"), parse_dim("max(n, 3)//2"), parse_dim("12")
     (n*2+1, max(n, 3)//2, 12)
     """
-    # Files may have a million numbers, and Python's parser is 20 times slower.
+    # Files may have a million numbers, and Python's parser is 20 times slower than int().
     if _NUMBER.fullmatch(text):
         return int(text)
     try:

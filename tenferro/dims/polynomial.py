@@ -5,7 +5,7 @@ A value is a sum of products of atoms with integer coefficients. An atom is a le
 `max`. Equal polynomials have equal normal forms, so `n + n == n*2` is decided by comparing tuples,
 and a value that folds to a number is an `int`, never a constant polynomial.
 
-Every extent is at least zero; that is the only fact assumed about a leaf.
+The only assumption about a leaf is that it is at least zero.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ Monomial = tuple[tuple[Hashable, int], ...]
 MOST_PARTS = 4096
 """The most terms, leaves and operations of an extent."""
 MOST_WORK = 1 << 16
-"""The most parts that one operation may read; see `cost`."""
+"""Maximum number of parts that one operation may read; see `cost`."""
 HIGHEST_DEGREE = 256
 LARGEST_BITS = 4096
-"""The most bits of a coefficient: more than any number of elements of 64 axes."""
+"""Maximum number of bits of a coefficient: more than the number of elements of any tensor of 64 axes needs."""
 DEEPEST = 40
 """The deepest nesting of operations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """`lhs kind rhs` for the kinds that are not polynomial: `//`, `%`, `min`, `max`."""
+    """`lhs kind rhs` for the operations that are not polynomial: `//`, `%`, `min`, `max`."""
 
     kind: str
     lhs: int | Polynomial
@@ -99,7 +99,7 @@ class Polynomial:
     terms: tuple[tuple[Monomial, int], ...]
     """((monomial, coefficient), ...) in printing order; the empty monomial is the constant."""
     operations: tuple[Operation, ...]
-    """Every operation below this value, inner ones first, so that evaluation is a loop."""
+    """All operations in this value, inner operations first, so that evaluation is a loop."""
     leaf_types: ClassVar[tuple[type, ...]] = ()
 
     @classmethod
@@ -409,7 +409,7 @@ def _extremum(kind: str, lhs: Any, rhs: Any) -> Any:
 
 
 def _not_negative(atom: Hashable) -> bool:
-    """Return whether an atom cannot be negative: a leaf, or an operation on sides that cannot be."""
+    """Return whether an atom cannot be negative: a leaf, or an operation on nonnegative sides."""
     if not isinstance(atom, Operation):
         return True
     sides = [at_least(side, 0) is True for side in (atom.lhs, atom.rhs)]

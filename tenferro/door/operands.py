@@ -1,7 +1,7 @@
 """Operands of the surface: arrays, Python numbers, and tensors of a trace or of a runtime.
 
-A tensor class has `spec`, its shape and dtype, and static and ordinary methods with names that begin with
-`__tenferro_`; any other operand is an array, or becomes one.
+A tensor class has `spec`, its shape and dtype, and methods with names that begin with `__tenferro_`. Any other
+operand is an array, or is converted to an array.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _in_trace(extent: SymDim) -> Any:
 
 
 def _counted(extent: Dim) -> Any:
-    """Count the extent of an axis that is as long, and takes no memory."""
+    """Count the extent, as that of a broadcast axis of this extent, which takes no memory."""
     if isinstance(extent, int):
         return np.array(extent, np.int64)
     wide = apply_in_trace(BroadcastInDim((extent,), ()), [np.zeros((), bool)])
@@ -124,7 +124,7 @@ def first_tensor(entries: Any) -> Any:
     """Find the first tensor in nested sequences; None without one.
 
     Raises:
-        DTypeError: more sequences inside each other than an array has axes, as where one contains itself.
+        DTypeError: sequences nested deeper than an array has axes, for example a sequence that contains itself.
     """
     first = None
     remaining = [(entries, 0)]
@@ -146,7 +146,8 @@ def elements(operand: Any, asked: str, hint: str) -> Any:
     """Return the elements: an array itself, or an eager tensor's array.
 
     Raises:
-        DataDependentShapeError: a tensor of a trace, which has none yet; it names the request and the advice.
+        DataDependentShapeError: a tensor of a trace, which has no elements yet; the message has the request and the
+            advice.
     """
     return operand.__tenferro_elements__(asked, hint) if is_traced(operand) else operand
 
@@ -158,7 +159,7 @@ def spec_of(operand: Any) -> TensorSpec:
 
 
 def copied(x: Any) -> Any:
-    """Copy an array or eager tensor; a tensor of a trace is a value, and is returned itself."""
+    """Copy an array or eager tensor; a traced tensor is immutable and is returned unchanged."""
     return x.copy() if hasattr(x, "copy") else x
 
 

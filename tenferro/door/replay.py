@@ -1,4 +1,4 @@
-"""`applied`: instructions on tensors or arrays in order; the only such loop without a schedule."""
+"""`applied`: the loop that applies instructions to tensors or arrays in order, without a schedule."""
 
 from __future__ import annotations
 

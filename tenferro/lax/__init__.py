@@ -1,7 +1,7 @@
-"""`tenferro.lax`: functions below the surface, with the names and signatures of `jax.lax`.
+"""`tenferro.lax`: low-level functions, with the names and signatures of `jax.lax`.
 
-They neither promote nor broadcast: operands have one dtype and one shape, others are errors; only
-Python numbers take the dtype of the tensor operand, and tensors of rank 0 are repeated. Most are one op.
+They neither promote nor broadcast: different dtypes or shapes are errors. Only Python numbers take the dtype of the
+tensor operand, and tensors of rank 0 are broadcast. Most functions are one op.
 
 Source: the module of that name in JAX.
 """

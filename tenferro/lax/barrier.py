@@ -15,7 +15,7 @@ __all__ = ["optimization_barrier"]
 
 
 def optimization_barrier(operand: PyTree, /) -> Any:
-    """Return the operands as values that no compiler sees through, computed together.
+    """Return the operands as values that are opaque to compilers, and available only after all are computed.
 
     Args:
         operand: a tree of tensors.

@@ -1,4 +1,4 @@
-"""Functions of all slices of a batch, along an axis that `vmap(.., axis_name=)` names.
+"""Collective functions over the slices of a batch, along an axis named by `vmap(.., axis_name=)`.
 
 Source: the functions of these names in `jax.lax`.
 """
@@ -41,12 +41,12 @@ def psum(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> A
     """Sum x over all slices of the named axis; the result is the same for each slice.
 
     Args:
-        x: a tree of tensors; a Python number stands for itself in each slice.
-        axis_name: the axis_name of a `vmap` that is under way, or a tuple of several.
+        x: a tree of tensors; a Python number has the same value in each slice.
+        axis_name: the axis_name of an enclosing `vmap`, or a tuple of several.
 
     Raises:
         InvalidConfigError: not inside such a `vmap`.
-        UnsupportedError: inside of a loop, a branch or a derivative that the `vmap` is around; axis_index_groups.
+        UnsupportedError: inside a loop, a branch or a derivative within the `vmap`; axis_index_groups.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x / psum(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
@@ -101,8 +101,8 @@ def all_gather(
     """Gather all slices: y[.., i, ..] = x of slice i.
 
     Args:
-        axis: where the new axis of y is.
-        tiled: x is joined along `axis` instead.
+        axis: the position of the new axis in y.
+        tiled: concatenate the slices along `axis` instead.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: all_gather(x, "i"), axis_name="i", out_axes=None)(np.array([1.0, 3.0]))
@@ -126,12 +126,12 @@ def all_to_all(
     axis_index_groups: None = None,
     tiled: bool = False,
 ) -> Any:
-    """Exchange the named axis and `split_axis`: y of slice i = x[.., i, ..] of every slice.
+    """Exchange the named axis and `split_axis`: y of slice i stacks x[.., i, ..] of all slices.
 
     Args:
-        split_axis: the axis of x whose elements go to the slices; of the extent of the named axis.
-        concat_axis: the axis of y over the slices that the elements came from.
-        tiled: `split_axis` is cut into equal parts instead, which are joined along `concat_axis`.
+        split_axis: the axis of x that is distributed over the slices; its extent is that of the named axis.
+        concat_axis: the axis of y that the source slices are stacked along.
+        tiled: split `split_axis` into equal parts instead, and concatenate them along `concat_axis`.
 
     Raises:
         ShapeError: an extent of `split_axis` that differs from that of the named axis (tiled: is not a multiple of
@@ -176,8 +176,8 @@ def psum_scatter(
     """Sum over slices and scatter: y of slice i = (sum of x over all slices)[.., i, ..].
 
     Args:
-        scatter_dimension: the axis that i is along.
-        tiled: y is the i-th of equal parts along `scatter_dimension` instead.
+        scatter_dimension: the axis that i indexes.
+        tiled: split `scatter_dimension` into equal parts instead; y is part i.
 
     Raises:
         ShapeError: an extent that differs from that of the named axis (tiled: is not a multiple of it).
@@ -199,7 +199,7 @@ def ppermute(x: PyTree, axis_name: Hashable, perm: Sequence[tuple[int, int]]) ->
     """Send slices: y of slice j = x of slice i for each pair (i, j) of `perm`, and 0 for other slices.
 
     Raises:
-        InvalidConfigError: a source or a target twice, or outside of the axis.
+        InvalidConfigError: a source or a target that is repeated, or outside of the axis.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: ppermute(x, "i", [(0, 1)]), axis_name="i")(np.array([1.0, 3.0]))
@@ -287,7 +287,7 @@ def axis_size(axis_name: Hashable) -> Any:
 def _over(
     name: str, x: PyTree, axis_name: Hashable, groups: None, reduce: Callable[[Any], Any]
 ) -> Any:
-    """Apply a function of the leading axis of all slices, for each leaf and each name."""
+    """Stack all slices along a leading axis and apply a function of that axis, for each leaf and each name."""
     if groups is not None:
         raise UnsupportedError(f"{name}: axis_index_groups are not supported; use a further axis")
     leaves, tree = flatten(x)
@@ -300,7 +300,7 @@ def _over(
 def _for_each_slice(
     name: str, x: PyTree, axis_name: Hashable, groups: None, function: Callable[[Any, int], Any]
 ) -> Any:
-    """Return for each leaf the slice's own part of a function of the leading axis of all slices.
+    """Stack all slices along a leading axis, apply a function of that axis, and return this slice's part, per leaf.
 
     Raises:
         UnsupportedError: several names; axis_index_groups; where `psum` is not supported.
@@ -319,7 +319,7 @@ def _for_each_slice(
 
 
 def _parts(name: str, y: Any, axis: int, count: int, tiled: bool) -> Any:
-    """Return y[part, slice, ..], the parts of every slice of y along an axis of the slice.
+    """Split an axis of every slice into parts, and return y[part, slice, ..].
 
     Raises:
         ShapeError: an extent that does not fit the number of parts.

@@ -149,7 +149,7 @@ def _factors(name: str, what: str, factors: Any, count: int) -> tuple[int, ...]:
 
 
 def dilated(extent: Any, dilation: int) -> Any:
-    """Return the extent with dilation - 1 holes between elements."""
+    """Return the extent with dilation - 1 zeros between elements."""
     return 0 if is_static(extent) and extent == 0 else (extent - 1) * dilation + 1
 
 
@@ -166,7 +166,7 @@ def conv_general_dilated(
     precision: Any = None,
     preferred_element_type: DTypeLike | None = None,
 ) -> Any:
-    """Correlate lhs with the kernel rhs, which is called convolution: y[p] = sum over k of x[p s + k] w[k].
+    """Correlate lhs with the kernel rhs, as in neural networks: y[p] = sum over k of x[p s + k] w[k].
 
     Args:
         lhs: a batch of n-dimensional inputs with features, of rank n + 2.
@@ -246,12 +246,12 @@ def conv_general_dilated_patches(
 ) -> Any:
     """Return the windows of lhs that a convolution reads, flattened along its feature axis.
 
-    The features of the result are input features, and for each of them the elements of the window.
+    The features of the result are, for each input feature, the elements of the window.
 
     Args:
         filter_shape: the extents of the window, in the order of the kernel's spatial axes.
-        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers: as in `conv_general_dilated`.
-        precision, preferred_element_type: as there.
+        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision, preferred_element_type: as in
+            `conv_general_dilated`.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.
@@ -291,14 +291,13 @@ def conv_general_dilated_local(
     dimension_numbers: Any = None,
     precision: Any = None,
 ) -> Any:
-    """Return the convolution with a kernel of its own at every position of the result.
+    """Return the convolution with a separate kernel at each position of the result.
 
     Args:
         rhs: kernels: the spatial axes are those of the result, and the input features are the features of
             `conv_general_dilated_patches`.
         filter_shape: the extents of the window, in the order of the kernel's spatial axes.
-        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers: as in `conv_general_dilated`.
-        precision: as there.
+        window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision: as in `conv_general_dilated`.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`; other positions in rhs.
@@ -391,15 +390,15 @@ def conv_transpose(
     preferred_element_type: DTypeLike | None = None,
     use_consistent_padding: bool = False,
 ) -> Any:
-    """Convolve lhs dilated by the strides, the transposed convolution, which enlarges the axes that `conv` shrinks.
+    """Compute the transposed convolution of lhs, which is dilated by the strides: it enlarges what `conv` shrinks.
 
     Args:
         strides: the factor by which each spatial axis grows.
-        padding: "SAME" or "VALID", of the convolution in the opposite direction; or pairs of numbers for padding of
-            lhs, with `use_consistent_padding` of the convolution in the opposite direction.
-        dimension_numbers: None is ("NHWC", "HWIO", "NHWC"), with fewer or more letters by rank.
-        transpose_kernel: flip the kernel's spatial axes and swap its features, so that the result is
-            the gradient of a convolution with the same kernel.
+        padding: "SAME" or "VALID", of the convolution in the opposite direction; or pairs of numbers: padding of lhs,
+            or with `use_consistent_padding`, of the convolution in the opposite direction.
+        dimension_numbers: None is ("NHWC", "HWIO", "NHWC") for two spatial axes, and likewise for other ranks.
+        transpose_kernel: flip the kernel's spatial axes and swap its features, so that the result is the gradient of
+            a convolution with the same kernel.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`.

@@ -360,7 +360,7 @@ class RoundingMethod(enum.Enum):
 
 
 def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) -> Any:
-    """Round x to the nearest integer; halves away from zero, or to the even one.
+    """Round x to the nearest integer; halves away from zero, or to even.
 
     Args:
         rounding_method: a `RoundingMethod`.
@@ -393,7 +393,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any:
-    """Read the operand's bits as another dtype; a narrower one adds a last axis, a wider one removes it.
+    """Reinterpret the operand's bits as another dtype; a narrower dtype adds a last axis, a wider dtype removes it.
 
     Raises:
         DTypeError: bool, or a complex and a real dtype.
@@ -411,7 +411,7 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
 
     Raises:
         DTypeError: not a float.
-        InvalidConfigError: numbers of bits without a format.
+        InvalidConfigError: numbers of bits that no format has.
 
     >>> reduce_precision(1.2345, 8, 7)
     array(1.234375)

@@ -65,7 +65,7 @@ def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Any:
 def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Any:
     """Return upper triangular U with U^T U = R^T R + w w^T, from an upper triangular R.
 
-    U is the triangular factor of R with the row w^T below it; its diagonal is not negative.
+    U is the triangular factor of [R; w^T]; its diagonal is nonnegative.
 
     Raises:
         ShapeError, DTypeError: a vector of another extent or dtype.
@@ -93,11 +93,11 @@ def eig(
     compute_right_eigenvectors: bool = True,
     enable_eigvec_derivs: bool = False,
 ) -> list[Any]:
-    """Return the eigenvalues, left eigenvectors u (u^H x = w u^H) and right ones v (x v = w v), all complex.
+    """Return the eigenvalues, left eigenvectors u (u^H x = w u^H) and right eigenvectors v (x v = w v), all complex.
 
     Args:
         compute_left_eigenvectors, compute_right_eigenvectors: whether these are in the list.
-        enable_eigvec_derivs: no effect: vectors of different eigenvalues have derivatives.
+        enable_eigvec_derivs: no effect: eigenvectors are differentiable if their eigenvalues differ.
 
     Raises:
         ShapeError: x is not square.
@@ -232,7 +232,7 @@ def ormqr(
 
 
 def _with_columns(x: Any, count: int) -> Any:
-    """Return x with `count` columns, cut or padded with zeros."""
+    """Return x with `count` columns, truncated or padded with zeros."""
     missing = count - x.shape[-1]
     if missing <= 0:
         return x[..., :count]
@@ -337,7 +337,7 @@ def symmetric_product(
     """Return alpha a a^T + beta c for a symmetric matrix c.
 
     Args:
-        symmetrize_output: the upper triangle is that below, transposed; otherwise c's upper triangle is added to it.
+        symmetrize_output: copy the lower triangle to the upper one.
 
     Raises:
         ShapeError, DTypeError: shapes or dtypes that do not fit.
@@ -397,7 +397,7 @@ def triangular_solve(
 def tridiagonal(a: ArrayLike, *, lower: bool = True) -> tuple[Any, Any, Any, Any]:
     """Return a real tridiagonal matrix unitarily similar to a Hermitian one, read from one triangle.
 
-    The results are the packed reflectors, the diagonal, the diagonal beside it, and the reflectors' factors.
+    The results are the packed reflectors, the diagonal, the off-diagonal, and the reflectors' factors.
 
     Raises:
         ShapeError: a is not square.

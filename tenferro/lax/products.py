@@ -43,7 +43,7 @@ def dot_general(
 ) -> Any:
     """Sum products over contracting axes, with batch axes in common.
 
-    The result's axes: batch, the free ones of lhs, the free ones of rhs.
+    The result's axes are the batch axes, the free axes of lhs, and the free axes of rhs.
 
     Args:
         dimension_numbers: ((lhs contracting, rhs contracting), (lhs batch, rhs batch)).
@@ -133,7 +133,7 @@ def ragged_dot(
     preferred_element_type: DTypeLike | None = None,
     group_offset: None = None,
 ) -> Any:
-    """Multiply each group of rows of lhs by its own matrix; rows beyond all groups give 0.
+    """Multiply each group of rows of lhs by the matrix of the group; rows after the last group give 0.
 
     Args:
         lhs: a matrix (m, k), the rows of each group one after another.
@@ -179,8 +179,8 @@ def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_ke
     NaN comes last; complex numbers are ordered by real part, then imaginary part.
 
     Args:
-        is_stable: equal keys keep their order; of several operands, and natively, they do in any case, so that tangents
-            are sorted with their elements.
+        is_stable: equal keys keep their order. Native sorts and sorts of several operands are always stable, so that
+            tangents are sorted with their elements.
 
     Raises:
         ShapeError, AxisError: operands of different shapes; an axis outside the rank.
@@ -198,7 +198,7 @@ def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_ke
         )
     axis = normalize_axis("lax.sort", dimension, len(tensors[0].shape))
     op = Sort(axis, bool(is_stable) or len(tensors) > 1, len(tensors))
-    # By the last key first: later stable sorts keep that order where their keys are equal.
+    # Sort by the last key first: later stable sorts keep that order among equal keys.
     for i in reversed(range(num_keys)):
         key, *others = apply(op, tensors[i], *tensors[:i], *tensors[i + 1 :])
         tensors = [*others[:i], key, *others[i:]]
@@ -226,7 +226,7 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True)
     NaN counts as largest; of equal elements the one with the lower index comes first.
 
     Args:
-        is_stable: equal elements keep their order; here they do in any case.
+        is_stable: has no effect; equal elements always keep their order.
 
     Raises:
         ShapeError, AxisError, DTypeError: fewer than k elements; an axis outside the rank; complex numbers.

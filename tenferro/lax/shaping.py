@@ -127,7 +127,7 @@ def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None
     """Give the operand's elements, in row-major order, another shape.
 
     Args:
-        dimensions: the order of its axes in which elements are read; None for the given order.
+        dimensions: the order of axes in which elements are read; None keeps the order.
 
     Raises:
         ShapeError, AxisError: another number of elements; missing axes.
@@ -272,7 +272,7 @@ def pad(
 
 
 def empty(shape: Any, dtype: DTypeLike | None) -> Any:
-    """Return zeros of `shape`, because results must always have the same bits.
+    """Return zeros of `shape`: uninitialised elements would differ from run to run.
 
     >>> empty((2,), "int32")
     array([0, 0], dtype=int32)
@@ -326,7 +326,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
 
 
 def unstack(x: ArrayLike, axis: int = 0) -> tuple[Any, ...]:
-    """Return the slices of a tensor along an axis, which they do not have.
+    """Return the slices of a tensor along an axis, without that axis.
 
     Raises:
         AxisError, NonStaticShapeError: an axis outside the rank, or of a symbolic extent.

@@ -1,7 +1,7 @@
 """Slices at static and at traced positions, gather and scatter, with jax.lax's names.
 
-StableHLO's gather clamps, and its scatter drops, positions outside the operand; ops around them complete
-these to JAX's modes.
+StableHLO's gather clamps positions outside the operand, and its scatter drops them; additional ops implement JAX's
+other modes.
 
 Source: jax.lax; StableHLO spec #gather, #scatter, #dynamic_slice.
 """
@@ -142,7 +142,7 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
 def _starts(
     name: str, x: Tensor, start_indices: ArrayLike, allow_negative_indices: Any
 ) -> list[Any]:
-    """Return one int64 scalar per axis of x; negative ones count from the end where that is allowed."""
+    """Return one int64 scalar per axis of x; negative positions count from the end where that is allowed."""
     rank = len(x.shape)
     if isinstance(start_indices, tuple | list):
         entries = [as_operand(entry) for entry in start_indices]
@@ -193,7 +193,7 @@ def dynamic_slice(
 
     Args:
         start_indices: integer scalars, one per axis, or a vector of them.
-        allow_negative_indices: whether negative ones count from the end; one bool, or one per axis.
+        allow_negative_indices: whether negative starts count from the end; one bool, or one per axis.
 
     Raises:
         ShapeError, DTypeError: sizes beyond the operand; starts that are not integer scalars.
@@ -362,8 +362,8 @@ class ScatterDimensionNumbers(NamedTuple):
 class GatherScatterMode(enum.Enum):
     """The treatment of windows that are not within the operand.
 
-    CLIP moves them into the operand; FILL_OR_DROP reads a fill value instead, and does not write;
-    PROMISE_IN_BOUNDS asserts that there are none.
+    CLIP moves them into the operand; FILL_OR_DROP reads a fill value instead, and does not write; PROMISE_IN_BOUNDS
+    asserts that all windows are within the operand.
     """
 
     CLIP = "clip"
@@ -433,8 +433,8 @@ def gather(
     Args:
         slice_sizes: the window's extent along every axis of the operand.
         unique_indices: has no effect, because repeated reads are harmless.
-        mode: a `GatherScatterMode` or its name; None asserts that windows are within the operand; starts outside
-            are moved into it.
+        mode: a `GatherScatterMode` or its name. None asserts that windows are within the operand; other starts are
+            clamped.
         fill_value: the value outside the operand; None is NaN, the least signed or largest unsigned integer, or True.
 
     Raises:

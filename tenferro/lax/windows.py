@@ -1,7 +1,7 @@
 """Reductions over windows and over axes, and cumulative ones, with jax.lax's names.
 
-A window reduction gathers windows along new axes and reduces these, so that derivatives are those
-of the reductions: a maximum's is shared equally among the ties of a window.
+A window reduction gathers windows along new axes and reduces these axes. Derivatives are those of the reductions: the
+elements that attain a window's maximum share its derivative equally.
 
 Source: jax.lax; StableHLO spec #reduce_window.
 """
@@ -67,7 +67,7 @@ _REDUCTIONS: dict[type[StdTensorOp], type[ops.Reduction]] = {
 
 
 def _combiner(name: str, computation: Callable[[Any, Any], Any], dtype: DType) -> StdTensorOp:
-    """Return the op on two scalars that the function is equal to.
+    """Return the op that is equal to a function of two scalars.
 
     Raises:
         UnsupportedError: another function.

@@ -1,7 +1,7 @@
 """`tenferro.nn`: functions of neural networks, with the names and signatures of `jax.nn`; convolutions and pooling.
 
-Plain functions of tensors: parameters are arguments, in any pytree. They promote and broadcast as
-the functions of `tenferro` do.
+These are plain functions of tensors: parameters are arguments, in any pytree. They promote and broadcast like the
+functions of `tenferro`.
 
 Source: the module of that name in JAX; Flax for pooling.
 """

@@ -1,7 +1,7 @@
-"""Activation functions: each right at 0, for large arguments and at infinities, in value and in every derivative.
+"""Activation functions, with right values and derivatives at 0, for large arguments and at infinities.
 
-Functions of the form x times a gate from 0 to 1 are 0 or x themselves where the gate is 0 or 1 to the last bit:
-inf times 0 does not occur.
+A function of the form x times a gate from 0 to 1 returns 0 or x where the gate rounds to 0 or 1, so that inf times 0
+does not occur.
 
 Source: jax.nn for names, signatures and formulas.
 """
@@ -79,14 +79,14 @@ def _inexact(x: ArrayLike) -> Any:
 
 
 def _gated(x: Tensor, gate: Callable[[Any], Any], bound: float, is_power: bool = False) -> Any:
-    """x gate(x), for a gate that is 0 up to -bound and 1 from bound on, to the last bit.
+    """x gate(x), for a gate that rounds to 0 up to -bound and to 1 from bound on.
 
-    A function that behaves like e^x far below 0 is computed as gate(x / 2)^2 if e^x is not a normal number.
+    A gate that behaves like e^x far below 0 is computed as gate(x / 2)^2 if e^x is not a normal number.
     """
     is_closed, is_open = less_equal(x, -bound), greater_equal(x, bound)
     inner = where(logical_or(is_closed, is_open), 0.0, x)
     info = ml_dtypes.finfo(spec_of(x).dtype.dtype)
-    # In float16 nowhere, because there gate(x / 2) is not e^(x / 2) to the last bit.
+    # Not in float16, where gate(x / 2) does not round to e^(x / 2).
     deep = min(math.log(info.tiny), 4 * math.log(info.eps))
     half = gate(where(less(x, deep), multiply(inner, 0.5), inner) if is_power else inner)
     y = multiply(inner, half)
@@ -276,7 +276,7 @@ def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Any:
     is_negative = less(x, 0)
     size = where(is_negative, negative(x), x)
     b = convert(b, spec_of(x).dtype)
-    # Halves are added, because the sum may be infinite; the values at x and -x have the product b / 4.
+    # Halves are added, because the sum may overflow. The values at x and -x have the product b / 4.
     large = add(multiply(0.5, size), multiply(0.5, hypot(size, sqrt(b))))
     small = divide(multiply(0.25, b), where(is_negative, large, 1.0))
     return where(is_negative, small, large)

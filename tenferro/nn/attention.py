@@ -23,7 +23,7 @@ from tenferro.types import ArrayLike, DType, Tensor
 __all__ = ["dot_product_attention"]
 
 ABSENT = -0.7 * float(np.finfo(np.float32).max)
-"""Logit of a masked source: finite, so that all sources have equal weight if all are masked."""
+"""Logit of a masked source: finite, so that sources have equal weights if all are masked."""
 
 
 def dot_product_attention(
@@ -48,9 +48,9 @@ def dot_product_attention(
         key, value: [batch, sources, groups, features], of query's dtype; each group is shared by heads / groups
             consecutive heads.
         bias: added to the logits; broadcasts to [batch, heads, targets, sources].
-        mask: bool, which broadcasts likewise; False masks a source. If all are masked, all have equal weight.
+        mask: bool, broadcasts as bias does; False masks a source. If all sources are masked, they have equal weights.
         scale: factor of the logits; None is 1 / sqrt(features).
-        is_causal: target i attends to sources up to i only.
+        is_causal: target i attends only to sources up to i.
         query_seq_lengths, key_value_seq_lengths: the numbers of valid targets and sources of each batch entry;
             results for other targets are 0.
         local_window_size: the distances that a target attends back and ahead; one number for both.
@@ -136,7 +136,7 @@ def _lengths(lengths: Any, batch: Any) -> Any:
 def _masks(
     mask: Any, is_causal: bool, lengths: tuple[Any, Any], window: Any, logits: Any
 ) -> list[Any]:
-    """Build masks of the sources that each target attends to, one for each option."""
+    """Build the masks of sources for each target, one mask per option."""
     masks: list[Any] = []
     batch, _, targets, sources = logits.shape
     if mask is not None:

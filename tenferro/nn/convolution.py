@@ -120,7 +120,8 @@ def conv(
     Args:
         x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
         w: [space.., features / groups, outputs], or with "NCHW" [outputs, features / groups, space..].
-        strides, dilation: of the windows, of the kernel's elements; a number, or one for each spatial axis.
+        strides, dilation: step of the windows, distance of the kernel's elements; a number, or one for each spatial
+            axis.
         padding: "SAME", "SAME_LOWER", "VALID", a number, or a number or a pair for each spatial axis.
         groups: groups of features, each with separate kernels; the number of features for a depthwise convolution.
         precision: "highest", "high", "default", or None for the lowering's.
@@ -182,8 +183,7 @@ def conv_transpose(
 ) -> Any:
     """Compute a transposed convolution.
 
-    x has the shape of the result of `conv` with these strides, padding and dilation, and the result has the
-    shape of x.
+    The shapes of x and of the result are exchanged compared to `conv` with these strides, padding and dilation.
 
     Args:
         x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
@@ -285,7 +285,7 @@ def max_pool(
         x: [batch, space.., features], or with data_format="NCHW" [batch, features, space..].
         window_shape: a number, or one for each spatial axis.
         strides: strides of the windows; None is the window's shape.
-        padding: as in `conv`; padding is never the maximum.
+        padding: as in `conv`; padding elements are never the maximum.
 
     Raises:
         ShapeError, DTypeError, InvalidConfigError: ranks, dtypes or options that do not fit.
@@ -308,7 +308,7 @@ def min_pool(
     *,
     data_format: str = "NHWC",
 ) -> Any:
-    """Compute the smallest element of each window; otherwise as `max_pool`.
+    """Compute the smallest element of each window; see `max_pool`.
 
     >>> import numpy as np
     >>> min_pool(np.array([1.0, 5.0, 2.0, 4.0]).reshape(1, 4, 1), 2)[0, :, 0]

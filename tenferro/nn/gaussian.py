@@ -1,7 +1,7 @@
-"""The Gaussian error linear unit and its kin: x times the probability that a standard normal number is below x.
+"""The Gaussian error linear unit: x times the probability that a standard normal number is below x.
 
-Far below zero both forms are x times a power, and a relative error of the exponent is multiplied by the exponent in
-the power. So the exponent is split into an exact part and a small remainder.
+Far below zero both forms are x times e^u for a large negative u, and a relative error of u is multiplied by u in the
+result. So u is split into an exact part and a small remainder.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ __all__ = ["gelu"]
 LINEAR = 2 * math.sqrt(2 / math.pi)
 CUBIC = 0.044715 * LINEAR
 LINEAR_LOW, CUBIC_LOW = -9.96930880911092e-17, -6.175149918155315e-19
-"""Low parts of the two constants, 2 sqrt(2 / pi) and its multiple."""
+"""Low parts of the constants 2 sqrt(2 / pi) and 0.044715 times that."""
 
 
 def gelu(x: ArrayLike, approximate: bool = True) -> Any:
@@ -62,7 +62,7 @@ def gelu(x: ArrayLike, approximate: bool = True) -> Any:
 
 
 def _between(x: Tensor, function: Callable[[Any], Any], bound: float) -> Any:
-    """Return a function of x that is 0 up to -bound and x from bound on, to the last bit."""
+    """Return a function of x that rounds to 0 up to -bound and to x from bound on."""
     is_closed, is_open = less_equal(x, -bound), greater_equal(x, bound)
     y = function(where(logical_or(is_closed, is_open), 0.0, x))
     return where(is_closed, 0.0, where(is_open, x, y))
@@ -88,7 +88,7 @@ def _times_power(x: Tensor) -> Any:
 
 @_times_power.defjvp
 def _times_power_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
-    """Compute the derivative: the gate g, and x g (1 - g) times that of u; below 0 the power is the last factor."""
+    """Compute the derivative: the gate g plus x g (1 - g) u'; for negative x, multiply by the exponential last."""
     (x,), (x_dot,) = primals, tangents
     is_below, size, root, rest = _power(x)
     power = multiply(multiply(root, rest), root)
@@ -101,10 +101,10 @@ def _times_power_jvp(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
 
 
 def _power(x: Tensor) -> tuple[Any, Any, Any, Any]:
-    """Return whether x < 0, |x|, and e^-|u| as a square of a root and a rest, u = x (a + b x^2).
+    """Return whether x < 0, |x|, and e^-|u| as the square of a root times a rest, u = x (a + b x^2).
 
-    With |x| = s + r and a + b x^2 = w + d, where s and w have few digits, the product s w is exact. That d is small
-    and right takes b in two parts: s^2 times the first part is exact, so the remainder of w is exact, too.
+    With |x| = s + r and a + b x^2 = w + d, where s and w have few digits, the product s w is exact. To make d small
+    and accurate, b is split in two parts: s^2 times the first part is exact, and so is its difference from w.
     """
     step, part, digits = (6, 7, 9) if largest(x) < 1e300 else (10, 24, 9)
     is_below = less(x, 0.0)

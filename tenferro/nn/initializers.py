@@ -1,7 +1,6 @@
 """`tenferro.nn.initializers`: initial weights, as functions of a key, a shape and a dtype.
 
-The numbers are those of jax.nn.initializers from the same key, up to the last bits. Dtypes are float64 by
-default.
+The numbers are those of jax.nn.initializers from the same key, up to the last bits. Dtypes are float64 by default.
 
 >>> from tenferro import nn, random
 >>> nn.initializers.he_normal()(random.key(0), (3, 3, 8, 16), "float32").shape
@@ -244,7 +243,8 @@ def orthogonal(
 ) -> Initializer:
     """Return an initializer of random orthogonal matrices times `scale`.
 
-    In other shapes the rows or the columns are orthonormal; `column_axis` is the axis of the columns.
+    For matrices that are not square, the rows or the columns are orthonormal; `column_axis` is the axis of the
+    columns.
 
     Raises:
         ShapeError: the initializer is called with fewer than two axes.
@@ -274,7 +274,7 @@ def orthogonal(
 def delta_orthogonal(
     scale: float = 1.0, column_axis: int = -1, dtype: DTypeLike | None = None
 ) -> Initializer:
-    """Return a convolution kernel that is `orthogonal` in the middle of space, and zero elsewhere.
+    """Return an initializer of convolution kernels that are `orthogonal` at the spatial centre, and zero elsewhere.
 
     Raises:
         ShapeError: the initializer is called with other than three to five axes, or more input than output features.

@@ -42,7 +42,7 @@ def standardize(
     *,
     algorithm: str = "fast",
 ) -> Any:
-    """(x - mean) / sqrt(variance + epsilon), with both over `axis` by default.
+    """(x - mean) / sqrt(variance + epsilon); mean and variance are over `axis` by default.
 
     Args:
         where: a mask: elements where it is False are excluded from mean and variance.
@@ -104,7 +104,7 @@ def batch_norm(
 
     Args:
         scale, bias: one number for each feature.
-        mean, variance: of each feature, such as running averages from training; None for those of the batch.
+        mean, variance: of each feature, such as running averages from training; None computes them from the batch.
         axis: axis of the features: -1, or 1 for "NCHW".
 
     Raises:
@@ -152,10 +152,10 @@ def dropout(key: ArrayLike, x: ArrayLike, rate: float) -> Any:
 
     Args:
         key: a key of `tnf.random`; use a new one for each call.
-        rate: a number from 0 to 1; in evaluation omit the call, or pass 0 for x itself.
+        rate: a number from 0 to 1. In evaluation omit the call, or pass 0, which returns x.
 
     Raises:
-        InvalidConfigError: a rate outside.
+        InvalidConfigError: a rate outside of [0, 1].
 
     >>> import numpy as np, tenferro as tnf
     >>> dropout(tnf.random.key(1), np.ones(6), 0.5)

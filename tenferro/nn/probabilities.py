@@ -40,7 +40,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> An
     """Divide e^x by its sum along `axis`, without overflow.
 
     Args:
-        where: a mask: elements where it is False count as absent, and are 0 in the result.
+        where: a mask: elements where it is False are excluded, and are 0 in the result.
 
     >>> import numpy as np
     >>> softmax(np.zeros(2)), softmax(np.zeros(3), where=np.array([True, False, True]))
@@ -76,7 +76,7 @@ def logmeanexp(
     """Compute the logarithm of the mean of e^x over `axis`, without overflow.
 
     Args:
-        where: a mask: elements where it is False count as absent.
+        where: a mask: elements where it is False are excluded.
 
     >>> import numpy as np
     >>> logmeanexp(np.array([1000.0, 1000.0]))
@@ -138,7 +138,7 @@ def log1mexp(x: ArrayLike) -> Any:
     if spec_of(operand).dtype.is_complex:
         raise DTypeError(f"nn.log1mexp: takes real numbers, got {spec_of(operand)}")
     is_small = less(operand, math.log(2))
-    # The argument of an unselected branch is replaced by one with a finite derivative.
+    # Where a branch is not selected, its argument is replaced by a value with a finite derivative.
     small = log(negative(expm1(negative(where_(is_small, operand, 1.0)))))
     large = log1p(negative(exp(negative(where_(is_small, 1.0, operand)))))
     return where_(is_small, small, large)

@@ -1,6 +1,6 @@
 """The vocabulary: one card per op, one file per family.
 
-`STD_OPS` is closed: every column (kernels, derivative rules, emitters, samples) is total over it.
+`STD_OPS` is a closed set: every column (kernels, derivative rules, emitters, samples) has a cell for each op.
 """
 
 from tenferro.ops import (

@@ -1,4 +1,4 @@
-"""Columns: tables keyed by card class, built from rows by an expression, total or not imported."""
+"""Columns: tables keyed by card class, built from rows; the import fails unless every card has a cell."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ Cell = TypeVar("Cell")
 
 
 class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
-    """The table of one layer: a mapping from card to cell, total over a vocabulary.
+    """The table of one layer: a mapping from every card of a vocabulary to its cell.
 
     Args:
-        path: the folder that the column is cut into by family, or its one file.
+        path: the folder with the column's files, one per family, or its only file.
 
     Attributes:
-        cells: the same mapping without Python's calls in between, for loops over many ops.
+        cells: the same mapping as a view of a dict, which is faster in loops over many ops.
 
     >>> class Left(StdTensorOp): ...
     >>> class Right(StdTensorOp): ...
@@ -69,10 +69,10 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
     def cell(self, op: StdTensorOp, default: Cell | None = None) -> Cell:
         """Return the cell of an op.
 
-        The class of an op that a planning step introduces brings its cells, as `cells`, by the names of columns.
+        The class of an op that a planning step introduces has its cells in its attribute `cells`, by column name.
 
         Args:
-            default: cell of an op of planning that brings none.
+            default: the cell of a planning op without a cell in `cells`.
 
         Raises:
             MissingCellError: an op without a cell.

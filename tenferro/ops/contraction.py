@@ -21,8 +21,8 @@ PRECISIONS = (None, "default", "high", "highest")
 class DotGeneral(StdTensorOp):
     """Contract: y[b, i, j] = sum over c of lhs[b, i, c] rhs[b, c, j], each letter a group of axes.
 
-    Axes of y: batch axes in the order of the lists, then the free axes of lhs, then those of rhs, each
-    in the order of its operand.
+    Axes of y: batch axes in the order of the lists, then the free axes of lhs and of rhs, each in the order of its
+    operand.
 
     Shapes:  lhs, rhs with equal extents on paired axes -> y
     Dtypes:  every integer, float and complex dtype, one for both. `accumulate_dtype`, when given, is

@@ -1,7 +1,7 @@
 """Ops over sub-programs: conditionals, while loops, and scans over slices.
 
-A sub-program is a `tenferro.program.Subprogram`: tensors in, tensors out, without captured values. Variables that a
-function captures are operands like any other.
+A sub-program is a `tenferro.program.Subprogram`: tensors in, tensors out, without captured values. Captured variables
+become ordinary operands.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class ControlOp(StdTensorOp):
     def pruned(self, needed: Sequence[bool]) -> tuple[ControlOp, tuple[int, ...], tuple[int, ...]]:
         """Return the op with only the needed outputs, and the indices of the remaining operands and outputs.
 
-        It is the op itself if all remain.
+        Return the op itself if all outputs are needed.
         """
         raise NotImplementedError
 

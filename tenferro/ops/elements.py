@@ -1,7 +1,7 @@
-"""The bytes of constants: large ones are stored once in a process.
+"""The bytes of constants; a process stores equal large constants once.
 
-They are looked up by their digest, which is computed once and stored with the memory. A function and its
-gradient, a program and each unpickled copy of it share the memory.
+They are looked up by digest, which is computed once and stored with the memory. A function and its gradient share the
+memory, and so do a program and its unpickled copies.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ __all__ = ["LARGE", "adopted_elements", "digest_of", "held_elements", "shared_el
 LARGE = 1 << 16
 """Bytes from which elements are shared."""
 _SHARED: weakref.WeakValueDictionary[bytes, memoryview] = weakref.WeakValueDictionary()
-"""Weak references to elements, by digest; they need no bound."""
+"""Weak references to elements, by digest; unused entries vanish, so the table needs no bound."""
 
 
 class Elements(np.ndarray[Any, Any]):
@@ -35,7 +35,7 @@ def digest_of(data: Any) -> bytes:
 
 
 def held_elements(array: np.ndarray[Any, Any]) -> memoryview | None:
-    """Return the shared memory that an array shows all of, as arrays of constants do; None for any other array.
+    """Return the shared memory of an array that is a view of all of it, as in constants; None for any other array.
 
     >>> memory, _ = shared_elements(bytes(100_000))
     >>> held_elements(np.frombuffer(memory, np.float32).reshape(2, -1)) == memory
@@ -53,7 +53,7 @@ def held_elements(array: np.ndarray[Any, Any]) -> memoryview | None:
 
 
 def shared_elements(data: Any) -> tuple[memoryview, bytes]:
-    """Return read-only memory with these bytes, the same for the same bytes, and its digest.
+    """Return read-only memory with these bytes, the same object for equal bytes, and its digest.
 
     Args:
         data: contiguous bytes, which are copied unless they are shared already.
@@ -77,7 +77,7 @@ def shared_elements(data: Any) -> tuple[memoryview, bytes]:
 
 
 def adopted_elements(memory: np.ndarray[Any, Any]) -> memoryview:
-    """Share bytes as `shared_elements` does, without a copy: bytes without other references become the shared memory.
+    """Share bytes as `shared_elements` does, but without a copy: the passed memory becomes the shared memory.
 
     Args:
         memory: bytes from `aligned_bytes`, which are read-only from now on.

@@ -80,7 +80,7 @@ class SameType(StdTensorOp):
         x = inputs[0]
         if x.dtype not in self.accepts:
             require_dtype(self.name, "x" if len(inputs) == 1 else "x0", x.dtype, self.accepts)
-        # Types are shared: equal payloads are mostly the same object.
+        # Type objects are shared, so equal types are usually the same object.
         return (x,) if inputs.count(x) == len(inputs) else (same_type(self.name, inputs, guards),)
 
 

@@ -57,7 +57,7 @@ class Extension(StdTensorOp):
 
     @property
     def has_effects(self) -> bool:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the op declares it
-        """Whether the op declares effects: each instruction is then a separate call."""
+        """Whether the op declares effects: equal instructions are then not merged."""
         return bool(getattr(self.op, "effects", False))
 
     def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
@@ -93,7 +93,7 @@ class Extension(StdTensorOp):
         return declared_types(self.op, meta)
 
     def specialize(self, bindings: Any) -> Extension:
-        """Return the op itself: a descriptor holds no symbols; its shapes come from its inputs."""
+        """Return the op itself: a descriptor holds no symbols, because its shapes come from its inputs."""
         return self
 
     def __eq__(self, other: object) -> bool:
@@ -119,7 +119,7 @@ class Extension(StdTensorOp):
 
 
 def declared_types(op: Any, meta: Any) -> tuple[TensorSpec, ...]:
-    """Return the types of `infer_output_meta`; a pair of dtype and shape, or a TensorSpec, each."""
+    """Return the types of `infer_output_meta`, each a TensorSpec or a pair of dtype and shape."""
     try:
         entries = tuple(meta)
     except TypeError:

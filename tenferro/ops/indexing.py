@@ -1,7 +1,7 @@
 """Ops that read and write at positions that are data.
 
-Dimension numbers and out-of-bounds behaviour are StableHLO's: gather moves a window that does not
-fit to where it does, scatter drops it.
+Dimension numbers and out-of-bounds behaviour are StableHLO's: gather clamps the start of a window that does not fit,
+and scatter drops the window.
 """
 
 from __future__ import annotations

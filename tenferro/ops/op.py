@@ -35,15 +35,15 @@ def card(cls: type[Card]) -> type[Card]:
 class StdTensorOp:
     """An op's card: its description, as a frozen dataclass of its payload.
 
-    A card without payload is a plain subclass; one with payload is declared with `@card`. Two ops are
-    equal if they are of one class and their payloads are.
+    A card without payload is a plain subclass; one with payload is declared with `@card`. Ops of one class with equal
+    payloads are equal.
 
-    A card states its formula, shapes, dtypes and errors in its docstring. It holds the one rule of all layers: the
-    types of the outputs for the types of the inputs. What a layer *does* with the op is a row in that layer's
-    column.
+    A card states its formula, shapes, dtypes and errors in its docstring. It holds the one rule that all layers
+    share: the types of the outputs for the types of the inputs. What a layer *does* with the op is a cell in that
+    layer's column.
 
-    The page of the card adds facts that are stated elsewhere. They are the errors of its base class, the StableHLO
-    operation that it is lowered to one to one, and that operation's definition.
+    The documentation page of the card adds the errors of its base class and, if the op is lowered to one StableHLO
+    operation, that operation and its definition.
 
     Source: docs/specification/primitives.md.
     """
@@ -53,7 +53,7 @@ class StdTensorOp:
     input_count: ClassVar[Any] = 1
     output_count: ClassVar[Any] = 1
     ufunc: ClassVar[str] = ""
-    """NumPy's function that computes it element by element, which is its kernel then."""
+    """NumPy's elementwise function that is the op's kernel, if there is one."""
     has_effects: ClassVar[Any] = False
     """Whether the op has effects besides its outputs; such ops are neither merged nor dropped."""
 
@@ -102,7 +102,7 @@ class StdTensorOp:
     def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
         """Infer the types of the outputs; total over symbolic extents.
 
-        Extents that must agree and cannot be compared yet are written to `guards`.
+        Conditions on extents that cannot be compared yet are added to `guards`.
 
         Raises:
             ArityError, ShapeError, DTypeError: as the card's docstring states.

@@ -158,7 +158,7 @@ class ReduceProd(Reduction):
 class ReduceMax(Reduction):
     """Largest element over axes; NaN if there is one; over no elements the smallest value of the dtype.
 
-    Of zeros of both signs natively 0.0 wins; StableHLO's order of combination leaves it open.
+    Of 0.0 and -0.0, the native result is 0.0; StableHLO leaves the order of combination open.
 
     Shapes:  x S -> S without `axes`; no axes leave x as it is
     Dtypes:  every real dtype, and bool
@@ -175,7 +175,7 @@ class ReduceMax(Reduction):
 class ReduceMin(Reduction):
     """Smallest element over axes; NaN if there is one; over no elements the largest value of the dtype.
 
-    Of zeros of both signs natively -0.0 wins; StableHLO's order of combination leaves it open.
+    Of 0.0 and -0.0, the native result is -0.0; StableHLO leaves the order of combination open.
 
     Shapes:  x S -> S without `axes`; no axes leave x as it is
     Dtypes:  every real dtype, and bool

@@ -23,7 +23,7 @@ __all__ = ["CARDS", "Constant", "Iota", "ShapeOf"]
 class Constant(StdTensorOp):
     """A tensor of known elements: `data` holds them in row-major order, in the dtype's own bytes.
 
-    From 64 KiB on they are a read-only memoryview that equal constants of the process share.
+    From 64 KiB on, `data` is a read-only memoryview that equal constants of the process share.
 
     Shapes:  () -> shape
     Dtypes:  every dtype

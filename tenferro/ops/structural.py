@@ -485,7 +485,7 @@ def _normalize_pair(op: Any, name: str) -> None:
 class Triangle(StdTensorOp):
     """The last two axes, with zeros on one side of diagonal k.
 
-    k is within 2^62 of 0, beyond every extent, so that k and a row's number add up in int64.
+    |k| is at most 2^62, which exceeds every extent, so that k plus a row number fits in int64.
     """
 
     k: int = 0

@@ -93,7 +93,7 @@ def _tail(first: Tensor, second: Tensor, x: Tensor) -> tuple[Any, Any]:
 def _hyp1f1_far(a: Tensor, b: Tensor, size: Tensor, is_below: Tensor) -> Any:
     """Return the sum of both asymptotic series for large |x|; NaN where the number of terms is too small.
 
-    Source: NIST's DLMF, 13.7.2; the series of the exponential that does not grow contributes its real part.
+    Source: NIST's DLMF, 13.7.2, with the real part of the complex coefficient of the series that does not grow.
     """
     upper = where(is_below, subtract(b, a), a)
     lower = subtract(b, upper)

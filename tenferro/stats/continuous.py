@@ -1,4 +1,4 @@
-"""Continuous distributions, a record each.
+"""Continuous distributions, one record per distribution.
 
 Source: scipy.stats for parameters and densities; NIST's DLMF, chapters 7 and 8, for distribution functions.
 """
@@ -65,7 +65,7 @@ HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def _size(z: Any) -> Any:
-    """Compute |z| with slope 1 at 0, where the derivatives of a function of |z| that is smooth are then right."""
+    """Compute |z| with slope 1 at 0, so that smooth functions of |z| have the right derivatives there."""
     return where(less(z, 0.0), negative(z), z)
 
 
@@ -80,7 +80,7 @@ def _one_side(lower: Any) -> Any:
 
 
 def _two_sides(lower: Any) -> Any:
-    """Return the quantile function of a symmetric distribution, from that for q <= 1/2."""
+    """Return the quantile function of a symmetric distribution, from its values for q <= 1/2."""
 
     def ppf(q: Any, *shapes: Any) -> Any:
         is_low = less(q, 0.5)
@@ -107,7 +107,7 @@ def _log_below(x: Any) -> Any:
 
 
 def _log_mass(a: Any, b: Any) -> Any:
-    """Compute the logarithm of the normal probability of [a, b], from the tail in which both are."""
+    """Compute the logarithm of the normal probability of [a, b], from the tail that contains both."""
     is_upper = greater(a, 0.0)
     low, high = where(is_upper, negative(b), a), where(is_upper, negative(a), b)
     is_one_sided = less(high, 0.0)
@@ -118,13 +118,13 @@ def _log_mass(a: Any, b: Any) -> Any:
 
 
 def _log_truncated(this: Any, other: Any) -> Any:
-    """Compute the logarithm of a probability from it or, if that is near 0, from that of its complement."""
+    """Compute the logarithm of a probability p from p or, if log(p) is near 0, from its complement."""
     is_small = less(this, -0.5)
     return where(is_small, this, log1p(negative(exp(where(is_small, -1.0, other)))))
 
 
 def _from_log_ndtr(y: Any) -> Any:
-    """Compute the z of which log_ndtr is y, for y < -20: Newton's steps from the leading terms of its expansion."""
+    """Compute z with log_ndtr(z) = y, for y < -20: Newton steps from the leading terms of the expansion."""
     double = multiply(-2.0, y)
     z = negative(sqrt(subtract(double, log(multiply(2 * math.pi, double)))))
     for _ in range(3):
@@ -135,7 +135,7 @@ def _from_log_ndtr(y: Any) -> Any:
 
 
 def _truncated_ppf(q: Any, a: Any, b: Any) -> Any:
-    """Compute quantiles from probabilities, and far in a tail, where these underflow, from their logarithms."""
+    """Compute quantiles from probabilities; far in a tail, where probabilities underflow, from their logarithms."""
     is_upper = greater(a, 0.0)
     low, high = where(is_upper, negative(b), a), where(is_upper, negative(a), b)
     share = where(is_upper, subtract(1.0, q), q)
@@ -151,7 +151,7 @@ def _truncated_ppf(q: Any, a: Any, b: Any) -> Any:
 
 
 def _between(a: Any, b: Any) -> Any:
-    """Return a point between a and b, of which one or both may be infinite."""
+    """Return a point between a and b, either of which may be infinite."""
     is_open_below, is_open_above = equal(a, -math.inf), equal(b, math.inf)
     low = where(is_open_below, where(is_open_above, -1.0, subtract(b, 2.0)), a)
     high = where(is_open_above, add(low, 2.0), b)
@@ -159,7 +159,7 @@ def _between(a: Any, b: Any) -> Any:
 
 
 def _beta_isf(q: Any, a: Any, b: Any) -> Any:
-    """Compute upper quantiles, from those of 1 - q if that has enough digits: they keep those of a small result."""
+    """Compute upper quantiles, from 1 - q if it has enough digits, so that small results keep their digits."""
     is_large = greater(q, 0.1)
     small = betaincinv(a, b, where(is_large, subtract(1.0, q), 0.5))
     return where(is_large, small, subtract(1.0, betaincinv(b, a, where(is_large, 0.5, q))))
@@ -177,7 +177,7 @@ def _gennorm_logpdf(z: Any, beta: Any) -> Any:
 
 
 def _gennorm_cdf(z: Any, beta: Any) -> Any:
-    """Compute the distribution function; at 0 it is linear, where z^beta has no useful derivative."""
+    """Compute the distribution function; at 0, where z^beta has no useful derivative, it is linear."""
     is_middle = equal(z, 0.0)
     away = _one_side(lambda z, beta: multiply(0.5, gammaincc(divide(1.0, beta), pow(z, beta))))(
         where(is_middle, 1.0, z), beta
@@ -196,7 +196,7 @@ def _gennorm_ppf(q: Any, beta: Any) -> Any:
 
 
 def _student_logpdf(z: Any, df: Any) -> Any:
-    """Compute the logarithm of the density; for infinite df it is the normal one."""
+    """Compute the logarithm of the density; for infinite df, of the normal density."""
     is_normal = equal(df, math.inf)
     df = where(is_normal, 1.0, df)
     half = multiply(df, 0.5)

@@ -1,4 +1,4 @@
-"""Discrete distributions, a record each.
+"""Discrete distributions, one record per distribution.
 
 Source: scipy.stats for parameters and probabilities; NIST's DLMF, section 8.17(i), for distribution functions.
 """

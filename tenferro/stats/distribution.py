@@ -1,7 +1,7 @@
 """Functions derived from the formulas of a distribution: densities, distribution functions, and their inverses.
 
-A distribution is a record of formulas in the standard variable z = (x - loc) / scale, inside of the support. Location,
-scale, the ends of the support, and parameters without a meaning are handled here, once.
+A distribution is a record of formulas in the standard variable z = (x - loc) / scale, inside of the support. This
+module handles location, scale, the ends of the support, and invalid parameters for all distributions.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ METHODS: Mapping[str, str] = {
 
 
 def full(x: Tensor, value: float) -> Any:
-    """Fill the shape of x with a number, in its dtype."""
+    """Return a tensor like x, filled with a number."""
     return add(zeros_like(x), value)
 
 
@@ -70,7 +70,7 @@ def positive(*parameters: Tensor) -> Any:
 
 @dataclass(frozen=True)
 class Continuous:
-    """Formulas of a continuous distribution; each takes z, or a probability q of (0, 1), and the shape parameters.
+    """Formulas of a continuous distribution; each takes z, or a probability q in (0, 1), and the shape parameters.
 
     Attributes:
         parameters: names of the shape parameters.
@@ -79,8 +79,8 @@ class Continuous:
             possible.
         support: the ends of the support, numbers or functions of the shape parameters.
         inner: a point of the support, or a function of the shape parameters.
-        is_valid: whether the shape parameters have a meaning.
-        is_symmetric: about 0, so that sf(z) is cdf(-z).
+        is_valid: whether the shape parameters are valid.
+        is_symmetric: whether it is symmetric about 0, so that sf(z) is cdf(-z).
     """
 
     parameters: tuple[str, ...]
@@ -188,7 +188,7 @@ def _negated(formula: Formula) -> Formula:
 
 
 def _logarithm(this: Formula, other: Formula) -> Formula:
-    """Return the logarithm of a probability whose complement is known, too."""
+    """Return the logarithm of a probability, given the probability and its complement."""
 
     def values(z: Tensor, *shapes: Tensor) -> Any:
         p, rest = this(z, *shapes), other(z, *shapes)
@@ -208,7 +208,7 @@ class Discrete:
         text: name of the distribution, with its probabilities.
         logpmf: for whole k of the support.
         support: the ends of the support, numbers or functions of the shape parameters.
-        is_valid: whether the shape parameters have a meaning.
+        is_valid: whether the shape parameters are valid.
         cdf, sf, logsf: for whole k of the support.
         ppf: for q of [0, 1].
         entropy: a function of the shape parameters alone.

@@ -1,4 +1,4 @@
-"""Distributions of vectors: Dirichlet's, the multinomial and the multivariate normal one.
+"""Distributions of vectors: Dirichlet, multinomial and multivariate normal.
 
 Source: scipy.stats for shapes and values.
 """
@@ -158,7 +158,7 @@ def _form_and_determinant(away: Tensor, covariance: Tensor) -> tuple[Any, Any]:
 
 
 def _on_range(away: Tensor, covariance: Tensor) -> Any:
-    """Return the logarithm of the density on the range of a positive semidefinite covariance, -inf beside it.
+    """Return the logarithm of the density on the range of a positive semidefinite covariance, -inf outside of it.
 
     With U U^T the projection on the range, N = 1 - U U^T and any c > 0, cov + c N is positive definite.
     Its inverse is cov^+ + N / c, and its determinant c^(n - rank) times the pseudo-determinant.
@@ -247,7 +247,7 @@ class MultivariateNormal:
         """Return the differential entropy, log det(2 pi e cov) / 2.
 
         Args:
-            mean: a number, or vectors [.., n], of which only the number of coordinates counts.
+            mean: a number, or vectors [.., n], of which only the extent n is used.
             cov: as in `logpdf`.
 
         Raises:

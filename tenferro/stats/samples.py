@@ -82,7 +82,7 @@ def _require_propagate(
 def mode(
     a: ArrayLike, axis: int | None = 0, nan_policy: str = "propagate", keepdims: bool = False
 ) -> ModeResult:
-    """Return the most frequent value along an axis, the least of several, and its count.
+    """Return the most frequent value along an axis, the smallest if several are, and its count.
 
     Args:
         axis: None for all elements.
@@ -132,8 +132,8 @@ def rankdata(
     `method`.
 
     Args:
-        method: "average", "min" or "max" of the ranks that equal elements share; "dense", where the next rank follows
-            on equal elements; "ordinal", all different, in order of position.
+        method: the rank of equal elements: the "average", "min" or "max" of their positions; "dense", as "min" but
+            without gaps in the ranks; "ordinal", distinct ranks in order of position.
         axis: the axis along which to rank; None ranks all elements and returns a vector.
         nan_policy: "propagate": if there is a NaN, all ranks are NaN.
 
@@ -183,7 +183,7 @@ def sem(
 
     Args:
         axis: None for all elements.
-        ddof: the variance is over the number of elements less ddof.
+        ddof: the variance is divided by the number of elements minus ddof.
         nan_policy: "propagate", or "omit" to leave out NaN.
 
     Raises:

@@ -44,7 +44,7 @@ def chunks(function: Function, name: str, count: int) -> Iterator[list[np.ndarra
     yield from _runs([np.array(column, dtype) for column in columns], function, dtype)
     for number in range(-(-count // CHUNK)):
         rng = np.random.Generator(np.random.SFC64([number, function.arity]))
-        # Shifted by an eighth, so that arguments of all magnitudes meet arguments near one, too.
+        # Shifted by an eighth, so that arguments of all magnitudes are paired with arguments near one, too.
         yield [
             np.roll(_random(rng, function, dtype), k * CHUNK // 8) for k in range(function.arity)
         ]

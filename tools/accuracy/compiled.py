@@ -75,7 +75,7 @@ def largest_error(name: str, dtype: str, count: int) -> Cell | None:
         y = run(xs)
         exact = exact_values(reference, xs)
         if dtype == "float32" and number % ALL_OF:
-            # Results that are not the nearest float have other bits; there are few of them, with the largest errors.
+            # Results that differ from the nearest float are few, and have the largest errors.
             with np.errstate(all="ignore"):
                 rounded = exact.astype(np.float32)
             other = np.flatnonzero(rounded.view(np.uint32) != y.view(np.uint32))

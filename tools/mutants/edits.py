@@ -47,7 +47,7 @@ Python 3.11.
 
 
 CONVERSIONS = ("frozenset", "iter", "list", "tuple")
-"""Calls that are not removed: the argument alone would work equally, or be rejected at once."""
+"""Calls that are not removed, because the argument alone would work equally well or be rejected at once."""
 SYMMETRIC = (
     "add",
     "broadcast_shapes",

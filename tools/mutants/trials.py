@@ -158,7 +158,7 @@ def _child(
         import pytest
 
         stop = ["-x"] if chosen is not None else []
-        # With a mutant, a test may call other code than without.
+        # A test may call other code with a mutant than without.
         without = [f"-pno:{plugin}" for plugin in ("xdist", "cacheprovider", "entry-points")]
         code = pytest.main([*files, "-q", *without, *stop], plugins=[choice])
         if coverage is not None:

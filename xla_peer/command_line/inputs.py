@@ -97,7 +97,7 @@ def matched(inputs: Given, names: Sequence[str], what: str) -> list[Any]:
 
 
 UNPACKED: ContextVar[int | None] = ContextVar("tenferro_unpacked_bytes", default=None)
-"""The largest unpacked size of a file of arrays; None limits it by a ratio to its size."""
+"""The largest unpacked size of a file of arrays; None is a multiple of the file's size."""
 
 
 def filled(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:

@@ -61,7 +61,7 @@ def read_links(words: Sequence[str]) -> float | dict[str, float] | None:
     (100000000000.0, {'data': 50000000000.0, 'model': 900000000000.0}, None)
 
     Raises:
-        InvalidConfigError: no speed, or a speed without an axis beside speeds with axes.
+        InvalidConfigError: no speed, or speeds with and without axes.
     """
     speeds: dict[str, float] = {}
     for word in words:

@@ -43,7 +43,7 @@ class Target:
     Attributes:
         name: the target as written on the command line.
         names: names of parameters, or of leaves if they are known.
-        types: types of the arguments of a function, where its file states them.
+        types: types of a function's arguments, if its file states them.
         partitioning: how the program in the file is cut over a mesh.
     """
 
@@ -193,7 +193,7 @@ def _listed(tree: Any) -> Any:
 
 
 def _execute(tree: ast.Module, module: Any, path: Path) -> None:
-    """Execute a file that `lowering.to_numpy` wrote, with its arrays read once: the memory of constants holds them."""
+    """Execute a file that `lowering.to_numpy` wrote, with its arrays read directly into the memory of constants."""
     body: list[ast.stmt] = []
     for node in tree.body:
         text = ast.unparse(node)

@@ -20,7 +20,7 @@ __all__ = ["Timing", "bench"]
 
 @dataclass(frozen=True)
 class Timing:
-    """One contestant; all in seconds.
+    """Times of one executor, in seconds.
 
     Attributes:
         first: seconds from the traced program to the first result, with all compilation.
@@ -50,10 +50,10 @@ def bench(
     """Time the native executor, PJRT from NumPy to NumPy, and PJRT from device to device.
 
     Args:
-        seconds: how long the later runs take in all.
+        seconds: the total time of the later runs.
     """
     native, xla = tnf.GraphExecutor(), XlaExecutor(platform)
-    # A device takes dense arrays; laying them out is not part of the run.
+    # Make the arrays dense, as a device needs them, before the timed run.
     dense = [np.asarray(leaf, order="C") for leaf in program.check_arguments(tuple(arguments))]
     firsts: list[float] = []
     firsts.append(_timed(lambda: native.run(program, *arguments)))

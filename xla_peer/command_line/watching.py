@@ -63,7 +63,7 @@ def chosen_adapters(
 
 
 def chosen_cases(module: str, inputs: str, only: Sequence[str]) -> list[Case]:
-    """Return a module on its inputs, or the hall and the ordinary programs, filtered by words in their names.
+    """Return a module on its inputs, or the hall and the ordinary programs with one of the words in their names.
 
     Raises:
         InvalidConfigError: no case has one of the words.

@@ -28,7 +28,7 @@ FORMS = {
 }
 """Formats of `export`, by the suffix of the file."""
 LARGEST_BESIDE_WEIGHTS = 128
-"""Bytes of the largest array that stays in the text where the weights are in a file: 16 elements of float64."""
+"""Size in bytes of the largest array that stays in the text if weights are in a file: 16 elements of float64."""
 
 
 @dataclass(frozen=True)

@@ -29,12 +29,12 @@ __all__ = ["FuzzReport", "Group", "fuzz"]
 
 GRADIENT_EVERY = 3
 INTERPRETER_EVERY = 20
-"""Numbers of programs per differentiated one, and per one given to the reference interpreter, by default."""
+"""Default intervals: every n-th program is differentiated, or run by the reference interpreter."""
 
 
 @dataclass
 class Group:
-    """Programs that diverge on one op in one dtype, for one reason.
+    """Programs that diverge on the same op and dtype for the same reason.
 
     Attributes:
         op, dtype: the op and dtype that differ, or the class of the error.
@@ -165,14 +165,14 @@ def fuzz(
     """Run random programs natively and through PJRT, every third with gradients, until results differ.
 
     Args:
-        minutes: how long; or
-        programs: how many.
+        minutes: the duration; or
+        programs: the number of programs.
         seed: names the stream of programs, the same on every machine with the same NumPy.
-        start: the number of the first.
+        start: the number of the first program.
         platform: the other path, in a child process, so that a crash of XLA's compiler is a finding.
         executor: the other path, instead of the default.
         folder: where reproductions of unexplained divergences are written.
-        progress: called with the share that is done, and a note.
+        progress: called with the completed fraction and a note.
 
     An interruption ends it early, with the findings so far.
 
@@ -269,7 +269,7 @@ def _note(
     groups: dict[tuple[str, str, str], Group],
     folder: Any,
 ) -> None:
-    """Put a finding into its group; the first without a reason is shrunk and told."""
+    """Add a finding to its group; shrink and describe the first finding of a group without a known reason."""
     divergence = None if isinstance(outcome, Exception) else outcome.first_divergence
     if isinstance(outcome, Exception):
         key = (type(outcome).__name__, str(outcome).partition("\n")[0][:80], "")

@@ -21,7 +21,7 @@ ORDER = ("plain", "plain", "imported", "loop", "plain", "symbolic")
 
 
 def looped(case: Case) -> Case:
-    """Put the program in the body of a loop that carries the arguments with the type of a result."""
+    """Put the program in a loop body; arguments with the type of a result are the carry."""
     program = case.program
     results = list(enumerate(program.output_specs))
     carried: dict[int, int] = {}
@@ -62,7 +62,7 @@ def symbolic(case: Case) -> Case:
 
 
 def imported(case: Case) -> Case:
-    """Read the program back from its text, which then counts as a separate opinion."""
+    """Read the program back from its text, as a separate implementation."""
     return Case(import_stablehlo(lower_to_stablehlo(case.program).plain_text), case.leaves)
 
 
@@ -75,12 +75,12 @@ FORMS: Mapping[str, Callable[[Case], Case]] = {
 
 
 def form_of(number: int) -> str:
-    """Return the form that a case of the stream is meant to have."""
+    """Return the form of a case, by its number in the stream."""
     return ORDER[number % len(ORDER)]
 
 
 def formed(case: Case, form: str) -> Case | None:
-    """Rewrite the case in that form; None if it has none, as an op without a batch rule has no symbolic one."""
+    """Rewrite the case in that form; None if impossible: an op without a batch rule has no symbolic form."""
     try:
         return FORMS[form](case)
     except (TenferroError, LookupError):

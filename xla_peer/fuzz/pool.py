@@ -1,4 +1,4 @@
-"""`Pool`: the values a random program has so far, and where it gets more."""
+"""`Pool`: the values of a random program under construction, and the source of new values."""
 
 from __future__ import annotations
 
@@ -107,13 +107,13 @@ class Pool:
 
 
 def in_order(dtypes: Iterable[DType]) -> list[DType]:
-    """Sort dtypes in the order of the enum, because a set's differs between processes; narrow ones are omitted."""
+    """Sort dtypes by the enum, because the order of a set differs between processes; omit narrow dtypes."""
     wanted = set(dtypes)
     return [dtype for dtype in DType if dtype in wanted and not dtype.is_narrow]
 
 
 def random_elements(spec: TensorSpec, rng: np.random.Generator) -> Any:
-    """Draw ordinary numbers, small integers, or special values among them."""
+    """Draw ordinary numbers, small integers, or ordinary numbers with special values among them."""
     dtype, shape = spec.dtype, spec.shape
     if dtype.is_bool:
         return np.asarray(rng.integers(0, 2, shape)).astype(bool)

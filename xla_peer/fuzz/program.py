@@ -49,6 +49,6 @@ def random_case(seed: int, number: int, most_ops: int = 12) -> Case:
 
 
 def _results(pool: Pool) -> list[int]:
-    """Return values without readers, as outputs, so that every op counts."""
+    """Return the unused values as outputs, so that every op is tested."""
     operands = {value for step in pool.graph.instructions for value in step.inputs}
     return [value for value in pool.values if value not in operands] or pool.values[-1:]

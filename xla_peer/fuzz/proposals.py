@@ -1,6 +1,6 @@
 """Random uses of each op in a program: the column of the fuzzer.
 
-A row is a function of the op's card and the pool that gives an op, payload filled in, and its operands; or
+A row is a function of the op's card and the pool that returns an op with its payload, and its operands; or
 `NotProposed` with the reason.
 """
 
@@ -282,7 +282,7 @@ def _convolution(card: Any, pool: Pool) -> Proposal:
 
 
 def _windows(pool: Pool, shape: tuple[int, ...]) -> Any:
-    """Draw the axes that indices choose on, sizes of the windows, axes that vanish, and the shape of a batch."""
+    """Draw the indexed axes, the window sizes, the collapsed axes, and a batch shape."""
     rank = len(shape)
     chosen = pool.some(range(rank))
     sizes = [pool.integer(0 if e == 0 else 1, e) if a in chosen else e for a, e in enumerate(shape)]

@@ -1,4 +1,4 @@
-"""The hall of miscompiles: public reports of wrong values and crashes, rebuilt, with the right values by definition."""
+"""The hall of miscompiles: programs that reproduce public reports of wrong values and crashes, with right values."""
 
 from xla_peer.hall.inductor import INDUCTOR
 from xla_peer.hall.iree import IREE

@@ -1,4 +1,4 @@
-"""Reports on XLA, also as JAX and TensorFlow use it."""
+"""Reports on XLA, also through JAX and TensorFlow."""
 
 from __future__ import annotations
 

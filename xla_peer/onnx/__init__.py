@@ -1,4 +1,4 @@
-"""Programs as ONNX models and back, and models run by two engines. It needs the package `onnx`, imported on first use."""
+"""Programs to and from ONNX models, and two engines that run models. The package `onnx` is imported on first use."""
 
 from xla_peer.onnx.exporting import export_onnx, run, to_onnx
 from xla_peer.onnx.files import files_beside

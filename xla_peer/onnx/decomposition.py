@@ -1,4 +1,4 @@
-"""Ops that ONNX lacks, written with the ops that it has: by tracing plain functions of NumPy."""
+"""Decompositions of ops that ONNX lacks: NumPy functions, which are traced to ops that ONNX has."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def written(w: Writer, function: Callable[..., Any], *xs: Value) -> list[Value]:
 
 
 def decomposed(function: Callable[..., Any]) -> Any:
-    """Return the cell of an op that is a plain function; float16 is taken as float32."""
+    """Return the cell of an op that is a NumPy function; float16 is computed in float32."""
 
     def cell(op: Any, w: Writer, *xs: Value) -> Value:
         specs = w.specs

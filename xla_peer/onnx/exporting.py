@@ -28,11 +28,11 @@ __all__ = ["export_onnx", "require_onnx", "run", "to_onnx"]
 
 ENGINES = ("reference", "onnxruntime")
 BESIDE = 64 << 20
-"""Bytes of constants from which they are written beside a model, so that no copy of all is ever made."""
+"""Size in bytes from which constants are written beside a model, so that they are never copied all at once."""
 LARGEST_MODEL = (1 << 31) - (1 << 24)
-"""Bytes of constants in a model; protobuf ends at 2 GiB."""
+"""Maximum size in bytes of the constants in a model; protobuf is limited to 2 GiB."""
 OPSETS = (26, 28)
-"""The opsets that are written; BitCast and CumProd are new in the lowest."""
+"""Supported opsets; the lowest introduced BitCast and CumProd."""
 
 
 def to_onnx(program: GraphProgram, opset: int | None = None) -> Any:

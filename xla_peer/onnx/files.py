@@ -1,7 +1,7 @@
-"""ONNX files with large initializers left in place: a model without their elements, and where these are.
+"""ONNX files: a model is read without the elements of large initializers, whose places in the files are recorded.
 
-A model of 2 GB takes the memory of its arrays, each read once: from the model's own file, or from the files beside it
-that ONNX calls external data.
+Reading a model of 2 GB takes only the memory of its arrays. Each array is read once, from the model's file or from
+ONNX's external data files beside it.
 
 Source: the protobuf encoding; onnx.proto, "TensorProto.external_data".
 """
@@ -33,7 +33,7 @@ VARINT, FIXED64, DELIMITED, FIXED32 = 0, 1, 2, 5
 
 
 class Place(NamedTuple):
-    """Bytes of a file: all from `offset` on where `length` is None."""
+    """Range of bytes in a file; it extends to the end if `length` is None."""
 
     path: Path
     offset: int
@@ -55,7 +55,7 @@ def read_model(path: Path) -> tuple[Any, dict[str, Place]]:
     Raises:
         FileNotFoundError: there is no file.
         InvalidConfigError: external data out of the model's folder.
-        Exception: protobuf's over bytes that are no model.
+        Exception: protobuf's errors for bytes that are not a model.
     """
     import onnx
 
@@ -81,7 +81,7 @@ def initializers(graph: Any, places: Mapping[str, Place]) -> dict[str, Any]:
 
 
 def array_at(tensor: Any, place: Place | None) -> Any:
-    """Return the elements of a tensor, which are at a place, or in the tensor."""
+    """Return the elements of a tensor, from their place in a file or from the tensor itself."""
     from onnx import helper, numpy_helper
 
     if place is None:
@@ -94,7 +94,7 @@ def array_at(tensor: Any, place: Place | None) -> Any:
     dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.data_type))
     shape = tuple(tensor.dims)
     if dtype.itemsize * int(np.prod(shape, dtype=object)) != memory.nbytes:
-        # Elements smaller than a byte, or errors, which the package reports.
+        # The package decodes elements smaller than a byte, and reports errors.
         tensor.raw_data = memory.tobytes()
         tensor.ClearField("data_location")
         return numpy_helper.to_array(tensor)
@@ -194,7 +194,7 @@ def _fields(content: mmap.mmap, position: int, end: int) -> Iterator[Field]:
     """Yield the fields of a message.
 
     Raises:
-        ValueError: bytes that are no message.
+        ValueError: bytes that are not a message.
     """
     while position < end:
         first = position
@@ -216,7 +216,7 @@ def _fields(content: mmap.mmap, position: int, end: int) -> Iterator[Field]:
 
 
 def _read_varint(content: mmap.mmap, position: int, end: int) -> tuple[int, int]:
-    """Return a number of seven bits a byte, and the position after it."""
+    """Return a varint (seven bits in each byte), and the position after it."""
     value = shift = 0
     while position < end and shift < 70:
         byte = content[position]

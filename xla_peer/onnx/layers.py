@@ -32,7 +32,7 @@ def recurrent(defaults: list[str], states: int, step: Callable[..., Any]) -> Any
 
     Args:
         defaults: names of the activations of one direction.
-        states: number of values that an iteration passes on, the first of which is its output.
+        states: number of values in the state of an iteration; the first is the output.
         step: a function of attributes, activations, the products of x and w, the state, r, both biases and peepholes.
     """
 
@@ -139,7 +139,7 @@ def _lstm(
 
 
 def _places(mode: str, n: int, m: int, scale: float, roi: Any) -> Any:
-    """Return the place in an axis of n elements of each of the m elements that are asked for."""
+    """Return the position, in an axis of n elements, of each of m resized elements."""
     y, width = np.arange(m, dtype=np.float64), scale * n
     if mode == "align_corners":
         return y * (0 if width == 1 else (n - 1) / (width - 1))
@@ -183,7 +183,7 @@ def _weights(a: Any, places: Any, n: int, scale: float) -> Any:
 
 
 def _rounded(mode: str, places: Any) -> Any:
-    """Return the nearest whole numbers; the mode chooses between two."""
+    """Return the nearest integers; the mode decides ties."""
     if mode in ("floor", "ceil"):
         return getattr(np, mode)(places)
     return np.floor(places + 0.5) if mode == "round_prefer_ceil" else np.ceil(places - 0.5)
@@ -233,7 +233,7 @@ def resize(a: Any, x: Any, roi: Any = None, scales: Any = None, sizes: Any = Non
 
 
 def _along(a: Any, scale: Any, x: Any) -> Any:
-    """Return a scale or a zero point for all elements, one for each index of an axis, or one for each block of it."""
+    """Broadcast a scale or a zero point: one for all elements, for each index of an axis, or for each block."""
     axis = a.get("axis", 1) % max(np.ndim(x), 1)
     if a.get("block_size"):
         y = np.repeat(scale, a["block_size"], axis=axis)
@@ -335,7 +335,7 @@ def quantized_conv(
 
 
 def window(*coefficients: float) -> Any:
-    """Return the reader of a window that is a sum of cosines, one period or one sample less."""
+    """Return the reader of a window function, a sum of cosines over one period, or one period less one sample."""
 
     def read(a: Any, size: Any) -> Any:
         (n,) = ints(size, "a size")

@@ -19,10 +19,10 @@ __all__ = ["READERS", "concrete", "dtype_of"]
 
 
 def concrete(x: Any, what: str) -> Any:
-    """Return a value that is an array while tracing.
+    """Return a value that is a constant array while tracing.
 
     Raises:
-        UnsupportedError: it is computed from inputs; asks for a constant.
+    UnsupportedError: it is computed from inputs; the message asks for a constant.
     """
     try:
         return np.asarray(x)
@@ -222,7 +222,7 @@ def gather_elements(a: Any, x: Any, indices: Any) -> Any:
 
 
 def gather_nd(a: Any, x: Any, indices: Any) -> Any:
-    """Gather slices at vectors of indices, for leading axes alike."""
+    """Gather slices at vectors of indices; leading axes are batch axes."""
     batch = a.get("batch_dims", 0)
     depth = indices.shape[-1]
     lead = [
@@ -469,17 +469,17 @@ def average_pool(a: Any, x: Any) -> Any:
         ones = np.pad(ones, [(0, 0), (0, 0), *edges], constant_values=1)
         a = {**a, "pads": [0] * 2 * len(edges), "auto_pad": "NOTSET"}
     count = np.sum(windows(a, ones, 0)[0], axis=0)
-    # A last window that starts in the padding is left out, which the padded ones do not show.
+    # Omit a last window that starts in the padding; the padded extent does not show where the padding starts.
     return total / count[(..., *map(slice, total.shape[2:]))]
 
 
 def global_pool(function: Callable[..., Any]) -> Any:
-    """Return the reader of a pooling over all of space."""
+    """Return the reader of a pooling over all spatial axes."""
     return lambda a, x: function(x, axis=tuple(range(2, np.ndim(x))), keepdims=True)
 
 
 def one_hot(a: Any, indices: Any, depth: Any, values: Any) -> Any:
-    """Select the second value where an index is the position along a new axis, else the first."""
+    """Select the second value at the index along a new axis, and the first value elsewhere (one-hot)."""
     n = ints(depth, "the depth")[0]
     axis = a.get("axis", -1) % (np.ndim(indices) + 1)
     indices = np.where(indices < 0, indices + n, indices).astype(np.int64)
@@ -672,7 +672,7 @@ def attention(
     past_v: Any = None,
     lengths: Any = None,
 ) -> Any:
-    """softmax(Q K^T scale + bias) V; the bias is of masks, and rows that are masked wholly are 0.
+    """softmax(Q K^T scale + bias) V; the bias comes from masks, and fully masked rows are 0.
 
     Source: ONNX operators, Attention.
     """
@@ -779,7 +779,7 @@ def conv_transpose(a: Any, x: Any, kernel: Any, bias: Any = None) -> Any:
     edges = [(pads[i], pads[i + count]) for i in range(count)]
     if sizes is not None:
         totals = [f - n for f, n in zip(full, sizes, strict=True)]
-        # An odd element is cut from the beginning, by SAME_UPPER from the end; missing ones are zeros at the end.
+        # An odd element is cut from the start, or for SAME_UPPER from the end; missing elements are zeros at the end.
         cut = [max(t, 0) // 2 if mode == "SAME_UPPER" else (max(t, 0) + 1) // 2 for t in totals]
         edges = [(low, t - low) for low, t in zip(cut, totals, strict=True)]
     padding = [

@@ -52,7 +52,7 @@ class Writer:
         nodes: nodes of the graph that is being written.
         symbols: the input and axis from which each symbol is read.
         missing: ops without a counterpart so far, as lines of the error.
-        numbers: the number that all elements of a value are, by the value's name.
+        numbers: for values whose elements are all equal, this element, by the value's name.
         constants: arrays of the initializers, by name.
     """
 
@@ -244,7 +244,7 @@ class Writer:
     def graph(
         self, name: str, inputs: Sequence[Value], write: Callable[[], Sequence[Value]]
     ) -> Any:
-        """Return the graph of a loop's body or a branch, with a name of its own for each output."""
+        """Return the graph of a loop's body or a branch, with distinct names for its outputs."""
         helper = import_module("onnx.helper")
         with self.inside() as nodes:
             outputs = [self.op("Identity", value) for value in write()]

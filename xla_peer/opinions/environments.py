@@ -1,4 +1,4 @@
-"""Virtual environments with one release of a compiler each, kept in a folder."""
+"""Virtual environments in a folder, one for each release of a compiler."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Environments:
 
     Args:
         folder: by default the variable TENFERRO_ENVIRONMENTS, and `tenferro/environments` in the user's cache.
-        python: the interpreter that they have; this one by default.
+        python: the interpreter of the environments; this one by default.
 
     >>> Environments("/tmp/environments").path(["jaxlib==0.9.2"]).name.startswith("jaxlib-0.9.2-py")
     True
@@ -58,7 +58,7 @@ class Environments:
 
         Raises:
             InvalidConfigError: a requirement that is not a name with a version.
-            PlatformUnavailableError: the environment cannot be created; with the last words of the installer.
+            PlatformUnavailableError: the environment cannot be created; has the end of the installer's output.
         """
         for package in packages:
             name, _, version = package.partition("==")

@@ -91,7 +91,7 @@ class AdapterExecutor:
         return self._version
 
     def run(self, program: GraphProgram, *arrays: Any) -> Any:
-        """Run the module that a program is lowered to, and return the tree of its function.
+        """Lower a program, run the module, and return the result in the tree of the program's function.
 
         Raises:
             PeerEndedError: the compiler ended its process, or took too long.
@@ -180,7 +180,7 @@ class AdapterExecutor:
         """Return the process, which has imported the adapter.
 
         Raises:
-            PlatformUnavailableError: it cannot.
+            PlatformUnavailableError: the adapter cannot be imported.
         """
         if self._process is not None and self._process.poll() is None:
             return self._process

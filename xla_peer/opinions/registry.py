@@ -21,7 +21,7 @@ ADAPTERS = Path(__file__).parent / "adapters"
 
 @dataclass(frozen=True)
 class Adapter:
-    """A function that compiles and runs a StableHLO module, and the interpreter that runs the function.
+    """A function that compiles and runs a StableHLO module, and the interpreter for it.
 
     Attributes:
         name: name of the compiler, as tables show it.
@@ -94,7 +94,7 @@ BUILT_IN = {
         ("tvm", "tvm_cpu"),
     )
 }
-"""Adapters that are there by their names, where their packages are installed beside tenferro."""
+"""Adapters that need no registration, only their packages, installed beside tenferro."""
 
 GROUP = "tenferro.opinions"
 """Entry points of installed packages that name adapters."""
@@ -131,8 +131,8 @@ def register(name: str, adapter: Callable[..., Any] | str, *, python: str = "") 
 def registered(names: Iterable[str] | None = None) -> list[Adapter]:
     """Return adapters by their registered names, in this order; all by default.
 
-    Those of installed packages are entry points of the group `tenferro.opinions`. `IREE`, `onnxruntime`, `torch` and `tvm`
-    are names that need no registration; a process of one that is not installed is a PlatformUnavailableError.
+    Installed packages register adapters as entry points of the group `tenferro.opinions`. `IREE`, `onnxruntime`,
+    `torch` and `tvm` need no registration; using one that is not installed raises PlatformUnavailableError.
 
     Raises:
         InvalidConfigError: a name that is not registered.

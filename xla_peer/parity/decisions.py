@@ -20,7 +20,7 @@ from xla_peer.parity.sensitivity import moved_outputs
 __all__ = ["Decision", "decisions"]
 
 RUNS = 16
-"""Number of runs with random rounding in which flipped decisions are looked for."""
+"""Number of runs with random rounding that search for flipped decisions."""
 
 
 @dataclass(frozen=True)

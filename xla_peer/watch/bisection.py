@@ -20,7 +20,7 @@ class Bisection:
 
     Attributes:
         last: the last release with the outcome of the first.
-        first: the release after it, with another outcome.
+        first: the next release, with a different outcome.
         entries: outcomes of the releases that were run.
     """
 
@@ -44,7 +44,7 @@ def bisect(
 ) -> Bisection:
     """Find a release in which the outcome of a case changes, by halving.
 
-    The outcomes of the first and the last release differ; if there are several changes, it finds one.
+    The outcomes of the first and the last release must differ; if there are several changes, one is found.
 
     Args:
         case: see `Case`.

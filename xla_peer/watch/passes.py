@@ -1,9 +1,9 @@
-"""The pass of XLA's that is at fault for a wrong result, a crash or a hang.
+"""The XLA pass at fault for a wrong result, a crash or a hang.
 
-Two methods find it. The modules that XLA dumps between its passes are read back as StableHLO and run natively: the
-pass at fault wrote the first one with another meaning. And passes are disabled, one at a time: without the pass at
-fault the result is right. If all modules are equivalent, and disabling no pass corrects the result, code generation
-is at fault. Its options are then tried in the same way.
+Two methods find it. First, the modules that XLA dumps between its passes are read back as StableHLO and run natively:
+the pass at fault wrote the first module with a different result. Second, passes are disabled one at a time: without
+the pass at fault the result is right. If all modules are equivalent, and disabling no pass corrects the result, code
+generation is at fault, and its options are tried in the same way.
 """
 
 from __future__ import annotations
@@ -129,8 +129,7 @@ def _dumps(case: Case, executor: AdapterExecutor) -> list[_Dump]:
 def _by_meaning(case: Case, executor: AdapterExecutor, dumps: Sequence[_Dump]) -> str:
     """Find the pass after which a module first gives other results natively; empty if none does, or none is readable.
 
-    Modules before and after several passes are equivalent, unless one pass is at fault; so bisection finds the
-    first one.
+    All modules before the pass at fault are equivalent, so bisection finds it.
     """
     if not dumps:
         return ""

@@ -21,11 +21,11 @@ class Entry:
     """A case by one compiler.
 
     Attributes:
-        state: `right`, `wrong`, `ended` for a crash or a hang, `refused` for a module that the compiler does not take,
-            or `undecided` where another right implementation may have these values.
+        state: `right`, `wrong`, `ended` for a crash or a hang, `refused` for a module that the compiler does not
+            take, or `undecided` where another right implementation may have these values.
         words: the verdict of the parity check, the signal, or the refusal.
-        op: the first op that diverges; empty where it was not looked for.
-        fault: the pass at fault, or the option without which the result is right; empty where it is not known.
+        op: the first op that diverges; empty if it was not determined.
+        fault: the pass at fault, or the option without which the result is right; empty if unknown.
     """
 
     state: str
@@ -94,7 +94,7 @@ class Table:
     def worse_than(self, before: Table) -> list[tuple[str, str]]:
         """Return case and compiler of each entry that is red here and right in the table before.
 
-        A compiler is looked up by its name and version, or where that is new, by the last column with its name.
+        A compiler is looked up by name and version; a new version is compared with the last column of that name.
         """
         known = {row.name: row for row in before.rows}
         last = {compiler.rpartition(" ")[0]: compiler for compiler in before.compilers}

@@ -1,4 +1,4 @@
-"""Runs of cases by compilers, and verdicts on their results."""
+"""Run cases by compilers, and judge the results."""
 
 from __future__ import annotations
 

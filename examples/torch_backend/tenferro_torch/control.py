@@ -26,18 +26,18 @@ class ControlKernel:
         self.function = function
 
     def bind_programs(self, runs: Sequence[Run]) -> Callable[..., Any]:
-        """Return the kernel over compiled parts, in the op's order."""
+        """Return the kernel as a function of the compiled parts, in the op's order."""
         return partial(self.function, runs)
 
 
 def cond(runs: Sequence[Run], op: Cond, index: Tensor, *operands: Tensor) -> Any:
-    """Return the outputs of one branch; of the last one where the index names none."""
+    """Return the outputs of one branch; of the last branch if the index is out of range."""
     number = int(index)
     return outputs(runs[number if 0 <= number < len(runs) else -1](operands))
 
 
 def while_(runs: Sequence[Run], op: While, *tensors: Tensor) -> Any:
-    """Return the carry that the condition refuses."""
+    """Return the first carry for which the condition is false."""
     goes_on, body = runs
     consts, carry = tensors[: op.num_consts], tensors[op.num_consts :]
     while goes_on((*consts, *carry))[0]:
@@ -46,7 +46,7 @@ def while_(runs: Sequence[Run], op: While, *tensors: Tensor) -> Any:
 
 
 def scan(runs: Sequence[Run], op: Scan, *tensors: Tensor) -> Any:
-    """Return the last carry, and what each step gave, written where it belongs."""
+    """Return the last carry, and the stacked results of all steps."""
     (body,) = runs
     n, first, m = op.num_consts, op.first_xs, op.num_carry
     consts, carry, xs = tensors[:n], tensors[n:first], tensors[first:]

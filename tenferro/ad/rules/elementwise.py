@@ -157,7 +157,7 @@ def select_transpose(
 
 
 def power_by_base(x: Value, y: Value, z: Value) -> Value:
-    """d x^y / dx = y x^(y-1); for y = 0 it is 0 where x is 0, where x^(y-1) is infinite, or NaN.
+    """d x^y / dx = y x^(y-1); a constant 0 for y = 0 and x = 0 or NaN, where the formula is NaN.
 
     For y = 0 and other x the formula is 0, and its derivative with respect to y is 1/x.
     """

@@ -24,8 +24,8 @@ _FREQUENCIES = ("fftfreq", "rfftfreq")
 class EagerNamespace(ModuleType):
     """The functions of `tenferro`, with creation functions that return tensors of one runtime.
 
-    Libraries written against the Array API standard ask an array for its namespace, and create others in
-    it; here these are tensors of the same runtime.
+    Libraries written against the Array API standard ask an array for its namespace, and create
+    arrays with it. This namespace creates tensors of the same runtime.
 
     >>> rt = tenferro.EagerRuntime()
     >>> xp = rt.namespace

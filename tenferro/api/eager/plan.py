@@ -71,7 +71,7 @@ class Plan:
         except Exception as error:
             if is_interruption(error):
                 raise
-            # A schedule of several instructions reports the failed one itself.
+            # A schedule of several instructions reports the failed instruction itself.
             op: Any = self.part.instructions[-1].op
             raise failure(op, self.types, error) from error
         if type(result) is np.ndarray:
@@ -79,7 +79,7 @@ class Plan:
         return (np.asarray(result),) if len(self.types) == 1 else tuple(map(np.asarray, result))
 
     def write(self, graph: Graph, inputs: Sequence[int], source: SourceLine | None) -> list[int]:
-        """Write the plan into a graph and return its results; `source` is the line of instructions without one."""
+        """Write the plan into a graph and return its results; instructions without a source line get `source`."""
         return self.part.emit(graph, inputs, source)
 
 

@@ -40,7 +40,7 @@ PLANS = 4096
 
 
 NOWHERE = SourceLine("", 0, "")
-"""The source line of nodes of a plan; each record of its calls replaces this schedule."""
+"""Placeholder source line of the nodes of a plan; each recorded call replaces it."""
 
 
 OP_BY_OP = Plan(Subprogram.of(Graph(), (), ()), Binder())

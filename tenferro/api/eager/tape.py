@@ -24,7 +24,7 @@ __all__ = ["Operand", "Record", "Tape"]
 
 
 class Operand(NamedTuple):
-    """The original value of an operand of a record: the tensor itself may be assigned to afterwards.
+    """The value of an operand when it was recorded: the tensor may be assigned to afterwards.
 
     Attributes:
         record, position: the record that computed it, and its index among the results; None for a constant or variable.
@@ -88,7 +88,7 @@ class Tape:
         for record in self.records:
             operand_indices: list[int] = []
             for x in record.operands:
-                # A variable may have changed between two records, which hold the array of their time.
+                # A variable may have changed between two records; each record holds the array at its time.
                 key: Any = (id(x.record), x.position)
                 if x.record is None:
                     key = (id(x.variable), id(x.array)) if x.variable is not None else id(x.array)
@@ -110,7 +110,7 @@ class Tape:
 
     @property
     def key(self) -> Any:
-        """Equal for tapes with one derivative: ops and types, not the values; None if they cannot be compared."""
+        """Key of ops and types, equal for tapes with equal derivatives; None if ops cannot be compared."""
         if any([line[0] is None for line in self.lines]):
             return None
         return (self.lines, tuple(self.specs), tuple(self.variables), self.result)

@@ -104,7 +104,7 @@ class EagerTensor(Operators):
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
         """Assign the value of `self.at[index].set(value)` to this tensor.
 
-        Tensors computed from it before, slices too, do not change, and neither do their derivatives.
+        Tensors computed from it earlier, slices included, and their derivatives do not change.
 
         Raises:
             InvalidConfigError: a variable, outside `no_grad`.
@@ -236,7 +236,7 @@ class EagerTensor(Operators):
     """Extents of eager tensors are numbers."""
 
     def __tenferro_distrust__(self) -> None:
-        """Do nothing: operations on eager tensors run natively, and XLA compiles no program of them."""
+        """Do nothing: operations on eager tensors run natively, without compilation by XLA."""
 
     @property
     def caches(self) -> Any:

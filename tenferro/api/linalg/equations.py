@@ -60,8 +60,8 @@ def solve_discrete_lyapunov(a: ArrayLike, q: ArrayLike, method: str | None = Non
     """Return x with a x a^H - x + q = 0.
 
     Args:
-        method: "direct" solves one system for all elements, "bilinear" a continuous equation; None is the first up to
-            order 9.
+        method: "direct" solves one system for all elements, "bilinear" a continuous equation; None is "direct" up to
+            order 9 and "bilinear" above.
 
     Raises:
         ShapeError: shapes that do not match. InvalidConfigError: another method.

@@ -126,7 +126,7 @@ def rq(
     if mode not in ("full", "economic", "r"):
         raise InvalidConfigError(f'rq: mode is "full", "economic" or "r", got {mode!r}')
     x = matrices.matrix("rq", a)
-    # With E the exchange of rows, E a^H = Q' R' gives a = (E R'^H E) (E Q'^H) of its rows and columns.
+    # With E the reversal of rows, (E a)^H = Q' R' gives a = (E R'^H E) (E Q'^H).
     q, r = matrices.qr(adjoint(flip(x, axis=-2)), "reduced" if mode == "economic" else "complete")
     right = flip(adjoint(q), axis=-2)
     left = flip(adjoint(r), axis=(-2, -1))
@@ -134,7 +134,7 @@ def rq(
 
 
 def rsf2csf(T: ArrayLike, Z: ArrayLike, check_finite: bool = True) -> tuple[Any, Any]:  # noqa: N803  # because SciPy calls them so
-    """Return the complex Schur form of a matrix from its real one: Z T Z^H stays, and T becomes triangular.
+    """Convert a real Schur form to the complex one: Z T Z^H is unchanged, and T becomes triangular.
 
     Args:
         check_finite: no effect.

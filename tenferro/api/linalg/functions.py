@@ -1,7 +1,7 @@
 """Functions of matrices, and equations between them, by Schur forms; factors and solutions of SciPy's names.
 
-Schur forms are LAPACK's, natively and on processors through PJRT. Derivatives are those of the equations that define
-the results, so that no form is differentiated.
+LAPACK computes Schur forms, natively and on CPUs through PJRT. Derivatives follow from the equations that define the
+results; Schur forms are not differentiated.
 
 Source: SciPy 1.16, reference, scipy.linalg; Higham, "Functions of Matrices", 2008.
 """
@@ -261,8 +261,7 @@ def _by_schur_forms(a: Tensor, b: Tensor, q: Tensor) -> Any:
 
 
 def sqrtm(a: ArrayLike) -> Any:
-    """Return the principal square root of a matrix: the complex x with x x = a whose eigenvalues have positive real
-    part.
+    """Return the principal square root of a: the complex x with x x = a and eigenvalues of positive real part.
 
     Raises:
         ShapeError: a is not a square matrix.

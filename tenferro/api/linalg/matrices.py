@@ -189,7 +189,7 @@ def matrix(name: str, x: ArrayLike) -> Any:
 
 
 def _output(op: ExtensionOp, index: int, x: Any) -> Any:
-    """Compute one output: alone for an array, and with all other results, for the derivative, for a traced value."""
+    """Compute one output. On arrays, compute it alone; in a trace, with all outputs, which the derivative needs."""
     used = [i == index for i in range(op.output_count)]
     alone = op.prune_outputs(used) if isinstance(x, np.ndarray) else None
     return apply(op, x)[index] if alone is None else apply(alone, x)
@@ -297,8 +297,8 @@ def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) ->
 
     With columns, [A, b], Q keeps the columns of q, and R contains r in its corner; with rows, [A; b], both are new.
     Let A be [m, n], and q have k columns. Then p appended columns take O(m k p) instead of O(m (k + p)^2) operations;
-    if they are nearly in the span of q, they take as many as `qr`. Derivatives are those of QR, for tangents of q and
-    r that are those of factors; they are infinite where `qr` has none, as at dependent columns.
+    if they are nearly in the span of q, the cost is that of `qr`. Derivatives are those of QR if the tangents of q
+    and r are tangents of factors; they are infinite where `qr` has no derivative, as at dependent columns.
 
     Args:
         q: [.., m, k] with orthonormal columns. r: [.., k, n]. Leading axes broadcast.
@@ -349,12 +349,11 @@ def svd(
 
     Args:
         full_matrices: square U and V^H instead of one vector per singular value.
-        hermitian: a is Hermitian, and its lower triangle is read; the factors are those of `eigh`.
-        degenerate: the derivative of vectors of coinciding singular values is undefined: "zero"
-            leaves the rotation within the subspace out, which is right for functions of the values,
-            and of projectors on whole subspaces; "nan" keeps the division by zero; "raise" is an
-            error at run time, natively only. Values coincide when they are 64 roundings of the
-            largest from each other, or fewer: factorisations do not resolve such values.
+        hermitian: whether a is Hermitian; then its lower triangle is read, and the factors are those of `eigh`.
+        degenerate: the treatment of vectors of coinciding singular values, whose derivative is undefined. "zero"
+            omits the rotation within their subspace, which is right for functions of the values and of projectors on
+            whole subspaces; "nan" keeps the division by zero; "raise" is an error at run time, natively only. Values
+            coincide when they differ by at most 64 roundings of the largest value.
         overwrite_a, check_finite, lapack_driver: no effect.
 
     Raises:
@@ -570,10 +569,10 @@ def truncated_svd(
 ) -> TruncatedSVDResult:
     """Return U, S, V^H and the rank, for at most `max_rank` singular values above `rtol` times the largest.
 
-    U is [m, rank], S [rank] and V^H [rank, n], with the dtypes of `svd`; the rank, an int64 of
-    rank 0, depends on the data. Derivatives are those of the full decomposition, restricted to the retained part, at
-    constant rank. They are right for functions that do not depend on phases of vectors, if the last retained
-    value and the first dropped one differ. The rank has no derivative.
+    U is [m, rank], S [rank] and V^H [rank, n], with the dtypes of `svd`; the rank, an int64 of rank 0, depends on the
+    data. Derivatives are those of the full decomposition, restricted to the retained part, at constant rank. They are
+    right if the function does not depend on phases of vectors, and the last retained and the first dropped value
+    differ. The rank has no derivative.
 
     Args:
         max_rank: at least 1.
@@ -617,10 +616,10 @@ def rank_revealing_qr(
 ) -> RankRevealingQRResult:
     """Compute Q, R, perm and rank with a[:, perm] = Q R up to `rtol`, by QR with column pivoting.
 
-    Q is [m, rank] with orthonormal columns, R [rank, n] upper trapezoidal, and perm [n] the column order, int64.
-    The rank, an int64 of rank 0, is the number of diagonal elements of R above `rtol` times the first in
-    magnitude, at most `max_rank`. Derivatives of Q and R hold the order and the rank fixed, and are right also
-    where `a` is singular; perm and rank have none.
+    Q is [m, rank] with orthonormal columns, R [rank, n] upper trapezoidal, and perm [n] the column order, int64. The
+    rank, an int64 of rank 0, is the number of diagonal elements of R above `rtol` times the first in magnitude, at
+    most `max_rank`. Derivatives of Q and R hold the order and the rank fixed, and are right also for singular `a`;
+    perm and rank have no derivative.
 
     Args:
         max_rank: at least 1; None for min(m, n).
@@ -629,8 +628,8 @@ def rank_revealing_qr(
     Raises:
         InvalidConfigError: a `max_rank` below 1. ShapeError: `a` is not a matrix, or a batch of matrices with
             `masked` false. DTypeError: its dtype.
-        NonStaticShapeError: on lowering to StableHLO, unless `masked`. UnsupportedError: on lowering for a
-            platform other than the CPU, which alone has pivoted QR.
+        NonStaticShapeError: on lowering to StableHLO, unless `masked`. UnsupportedError: on lowering for a platform
+            other than the CPU, because only the CPU has pivoted QR.
 
     >>> q, r, perm, rank = rank_revealing_qr([[1.0, 2.0], [1.0, 2.0]], rtol=1e-9)
     >>> perm, int(rank), np.round(q @ r, 12)
@@ -937,9 +936,9 @@ def _count(x: Tensor, s: Tensor, rtol: Any, atol: Any = None) -> Any:
 
 @functools.partial(custom_jvp, nondiff_argnums=(1, 2))
 def pinv_and_bases(x: Tensor, rtol: ArrayLike | None, atol: ArrayLike | None) -> Any:
-    """Return the pseudoinverse, and the singular vectors U and V with zeros for columns that do not count.
+    """Return the pseudoinverse, and the singular vectors U and V, zero for singular values that count as zero.
 
-    Derivatives of U and V are those of a basis that moves orthogonally to itself; only U U^H and V V^H have a meaning.
+    Derivatives of U and V choose a basis whose tangent is orthogonal to it; only U U^H and V V^H are well defined.
     """
     u, s, vh = svd(x, full_matrices=False)
     keep = greater(s, _cutoff(x, s, rtol, atol))
@@ -1037,7 +1036,7 @@ def lstsq(
 
 
 def _has_residuals(a: Any, rank: Any) -> bool:
-    """Return whether residuals may be nonzero; for one matrix with known elements, by its rank."""
+    """Return whether residuals may be nonzero, by the rank if it is one matrix with known elements."""
     rows, columns = a.shape[-2:]
     if is_static(rows) and is_static(columns) and rows <= columns:
         return False
@@ -1111,7 +1110,7 @@ def cond(x: Any, p: Any = None) -> Any:
 
 
 def _largest(size: Any, axis: Axis, keepdims: bool = False) -> Any:
-    """Compute the maximum of nonnegative numbers; 0, by their sum, of no elements."""
+    """Compute the maximum of nonnegative numbers; for no elements, return their sum, 0."""
     extents = [size.shape[i] for i in normalize_axes("norm", axis, len(size.shape))]
     if builtins.any(is_static(n) and n == 0 for n in extents):
         return sum(size, axis=axis, keepdims=keepdims)

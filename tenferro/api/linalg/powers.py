@@ -34,10 +34,10 @@ def _eye(like: Any) -> Any:
 
 
 def logm(A: ArrayLike) -> Any:  # noqa: N803  # because SciPy calls it so
-    """Return the principal logarithm of a matrix, as complex numbers: the x with expm(x) = A, of |Im| of eigenvalues below pi.
+    """Return the principal logarithm: the complex x with expm(x) = A and |Im lambda| < pi for its eigenvalues lambda.
 
-    Square roots are taken until the matrix is near 1, and then 8 nodes of Gauss and Legendre for the integral of
-    (A - 1) (1 + t (A - 1))^-1 over t from 0 to 1.
+    Square roots are taken until the matrix is near 1. Then Gauss-Legendre quadrature with 8 nodes integrates (A - 1)
+    (1 + t (A - 1))^-1 over t from 0 to 1.
 
     Raises:
         ShapeError: A is not a square matrix.

@@ -53,7 +53,7 @@ def masked(inner: GradientTransformation, mask: ArrayLike) -> GradientTransforma
     """Transform the updates where the mask is True; the other parameters are unchanged.
 
     Args:
-        mask: a tree of booleans that begins the tree of parameters, or a function from that tree to such a mask.
+        mask: a tree of booleans that is a prefix of the parameters' tree, or a function from the parameters to it.
 
     Source: optax.masked.
     """

@@ -51,7 +51,7 @@ def polynomial_schedule(
     transition_steps: int,
     transition_begin: int = 0,
 ) -> Schedule:
-    """Return a transition from one value to another, along (1 - t)^power; over no steps, the first value for ever.
+    """Return a transition from one value to another, along (1 - t)^power; with no steps, the first value always.
 
     Raises:
         InvalidConfigError: numbers of steps below zero.
@@ -73,7 +73,7 @@ def polynomial_schedule(
 def linear_schedule(
     init_value: ArrayLike, end_value: ArrayLike, transition_steps: int, transition_begin: int = 0
 ) -> Schedule:
-    """Return a linear transition from one value to another; over no steps, the first value for ever.
+    """Return a linear transition from one value to another; with no steps, the first value always.
 
     >>> float(linear_schedule(1.0, 0.0, transition_steps=4)(1))
     0.75
@@ -119,7 +119,7 @@ def exponential_decay(
 ) -> Schedule:
     """init_value decay_rate^(count / transition_steps), in steps if `staircase`, bounded by `end_value`.
 
-    With no transition steps it is the first value for ever.
+    With no transition steps it is always init_value.
 
     Raises:
         InvalidConfigError: numbers of steps below zero, or a rate that is not above zero.
@@ -194,7 +194,7 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
     """Join schedules in sequence, each counting from its boundary.
 
     Raises:
-        InvalidConfigError: unless there is one boundary between each two schedules.
+        InvalidConfigError: the number of boundaries is not one less than the number of schedules.
 
     Source: optax.join_schedules.
     """

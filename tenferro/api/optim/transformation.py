@@ -97,7 +97,7 @@ def apply_updates(params: PyTree, updates: PyTree) -> Any:
 
 
 def map_updates(function: Callable[..., Any], updates: PyTree, *rest: PyTree) -> Any:
-    """Apply `tree.map`, with None for every None among the updates, regardless of the other trees."""
+    """Apply `tree.map`; the result is None where the update is None, whatever the other trees contain."""
 
     def of_leaf(update: Any, *rest_leaves: Tensor) -> Any:
         return None if update is None else function(update, *rest_leaves)
@@ -139,7 +139,7 @@ def second_moment(updates: PyTree, moments: PyTree, decay: Any) -> Any:
 def bias_corrected(moments: PyTree, decay: ArrayLike, count: ArrayLike) -> Any:
     """Divide the running means by 1 - decay^count, the sum of the weights of their terms.
 
-    Computed by expm1, because 1 - 0.999 in float32 has only four digits.
+    It uses expm1, because 1 - 0.999 in float32 has only four digits.
     """
     rate = _logarithm(decay)
 

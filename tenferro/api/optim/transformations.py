@@ -427,7 +427,7 @@ def add_decayed_weights(
 
     Args:
         weight_decay: a number, or a schedule of numbers.
-        mask: a tree of booleans, or a function from the parameters to such a tree: the parameters that decay.
+        mask: a tree of booleans, True for parameters that decay, or a function from the parameters to it.
 
     Raises:
         InvalidConfigError: from `update`, without the parameters.

@@ -1,13 +1,13 @@
 """`tenferro.random`: random numbers from keys, the same on every peer.
 
-A key is two uint32; there is no other state. The bits of a key are the images of 0, 1, 2, .. under
-Threefry-2x32. They depend neither on the order in which they are computed nor on the machine, and are the same
-eagerly and in a program. `split` and `fold_in` derive independent keys from one. Use a key once. Bits, integers,
-orders and uniform numbers in [0, 1) are those of `jax.random` with its default generator; after a logarithm or
-erfinv the last bits are the peer's.
+A key is two uint32; there is no other state. The bits of a key are Threefry-2x32 of the counters 0, 1, 2, and so on.
+They depend neither on the order of computation nor on the machine, and are the same eagerly and in a program. Use a
+key once; `split` and `fold_in` derive independent keys from it. Bits, integers, permutations and uniform numbers in
+[0, 1) equal those of `jax.random` with its default generator; after a logarithm or erfinv the last bits depend on the
+peer.
 
-Floats are float64 by default, integers int64. Gradients flow to the parameters of continuous
-distributions, also of those that are drawn by rejection; samples of discrete distributions have none.
+Floats are float64 by default, integers int64. Samples of continuous distributions have derivatives with respect to
+the parameters, also if drawn by rejection; samples of discrete distributions have none.
 
 >>> from tenferro import random
 >>> key = random.key(0)

@@ -1,7 +1,7 @@
 """Continuous distributions by formulas of uniform and normal numbers.
 
-Parameters have derivatives: a sample is a function of them and of bits that do not depend on them. Bits before the
-last functions are those of `jax.random`, so that samples agree to rounding.
+A sample is a differentiable function of the parameters, for fixed random bits. The bits are those of `jax.random`, so
+that samples agree to rounding.
 
 Source: `jax.random` for functions, signatures and formulas.
 """

@@ -119,7 +119,7 @@ def _between(
     high: Tensor,
     is_beyond: np.ndarray[Any, Any],
 ) -> Any:
-    """Draw integers from low to below high; including high if the bound was beyond the dtype's range."""
+    """Draw integers in [low, high), or in [low, high] if the bound was above the dtype's range."""
     word = UNSIGNED[kind.bits]
     is_empty = less_equal(high, low)
     span = convert(subtract(high, low), word)
@@ -196,10 +196,10 @@ def categorical(
 def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Any:
     """Shuffle the slices of x along `axis`, or the integers below x.
 
-    They are sorted by random words, more than once if two words may be equal.
+    They are sorted by random words; the sort is repeated if two words may be equal.
 
     Args:
-        independent: whether every line along `axis` has a separate order.
+        independent: whether each vector along `axis` is shuffled separately.
 
     Raises:
         DTypeError: a scalar that is not an integer; an invalid key.
@@ -330,7 +330,7 @@ def geometric(
 def poisson(
     key: ArrayLike, lam: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "int64"
 ) -> Any:
-    """Draw numbers of events at rates lam: by products of uniform numbers below a rate of 10, by rejection from there.
+    """Draw from the Poisson distribution of rate lam: by products of uniform numbers below 10, else by rejection.
 
     Rates are rounded to float32, as in `jax.random`.
 
@@ -463,7 +463,7 @@ STIRLING_TAILS = tuple(
     )
     for k in range(10)
 )
-"""log k! less Stirling's (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2."""
+"""log k! minus Stirling's (k + 1/2) log(k + 1) - (k + 1) + log(2 pi) / 2."""
 
 
 def _stirling_tail(k: Tensor) -> Any:

@@ -71,9 +71,9 @@ def gamma(
 ) -> Any:
     """Draw numbers from the gamma distribution with shape parameter a > 0 and scale 1.
 
-    Proposals d (1 + c x)^3 with x normal, d = a - 1/3 and c = 1 / (3 sqrt(d)), are accepted where
-    log u < x^2 / 2 + d - d v + d log v. For a < 1 the sample is one for a + 1 times u^(1/a).
-    The derivative in a is the implicit one, dx/da = -(dP/da) / (dP/dx) for the distribution function P(a, x).
+    Proposals d (1 + c x)^3 with x normal, d = a - 1/3 and c = 1 / (3 sqrt(d)), are accepted where log u < x^2 / 2 + d
+    - d v + d log v. For a < 1 the sample is a sample for a + 1 times u^(1/a). The derivative with respect to a is
+    implicit: dx/da = -(dP/da) / (dP/dx) for the distribution function P(a, x).
 
     Args:
         a: numbers or a tensor; the samples have its shape by default.
@@ -90,7 +90,7 @@ def gamma(
 def loggamma(
     key: ArrayLike, a: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:
-    """Draw logarithms of numbers from the gamma distribution, also where these underflow; see `gamma`.
+    """Draw logarithms of gamma samples, accurate also where the samples underflow; see `gamma`.
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.

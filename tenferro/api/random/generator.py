@@ -58,7 +58,7 @@ def key(seed: ArrayLike) -> Any:
 
     Raises:
         DTypeError: a seed that is not an integer.
-        InvalidConfigError: one of more than 64 bits.
+        InvalidConfigError: a seed of more than 64 bits.
 
     >>> key(42)
     array([ 0, 42], dtype=uint32)
@@ -187,7 +187,7 @@ def uniform(
 ) -> Any:
     """Draw uniform numbers in [minval, maxval).
 
-    Random bits are the fraction of a number in [1, 2), from which 1 is subtracted.
+    Random bits become the mantissa of a number in [1, 2), from which 1 is subtracted.
 
     Args:
         minval, maxval: numbers or tensors that broadcast to `shape`.
@@ -212,13 +212,13 @@ def uniform(
     low = parameter("uniform", minval, kind, extents)
     high = parameter("uniform", maxval, kind, extents)
     span = _difference(high, low)
-    # The product is never above the span. This bound keeps compilers from fusing it with the sum
-    # that follows, which would round once instead of twice, and change the bits.
+    # The minimum has no effect on the product, which never exceeds the span. It keeps compilers
+    # from fusing the product with the following sum, which would round once instead of twice.
     return maximum(low, add(minimum(multiply(unit, span), span), low))
 
 
 def _difference(x: Any, y: Any) -> Any:
-    """Compute x - y; for arrays by NumPy, because bounds are usually numbers, and tracing should load no executor."""
+    """Compute x - y; arrays by NumPy, because bounds are usually numbers and tracing must not load an executor."""
     if is_traced(x) or is_traced(y):
         return subtract(x, y)
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""A function of each element, with a demand on its error."""
+"""An elementwise function with a bound on its error."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ MODES = ("HIGHEST", "TOLERANCE")
 @extension_family("tenferro", "result_accuracy", version=1)
 @dataclass(frozen=True)
 class ResultAccuracy(ExtensionOp):
-    """A function y = f(x) of each element, and how far a result may be from y.
+    """An elementwise function y = f(x), and the largest permitted error of a result.
 
-    The demand is kept for compilers of the lowered program. Native execution, derivatives and compiled loops have
-    the function alone, whose error was compared with the demand when the module was read.
+    The error bound is kept for compilers of the lowered program. Native execution, derivatives and compiled loops use
+    only the function, whose error was compared with the bound when the module was imported.
 
     Attributes:
         function: a standard op of one operand.
-        mode: "HIGHEST", the most accurate implementation that there is, or "TOLERANCE".
+        mode: "HIGHEST" for the most accurate implementation, or "TOLERANCE".
         atol, rtol, ulps: the error is at most atol + rtol |y| + `ulps` units in the last place of y.
     """
 
@@ -55,5 +55,5 @@ class ResultAccuracy(ExtensionOp):
 
 
 def batched(op: ResultAccuracy, builder: Any, inputs: Sequence[Any], of_batch: Any) -> Any:
-    """Return the function of a batch, with the same demand."""
+    """Return the function of a batch, with the same error bound."""
     return builder.apply(op, *inputs)

@@ -1,6 +1,6 @@
-"""Values that devices send to each other, simulated on one: an op of one device, and its meaning for all devices.
+"""Values that devices send to each other, simulated on one device.
 
-A program of one device becomes one of all by a batch along a leading axis, in which `Exchange` is a gather.
+The program of one device is batched along a leading axis of devices; `Exchange` becomes a gather along that axis.
 """
 
 from __future__ import annotations

@@ -43,8 +43,8 @@ class ExchangeRule(ExtensionAdRule):
 class Exchange(ExtensionOp):
     """The values of x on other devices: y[k] is x on device `sources[d][k]`, where d is this device; zeros for -1.
 
-    It is an op of one device among `len(sources)`, and takes that device's number as its second operand. It runs in a
-    batch of all devices only, which `on_all_devices` makes.
+    It is an op of one device among `len(sources)`, whose number is the second operand. It runs only in a batch of all
+    devices; see `on_all_devices`.
     """
 
     sources: tuple[tuple[int, ...], ...]

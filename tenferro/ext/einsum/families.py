@@ -21,7 +21,7 @@ __all__ = ["Einsum"]
 @extension_family("tenferro", "einsum", version=1)
 @dataclass(frozen=True)
 class Einsum(ExtensionOp):
-    """y[output] = sum over the labels that `output` lacks of the product of x_j[inputs[j]].
+    """y[output] = product of all x_j[inputs[j]], summed over the labels that `output` lacks.
 
     A label that is repeated in an operand selects its diagonal. A label that is repeated in the output writes a
     diagonal, with zeros elsewhere. Operands and result have the same dtype. A sum of bools is true if any term is.

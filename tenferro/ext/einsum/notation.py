@@ -99,7 +99,7 @@ def interleaved(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
     Labels are sequences of integers and Ellipsis; without output labels the result has the labels that occur once.
 
     Raises:
-        InvalidConfigError: a list of labels that is none.
+        InvalidConfigError: labels that are not integers or Ellipsis.
 
     >>> interleaved(["x", [0, 1], "y", [1, 2], [0, 2]])
     ('ab,bc->ac', ['x', 'y'])

@@ -30,12 +30,11 @@ Path = tuple[tuple[int, ...], ...]
 """Positions to contract at each step; the result of a step is appended at the end."""
 
 TYPICAL_EXTENT = 32
-"""Number that replaces a symbolic extent; any path is right, some are faster."""
+"""Number that replaces a symbolic extent; it affects only the speed of the path."""
 
 
 MOST_OPERANDS = {"optimal": 8, "branch-all": 8, "branch-2": 20}
-"""Maximum number of operands for optimisers that try every order, about four seconds of search. The number of orders
-grows faster than exponentially."""
+"""Maximum number of operands for optimisers that try every order, in about four seconds; orders grow factorially."""
 
 MOST_NEIGHBOURS = 10
 """The largest number of operands that share summed labels with one, for optimisers that enumerate connected parts:
@@ -56,7 +55,7 @@ def require_bounded(optimize: Any, inputs: Sequence[str], output: str) -> None:
 
 
 def unbounded(optimize: Any, inputs: Sequence[str], output: str) -> str | None:
-    """Explain why the named optimiser would not end soon for these operands; return None if it would."""
+    """Explain why the named optimiser takes too long for these operands; return None if it does not."""
     name = optimize[0] if isinstance(optimize, tuple) and optimize else optimize
     most = MOST_OPERANDS.get(name) if isinstance(name, str) else None
     if most is not None and len(inputs) > most:

@@ -1,7 +1,7 @@
 """Derivatives of einsum: linear in each operand, and each transpose is an einsum again.
 
-<y_bar, y> with x_j pulled out: x_bar_j[inputs[j]] = sum of y_bar[output] and the conjugates of the other
-operands. Labels of x_j alone were summed over, and are filled with ones.
+x_bar_j[inputs[j]] is the einsum of y_bar[output] and the conjugates of the other operands. For labels that only x_j
+has, an operand of ones is added.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class EinsumRule(ExtensionAdRule):
             for label in filled
         ]
         labels = (op.output, *terms.values(), *filled)
-        # The derivative is another network, with more operands, or with one operand that has labels of all others.
+        # The derivative is a different network: it has more operands, or an operand with labels of all others.
         is_planned = isinstance(op.optimize, str) and not unbounded(op.optimize, labels, own)
         planned = op.optimize if is_planned else "auto"
         pulled = Einsum(labels, own, planned)

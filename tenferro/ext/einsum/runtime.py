@@ -1,4 +1,4 @@
-"""Native execution of einsum: a path per shapes, and a program per path, both cached by the executor."""
+"""Native execution of einsum. The executor caches a path for each tuple of shapes, and a program for each path."""
 
 from __future__ import annotations
 

@@ -29,9 +29,9 @@ COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 class Fft(ExtensionOp):
     """The transform over the last `len(lengths)` axes.
 
-    kind "fft": y[k] = sum_j x[j] exp(-2 pi i jk / n), complex to complex; "ifft": its inverse; "rfft":
-    of real x, the first n / 2 + 1 elements along the last axis; "irfft": real, from those elements.
-    `lengths` are the real side's extents; None, of "fft" and "ifft", is the operand's own.
+    Kind "fft" is y[k] = sum_j x[j] exp(-2 pi i jk / n), complex to complex; "ifft" its inverse; "rfft" gives the
+    first n / 2 + 1 elements for real x, along the last axis; "irfft" inverts "rfft". `lengths` are the extents of the
+    real side; for "fft" and "ifft", None stands for the operand's extent.
     """
 
     kind: str

@@ -1,8 +1,7 @@
 """Derivatives of the Fourier family: linear, with transposes that are transforms again.
 
-With n the number of elements transformed, fft^H = n ifft and ifft^H = fft / n. A real transform keeps
-half of a symmetric spectrum: each element represents itself and, unless it is its own mirror image, one
-other.
+With n the number of elements transformed, fft^H = n ifft and ifft^H = fft / n. A real transform keeps half of a
+symmetric spectrum: each element represents itself and its mirror image, if that is a different element.
 """
 
 from __future__ import annotations
@@ -48,7 +47,7 @@ class FftRule(ExtensionAdRule):
         if op.kind == "ifft":
             return builder.apply(Fft("fft", op.lengths), y_bar) * (1 / max(count, 1))
         if op.kind == "rfft":
-            # The adjoint of keeping half is filling with zeros; then the real part of the full transform's.
+            # The adjoint of keeping half pads with zeros; then take the real part of the full transform's adjoint.
             missing = op.lengths[-1] - (op.lengths[-1] // 2 + 1)
             rank = y_bar.rank
             high = (*([0] * (rank - 1)), missing)
@@ -63,7 +62,7 @@ class FftRule(ExtensionAdRule):
 
 
 def of_own_lengths(op: Fft, builder: Any, y_bar: Value) -> Value:
-    """Compute the adjoint of "fft" or "ifft", with the number of elements measured when the program runs."""
+    """Compute the adjoint of "fft" or "ifft", with the number of elements computed by the program."""
     x_bar = builder.apply(Fft("ifft" if op.kind == "fft" else "fft", op.lengths), y_bar)
     axes = range(y_bar.rank - len(op.lengths), y_bar.rank)
     for axis in axes:
@@ -73,7 +72,7 @@ def of_own_lengths(op: Fft, builder: Any, y_bar: Value) -> Value:
 
 
 def mirrored(length: int, like: Value, count: int) -> Value:
-    """Compute the number of elements of the full spectrum per element of the half spectrum, divided by the count."""
+    """Return how many full-spectrum elements each half-spectrum element represents, divided by the count."""
     half = length // 2 + 1
     weights = np.full(half, 2.0)
     weights[0] = 1.0

@@ -19,7 +19,7 @@ class FftRuntime(ExtensionRuntime):
         self.family_id = family_id
 
     def compiled_routine(self, op: Any) -> Routine:
-        """Return the transform itself, which differs from pocketfft's in the last places."""
+        """Return the transform for compiled code; its results differ from pocketfft's in the last bits."""
         return Routine("fft", kind=op.kind, lengths=op.lengths)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:

@@ -20,13 +20,13 @@ __all__ = ["Callback", "Check"]
 class Check(ExtensionOp):
     """Raises template.format(*values) unless all elements of the condition are true.
 
-    The first operand is a value that it waits for, then come the condition and the values; the output is False, for
-    later effects to wait for.
+    The operands are the value of the previous effect, the condition, and the values. The output is False; the next
+    effect takes it as an operand, so that effects stay in order.
 
     Attributes:
         template: fields are numbered, as in "x={0}, y={1:.3f}".
         count: the number of values.
-        batch_rank: the number of leading axes that the condition and the values have in common.
+        batch_rank: the number of leading batch axes, which the condition and all values have.
     """
 
     template: str
@@ -36,7 +36,7 @@ class Check(ExtensionOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The operand that it waits for, the condition, and the values."""
+        """The value of the previous effect, the condition, and the values."""
         return 2 + self.count
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
@@ -65,8 +65,8 @@ class Callback(ExtensionOp):
         results: their types.
         count: the number of operands.
         method: how a batch is called; see `tenferro.pure_callback`.
-        effects: the calls themselves matter, in their order. The first operand is then a value that the call waits
-            for, and the first result False, for later effects to wait for.
+        effects: the calls have effects and stay in order: the first operand is the value of the previous effect, and
+            the first result is False, an operand of the next effect.
     """
 
     function: Callable[..., Sequence[Any]]

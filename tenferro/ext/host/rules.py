@@ -1,4 +1,4 @@
-"""The rules of checks and callbacks: no derivatives; a batch is one check; the method decides the number of calls."""
+"""The rules of checks and callbacks: no derivatives; one check per batch; `method` decides the calls per batch."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CheckRule(ExtensionAdRule):
 
 @dataclass(frozen=True)
 class OneByOne:
-    """A function of slices along the leading axis of the operands that have one, stacked."""
+    """Map of a function over slices along the leading axis of the batched operands; results are stacked."""
 
     function: Callable[..., Sequence[Any]]
     batched: tuple[bool, ...]

@@ -24,7 +24,7 @@ class CheckRuntime(ExtensionRuntime):
         """Return False if the condition is true.
 
         Raises:
-            CheckFailedError: it is not.
+            CheckFailedError: the condition is false.
         """
         error = op.failure(inputs)
         if error is not None:

@@ -1,7 +1,7 @@
 """Factorisations in the form of LAPACK's routines. Leading axes are batch axes.
 
-`tenferro.ext.linalg` is for programs that people write. These are for imported modules, which read a
-routine's raw results: reflectors below R, pivots that count from one, `info`.
+These families serve imported modules, which read a routine's raw results: reflectors below R, pivots that count from
+one, `info`. User code calls `tenferro.ext.linalg`.
 
 Source: LAPACK Users' Guide, by name of routine; jaxlib's handlers for the order of operands and results.
 """
@@ -52,7 +52,7 @@ class Getrf(ExtensionOp):
 @extension_family("tenferro", "pivots_to_permutation", version=1)
 @dataclass(frozen=True)
 class PivotsToPermutation(ExtensionOp):
-    """0, .., size - 1 after swapping entries i and x0[i] for i = 0, 1, ..; these count from zero."""
+    """The permutation of 0, .., size - 1 by swapping entries i and x0[i] for i = 0, 1, ..; indices are zero-based."""
 
     size: int
 
@@ -130,7 +130,7 @@ class HouseholderProduct(ExtensionOp):
 class Geev(ExtensionOp):
     """Eigenvalues, and left and right eigenvectors of unit length as columns; all complex.
 
-    A v = w v, and u^H A = w u^H for u a left one.
+    A v = w v for right eigenvectors v, and u^H A = w u^H for left eigenvectors u.
     """
 
     output_count = 3
@@ -146,7 +146,7 @@ class Geev(ExtensionOp):
 class Gtsv(ExtensionOp):
     """X with T X = B for a tridiagonal T, and `info`, which is nonzero if T is singular.
 
-    The diagonal and the two beside it have n entries each; the first entry below and the last above are not read.
+    All three diagonals have n entries; the first entry of the lower and the last of the upper are not read.
     """
 
     input_count = 4

@@ -62,8 +62,8 @@ def packed_tangents(
     """Compute the tangents of R with the reflectors V below it, and of tau.
 
     Q_dot and R_dot are `Qr`'s. Q minus the first columns of the identity is V U, with V unit lower triangular, and U
-    upper triangular with -tau on the diagonal. V_dot and U_dot are as in an elimination without pivots. A
-    reflector with tau = 0 is the identity, and its tangent is zero.
+    upper triangular with -tau on the diagonal. V_dot and U_dot are those of LU without pivoting. A reflector with tau
+    = 0 is the identity, and its tangent is zero.
     """
     k = factors.shape[-1]
     left = cut(packed, -1, 0, k)
@@ -181,7 +181,7 @@ class GtsvRule(MatrixRule):
 
 
 def shifted(x: Value, by: int, axis: int = -2) -> Value:
-    """Shift entries: entry i - by moves to i, with zeros beyond the ends."""
+    """Shift entries: y[i] = x[i - by], with zeros beyond the ends."""
     n = x.shape[axis]
     edge = zeros(cut(x, axis, 0, 1))
     if by > 0:

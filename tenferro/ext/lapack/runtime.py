@@ -54,7 +54,7 @@ def householder_product(op: fam.HouseholderProduct, packed: Array, factors: Arra
 
 
 def unpacked(imaginary: Array, vectors: Array) -> Array:
-    """Unpack complex vectors from real ones: a pair's columns hold the real and the imaginary part."""
+    """Unpack complex vectors: the two columns of a conjugate pair hold the real and the imaginary part."""
     unpacked_vectors = vectors.astype(np.result_type(vectors.dtype, np.complex64))
     for j in np.flatnonzero(imaginary > 0):
         unpacked_vectors[:, j] = vectors[:, j] + 1j * vectors[:, j + 1]

@@ -39,7 +39,7 @@ DEGENERATE = ("zero", "nan", "raise")
 TRANSPOSES = ("N", "T", "C")
 """Forms of a solver's matrix: unchanged, transposed, or conjugate transposed."""
 SAME = 64
-"""Distance within which values count as equal, in roundings of the largest: factorisations do not resolve them."""
+"""Distance below which values count as equal, in multiples of the largest value's rounding error."""
 
 
 def matrix(
@@ -82,7 +82,7 @@ def smaller(rows: Any, columns: Any) -> Any:
 
 
 class MatrixOp(ExtensionOp):
-    """An operation on the last two axes of its first operand; axes before them are batch axes of all."""
+    """An operation on the last two axes of its first operand, whose leading axes are batch axes of all operands."""
 
     def independent_axes(self, input_shapes: Sequence[Any]) -> int:
         return len(input_shapes[0]) - 2
@@ -232,7 +232,7 @@ class Lu(MatrixOp):
 
 
 class Solver(MatrixOp):
-    """X with op(A) X = B, for batches alike."""
+    """X with op(A) X = B, for A and B with equal batch axes."""
 
     transpose: str
     input_count = 2
@@ -292,8 +292,8 @@ class Solve(Solver):
 class LuSolve(Solver):
     """X with op(A) X = B for (A, packed, perm, B), with the factors that `Lu` computes of A.
 
-    op is "N", "T" or "C". A itself is not read: it is an operand for the derivative, which is solved for with
-    the same factors.
+    op is "N", "T" or "C". A itself is not read. It is an operand because the derivative depends on it, and uses the
+    same factors.
     """
 
     transpose: str = "N"

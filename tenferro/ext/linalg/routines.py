@@ -36,8 +36,8 @@ def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
     """Limit BLAS to one thread for a matrix that it factorises faster so; small batches wake no threads.
 
     Args:
-        by_scipy: whether SciPy's BLAS is called. It is loaded first, because one that is loaded inside of the context
-            keeps its threads, and a first run would have other bits than later ones.
+        by_scipy: whether SciPy's BLAS is called. It is loaded before the limit is set: a BLAS loaded afterwards would
+            keep its threads, and the first run would round differently from later runs.
     """
     if not (a.ndim > 1 and LARGE <= a.shape[-2] <= LARGEST_ALONE):
         return nullcontext()

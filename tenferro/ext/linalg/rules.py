@@ -81,7 +81,7 @@ def triu(x: Value, k: int = 0) -> Value:
 
 
 def hermitian(x: Value) -> Value:
-    """(x + x^H) / 2, halved first: then its transpose starts with the sum, and the two are one pass."""
+    """(x + x^H) / 2, halved before the sum, so that its transpose starts with the sum and both fuse."""
     half = x * 0.5
     return half + adjoint(half)
 
@@ -124,7 +124,7 @@ def cut(x: Value, axis: int, start: Any, limit: Any) -> Value:
 
 
 def may_exceed(lhs: Any, rhs: Any) -> bool:
-    """Return whether one extent is, or may be, larger than another: slices beyond the smaller may be empty."""
+    """Return whether one extent may be larger than another; slices past the smaller may be empty."""
     return at_least(rhs, lhs.dim if isinstance(lhs, UpperBound) else lhs) is not True
 
 
@@ -224,8 +224,8 @@ class QrRule(FactorisationRule):
     """Derivative of QR. With W = A_dot R^-1 and G = Q^H W: Q_dot = W - Q U, R_dot = U R, where U is upper triangular
     with a real diagonal, and G - U is skew.
 
-    A wide matrix is split into the square part that decides Q and the rest. A full Q's other columns
-    rotate only as far as orthogonality requires, and not among themselves.
+    A wide matrix is split into the square part that decides Q and the rest. The additional columns of a full Q move
+    only as orthogonality requires, without a rotation among themselves.
     """
 
     position = 1
@@ -416,7 +416,7 @@ class LuSolveRule(SolverRule):
 
 
 class TriangularSolveRule(SolverRule):
-    """Derivative rule of `TriangularSolve`; see `SolverRule`. Only the triangle that is read moves the solution."""
+    """Derivative rule of `TriangularSolve`; see `SolverRule`. Only the triangle that is read affects the solution."""
 
     def read(self, op: Any, a_dot: Value) -> Value:
         """Return the triangle, without a unit diagonal."""

@@ -29,9 +29,9 @@ __all__ = ["LinalgRuntime", "finite_or_nan"]
 Array = np.ndarray[Any, Any]
 
 WORK = 32
-"""Columns that LAPACK reflects at once, which its room of work is for."""
+"""Number of columns in a block of LAPACK's QR, which determines the size of its workspace."""
 ROWS = 32
-"""Right-hand sides of a triangle from which trsm is faster if they are rows."""
+"""Number of right-hand sides from which trsm is faster with right-hand sides as rows."""
 
 
 def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
@@ -48,9 +48,9 @@ def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> t
 
 
 def hermitian(rows: Dense, a: Array, order: Literal["C", "F"] = "C") -> Array:
-    """(a + a^H) / 2, exactly a where it is Hermitian; each matrix of a batch in that order."""
+    """(a + a^H) / 2, exactly a where it is Hermitian; each matrix has memory order `order`."""
     if order == "F":
-        # The transpose of the mean is the mean of the transpose, in rows.
+        # Compute the transpose of the mean row by row, as the mean of the transpose.
         return np.swapaxes(hermitian(rows, np.swapaxes(a, -1, -2)), -1, -2)
     adjoint = np.swapaxes(a, -1, -2)
     adjoint = np.conjugate(adjoint) if np.iscomplexobj(a) else adjoint
@@ -79,7 +79,7 @@ def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Ar
 
 
 def is_large(a: Array) -> bool:
-    """Return whether LAPACK is called for each matrix: NumPy would copy it there and back."""
+    """Return whether LAPACK is called directly for each matrix, because NumPy would copy the matrix twice."""
     return min(a.shape[-2:]) >= LARGE and a.size > 0
 
 
@@ -228,8 +228,8 @@ def lu_solve(op: fam.LuSolve, rows: Dense, a: Array, packed: Array, perm: Array,
 def triangular_solve(op: fam.TriangularSolve, rows: Dense, a: Array, b: Array) -> Array:
     """Solve by trsm; a zero on the diagonal gives infinities.
 
-    A row-major matrix is its transpose in columns. Many right-hand sides are rows: op(A) X = B is
-    X^T op(A)^T = B^T, which is sooner there.
+    A row-major matrix is its transpose in column-major order. Many right-hand sides are passed as rows, which is
+    faster: op(A) X = B is X^T op(A)^T = B^T.
     """
     from scipy.linalg import blas
 
@@ -238,12 +238,12 @@ def triangular_solve(op: fam.TriangularSolve, rows: Dense, a: Array, b: Array) -
     (trsm,) = blas.get_blas_funcs(("trsm",), (a, b))
 
     def one(matrix: Array, right: Array) -> tuple[Array]:
-        # Of small matrices the result is row-major, as that of compiled code.
+        # For small matrices the result is row-major, like that of compiled code.
         in_rows = right.shape[1] >= ROWS or len(matrix) < LARGE
         right = right.T if in_rows else right
         is_own = not right.flags.f_contiguous
         right = columns(rows, right) if is_own else right
-        # The factor on that side of X, as (transposed, conjugate) of the matrix.
+        # The factor beside X, as flags (transposed, conjugated) of the matrix.
         turned, conjugate = (op.transpose != "N") != in_rows, op.transpose == "C"
         lower = op.lower
         if len(matrix) < LARGE:
@@ -331,7 +331,7 @@ KERNELS: dict[type[Any], tuple[Callable[..., Any], Callable[[Array], bool]]] = {
     fam.LuSolve: (lu_solve, always),
     fam.Distinct: (distinct, never),
 }
-"""Kernel of each family, and the predicate of first operands for which it calls SciPy's LAPACK or BLAS, not NumPy's."""
+"""Kernel of each family, and a predicate of its first operand: whether it calls SciPy's LAPACK, not NumPy's."""
 
 
 ROUTINES: dict[type[Any], str] = {

@@ -16,12 +16,13 @@ __all__ = ["DebugPrint"]
 class DebugPrint(ExtensionOp):
     """Prints template.format(*values), a line for each index of the leading `batch_rank` axes of the values.
 
-    The first operand is a value that it waits for; the output is False, for later effects to wait for.
+    The first operand is the value of the previous effect. The output is False; the next effect takes it as an
+    operand, so that effects stay in order.
 
     Attributes:
         template: fields are numbered, as in "x={0}, y={1:.3f}".
         count: the number of values.
-        batch_rank: the number of leading axes that all values have in common.
+        batch_rank: the number of leading batch axes, which all values have.
     """
 
     template: str
@@ -31,7 +32,7 @@ class DebugPrint(ExtensionOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The operand that it waits for, and the values."""
+        """The value of the previous effect, and the values."""
         return 1 + self.count
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:

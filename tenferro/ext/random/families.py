@@ -40,8 +40,7 @@ GROUPS = 5
 class Threefry2x32(ExtensionOp):
     """(y0, y1) = threefry(key, (x0, x1)), elementwise.
 
-    The key is uint32[B.., 2], the words are uint32 of one shape [B.., S..]: a key for each of the leading
-    axes.
+    The key is uint32[B.., 2], and the words are uint32[B.., S..]: each index of the leading axes has a key.
     """
 
     input_count = 3

@@ -14,7 +14,7 @@ from tenferro.extension import ExtensionCaches, ExtensionRuntime
 __all__ = ["ThreefryRuntime"]
 
 PIECE = 16384
-"""Words that are taken through all rounds at once: three buffers of 64 KiB."""
+"""Number of words that pass through all rounds at once: three buffers of 64 KiB."""
 
 
 class ThreefryRuntime(ExtensionRuntime):

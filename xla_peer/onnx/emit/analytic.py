@@ -17,14 +17,14 @@ __all__ = ["ROWS"]
 
 
 def expm1(x: Any) -> Any:
-    """Return tanh(x / 2) (e^x + 1), which does not cancel near 0."""
+    """Return e^x - 1 as tanh(x / 2) (e^x + 1), which does not cancel near 0."""
     return np.where(
         np.isfinite(x), np.tanh(x / 2) * (np.exp(np.minimum(x, 700.0)) + 1), np.exp(x) - 1
     )
 
 
 def log1p(x: Any) -> Any:
-    """Return log(u) x / (u - 1) with u = 1 + x, in which the errors of both cancel.
+    """Return log(u) x / (u - 1) with u = 1 + x: the rounding errors of both factors cancel.
 
     Source: Kahan, as in Goldberg, What every computer scientist should know about floating-point arithmetic (1991).
     """

@@ -16,7 +16,7 @@ COUNT, FLAG = TensorSpec.of((), DType.I64), TensorSpec.of((), DType.Bool)
 
 
 def cond(op: ops.Cond, w: Writer, index: Value, *operands: Value) -> list[Value]:
-    """Emit If, or nested ones for more than two branches."""
+    """Emit If, or nested Ifs for more than two branches."""
     specs = w.specs
     if index.dtype.is_bool:
         return _chosen(w, index, op.branches[1], op.branches[0], operands, specs)
@@ -91,7 +91,8 @@ def scan(op: ops.Scan, w: Writer, *operands: Value) -> list[Value]:
             w.op("Gather", x, t, spec=TensorSpec.of(x.spec.shape[1:], x.dtype), axis=0) for x in xs
         ]
         results = w.program(op.body.program, [*consts, *carry, *slices])
-        # Rows have one axis, because onnx.reference stacks numbers as rows of one, and joins matrices.
+        # Make rows vectors, because onnx.reference stacks scalars as vectors of one element, and
+        # concatenates matrices.
         rows = [y if y.rank == 1 else w.reshape(y, (prod(y.spec.shape),)) for y in results[m:]]
         return [flag, *results[:m], *rows]
 

@@ -40,10 +40,10 @@ def by_kind(kinds: str, here: Any, elsewhere: Any) -> Any:
 
 
 def where(w: Writer, pred: Value, x: Value, y: Value, shape: Any = None) -> Value:
-    """Write a selection by element, in a type that onnxruntime selects in.
+    """Write an elementwise selection, in a type for which onnxruntime has Where.
 
     Args:
-        shape: that of the result, by default that of the operand of the highest rank.
+        shape: shape of the result, by default of the operand of the highest rank.
     """
     if shape is None:
         shape = max((pred, x, y), key=lambda value: value.rank).spec.shape
@@ -209,7 +209,7 @@ def bitcast_convert(op: ops.BitcastConvert, w: Writer, x: Value) -> Value:
 
 
 def round_away(op: Any, w: Writer, x: Value) -> Value:
-    """sign(x) floor(|x| + 1/2), where the fraction of |x| is at least 1/2, else the truncated one."""
+    """sign(x) floor(|x| + 1/2), where the fraction of |x| is at least 1/2, else x truncated."""
     size = w.op("Abs", x)
     whole = w.op("Floor", size)
     spec = w.like(x, DType.Bool)
@@ -224,7 +224,7 @@ def is_finite(op: Any, w: Writer, x: Value) -> Value:
 
 
 def convert(op: ops.Convert, w: Writer, x: Value) -> Value:
-    """Write a cast; from float to integer it is limited to the range, NaN being 0."""
+    """Write a cast; a cast from float to integer saturates, and maps NaN to 0."""
     if not (x.dtype.is_float and op.to.is_integer):
         return w.cast(x, op.to)
     info = np.iinfo(op.to.dtype)

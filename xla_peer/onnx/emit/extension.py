@@ -1,4 +1,4 @@
-"""Extension families: factorisations and solves written as plain functions of NumPy; all others are expanded before."""
+"""Extension families: factorisations and solves as NumPy functions; all other families are expanded before."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ FAMILIES: Mapping[str, Callable[..., Any]] = {
 
 
 INLINED = ("tenferro.eigh.v1", "tenferro.svd.v1")
-"""Families that are written as the loops of plain StableHLO that compute them: Jacobi's rotations."""
+"""Families that are written as their loops in plain StableHLO: Jacobi rotations."""
 
 
 def _inlined(op: Extension, w: Writer, *xs: Value) -> list[Value]:
@@ -124,7 +124,7 @@ def extension(op: Extension, w: Writer, *xs: Value) -> list[Value]:
 
 
 def is_written(op: Extension) -> bool:
-    """Return whether a family has nodes of its own; others are expanded."""
+    """Return whether a family is written as nodes; other families are expanded."""
     return op.family_id in FAMILIES or op.family_id in INLINED
 
 

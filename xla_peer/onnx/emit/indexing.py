@@ -1,4 +1,4 @@
-"""Reads and writes at positions that are data: of flat arrays, by Gather and ScatterND."""
+"""Reads and writes at positions that are data: Gather and ScatterND on flattened arrays."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ __all__ = ["ROWS"]
 
 
 def combined_in(dtype: DType) -> DType:
-    """Return the dtype that elements are combined in, as ONNX's operators take it; a cast back wraps."""
+    """Return a dtype that ONNX's operators support, to combine elements in; a cast back wraps."""
     if dtype.is_bool or (dtype.kind == "i" and dtype.itemsize < 4):
         return DType.I32
     if dtype.kind == "u" and dtype.itemsize < 4:
@@ -23,7 +23,7 @@ def combined_in(dtype: DType) -> DType:
 
 
 def ordered(w: Writer, x: Value) -> Value:
-    """Return elements of the same order, in a type that onnxruntime compares; it has none for U64."""
+    """Convert elements, in the same order, to a type that onnxruntime can compare; U64 has no such type."""
     if x.dtype in (DType.I32, DType.I64, DType.U64, DType.F32, DType.F64):
         return x
     return w.cast(x, DType.F32 if x.dtype.is_float else DType.I64)
@@ -79,7 +79,7 @@ def cumulative(kind: str) -> Any:
 
 
 def running(kind: str) -> Any:
-    """Return the cell of a running extreme: that of all elements under a mask."""
+    """Return the cell of a running extreme: the extreme of all elements under a mask."""
 
     def cell(op: Any, w: Writer, x: Value) -> Value:
         import numpy as np

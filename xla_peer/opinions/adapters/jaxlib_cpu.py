@@ -1,4 +1,4 @@
-"""The CPU compiler of jaxlib, without JAX: from 0.8 on, in the environment of whichever interpreter runs this file.
+"""The CPU compiler of jaxlib 0.8 or later, without JAX, in the environment of the interpreter that runs this file.
 
 The names are those of jaxlib's own modules, as `xla_peer.pjrt` uses them.
 """

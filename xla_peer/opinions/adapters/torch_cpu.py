@@ -1,4 +1,4 @@
-"""PyTorch's compiler, Inductor, on CPUs, by NumPy source, which `torch.compile` translates: torch and tenferro."""
+"""PyTorch's compiler, Inductor, on CPUs: `torch.compile` translates NumPy source. Needs torch and tenferro."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def version() -> str:
 
 
 def run(module: str | bytes, arrays: Sequence[Any]) -> list[Any]:
-    """Print a module as a function of NumPy's, and run it as PyTorch compiles it, or not at all."""
+    """Print a module as a NumPy function, and run it compiled by PyTorch; fail if PyTorch cannot compile it."""
     lowering, export = import_module("lowering"), import_module("xla_peer.numpy_export")
     torch = import_module("torch")
     with tempfile.TemporaryDirectory(prefix="tenferro-torch-") as folder:

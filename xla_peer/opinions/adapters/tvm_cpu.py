@@ -1,4 +1,4 @@
-"""TVM's compiler for CPUs, by ONNX: the packages apache-tvm, onnx and tenferro."""
+"""TVM's compiler for CPUs, through ONNX. Needs the packages apache-tvm, onnx and tenferro."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 def version() -> str:
-    """Import all that a run needs, before any fork, and return the version."""
+    """Import the needed modules before any fork, and return the version."""
     for name in ("tvm.relax.frontend.onnx", "onnx", "lowering", "xla_peer.onnx"):
         import_module(name)
     return str(import_module("tvm").__version__)

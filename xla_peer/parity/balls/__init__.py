@@ -1,4 +1,4 @@
-"""Ball arithmetic: the column of rules, one for each op."""
+"""Ball arithmetic: the column with a rule for each op."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
-"""Radii of outputs by the mean value theorem: each step's own rounding error times its adjoint, added up.
+"""Radii of outputs by the mean value theorem: the sum over all steps of rounding error times adjoint.
 
 Balls treat the errors of different operands as independent, so x - x has a radius, and the radius of a loop's carry
 grows at each iteration. As a function of the rounding errors d_i of its steps, an output moves by at most
 sum_i |dy/dd_i| |d_i|, with derivatives anywhere in the balls. The derivatives are balls too: `Pullbacks` computes them
 step by step in reverse.
 
-A value that is computed once has one rounding error, whatever reads it: functions beyond arithmetic, reductions,
-contractions, and loop carries. A compiler may compute arithmetic again for each use, and round a product here that it
-contracts there. Each use then has a separate error, and the magnitudes of the adjoints are added.
+Reductions, contractions, loop carries and functions other than arithmetic are computed once, with one rounding error
+for all uses. A compiler may recompute arithmetic for each use, and contract a product into an FMA in one use only.
+Each use then has a separate error, and the magnitudes of the adjoints are added.
 
 Sources: S. M. Rump, Verification methods, Acta Numerica 19, 2010, section 11 (mean value forms); S. Linnainmaa, Taylor
 expansion of the accumulated rounding error, BIT 16, 1976.
@@ -43,7 +43,7 @@ __all__ = ["tightened"]
 
 FUNCTIONS = tuple(set(an.CARDS) - {an.Polygamma})
 CHOICES = tuple(ops_with(Fact.CHOOSES) - {el.Select})
-"""Ops that compare and give one of their operands, flushed if it is subnormal."""
+"""Ops whose result is one of their operands, flushed if it is subnormal."""
 EXACT = tuple(
     {op for op, row in ROUNDING.items() if not row.rounds}
     - ops_with(Fact.JUMPS | Fact.HIDES_JUMPS)
@@ -60,7 +60,7 @@ LARGEST_BATCH = 1 << 19
 
 
 def tightened(tape: Tape, outputs: Sequence[Ball]) -> list[Ball]:
-    """Tighten the outputs to the smaller of both radii in each element."""
+    """Replace the radius of each output element by the smaller of both bounds."""
     sizes = [ball.value.size for entry in tape.entries for ball in _results(entry)]
     if not sizes:
         return list(outputs)
@@ -99,7 +99,7 @@ def _of_one_output(
 
 @dataclass(eq=False)
 class _Adjoint:
-    """Cotangents of one ball in a batch, with radii, and the sums of the sizes over all ways that errors may take."""
+    """Cotangents of one ball in a batch, with radii, and the sums of their magnitudes over all uses."""
 
     value: Any
     radius: Any
@@ -119,10 +119,10 @@ class _Adjoint:
 
 @dataclass
 class _Reverse:
-    """One run backwards.
+    """One reverse sweep.
 
     Attributes:
-        limit: bound of the movement of each output of the batch by the errors of visited steps.
+        limit: bound of the change of each output of the batch due to the errors of visited steps.
     """
 
     tape: Tape
@@ -197,7 +197,7 @@ class _Reverse:
         """Return the balls that move, their backward errors, and their adjoints; None if a derivative has no bound.
 
         Args:
-            stays: mask of the elements in which the operands have no part.
+            stays: mask of the elements that do not depend on the operands.
         """
         value, radius, size = (np.where(stays, 0, part) for part in _parts(adjoint))
         if isinstance(step.op, el.Convert):
@@ -234,7 +234,7 @@ class _Reverse:
         return cotangents
 
     def _move(self, size: Any, error: Any) -> None:
-        """Add sum |adjoint| error; a value without part in an output may be anything."""
+        """Add sum |adjoint| error, where an adjoint of 0 gives 0 even for an infinite error."""
         size = size.reshape(len(self.limit), -1)
         error = np.broadcast_to(error, (size.shape[1],) if not np.ndim(error) else np.shape(error))
         moved = np.where((size == 0) | (error.ravel() == 0), 0.0, size * error.ravel())
@@ -256,7 +256,7 @@ def _wide_dtype(ball: Ball) -> Any:
 
 
 def _sets(op: Any) -> bool:
-    """Return whether an op is a scatter after which every element is one of the operand or of the updates."""
+    """Return whether an op is a scatter whose result elements are elements of the operand or of the updates."""
     return isinstance(op, ix.Scatter) and op.combiner == "set"
 
 
@@ -265,7 +265,7 @@ def _is_arithmetic(entry: Entry) -> bool:
 
 
 def _is_cut(step: Step, result: Ball) -> Any:
-    """Mask of the elements that do not move, or move by a decision or without a bound: their operands have no part."""
+    """Mask of the elements that are fixed, decided by comparisons, or unbounded: no adjoint passes through them."""
     cut = (result.radius == 0) | ~np.isfinite(result.radius)
     if isinstance(step.op, el.Select):
         cut = cut | (step.operands[0].radius > 0)
@@ -310,7 +310,7 @@ def _own_error(step: Step, result: Ball) -> Any:
 
 
 def _backward_errors(step: Step) -> list[Any]:
-    """Return each operand's backward error: the distance of the argument that an implementation may evaluate at."""
+    """Return each operand's backward error: the distance to the argument at which an implementation may evaluate."""
     zeros: list[Any] = [0.0 for _ in step.operands]
     if isinstance(step.op, FUNCTIONS) and len(step.operands) == 1:
         zeros[0] = operand_error(_operands(step), step.operands[0].value)

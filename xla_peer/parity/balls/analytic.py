@@ -58,7 +58,7 @@ def operand_error(operands: Operands, x: Any) -> Any:
     size = np.where(np.isfinite(modulus(x)), modulus(x), 0.0)
     ulps = row.operand(operands.op, operands.specs) + row.argument
     if type(operands.op) is an.Exp:
-        # Because XLA takes e^a e^b for e^(a + b), which rounds a + b.
+        # XLA rewrites e^a e^b as e^(a + b), which rounds a + b.
         return unit(dtype) * size + flushed(x, dtype)
     return 4.0 * ulps * unit(dtype.accumulator) * size + flushed(x, dtype)
 
@@ -76,7 +76,7 @@ def _own(operands: Operands, result: Any, spread: Any) -> Any:
 
 
 def _by_slope(slope: Callable[[Any, Any], Any]) -> Continuity:
-    """Return the radius times the largest slope, given |x| at its smallest and at its largest in the ball."""
+    """Return the radius times the largest slope, given the smallest and the largest |x| in the ball."""
 
     def continuity(x: Any, radius: Any, result: Any) -> Any:
         least = np.maximum(np.abs(x) - radius, 0.0)
@@ -94,7 +94,7 @@ def _where_positive(low: Any, value: Callable[[Any], Any]) -> Any:
 
 
 def _exp(x: Any, radius: Any, result: Any) -> Any:
-    """Bound the movement by twice the largest value, which is still 0 where x is -10^30 and the radius 10^14."""
+    """Bound the movement by twice the largest value, which is 0 for example at x = -10^30 with radius 10^14."""
     return np.fmin(modulus(result) * 1.02 * np.expm1(radius), 2.04 * np.exp(x.real + radius))
 
 

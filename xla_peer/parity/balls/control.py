@@ -17,7 +17,7 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["LOOPS", "MOST_OPEN_TURNS", "Loop", "united"]
 
 MOST_OPEN_TURNS = 16
-"""Turns of a loop that are run while its condition is open; after these the result has no bound."""
+"""Maximum number of iterations that are run while the condition is undecided; then the result has no bound."""
 
 Part = Callable[[Sequence[Ball]], list[Ball]]
 Loop = Callable[[Any, Sequence[Part], Sequence[Ball], Tape], list[Ball]]
@@ -25,7 +25,7 @@ Loop = Callable[[Any, Sequence[Part], Sequence[Ball], Tape], list[Ball]]
 
 
 def united(ball: Ball, addition: Ball) -> Ball:
-    """Return the ball around the centres of the first that holds both; without a bound if the shapes differ."""
+    """Return the ball around the first ball's centres that contains both; unbounded if the shapes differ."""
     if ball.value.shape != addition.value.shape:
         return _unbounded(ball)
     x, y = wide(ball.value), wide(addition.value)

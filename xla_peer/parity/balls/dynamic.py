@@ -20,7 +20,7 @@ def _extended(operands: Operands) -> Sequence[Any]:
 
 
 def _cut(operands: Operands) -> Sequence[Any]:
-    """Cut the radii like the values; without a bound if the balls leave the extent open."""
+    """Cut the radii like the values; unbounded if the balls do not decide the extent."""
     radius, size = operands.radii
     if size.any():
         return [np.full(result.shape, np.inf) for result in operands.results]

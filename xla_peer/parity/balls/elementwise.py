@@ -1,4 +1,4 @@
-"""Radii of elementwise ops: arithmetic by its own formulas, choices by their reachable outcomes."""
+"""Radii of elementwise ops: arithmetic by formulas, selections by the union of their possible outcomes."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _product_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) ->
 
 
 def _times(size: Any, radius: Any) -> Any:
-    """Multiply sizes and radii, with 0 if either is 0."""
+    """Multiply magnitudes and radii; the product is 0 if either is 0."""
     return np.where((size == 0) | (radius == 0), 0.0, size * radius)
 
 
@@ -139,7 +139,7 @@ def _error_of_quotient(values: Sequence[Any], result: Any) -> Any:
 
 
 def _divide(operands: Operands) -> Sequence[Any]:
-    """Bound a quotient; division by zero has no bound, because no rule fixes the sign of the zero."""
+    """Bound a quotient; division by zero has no bound, because implementations may differ in the sign of the zero."""
     (radius,) = QUOTIENT(operands)
     if not operands.dtype.is_inexact:
         return (np.where(_all_zero(operands.radii), 0.0, np.inf),)
@@ -170,7 +170,7 @@ def powers_radius(x: Any, y: Any, a: Any, b: Any, result: Any) -> Any:
     relative = (np.abs(y) + b) * -np.log1p(-a / np.abs(x)) + b * np.abs(np.log(np.abs(x)))
     size = np.abs(result) * (1.0 + 2.0**-6)
     positive = np.where(x - a > 0, size * np.expm1(outward(relative)), np.inf)
-    # A constant whole exponent needs no sign of the base.
+    # A constant integral exponent works for bases of any sign.
     whole = (b == 0) & (np.floor(y) == y)
     most, least = np.abs(x) + a, np.abs(x) - a
     growing = np.where(y >= 1, np.abs(y) * most ** np.maximum(y - 1, 0.0) * a, np.inf)
@@ -245,7 +245,7 @@ def _clamp(operands: Operands) -> Sequence[Any]:
 
 
 def _compare(operands: Operands) -> Sequence[Any]:
-    """Bound a comparison, which is decided where the balls do not meet, or are points."""
+    """Bound a comparison, which is decided where the balls are disjoint or points."""
     x, y = map(wide, operands.values)
     a, b = operands.radii
     apart = modulus(x - y)
@@ -384,7 +384,7 @@ def _convert(operands: Operands) -> Sequence[Any]:
 
 
 def _to_integers(x: Any, radius: Any, result: Any) -> Any:
-    """Bound truncation: it moves by the whole numbers between both ends; narrower integers may wrap."""
+    """Bound truncation: it moves by the integers between both ends; narrower integers may wrap."""
     info = np.iinfo(result.dtype)
     centre = (x.real if x.dtype.kind == "c" else x).astype(np.float64)
     low, high = (np.nextafter(centre + s * radius, s * np.inf) for s in (-1, 1))

@@ -28,7 +28,7 @@ class Remarks:
 
     Attributes:
         unbounded: elements whose radius became infinite there, from finite ones.
-        undecided: elements of comparisons, indices and orders that the balls leave open.
+        undecided: elements of comparisons, indices and orders that the balls do not decide.
     """
 
     unbounded: dict[tuple[str, str], int] = field(default_factory=dict)

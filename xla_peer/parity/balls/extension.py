@@ -93,9 +93,9 @@ def _solution(
 ) -> Sequence[Any]:
     """|x' - x| <= (I - G)^-1 |R| (s + E |x| + |b - A x|), where R approximates A^-1 and |I - R A'| <= G.
 
-    E and s bound how far the matrix and the right side move, the backward error of an implementation included. Its
-    own error is the resulting change of a solution x', |x'| <= |x| + |x' - x|, and the residual of the native
-    solution.
+    E and s bound the change of the matrix and the right side, including the backward error of an implementation. The
+    error of an implementation is the resulting change of a solution x', |x'| <= |x| + |x' - x|, plus the residual of
+    the native solution.
     """
     (result,) = operands.results
     if transpose != "N":
@@ -202,4 +202,4 @@ FAMILIES: Mapping[type[Any], Rule] = {
     fam.Eigh: _eigenvalues,
     fam.Svd: _singular_values,
 }
-"""The rules of families; families of other packages, and QR, LU and general eigenvalues, have none."""
+"""The rules of families; QR, LU, general eigenvalues and families of other packages have no rule."""

@@ -1,4 +1,4 @@
-"""Radii of reads and writes at indices from data: where a ball leaves an index open, any element may be read there."""
+"""Radii of reads and writes at indices from data: if a ball does not decide an index, any element may be read."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ def _extreme(operands: Operands) -> Any:
 
 
 def _put(operands: Operands) -> Any:
-    """Bound a scatter that sets elements; StableHLO leaves open which of several updates of one element stays."""
+    """Bound a scatter that sets elements; StableHLO does not define which of several updates is last."""
     (x, _, updates), (result,) = operands.balls, operands.results
     radius = _with(operands, "set", x.radius, updates.radius)
     several = hits(operands) > 1

@@ -1,4 +1,4 @@
-"""Rounding errors of the native results themselves: computed with many more digits, instead of bounded.
+"""Rounding errors of the native results, computed in higher precision instead of bounded.
 
 Two implementations differ by at most the error bound of one plus the actual error of the other.
 Elementwise sums and products are compared with exact ones by error-free transformations. For sums of many terms, the
@@ -89,7 +89,7 @@ def error_of_terms(operands: Operands, op: StdTensorOp, terms: float) -> Any:
     error, sizes = parts[0] - wide(result), np.abs(parts[0] - wide(result))
     for part in parts[1:]:
         error, sizes = error + part, sizes + np.abs(part)
-    # The remainder of an operand after its slices, and slices whose product is smaller still.
+    # Bound the omitted parts: the remainder after the slices, and pairs of slices with smaller products.
     rest = len(parts) * terms * math.prod(largest) * 2.0 ** (2 - bits * SLICES)
     return outward(np.abs(error) + 4.0 * len(parts) * EPSILON * sizes + rest)
 

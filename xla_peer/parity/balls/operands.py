@@ -48,8 +48,8 @@ class Ball:
     """Centres, and the largest distance of the elements from them.
 
     Attributes:
-        copy: the ball whose elements these are, if it is known.
-        sign: 1 where no implementation has a number below 0, -1 where none has one above 0, and 0 where that is unknown.
+        copy: the ball from which the elements are copied, if it is known.
+        sign: 1 if the elements are >= 0 in every implementation, -1 if they are <= 0, and 0 if unknown.
     """
 
     value: Any
@@ -59,7 +59,7 @@ class Ball:
 
     @classmethod
     def exact(cls, x: Any) -> Ball:
-        """Return a ball around a value that every implementation has alike, unless it flushes subnormal numbers."""
+        """Return a ball around a value that is equal in all implementations, except for flushed subnormal numbers."""
         x = np.asarray(x)
         radius = np.zeros(x.shape)
         if x.dtype.kind not in "biu":
@@ -70,7 +70,7 @@ class Ball:
 
 @dataclass(frozen=True, eq=False)
 class Copy:
-    """Elements of another ball, the same number in every implementation.
+    """Elements copied from another ball, equal to them in every implementation.
 
     Attributes:
         places: positions of the elements, in row-major order; -1 where unknown.
@@ -85,7 +85,7 @@ class Operands:
     """One step: its op, the operands' balls, and the centres of its results.
 
     Attributes:
-        is_local: whether only the op's own roundings count, wherever in their balls the operands are.
+        is_local: whether only the op's own rounding counts, for operands anywhere in their balls.
     """
 
     op: Any
@@ -151,7 +151,7 @@ def tiny(dtype: DType) -> float:
 
 
 def outward(radius: Any, operations: float = 8.0) -> Any:
-    """Enlarge a radius by more than the error of a chain of that many roundings."""
+    """Enlarge a radius by more than the error of this number of successive roundings."""
     return radius * (1.0 + (operations + 2.0) * EPSILON)
 
 
@@ -161,7 +161,7 @@ def overflow(dtype: DType) -> float:
 
 
 def underflow(operands: Operands) -> Any:
-    """Bound the distance where nonzero operands give nearly 0: implementations may flush intermediate values."""
+    """Bound the distance of results near 0 from nonzero operands: intermediate values may be flushed."""
     (result,) = operands.results
     least = NEAR_ZERO * tiny(operands.dtype)
     from_nonzero = modulus(result) < least
@@ -171,7 +171,7 @@ def underflow(operands: Operands) -> Any:
 
 
 def flushed(x: Any, dtype: DType) -> Any:
-    """Return the distance of subnormal elements from zero, for which they may be taken.
+    """Return the distance of subnormal elements from zero, to which implementations may flush them.
 
     For complex numbers, whose parts are halved and squared on the way, each nearly subnormal part counts.
     """

@@ -23,7 +23,7 @@ __all__ = ["Pullbacks"]
 
 @dataclass
 class Pullbacks:
-    """The programs y_bar -> J^H y_bar of the ops of one run, in float64 and for each op, shapes and operands once."""
+    """The programs y_bar -> J^H y_bar of the ops of one run, in float64; one for each op, shapes and operands."""
 
     programs: dict[Any, ExecProgram] = field(default_factory=dict)
 

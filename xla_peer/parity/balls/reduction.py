@@ -72,7 +72,7 @@ def sum_error(
 
 
 def _sums_of_whole_numbers(operands: Operands, magnitude: Any) -> bool:
-    """Return whether no order of the terms rounds anything, nor does the result."""
+    """Return whether neither the sum, in any order of terms, nor the result is rounded."""
     dtype = operands.dtype
     if not are_integers(*[x for x in operands.values if x.dtype.kind not in "biu"]):
         return False
@@ -129,7 +129,7 @@ def _product(operands: Operands) -> Sequence[Any]:
         and float(np.max(most, initial=0.0)) <= integer_limit(work)
     ):
         error = error * 0.0
-    # Some order of the factors overflows or underflows in an intermediate product.
+    # In some order of the factors, an intermediate product overflows or underflows.
     high = operands.run(op, np.maximum(size + radius, 1.0))
     low = operands.run(op, np.where(size == 0, 1.0, np.minimum(np.abs(size - radius), 1.0)))
     is_safe = (high < overflow(work)) & ((low > 2.0 * tiny(work)) | (count <= 2))
@@ -176,7 +176,7 @@ def _candidates(x: Any, radius: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _running(operands: Operands) -> Sequence[Any]:
-    """Compute the largest radius up to here: an extremum moves no more than the element that moves most."""
+    """Compute the running maximum of radii: an extremum moves no more than the element that moves most."""
     op = operands.op
     return (operands.run(re.CumMax(op.axis, op.reverse), operands.radii[0]),)
 
@@ -228,7 +228,7 @@ def _sorted(operands: Operands) -> Sequence[Any]:
 
 
 def _in_place(keys: Any, radius: Any, axis: int) -> Any:
-    """Mask of the ascending keys that swap with none, because no ball reaches theirs."""
+    """Mask of the ascending keys that cannot swap, because their balls are disjoint from all others."""
     keys, radius = np.moveaxis(keys, axis, -1), np.moveaxis(radius, axis, -1)
     if not keys.shape[-1] or (np.isnan(keys) & (radius > 0)).any():
         return np.moveaxis(np.zeros(keys.shape, bool), -1, axis)

@@ -1,7 +1,8 @@
 """Relations of values besides their balls: copies of other values, and signs.
 
-In every implementation a maximum is one of the elements. So the comparison of both in its derivative is decided,
-however wide their balls are, if only one element can be the largest. A square is not negative, so its root is a number.
+In every implementation a maximum is one of the elements. If only one element can be the largest, the comparison of
+elements with the maximum, in its derivative, is decided for balls of any radius. A square is not negative, so its
+root is not NaN.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ __all__ = ["ROWS"]
 
 
 def _exact(operands: Operands) -> Sequence[Any]:
-    """Bound numbers that every implementation has, unless it flushes subnormal ones."""
+    """Bound numbers that are equal in all implementations, except for flushed subnormal numbers."""
     return [Ball.exact(result).radius for result in operands.results]
 
 

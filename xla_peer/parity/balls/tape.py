@@ -33,7 +33,7 @@ class Step:
 
 @dataclass(frozen=True, eq=False)
 class Row:
-    """One row of a ball, which an iteration of a loop reads."""
+    """One row of a ball, read by one iteration of a loop."""
 
     source: Ball
     index: int
@@ -64,9 +64,9 @@ class Tape:
     """Entries in the order of the run; a value that cannot move has none.
 
     Attributes:
-        narrow: gives balls on the tape smaller radii, by reversing it.
-        carried: balls in the carry of a loop, which are computed once, whatever reads them.
-        wide: radius of an element of a carry above which the carry is narrowed, in roundings of the element.
+        narrow: reduces the radii of balls on the tape, by a reverse sweep.
+        carried: balls in the carry of a loop, which is computed once for all uses.
+        wide: radius above which a carry is narrowed, in rounding errors of its element.
         narrowings: number of times that the carry was narrowed.
     """
 
