@@ -152,8 +152,8 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
         if lhs_spec is not None and (lhs_spec is rhs_spec or lhs_spec == rhs_spec):
             return [lhs, rhs]
     # Text is a dtype for `result_type`, and no operand.
-    given: tuple[Any, ...] = operands
-    arrays = [as_operand(x) if isinstance(x, str) else x for x in given]
+    texts: list[Any] = [x for x in operands if isinstance(x, str)]
+    arrays = [*map(as_operand, texts)] or operands
     common = result_type(*arrays) if dtype is None else dtype
     return as_weak(operands, broadcast_arrays(*(convert(x, common) for x in operands)))
 
