@@ -28,12 +28,12 @@ class Binary:
     Args:
         function: what is tested.
         definition: the function in mpmath.
-        partials: f_x, f_y, f_xx, f_xy and f_yy, by hand, of points where it is smooth.
+        partials: f_x, f_y, f_xx, f_xy and f_yy, by hand, for points where the function is smooth.
         points: pairs of arguments.
-        conventions: the five derivatives where there are none or the formulas have no value, with the
-            name of the convention, or "limit" where they are limits.
+        conventions: the five derivatives at points without derivatives, or where the formulas have no value, with the
+            name of the convention, or "limit" for limits.
         terms: the size of the largest term, where a derivative is a sum of terms that cancel.
-        jax, torch: the same function there; none where empty.
+        jax, torch: names of the same function there; empty if there is none.
     """
 
     function: Callable[[Any, Any], Any]
@@ -59,7 +59,7 @@ def constant(*values: float) -> Callable[[Any, Any], tuple[Any, ...]]:
 
 
 def extremum(sign: int) -> Callable[[Any, Any], tuple[Any, ...]]:
-    """Return the partials of an extremum: all of the winner's, and half of each at a tie."""
+    """Return the partials of an extremum: 1 for the selected argument, and one half for each at a tie."""
 
     def partials(x: Any, y: Any) -> tuple[Any, ...]:
         share = 0.5 if x == y else float(sign * x > sign * y)

@@ -29,11 +29,11 @@ class Unary:
         definition: the function in mpmath; of an op, its row in `tenferro.definitions`.
         first, second: its derivatives, by hand.
         domain: where it is real.
-        own: points that its formula creates.
-        is_complex: whether complex128 is a dtype of it.
+        own: points that are exceptional for this function.
+        is_complex: whether it takes complex128.
         terms: the size of the largest term, where the derivative is a sum of terms that cancel.
-        conventions: the two derivatives at points that have none, and the name of the convention.
-        jax, torch: the same function there, by its dotted name; none where empty.
+        conventions: the two derivatives at points without derivatives, and the name of the convention.
+        jax, torch: dotted names of the same function there; empty if there is none.
     """
 
     function: Callable[[Any], Any]
