@@ -95,8 +95,8 @@ TANGENTS: dict[str, Callable[..., Any]] = {
     "broadcast": lambda op, x, x_dot: x_dot.apply(op),
 }
 
-# A transpose rule gets the operands, which of them are linear, and the result's cotangent, and gives
-# theirs. Only what tangent rules write needs one: sin and cos are not linear.
+# A transpose rule gets the operands, a mask of the linear ones, and the result's cotangent, and
+# returns their cotangents. Only ops in tangents need one: sin and cos are not linear.
 TRANSPOSES: dict[str, Callable[..., Any]] = {
     "add": lambda op, x, y, linear, bar: (bar, bar),
     "multiply": lambda op, x, y, linear, bar: (bar * y, None) if linear[0] else (None, bar * x),
