@@ -97,7 +97,7 @@ types: $(STAMP) ## strict types
 
 sweep: $(STAMP) ## long sweeps
 	$(BIN)/python -m pytest -n 2 -m sweep
-	$(BIN)/python -m pytest -n 2 -p tests.exec.everything_large tests/ops tests/ad tests/ext tests/api
+	$(BIN)/python -m pytest -n 2 --every-case -p tests.exec.everything_large tests/ops tests/ad tests/ext tests/api
 
 portability: $(STAMP) ## run the tests that depend on the processor as if on Haswell, Zen, SkylakeX and Nehalem; ONCE=--once leaves out what would compute the same again
 	$(BIN)/python -m tools.portability --part $(PART) $(ONCE)

@@ -64,10 +64,7 @@ def table() -> str:
     """Return one line per operation."""
     x = np.ones(8)
     names = ("tenferro", "torch", "tenferro, tracked", "torch, tracked", "autograd, tracked")
-    lines = [
-        "| operation | " + " | ".join(names) + " |",
-        "| --- |" + " --- |" * len(names),
-    ]
+    lines = ["| operation | " + " | ".join(names) + " |", "| --- |" + " --- |" * len(names)]
     for title, op in OPS.items():
         tracked = torch.ones(8, dtype=torch.float64, requires_grad=True)
         times = medians(

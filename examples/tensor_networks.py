@@ -90,10 +90,7 @@ def network(tensors: dict[str, Any], labels: Any) -> tuple[list[Any], list[int]]
         sites = [next(labels) for _ in range(width)]
         for i in range(1, width, 2):
             j = (i + 1) % width
-            operands += [
-                tensors[f"{layer} disentangler"],
-                [lower[i], lower[j], sites[i], sites[j]],
-            ]
+            operands += [tensors[f"{layer} disentangler"], [lower[i], lower[j], sites[i], sites[j]]]
     return operands, sites
 
 

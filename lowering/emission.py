@@ -37,12 +37,7 @@ def emit_instructions(
     return [values[slot] for slot in view.output_slots]
 
 
-def _emit(
-    instruction: Instruction,
-    view: GraphProgram,
-    writer: Writer,
-    values: list[Any],
-) -> None:
+def _emit(instruction: Instruction, view: GraphProgram, writer: Writer, values: list[Any]) -> None:
     writer.source = instruction.source
     try:
         _require_exact(instruction, view)

@@ -556,11 +556,7 @@ class Reading:
             for spec in specs
         ]
         results = on_devices(
-            reader,
-            lambda values: reader.block(entry.body, values, {}),
-            specs,
-            arguments,
-            devices,
+            reader, lambda values: reader.block(entry.body, values, {}), specs, arguments, devices
         )
         return cls(reader, arguments, results)
 

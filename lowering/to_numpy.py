@@ -244,8 +244,8 @@ class Signature:
         self.structure: Any = list(arguments) if isinstance(arguments, tuple) else [*numbers]
         structured = is_plain and _is_plain_tree(self.structure)
         self.parameters: list[str] = []
+        names: list[str] = []
         if structured:
-            names: list[str] = []
             for number, entry in enumerate(self.structure):
                 leaves = _paths(entry, "")
                 root = roots[next(iter(leaves))] if leaves else None

@@ -107,9 +107,7 @@ class Writer:
     # ---- functions and regions ---------------------------------------------------------------
 
     def inner(
-        self,
-        specs: Sequence[TensorSpec],
-        emitters: Mapping[type[StdTensorOp], Any] | None = None,
+        self, specs: Sequence[TensorSpec], emitters: Mapping[type[StdTensorOp], Any] | None = None
     ) -> Writer:
         """Return a writer of a function or region of the same module, by default with the same emitters."""
         emitters = self.emitters if emitters is None else emitters

@@ -28,15 +28,7 @@ from tenferro.api.autodiff import (
     vjp,
 )
 from tenferro.api.compile import GraphCompiler, compile, eval_shape
-from tenferro.api.control import (
-    associative_scan,
-    cond,
-    fori_loop,
-    map,
-    scan,
-    switch,
-    while_loop,
-)
+from tenferro.api.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
 from tenferro.api.custom import checkpoint, custom_jvp, custom_vjp, stop_gradient
 from tenferro.api.host_calls import check, pure_callback
 from tenferro.api.implicit import custom_linear_solve, custom_root, fixed_point
@@ -62,19 +54,7 @@ from tenferro.program import native_executor as default_executor
 from tenferro.types import ArrayLike, Axis, DType, DTypeLike, PyTree, Shape, Tensor, TensorSpec
 
 if TYPE_CHECKING:
-    from tenferro import (
-        fft,
-        lax,
-        linalg,
-        nn,
-        optim,
-        optimize,
-        random,
-        signal,
-        special,
-        stats,
-        tree,
-    )
+    from tenferro import fft, lax, linalg, nn, optim, optimize, random, signal, special, stats, tree
     from tenferro.api.check_grads import check_grads
     from tenferro.api.eager import EagerRuntime, EagerTensor
     from tenferro.api.eager.recording import no_grad

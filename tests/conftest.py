@@ -2,6 +2,8 @@
 
 `pytest --part I/N`: the tests of part I of N, which is chosen by a digest of their names.
 
+`pytest --every-case`: also the cases that tests/selections/thinned.toml leaves to the sweep.
+
 `pytest --write-processors`: write the markers `processor` and `compiled` of the tests in all files that run.
 """
 
@@ -18,6 +20,7 @@ from tests.ledger.recording import PROPERTY, Passes
 from tests.selections import selection
 from tests.selections.entry_points import MARKERS, EntryPoints, is_long
 from tests.selections.systems import missing, needs
+from tests.selections.thinned import left_to_the_sweep, thinned
 
 collect_ignore = ["typing"]  # because only type checkers read it
 
@@ -25,6 +28,7 @@ collect_ignore = ["typing"]  # because only type checkers read it
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--ledger", metavar="FILE", help="write what passed")
     parser.addoption("--part", default="1/1", metavar="I/N", help="run one of N parts of the tests")
+    parser.addoption("--every-case", action="store_true", help="run all cases of thinned functions")
     parser.addoption("--write-processors", action="store_true", help="write which tests are marked")
 
 
@@ -45,6 +49,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    core = selection.read("core")
+    tables = {} if config.getoption("--every-case") else thinned()
+    left = left_to_the_sweep([item.nodeid for item in items], tables, core)
+    for item in items:
+        if item.nodeid in left:
+            item.add_marker("sweep")
     for marker in ("core", *MARKERS):
         selected = selection.read(marker)
         for item in items:

@@ -163,11 +163,7 @@ def test_extensions_read_and_set_their_caller_s_context(fn: Any) -> None:
     eager = tnf.EagerRuntime()
     eager.register_runtime(runtime)
     program = tnf.compile(fn, X)
-    runs = (
-        lambda: executor.run(program, X),
-        lambda: fn(X),
-        lambda: fn(eager.constant(X)),
-    )
+    runs = (lambda: executor.run(program, X), lambda: fn(X), lambda: fn(eager.constant(X)))
     for factor in (2.0, 3.0):
         token = FACTOR.set(factor)
         for run in runs:

@@ -93,12 +93,7 @@ TRACED: dict[str, Case] = {
     "item()": (lambda x: x[0].item(), (VECTOR,), errors.ConcretizationError, ["item()"]),
     "np.asarray": (lambda x: np.asarray(x), (VECTOR,), errors.ConcretizationError, ["NumPy"]),
     "format": (lambda x: f"{x:.3f}", (VECTOR,), errors.ConcretizationError, [".3f"]),
-    "np.roots": (
-        lambda x: np.roots(x),
-        (VECTOR,),
-        errors.UnsupportedError,
-        ["np.roots", "f64[3]"],
-    ),
+    "np.roots": (lambda x: np.roots(x), (VECTOR,), errors.UnsupportedError, ["np.roots", "f64[3]"]),
     "empty maximum": (
         lambda x: tnf.max(x),
         (tnf.TensorSpec((0,), "float64"),),
@@ -153,11 +148,7 @@ AT_ONCE: dict[str, tuple[Callable[[], Any], type[Exception], list[str]]] = {
     "large integers": (lambda: tnf.sum([1, -(2**70)]), errors.DTypeError, ["integer", "uint64"]),
     "Fraction": (lambda: tnf.asarray(Fraction(1, 2)), errors.DTypeError, ["no numbers"]),
     "object array": (lambda: tnf.add(np.array([None]), 1), errors.DTypeError, ["O"]),
-    "masked array": (
-        lambda: tnf.exp(np.ma.array([1.0], mask=[True])),
-        errors.DTypeError,
-        ["mask"],
-    ),
+    "masked array": (lambda: tnf.exp(np.ma.array([1.0], mask=[True])), errors.DTypeError, ["mask"]),
     "weak overflow": (lambda: tnf.add(np.ones(2, "i1"), 300), errors.DTypeError, ["300", "int8"]),
     "no function": (lambda: tnf.compile(3, VECTOR), errors.InvalidConfigError, ["3"]),
     "no spec": (lambda: tnf.compile(lambda x: x, "f8"), errors.DTypeError, ["x", "'f8'"]),

@@ -116,7 +116,7 @@ def record(arguments: list[str]) -> int:
     FOLDER.mkdir(parents=True, exist_ok=True)
     for path in FOLDER.glob("*.jsonl"):
         path.unlink()
-    command = [sys.executable, "-m", "pytest", "-p", "tools.core", *arguments]
+    command = [sys.executable, "-m", "pytest", "-p", "tools.core", "--every-case", *arguments]
     return subprocess.run(command, cwd=ROOT).returncode
 
 

@@ -49,7 +49,7 @@ Through PJRT and in jax a subnormal argument may count as zero. Another library 
 | --- | --- | --- | --- | --- | --- |
 {rows}
 
-A dash: the library has no such function.
+A dash: the library has no such function, or through PJRT no expansion of it, which is an error.
 """
 Call = Callable[[str, str], Iterator[Cell]]
 
@@ -143,7 +143,9 @@ def differing(library: str, name: str, dtype: str) -> tuple[int, list[Cell]]:
 
 def has(library: str, name: str) -> bool:
     record = UNARY.get(name) or BINARY[name]
-    return library in ("native", "PJRT") or bool(getattr(record, library))
+    if library in ("native", "PJRT"):
+        return library == "native" or not record.is_native
+    return bool(getattr(record, library))
 
 
 def page(libraries: dict[str, str]) -> str:

@@ -13,13 +13,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from tests.specification.statements import (
-    CHAPTERS,
-    DIFFERS,
-    WORKS,
-    Chapter,
-    Statement,
-)
+from tests.specification.statements import CHAPTERS, DIFFERS, WORKS, Chapter, Statement
 
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "specification"
 INDEX = """# The contract
@@ -61,10 +55,7 @@ def chapters() -> list[Chapter]:
 def pages() -> dict[str, str]:
     """Return the text of each file of the folder."""
     book = chapters()
-    return {
-        "index.md": index(book),
-        **{f"{chapter.name}.md": page(chapter) for chapter in book},
-    }
+    return {"index.md": index(book), **{f"{chapter.name}.md": page(chapter) for chapter in book}}
 
 
 def page(chapter: Chapter) -> str:

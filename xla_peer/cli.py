@@ -102,8 +102,7 @@ Precision = Annotated[
     str | None, typer.Option(help="highest: accept no products with fewer bits than their dtype.")
 ]
 InProcess = Annotated[
-    bool,
-    typer.Option("--in-process", help="Run XLA in this process: faster, and a crash ends it."),
+    bool, typer.Option("--in-process", help="Run XLA in this process: faster, and a crash ends it.")
 ]
 Timeout = Annotated[
     float, typer.Option(metavar="SECONDS", help="Time that XLA may take to compile, and to run.")

@@ -247,10 +247,7 @@ class XlaExecutor:
         return "C" if row_major else "F"
 
     def compile(
-        self,
-        program: GraphProgram | PartitionedProgram,
-        *specs: Any,
-        donate: Sequence[str] = (),
+        self, program: GraphProgram | PartitionedProgram, *specs: Any, donate: Sequence[str] = ()
     ) -> Executable:
         """Compile the program for device arrays on this device, of the program's types or of `specs`.
 

@@ -180,10 +180,7 @@ def export(
         suffix_of(path)
     weights_name(weights)
     program = as_program(fn_or_program, specs)
-    versions = {
-        "stablehlo": mlir_bindings.artifact_version(target),
-        **installed_versions(),
-    }
+    versions = {"stablehlo": mlir_bindings.artifact_version(target), **installed_versions()}
     generator = np.random.default_rng(seed)
     cases = _cases(program, vectors, generator)
     # Allow rounding that only GPUs do if the artifact is for a GPU.

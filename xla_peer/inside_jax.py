@@ -3,8 +3,8 @@
 A program is bound by the primitive of `jax_primitive`. It is merged into the module that jax is lowering, and XLA
 fuses it with the surrounding code.
 
-jax's convention for complex cotangents is the transpose, tenferro's the adjoint:
-J^T ct = conj(J^H conj(ct)).
+jax's convention for complex cotangents is the transpose, tenferro's the adjoint: J^T ct = conj(J^H
+conj(ct)).
 """
 
 from __future__ import annotations

@@ -32,10 +32,7 @@ def require_suffix(path: Any, suffix: str, what: str) -> None:
 
 
 def export_numpy(
-    program: GraphProgram,
-    cases: Sequence[Sequence[Any]],
-    path: Any = None,
-    weights: str = "",
+    program: GraphProgram, cases: Sequence[Sequence[Any]], path: Any = None, weights: str = ""
 ) -> NumpySource:
     """Return a program as a Python file with recorded results, written to `path` if there is one.
 

@@ -280,10 +280,5 @@ DIFFERENTIAL_EQUATIONS = [
         gradient=(0,),
         by_hand=cluster_by_hand,
     ),
-    UserProgram(
-        "orbits, Kepler's equation",
-        "jnkepler#18",
-        orbit_inputs,
-        radial_velocity,
-    ),
+    UserProgram("orbits, Kepler's equation", "jnkepler#18", orbit_inputs, radial_velocity),
 ]

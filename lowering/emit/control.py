@@ -91,10 +91,7 @@ def scan(op: Scan, w: Writer, *inputs: Value) -> tuple[Value, ...]:
     results = result_types(op, inputs)
     stacks = [w.full(0, spec) for spec in results[m:]]
     if op.length == 0:
-        return (
-            *carry,
-            *stacks,
-        )  # because slices of an empty operand are rejected
+        return (*carry, *stacks)  # because slices of an empty operand are rejected
     counter = TensorSpec.of((), _counter_dtype(op.length))
     length = () if is_static(op.length) else (w.extent(op.length),)
     regions = _Regions(w, (*length, *consts, *xs))

@@ -115,11 +115,7 @@ def diagonal_mask(w: Writer, shape: tuple[int, ...], axis_a: int, axis_b: int) -
 
 def triangle(w: Writer, x: Value, k: int, lower: bool) -> Value:
     """Select by the sign of column - row - k."""
-    rows = w.op(
-        "add",
-        w.iota(x.shape, x.rank - 2),
-        w.full(k, TensorSpec.of(x.shape, DType.I64)),
-    )
+    rows = w.op("add", w.iota(x.shape, x.rank - 2), w.full(k, TensorSpec.of(x.shape, DType.I64)))
     mask = w.compare("LE" if lower else "GE", w.iota(x.shape, x.rank - 1), rows)
     return w.select(mask, x, w.full(0, x.spec))
 

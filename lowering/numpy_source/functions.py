@@ -783,7 +783,7 @@ def geqrf(a: Any) -> Any:
     factors = np.zeros((*a.shape[:-2], min(m, n)), a.dtype)
     for i in range(min(m, n)):
         corner, below = a[..., i, i], np.where(rows > i, a[..., i], 0)
-        tail = np.sum(below.real**2 + below.imag**2, -1) + corner.imag**2
+        tail = np.sum(np.real(below) ** 2 + np.imag(below) ** 2, -1) + corner.imag**2
         is_done = tail == 0
         length = np.sqrt(np.where(is_done, 1, tail + corner.real**2))
         beta = np.where(is_done, corner.real, np.where(corner.real < 0, length, -length))

@@ -380,9 +380,7 @@ class _Rewriter:
 
 
 def _wrong(
-    operation: Operation,
-    operands: Sequence[_Tensor | None],
-    results: Sequence[_Tensor | None],
+    operation: Operation, operands: Sequence[_Tensor | None], results: Sequence[_Tensor | None]
 ) -> str | None:
     """Describe how an operation violates the specification's constraints on quantised types."""
     name = operation.name

@@ -1,11 +1,10 @@
 """Readers of reductions, windows and sorts.
 
 A region with a single operation that has a reduction op is read as this op. A region that selects the better of two
-pairs of value and position is read as `ArgMax` or `ArgMin`. Any other region must be elementwise and
-associative. It is
-applied to whole tensors: first to neighbours, then to neighbours of the results, in log2(n) steps. Windows of w
-    elements are combined from windows of w/2, w/4, .. elements. The order of elements is kept, so the region
-    need not be commutative.
+pairs of value and position is read as `ArgMax` or `ArgMin`. Any other region must be elementwise and associative.
+It is applied to whole tensors: first to neighbours, then to neighbours of the results, in log2(n) steps. Windows of
+w elements are combined from windows of w/2, w/4, .. elements. The order of elements is kept, so the region need not
+be commutative.
 """
 
 from __future__ import annotations

@@ -364,15 +364,7 @@ def convolution(operation: Operation, operands: Sequence[Type], types: Types) ->
 
 
 _MULTIPLIED = frozenset(
-    [
-        "f8E3M4",
-        "f8E4M3",
-        "f8E4M3B11FNUZ",
-        "f8E4M3FN",
-        "f8E4M3FNUZ",
-        "f8E5M2",
-        "f8E5M2FNUZ",
-    ]
+    ["f8E3M4", "f8E4M3", "f8E4M3B11FNUZ", "f8E4M3FN", "f8E4M3FNUZ", "f8E5M2", "f8E5M2FNUZ"]
 )
 """Floats of 8 bits that hardware multiplies in any pair, with sums in f32."""
 _ALGORITHMS: Mapping[str, tuple[str, ...]] = {

@@ -26,10 +26,7 @@ __all__ = ["batch", "batch_all", "batch_program", "batch_some", "marked"]
 
 
 def batch(
-    emitter: GraphEmitter,
-    start: int,
-    inputs: Mapping[int, int],
-    outputs: Sequence[int | None],
+    emitter: GraphEmitter, start: int, inputs: Mapping[int, int], outputs: Sequence[int | None]
 ) -> list[int | None]:
     """Return the outputs with a leading axis, given values with a leading axis for `inputs`.
 

@@ -47,10 +47,7 @@ class AdContext:
     """
 
     def __init__(
-        self,
-        *rule_sets: ExtensionRuleSet,
-        cache_size: int = 256,
-        cache_bytes: int = 1 << 30,
+        self, *rule_sets: ExtensionRuleSet, cache_size: int = 256, cache_bytes: int = 1 << 30
     ) -> None:
         self.extension_rules = ExtensionRuleSet([r for rules in rule_sets for r in rules.values()])
         self._programs: BoundedCache[Any] = BoundedCache(cache_size, cache_bytes, _bytes_of)

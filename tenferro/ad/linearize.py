@@ -73,12 +73,7 @@ def linearize(
     return [dots.get(value) for value in outputs]
 
 
-def _tangents(
-    emitter: GraphEmitter,
-    node: Instruction,
-    active: list[int | None],
-    mode: str,
-) -> Any:
+def _tangents(emitter: GraphEmitter, node: Instruction, active: list[int | None], mode: str) -> Any:
     inputs = emitter.values(node.inputs)
     outputs = emitter.values(node.outputs)
     tangents = [None if dot is None else Value(emitter, dot) for dot in active]

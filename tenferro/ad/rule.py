@@ -157,9 +157,7 @@ def jointly_linear(transpose: TransposeRule, batch: BatchRule, count: int | None
 
 
 def bilinear(
-    lhs_transpose: Callable[..., Value],
-    rhs_transpose: Callable[..., Value],
-    batch: BatchRule,
+    lhs_transpose: Callable[..., Value], rhs_transpose: Callable[..., Value], batch: BatchRule
 ) -> AdRule:
     """Declare that an op is linear in each of two operands: y_dot = op(lhs_dot, rhs) + op(lhs, rhs_dot).
 

@@ -23,10 +23,7 @@ __all__ = ["require_linear", "transpose"]
 
 
 def transpose(
-    emitter: GraphEmitter,
-    start: int,
-    inputs: Sequence[int],
-    cotangents: Iterable[tuple[int, int]],
+    emitter: GraphEmitter, start: int, inputs: Sequence[int], cotangents: Iterable[tuple[int, int]]
 ) -> list[int | None]:
     """Return the cotangents of the linear `inputs`; None if zero.
 

@@ -31,7 +31,7 @@ _REMEDIES = {
 }
 _DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "where": (True,), "casting": ("same_kind",), "order": ("K", "C", None), "subok": (True, False),
-    "hermitian": (False,), "initial": (None,), "keepdims": (False,),
+    "initial": (None,), "keepdims": (False,),
 }  # fmt: skip
 """Values without effect, by argument; only None for arguments that are not listed."""
 

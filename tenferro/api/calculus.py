@@ -325,6 +325,8 @@ def convolve(a: ArrayLike, v: ArrayLike, mode: str = "full") -> Any:
         mode: "full" for all k where the vectors overlap, "same" for the middle k, as many as the longer vector has
             elements, "valid" for complete overlap.
 
+    Bools give bools: whether some product is true.
+
     Raises:
         ShapeError: an operand that is not a vector, or empty.
         InvalidConfigError: another mode.
@@ -361,8 +363,6 @@ def _vectors(name: str, a: ArrayLike, v: ArrayLike, mode: str) -> tuple[Any, Any
             raise ShapeError(f"{name}: takes vectors with elements, got {spec_of(x)}")
         if not is_static(x.shape[0]):
             raise NonStaticShapeError(f"{name}: {spec_of(x)} has no known extent")
-    if dtype.is_bool:
-        raise DTypeError(f"{name}: takes numbers, got {dtype}; convert them first")
     return lhs, rhs
 
 
@@ -377,6 +377,10 @@ def _edge_padding(name: str, mode: str, length: int) -> tuple[int, int]:
 
 
 def _sliding_products(lhs: Tensor, rhs: Tensor, padding: tuple[int, int]) -> Any:
+    if spec_of(lhs).dtype.is_bool:
+        # No sum of products of bools wraps around to 0 in 64 bits.
+        counts = _sliding_products(convert(lhs, DType.I64), convert(rhs, DType.I64), padding)
+        return convert(counts, DType.Bool)
     op = Convolution(
         window_strides=(1,), padding=(padding,), lhs_dilation=(1,), rhs_dilation=(1,), window_reversal=(True,),
         input_batch=0, input_feature=1, input_spatial=(2,), kernel_input_feature=0, kernel_output_feature=1,

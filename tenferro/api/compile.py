@@ -128,10 +128,7 @@ def _traced_program(
 
 
 def compile(
-    fn: Callable[..., Any],
-    *specs: TensorSpec | PyTree,
-    name: str | None = None,
-    roll: bool = False,
+    fn: Callable[..., Any], *specs: TensorSpec | PyTree, name: str | None = None, roll: bool = False
 ) -> GraphProgram:
     """Trace `fn` once, on tensors of the given types, into a program that runs on every peer.
 

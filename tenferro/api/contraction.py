@@ -81,10 +81,7 @@ def einsum(
     op.extents(shapes)
     if any(map(is_traced, tensors)) and (not waits or _static(shapes)):
         path = _kept(
-            caches,
-            ext.PLANS,
-            (op, shapes),
-            lambda: ext.plan(inputs, output, shapes, optimize),
+            caches, ext.PLANS, (op, shapes), lambda: ext.plan(inputs, output, shapes, optimize)
         )
         return ext.expand(inputs, output, path, tensors)
     return apply_extension(op, *tensors)

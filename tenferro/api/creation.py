@@ -35,12 +35,7 @@ from tenferro.door import (
     spec_of,
 )
 from tenferro.door.tracing import apply_in_trace
-from tenferro.errors import (
-    BackendFailureError,
-    DTypeError,
-    InvalidConfigError,
-    NonStaticShapeError,
-)
+from tenferro.errors import BackendFailureError, DTypeError, InvalidConfigError, NonStaticShapeError
 from tenferro.ops import StdTensorOp
 from tenferro.ops.source import Constant, Iota, ShapeOf
 from tenferro.ops.structural import BroadcastInDim, Tril, Triu

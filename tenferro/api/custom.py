@@ -18,12 +18,7 @@ from tenferro.api.tensor import TracedTensor, tracing, value_in
 from tenferro.door import as_operand, spec_of
 from tenferro.door import stop_gradient as stopped
 from tenferro.door.tracing import current_builder, nested_call
-from tenferro.errors import (
-    ADRuleUnsupportedError,
-    ArityError,
-    InvalidConfigError,
-    ShapeError,
-)
+from tenferro.errors import ADRuleUnsupportedError, ArityError, InvalidConfigError, ShapeError
 from tenferro.graph import Alias, ArgumentBuilder, GraphBuilder, Instruction, Mark, Opaque
 from tenferro.program import Subprogram, needed
 from tenferro.rules.payload import as_int
@@ -80,8 +75,7 @@ def checkpoint(
 
     Raises:
         InvalidConfigError: static_argnums or levels that are not integers from 0; a policy of another name, or one
-            with levels; in a call of the result, levels
-            outside of a loop.
+            with levels; in a call of the result, levels outside of a loop.
 
     >>> import tenferro as tnf
     >>> tnf.grad(checkpoint(lambda x: tnf.sin(tnf.sin(x))))(0.0)

@@ -198,21 +198,43 @@ def _arithmetic(name: str, op: StdTensorOp, formula: str) -> Any:
 
 def _comparison(name: str, direction: str, formula: str) -> Any:
     op = ops.Compare(direction)
+    of_numbers = getattr(operator, direction.lower())
 
-    @_documented(
-        name,
-        formula,
-        "any, in the common dtype, uint64 and signed ones exactly; the result is bool",
-    )
-    @_in_common_dtype
-    def function(x1: Any, x2: Any, /) -> Any:
+    def of_two(x1: Any, x2: Any, /) -> Any:
         lhs, rhs = promote(x1, x2)
         # Checked last, because most operands have equal dtypes.
         if lhs is not x1 and rhs is not x2 and of_both_signs(x1, x2):
             return _compared_by_bits(op, x1, x2)
         return apply_one(op, lhs, rhs)
 
+    compared: Any = _in_common_dtype(of_two)
+
+    @_documented(
+        name,
+        formula,
+        "any, in the common dtype, Python ints, uint64 and signed ones exactly; the result is bool",
+    )
+    @functools.wraps(compared)
+    def function(x1: Any, x2: Any, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
+        # All numbers of a dtype compare alike with one outside it.
+        if type(x2) is int and _is_outside(x2, x1):
+            return (equal if of_numbers(0, x2) else not_equal)(x1, x1, out, **options)
+        if type(x1) is int and _is_outside(x1, x2):
+            return (equal if of_numbers(x1, 0) else not_equal)(x2, x2, out, **options)
+        return compared(x1, x2, out, **options)
+
     return function
+
+
+def _is_outside(number: int, x: Any) -> bool:
+    """Return whether the dtype of x is an integer dtype without the number."""
+    if 0 <= number <= 127:
+        return False
+    dtype = DType.Bool if is_weak(x) else spec_of(as_operand(x)).dtype
+    if not dtype.is_integer:
+        return False
+    least, most = dtype.extremes
+    return not least <= number <= most
 
 
 def of_both_signs(x1: ArrayLike, x2: ArrayLike) -> bool:
@@ -437,7 +459,7 @@ def clip(
     a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None, out: None = None, *, min: Any = None, max: Any = None,
     **options: Any,
 ) -> Any:  # fmt: skip
-    """min(max(a, `min`), `max`) in a's dtype; None means no bound. NaN if a or a bound is NaN.
+    """min(max(a, `min`), `max`) in the common dtype; None means no bound. NaN if a or a bound is NaN.
 
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it. The derivative
     with respect to a bound is 1 where a is strictly beyond it.
@@ -446,23 +468,28 @@ def clip(
         a_min, a_max: NumPy's names for `min` and `max`.
 
     Raises:
-        DTypeError: a bound that a's dtype cannot hold.
+        DTypeError: complex operands, or a Python int that the dtype cannot hold.
         ShapeError: bounds that do not broadcast with a.
         InvalidConfigError: one bound by both its names.
 
-    >>> clip([-1.0, 0.5, 2.0], 0.0), clip([-1.0, 0.5, 2.0], max=1.0)
-    (array([0. , 0.5, 2. ]), array([-1. ,  0.5,  1. ]))
+    >>> clip([-1.0, 0.5, 2.0], 0.0), clip([1, 2, 3], max=2.5)
+    (array([0. , 0.5, 2. ]), array([1. , 2. , 2.5]))
     """
     if out is not None or options:
         refuse_options("clip", {"out": out, **options})
     if (a_min is not None and min is not None) or (a_max is not None and max is not None):
         raise InvalidConfigError("clip: a_min and min name one bound, and so do a_max and max")
     x, min, max = a, a_min if min is None else min, a_max if max is None else max
+    # Integers have no bound at a number that is beyond all of them.
+    if type(min) is int and min < 0 and _is_outside(min, x):
+        min = None
+    if type(max) is int and max > 0 and _is_outside(max, x):
+        max = None
     return _clipped(x, promote_number(x, min)[1], promote_number(x, max)[1])
 
 
 def clamp_min(x: ArrayLike, bound: ArrayLike, /) -> Any:
-    """max(x, bound) as in `clip`: in x's dtype, with derivative 0 where x is at the bound.
+    """max(x, bound) as in `clip`, with derivative 0 where x is at the bound.
 
     >>> clamp_min([-1.0, 0.5], 0.0)
     array([0. , 0.5])
@@ -471,7 +498,7 @@ def clamp_min(x: ArrayLike, bound: ArrayLike, /) -> Any:
 
 
 def clamp_max(x: ArrayLike, bound: ArrayLike, /) -> Any:
-    """min(x, bound) as in `clip`: in x's dtype, with derivative 0 where x is at the bound.
+    """min(x, bound) as in `clip`, with derivative 0 where x is at the bound.
 
     >>> clamp_max([-1.0, 0.5], 0.0)
     array([-1.,  0.])
@@ -484,12 +511,9 @@ def _clipped(x: Any, min: ArrayLike | None, max: ArrayLike | None) -> Any:
     x = as_operand(x)
     if min is max is None:
         return copied(x)
-    dtype = spec_of(x).dtype
-    for bound in (min, max):
-        if bound is not None and result_type(x, bound) is not dtype:
-            raise DTypeError(f"clip: a bound of {result_type(bound)} does not fit x of {dtype}")
+    dtype = result_type(*[operand for operand in (x, min, max) if operand is not None])
     if dtype.is_complex:
-        raise DTypeError(f"clip: complex numbers have no order: x is {dtype}")
+        raise DTypeError(f"clip: complex numbers have no order: the operands are {dtype}")
     # Each bound is first clamped by x, so that an infinite x is at no bound.
     least, most = dtype.extremes
     operands: tuple[Any, ...]
@@ -679,10 +703,10 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
 
     Raises:
         InvalidConfigError: decimals that are not an integer.
-        UnsupportedError: integers to fewer than 0 decimals.
+        UnsupportedError: integers to fewer than -18 decimals.
 
-    >>> round([1.5, 2.5, -0.5]), round(3.14159, 2)
-    (array([ 2.,  2., -0.]), array(3.14))
+    >>> round([1.5, 2.5, -0.5]), round(3.14159, 2), round([15, 25], -1)
+    (array([ 2.,  2., -0.]), array(3.14), array([20, 20]))
     """
     if out is not None:
         refuse("round", "out", out)
@@ -698,12 +722,27 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
     if not dtype.is_inexact and decimals >= 0:
         return copied(x)
     if not dtype.is_inexact:
-        raise UnsupportedError(
-            f"round: decimals={decimals} of {spec_of(x)}; convert it to a float dtype first"
-        )
+        return _round_integers(x, -decimals)
     scale = convert(10.0 ** (decimals if decimals > 0 else -decimals), dtype)
     up, down = (multiply, divide) if decimals > 0 else (divide, multiply)
     return down(_whole(up(x, scale)), scale)
+
+
+def _round_integers(x: Tensor, digits: int) -> Any:
+    """Round integers to a multiple of 10^digits, halves to even; a multiple beyond the dtype wraps around, as in NumPy."""
+    if digits > 18:
+        raise UnsupportedError(
+            f"round: decimals={-digits} of {spec_of(x)}; convert it to a float dtype first"
+        )
+    dtype = spec_of(x).dtype
+    wide = convert(x, DType.U64 if dtype is DType.U64 else DType.I64)
+    scale = np.asarray(10**digits, spec_of(wide).dtype.dtype)
+    count = floor_divide(wide, scale)
+    low = subtract(wide, multiply(count, scale))
+    high = subtract(scale, low)
+    is_odd = equal(bitwise_and(count, np.asarray(1, scale.dtype)), np.asarray(1, scale.dtype))
+    is_up = logical_or(greater(low, high), logical_and(equal(low, high), is_odd))
+    return convert(multiply(add(count, convert(is_up, spec_of(wide).dtype)), scale), dtype)
 
 
 def _whole(x: Tensor) -> Any:

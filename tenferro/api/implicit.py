@@ -357,10 +357,7 @@ class _LinearSolution(_Solution):
         ]
         with _own_effects(emitter.graph):
             solution = system.solved(emitter, [c.handle for c in consts], filled)
-        return (
-            *emitter.values(solution[: system.size]),
-            *([None] * (len(outputs) - system.size)),
-        )
+        return (*emitter.values(solution[: system.size]), *([None] * (len(outputs) - system.size)))
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
         """Solve the adjoint system as the transposed system, with conjugated right-hand side and solution."""

@@ -13,8 +13,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from tenferro.api.creation import ones_like, zeros_like
 from tenferro.api.elementwise import (
+    abs,
     add,
     divide,
     equal,
@@ -23,6 +26,7 @@ from tenferro.api.elementwise import (
     greater,
     greater_equal,
     less,
+    less_equal,
     lgamma,
     log,
     log1p,
@@ -32,27 +36,35 @@ from tenferro.api.elementwise import (
     minimum,
     multiply,
     negative,
+    pow,
     sqrt,
     subtract,
     where,
 )
 from tenferro.api.polynomials import polynomial
 from tenferro.api.quadrature import integral
+from tenferro.door import spec_of
 from tenferro.types import Tensor
 
 __all__ = [
     "BINET",
+    "DIRECT",
     "HALF_LOG_TWO_PI",
+    "defined",
     "falling_rate",
     "gamma_density",
     "gamma_power",
     "incomplete_gamma",
     "log_ratio",
     "stirling_rest",
+    "undefined",
 ]
 
 BINET = (1 / 156, -691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
 """x times (log Gamma(x) less its leading terms) in powers of 1 / x^2, highest first (DLMF 5.11.1)."""
+
+DIRECT = 1e-15
+"""Bound of the arguments of which densities are powers."""
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2 * math.pi)
 
@@ -133,14 +145,34 @@ def incomplete_gamma(a: Tensor, x: Tensor, is_upper: bool) -> Any:
         is_zero,
         logical_and(logical_and(greater_equal(x, 0.0), less(x, math.inf)), equal(a, math.inf)),
     )
-    ends = where(is_zero, at_zero, where(is_infinite, at_infinity, multiply(math.nan, x)))
+    nowhere = undefined(logical_or(is_inside, logical_or(is_zero, is_infinite)), a, x)
+    ends = where(is_zero, at_zero, where(is_infinite, at_infinity, nowhere))
     return where(is_inside, inside, ends)
 
 
+def undefined(is_valid: Any, *operands: Tensor) -> Any:
+    """Return NaN where an operand is not valid, with derivatives of every order in the operands that are NaN too."""
+    total: Any = 0.0
+    for x in operands:
+        total = add(total, where(is_valid, 0.0, x))
+    return defined(exp(total), is_valid)
+
+
 def gamma_density(a: Tensor, x: Tensor) -> Any:
-    """x^(a-1) e^-x / Gamma(a); 0 for negative x, and the limit at 0 and infinity."""
-    is_inside = logical_and(greater(x, 0.0), less(x, math.inf))
-    inside = where(is_inside, x, 1.0)
-    at_zero = where(equal(a, 1.0), a, where(less(a, 1.0), math.inf, zeros_like(a)))
-    ends = where(equal(x, 0.0), at_zero, 0.0)
-    return where(is_inside, divide(gamma_power(a, inside), inside), ends)
+    """x^(a-1) e^-x / Gamma(a), and the limit at 0 and infinity; NaN for negative x and for a <= 0."""
+    # The power has the derivatives of the limit at 0, and x^a would underflow.
+    is_small, is_end = less_equal(abs(x), DIRECT), equal(x, math.inf)
+    inside = where(logical_or(is_small, is_end), 1.0, x)
+    shape = where(is_small, a, 1.0)
+    small = where(is_small, x, 1.0)
+    power = pow(small, subtract(shape, 1.0))
+    near = multiply(power, exp(negative(add(lgamma(shape), small))))
+    between = divide(gamma_power(a, inside), inside)
+    values = where(is_small, near, where(is_end, 0.0, between))
+    return defined(values, logical_and(greater_equal(x, 0.0), greater(a, 0.0)))
+
+
+def defined(values: Any, is_inside: Any) -> Any:
+    """Return the values, and NaN outside; derivatives are NaN there too, and those of `where` would be zero."""
+    one = np.asarray(1, spec_of(values).dtype.dtype)
+    return multiply(values, where(is_inside, one, math.nan))

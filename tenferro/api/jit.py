@@ -18,13 +18,7 @@ from tenferro.api.tensor import TracedTensor
 from tenferro.door import is_traced
 from tenferro.door.tracing import current_builder, nested_call
 from tenferro.errors import DTypeError, InvalidConfigError, UnsupportedError
-from tenferro.program import (
-    BoundedCache,
-    CacheStats,
-    Executor,
-    GraphProgram,
-    new_native_executor,
-)
+from tenferro.program import BoundedCache, CacheStats, Executor, GraphProgram, new_native_executor
 from tenferro.rules.payload import normal_form
 from tenferro.tracebacks import end_at_the_caller, public, public_methods
 from tenferro.types import PyTree, TreeDef, flatten, has_dtype, leaf_paths, unflatten

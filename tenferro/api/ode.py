@@ -22,16 +22,7 @@ from tenferro.api.compile import output_value
 from tenferro.api.control import cond, fori_loop, scan, while_loop
 from tenferro.api.creation import asarray, eye, ones, zeros
 from tenferro.api.custom import custom_jvp, custom_vjp
-from tenferro.api.elementwise import (
-    abs,
-    isfinite,
-    logical_not,
-    maximum,
-    minimum,
-    sign,
-    sqrt,
-    where,
-)
+from tenferro.api.elementwise import abs, isfinite, logical_not, maximum, minimum, sign, sqrt, where
 from tenferro.api.implicit import custom_root
 from tenferro.api.linalg.matrices import permuted_factors, solve_permuted
 from tenferro.api.manipulation import astype, concat, reshape, stack

@@ -82,7 +82,7 @@ def result_type(*operands: ArrayLike | DTypeLike) -> DType:
     strong: DType | None = None
     weak = ""
     for operand in operands:
-        x: Any = operand
+        x: Any = DType.of(operand) if isinstance(operand, str) else operand
         if type(x) in _WEAK:
             kind = DType.of(int if type(x) is SymDim else type(x)).kind
         elif is_weak(x):
@@ -105,7 +105,7 @@ def result_type(*operands: ArrayLike | DTypeLike) -> DType:
 
 
 def _dtype_of(operand: Any) -> DType:
-    if isinstance(operand, type | np.dtype | str):
+    if isinstance(operand, type | np.dtype):
         return DType.of(operand)
     return spec_of(as_operand(operand)).dtype
 
@@ -151,7 +151,9 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
         lhs_spec, rhs_spec = getattr(lhs, "spec", None), getattr(rhs, "spec", None)
         if lhs_spec is not None and (lhs_spec is rhs_spec or lhs_spec == rhs_spec):
             return [lhs, rhs]
-    common = result_type(*operands) if dtype is None else dtype
+    # Text is a dtype for `result_type`, and no operand.
+    arrays = [as_operand(x) if isinstance(x, str) else x for x in operands]
+    common = result_type(*arrays) if dtype is None else dtype
     return as_weak(operands, broadcast_arrays(*(convert(x, common) for x in operands)))
 
 

@@ -100,7 +100,7 @@ def sum(
     """Sum over `axis`; bools and integers narrower than 64 bits are summed in 64 bits.
 
     Args:
-        dtype: dtype of the sum; the elements are converted before.
+        dtype: dtype of the sum; the elements are converted before. The sum of bools as bool is `any`.
         initial: a number that is added to the sum.
         where: the elements to include; broadcast with a.
 
@@ -115,6 +115,9 @@ def sum(
     x = as_operand(a)
     x = convert(x, _sum_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype))
     x = x if where is True else _masked(x, where, 0)
+    if spec_of(x).dtype.is_bool:
+        total = any(x, axis, keepdims=keepdims)
+        return total if initial is None else logical_or(total, _truth(initial))
     total = _reduced(ops.ReduceSum, "sum", x, axis, keepdims)
     return total if initial is None else add(total, convert(initial, spec_of(total).dtype))
 
@@ -126,7 +129,7 @@ def prod(
 ) -> Any:  # fmt: skip
     """Multiply over `axis`; bools and integers narrower than 64 bits are multiplied in 64 bits.
 
-    Arguments and errors are those of `sum`.
+    Arguments and errors are those of `sum`. The product of bools as bool is `all`.
 
     >>> prod([[1, 2], [3, 4]], 0)
     array([3, 8])
@@ -136,6 +139,9 @@ def prod(
     x = as_operand(a)
     x = convert(x, _sum_dtype(spec_of(x).dtype) if dtype is None else DType.of(dtype))
     x = x if where is True else _masked(x, where, 1)
+    if spec_of(x).dtype.is_bool:
+        total = all(x, axis, keepdims=keepdims)
+        return total if initial is None else logical_and(total, _truth(initial))
     total = _reduced(ops.ReduceProd, "prod", x, axis, keepdims)
     return total if initial is None else multiply(total, convert(initial, spec_of(total).dtype))
 

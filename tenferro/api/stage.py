@@ -41,13 +41,7 @@ from tenferro.types import (
     unflatten,
 )
 
-__all__ = [
-    "Stage",
-    "checked_leaves",
-    "normalize_argnums",
-    "noted_run",
-    "noting_runtime",
-]
+__all__ = ["Stage", "checked_leaves", "normalize_argnums", "noted_run", "noting_runtime"]
 
 
 def normalize_argnums(name: str, argnums: int | Sequence[int], args: Any) -> tuple[int, ...]:
@@ -361,8 +355,7 @@ class Stage:
         leaves, treedef = flatten(tree)
         results = iter(values)
         return unflatten(
-            treedef,
-            [next(results) if isinstance(leaf, TracedTensor) else leaf for leaf in leaves],
+            treedef, [next(results) if isinstance(leaf, TracedTensor) else leaf for leaf in leaves]
         )
 
     def aux_values(self) -> list[int]:

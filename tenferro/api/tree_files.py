@@ -13,13 +13,7 @@ import numpy as np
 
 from tenferro.aligned import aligned_bytes
 from tenferro.door import as_operand
-from tenferro.errors import (
-    ArityError,
-    DTypeError,
-    InvalidConfigError,
-    ShapeError,
-    UnsupportedError,
-)
+from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError, UnsupportedError
 from tenferro.files import reading, replacing
 from tenferro.types import DType, PyTree, Tensor, TensorSpec, TreeDef, flatten, has_dtype, unflatten
 from tenferro.types.tree import key_paths, keystr

@@ -73,9 +73,9 @@ class At:
 class IndexedUpdates:
     """The elements of x at an index, for updates; x itself does not change.
 
-    Values broadcast to x[index], and promote to x's dtype. If an index repeats an
-    element, `add`, `multiply`, `divide`, `power`, `min` and `max` combine all its values, `apply` takes one, and
-    `set` natively takes the last. Concrete indices outside x are refused; traced ones are dropped.
+    Values broadcast to x[index], and promote to x's dtype. If an index repeats an element, `add`, `multiply`,
+    `divide`, `power`, `min` and `max` combine all its values, `apply` takes one, and `set` natively takes the
+    last. Concrete indices outside x are refused; traced ones are dropped.
 
     Raises:
         DTypeError: values that x's dtype does not hold; convert either.

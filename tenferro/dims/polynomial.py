@@ -1,9 +1,9 @@
 """The algebra of extents: integer polynomials over atoms, in one normal form.
 
 A value is a sum of products of atoms with integer coefficients. An atom is a leaf (defined by
-`SymDim` and `DimExpr`) or one of the operations that polynomials cannot express:
-`//`, `%`, `min`, `max`. Equal polynomials have equal normal forms, so `n + n == n*2` is decided by
-comparing tuples, and a value that folds to a number is an `int`, never a constant polynomial.
+`SymDim` and `DimExpr`) or one of the operations that polynomials cannot express: `//`, `%`, `min`,
+`max`. Equal polynomials have equal normal forms, so `n + n == n*2` is decided by comparing tuples,
+and a value that folds to a number is an `int`, never a constant polynomial.
 
 The only assumption about a leaf is that it is at least zero.
 """

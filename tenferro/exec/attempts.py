@@ -1,10 +1,7 @@
 """Guard around attempts to compile: probes, cost estimates, code generation, linking and cache access run in it.
 
-Native code is an optimisation. If an attempt raises, the step is not compiled and the interpreter runs it. The
-reason
-is counted in the executor's `CompileLog`, and the process warns once. Exceptions of the user's own code and of
-signal
-handlers pass unchanged.
+If an attempt raises, the interpreter runs the step, the executor's `CompileLog` counts the reason, and the process
+warns once. Exceptions of the user's own code and of signal handlers pass unchanged.
 """
 
 from __future__ import annotations

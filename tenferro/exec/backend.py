@@ -1,8 +1,7 @@
 """`Backend`: a table of kernels, and functions that upload and download arrays.
 
 NumPy's backend is the default. The interpreter runs the same schedules on the arrays of any other backend. An
-op
-without a kernel raises an error that names the op; no other backend is tried.
+op without a kernel raises an error that names the op; no other backend is tried.
 
 Source: docs/specification/backends.md.
 """
@@ -31,14 +30,10 @@ class Backend:
     Attributes:
         name: name in errors.
         kernels: maps each op to a function of the op and of the backend's arrays. The function returns one
-            array, or a
-            tuple with one array per output. It may have `bind(op, types, resources)`, which returns a function
-            of the
-            arrays alone. The kernel of a loop or conditional has `bind_programs(runs)`, where `runs` has one
-            function
-            per body, from a sequence of arrays to a list of arrays. Constants are uploaded, unless the backend
-            has a
-            kernel for constants.
+            array, or a tuple with one array per output. It may have `bind(op, types, resources)`, which
+            returns a function of the arrays alone. The kernel of a loop or conditional has
+            `bind_programs(runs)`, where `runs` has one function per body, from a sequence of arrays to a list
+            of arrays. Constants are uploaded, unless the backend has a kernel for constants.
         upload: converts a NumPy array to an array of the backend.
         download: converts an array of the backend to a NumPy array.
         allocate: returns an array of a type, with undefined elements.

@@ -178,8 +178,7 @@ class GraphExecutor:
         """Run a program, and return its result tree, with new NumPy arrays as leaves.
 
         If an argument is a tensor of a trace, the program's instructions are added to the trace, and the result
-        has tensors.
-        So a function that is traced or differentiated can call programs.
+        has tensors. So a function that is traced or differentiated can call programs.
 
         Raises:
             ArityError, DTypeError, ShapeError, GuardError: the arguments do not fit the program.

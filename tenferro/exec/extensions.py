@@ -2,8 +2,7 @@
 
 A family without a runtime raises an error; there is no silent fallback.
 
-Source: docs/specification/execution.md and
-failures.md.
+Source: docs/specification/execution.md and failures.md.
 """
 
 from __future__ import annotations

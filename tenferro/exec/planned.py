@@ -21,15 +21,7 @@ if TYPE_CHECKING:
     from tenferro.exec.plan.bind import Binder
     from tenferro.exec.schedule import ExecInstruction, ExecProgram
 
-__all__ = [
-    "Block",
-    "Compiled",
-    "Control",
-    "Copies",
-    "Fused",
-    "PlannedOp",
-    "Tiling",
-]
+__all__ = ["Block", "Compiled", "Control", "Copies", "Fused", "PlannedOp", "Tiling"]
 
 Function: TypeAlias = Callable[..., Any]
 

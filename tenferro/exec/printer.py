@@ -1,15 +1,11 @@
-"""The printer writes a schedule as Python functions with one local variable per slot. It makes no planning
-decisions.
+"""Printer of schedules as Python functions with one local variable per slot. It makes no planning decisions.
 
 The first run of a schedule is interpreted, because printing and compiling Python take longer than one run.
-Later runs
-use the printed code.
+Later runs use the printed code.
 
 On small arrays the interpreter's loop takes several times as long as the NumPy calls. The printed source has
-one line
-per step, which calls the kernel's function by name. Each local is deleted after its last use, so that NumPy can
-reuse
-the memory at once.
+one line per step, which calls the kernel's function by name. Each local is deleted after its last use, so that
+NumPy can reuse the memory at once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """`ExecProgram`: the schedule of a native run, and the only description of its execution.
 
 Planning builds the schedule in a sequence of functions. The interpreter runs it, and the printer writes it as
-Python;
-neither makes decisions. `print(exec_program)` shows all of it.
+Python; neither makes decisions. `print(exec_program)` shows all of it.
 
 Source: docs/specification/schedule.md.
 """
@@ -17,12 +16,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias
 import numpy as np
 
 from tenferro.dims import ShapeExtent, extent_of
-from tenferro.exec.planned import (
-    Axes,
-    Control,
-    Fused,
-    PlannedOp,
-)
+from tenferro.exec.planned import Axes, Control, Fused, PlannedOp
 from tenferro.exec.runtime.resources import Resources
 from tenferro.facts import Fact, facts_of
 from tenferro.graph import SourceLine
@@ -34,14 +28,7 @@ from tenferro.types import DType, TensorSpec
 if TYPE_CHECKING:
     from tenferro.exec.plan.bind import Binder
 
-__all__ = [
-    "Arena",
-    "ExecInstruction",
-    "ExecProgram",
-    "InPlace",
-    "Place",
-    "Pooled",
-]
+__all__ = ["Arena", "ExecInstruction", "ExecProgram", "InPlace", "Place", "Pooled"]
 
 
 class InPlace(NamedTuple):

@@ -243,13 +243,7 @@ class _Bench:
             x[tuple(slice(fewer if n == extent else n) for n in x.shape)] for x in self.inputs
         ]
         return _Bench(
-            self.op,
-            inputs,
-            self.rules,
-            self.runtime,
-            self.executors,
-            self.tolerance,
-            self.analytic,
+            self.op, inputs, self.rules, self.runtime, self.executors, self.tolerance, self.analytic
         )
 
     def fails(self, law: str) -> bool:

@@ -234,7 +234,4 @@ def _undeclared(op: ExtensionOp) -> list[str]:
     # An attribute of the class with that name, such as a cached property, is computed from the fields.
     slots = cls._slots  # pyright: ignore[reportPrivateUsage]  # because this module's
     held = [name for name in vars(op) if name not in declared and not hasattr(cls, name)]
-    return [
-        *held,
-        *[name for name in slots if hasattr(op, name) and name not in declared],
-    ]
+    return [*held, *[name for name in slots if hasattr(op, name) and name not in declared]]

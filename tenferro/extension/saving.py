@@ -20,11 +20,7 @@ import numpy as np
 
 from tenferro.archives import DATE, Archive, opened_archive, write_array
 from tenferro.dims import Guard, load_guards, save_guards
-from tenferro.errors import (
-    InvalidConfigError,
-    TenferroError,
-    UnsupportedError,
-)
+from tenferro.errors import InvalidConfigError, TenferroError, UnsupportedError
 from tenferro.extension.extension_op import ExtensionOp, check_family_id
 from tenferro.extension.payload import CARDS, loaded_value, payload_classes, payload_of
 from tenferro.files import reading, replacing

@@ -6,15 +6,7 @@ tensor operand, and tensors of rank 0 are broadcast. Most functions are one op.
 Source: the module of that name in JAX.
 """
 
-from tenferro.api.control import (
-    associative_scan,
-    cond,
-    fori_loop,
-    map,
-    scan,
-    switch,
-    while_loop,
-)
+from tenferro.api.control import associative_scan, cond, fori_loop, map, scan, switch, while_loop
 from tenferro.api.custom import stop_gradient
 from tenferro.api.implicit import custom_linear_solve, custom_root
 from tenferro.counterparts import open_namespace

@@ -298,11 +298,7 @@ def _over(
 
 
 def _for_each_slice(
-    name: str,
-    x: PyTree,
-    axis_name: Hashable,
-    groups: None,
-    function: Callable[[Any, int], Any],
+    name: str, x: PyTree, axis_name: Hashable, groups: None, function: Callable[[Any, int], Any]
 ) -> Any:
     """Stack all slices along a leading axis, apply a function of that axis, and return this slice's part, per leaf.
 

@@ -71,7 +71,6 @@ __all__ = [
     "ne",
     "neg",
     "nextafter",
-    "polygamma",
     "population_count",
     "pow",
     "real",
@@ -339,16 +338,6 @@ def integer_pow(x: Any, y: int) -> Any:
         left >>= 1
         power = mul(power, power) if left else power
     return reciprocal(result) if exponent < 0 else result
-
-
-def polygamma(m: Any, x: ArrayLike) -> Any:
-    """Compute the m-th derivative of digamma, for a Python integer m.
-
-    Raises:
-        InvalidConfigError: m is not a Python integer of at least 0.
-        DTypeError: x is not a float.
-    """
-    return apply_one(analytic.Polygamma(m), as_operand(x))
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:

@@ -10,14 +10,7 @@ from typing import Any
 from tenferro.api import searching
 from tenferro.api.axes import normalize_axis
 from tenferro.api.creation import iota
-from tenferro.api.elementwise import (
-    greater_equal,
-    less,
-    logical_and,
-    negative,
-    subtract,
-    where,
-)
+from tenferro.api.elementwise import greater_equal, less, logical_and, negative, subtract, where
 from tenferro.api.promotion import convert
 from tenferro.api.reductions import cumulative_sum
 from tenferro.door import apply, apply_one, as_operand, spec_of

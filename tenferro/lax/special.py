@@ -7,9 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from tenferro import special
 from tenferro.api.autodiff import jvp
 from tenferro.api.creation import ones_like
+from tenferro.door import as_operand, spec_of
+from tenferro.errors import DTypeError
 from tenferro.lax.operands import same_types
 from tenferro.types import ArrayLike
 
@@ -20,6 +24,7 @@ __all__ = [
     "igamma",
     "igamma_grad_a",
     "igammac",
+    "polygamma",
     "zeta",
 ]
 
@@ -101,6 +106,24 @@ def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Any:
     """
     a, x = same_types("igamma_grad_a", a, x)
     return jvp(lambda a: special.gammainc(a, x), (a,), (ones_like(a),))[1]
+
+
+def polygamma(m: ArrayLike, x: ArrayLike) -> Any:
+    """Return the m-th derivative of digamma, for a Python integer m or a tensor of orders.
+
+    Raises:
+        InvalidConfigError: a Python number m that is not an int of at least 0.
+        DTypeError, ShapeError: x is not a float, or a tensor m of another dtype or shape.
+
+    >>> import numpy as np
+    >>> polygamma(np.array([0.0, 1.0]), np.array([1.0, 1.0]))
+    array([-0.57721566,  1.64493407])
+    """
+    if not spec_of(as_operand(x)).dtype.is_float:
+        raise DTypeError(f"lax.polygamma: x must be a float, got {spec_of(as_operand(x))}")
+    if isinstance(m, (int, float, np.number)):
+        return special.polygamma(m, x)
+    return special.polygamma(*same_types("polygamma", m, x))
 
 
 def zeta(x: ArrayLike, q: ArrayLike) -> Any:

@@ -10,15 +10,7 @@ from typing import Any
 from tenferro.api import random
 from tenferro.api.axes import normalize_axes, normalize_axis
 from tenferro.api.creation import zeros_like
-from tenferro.api.elementwise import (
-    add,
-    clip,
-    divide,
-    multiply,
-    rsqrt,
-    square,
-    subtract,
-)
+from tenferro.api.elementwise import add, clip, divide, multiply, rsqrt, square, subtract
 from tenferro.api.elementwise import where as where_
 from tenferro.api.manipulation import reshape
 from tenferro.api.promotion import as_inexact, broadcast_to, convert

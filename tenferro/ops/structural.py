@@ -475,9 +475,7 @@ class EmbedDiag(StdTensorOp):
 
 def _normalize_pair(op: Any, name: str) -> None:
     normalize(
-        op,
-        axis_a=as_int(name, "axis_a", op.axis_a, 0),
-        axis_b=as_int(name, "axis_b", op.axis_b, 0),
+        op, axis_a=as_int(name, "axis_a", op.axis_a, 0), axis_b=as_int(name, "axis_b", op.axis_b, 0)
     )
     if op.axis_a == op.axis_b:
         raise AxisError(f"{name}: axis_a and axis_b are both {op.axis_a}")

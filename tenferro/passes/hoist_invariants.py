@@ -5,8 +5,8 @@ instruction without side effects may be hoisted. The body of a while loop may ne
 cannot fail, are hoisted out of it, except loops, which may not terminate.
 
 Data movement is not hoisted, because in the loop it is index arithmetic. Neither is elementwise arithmetic on
-broadcast
-operands: its result would be larger than the operands, and every iteration would read it from memory.
+broadcast operands: its result would be larger than the operands, and every iteration would read it from
+memory.
 """
 
 from __future__ import annotations

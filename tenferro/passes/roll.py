@@ -28,14 +28,7 @@ from tenferro.facts import Fact, facts_of
 from tenferro.graph import Graph, Instruction
 from tenferro.ops.control import Scan
 from tenferro.ops.source import Constant
-from tenferro.ops.structural import (
-    BroadcastInDim,
-    Concatenate,
-    Reshape,
-    Reverse,
-    Slice,
-    Transpose,
-)
+from tenferro.ops.structural import BroadcastInDim, Concatenate, Reshape, Reverse, Slice, Transpose
 from tenferro.passes.join_padded_sums import join_padded_sums
 from tenferro.program import GraphProgram, Subprogram, makers
 from tenferro.program.rewrite import fresh_arena, written_again
@@ -629,11 +622,7 @@ class _Body:
         outputs = [following[register] for register in self.registers]
         outputs += self._stacked(made)
         consts, xs = list(self.consts), [outside for outside, _ in self.xs]
-        inside = [
-            *self.consts.values(),
-            *self.registers,
-            *[value for _, value in self.xs],
-        ]
+        inside = [*self.consts.values(), *self.registers, *[value for _, value in self.xs]]
         body = Subprogram.of(self.graph, inside, outputs)
         op = Scan(body, s.count, len(consts), len(self.carries))
         return op, (*consts, *self.carries, *xs)

@@ -80,11 +80,7 @@ class _Dot:
 
     @classmethod
     def of(
-        cls,
-        producers: Producers,
-        op: DotGeneral,
-        inputs: Values,
-        source: SourceLine | None,
+        cls, producers: Producers, op: DotGeneral, inputs: Values, source: SourceLine | None
     ) -> _Dot:
         """Name the axes of a dot."""
         sides: list[tuple[_Axis, ...]] = []

@@ -32,10 +32,7 @@ _KEPT_KINDS = {"b": "biufc", "i": "iufc", "f": "fc", "c": "c"}
 
 
 def check_arguments(
-    in_tree: TreeDef,
-    specs: Sequence[TensorSpec],
-    names: Sequence[str],
-    arguments: tuple[Any, ...],
+    in_tree: TreeDef, specs: Sequence[TensorSpec], names: Sequence[str], arguments: tuple[Any, ...]
 ) -> list[Any]:
     """Return the leaves of `arguments` as arrays of the declared dtypes and ranks.
 

@@ -177,13 +177,7 @@ def _dot(op: co.DotGeneral, x: Operands, position: int) -> Relations:
     if other is not None:
         b, j, c = np.nonzero(np.ravel(other)[theirs])
         if b.size < theirs.size and b.size * mine.shape[1] <= MAX_PAIRS:
-            return (
-                Matrix(
-                    np.ravel(results[b, :, j]),
-                    np.ravel(mine[b, :, c]),
-                    (size, mine.size),
-                ),
-            )
+            return (Matrix(np.ravel(results[b, :, j]), np.ravel(mine[b, :, c]), (size, mine.size)),)
     groups = batch * mine.shape[1]
     members = np.empty(mine.size, np.int64)
     members[np.ravel(mine)] = np.repeat(np.arange(groups), terms)

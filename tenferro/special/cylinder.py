@@ -9,6 +9,7 @@ v and x. Derivatives in x are differences of functions of neighbouring orders (D
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -23,12 +24,17 @@ from tenferro.api.elementwise import (
     equal,
     exp,
     greater,
+    greater_equal,
     less,
+    lgamma,
+    log,
     logical_and,
+    logical_or,
     multiply,
     negative,
     pow,
     remainder,
+    rsqrt,
     sign,
     sinh,
     square,
@@ -36,11 +42,13 @@ from tenferro.api.elementwise import (
     where,
 )
 from tenferro.api.manipulation import stack
+from tenferro.api.pointwise import sinc
+from tenferro.api.polynomials import polynomial
 from tenferro.api.quadrature import along_nodes
 from tenferro.api.reductions import sum as sum_over
 from tenferro.door import spec_of, stop_gradient
 from tenferro.special import kernels, orders
-from tenferro.special.functions import TABLE, Row, function, value_of
+from tenferro.special.functions import TABLE, Row, function, partial_of, value_of, written
 from tenferro.special.operands import as_order
 from tenferro.types import ArrayLike, Tensor
 
@@ -53,20 +61,43 @@ def _neighbours(name: str, below: float, above: float) -> Any:
     """Return the derivative in x of a function of .., v, x: (below f_(v-1) + above f_(v+1)) / 2."""
 
     def slope(y: Any, *operands: Any) -> Any:
-        *counts, v, x = operands
-        lower, upper = (value_of(name, *counts, add(v, step), x) for step in (-1.0, 1.0))
-        return add(multiply(below / 2, lower), multiply(above / 2, upper))
+        return _steps(name, below, above, operands)[0]
 
     return slope
 
 
+def _steps(name: str, below: float, above: float, operands: tuple[Any, ...]) -> tuple[Any, Any]:
+    """Return (below f_(v-1) + above f_(v+1)) / 2, and whether one of the two functions is infinite.
+
+    Where f of the larger |order| is infinite, the other term is 0 and is computed at x = 1. The derivatives of both are
+    infinite there, and that of the larger order dominates.
+    """
+    *counts, v, x = operands
+    pair = [add(v, -1.0), add(v, 1.0)]
+    lower_is_infinite, upper_is_infinite = (
+        equal(abs(stop_gradient(value_of(name, *counts, order, x))), math.inf) for order in pair
+    )
+    left_out = (
+        logical_and(upper_is_infinite, greater(v, 0.0)),
+        logical_and(lower_is_infinite, less(v, 0.0)),
+    )
+    lower, upper = (
+        where(is_out, 0.0, value_of(name, *counts, order, where(is_out, 1.0, x)))
+        for is_out, order in zip(left_out, pair, strict=True)
+    )
+    total = add(multiply(below / 2, lower), multiply(above / 2, upper))
+    return total, logical_or(lower_is_infinite, upper_is_infinite)
+
+
 def _scaled(name: str, sign_of_scale: float) -> Any:
     """Return the derivative in x of a function that is multiplied by an exponential."""
-    steps = _neighbours(name, sign_of_scale, sign_of_scale)
 
     def slope(y: Any, *operands: Any) -> Any:
-        own = multiply(sign(operands[-1]), y) if sign_of_scale > 0 else negative(y)
-        return subtract(steps(y, *operands), own)
+        steps, is_infinite = _steps(name, sign_of_scale, sign_of_scale, operands)
+        *rest, x = operands
+        own = value_of(name, *rest, where(is_infinite, 1.0, x))
+        own = multiply(sign(x), own) if sign_of_scale > 0 else negative(own)
+        return subtract(steps, where(is_infinite, 0.0, own))
 
     return slope
 
@@ -83,17 +114,76 @@ def _by_order(name: str, letter: str, scale: float, slope: Any, expansion: Any =
 STEPS = np.linspace(0.0, 1.0, 128)
 
 
+TINY = 1e-10
+"""Bound of the arguments of which the square is negligible, and of the tabulated quadrature."""
+ZETAS = (
+    0.017543859649122806, 0.01818181818181818, 0.01886792452830189, 0.019607843137254912, 0.02040816326530616,
+    0.021276595744681003, 0.022222222222222855, 0.023255813953491015, 0.024390243902450117, 0.025641025641072283,
+    0.027027027027223673, 0.02857142857226011, 0.030303030306558044, 0.03225806453115042, 0.034482758684919304,
+    0.037037037312989324, 0.04000000119214014, 0.04347826605304026, 0.047619070330142226, 0.05263167937961666,
+    0.058823978658684585, 0.06666870588242046, 0.0769325164113522, 0.09095401714582904, 0.11133426586956469,
+    0.1440498967688461, 0.20738555102867398, 0.40068563438653143, 0.5772156649015329,
+)  # fmt: skip
+"""Euler's constant and zeta(2 k + 1) / (2 k + 1), of the powers of v^2, highest first (DLMF 5.7.3)."""
+SINH_SERIES = tuple(1.0 / math.factorial(2 * k + 1) for k in range(9, -1, -1))
+
+
+def _kv_tiny(v: Tensor, x: Tensor) -> Any:
+    """Compute K_v(x) of tiny x, half of Gamma(v) (2/x)^v + Gamma(-v) (x/2)^v (DLMF 10.27.4 and 10.25.2).
+
+    For small v it is sqrt(pi v / sin(pi v)) sinh(v m) / v, with m = log(2/x) - (log Gamma(1-v) - log Gamma(1+v)) / (2v).
+    """
+    height = subtract(math.log(2.0), log(x))
+    order = abs(v)
+    is_small = less(order, 0.5)
+    small, large = where(is_small, v, 0.25), where(is_small, 0.75, order)
+    squared = square(small)
+    rise = subtract(height, polynomial(squared, ZETAS))
+    angle = multiply(small, rise)
+    is_flat = less(abs(angle), 0.5)
+    flat, steep = where(is_flat, angle, 0.0), where(is_flat, 1.0, angle)
+    growth = where(
+        is_flat,
+        multiply(rise, polynomial(square(flat), SINH_SERIES)),
+        divide(sinh(steep), where(is_flat, 1.0, small)),
+    )
+    near = multiply(rsqrt(sinc(small)), growth)
+    has_rest = less(large, 0.95)
+    inner = where(has_rest, large, 0.75)
+    rest = subtract(lgamma(subtract(1.0, inner)), lgamma(add(1.0, inner)))
+    rest = exp(subtract(rest, multiply(2.0, multiply(inner, height))))
+    far = multiply(pow(divide(2.0, x), large), exp(lgamma(large)))
+    far = multiply(multiply(0.5, far), subtract(1.0, where(has_rest, rest, 0.0)))
+    return where(is_small, near, far)
+
+
 def _kve(v: Tensor, x: Tensor) -> Any:
     """e^x K_v(x) for x > 0."""
-    return _kve_by_order(zeros_like(v), v, x)
+    return _quadrature(zeros_like(v), v, x, (_kv_tiny,))
 
 
 def _kve_by_order(n: Tensor, v: Tensor, x: Tensor) -> Any:
+    slope = partial_of(_kv_tiny, 0)
+    slopes = [partial(written, formula) for formula in (slope, partial_of(slope, 0))]
+    return _quadrature(n, v, x, (_kv_tiny, *slopes))
+
+
+def _quadrature(n: Tensor, v: Tensor, x: Tensor, formulas: tuple[Callable[..., Any], ...]) -> Any:
     """Return the n-th derivative of e^x K_v(x) in v for x > 0, by the trapezoidal rule.
 
-    The sum ends where the integrand is negligible.
+    The sum ends where the integrand is negligible. For tiny x, where the integrand is flat, K_v is the sum of the first
+    terms of two series.
+
+    Args:
+        formulas: K_v of tiny x and its first derivatives in v; derivatives of higher order are NaN.
     """
-    is_inside = logical_and(greater(x, 0.0), less(x, math.inf))
+    is_tiny = logical_and(greater(x, 0.0), less(x, TINY))
+    near, bent = where(is_tiny, v, 0.5), where(is_tiny, x, TINY)
+    tiny: Any = math.nan
+    for count, formula in enumerate(formulas):
+        tiny = where(equal(n, float(count)), formula(near, bent), tiny)
+    tiny = multiply(tiny, exp(bent))
+    is_inside = logical_and(greater_equal(x, TINY), less(x, math.inf))
     order, inner = stop_gradient(abs(v)), where(is_inside, x, 1.0)
     end = acosh(add(1.0, divide(45.0, inner)))
     for _ in range(3):
@@ -105,13 +195,14 @@ def _kve_by_order(n: Tensor, v: Tensor, x: Tensor) -> Any:
     half = sinh(multiply(0.5, t))
     fall = multiply(-2.0, multiply(x_at, square(half)))
     power = multiply(order_at, t)
-    flip = where(equal(remainder(count, 2.0), 0.0), 1.0, -1.0)
+    one = np.asarray(1, dtype)
+    flip = where(equal(remainder(count, 2.0), 0.0), one, -one)
     values = add(exp(add(fall, power)), multiply(flip, exp(subtract(fall, power))))
     values = multiply(multiply(0.5, values), pow(t, count))
     inside = sum_over(multiply(multiply(scale, weights.astype(dtype)), values), axis=-1)
     ends = where(less(x, 0.0), math.nan, divide(1.0, x))
     ends = where(logical_and(greater(n, 0.0), equal(x, 0.0)), math.nan, ends)
-    return where(is_inside, inside, ends)
+    return where(is_tiny, tiny, where(is_inside, inside, ends))
 
 
 def _kv(v: Tensor, x: Tensor) -> Any:
@@ -129,7 +220,7 @@ def _row(name: str, kernel: Any, slope: Any, letter: str, scale: float, *expansi
 
 
 jv = function(
-    _row("jv", "jv", partial(_neighbours, below=1.0, above=-1.0), "J", 0.0),
+    _row("jv", kernels.jv, partial(_neighbours, below=1.0, above=-1.0), "J", 0.0),
     """The Bessel function of the first kind J_v(x); NaN for x < 0 unless v is whole.
 
     It has derivatives in v and x. Natively it is within 64 ulps of the larger of 1 and the value for |x|, |v| < 50, and its
@@ -143,7 +234,7 @@ jv = function(
     """,
 )
 yv = function(
-    _row("yv", "yv", partial(_neighbours, below=1.0, above=-1.0), "Y", 0.0),
+    _row("yv", kernels.yv, partial(_neighbours, below=1.0, above=-1.0), "Y", 0.0),
     """The Bessel function of the second kind Y_v(x); NaN for x < 0.
 
     It has derivatives in v and x. Natively it is within 256 ulps of the larger of 1 and the value for |x|, |v| < 50, and its
@@ -157,7 +248,7 @@ yv = function(
     """,
 )
 iv = function(
-    _row("iv", "iv", partial(_neighbours, below=1.0, above=1.0), "I", 0.0),
+    _row("iv", kernels.iv, partial(_neighbours, below=1.0, above=1.0), "I", 0.0),
     """The modified Bessel function of the first kind I_v(x); NaN for x < 0 unless v is whole.
 
     It has derivatives in v and x. Natively it is within 256 ulps for |v| < 50, and its first derivative in v too. It has no expansion for other peers.
@@ -184,7 +275,8 @@ kv = function(
     ),
     """The modified Bessel function of the second kind K_v(x); NaN for x < 0.
 
-    It has derivatives in v and x. Natively it is within 32 ulps for |v| < 50.
+    It has derivatives in v and x. Natively it is within 32 ulps for |v| < 50. On other
+    peers third derivatives in v are NaN for x < 1e-10.
 
     >>> kv(0.5, [1.0, 2.0])
     array([0.4610685 , 0.11993777])
@@ -218,7 +310,13 @@ def _of_order(name: str, of: str, order: float, shown: str) -> Any:
     def expanded(x: Any) -> Any:
         return expansion(at_order(x), x)  # pyright: ignore[reportOptionalCall]  # because it is used where there is one
 
-    row = Row(name, ("x",), name, (by_x,), None if expansion is None else expanded)
+    row = Row(
+        name,
+        ("x",),
+        kernels.of_order(general.kernel, order, name),
+        (by_x,),
+        None if expansion is None else expanded,
+    )
     text = f"""{shown}(x): `{of}` of order {order:g}, within 64 ulps natively of the larger of 1 and the value.
 
     Source: scipy.special.{name}.

@@ -14,7 +14,11 @@ from typing import Any
 import numpy as np
 
 from tenferro.ad import derived
+from tenferro.api.autodiff import jvp
+from tenferro.api.compile import compile
+from tenferro.api.creation import ones_like
 from tenferro.api.elementwise import add, multiply
+from tenferro.door import spec_of
 from tenferro.errors import ADRuleUnsupportedError, DTypeError, InvalidConfigError, UnsupportedError
 from tenferro.extension import (
     ExtensionAdRule,
@@ -27,6 +31,7 @@ from tenferro.extension import (
 )
 from tenferro.extension.algebra import lead_all, zeros
 from tenferro.ops.extension import Extension
+from tenferro.program import Subprogram
 from tenferro.special.operands import in_reals, with_signature
 from tenferro.types import ArrayLike, DType
 
@@ -38,7 +43,9 @@ __all__ = [
     "SpecialFunction",
     "expansion_slope",
     "function",
+    "partial_of",
     "value_of",
+    "written",
 ]
 
 EXPANDED = "the derivative of the expansion"
@@ -179,6 +186,26 @@ def expansion_slope(name: str, position: int, *operands: Any) -> Any:
     """Compute the partial derivative of a function of the table, from its expansion."""
     directions = [add(zeros(x), 1.0) if i == position else None for i, x in enumerate(operands)]
     return derived.tangents(Extension(SpecialFunction(name)), operands, directions)[0]
+
+
+def partial_of(formula: Callable[..., Any], position: int) -> Callable[..., Any]:
+    """Return the partial derivative of a formula in standard ops."""
+
+    def slope(*operands: Any) -> Any:
+        x = operands[position]
+
+        def in_one(x: Any) -> Any:
+            return formula(*operands[:position], x, *operands[position + 1 :])
+
+        return jvp(in_one, (x,), (ones_like(x),))[1]
+
+    return slope
+
+
+def written(formula: Callable[..., Any], *operands: Any) -> Any:
+    """Apply a formula that differentiates to operands of an expansion, as a program of its own."""
+    program = compile(formula, *map(spec_of, operands))
+    return derived.written(Subprogram.of_program(program), operands[0], operands)[0]
 
 
 def function(row: Row, text: str) -> Callable[..., Any]:

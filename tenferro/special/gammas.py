@@ -13,6 +13,8 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from tenferro.api.custom import custom_jvp
 from tenferro.api.elementwise import (
     abs,
@@ -47,6 +49,7 @@ from tenferro.api.elementwise import polygamma as polygamma_of
 from tenferro.api.incomplete_gamma import BINET, HALF_LOG_TWO_PI
 from tenferro.api.polynomials import largest, polynomial
 from tenferro.errors import UnsupportedError
+from tenferro.special.functions import TABLE, Row, value_of
 from tenferro.special.operands import as_order, in_reals
 from tenferro.types import ArrayLike, Tensor
 
@@ -226,18 +229,83 @@ def _gammasgn(x: Tensor) -> Any:
     return where(less(x, 0.0), below, where(equal(x, x), copysign(1.0, x), x))
 
 
-def polygamma(n: int, x: ArrayLike) -> Any:
-    """Compute the n-th derivative of `digamma`, for a Python int n; the same as `tnf.polygamma`.
+def polygamma(n: ArrayLike, x: ArrayLike) -> Any:
+    """Compute the n-th derivative of `digamma`: for n > 0 it is (-1)^(n + 1) n! zeta(n + 1, x).
+
+    A Python number n gives the op of `tnf.polygamma`. A tensor of orders broadcasts with x, and the result is NaN where
+    an order is negative or not whole. n! is a factor, so float64 orders above 170 overflow. There is no derivative in n.
 
     Raises:
-        InvalidConfigError: n is not an int of at least 0.
-        DTypeError: complex x.
+        InvalidConfigError: a Python number n that is not an int of at least 0.
+        ADRuleUnsupportedError: a derivative in n.
+        DTypeError: complex operands.
 
     >>> polygamma(1, 1.0)
     array(1.64493407)
+    >>> polygamma([0, 1], 1.0)
+    array([-0.57721566,  1.64493407])
     """
-    order = as_order("polygamma", "n", n, 0)
-    return in_reals("polygamma", lambda x: polygamma_of(order, x), x)
+    if isinstance(n, (int, float, np.number)):
+        order = as_order("polygamma", "n", n, 0)
+        return in_reals("polygamma", lambda x: polygamma_of(order, x), x)
+    return in_reals("polygamma", lambda n, x: value_of("polygamma", n, x), n, x)
+
+
+def _polygamma(n: Tensor, x: Tensor) -> Any:
+    """Compute polygamma functions by zeta functions of positive arguments.
+
+    Below zero let f be x - floor(x). Then it is psi_n(f) - (-1)^n (psi_n(1 - f) - psi_n(1 - x)).
+    """
+    is_below, is_odd = less(x, 0.0), equal(remainder(n, 2.0), 1.0)
+    is_whole = logical_and(greater_equal(n, 0.0), equal(n, floor(n)))
+    order = where(logical_and(is_whole, greater(n, 0.0)), n, 1.0)
+    factorial, s = _gamma(add(order, 1.0)), add(order, 1.0)
+    distance = subtract(x, rint(x))
+    is_left = less(distance, 0.0)
+    above = where(is_left, add(1.0, distance), distance)
+    missing = where(is_left, negative(distance), subtract(1.0, distance))
+    size = multiply(factorial, _zeta(s, where(is_below, above, x)))
+    signed = where(is_odd, size, negative(size))
+    rest = subtract(
+        _zeta(s, where(is_below, missing, 1.0)), _zeta(s, where(is_below, subtract(1.0, x), 1.0))
+    )
+    signed = where(is_below, add(signed, multiply(factorial, rest)), signed)
+    is_pole = logical_and(less_equal(x, 0.0), equal(x, floor(x)))
+    signed = where(is_pole, where(is_odd, math.inf, math.nan), signed)
+    return where(is_whole, where(equal(n, 0.0), digamma(x), signed), math.nan)
+
+
+def _polygamma_kernel(functions: Any) -> Any:
+    """Return SciPy's function, below zero by the formula of `_polygamma`."""
+
+    def kernel(n: Any, x: Any) -> Any:
+        is_below = x < 0
+        at = np.round(np.where(np.isfinite(x), x, 0.0))
+        distance = np.where(is_below, x - at, 0.5)
+        above = np.where(distance < 0, 1 + distance, distance)
+        missing = np.where(distance < 0, -distance, 1 - distance)
+        is_whole = (n >= 0) & (n == np.floor(n))
+        order = np.where(is_whole, n, 0.0)
+        with np.errstate(all="ignore"):
+            y = functions.polygamma(order, np.where(is_below, above, x))
+            if is_below.any():
+                rest = functions.polygamma(order, np.where(is_below, missing, 1.0))
+                rest = rest - functions.polygamma(order, np.where(is_below, 1 - x, 1.0))
+                y = np.where(is_below, y + np.where(order % 2, rest, -rest), y)
+        pole = np.where(order % 2, np.inf, np.nan)
+        y = np.where((x <= 0) & (x == np.floor(x)), pole, y)
+        return np.where(is_whole, y, np.nan)
+
+    return kernel
+
+
+TABLE["polygamma"] = Row(
+    "polygamma",
+    ("n", "x"),
+    _polygamma_kernel,
+    (None, lambda y, n, x: value_of("polygamma", add(n, 1.0), x)),
+    _polygamma,
+)
 
 
 def multigammaln(a: ArrayLike, d: int) -> Any:

@@ -2,11 +2,9 @@
 
 F(a, b; c; x) is represented by a truncated power series in the increments of the parameters, along the first
 three axes of an array. The transformations of Pfaff and Euler (NIST's DLMF, 15.8.1) give an argument in [0, 1),
-and
-parameters that are as positive as possible, so that few terms cancel. Up to 1/2 the power series in x is
+and parameters that are as positive as possible, so that few terms cancel. Up to 1/2 the power series in x is
 summed. From there the solution is continued by Taylor series of the differential equation (DLMF 15.10.1); each
-step halves the
-distance to 1.
+step halves the distance to 1.
 """
 
 from __future__ import annotations

@@ -14,10 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.ad import derived
-from tenferro.api.autodiff import jvp
-from tenferro.api.compile import compile
-from tenferro.api.creation import ones_like
 from tenferro.api.elementwise import (
     add,
     cos,
@@ -40,6 +36,7 @@ from tenferro.api.elementwise import (
     subtract,
     where,
 )
+from tenferro.api.incomplete_gamma import defined
 from tenferro.api.promotion import inexact_dtype, promote, result_type
 from tenferro.api.quadrature import along_nodes
 from tenferro.api.reductions import cumulative_prod, prod
@@ -47,9 +44,8 @@ from tenferro.api.reductions import sum as sum_over
 from tenferro.door import apply_one, spec_of
 from tenferro.errors import UnsupportedError
 from tenferro.ops.elementwise import Complex
-from tenferro.program import Subprogram
 from tenferro.special import gamma_kernels, gauss, kernels
-from tenferro.special.functions import EXPANDED, Row, function, value_of
+from tenferro.special.functions import EXPANDED, Row, function, partial_of, value_of, written
 from tenferro.special.operands import as_order, in_reals
 from tenferro.types import ArrayLike, Tensor
 
@@ -81,7 +77,7 @@ def _reciprocal_gamma(a: Tensor) -> tuple[Any, Any]:
     factor = where(is_low, prod(factors, axis=-1), 1.0)
     raised = where(is_low, add(a, float(SHIFT)), a)
     is_inside = greater(raised, 0.0)
-    return _defined(factor, is_inside), lgamma(where(is_inside, raised, 1.0))
+    return defined(factor, is_inside), lgamma(where(is_inside, raised, 1.0))
 
 
 def _tail(first: Tensor, second: Tensor, x: Tensor) -> tuple[Any, Any]:
@@ -116,17 +112,11 @@ def _hyp1f1_far(a: Tensor, b: Tensor, size: Tensor, is_below: Tensor) -> Any:
     )
     values = add(multiply(first, growing), multiply(second, other))
     rest = add(_size(multiply(first, growing_rest)), _size(multiply(second, other_rest)))
-    return _defined(values, logical_not(greater(rest, multiply(FAR_END, _size(values)))))
+    return defined(values, logical_not(greater(rest, multiply(FAR_END, _size(values)))))
 
 
 def _size(x: Tensor) -> Any:
     return maximum(x, negative(x))
-
-
-def _defined(values: Tensor, is_inside: Tensor) -> Any:
-    """Return the values, and NaN outside. Derivatives outside are NaN too; with `where` they would be zero."""
-    one = np.asarray(1, spec_of(values).dtype.dtype)
-    return multiply(values, where(is_inside, one, math.nan))
 
 
 def _hyp1f1(a: Tensor, b: Tensor, x: Tensor) -> Any:
@@ -153,7 +143,7 @@ def _hyp2f1(a: Tensor, b: Tensor, c: Tensor, x: Tensor) -> Any:
     is_inside = less(folded, GAUSS_END)
     folded = where(is_inside, folded, 0.0)
     series = _series(GAUSS_TERMS, folded, (a, where(is_below, subtract(c, b), b)), c)
-    return _defined(multiply(pow(rest, negative(a)), series), is_inside)
+    return defined(multiply(pow(rest, negative(a)), series), is_inside)
 
 
 def _hyp1f1_slope(y: Any, a: Any, b: Any, x: Any) -> Any:
@@ -208,27 +198,9 @@ def _of_expansion(names: tuple[str, ...]) -> Callable[..., Any]:
     """Return the derivative of the expansion in these parameters."""
     formula: Callable[..., Any] = _hyp2f1
     for name in names:
-        formula = _forward(formula, "abc".index(name))
+        formula = partial_of(formula, "abc".index(name))
 
-    def expanded(*operands: Any) -> Any:
-        program = compile(formula, *map(spec_of, operands))
-        return derived.written(Subprogram.of_program(program), operands[0], operands)[0]
-
-    return expanded
-
-
-def _forward(formula: Callable[..., Any], position: int) -> Callable[..., Any]:
-    """Return the partial derivative of a formula in standard ops."""
-
-    def slope(*operands: Any) -> Any:
-        x = operands[position]
-
-        def in_one(x: Any) -> Any:
-            return formula(*operands[:position], x, *operands[position + 1 :])
-
-        return jvp(in_one, (x,), (ones_like(x),))[1]
-
-    return slope
+    return lambda *operands: written(formula, *operands)
 
 
 MOST_DERIVATIVES = 2
@@ -250,7 +222,7 @@ for _names in itertools.chain(
 
 
 hyp1f1 = function(
-    Row("hyp1f1", ("a", "b", "x"), "hyp1f1", (EXPANDED, EXPANDED, _hyp1f1_slope), _hyp1f1),
+    Row("hyp1f1", ("a", "b", "x"), kernels.hyp1f1, (EXPANDED, EXPANDED, _hyp1f1_slope), _hyp1f1),
     """Kummer's confluent hypergeometric function M(a, b, x), the sum of (a)_k x^k / ((b)_k k!).
 
     It has derivatives in a, b and x. Those in a and b are within 1e-10 of themselves where |a|, |b| < 10, and for any
@@ -264,13 +236,7 @@ hyp1f1 = function(
     """,
 )
 hyp2f1 = function(
-    Row(
-        "hyp2f1",
-        ("a", "b", "c", "x"),
-        kernels.hyp2f1,
-        _partials(()),
-        _hyp2f1,
-    ),
+    Row("hyp2f1", ("a", "b", "c", "x"), kernels.hyp2f1, _partials(()), _hyp2f1),
     """Gauss's hypergeometric function F(a, b; c; x), the sum of (a)_k (b)_k x^k / ((c)_k k!), for x < 1.
 
     It has derivatives in a, b, c and x. Natively it and its first derivatives in the parameters are within 1e-12 of
@@ -349,12 +315,7 @@ def _legendre_slope(y: Any, n: Any, m: Any, theta: Any) -> Any:
 
 
 function(
-    Row(
-        "sph_harm_y_at_0",
-        ("n", "m", "theta"),
-        _legendre_kernel,
-        (None, None, _legendre_slope),
-    ),
+    Row("sph_harm_y_at_0", ("n", "m", "theta"), _legendre_kernel, (None, None, _legendre_slope)),
     "Return a spherical harmonic at longitude 0, which is real.",
 )
 

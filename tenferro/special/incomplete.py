@@ -17,6 +17,7 @@ import numpy as np
 
 from tenferro.api.creation import zeros_like
 from tenferro.api.elementwise import (
+    abs,
     add,
     divide,
     equal,
@@ -27,6 +28,7 @@ from tenferro.api.elementwise import (
     greater_equal,
     less,
     less_equal,
+    lgamma,
     log,
     log1p,
     logical_and,
@@ -36,19 +38,23 @@ from tenferro.api.elementwise import (
     minimum,
     multiply,
     negative,
+    pow,
     square,
     subtract,
     where,
 )
 from tenferro.api.incomplete_gamma import (
+    DIRECT,
     HALF_LOG_TWO_PI,
+    defined,
     falling_rate,
     gamma_density,
     incomplete_gamma,
     log_ratio,
     stirling_rest,
+    undefined,
 )
-from tenferro.api.polynomials import polynomial
+from tenferro.api.polynomials import largest, polynomial
 from tenferro.api.quadrature import integral
 from tenferro.special import gamma_kernels, kernels
 from tenferro.special.functions import EXPANDED, Row, expansion_slope, function, value_of
@@ -138,6 +144,7 @@ def _beta_tail(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Any:
 
 
 def _incomplete_beta(a: Tensor, b: Tensor, x: Tensor, is_upper: bool) -> Any:
+    parameters = add(a, b)
     is_valid = logical_and(greater(minimum(a, b), 0.0), less(maximum(a, b), math.inf))
     is_inside = logical_and(is_valid, logical_and(greater(x, 0.0), less(x, 1.0)))
     a, b = where(is_inside, a, 1.0), where(is_inside, b, 1.0)
@@ -150,20 +157,32 @@ def _incomplete_beta(a: Tensor, b: Tensor, x: Tensor, is_upper: bool) -> Any:
     inside = where(is_direct, tail, subtract(1.0, tail))
     is_end = logical_and(is_valid, logical_or(equal(x, 0.0), equal(x, 1.0)))
     ends = subtract(1.0, x) if is_upper else x
-    return where(is_inside, inside, where(is_end, ends, math.nan))
+    nowhere = undefined(logical_or(is_inside, is_end), parameters, x)
+    return where(is_inside, inside, where(is_end, ends, nowhere))
 
 
 def beta_density(a: Tensor, b: Tensor, x: Tensor) -> Any:
-    """x^(a-1) (1-x)^(b-1) / B(a, b); at the ends its limit, and 0 outside 0 <= x <= 1."""
-    is_inside = logical_and(greater(x, 0.0), less(x, 1.0))
-    inside = where(is_inside, x, 0.5)
+    """Return x^(a-1) (1-x)^(b-1) / B(a, b), at the ends its limit; NaN outside 0 <= x <= 1."""
+    # The powers have the derivatives of the limit at the ends, and x^a would underflow.
+    is_low, is_high = less_equal(abs(x), DIRECT), equal(x, 1.0)
+    is_end = logical_or(is_low, is_high)
+    inside = where(is_end, 0.5, x)
     rest = subtract(1.0, inside)
-
-    def at_end(this: Tensor, other: Tensor) -> Any:
-        return where(equal(this, 1.0), other, where(less(this, 1.0), math.inf, zeros_like(other)))
-
-    ends = where(equal(x, 0.0), at_end(a, b), where(equal(x, 1.0), at_end(b, a), 0.0))
-    return where(is_inside, divide(beta_power(a, b, inside, rest), multiply(inside, rest)), ends)
+    between = divide(beta_power(a, b, inside, rest), multiply(inside, rest))
+    p, q, end = where(is_end, a, 1.0), where(is_end, b, 1.0), where(is_end, x, 0.5)
+    # A power that is infinite stands alone, because its derivative is the larger one.
+    is_low_pole = logical_and(is_low, less(a, 1.0))
+    is_high_pole = logical_and(is_high, less(b, 1.0))
+    first = pow(where(is_low_pole, end, 0.5), subtract(p, 1.0))
+    last = pow(subtract(1.0, where(is_high_pole, end, 0.5)), subtract(q, 1.0))
+    between_poles = where(logical_or(is_low_pole, is_high_pole), 0.5, end)
+    powers = multiply(
+        pow(between_poles, subtract(p, 1.0)), pow(subtract(1.0, between_poles), subtract(q, 1.0))
+    )
+    powers = where(is_low_pole, first, where(is_high_pole, last, powers))
+    scale = exp(subtract(lgamma(add(p, q)), add(lgamma(p), lgamma(q))))
+    values = where(is_end, multiply(scale, powers), between)
+    return defined(values, logical_and(greater_equal(x, 0.0), less_equal(x, 1.0)))
 
 
 betainc = function(
@@ -252,11 +271,7 @@ betaincinv = function(
         "betaincinv",
         ("a", "b", "p"),
         "betaincinv",
-        (
-            _by_parameter(0),
-            _by_parameter(1),
-            lambda x, a, b, p: divide(1.0, beta_density(a, b, x)),
-        ),
+        (_by_parameter(0), _by_parameter(1), lambda x, a, b, p: divide(1.0, beta_density(a, b, x))),
     ),
     """The x with I_x(a, b) = p, the inverse of `betainc` in its last argument; NaN unless 0 <= p <= 1.
 
@@ -278,6 +293,10 @@ def _student(df: Tensor, t: Tensor) -> Any:
     return where(less(t, 0.0), tail, subtract(1.0, tail))
 
 
+STUDENT_FAR = 1e18
+"""Bound of the arguments whose squares do not overflow."""
+
+
 def student_density(df: Tensor, t: Tensor) -> Any:
     """Compute the density of Student's distribution with df degrees of freedom."""
     half = multiply(df, 0.5)
@@ -286,7 +305,11 @@ def student_density(df: Tensor, t: Tensor) -> Any:
     growth = subtract(multiply(half, log1p(divide(0.5, half))), 0.5)
     rest = subtract(stirling_rest(add(half, 0.5)), stirling_rest(half))
     logarithm = subtract(add(growth, rest), HALF_LOG_TWO_PI)
-    return exp(subtract(logarithm, multiply(add(half, 0.5), log1p(divide(square(t), df)))))
+    size = abs(t)
+    is_far = greater(size, STUDENT_FAR)
+    near = log1p(divide(square(where(is_far, 1.0, t)), df))
+    far = subtract(multiply(2.0, log(where(is_far, size, STUDENT_FAR))), log(df))
+    return exp(subtract(logarithm, multiply(add(half, 0.5), where(is_far, far, near))))
 
 
 stdtr = function(
@@ -334,6 +357,7 @@ EI_SERIES = tuple([1 / (k * math.factorial(k)) for k in range(130, 0, -1)] + [np
 EI_ASYMPTOTIC = tuple([float(math.factorial(k)) for k in range(40, -1, -1)])
 EI_LARGE = 45.0
 
+SERIES_END = 1.25
 STEPS_OF_ORDER = 12
 """Largest order that is computed by recurrence. For larger ones and x < 1 the integrand is negligible at the step."""
 
@@ -341,13 +365,14 @@ STEPS_OF_ORDER = 12
 def _exponential_integral(n: Tensor, x: Tensor) -> Any:
     """E_n(x) for whole n >= 0 and x > 0: the integral of exp(-x e^r - (n-1) r) over r > 0.
 
-    For x < 1 the integrand has a step at r = log(1/x). There E_1 is a series, and E_(n+1) = (e^-x - x E_n) / n for
+    For small x the integrand has a step at r = log(1/x). There E_1 is a series, and E_(n+1) = (e^-x - x E_n) / n for
     small n.
     """
-    is_near = less(x, 1.0)
+    is_near = less(x, SERIES_END)
     near, falling = where(is_near, x, 0.5), exp(negative(x))
     by_series = subtract(polynomial(near, E1_SERIES), log(near))
     less_one = subtract(maximum(n, 1.0), 1.0)
+    tiny = 1e-290 if largest(x) > 1e300 else 1e-30
 
     def integrand(r: Any, less_one: Any, x: Any) -> Any:
         return exp(negative(add(multiply(x, expm1(r)), multiply(less_one, r))))
@@ -355,7 +380,9 @@ def _exponential_integral(n: Tensor, x: Tensor) -> Any:
     values = multiply(falling, integral(integrand, add(less_one, x), less_one, x))
     for order in range(1, STEPS_OF_ORDER + 1):
         values = where(logical_and(is_near, equal(n, float(order))), by_series, values)
-        by_series = divide(subtract(exp(negative(near)), multiply(near, by_series)), float(order))
+        # Subnormal numbers may be zero, whose logarithm is infinite.
+        product = where(less(near, tiny), 0.0, multiply(near, by_series))
+        by_series = divide(subtract(exp(negative(near)), product), float(order))
     return where(less(n, 1.0), divide(falling, x), values)
 
 
@@ -377,13 +404,45 @@ def _expn_slope(y: Any, n: Any, x: Any) -> Any:
     """-E_(n-1)(x), where E_(-1) = (1 + 1/x) e^-x / x."""
     is_zeroth = less(n, 1.0)
     below = value_of("expn", where(is_zeroth, 0.0, subtract(n, 1.0)), x)
-    return negative(where(is_zeroth, multiply(below, add(1.0, divide(1.0, x))), below))
+    raised = multiply(below, add(1.0, divide(1.0, where(is_zeroth, x, 1.0))))
+    return negative(where(is_zeroth, raised, below))
+
+
+def _expanded_exp_over(x: Tensor) -> Any:
+    is_end = equal(x, math.inf)
+    inner = where(is_end, 1.0, x)
+    half = exp(multiply(0.5, inner))
+    return where(is_end, math.inf, multiply(divide(half, inner), half))
+
+
+function(
+    Row(
+        "exp_over",
+        ("x",),
+        kernels.exp_over,
+        (lambda y, x: multiply(y, subtract(1.0, divide(1.0, x))),),
+        _expanded_exp_over,
+    ),
+    "Return e^x / x, the derivative of `expi`.",
+)
+
+
+EXPN_FAR = 709.0
+"""Bound of the arguments from which SciPy's E_n(x) is 0, although it is not."""
 
 
 def _expn_kernel(special: Any) -> Callable[..., Any]:
     def kernel(n: Any, x: Any) -> Any:
         is_order = (n == np.floor(n)) & (n >= 0) & (n < 2**31)
-        return np.where(is_order, special.expn(np.where(is_order, n, 0).astype(np.intc), x), np.nan)
+        values = special.expn(np.where(is_order, n, 0).astype(np.intc), x)
+        # Four terms of the series for large x and n (DLMF 8.20.2).
+        is_far = is_order & (x > EXPN_FAR) & (x < 760)
+        far, order = np.where(is_far, x, EXPN_FAR), np.where(is_far, n, 0.0)
+        half, total = np.exp(-0.5 * far), far + order
+        third = order * (6 * far * far - 8 * order * far + order * order) / total**6
+        series = 1 + order / total**2 + order * (order - 2 * far) / total**4 + third
+        far_values = half * (series / total) * half
+        return np.where(is_order, np.where(is_far, far_values, values), np.nan)
 
     return kernel
 
@@ -425,7 +484,7 @@ exp1 = function(
         "exp1",
         ("x",),
         "exp1",
-        (lambda y, x: negative(divide(exp(negative(x)), x)),),
+        (lambda y, x: value_of("exp_over", negative(x)),),
         lambda x: where(less(x, 0.0), math.nan, _expn(add(zeros_like(x), 1.0), x)),
     ),
     """The exponential integral E_1(x), of e^-t / t over t > x, for x >= 0; NaN elsewhere.
@@ -439,7 +498,7 @@ exp1 = function(
     """,
 )
 expi = function(
-    Row("expi", ("x",), kernels.expi, (lambda y, x: divide(exp(x), x),), _expi),
+    Row("expi", ("x",), kernels.expi, (lambda y, x: value_of("exp_over", x),), _expi),
     """The exponential integral Ei(x), the principal value of the integral of e^t / t up to x; -inf at 0.
 
     Natively it is within 16 ulps of the larger of 1 and |Ei|.

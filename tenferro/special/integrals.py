@@ -11,22 +11,23 @@ import numpy as np
 from tenferro.api.elementwise import (
     abs,
     add,
-    cos,
     divide,
+    equal,
     erf,
     exp,
     greater,
     less,
-    log,
+    logical_and,
+    logical_or,
     multiply,
     negative,
-    sin,
+    sign,
     square,
     subtract,
     where,
 )
 from tenferro.api.pointwise import sinc
-from tenferro.api.polynomials import polynomial
+from tenferro.api.polynomials import largest, polynomial
 from tenferro.api.quadrature import integral
 from tenferro.special import kernels
 from tenferro.special.functions import EXPANDED, Row, function, value_of
@@ -46,11 +47,29 @@ def _erfcx(x: Tensor) -> Any:
     def integrand(s: Any, x: Any) -> Any:
         return exp(negative(multiply(s, add(s, multiply(2.0, x)))))
 
-    is_finite = less(size, math.inf)
-    inner = where(is_finite, size, 1.0)
+    # Beyond, the integral is the first term of the asymptotic series (DLMF 7.12.1).
+    is_far = greater(size, 1e9)
+    inner = where(is_far, 1.0, size)
     above = multiply(ROOT, integral(integrand, add(1.0, multiply(2.0, inner)), inner))
-    above = where(is_finite, above, where(greater(size, 0.0), 0.0, size))
-    return where(is_below, subtract(multiply(2.0, exp(square(size))), above), above)
+    above = where(is_far, divide(ROOT / 2, where(is_far, size, 1.0)), above)
+    growing = multiply(2.0, exp(square(where(is_below, size, 0.0))))
+    return where(is_below, subtract(growing, above), above)
+
+
+def _dawsn_slope(y: Any, x: Any) -> Any:
+    """1 - 2 x y, and its asymptotic series for large |x|, where that cancels (DLMF 7.12.1)."""
+    is_far = greater(abs(x), DAWSN_FAR)
+    inverse = divide(1.0, where(is_far, x, DAWSN_FAR))
+    half = multiply(0.5, square(inverse))
+    series: Any = half
+    for k in range(DAWSN_TERMS, 1, -1):
+        series = multiply(half, add(1.0, multiply(2.0 * k - 1, series)))
+    series = negative(series)
+    near = multiply(where(is_far, 0.0, x), where(is_far, 0.0, y))
+    return where(is_far, series, subtract(1.0, multiply(2.0, near)))
+
+
+DAWSN_FAR, DAWSN_TERMS = 6.5, 38
 
 
 erfcx = function(
@@ -78,13 +97,11 @@ erfi = function(
     """,
 )
 dawsn = function(
-    Row(
-        "dawsn", ("x",), kernels.dawsn, (lambda y, x: subtract(1.0, multiply(2.0, multiply(x, y))),)
-    ),
+    Row("dawsn", ("x",), kernels.dawsn, (_dawsn_slope,)),
     """Dawson's integral e^(-x^2) times the integral of e^(t^2) from 0 to x.
 
-    Natively it is within 16 ulps; its derivative 1 - 2 x y has an error of 16 ulps of 1. It has no expansion for other
-    peers.
+    Natively it is within 16 ulps; its derivative 1 - 2 x y has an error of 16 ulps of 1 for |x| < 6.5, and of itself
+    beyond. It has no expansion for other peers.
 
     >>> dawsn([0.0, 1.0])
     array([0.        , 0.53807951])
@@ -105,13 +122,42 @@ def _part(name: str, position: int, derivative: Callable[..., Any]) -> Callable[
 
 
 def _sine_over(x: Any) -> Any:
-    return sinc(multiply(x, 1 / math.pi))
+    """sin(x) / x, which is 0 at infinity."""
+    is_end = equal(abs(x), math.inf)
+    return where(is_end, 0.0, sinc(multiply(where(is_end, 0.0, x), 1 / math.pi)))
 
 
+function(
+    Row(
+        "cosine_over",
+        ("x",),
+        kernels.cosine_over,
+        (lambda y, x: negative(add(_sine_over(x), divide(y, x))),),
+    ),
+    "Return cos(x) / x, the derivative of a part of `sici`.",
+)
+function(
+    Row(
+        "sine_of_half_square",
+        ("x",),
+        kernels.of_half_square(np.sin),
+        (lambda y, x: multiply(x, multiply(math.pi, value_of("cosine_of_half_square", x))),),
+    ),
+    "Return sin(pi x^2 / 2), the derivative of a part of `fresnel`.",
+)
+function(
+    Row(
+        "cosine_of_half_square",
+        ("x",),
+        kernels.of_half_square(np.cos),
+        (lambda y, x: multiply(x, multiply(-math.pi, value_of("sine_of_half_square", x))),),
+    ),
+    "Return cos(pi x^2 / 2), the derivative of a part of `fresnel`.",
+)
 _part("sici", 0, lambda y, x: _sine_over(x))
-_part("sici", 1, lambda y, x: divide(cos(x), x))
-_part("fresnel", 0, lambda y, x: sin(multiply(math.pi / 2, square(x))))
-_part("fresnel", 1, lambda y, x: cos(multiply(math.pi / 2, square(x))))
+_part("sici", 1, lambda y, x: value_of("cosine_over", x))
+_part("fresnel", 0, lambda y, x: value_of("sine_of_half_square", x))
+_part("fresnel", 1, lambda y, x: value_of("cosine_of_half_square", x))
 
 
 def _both(name: str, x: ArrayLike) -> tuple[Any, Any]:
@@ -157,20 +203,24 @@ def fresnel(x: ArrayLike) -> tuple[Any, Any]:
     return _both("fresnel", x)
 
 
-LOGARITHM_SERIES = tuple((-1.0) ** (k + 1) / (k + 1) for k in range(12, -1, -1))
-"""-log(1 + u) / u in powers of u, highest first."""
+def _log_over_slope(y: Any, x: Any) -> Any:
+    """(1 / x + y) / (1 - x), of which the first term is larger at 0, and the derivative of the series near 1."""
+    is_near, is_zero = less(abs(subtract(x, 1.0)), 0.05), equal(x, 0.0)
+    near = where(is_near, subtract(x, 1.0), 0.0)
+    far = where(logical_or(is_near, is_zero), 2.0, x)
+    rest = divide(add(divide(1.0, far), value_of("log_over", far)), subtract(1.0, far))
+    return where(is_zero, math.inf, where(is_near, polynomial(near, LOGARITHM_SLOPES), rest))
 
 
-def _spence_slope(y: Any, x: Any) -> Any:
-    """log(x) / (1 - x), and its series near 1."""
-    u = subtract(x, 1.0)
-    is_near = less(abs(u), 0.05)
-    near, far = where(is_near, u, 0.0), where(is_near, 2.0, x)
-    return where(is_near, polynomial(near, LOGARITHM_SERIES), divide(log(far), subtract(1.0, far)))
+LOGARITHM_SLOPES = tuple((-1.0) ** k * (k + 1) / (k + 2) for k in range(12, -1, -1))
+"""The derivative of -log(1 + u) / u in powers of u, highest first."""
 
-
+function(
+    Row("log_over", ("x",), kernels.log_over, (_log_over_slope,)),
+    "Return log(x) / (1 - x), the derivative of `spence`.",
+)
 spence = function(
-    Row("spence", ("x",), "spence", (_spence_slope,)),
+    Row("spence", ("x",), kernels.spence, (lambda y, x: value_of("log_over", x),)),
     """Spence's function, the dilogarithm of 1 - x: the integral of log(t) / (1 - t) from 1 to x, for x >= 0.
 
     Natively it is within 16 ulps of the larger of 1 and the value. It has no expansion for other peers.
@@ -183,17 +233,41 @@ spence = function(
 )
 
 
+OWENS_END = 40.0
+"""Bound of |h| and |a h| from which the normal density is 0."""
+
+
+def _owens_exponents(h: Any, a: Any) -> tuple[Any, Any]:
+    """Return h and a h, constant where the density of them is 0, and 0 for a h at the kink of an infinite a."""
+    bound = 1e300 if largest(a) > 1e300 else 1e38
+    width = where(greater(abs(a), bound), multiply(bound, sign(a)), a)
+    width = where(logical_and(equal(h, 0.0), equal(abs(a), math.inf)), 0.0, width)
+    return (
+        _saturated(h),
+        _saturated(multiply(width, where(greater(abs(h), bound), multiply(bound, sign(h)), h))),
+    )
+
+
+def _saturated(x: Any) -> Any:
+    return where(greater(abs(x), OWENS_END), multiply(OWENS_END, sign(x)), x)
+
+
 def _owens_by_h(y: Any, h: Any, a: Any) -> Any:
-    density = exp(multiply(-0.5, square(h)))
+    height, product = _owens_exponents(h, a)
+    density = exp(multiply(-0.5, square(height)))
     return multiply(
-        -0.5 / math.sqrt(2 * math.pi),
-        multiply(density, erf(multiply(multiply(a, h), math.sqrt(0.5)))),
+        -0.5 / math.sqrt(2 * math.pi), multiply(density, erf(multiply(product, math.sqrt(0.5))))
     )
 
 
 def _owens_by_a(y: Any, h: Any, a: Any) -> Any:
-    bend = add(1.0, square(a))
-    return divide(exp(multiply(-0.5, multiply(square(h), bend))), multiply(2 * math.pi, bend))
+    height, product = _owens_exponents(h, a)
+    is_large = greater(abs(a), 1.0)
+    inverse = square(divide(1.0, where(is_large, a, 1.0)))
+    large = divide(inverse, add(1.0, inverse))
+    small = divide(1.0, add(1.0, square(where(is_large, 0.0, a))))
+    density = exp(multiply(-0.5, add(square(height), square(product))))
+    return multiply(multiply(density, 0.5 / math.pi), where(is_large, large, small))
 
 
 owens_t = function(
@@ -213,13 +287,22 @@ owens_t = function(
 def _lambert_kernel(special: Any) -> Callable[..., Any]:
     def kernel(x: Any) -> Any:
         w = special.lambertw(x)
-        return np.where(w.imag == 0, w.real, np.nan)
+        return np.where(x == np.inf, x, np.where(w.imag == 0, w.real, np.nan))
 
     return kernel
 
 
+def _lambert_slope(y: Any, x: Any) -> Any:
+    """e^-y / (1 + y), and y / (x (1 + y)) for x > 1, where the exponential has y units."""
+    is_large = greater(x, 1.0)
+    near = where(is_large, 0.0, y)
+    inverse = divide(1.0, where(is_large, y, 1.0))
+    far = divide(divide(1.0, add(1.0, inverse)), where(is_large, x, 1.0))
+    return where(is_large, far, divide(exp(negative(near)), add(1.0, near)))
+
+
 lambertw = function(
-    Row("lambertw", ("x",), _lambert_kernel, (lambda y, x: divide(exp(negative(y)), add(1.0, y)),)),
+    Row("lambertw", ("x",), _lambert_kernel, (_lambert_slope,)),
     """The principal branch of Lambert's W, the w >= -1 with w e^w = x, for x >= -1/e; NaN below.
 
     Natively it is within 16 ulps, but where it is close to -1. It has no expansion for other peers.

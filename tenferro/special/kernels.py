@@ -10,12 +10,16 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["dawsn", "erfi", "expi", "exponential_series", "hyp2f1", "ive", "kv", "kve", "owens_t"]
+__all__ = [
+    "cosine_over", "dawsn", "erfi", "exp_over", "expi", "exponential_series", "hyp1f1", "hyp2f1", "iv", "ive", "jv", "kv", "kve",
+    "log_over", "of_half_square", "of_order", "owens_t", "spence", "yv",
+]  # fmt: skip
 
 ROOT = 2 / math.sqrt(math.pi)
 ERFI_TERMS = 20
 EI_TERMS = 38
 """Number of terms of the asymptotic series for x >= 40; there the next term is 2^-53 times the first."""
+CONFLUENT_FAR, CONFLUENT_TERMS = 1e4, 6
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(24)
 STEP = 1 / 16
 """Step h of the trapezoidal rule for K_v(x), x >= 0.25; its error is e^(-2 pi 1.5 / h)."""
@@ -71,6 +75,34 @@ def dawsn(special: Any) -> Any:
     return kernel
 
 
+def hyp1f1(special: Any) -> Any:
+    """Return SciPy's function; for large |x|, where its time grows with |x|, the asymptotic series (DLMF 13.7.2)."""
+
+    def kernel(a: Any, b: Any, x: Any) -> Any:
+        a, b, x = np.broadcast_arrays(*_wide(a, b, x))
+        far = np.abs(x) > CONFLUENT_FAR * (1 + np.square(a) + np.square(b))
+        far &= ~((b <= 0) & (b == np.round(b)))
+        inside = special.hyp1f1(a, b, np.where(far, 0.0, x))
+        distance = np.where(far, np.abs(x), 1.0)
+        # For x > 0 the factor of the exponential is positive or negative, or 0 where M is a polynomial.
+        is_polynomial = (a <= 0) & (a == np.round(a))
+        grows = (x > 0) & ~is_polynomial
+        sides = np.where(x > 0, -1.0, 1.0)
+        series, term = np.ones_like(distance), np.ones_like(distance)
+        for k in range(CONFLUENT_TERMS):
+            term = term * (a + k) * (a - b + 1 + k) / (k + 1) / distance * sides
+            series = series + term
+        with np.errstate(all="ignore"):
+            flips = np.where(is_polynomial & (x > 0) & (np.round(a) % 2 != 0), -1.0, 1.0)
+            decay = (
+                flips * special.gamma(b) * special.rgamma(b - a) * np.power(distance, -a) * series
+            )
+            growth = np.sign(special.gamma(b) * special.rgamma(a)) * np.inf
+        return np.where(far, np.where(grows, growth, decay), inside)
+
+    return kernel
+
+
 def hyp2f1(special: Any) -> Any:
     """Return SciPy's function, for -9 < x < -1 after Pfaff's transformation (DLMF 15.8.1).
 
@@ -120,15 +152,120 @@ def expi(special: Any) -> Any:
     return kernel
 
 
-def ive(special: Any) -> Any:
-    """Return e^-|x| times SciPy's `iv`, which is more accurate than its `ive`, unless `iv` overflows or underflows."""
+SMALL, FAR = 1e-8, 1e9
+"""Bounds of x: below the first, J and I are (x / 2)^v / Gamma(v + 1); above the second, asymptotic series have two terms."""
+
+
+def _ends(
+    result: np.ndarray, special: Any, v: np.ndarray, x: np.ndarray, is_alternating: bool
+) -> np.ndarray:
+    """Write J or I of small arguments, for which SciPy's functions lose digits or underflow (DLMF 10.2.2)."""
+    whole = np.round(v)
+    is_whole = v == whole
+    order = np.where(is_whole, np.abs(v), v)
+    # Otherwise the first term does not dominate.
+    is_usual = (order >= 0) | (np.abs(v - whole) > 1e-2) & (x < 1e-12)
+    at = (np.abs(x) < SMALL) & is_usual & (is_whole | (x >= 0)) & (np.abs(v) < 1e15)
+    odd = (whole[at] % 2 != 0) & is_whole[at]
+    with np.errstate(all="ignore"):
+        # Half of a subnormal number loses a bit.
+        powers = np.power(np.abs(x[at]), order[at]) * np.power(0.5, order[at])
+        sizes = powers * special.rgamma(order[at] + 1)
+    flips = odd & ((x[at] < 0) ^ (is_alternating & (v[at] < 0)))
+    zero_side = odd & (x[at] == 0) & np.signbit(x[at])
+    result[at] = np.where(flips | zero_side, -sizes, sizes)
+    return result
+
+
+def _far_turns(v: np.ndarray, x: np.ndarray, shift: float) -> np.ndarray:
+    """Return sqrt(2 / (pi x)) cos(x - (v / 2 + shift) pi): J of large x for shift 1/4, Y for 3/4 (DLMF 10.17.3)."""
+    angle = np.pi * np.remainder(0.5 * v + shift, 2.0)
+    wave = np.cos(x) * np.cos(angle) + np.sin(x) * np.sin(angle)
+    return np.sqrt(2 / np.pi / x) * wave
+
+
+def _oscillating(special: Any, name: str, shift: float) -> Any:
+    def kernel(v: Any, x: Any) -> Any:
+        v, x = np.broadcast_arrays(*_wide(v, x))
+        result = np.array(getattr(special, name)(v, x))
+        if name == "jv":
+            _ends(result, special, v, x, is_alternating=True)
+        else:
+            # SciPy's function returns 0 times infinity.
+            is_half = (v < 0) & (v + 0.5 == np.round(v + 0.5)) & (x > 0) & (x < 1)
+            sign = np.where((v + 0.5) % 2 == 0, 1.0, -1.0)[is_half]
+            result[is_half] = (
+                sign
+                * _ends(np.array(special.jv(-v, x)), special, -v, x, is_alternating=True)[is_half]
+            )
+        far = (np.abs(x) > FAR) & (v * v < np.abs(x) / FAR) & (np.abs(x) < np.inf)
+        far &= (x > 0) | ((v == np.round(v)) & (name == "jv"))
+        sign = np.where((x < 0) & (v % 2 != 0), -1.0, 1.0)[far]
+        result[far] = sign * _far_turns(v[far], np.abs(x[far]), shift)
+        is_end = np.isfinite(v) & (
+            (x == np.inf) | (x == -np.inf) & (v == np.round(v)) & (name == "jv")
+        )
+        result[is_end] = 0.0
+        return result
+
+    return kernel
+
+
+def jv(special: Any) -> Any:
+    """Return SciPy's function, except for small and large arguments."""
+    return _oscillating(special, "jv", 0.25)
+
+
+def yv(special: Any) -> Any:
+    """Return SciPy's function, except for large arguments."""
+    return _oscillating(special, "yv", 0.75)
+
+
+def of_order(kernel: Any, order: float, name: str) -> Any:
+    """Return the kernel of a fixed order: SciPy's function, and `kernel` for small and large arguments."""
+
+    def create(special: Any) -> Any:
+        general, own = kernel(special), getattr(special, name)
+
+        def compute(x: Any) -> Any:
+            (x,) = _wide(x)
+            is_end = (np.abs(x) < SMALL) | (np.abs(x) > FAR / 4) | (x > 600)
+            return np.where(is_end, general(order, x), own(x))
+
+        return compute
+
+    return create
+
+
+def iv(special: Any) -> Any:
+    """Return SciPy's function, except for small, large and infinite arguments."""
 
     def kernel(v: Any, x: Any) -> Any:
-        v, x = _wide(v, x)
-        with np.errstate(over="ignore", invalid="ignore"):
-            plain = special.iv(v, x)
+        v, x = np.broadcast_arrays(*_wide(v, x))
+        result = _ends(np.array(special.iv(v, x)), special, v, x, is_alternating=False)
+        overflows = (x > FAR) & (np.abs(v) < 1e4)
+        result[overflows | (x == np.inf) & np.isfinite(v)] = np.inf
+        return result
+
+    return kernel
+
+
+def ive(special: Any) -> Any:
+    """Return e^-|x| times `iv`, which is more accurate than SciPy's `ive`, unless `iv` overflows or underflows."""
+    unscaled = iv(special)
+
+    def kernel(v: Any, x: Any) -> Any:
+        v, x = np.broadcast_arrays(*_wide(v, x))
+        with np.errstate(all="ignore"):
+            plain = unscaled(v, x)
             is_usual = (np.abs(x) < 600) & (np.abs(plain) > 1e-280) & np.isfinite(plain)
-            return np.where(is_usual, plain * np.exp(-np.abs(x)), special.ive(v, x))
+            is_usual |= np.abs(x) < SMALL
+            result = np.where(is_usual, plain * np.exp(-np.abs(x)), special.ive(v, x))
+            far = (x > FAR) & (v * v < x / FAR)
+            # 2 pi x would overflow.
+            result[far] = np.sqrt(0.5 / np.pi / x[far])
+        result[(x == np.inf) & np.isfinite(v)] = 0.0
+        return result
 
     return kernel
 
@@ -143,23 +280,30 @@ def kve(special: Any) -> Any:
         v, x = np.broadcast_arrays(*_wide(v, x))
         result = np.array(special.kve(v, x))
         result[(x == np.inf) & np.isfinite(v)] = 0.0  # SciPy's functions return NaN
+        far = (x > FAR) & (v * v < x / FAR) & (x < np.inf)
+        result[far] = np.sqrt(0.5 * np.pi / x[far])
         is_cancelling = (x > 0.25) & (x <= 2) & (np.abs(v) < 100)
         if is_cancelling.any():
             result[is_cancelling] = _scaled_integral(np.abs(v[is_cancelling]), x[is_cancelling])
+        tiny = (x > 0) & (x < SMALL) & (v == 0)
+        # SciPy's overflow.
+        result[tiny] = np.exp(x[tiny]) * (-np.log(0.5 * x[tiny]) - np.euler_gamma)
         return result
 
     return kernel
 
 
 def kv(special: Any) -> Any:
-    """Return SciPy's function; where its series cancels, e^-x times `kve`."""
+    """Return SciPy's function; e^-x times `kve` where its series cancels, or where it returns 0 for a subnormal value."""
     scaled = kve(special)
 
     def kernel(v: Any, x: Any) -> Any:
         v, x = np.broadcast_arrays(*_wide(v, x))
-        is_cancelling = (x > 0.25) & (x <= 2) & (np.abs(v) < 100)
-        inside = np.where(is_cancelling, x, 1.0)
-        return np.where(is_cancelling, np.exp(-inside) * scaled(v, inside), special.kv(v, x))
+        is_other = (x > 0.25) & (x <= 2) & (np.abs(v) < 100) | (x > 600)
+        is_other |= (x > 0) & (x < SMALL) & (v == 0)
+        half = np.exp(-0.5 * np.where(is_other, x, 1.0))
+        inside = scaled(v, np.where(is_other, x, 1.0))
+        return np.where(is_other, half * inside * half, special.kv(v, x))
 
     return kernel
 
@@ -178,6 +322,64 @@ def _scaled_integral(v: np.ndarray, x: np.ndarray) -> np.ndarray:
             lower, upper = upper, lower + 2 * (rest + k) / x * upper
             result = np.where(count > k, upper, result)
     return result
+
+
+def exp_over(special: Any) -> Any:
+    """Return e^x / x by two factors e^(x/2), because e^x overflows first."""
+
+    def kernel(x: Any) -> Any:
+        (x,) = _wide(x)
+        with np.errstate(all="ignore"):
+            half = np.exp(0.5 * x)
+            return np.where(x == np.inf, np.inf, half / x * half)
+
+    return kernel
+
+
+def cosine_over(special: Any) -> Any:
+    """Return cos(x) / x, which is 0 at infinity."""
+
+    def kernel(x: Any) -> Any:
+        (x,) = _wide(x)
+        is_end = np.isinf(x)
+        with np.errstate(all="ignore"):
+            return np.where(is_end, 0.0, np.cos(np.where(is_end, 0.0, x)) / x)
+
+    return kernel
+
+
+def log_over(special: Any) -> Any:
+    """Return log(x) / (1 - x), by log1p near 1; 0 at infinity."""
+
+    def kernel(x: Any) -> Any:
+        (x,) = _wide(x)
+        with np.errstate(all="ignore"):
+            values = np.where(np.abs(x - 1) < 0.5, np.log1p(x - 1), np.log(x)) / (1 - x)
+        return np.where(x == 1, -1.0, np.where(x == np.inf, 0.0, values))
+
+    return kernel
+
+
+def of_half_square(turn: Any) -> Any:
+    """Return the sine or cosine of pi x^2 / 2, with x^2 reduced modulo 4 so that it does not overflow."""
+
+    def create(special: Any) -> Any:
+        def kernel(x: Any) -> Any:
+            (x,) = _wide(x)
+            with np.errstate(invalid="ignore"):
+                whole = np.round(x)
+                rest = x - whole
+                # Two products, because 2 x would overflow.
+                return turn(0.5 * np.pi * (np.remainder(whole, 2.0) + rest * whole + rest * x))
+
+        return kernel
+
+    return create
+
+
+def spence(special: Any) -> Any:
+    """Call SciPy's function, which is NaN at infinity."""
+    return lambda x: np.where(x == np.inf, -np.inf, special.spence(x))
 
 
 def owens_t(special: Any) -> Any:

@@ -84,7 +84,7 @@ def _sine_and_cosine(order: np.ndarray, count: int) -> tuple[Series, Series]:
 
 def _nodes(end: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the nodes of the trapezoidal rule from 0 to `end`, and their weights."""
-    count = max(NODES, math.ceil(float(end.max()) / STEP))
+    count = max(NODES, math.ceil(float(end.max(initial=0.0)) / STEP))
     steps = np.arange(count + 1) / count
     weights = np.where(steps == 0, 0.5, 1.0) * (end[:, None] / count)
     return end[:, None] * steps, weights

@@ -166,7 +166,7 @@ def _on_range(away: Tensor, covariance: Tensor) -> Any:
     dtype = spec_of(covariance).dtype
     cutoff = (1e6 if dtype.itemsize == 8 else 1e3) * float(np.finfo(dtype.dtype).eps)
     symmetric = multiply(0.5, add(covariance, matrix_transpose(covariance)))
-    _, u, _ = pinv_and_bases(symmetric, cutoff)
+    _, u, _ = pinv_and_bases(symmetric, cutoff, None)
     nullity = subtract(away.shape[-1], sum_over(stop_gradient(square(u)), axis=(-2, -1)))
     largest = stop_gradient(matrix_norm(symmetric, ord=2))
     scale = where(equal(largest, 0.0), 1.0, largest)

@@ -56,7 +56,7 @@ COMPLEX_STEPS: dict[str, Any] = {
 }
 
 QUIET = settings(
-    max_examples=8,
+    max_examples=4,
     deadline=None,
     derandomize=True,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],

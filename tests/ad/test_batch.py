@@ -109,25 +109,32 @@ def places(dtype: str, roll: int = 0) -> Any:
     return np.roll(np.array(fit, dtype), roll)
 
 
-def of_each_slice(program: Any, mask: tuple[bool, ...], operands: tuple[Any, ...]) -> Any:
-    """Run the program on one slice after another."""
+def require_each_slice(op: Any, mask: tuple[bool, ...], operands: tuple[Any, ...]) -> None:
+    require_each_slice_of_all([(op, mask, operands)])
+
+
+def require_each_slice_of_all(calls: list[tuple[Any, tuple[bool, ...], tuple[Any, ...]]]) -> None:
+    """Compare batches of one program, whose results are those of all calls, with one slice after another."""
+    ends = np.cumsum([len(operands) for _, _, operands in calls])
+
+    def all_of_them(*xs: Any) -> Any:
+        parts = [xs[end - len(call[2]) : end] for call, end in zip(calls, ends, strict=True)]
+        return [apply(op, *part)[0] for (op, _, _), part in zip(calls, parts, strict=True)]
+
+    operands = [x for call in calls for x in call[2]]
+    mask = tuple([here for call in calls for here in call[1]])
     count = next(len(x) for x, here in zip(operands, mask, strict=True) if here)
     slices = [
         [x[index] if here else x for x, here in zip(operands, mask, strict=True)]
         for index in range(count)
     ]
-    return np.stack([program.run(*one) for one in slices])
-
-
-def require_each_slice(op: Any, mask: tuple[bool, ...], operands: tuple[Any, ...]) -> None:
-    one = [x[0] if here else x for x, here in zip(operands, mask, strict=True)]
-    program = tnf.compile(lambda *xs: apply(op, *xs)[0], *one)
-    count = next(len(x) for x, here in zip(operands, mask, strict=True) if here)
+    program = tnf.compile(all_of_them, *slices[0])
+    expected = [np.stack(ys) for ys in zip(*[program.run(*one) for one in slices], strict=True)]
     batched = batch_program(program, mask, count, AdContext())
-    expected = of_each_slice(program, mask, operands)
-    for result in (batched.run(*operands), XlaExecutor().run(batched, *operands)):
-        assert result.dtype == expected.dtype
-        np.testing.assert_array_equal(result, expected)
+    for results in (batched.run(*operands), XlaExecutor().run(batched, *operands)):
+        for (op, _, _), result, wanted in zip(calls, results, expected, strict=True):
+            assert result.dtype == wanted.dtype
+            np.testing.assert_array_equal(result, wanted, err_msg=str(op))
 
 
 def operand(count: int | None, shape: tuple[int, ...], dtype: str = "f8") -> Any:
@@ -142,14 +149,16 @@ def test_windows_that_start_elsewhere_in_each_slice(dtype: str, is_batched: bool
     count = len(rows)
     several = count if is_batched else None
     x = operand(several, (ROWS, COLUMNS))
+    calls = []
     for sizes in ((2, 3), (1, 4), (5, 1), (5, 4), (1, 1), (0, 2)):
         window = -1 - operand(None if is_batched else count, sizes)
         for both in (True, False):
             second = columns if both else columns[-1]
             mask = (is_batched, True, both)
-            require_each_slice(DynamicSlice(sizes), mask, (x, rows, second))
+            calls.append((DynamicSlice(sizes), mask, (x, rows, second)))
             mask = (is_batched, not is_batched, True, both)
-            require_each_slice(DynamicUpdateSlice(2), mask, (x, window, rows, second))
+            calls.append((DynamicUpdateSlice(2), mask, (x, window, rows, second)))
+    require_each_slice_of_all(calls)
 
 
 @pytest.mark.parametrize("dtype", ["?", "i4", "f4", "c16"])

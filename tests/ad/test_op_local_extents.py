@@ -15,6 +15,7 @@ from tenferro.dims import DimExpr
 from tenferro.door import apply_one
 from tenferro.ops.indexing import DynamicSlice, Gather, GatherDynamicSliceSizes
 from tenferro.ops.structural import BroadcastInDim, Reshape, Slice
+from tests.pairs import in_turn
 from xla_peer import XlaExecutor
 
 A, B = DimExpr.input_axis(0, 0), DimExpr.input_axis(0, 1)
@@ -63,8 +64,7 @@ def program_of(op: Any, x: Any, rest: tuple[Any, ...]) -> tnf.GraphProgram:
     return tnf.compile(lambda x, *rest: apply_one(op, x, *rest), x, *rest)
 
 
-@pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize("name", OPS)
+@in_turn("name", OPS, "shape", SHAPES)
 def test_values(name: str, shape: tuple[int, ...]) -> None:
     op, rest, definition = OPS[name]
     rest = tuple(map(np.asarray, rest))

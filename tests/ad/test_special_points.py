@@ -83,21 +83,20 @@ def forward(fn: Function, order: int) -> Function:
 
 def reverse(fn: Function, order: int) -> Function:
     for _ in range(order):
-        fn = tnf.grad(fn)
+        fn = (lambda inner: tnf.grad(lambda x: tnf.sum(inner(x))))(fn)
     return fn
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_derivatives_to_third_order(name: str) -> None:
     fn, definition, points = CASES[name]
-    for x in (sign * point for point in points for sign in (1, -1)):
-        if x < 0 and name == "log1p":
-            continue
-        for order in (1, 2, 3):
-            right = expected(definition, x, order)
-            for transform in (forward, reverse):
-                got = float(transform(fn, order)(np.float64(x)))
-                assert got == pytest.approx(right, rel=1e-11, abs=5e-15), (x, order, transform)
+    x = np.array([sign * point for point in points for sign in (1, -1)])
+    x = x[x >= 0] if name == "log1p" else x
+    for order in (1, 2, 3):
+        right = [expected(definition, point, order) for point in x]
+        for transform in (forward, reverse):
+            got = transform(fn, order)(x)
+            assert got == pytest.approx(np.array(right), rel=1e-11, abs=5e-15), (order, transform)
 
 
 ODD: dict[str, tuple[Function, Callable[[float], float]]] = {

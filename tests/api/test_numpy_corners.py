@@ -207,3 +207,39 @@ def test_shifts_along_one_axis_and_empty_axes(call: Any) -> None:
 
 def test_names_of_dtypes_are_dtypes() -> None:
     assert tnf.result_type("i1", np.float32, "u2") == np.result_type("i1", np.float32, "u2")
+
+
+SMALL, TRUTHS = np.array([1, 2, 255], "u1"), np.array([True, False, True])
+ANSWERED: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    *[(name, (SMALL, number), {}) for name in ("less", "less_equal", "greater", "greater_equal", "equal", "not_equal") for number in (300, -1)],
+    ("less", (300, SMALL), {}), ("greater", (2**70, SMALL), {}), ("less_equal", (np.array([2**63], "u8"), 2**64), {}),
+    ("sum", (np.array([0.0, 2, 0]),), {"dtype": bool}), ("sum", (TRUTHS[1:],), {"dtype": bool, "initial": 0, "where": [True, False]}),
+    ("prod", (np.array([[1j, 2, 0]]),), {"axis": 1, "dtype": bool, "keepdims": True}), ("prod", (np.zeros((0, 2)),), {"axis": 0, "dtype": bool}),
+    ("clip", (np.array([1, 2, 3]), 0.5, 2.5), {}), ("clip", (np.array([1, 2, 3], "i1"), -300, 300), {}), ("clip", (np.array([1, 2], "i4"), np.array([1.5]), None), {}),
+    ("round", (np.array([15, 25, -15, 14, -25, 5, -5]), -1), {}), ("round", (SMALL, -1), {}), ("round", (SMALL, -3), {}), ("round", (np.array([2**62, 2**63 - 1]), -18), {}),
+    ("convolve", (TRUTHS, TRUTHS[:2]), {}), ("correlate", (TRUTHS[:1], TRUTHS, "full"), {}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(ANSWERED)), ids=[f"{c[0]}-{i}" for i, c in enumerate(ANSWERED)])  # fmt: skip
+def test_answers_are_numpys(number: int) -> None:
+    name, (x, *rest), kwargs = ANSWERED[number]
+    wanted, function = getattr(np, name)(x, *rest, **kwargs), getattr(tnf, name)
+    runtime = tnf.EagerRuntime()
+    eager = [runtime.constant(y) if isinstance(y, np.ndarray) else y for y in (x, *rest)]
+    arrays = [y for y in (x, *rest) if isinstance(y, np.ndarray)]
+
+    def traced(*tensors: Any) -> Any:
+        left = list(tensors)
+        return function(
+            *[left.pop(0) if isinstance(y, np.ndarray) else y for y in (x, *rest)], **kwargs
+        )
+
+    results = (
+        function(x, *rest, **kwargs),
+        function(*eager, **kwargs).numpy(),
+        tnf.jit(traced)(*arrays),
+    )
+    for y in results:
+        assert y.dtype == wanted.dtype
+        np.testing.assert_array_equal(y, wanted, strict=True)

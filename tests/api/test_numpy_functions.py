@@ -175,13 +175,13 @@ CALLS: dict[Any, list[Call]] = {
     np.linalg.eigh: [Call(H), Call(S), Call(S, "U"), Call(B, UPLO="L")], np.linalg.eigvalsh: [Call(H), Call(S), Call(S, "U"), Call(B, UPLO="L")],
     np.linalg.matmul: [Call(M, N.T), Call(V, W)],
     np.linalg.matrix_norm: [Call(T), Call(T, ord="nuc"), Call(T, keepdims=True, ord=1)],
-    np.linalg.matrix_power: [Call(S, 3), Call(B, n=-2), Call(S, 0)], np.linalg.matrix_rank: [Call(S), Call(M[:, :1] * V), Call(B, rtol=0.5)],
+    np.linalg.matrix_power: [Call(S, 3), Call(B, n=-2), Call(S, 0)], np.linalg.matrix_rank: [Call(S), Call(M[:, :1] * V), Call(B, rtol=0.5), Call(S, hermitian=True)],
     np.linalg.matrix_transpose: [Call(T)], np.linalg.multi_dot: [Call([M, N.T, S]), Call([V, N.T, S, S[0]])],
     np.linalg.norm: [Call(V), Call(T), Call(M, 1), Call(M, "nuc"), Call(T, 2, (0, 1)), Call(T, None, 1, True), Call(V, 3), Call(V, -np.inf), Call(M, ord="fro", axis=(1, 0), keepdims=True)],
-    np.linalg.outer: [Call(V, W)], np.linalg.pinv: [Call(M), Call(T, 0.3), Call(S, rtol=0.5), Call(M[:, :1] * V), Call(M[:, :1] * V, rtol=None)],
+    np.linalg.outer: [Call(V, W)], np.linalg.pinv: [Call(M), Call(T, 0.3), Call(S, rtol=0.5), Call(M[:, :1] * V), Call(M[:, :1] * V, rtol=None), Call(S, hermitian=True)],
     np.linalg.qr: [Call(M), Call(T, "r"), Call(M.T, mode="complete")], np.linalg.slogdet: [Call(S), Call(-B)],
     np.linalg.solve: [Call(S, M), Call(B, V[:3]), Call(S, T), Call(a=S, b=M)],
-    np.linalg.svd: [Call(M), Call(T, False), Call(M, compute_uv=False), Call(M.T, full_matrices=False, compute_uv=True)],
+    np.linalg.svd: [Call(M), Call(T, False), Call(M, compute_uv=False), Call(M.T, full_matrices=False, compute_uv=True), Call(S, compute_uv=False, hermitian=True)],
     np.linalg.svdvals: [Call(T)], np.linalg.tensordot: [Call(M, N.T, axes=1), Call(M, N)],
     np.linalg.tensorinv: [Call(CUBE), Call(CUBE.reshape(6, 3, 2), 1), Call(CUBE, ind=2)],
     np.linalg.tensorsolve: [Call(CUBE, M.ravel()[:6].reshape(2, 3)), Call(CUBE.reshape(6, 2, 3), V[0] * np.arange(6.0)), Call(CUBE, K[:2, :3], (1,)), Call(CUBE.transpose(2, 0, 1, 3), M[:2, :3], axes=[1, 2]), Call(CUBE, M.ravel()[:6].reshape(3, 2))],
@@ -506,7 +506,7 @@ def test_a_function_gives_what_numpy_gives(function: Any, call: Call) -> None:
         agree(traced(function, call), wanted)
 
 
-REFUSED_BY_NAME = {"out", "order", "subok", "hermitian", "kwargs", "overwrite_input"}
+REFUSED_BY_NAME = {"out", "order", "subok", "kwargs", "overwrite_input"}
 """Parameters of NumPy's functions that have no meaning for tensors, or no effect on values."""
 
 
@@ -587,7 +587,6 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "np.add.reduce(out=)": (lambda x: np.add.reduce(x, out=np.zeros(4)), r"np\.add\.reduce: the argument out= "),
     "np.roots": (lambda x: np.roots(x[0]), r"np\.roots has no counterpart"),
     "np.median(out=)": (lambda x: np.median(x, 1, np.zeros(3)), r"np\.median: the argument out= "),
-    "np.linalg.svd(hermitian=)": (lambda x: np.linalg.svd(x[:, :3], hermitian=True), r"np\.linalg\.svd: the argument hermitian= "),
 }  # fmt: skip
 
 

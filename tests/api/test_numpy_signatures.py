@@ -18,10 +18,7 @@ R = np.random.default_rng(1)
 V, M = R.normal(size=4), R.normal(size=(3, 4))
 
 NAMESPACES = {"": (np, tnf), "linalg.": (np.linalg, tnf.linalg), "fft.": (np.fft, tnf.fft)}
-NOT_NUMPYS = {
-    "load": "reads programs, not arrays",
-    "save": "writes programs, not arrays",
-}
+NOT_NUMPYS = {"load": "reads programs, not arrays", "save": "writes programs, not arrays"}
 """Names that both libraries have for different functions."""
 
 CREATED: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {

@@ -21,10 +21,7 @@ from tenferro.errors import (
 from xla_peer import XlaExecutor
 
 TIMES = np.array([0.0, 0.3, 1.1, 2.0])
-WAYS: list[dict[str, Any]] = [
-    {},
-    {"method": "rodas4", "rtol": 1e-7, "atol": 1e-7},
-]
+WAYS: list[dict[str, Any]] = [{}, {"method": "rodas4", "rtol": 1e-7, "atol": 1e-7}]
 
 
 def pendulum(y: Any, t: Any, length: Any, push: Any) -> Any:
@@ -104,13 +101,7 @@ def test_a_stiff_equation() -> None:
 
     times = np.array([0.0, 0.4, 40.0, 4e5])
     expected = integrate.solve_ivp(
-        lambda t, y: parts(y),
-        (0, 4e5),
-        [1, 0, 0],
-        "Radau",
-        times,
-        rtol=1e-10,
-        atol=1e-13,
+        lambda t, y: parts(y), (0, 4e5), [1, 0, 0], "Radau", times, rtol=1e-10, atol=1e-13
     ).y.T
     options: dict[str, Any] = {"rtol": 1e-7, "atol": 1e-11, "mxstep": 300}
     start = np.array([1.0, 0.0, 0.0])

@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize as scipy_optimize
 
 import tenferro as tnf
-from tenferro import optimize
+from tenferro.api import optimize
 from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError
 from xla_peer import XlaExecutor
 

@@ -104,7 +104,7 @@ def test_a_line_for_each_example(capsys: Any) -> None:
     assert lines[4:] == ["shared 20.0", "shared 40.0"]
     tnf.vmap(running)(np.array([X, 3 * X]))
     assert capsys.readouterr().out.splitlines() == [
-        *("c=0.0 x=1.0", "c=0.0 x=3.0", "c=1.0 x=2.0", "c=3.0 x=6.0"),
+        *("c=0.0 x=1.0", "c=0.0 x=3.0", "c=1.0 x=2.0", "c=3.0 x=6.0")
     ]
 
 

@@ -40,6 +40,15 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("fractional_matrix_power", (C, 0.3), {}), ("fractional_matrix_power", (A, -2), {}), ("orthogonal_procrustes", (A, C), {}), ("pinvh", (S - 20 * C @ C.conj().T,), {"lower": False}),
     ("subspace_angles", (A[:, :2], A[:, 1:] + 1e-6), {}), ("issymmetric", (S + np.triu(A) * 1e-9,), {"atol": 1e-6}), ("ishermitian", (C,), {}),
     ("expm_frechet", (A, C.real), {}), ("expm_frechet", (C, A * (1 + 0j)), {"compute_expm": False}),
+    *[("solve", (x, V), {"assume_a": name, "lower": lower, "check_finite": False}) for x in (S, S + 0.1j * (A - A.T)) for lower in (False, True)
+      for name in ("gen", "her", "pos", "hermitian", "positive definite")],
+    *[("solve", (A + 5 * np.eye(4), A), {"assume_a": name}) for name in ("diagonal", "upper triangular", "lower triangular", "sym", None)], ("solve", (C, V), {"assume_a": "sym", "lower": True}),
+    ("solve", (np.triu(np.tril(A, 1), -1), V), {"assume_a": "tridiagonal"}), ("solve", (A, V), {"transposed": True}), ("solve", (A, V), {"assume_a": "upper triangular", "transposed": True}),
+    ("eigh", (C,), {"lower": False, "eigvals_only": True}), ("eigh", (C,), {"lower": True, "eigvals_only": True, "subset_by_index": (1, 2)}), ("eigvalsh", (C,), {"lower": False, "subset_by_index": (0, 1)}),
+    *[("lu", (x,), {"permute_l": permute, "p_indices": indices}) for x in (A, A[:2], C[:, :2]) for permute, indices in ((True, False), (False, True), (False, False))],
+    ("inv", (S,), {"assume_a": "pos", "lower": True}), ("inv", (A,), {"check_finite": False}), ("det", (C,), {"overwrite_a": False}), ("svdvals", (A,), {"check_finite": False}),
+    ("svd", (A,), {"compute_uv": False, "lapack_driver": "gesvd"}), ("solve_triangular", (A, V), {"lower": True, "check_finite": False}),
+    ("pinv", (S,), {"atol": 2.0}), ("pinv", (A,), {"rtol": 0.1, "atol": 0.3, "return_rank": True}), ("cholesky", (C @ C.conj().T + np.triu(A, 1),), {"lower": True}), ("cholesky", (S + np.tril(A, -1),), {"lower": False}),
 ]  # fmt: skip
 
 
@@ -67,6 +76,45 @@ def test_rq_is_triangular_times_unitary(x: np.ndarray, mode: str) -> None:
     np.testing.assert_allclose(r @ q, x, atol=1e-12)
     np.testing.assert_allclose(q @ q.conj().T, np.eye(len(q)), atol=1e-12)
     assert not np.tril(r, r.shape[1] - r.shape[0] - 1).any()
+
+
+@pytest.mark.parametrize("mode", ["full", "economic"])
+@pytest.mark.parametrize("x", [A[:2], A[:, :2], C], ids=["wide", "tall", "complex"])
+def test_qr_with_pivots(x: np.ndarray, mode: str) -> None:
+    factors = tnf.linalg.qr(x, mode=mode, pivoting=True)
+    q, r, p = factors
+    for y, z in zip(factors, scipy.linalg.qr(x, mode=mode, pivoting=True), strict=True):
+        assert (y.shape, y.dtype) == (z.shape, z.dtype)
+        np.testing.assert_allclose(abs(y), abs(z), atol=1e-12)
+    np.testing.assert_allclose(q @ r, x[:, p], atol=1e-12)
+    np.testing.assert_allclose(
+        tnf.linalg.qr(x, "r", pivoting=True)[0], r[: min(x.shape)], atol=1e-12
+    )
+    report = tnf.check_grads(
+        lambda x: tnf.abs(tnf.linalg.qr(x, "r", pivoting=True)[0]), (x[:, :2],)
+    )
+    assert report.ok, report
+
+
+def test_singular_vectors_of_hermitian_matrices() -> None:
+    x = C + C.conj().T
+    u, s, vh = tnf.linalg.svd(np.tril(x), hermitian=True)
+    np.testing.assert_allclose(s, np.linalg.svd(x, compute_uv=False), rtol=1e-12)
+    np.testing.assert_allclose(u * s @ vh, x, atol=1e-12)
+    np.testing.assert_allclose(vh @ vh.conj().T, np.eye(4), atol=1e-12)
+
+
+def test_options_of_factorisations_have_derivatives() -> None:
+    for function, x in (
+        (lambda a: tnf.linalg.solve(a, V, assume_a="pos"), S),
+        (lambda a: tnf.linalg.solve(a, V, assume_a="sym", transposed=True), A),
+        (lambda a: tnf.linalg.eigh(a, lower=False, subset_by_index=(1, 2)).eigenvalues, S),
+        (lambda a: tnf.linalg.svd(a, hermitian=True).S, A + A.T),
+        (lambda a: tnf.linalg.lu(a, permute_l=True), A),
+        (lambda a: tnf.linalg.pinv(a, atol=0.1), A[:, :2]),
+    ):
+        report = tnf.check_grads(function, (x,))
+        assert report.ok, report
 
 
 def test_rsf2csf_keeps_the_matrix() -> None:
@@ -160,6 +208,10 @@ def test_roots() -> None:
         (lambda: tnf.linalg.leslie(V, V), errors.ShapeError),
         (lambda: tnf.linalg.invhilbert(15, exact=True), errors.InvalidConfigError),
         (lambda: tnf.linalg.rq(A, mode="half"), errors.InvalidConfigError),
+        (lambda: tnf.linalg.solve(A, V, assume_a="other"), errors.InvalidConfigError),
+        (lambda: tnf.linalg.eigh(A, "L", lower=True), errors.InvalidConfigError),
+        (lambda: tnf.linalg.eigh(A, subset_by_index=(1, 4)), errors.InvalidConfigError),
+        (lambda: tnf.linalg.cholesky(S, upper=True, lower=True), errors.InvalidConfigError),
         (lambda: tnf.linalg.qr_multiply(A, A, pivoting=True), errors.UnsupportedError),
         (lambda: tnf.linalg.orthogonal_procrustes(A, V), errors.ShapeError),
         (lambda: tnf.linalg.companion([1.0]), errors.ShapeError),

@@ -17,13 +17,7 @@ from safetensors import safe_open
 
 import tenferro as tnf
 from tenferro import tree
-from tenferro.errors import (
-    ArityError,
-    DTypeError,
-    InvalidConfigError,
-    ShapeError,
-    UnsupportedError,
-)
+from tenferro.errors import ArityError, DTypeError, InvalidConfigError, ShapeError, UnsupportedError
 
 DTYPES = [
     "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
@@ -97,10 +91,7 @@ def test_foreign_files_are_nested_by_their_dots(tmp_path: Path) -> None:
     path = tmp_path / "state.safetensors"
     weights = {"encoder.0.weight": np.ones((2, 2)), "encoder.0.bias": np.zeros(2), "t": np.ones(1)}
     library.save_file(weights, path)
-    nested = {
-        "encoder": {"0": {"weight": np.ones((2, 2)), "bias": np.zeros(2)}},
-        "t": np.ones(1),
-    }
+    nested = {"encoder": {"0": {"weight": np.ones((2, 2)), "bias": np.zeros(2)}}, "t": np.ones(1)}
     assert_same(tree.load(path), nested)
     assert_same(tree.load(path, nested=False), weights)
 
@@ -143,11 +134,7 @@ def test_one_array_is_a_tree(tmp_path: Path) -> None:
         (ArityError, "lacks c, and has besides b", {"a": np.ones(2), "c": 1.0}),
         (ArityError, "lacks nothing, and has besides b", {"a": np.ones(2)}),
         (ShapeError, r"a has shape \(2,\), and f64\[3\]", {"a": np.ones(3), "b": np.ones(1)}),
-        (
-            DTypeError,
-            r"a is float64, and f32\[2\]",
-            {"a": np.ones(2, np.float32), "b": np.ones(1)},
-        ),
+        (DTypeError, r"a is float64, and f32\[2\]", {"a": np.ones(2, np.float32), "b": np.ones(1)}),
     ],
 )
 def test_other_trees_are_refused(kind: Any, words: str, like: Any, tmp_path: Path) -> None:

@@ -141,9 +141,7 @@ def test_arithmetic_on_numbers_gives_numbers(apply: Any, number: Any, init: Any)
     half = np.float16(1)
     for left, right in [(lambda c: c, lambda c: number), (lambda c: number, lambda c: c)]:
         steps = tnf.scan(
-            lambda c, _, one=left, other=right: (c, apply(one(c), other(c)) * half),
-            init,
-            length=1,
+            lambda c, _, one=left, other=right: (c, apply(one(c), other(c)) * half), init, length=1
         )[1]
         expected = apply(left(init), right(init)) * half
         assert steps.dtype == np.float16

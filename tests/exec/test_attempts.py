@@ -26,12 +26,7 @@ from tenferro.exec.llvm import (
 )
 from tenferro.exec.plan import block as plan_block
 from tenferro.exec.plan import group as plan_group
-from tenferro.extension import (
-    ExtensionOp,
-    HostReferenceRuntime,
-    apply,
-    extension_family,
-)
+from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family
 
 pytestmark = pytest.mark.skipif(not link.is_installed(), reason="llvmlite is not installed")
 

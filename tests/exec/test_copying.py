@@ -7,12 +7,7 @@ import numpy as np
 import pytest
 
 from tenferro.exec.kernels import copying
-from tenferro.exec.kernels.copying import (
-    MIN_TILED_BYTES,
-    Copy,
-    Dense,
-    fastest_axis,
-)
+from tenferro.exec.kernels.copying import MIN_TILED_BYTES, Copy, Dense, fastest_axis
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
@@ -263,9 +258,7 @@ TRANSPOSITIONS: dict[str, tuple[tuple[int, ...], tuple[int, ...], Transposition 
 
 
 @pytest.mark.parametrize("name", TRANSPOSITIONS)
-def test_transpositions_have_whole_cache_lines_and_short_tables(
-    name: str,
-) -> None:
+def test_transpositions_have_whole_cache_lines_and_short_tables(name: str) -> None:
     shape, perm, transposition = TRANSPOSITIONS[name]
     x = np.empty(shape).transpose(perm)
     assert transposition_of(np.empty(x.shape), x) == transposition

@@ -166,9 +166,7 @@ def test_results_in_place_of_operands_at_their_last_use(
 
 
 @needs_llvmlite
-def test_no_result_is_in_place_of_a_copied_operand(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_no_result_is_in_place_of_a_copied_operand(monkeypatch: pytest.MonkeyPatch) -> None:
     """Check a strided operand, which is read from a copy."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     monkeypatch.setattr(place, "MIN_PLACED_BYTES", 64)

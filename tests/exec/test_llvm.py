@@ -29,11 +29,7 @@ from tenferro.ops.control import ControlOp, Scan
 from tenferro.ops.dynamic import DynamicTruncate
 from tenferro.ops.indexing import Scatter
 from tenferro.types import flatten
-from tests.exec.compiled_loops import (
-    require_near,
-    require_same_bits,
-    run_as_written_and_optimised,
-)
+from tests.exec.compiled_loops import require_near, require_same_bits, run_as_written_and_optimised
 from tests.samples import SAMPLES
 from tests.samples.each import each_card
 from xla_peer.fuzz.program import random_case
@@ -86,16 +82,13 @@ def test_float16_without_float16_arithmetic(monkeypatch: pytest.MonkeyPatch) -> 
     require_near(compiled, interpreted, 2e-3)
 
 
-MOST_SAMPLES = 80
-"""Maximum number of samples of an op that are compiled; tests/exec/test_llvm_block.py has all."""
-
-
 @each_card
-def test_samples(card: Any) -> None:
+@pytest.mark.parametrize("most", [24, pytest.param(80, marks=pytest.mark.sweep)])
+def test_samples(card: Any, most: int) -> None:
     if issubclass(card, ControlOp | DynamicTruncate) or COMPILED[card].reason:
         return
     samples = [sample for sample in SAMPLES[card] if sample.inputs]
-    pending = [*batched(samples[:: -(-len(samples) // MOST_SAMPLES) or 1], 40)]
+    pending = [*batched(samples[:: -(-len(samples) // most) or 1], 40)]
     while pending:
         several = pending.pop()
         remark = require_same(card, several)
@@ -862,9 +855,7 @@ def test_short_functions_run_without_passes(
     assert linker.baseline_function("test", long_module(2), 1) is None
 
 
-def test_break_even_of_while_loops(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_break_even_of_while_loops(monkeypatch: pytest.MonkeyPatch) -> None:
     """A chunk in baseline code takes 0.8 ms more."""
     linker = link.Linker()
     assert [linker.break_even_chunks(long_module(lines)) for lines in (0, 100, 1000)] == [

@@ -51,12 +51,7 @@ def in_order(x: Any) -> Any:
 
 @pytest.mark.parametrize(
     ("dtype", "lanes"),
-    [
-        (np.float32, (8, 4)),
-        (np.float64, (4,)),
-        (np.float64, (2,)),
-        (np.complex64, (8, 4)),
-    ],
+    [(np.float32, (8, 4)), (np.float64, (4,)), (np.float64, (2,)), (np.complex64, (8, 4))],
 )
 @pytest.mark.parametrize("length", [1, 2, 4, 5, 7, 8, 9, 13, 31, 1023, 2047, 2048, 3100])
 def test_sums(

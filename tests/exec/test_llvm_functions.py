@@ -223,7 +223,7 @@ NEARER = {
 """Errors of float64 functions at these arguments, the same on all processors and below the general bounds."""
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_within_the_bound(name: str, dtype: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     with np.errstate(over="ignore"):

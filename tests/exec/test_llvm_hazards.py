@@ -82,17 +82,13 @@ FORMS: dict[str, Form] = {
     "total": same(lambda n, u, v, s, t: (u + n.sum(v, axis=1, keepdims=True)) % MODULUS),
     "spread": same(lambda n, u, v, s, t: n.broadcast_to(u[s], (N, N))),
     "rows": same(lambda n, u, v, s, t: u[TWICE.repeat(2)[:N]]),
-    "row": Form(
-        lambda u, v, s, t: changed(u, s, v[t]),
-        lambda u, v, s, t: u.at[s].set(v[t]),
-    ),
+    "row": Form(lambda u, v, s, t: changed(u, s, v[t]), lambda u, v, s, t: u.at[s].set(v[t])),
     "column": Form(
         lambda u, v, s, t: changed(u, (slice(None), s), u[:, t]),
         lambda u, v, s, t: u.at[:, s].set(u[:, t]),
     ),
     "element": Form(
-        lambda u, v, s, t: changed(u, (s, t), v[t, s]),
-        lambda u, v, s, t: u.at[s, t].set(v[t, s]),
+        lambda u, v, s, t: changed(u, (s, t), v[t, s]), lambda u, v, s, t: u.at[s, t].set(v[t, s])
     ),
     "exchanged": Form(
         lambda u, v, s, t: changed(changed(u, s, u[t]), t, u[s]),
@@ -103,12 +99,10 @@ FORMS: dict[str, Form] = {
         lambda u, v, s, t: tnf.lax.dynamic_update_slice(u, v[2:5, 1:4], (1, 0)),
     ),
     "own window": Form(
-        lambda u, v, s, t: changed(u, slice(1, 4), u[0:3]),
-        lambda u, v, s, t: u.at[1:4].set(u[0:3]),
+        lambda u, v, s, t: changed(u, slice(1, 4), u[0:3]), lambda u, v, s, t: u.at[1:4].set(u[0:3])
     ),
     "several": Form(
-        lambda u, v, s, t: changed(u, ONCE, v[TWICE]),
-        lambda u, v, s, t: u.at[ONCE].set(v[TWICE]),
+        lambda u, v, s, t: changed(u, ONCE, v[TWICE]), lambda u, v, s, t: u.at[ONCE].set(v[TWICE])
     ),
     "added": Form(
         lambda u, v, s, t: added(u, TWICE, v[ONCE]),

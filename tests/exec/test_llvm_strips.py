@@ -167,13 +167,7 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
     whole = tnf.GraphExecutor("K", threads=1, compiled=True)
     assert set(remarks(whole, program)) == {"compiled"}
     expected = [tnf.tree.leaves(whole.run(program, *arrays))]
-    if name not in (
-        "functions",
-        "gradient",
-        "powers complex",
-        "stacked complex",
-        "orbits",
-    ):
+    if name not in ("functions", "gradient", "powers complex", "stacked complex", "orbits"):
         # Functions are polynomials if they are compiled, and NumPy contracts complex products.
         expected.append(
             tnf.tree.leaves(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))

@@ -14,14 +14,7 @@ from tenferro.dims import GuardLog
 from tenferro.errors import DTypeError
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import python_calls
-from tenferro.exec.llvm.code import (
-    MAX_UNROLLED,
-    Code,
-    FlatIndex,
-    literal,
-    llvm_type,
-    memory_type,
-)
+from tenferro.exec.llvm.code import MAX_UNROLLED, Code, FlatIndex, literal, llvm_type, memory_type
 from tenferro.exec.llvm.control import COMPILED
 from tenferro.exec.llvm.folding import alloca_scalar
 from tenferro.exec.llvm.formula import Formula

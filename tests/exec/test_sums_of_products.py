@@ -78,9 +78,7 @@ def contiguous(random: Random, rng: Any) -> tuple[Any, Any]:
 @pytest.mark.parametrize("make", [image, contiguous])
 @pytest.mark.parametrize("how", [processor, narrow])
 def test_random_sums(
-    make: Callable[..., Any],
-    how: Callable[[], Processor],
-    monkeypatch: pytest.MonkeyPatch,
+    make: Callable[..., Any], how: Callable[[], Processor], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Bits are the same on one thread and on two, and in memory that was written before."""
     random, rng = Random(7), np.random.default_rng(7)
@@ -213,11 +211,7 @@ def test_tiles(
 
 @pytest.mark.parametrize(
     ("how", "outputs"),
-    [
-        (vectors_of(8, 4), 13),
-        (vectors_of(4), 7),
-        (vectors_of(8, 4, has_fma=False), 64),
-    ],
+    [(vectors_of(8, 4), 13), (vectors_of(4), 7), (vectors_of(8, 4, has_fma=False), 64)],
 )
 def test_outputs_that_do_not_fill_vectors(how: Processor, outputs: int) -> None:
     with pytest.raises(NotCompiledError, match=f"^{outputs} outputs are not whole vectors of multiply-adds$"):  # fmt: skip
@@ -274,9 +268,7 @@ def test_compilation_threshold(has_one_for_now: bool) -> None:
     assert machine.function(sums(41, 4), 100) == (expected[0], 3)
 
 
-def test_pointwise_kernels_are_read_without_a_copy(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_pointwise_kernels_are_read_without_a_copy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sums_of_products, "MIN_PRODUCT_WORK", 1)
     rng = np.random.default_rng(0)
     x, w = channels_last(rng.standard_normal((2, 5, 7, 9))), rng.standard_normal((64, 5, 1, 1))

@@ -15,14 +15,12 @@ from tenferro.exec.kernels.copying import Copy, Dense
 from tenferro.exec.runtime.memory import Pool
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers
-from tenferro.exec.runtime.transposition import (
-    Transposition,
-    transposition_of,
-)
+from tenferro.exec.runtime.transposition import Transposition, transposition_of
 
 pytest.importorskip("llvmlite.binding")
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.transposing_copy import TransposingCopies, lanes_of, module_of, tasks_of
+from tests.pairs import in_turn
 
 LINKER = Linker()
 DTYPES = ("int8", "float16", "float32", "float64", "complex128")
@@ -58,10 +56,8 @@ def short_vectors(lanes: int) -> Linker:
     return linker
 
 
-@pytest.mark.parametrize("streamed", [0, 1 << 30])
-@pytest.mark.parametrize("lanes", [4, 8])
-@pytest.mark.parametrize(
-    ("shape", "perm"),
+@in_turn(
+    "shape_and_perm",
     [
         ((64, 40), (1, 0)),
         ((320, 65), (1, 0)),
@@ -76,15 +72,15 @@ def short_vectors(lanes: int) -> Linker:
         ((64, 48, 8), (1, 0, 2)),
         ((5, 3, 7, 6, 8), (2, 1, 3, 0, 4)),
     ],
-    ids=str,
+    "lanes_and_streamed",
+    [(4, 0), (8, 1 << 30), (8, 0), (4, 1 << 30)],
 )
 def test_blocks_of_any_extents_are_transposed(
-    shape: tuple[int, ...],
-    perm: tuple[int, ...],
-    lanes: int,
-    streamed: int,
+    shape_and_perm: tuple[tuple[int, ...], tuple[int, ...]],
+    lanes_and_streamed: tuple[int, int],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    (shape, perm), (lanes, streamed) = shape_and_perm, lanes_and_streamed
     if lanes > max(LINKER.processor.lanes) >= 4:
         pytest.skip("the widest vectors are those of the other case")
     monkeypatch.setattr(copying, "MIN_STREAMED_BYTES", streamed)

@@ -251,11 +251,7 @@ def test_the_caller_works_with_the_threads_that_can_be_started(
     assert names == [f"tenferro_{n}" for n in range(1, count + 2)]  # because it asks once
 
 
-PARTS_OF_TWELVE = {
-    0: [(0, 12)],
-    1: [(0, 6), (6, 12)],
-    2: [(0, 4), (4, 8), (8, 12)],
-}
+PARTS_OF_TWELVE = {0: [(0, 12)], 1: [(0, 6), (6, 12)], 2: [(0, 4), (4, 8), (8, 12)]}
 
 
 def test_what_is_computed_ahead_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -272,9 +268,7 @@ def test_what_is_computed_ahead_without_a_thread(monkeypatch: pytest.MonkeyPatch
             failed.result()
 
 
-def test_an_interruption_of_what_the_caller_computes_ahead(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_an_interruption_of_what_the_caller_computes_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is raised at once, not when the result is read."""
     without_threads(monkeypatch, 0)
 

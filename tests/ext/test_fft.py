@@ -12,6 +12,7 @@ import tenferro as tnf
 from tenferro import errors
 from tenferro.ext.fft.families import Fft
 from tests.levels import LEVELS, peer_of
+from tests.pairs import in_turn
 from xla_peer import XlaExecutor
 
 REAL_IN = ("rfft", "rfft2", "rfftn", "ihfft")
@@ -144,9 +145,8 @@ def test_refused(attempt: Any, error: type[Exception], words: str) -> None:
 KINDS = ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")
 
 
-@pytest.mark.parametrize("norm", [None, "ortho", "forward"])
-@pytest.mark.parametrize("kind", KINDS)
-def test_symbolic_lengths(kind: str, norm: str | None) -> None:
+@in_turn("kind", KINDS, "norm", [None, "ortho", "forward"])
+def test_symbolic_lengths(kind: str, norm: str | None, xla: XlaExecutor) -> None:
     def function(x: Any) -> Any:
         return getattr(tnf.fft, kind)(x, norm=norm)
 
@@ -160,7 +160,7 @@ def test_symbolic_lengths(kind: str, norm: str | None) -> None:
     for n in (2, 5, 6):
         x = random(3, n, real=dtype == "f8")
         expected = getattr(np.fft, kind)(x, norm=norm)
-        for y in (program.run(x), XlaExecutor().run(program, x)):
+        for y in (program.run(x), xla.run(program, x)):
             assert y.dtype == expected.dtype
             np.testing.assert_allclose(y, expected, atol=1e-13)
         np.testing.assert_allclose(gradient.run(x), tnf.grad(loss)(x), atol=1e-12)

@@ -163,11 +163,7 @@ GRADIENTS: list[tuple[Any, tuple[Any, ...]]] = [
 
 @pytest.mark.parametrize(("op", "inputs"), GRADIENTS, ids=lambda x: str(x)[:30])
 def test_derivatives_and_laws(op: Any, inputs: Any) -> None:
-    report = check_extension(
-        op,
-        inputs,
-        executor=[XLA, XlaExecutor("cpu", extensions="composite")],
-    )
+    report = check_extension(op, inputs, executor=[XLA, XlaExecutor("cpu", extensions="composite")])
     assert [check for check in report.checks if check.ok is False] == [], str(report)
 
 

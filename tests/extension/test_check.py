@@ -43,9 +43,7 @@ SAMPLES: list[tuple[Any, tuple[Any, ...]]] = [
 @pytest.mark.parametrize(("op", "inputs"), SAMPLES, ids=lambda x: str(x)[:30])
 def test_our_own_families_pass(op: Any, inputs: Any) -> None:
     report = check_extension(
-        op,
-        inputs,
-        executor=[XlaExecutor("cpu"), XlaExecutor("cpu", extensions="composite")],
+        op, inputs, executor=[XlaExecutor("cpu"), XlaExecutor("cpu", extensions="composite")]
     )
     failed = [check for check in report.checks if check.ok is False]
     symbols = [check for check in failed if "symbols" in check.law]

@@ -431,8 +431,7 @@ FAULTS: dict[str, Fault] = {
     "reads memory in its order": Fault("how the inputs lie", runtime=Runtime(by_memory_order, "K")),
     "remembers by address": Fault("earlier calls", runtime=Runtime(remembers_by_place)),
     "advances NumPy's generator": Fault(
-        "process",
-        runtime=Runtime(of_a_draw(lambda: np.random.rand())),
+        "process", runtime=Runtime(of_a_draw(lambda: np.random.rand()))
     ),
     "advances Python's generator": Fault("process", runtime=Runtime(of_a_draw(random.random))),
     "silences NumPy's errors": Fault(

@@ -168,10 +168,7 @@ def test_11_unregistered_and_skipped(tmp_path: Path) -> None:
     tnf.save(loaded, again)
     assert json.loads(zipfile.ZipFile(again).read("program.json"))["instructions"][0][
         "payload"
-    ] == {
-        "axes": [1, 2],
-        "scale": {"float": "-inf"},
-    }
+    ] == {"axes": [1, 2], "scale": {"float": "-inf"}}
 
 
 def test_11_another_major_version_and_malformed_ids(tmp_path: Path) -> None:

@@ -42,7 +42,7 @@ COMPOUND = {
 }  # fmt: skip
 
 
-@each_sample_of("import", every=3)
+@each_sample_of("import", every=6)
 def test_what_we_write_comes_back(sample: OpSample) -> None:
     program = program_of([sample], constants=False)
     module = lower_to_stablehlo(program)
@@ -146,7 +146,7 @@ JAX_CALLS: dict[str, Any] = {
 def test_what_jax_writes(name: str) -> None:
     x, y = np.random.default_rng(0).normal(size=(2, 4, 4))
     with jax.enable_x64(True):
-        wanted = jax.tree_util.tree_leaves(JAX_CALLS[name](jnp.asarray(x), jnp.asarray(y)))
+        wanted = jax.tree_util.tree_leaves(jax.jit(JAX_CALLS[name])(x, y))
     program = xla_peer.from_jax(JAX_CALLS[name], x, y)
     found = jax.tree_util.tree_leaves(program.run(x, y))
     on_peer = jax.tree_util.tree_leaves(XLA.run(program, x, y))
@@ -283,8 +283,8 @@ def near(found: Any, wanted: Any) -> bool:
 
 
 def test_some_of_jax_harnesses() -> None:
-    count, failed = harness_failures(7, 61)
-    assert count > 100
+    count, failed = harness_failures(7, 151)
+    assert count > 40
     assert failed == []
 
 

@@ -86,8 +86,7 @@ def by_groups(function: Any, groups: list[list[int]]) -> Any:
 
 @pytest.mark.parametrize("across", ACROSS)
 @pytest.mark.parametrize(
-    ("name", "reduce"),
-    [("add", np.add.reduce), ("maximum", np.maximum.reduce), ("subtract", None)],
+    ("name", "reduce"), [("add", np.add.reduce), ("maximum", np.maximum.reduce), ("subtract", None)]
 )
 def test_all_reduce(read: Any, across: str, name: str, reduce: Any) -> None:
     """A region that is not associative is applied to neighbours first, in the order of the group."""

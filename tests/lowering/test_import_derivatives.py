@@ -34,10 +34,7 @@ def test_an_op_keeps_its_derivatives(case: Case) -> None:
     y, y_dots = tnf.jvp(case.fn, case.primals, x_dots)
     y_bars = tuple(direction_like(np.asarray(leaf), 2) for leaf in y)
     wanted = [*y_dots, *tnf.vjp(case.fn, *case.primals)[1](y_bars)]
-    derivatives = [
-        *tnf.jvp(fn, case.primals, x_dots)[1],
-        *tnf.vjp(fn, *case.primals)[1](y_bars),
-    ]
+    derivatives = [*tnf.jvp(fn, case.primals, x_dots)[1], *tnf.vjp(fn, *case.primals)[1](y_bars)]
     for read, own in zip(derivatives, wanted, strict=True):
         np.testing.assert_allclose(
             read, own, rtol=1e-6, atol=1e-9 * (1 + np.abs(own).max(initial=0.0))

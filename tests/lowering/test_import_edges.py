@@ -17,6 +17,7 @@ import xla_peer
 from lowering import import_stablehlo, lower_to_stablehlo
 from tenferro import errors
 from tenferro.ops.control import ControlOp, Scan, While
+from tests.pairs import in_turn
 from xla_peer import XlaExecutor
 
 XLA = XlaExecutor()
@@ -331,8 +332,7 @@ def test_loops_that_data_end_or_that_wrap_around_are_while_loops() -> None:
 # ---- random bits -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("algorithm", list(RandomAlgorithm), ids=str)
-@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+@in_turn("dtype", ["uint8", "uint16", "uint32", "uint64"], "algorithm", list(RandomAlgorithm))
 def test_random_bits_are_those_of_jax(dtype: str, algorithm: RandomAlgorithm) -> None:
     """Compare the bits and the final state with JAX, which compiles its own text."""
     states = [[0, 0], [2**40 + 5, 7], [2**63 + 3, 2**64 - 2], [1, 2**32 - 1]]

@@ -45,10 +45,7 @@ B3 = S(("b", 3), "f4")
 CASES: dict[str, tuple[Any, tuple[tnf.TensorSpec, ...]]] = {
     "matmul and mean": (lambda w, x: jnp.tanh(x @ w + 1).mean(0), (S((3, 4), "f4"), B3)),
     "two arguments": (lambda x, y: jnp.mean((x - y) ** 2), (B3, B3)),
-    "gradient": (
-        lambda w, x: jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w),
-        (S((3, 4), "f4"), B3),
-    ),
+    "gradient": (lambda w, x: jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w), (S((3, 4), "f4"), B3)),
     "softmax": (lambda x: jax.nn.softmax(x), (B3,)),
     "counts": (lambda x: x * jnp.arange(x.shape[0], dtype="float32")[:, None], (B3,)),
     "reshape": (lambda x: jnp.reshape(jnp.concatenate([x, x]), (-1, 2, 3)).sum(1), (B3,)),
@@ -74,10 +71,7 @@ CASES: dict[str, tuple[Any, tuple[tnf.TensorSpec, ...]]] = {
         (S(("b", 4, 4, 2), "f4"),),
     ),
     "multiples": (lambda x: x.reshape(-1, 2, 3).sum(1), (S((2 * tnf.SymDim("b"), 3), "f4"),)),
-    "a triangle of equal extents": (
-        lambda x: jnp.tril(x),
-        (S(("b", "b"), "f4"),),
-    ),
+    "a triangle of equal extents": (lambda x: jnp.tril(x), (S(("b", "b"), "f4"),)),
     "first of the largest": (lambda x: jnp.argmax(x, 0), (B3,)),
     "two largest": (lambda x: jax.lax.top_k(x, 2), (S((3, tnf.SymDim("b") + 2), "f4"),)),
     "largest half": (lambda x: jax.lax.top_k(x, (x.shape[1] + 1) // 2), (S((3, "b"), "f4"),)),

@@ -89,8 +89,7 @@ def test_text(form: str, with_mlir: bool, tmp_path: Path, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize(
-    ("form", "write"),
-    [("pretty", bytecode), ("resource", bytecode), ("pretty", portable_artifact)],
+    ("form", "write"), [("pretty", bytecode), ("resource", bytecode), ("pretty", portable_artifact)]
 )
 def test_bytecode(form: str, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "module.mlirbc"

@@ -60,10 +60,7 @@ def test_text_is_the_same_in_every_process_and_needs_no_jaxlib() -> None:
 def test_the_fingerprint_ignores_lines_and_nothing_else() -> None:
     spec = tnf.TensorSpec((3,), "f4")
     first = module_of(lambda x: tnf.exp(x), spec)
-    moved = module_of(
-        lambda x: tnf.exp(x),
-        spec,
-    )
+    moved = module_of(lambda x: tnf.exp(x), spec)
     other = module_of(lambda x: tnf.exp(x), tnf.TensorSpec((3,), "f8"))
     assert first.text != moved.text
     assert first.fingerprint == moved.fingerprint != other.fingerprint

@@ -15,13 +15,7 @@ import numpy as np
 import pytest
 
 from lowering import import_stablehlo, importing
-from lowering.mlir_bindings import (
-    MlirDiagnosticError,
-    bytecode,
-    parsed,
-    portable_artifact,
-    text_of,
-)
+from lowering.mlir_bindings import MlirDiagnosticError, bytecode, parsed, portable_artifact, text_of
 from lowering.mlir_tree import module_tree
 from lowering.module_tree import Block, ModuleTree
 from lowering.syntax import bytecode_tree, read_module, text_tree

@@ -293,8 +293,7 @@ def test_a_wrong_result_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "name",
-    [name for name in PROGRAMS if name not in ("recurrent", "gradient", "picked")],
+    "name", [name for name in PROGRAMS if name not in ("recurrent", "gradient", "picked")]
 )
 def test_files_are_traced_again_with_equal_values(name: str) -> None:
     function, specs = PROGRAMS[name]

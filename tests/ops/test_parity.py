@@ -46,17 +46,27 @@ def is_compiled(sample: OpSample) -> bool:
     return HAS_FLOAT16 or not any(x.dtype == np.float16 for x in (*sample.inputs, *sample.expected))
 
 
+ROWS = {
+    card: [sample for sample in samples if sample.xla and is_compiled(sample)]
+    for card, samples in SAMPLES.items()
+}
+MOST = {False: 40, True: 12}
+"""Maximum number of samples of an op that are compiled, also as constants for folding; the sweep has all."""
 BATCHES = [
+    pytest.param(rows[:: -(-len(rows) // most)], constants, id=f"{kind}-{card.__name__}-some")
+    for constants, most in MOST.items()
+    for kind in ["constants" if constants else "parameters"]
+    for card, rows in ROWS.items()
+    if rows
+] + [
     pytest.param(
         rows[start : start + BATCH],
         constants,
         id=f"{'constants' if constants else 'parameters'}-{card.__name__}-{start // BATCH}",
-        # Folding is tested for every op, and in the sweep for every sample.
-        marks=[pytest.mark.sweep] if constants and start else [],
+        marks=pytest.mark.sweep,
     )
-    for constants in (False, True)
-    for card, samples in SAMPLES.items()
-    for rows in [[sample for sample in samples if sample.xla and is_compiled(sample)]]
+    for constants in MOST
+    for card, rows in ROWS.items()
     for start in range(0, len(rows), BATCH)
 ]
 

@@ -91,11 +91,7 @@ DEFERRED: dict[str, Case] = {
         (ZERO + 1j, U + 1j * V, V - 2j * U),
         1,
     ),
-    "no iterations": (
-        scanned(lambda c, x: (c + outer(*x), None)),
-        (ZERO + 1.0, U[:0], V[:0]),
-        1,
-    ),
+    "no iterations": (scanned(lambda c, x: (c + outer(*x), None)), (ZERO + 1.0, U[:0], V[:0]), 1),
 }
 
 KEPT: dict[str, Case] = {

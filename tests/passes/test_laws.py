@@ -23,14 +23,7 @@ from tenferro.ops.control import Alternatives
 from tenferro.ops.elementwise import Add, And, Compare, Convert, Multiply, Negate, Subtract
 from tenferro.ops.reduction import ReduceAnd
 from tenferro.ops.source import Constant
-from tenferro.ops.structural import (
-    BroadcastInDim,
-    Concatenate,
-    Reshape,
-    Reverse,
-    Slice,
-    Transpose,
-)
+from tenferro.ops.structural import BroadcastInDim, Concatenate, Reshape, Reverse, Slice, Transpose
 from tenferro.program import GraphProgram, Subprogram
 from tenferro.types import TensorSpec
 from tests.samples.sample import COMMON
@@ -99,11 +92,7 @@ SIMPLER: dict[str, tuple[Callable[[Any], Any], Any, list[str]]] = {
         ["Convert"],
     ),
     "arithmetic of splats": (lambda x: x * (splat(2.5, x) - splat(1.5, x)), CORNERS, []),
-    "a product of splats": (
-        lambda x: x * (splat(0.5, x) * splat(2.0, x)),
-        CORNERS,
-        [],
-    ),
+    "a product of splats": (lambda x: x * (splat(0.5, x) * splat(2.0, x)), CORNERS, []),
     "plus the complex zero": (
         lambda x: apply_one(Add(), x, splat(complex(-0.0, -0.0), x)),
         CORNERS + 0j,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import mpmath
@@ -13,39 +12,13 @@ import tenferro as tnf
 from tenferro.definitions import definition_of
 from tenferro.ops import analytic as an
 from tenferro.ops import elementwise as el
+from tests.points.records import INF, Binary
+from tests.points.special import SPECIAL_PAIRS
 from tests.points.unary import sech_squared
 
 __all__ = ["BINARY", "PARTIALS", "Binary"]
 
-INF = math.inf
 PARTIALS = ("f_x", "f_y", "f_xx", "f_xy", "f_yy")
-
-
-@dataclass(frozen=True)
-class Binary:
-    """A function of two real numbers.
-
-    Args:
-        function: what is tested.
-        definition: the function in mpmath.
-        partials: f_x, f_y, f_xx, f_xy and f_yy, by hand, for points where the function is smooth.
-        points: pairs of arguments.
-        conventions: the five derivatives at points without derivatives, or where the formulas have no value, with the
-            name of the convention, or "limit" for limits.
-        terms: the size of the largest term, where a derivative is a sum of terms that cancel.
-        jax, torch: names of the same function there; empty if there is none.
-    """
-
-    function: Callable[[Any, Any], Any]
-    definition: Callable[[Any, Any], Any]
-    partials: Callable[[Any, Any], tuple[Any, ...]]
-    points: tuple[tuple[float, float], ...]
-    conventions: Mapping[tuple[float, float], tuple[tuple[float, ...], str]] = field(
-        default_factory=dict
-    )
-    terms: float = 0.0
-    jax: str = ""
-    torch: str = ""
 
 
 GENERIC = ((0.5, 0.25), (-2.0, 3.0), (20.0, -0.5))
@@ -281,4 +254,5 @@ BINARY: Mapping[str, Binary] = {
         lambda x, y: (float(x > y), float(x <= y), 0, 0, 0),
         (*GENERIC, (1.0, 1.0), (INF, 1.0), (1.0, INF)),
     ),
+    **SPECIAL_PAIRS,
 }

@@ -24,9 +24,20 @@ def real_entry(record: Unary, x: float) -> Entry:
         return [first, 0.0, second, 0.0, name]
     entry: Entry = []
     for formula in (record.first, record.second):
-        entry += [as_float(limit(formula, x, record.domain)), max(slack(formula, x), record.terms)]
+        size = max(slack(formula, x), terms_at(record, x))
+        entry += [as_float(limit(formula, x, record.domain)), size]
     at_the_end = x == 0 and 0 in record.domain and math.copysign(1, x) < 0
     return [*entry, EITHER_SIGN if at_the_end and math.isinf(entry[0]) else ""]
+
+
+def terms_at(record: Unary, x: float) -> float:
+    """Return the size of the terms of a derivative that cancel; 0 where they are zero or have no limit."""
+    if not callable(record.terms):
+        return record.terms
+    if x == 0 or not math.isfinite(x):
+        return 0.0
+    with mpmath.workdps(DIGITS):
+        return float(f"{as_float(abs(record.terms(mpmath.mpf(x)))):.3g}")
 
 
 def complex_entry(record: Unary, z: complex) -> Entry:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import mpmath
@@ -13,41 +12,10 @@ import numpy as np
 import tenferro as tnf
 from tenferro.definitions import definition_of
 from tenferro.ops import analytic as an
+from tests.points.records import INF, Unary
+from tests.points.special import SPECIAL
 
 __all__ = ["COMPLEX_POINTS", "UNARY", "Unary", "points"]
-
-INF = math.inf
-REALS = (-INF, INF)
-
-
-@dataclass(frozen=True)
-class Unary:
-    """A function of one number.
-
-    Args:
-        function: what is tested.
-        definition: the function in mpmath; of an op, its row in `tenferro.definitions`.
-        first, second: its derivatives, by hand.
-        domain: where it is real.
-        own: points that are exceptional for this function.
-        is_complex: whether it takes complex128.
-        terms: the size of the largest term, where the derivative is a sum of terms that cancel.
-        conventions: the two derivatives at points without derivatives, and the name of the convention.
-        jax, torch: dotted names of the same function there; empty if there is none.
-    """
-
-    function: Callable[[Any], Any]
-    definition: Callable[[Any], Any]
-    first: Callable[[Any], Any]
-    second: Callable[[Any], Any]
-    domain: tuple[float, float] = REALS
-    own: tuple[float, ...] = ()
-    is_complex: bool = False
-    terms: float = 0.0
-    conventions: Mapping[str, tuple[float, float, str]] = field(default_factory=dict)
-    jax: str = ""
-    torch: str = ""
-
 
 COMMON = (0.0, 2.0**-12, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 20.0, 40.0, 90.0, 350.0, 720.0)
 EXTREME: Mapping[str, tuple[float, ...]] = {
@@ -431,4 +399,5 @@ UNARY: Mapping[str, Unary] = {
         lambda x: -sech_squared((x - 1) / 2) * mpmath.tanh((x - 1) / 2) / 4,
         terms=1.0,
     ),
+    **SPECIAL,
 }

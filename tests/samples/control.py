@@ -167,11 +167,7 @@ def constant(dtype: DType) -> Write:
 def chosen(dtype: DType, index: Any) -> OpSample:
     x, y = small((2, 3), dtype, 9), small((2, 3), dtype, 10)
     writers = [doubled(dtype), crossed(dtype), constant(dtype)]
-    results = [
-        (added(x, y), x),
-        (multiplied(x, y), y),
-        (np.ones((2, 3), dtype.dtype), added(y, y)),
-    ]
+    results = [(added(x, y), x), (multiplied(x, y), y), (np.ones((2, 3), dtype.dtype), added(y, y))]
     if index.dtype == bool:
         writers, results = writers[:2], results[:2]
     number = int(index)

@@ -1,10 +1,10 @@
 """Detection of tests that depend on the processor: BLAS, LAPACK, compiled loops, fused groups and blocks.
 
 This is a plugin of pytest, which tests/conftest.py registers. It watches the entry points of such code. A test that
-calls one has the marker `processor`, by processor.txt, and also `compiled`, by compiled.txt, if LLVM compiled the code.
-A run names tests that call one without its markers, and fails if no test of their file has them. The first test of a
-file that calls one may depend on the order of the tests, because executors cache compiled code.
-A child process that a test starts is not watched.
+calls one has the marker `processor`, by processor.txt, and also `compiled`, by compiled.txt, if LLVM compiled the
+code. A run names tests that call one without its markers, and fails if no test of their file has them. The first test
+of a file that calls one may depend on the order of the tests, because executors cache compiled code. A child process
+that a test starts is not watched.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ import pytest
 
 from tenferro.exec.llvm.link import is_installed
 from tests.selections import selection
+from tests.selections.thinned import thinned
 
 ROOT = Path(__file__).parents[2]
 
@@ -147,6 +148,13 @@ def test_a_test_that_is_not_marked_fails_the_run(tmp_path: Path) -> None:
     status, said = run("-m", "processor")
     assert status == 0, said
     assert "6 passed, 1 deselected" in said
+
+
+@pytest.mark.parametrize("table", ["each", "all"])
+def test_thinned_functions_exist(table: str) -> None:
+    for test in thinned()[table]:
+        file, _, name = test.partition("::")
+        assert f"\ndef {name}(" in (ROOT / file).read_text(), test
 
 
 @pytest.mark.parametrize("marker", ["processor", "compiled", "core"])

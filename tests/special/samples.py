@@ -198,6 +198,18 @@ AT_ENDS = {
     "expit": ([-INF, INF, NAN], [0, 1, NAN]),
     "entr": ([0.0, -1.0, INF, NAN, 1.0], [0, -INF, -INF, NAN, -0.0]),
     "zeta": ([1.0, 0.5, INF, NAN], [INF, NAN, 1, NAN]),
+    "j0": ([0.0, INF, -INF, NAN, 1e-310], [1, 0, 0, NAN, 1]),
+    "j1": ([0.0, -0.0, INF, NAN, 1e-310], [0, -0.0, 0, NAN, 5e-311]),
+    "y0": ([0.0, INF, -1.0, NAN], [-INF, 0, NAN, NAN]),
+    "y1": ([0.0, INF, -1.0, NAN], [-INF, 0, NAN, NAN]),
+    "k0": ([0.0, INF, -1.0, NAN], [INF, 0, NAN, NAN]),
+    "k1e": ([0.0, INF, -1.0, NAN], [INF, 0, NAN, NAN]),
+    "erfcx": ([0.0, INF, -INF, NAN], [1, 0, INF, NAN]),
+    "dawsn": ([0.0, -0.0, INF, -INF, NAN], [0, -0.0, 0, -0.0, NAN]),
+    "exp1": ([0.0, INF, -1.0, NAN], [INF, 0, NAN, NAN]),
+    "expi": ([0.0, INF, NAN], [-INF, INF, NAN]),
+    "spence": ([0.0, 1.0, INF, -1.0, NAN], [np.pi**2 / 6, 0, -INF, NAN, NAN]),
+    "lambertw": ([0.0, -0.0, INF, -1.0, NAN], [0, -0.0, INF, NAN, NAN]),
 }
 """SciPy's values at the ends of domains, entered by hand."""
 

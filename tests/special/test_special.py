@@ -68,10 +68,11 @@ def test_single_precision_is_not_widened(name: str) -> None:
         assert "f64" not in str(tnf.compile(transformed, *arrays))
 
 
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("name", [name for name, sample in CALLS.items() if sample.smooth])
-def test_derivatives_to_second_order(name: str) -> None:
+def test_derivatives_to_second_order(name: str, every: int) -> None:
     sample, function = CALLS[name], getattr(special, name)
-    arrays = [x[: sample.smooth] for x in sample.points]
+    arrays = [x[: sample.smooth : every] for x in sample.points]
     for position in range(len(arrays)):
         first = tnf.grad(lambda *xs: tnf.sum(function(*xs)), argnums=position)
         second = tnf.grad(
@@ -202,6 +203,29 @@ def test_functions_with_whole_parameters() -> None:
     np.testing.assert_allclose(special.zeta(2.0), math.pi**2 / 6, rtol=1e-15)
 
 
+def test_polygamma_functions_of_tensors_of_orders() -> None:
+    n = np.array([0.0, 1, 2, 3, 4, 7, 20, 1, 2, 0, 3])
+    x = np.array([0.3, 2.5, 1e-3, 40, -0.3, -7.75, 3.1, -1e-9, -20.4, -3.2, 1.0])
+    wanted = np.array(
+        [float(digits.polygamma(int(k), float(z))) for k, z in zip(n, x, strict=True)]
+    )
+    np.testing.assert_allclose(special.polygamma(n, x), wanted, rtol=2e-14)
+    np.testing.assert_allclose(tnf.lax.polygamma(n, x), wanted, rtol=2e-14)
+    np.testing.assert_allclose(tnf.jit(special.polygamma)(n.astype(int), x), wanted, rtol=2e-14)
+    program = tnf.compile(special.polygamma, n, x)
+    np.testing.assert_allclose(xla_peer.XlaExecutor().run(program, n, x), wanted, rtol=1e-13)
+    slope = tnf.grad(lambda x: tnf.sum(special.polygamma(n, x)))(x)
+    raised = [float(digits.polygamma(int(k) + 1, float(z))) for k, z in zip(n, x, strict=True)]
+    np.testing.assert_allclose(slope, raised, rtol=2e-13)
+    ends = [0.0, -1.0, -np.inf, np.inf, 1.0, 1.0, np.nan], [1, 2, 3, 2, 0.5, -1, 1]
+    expected = [np.inf, np.nan, np.inf, 0, np.nan, np.nan, np.nan]
+    for function in (special.polygamma, TABLE["polygamma"].expansion):
+        program = tnf.compile(function, *map(np.array, ends[::-1]))
+        np.testing.assert_array_equal(program.run(*map(np.array, ends[::-1])), expected)
+    with pytest.raises(errors.ADRuleUnsupportedError, match="no derivative in n"):
+        tnf.grad(lambda n: tnf.sum(special.polygamma(n, x)))(n)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 def test_narrow_floats_are_rounded_once(dtype: Any) -> None:
     x = np.array([0.5, 3.0, 7.25], dtype)
@@ -312,12 +336,12 @@ def test_expansions_have_the_values_of_kernels_at_the_ends_of_domains(name: str)
 
 
 def test_derivatives_of_inverses_and_of_functions_without_a_definition_in_mpmath() -> None:
-    x = np.array([0.7, 1.9])
+    x = np.array([1.9])
     for function, operands in (
-        (special.gammaincinv, (SHAPE[:2], FRACTION[:2])),
-        (special.gammainccinv, (SHAPE[:2], FRACTION[:2])),
-        (special.betaincinv, (SHAPE[:2], OTHER[:2], FRACTION[:2])),
-        (lambda x: special.expn(np.array([0.0, 3.0]), x), (x,)),
+        (special.gammaincinv, (SHAPE[1:2], FRACTION[1:2])),
+        (special.gammainccinv, (SHAPE[1:2], FRACTION[1:2])),
+        (special.betaincinv, (SHAPE[1:2], OTHER[1:2], FRACTION[1:2])),
+        (lambda x: special.expn(np.array([0.0, 3.0]), x[[0, 0]]), (x,)),
         (lambda x: special.sici(x), (x,)),
         (lambda x: special.jv(0.5, x) + special.yv(0.5, x), (x,)),
         (lambda x: special.iv(0.5, x) + special.ive(1.5, x), (x,)),
@@ -449,11 +473,7 @@ def test_parameter_derivatives_of_gauss_function() -> None:
             error = abs(digits.mpf(y) - wanted)
             assert error <= (2e-12, 1e-10)[len(names) - 1] * max(
                 abs(wanted), 1e-6 * abs(digits.hyp2f1(*numbers))
-            ), (
-                names,
-                point,
-                y,
-            )
+            ), (names, point, y)
 
 
 def test_parameter_derivatives_of_gauss_function_at_one_and_of_polynomials() -> None:
@@ -533,7 +553,7 @@ AT_ORDERS = {
 AT_ORDERS["yv"] = AT_ORDERS["jv"]
 
 
-@pytest.mark.parametrize("every", [5, pytest.param(1, marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.sweep)])
 @pytest.mark.parametrize("name", BESSEL)
 def test_derivatives_of_bessel_functions_in_their_order(name: str, every: int) -> None:
     """Whole and half orders, orders close to 0, negative ones, tiny arguments, and where algorithms change."""
@@ -599,3 +619,32 @@ def test_the_order_derivative_of_macdonalds_function_agrees_on_the_peer() -> Non
         program = tnf.compile(tnf.vmap(tnf.grad(tnf.grad(function))), v, x)
         peer = xla_peer.XlaExecutor().run(program, v, x)
         np.testing.assert_allclose(peer, program.run(v, x), rtol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_macdonalds_function_of_tiny_arguments_on_the_peer(dtype: Any) -> None:
+    """The integrand is flat up to log(2 / x), where the nodes of the quadrature were too far apart."""
+    v = np.array([0.0, 0.1, 0.49, 0.7, 1.0], dtype)
+    x = np.array([1e-30, 1e-25, 1e-12, 1e-30, 2e-10], dtype)
+    for function, order in ((special.kv, 0), (tnf.vmap(tnf.grad(special.kv)), 1)):
+        program = tnf.compile(function, v, x)
+        peer = np.asarray(xla_peer.XlaExecutor().run(program, v, x))
+        assert peer.dtype == dtype
+        for y, a, b in zip(peer.tolist(), v.tolist(), x.tolist(), strict=True):
+            at = lambda a, b=b: digits.besselk(a, b)
+            wanted = digits.diff(at, digits.mpf(a), order) if order and a else at(a)
+            if not order or a:
+                assert abs(y / wanted - 1) < 1e3 * np.finfo(dtype).eps, (a, b, order)
+
+
+def test_kummers_function_of_huge_arguments_takes_no_time() -> None:
+    a, b = np.array([1.5, 1.5, -3.0, 1.5, 1.5]), np.array([2.5, 2.5, 2.5, -0.5, 2.5])
+    x = np.array([2.0**100, -(2.0**100), 1e9, 1e7, -2e5])
+    wanted = [
+        np.inf,
+        9.3140132226019046e-46,
+        -2.5396825053968255e25,
+        -np.inf,
+        1.4862477366022541e-8,
+    ]
+    np.testing.assert_allclose(special.hyp1f1(a, b, x), wanted, rtol=1e-14)

@@ -219,8 +219,7 @@ def test_symbolic_einsum() -> None:
 
 
 @chapter.works(
-    36,
-    "Factors truncated to a rank that depends on data can be decomposed again, with a gradient.",
+    36, "Factors truncated to a rank that depends on data can be decomposed again, with a gradient."
 )
 def test_second_decomposition() -> None:
     def loss(a: Any) -> Any:

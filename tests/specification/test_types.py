@@ -365,8 +365,7 @@ def test_symbolic_linear_algebra(function: Any, shape: Any) -> None:
 @chapter.works(42, "`check_extension` tries shape rules on symbols.")
 def test_symbols_in_the_report() -> None:
     op = shaped(
-        lambda d, s: [(d[0], s[0] if s[0][0] > 1 else ())],
-        eager_execute=lambda self, x: [x[0] + 1],
+        lambda d, s: [(d[0], s[0] if s[0][0] > 1 else ())], eager_execute=lambda self, x: [x[0] + 1]
     )
     report = check_extension(op, [X])
     assert not report.ok

@@ -100,10 +100,7 @@ TREES = {
         (STACK.layers[0],),
     ),
     "class": (mlp, (STACK, array(5, 3))),
-    "ordered": (
-        lambda d: OrderedDict(z=d["b"], a=d["a"]),
-        (OrderedDict(b=array(2), a=array(3)),),
-    ),
+    "ordered": (lambda d: OrderedDict(z=d["b"], a=d["a"]), (OrderedDict(b=array(2), a=array(3)),)),
     "none": (lambda x, y: (x, None, [y]), (array(2), None)),
     "empty": (lambda x: (), (array(2),)),
     "constant": (lambda x: (x, 3, True, np.arange(3)), (array(2),)),

@@ -32,7 +32,7 @@ ALL_OF = 64
 """One float32 chunk in this number is examined completely, to find errors of half a unit as well."""
 CALLS: dict[str, Callable[..., Any]] = {
     # The public function scales its arguments and takes a root.
-    "hypot": lambda x, y: tnf.abs(tnf.lax.complex(x, y)),
+    "hypot": lambda x, y: tnf.abs(tnf.lax.complex(x, y))
 }
 REFERENCES: dict[str, Callable[..., Any]] = {
     "erf": long_double.erf,

@@ -104,10 +104,16 @@ def _exact_slope(name: str, position: int = 0) -> Callable[..., Any]:
 
 
 def _in(
-    name: str, parameter: str, position: int, *ranges: Range, ulps: float, terms: Any = None
+    name: str,
+    parameter: str,
+    position: int,
+    *ranges: Range,
+    ulps: float,
+    terms: Any = None,
+    definition: Callable[..., Any] | None = None,
 ) -> dict[str, Function]:
     """Return the record of a function's derivative in one parameter."""
-    call, definition = _slope(name, position), _exact_slope(name, position)
+    call, definition = _slope(name, position), definition or _exact_slope(name, position)
     record = _of(name, *ranges, ulps=ulps, call=call, definition=definition, terms=terms)
     return {f"{name}, derivative in {parameter}": record}
 
@@ -116,6 +122,19 @@ def _root(function: Callable[[Any], Any], guess: Any) -> Any:
     """Return the zero near a guess, by the secant method."""
     pair = (digits.mpf(float(guess)), digits.mpf(float(guess)) * (1 + digits.mpf(2) ** -30))
     return digits.findroot(function, pair, tol=1e-80, verify=False)
+
+
+def _gamma_quantile_slope(a: Any, p: Any) -> Any:
+    """Compute the derivative in a by the implicit function theorem."""
+    x = _gamma_quantile(a, p)
+    density = digits.exp((a - 1) * digits.log(x) - x - digits.loggamma(a))
+    return -_exact_slope("gammainc", 0)(a, x) / density
+
+
+def _owens_integrand(h: Any, a: Any) -> Any:
+    """Return the derivative of Owen's T in its upper limit, which differences of small values would not resolve."""
+    bend = 1 + a * a
+    return digits.exp(-h * h * bend / 2) / (2 * digits.pi * bend)
 
 
 def _harmonic(theta: Any, phi: Any) -> Any:
@@ -168,6 +187,18 @@ SPECIAL: dict[str, Function] = {
     "owens_t": _of("owens_t", (-6.0, 6.0), (-3.0, 3.0), ulps=64),
     "hyp1f1": _of("hyp1f1", (0.1, 10.0), (0.5, 10.0), (-10.0, 10.0), ulps=4096, terms=_one),
     "hyp2f1": _of("hyp2f1", (0.1, 4.0), (0.1, 4.0), (0.5, 5.0), (-8.0, 0.9), ulps=4096),
+    **_in("gammainc", "a", 0, SHAPE, SHAPE, ulps=256),
+    **_in("gammaincc", "a", 0, (0.05, 20.0), (0.5, 50.0), ulps=256),
+    **_in("gammaincinv", "a", 0, (0.1, 30.0), (1e-3, 0.999), ulps=256, definition=_gamma_quantile_slope),
+    **_in("betainc", "a", 0, (0.05, 20.0), (0.05, 20.0), (0.05, 0.95), ulps=256),
+    **_in("betainc", "b", 1, (0.05, 20.0), (0.05, 20.0), (0.05, 0.95), ulps=256),
+    **_in("betaincinv", "a", 0, (0.2, 20.0), (1.0, 20.0), (1e-3, 0.999), ulps=256),
+    **_in("zeta", "x", 0, (1.01, 16.0), SHAPE, ulps=256),
+    **_in("zeta", "q", 1, (1.01, 16.0), SHAPE, ulps=256),
+    **_in("owens_t", "h", 0, (-6.0, 6.0), (-3.0, 3.0), ulps=64),
+    **_in("owens_t", "a", 1, (-6.0, 6.0), (-3.0, 3.0), ulps=1024, definition=_owens_integrand),
+    **_in("hyp1f1", "a", 0, (0.1, 10.0), (0.5, 10.0), (-10.0, 10.0), ulps=64, terms=_one),
+    **_in("hyp1f1", "b", 1, (0.1, 10.0), (0.5, 10.0), (-10.0, 10.0), ulps=64, terms=_one),
     **_in("hyp2f1", "a", 0, (0.1, 4.0), (0.1, 4.0), (0.5, 5.0), (-1e3, 0.999), ulps=4096),
     **_in("hyp2f1", "b", 1, (0.1, 4.0), (0.1, 4.0), (0.5, 5.0), (-1e3, 0.999), ulps=4096),
     **_in("hyp2f1", "c", 2, (0.1, 4.0), (0.1, 4.0), (0.5, 5.0), (-1e3, 0.999), ulps=4096),

@@ -89,11 +89,7 @@ def subjects(of: str = "") -> list[Subject]:
 
 
 def _subject(
-    name: str,
-    kind: str,
-    fn: Callable[..., Any],
-    *arguments: Any,
-    precision: str = "highest",
+    name: str, kind: str, fn: Callable[..., Any], *arguments: Any, precision: str = "highest"
 ) -> Iterator[Subject]:
     try:
         program = tnf.compile(fn, *arguments)

@@ -141,10 +141,7 @@ ABSENT: Mapping[str, str] = {
         ),
         NO_FUNCTION,
     ),
-    **dict.fromkeys(
-        [f"linalg.{name}" for name in _OF_SCIPY],
-        NO_FUNCTION,
-    ),
+    **dict.fromkeys([f"linalg.{name}" for name in _OF_SCIPY], NO_FUNCTION),
     **dict.fromkeys(("extract_diag", "percentile", "nn.dropout"), NO_SAMPLES),
     **dict.fromkeys(("unique_all", "unique_counts", "unique_inverse"), "run as `unique_values`"),
     "ldexp": OTHER_ARGUMENTS,

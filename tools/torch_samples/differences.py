@@ -90,10 +90,7 @@ DIFFERENCES: dict[str, Difference] = {
         ("value",),
     ),
     "counts": Difference(
-        r"int64\[.*\] for float",
-        "counts are integers, as in NumPy",
-        ("histogram",),
-        ("value",),
+        r"int64\[.*\] for float", "counts are integers, as in NumPy", ("histogram",), ("value",)
     ),
     "int64 indices": Difference(
         r"int64\[.*\] for int32",

@@ -1,8 +1,8 @@
 """Rows of the table: the PyTorch operator that defines a function, and the names of its arguments.
 
 A parameter is written `torch>ours`, as one word if both names are equal, `@name` if our function takes it by
-position, and `name>` if our function does not need it.
-`dim>axis*`: an empty tuple means every axis in PyTorch, and no axis in NumPy.
+position, and `name>` if our function does not need it. `dim>axis*`: an empty tuple means every axis in
+PyTorch, and no axis in NumPy.
 """
 
 from __future__ import annotations

@@ -73,10 +73,7 @@ ELSEWHERE = (
         "microsoft/onnxruntime 25207",
         "ONNX does not define the conversion of negative numbers to unsigned integers",
     ),
-    (
-        "microsoft/onnxruntime 31140",
-        "ONNX does not define the index of NaN in a minimum; on GPUs",
-    ),
+    ("microsoft/onnxruntime 31140", "ONNX does not define the index of NaN in a minimum; on GPUs"),
     ("microsoft/onnxruntime 4110, 14500, 17689, 18959", "linked models"),
     ("apache/tvm 17835, 12734, 15907, 17987", "linked models"),
     ("apache/tvm 18896 to 18902", "float16, whose rounding decides the results"),

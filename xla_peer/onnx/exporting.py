@@ -94,10 +94,7 @@ def _model(program: GraphProgram, opset: int | None = None) -> tuple[Any, dict[s
         writer.nodes.append(onnx.helper.make_node("Identity", [value.name], [name]))
         outputs.append(Value(name, value.spec))
     graph = onnx.helper.make_graph(
-        writer.nodes,
-        program.name,
-        list(map(typed, inputs)),
-        list(map(typed, outputs)),
+        writer.nodes, program.name, list(map(typed, inputs)), list(map(typed, outputs))
     )
     operators = [onnx.helper.make_opsetid("", opset)]
     model = onnx.helper.make_model(
@@ -230,7 +227,7 @@ def run(model: Any, arrays: Sequence[Any], engine: str = "reference") -> list[An
 
         with np.errstate(all="ignore"):
             return [np.asarray(y) for y in ReferenceEvaluator(source).run(None, feeds)]
-    import onnxruntime
+    import onnxruntime  # pyright: ignore[reportMissingImports]  # because it is optional
 
     options = onnxruntime.SessionOptions()
     options.log_severity_level = 4

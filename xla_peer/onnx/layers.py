@@ -89,10 +89,7 @@ def recurrent(defaults: list[str], states: int, step: Callable[..., Any]) -> Any
                 return tuple(after), output
 
             end, rows = tnf.scan(
-                iteration,
-                tuple(start),
-                (products, np.arange(x.shape[0])),
-                reverse=is_reversed,
+                iteration, tuple(start), (products, np.arange(x.shape[0])), reverse=is_reversed
             )
             outputs.append(rows)
             ends.append(end)

@@ -2,13 +2,7 @@
 
 from xla_peer.opinions.environments import Environments
 from xla_peer.opinions.executor import AdapterExecutor
-from xla_peer.opinions.registry import (
-    Adapter,
-    iree_adapter,
-    jaxlib_adapter,
-    register,
-    registered,
-)
+from xla_peer.opinions.registry import Adapter, iree_adapter, jaxlib_adapter, register, registered
 
 __all__ = [
     "Adapter",

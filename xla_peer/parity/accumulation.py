@@ -3,10 +3,9 @@
 Rounding errors of random terms partly cancel; those of equal terms all have one sign. The former grow as the
 square root of the number of terms, and the latter in proportion to it. So the terms of a few elements of the
 result are added up in the dtype of the sum, and every partial sum is compared with one in higher precision.
-Reductions,
-scans, products of small matrices and matrix-vector products are measured as one chain of all terms, other
-products as chains of `BLOCK` terms. These are the longest chains that NumPy, BLAS and XLA on CPUs were observed
-to form.
+Reductions, scans, products of small matrices and matrix-vector products are measured as one chain of all terms,
+other products as chains of `BLOCK` terms. These are the longest chains that NumPy, BLAS and XLA on CPUs were
+observed to form.
 
 Terms whose signs follow a pattern cancel in one chain, but may all have one sign in a lane of a vector unit. So
 the terms are also added up in each number of `LANES`.
@@ -34,9 +33,7 @@ __all__ = ["accumulated_error"]
 ELEMENTS = 64
 """Maximum number of elements of the result whose terms are added up."""
 LONGEST = 1 << 22
-"""Maximum number of terms that are added up; the error of a longer sum is extrapolated in proportion to its
-length.
-"""
+"""Maximum number of terms that are added up; the error of a longer sum is extrapolated in proportion to its length."""
 BLOCK = 4096
 LANES = (2, 4, 8, 16)
 """Numbers n of lanes: lane j adds up the terms j, j + n, j + 2 n, ..."""

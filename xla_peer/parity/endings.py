@@ -11,13 +11,7 @@ from lowering import PLATFORMS, lower_to_stablehlo
 from tenferro.errors import PeerEndedError, TenferroError
 from tenferro.program import GraphProgram
 from tenferro.types import unflatten
-from xla_peer.parity.divergence import (
-    alone,
-    first_failing,
-    maker_numbers,
-    prefix,
-    shown,
-)
+from xla_peer.parity.divergence import alone, first_failing, maker_numbers, prefix, shown
 from xla_peer.parity.reproduction import save_reproduction
 
 __all__ = ["Ending", "ending_of_text", "first_ending", "text_of"]

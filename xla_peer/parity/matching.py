@@ -2,10 +2,9 @@
 
 Both programs run natively on the same arguments, and all values are kept. Instructions of the two programs are
 partners if they apply the same op to the same operands, or if their values are equal up to rounding. From a
-differing
-output, both programs are followed backward in parallel as long as their ops are equal. From there, the search
-continues backward through values without a partner. The programs begin to differ at the first instruction whose
-operands all have partners.
+differing output, both programs are followed backward in parallel as long as their ops are equal. From there,
+the search continues backward through values without a partner. The programs begin to differ at the first
+instruction whose operands all have partners.
 """
 
 from __future__ import annotations

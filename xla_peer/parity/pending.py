@@ -2,8 +2,8 @@
 alone.
 
 Every implementation rounds a single sum or product in the same way. But if another operation uses the result, a
-compiler
-may omit the rounding: it may contract a product and a sum to one operation, combine constants, or skip the
+compiler may omit the rounding: it may contract a product and a sum to one operation, combine constants, or skip
+the
     conversion to a narrow dtype between two steps. So a rounding is pending until an operation uses the value.
     Its size is relative to this value, however small the later result is.
 """

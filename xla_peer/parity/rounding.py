@@ -3,8 +3,7 @@
 An op is exact, rounded once, or approximate. Exact ops copy, select or compare. Ops that round the exact value
 once have equal results in every implementation. For an approximate op, the table has the allowed difference
 between NumPy's kernel and XLA's, in units in the last place. Results of sums and products of many terms depend
-on the
-order; this effect is measured on the terms, see `accumulation`.
+on the order; this effect is measured on the terms, see `accumulation`.
 """
 
 from __future__ import annotations
@@ -164,10 +163,7 @@ ROUNDING: Column[Rounding] = Column(
             re.CumProd: Rounding(combined=_scanned),
         },
     ),
-    {
-        co.DotGeneral: Rounding(combined=_contracted),
-        co.Convolution: Rounding(combined=_kernel),
-    },
+    {co.DotGeneral: Rounding(combined=_contracted), co.Convolution: Rounding(combined=_kernel)},
     _with(_all(ix.CARDS, EXACT), {ix.Scatter: Rounding(combined=_updates)}),
     _all(dy.CARDS, EXACT),
     _all(cf.CARDS, EXACT),  # because the ops in their bodies are looked up

@@ -3,8 +3,7 @@
 Runs that keep the decisions of the unchanged run show how far rounding alone moves an output. The movement of a
 decision's operands in these runs shows which of its elements may flip. Each of these elements is flipped in a
 separate run. An output may then differ by the sum of some of the effects. Without this, one element that may
-flip would
-excuse errors in all others.
+flip would excuse errors in all others.
 """
 
 from __future__ import annotations

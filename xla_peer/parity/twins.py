@@ -2,9 +2,8 @@
 
 A form is a set of digests, one per value. The digest is computed from the name of the op and the digests of its
 operands, which are sorted if the op commutes. All inputs have one digest, and all constants and their
-broadcasts have
-another. Types, attributes and elements do not matter. Modules with equal forms are twins. For other modules,
-the share of common digests measures the similarity.
+broadcasts have another. Types, attributes and elements do not matter. Modules with equal forms are twins. For
+other modules, the share of common digests measures the similarity.
 """
 
 from __future__ import annotations

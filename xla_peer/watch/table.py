@@ -170,10 +170,7 @@ class Table:
     def counts(self) -> list[tuple[str, dict[str, int]]]:
         """Count the entries in each state, for each compiler."""
         return [
-            (
-                compiler,
-                {state: self._count(compiler, state) for state in STATES},
-            )
+            (compiler, {state: self._count(compiler, state) for state in STATES})
             for compiler in self.compilers
         ]
 

@@ -12,13 +12,7 @@ import numpy as np
 
 import tenferro as tnf
 from tenferro.errors import DTypeError, InvalidConfigError, ShapeError
-from tenferro.extension import (
-    ExtensionOp,
-    HostReferenceRuntime,
-    apply,
-    extension_family,
-    require,
-)
+from tenferro.extension import ExtensionOp, HostReferenceRuntime, apply, extension_family, require
 from tenferro.extension.ops import (
     Add,
     ArgMax,

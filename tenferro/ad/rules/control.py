@@ -435,9 +435,7 @@ def _tangents_of(
     moving = [j for j in range(count) if any([form.y_dots[j] is not None for form in forms])]
     linear = [
         Subprogram.of(
-            form.graph,
-            [*form.inputs, *_present(form.dots)],
-            [form.filled(j) for j in moving],
+            form.graph, [*form.inputs, *_present(form.dots)], [form.filled(j) for j in moving]
         )
         for form in forms
     ]

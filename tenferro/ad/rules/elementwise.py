@@ -275,8 +275,7 @@ ROWS: AdRows = batched_by(
             is_linear=lambda mask: not mask[1],
         ),
         ops.Remainder: partials(
-            lambda x0, x1, y: full(x0, 1),
-            lambda x0, x1, y: -whole_quotient(x0, x1, y),
+            lambda x0, x1, y: full(x0, 1), lambda x0, x1, y: -whole_quotient(x0, x1, y)
         ),
         ops.Power: partials(power_by_base, power_by_exponent),
         ops.Maximum: extremum("GT"),

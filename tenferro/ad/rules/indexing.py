@@ -80,8 +80,7 @@ def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """Batch a gather.
 
     The leading axis is a full window axis if only x has it, another index axis if only the indices have it, and
-    a
-    batching axis if both do.
+    a batching axis if both do.
     """
     x, indices = inputs
     if batched == (True, False):
@@ -255,11 +254,7 @@ def scatter_transpose(
     if linear[0]:
         is_set = op.combiner == "set"
         x_bar = apply_one(op, y_bar, indices, zeros(updates)) if is_set else y_bar
-    return (
-        x_bar,
-        None,
-        of_windows_that_fit(op, y_bar, indices, updates) if linear[2] else None,
-    )
+    return (x_bar, None, of_windows_that_fit(op, y_bar, indices, updates) if linear[2] else None)
 
 
 def of_windows_that_fit(op: ops.Scatter, y_bar: Value, indices: Value, updates: Value) -> Value:

@@ -204,9 +204,7 @@ ROWS: AdRows = {
     ops.BroadcastInDim: linear(broadcast_transpose, broadcast_batch),
     ops.Slice: linear(slice_transpose, slice_batch),
     ops.Pad: AdRule(
-        pad_jvp,
-        lambda op, xs, linear, y_bars: (pad_transpose(op, *xs, *y_bars), None),
-        pad_batch,
+        pad_jvp, lambda op, xs, linear, y_bars: (pad_transpose(op, *xs, *y_bars), None), pad_batch
     ),
     ops.Concatenate: jointly_linear(concatenate_transpose, concatenate_batch),
     ops.Reverse: linear(lambda op, x, y_bar: reverse(y_bar, op.axes), reverse_batch),

@@ -30,6 +30,7 @@ from tenferro.api.elementwise import (
     equal,
     greater,
     isnan,
+    less,
     log,
     logical_and,
     logical_not,
@@ -55,7 +56,7 @@ from tenferro.api.manipulation import (
 from tenferro.api.promotion import as_inexact, broadcast_shapes, broadcast_to, convert, result_type
 from tenferro.api.qr_append import with_columns, with_rows
 from tenferro.api.reductions import any, max, min, prod, root, sum
-from tenferro.api.searching import argsort
+from tenferro.api.searching import argsort, sort
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.truncation import dynamic_truncate
 from tenferro.dims import dim_max, dim_min, is_exact, is_static, product
@@ -226,34 +227,69 @@ def _scaled_columns(x: Tensor, s: Tensor) -> Any:
 # ---- factorisations ------------------------------------------------------------------------------
 
 
-def cholesky(a: ArrayLike, /, *, upper: bool = False) -> Any:
+def cholesky(
+    a: ArrayLike, /, *, upper: bool = False, lower: bool | None = None, overwrite_a: bool = False, check_finite: bool = True
+) -> Any:  # fmt: skip
     """Return L with a = L L^H, or U with a = U^H U; NaN where a is not positive definite.
 
     It factorises the Hermitian part (a + a^H) / 2.
 
+    Args:
+        upper: return U.
+        lower: SciPy's name: L if true, U if false, of the triangle of that name.
+        overwrite_a, check_finite: no effect.
+
     Raises:
-        ShapeError: a is not square. DTypeError: its dtype.
+        ShapeError: a is not square. DTypeError: its dtype. InvalidConfigError: both `upper` and `lower`.
 
     >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
     array([[2., 0.],
            [1., 2.]])
     """
+    if lower is not None:
+        if upper:
+            raise InvalidConfigError("cholesky: lower and upper name one option; give one of them")
+        a, upper = hermitian_of(square("cholesky", a), "L" if lower else "U"), not lower
     low = apply(fam.Cholesky(), square("cholesky", a))
     return adjoint(low) if upper else low
 
 
-def qr(a: ArrayLike, mode: str = "reduced") -> Any:
+QR_MODES = {"reduced": False, "economic": False, "r": False, "complete": True, "full": True}
+"""Modes of `qr`, SciPy's names too, and whether Q is square."""
+
+
+def qr(
+    a: ArrayLike, mode: str = "reduced", *, pivoting: bool = False, overwrite_a: bool = False, lwork: int | None = None,
+    check_finite: bool = True,
+) -> Any:  # fmt: skip
     """Return Q and R with a = Q R; mode is "reduced", "complete" (square Q), or "r" (R alone).
+
+    Args:
+        mode: "economic" and "full" are SciPy's names of "reduced" and "complete".
+        pivoting: return p too, with a[:, p] = Q R and |R's diagonal| descending; it is lowered for the CPU alone.
+        overwrite_a, lwork, check_finite: no effect.
 
     Raises:
         InvalidConfigError: another mode.
+
+    >>> qr(np.array([[1.0, 0.0], [0.0, 2.0]]), "r", pivoting=True)[1]
+    array([1, 0], dtype=int32)
     """
-    if mode not in ("reduced", "complete", "r"):
-        raise InvalidConfigError(f'qr: mode is "reduced", "complete" or "r", got {mode!r}')
+    if mode not in QR_MODES:
+        raise InvalidConfigError(
+            f'qr: mode is "reduced" ("economic"), "complete" ("full") or "r", got {mode!r}'
+        )
     x = matrix("qr", a)
+    pivots: tuple[Any, ...] = ()
+    if pivoting:
+        order = apply(Geqp3(), stop_gradient(x))[1]
+        pivots = (subtract(order, convert(1, DType.I32)),)
+        x = take_along_axis(x, expand_dims(pivots[0], axis=-2), axis=-1)
     if mode == "r":
-        return _output(fam.Qr(), 1, x)
-    return QRResult(*apply(fam.Qr(full=mode == "complete"), x))
+        r = _output(fam.Qr(), 1, x)
+        return (r, *pivots) if pivoting else r
+    factors = QRResult(*apply(fam.Qr(full=QR_MODES[mode]), x))
+    return (*factors, *pivots) if pivoting else factors
 
 
 def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) -> QRResult:
@@ -307,17 +343,18 @@ def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) ->
 
 def svd(
     a: ArrayLike, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False, *,
-    degenerate: str = "zero",
+    degenerate: str = "zero", overwrite_a: bool = False, check_finite: bool = True, lapack_driver: str = "gesdd",
 ) -> Any:  # fmt: skip
     """Return U, S and V^H with a = U diag(S) V^H, S descending; S alone if `compute_uv` is false.
 
     Args:
         full_matrices: square U and V^H instead of one vector per singular value.
-        hermitian: refused unless false; `eigh` factorises such matrices.
+        hermitian: whether a is Hermitian; then its lower triangle is read, and the factors are those of `eigh`.
         degenerate: the treatment of vectors of coinciding singular values, whose derivative is undefined. "zero"
             omits the rotation within their subspace, which is right for functions of the values and of projectors on
             whole subspaces; "nan" keeps the division by zero; "raise" is an error at run time, natively only. Values
             coincide when they differ by at most 64 roundings of the largest value.
+        overwrite_a, check_finite, lapack_driver: no effect.
 
     Raises:
         InvalidConfigError: another `degenerate`.
@@ -325,41 +362,91 @@ def svd(
             "raise".
     """
     _check_degenerate("svd", degenerate)
-    refuse("svd", "hermitian", hermitian)
+    if hermitian:
+        return _svd_of_hermitian(a, compute_uv, degenerate)
     if not compute_uv:
         return svdvals(a)
     return SVDResult(*apply(fam.Svd(bool(full_matrices), degenerate), matrix("svd", a)))
 
 
-def svdvals(x: ArrayLike, /) -> Any:
-    """Compute the singular values, descending."""
+def _svd_of_hermitian(a: ArrayLike, compute_uv: bool, degenerate: str) -> Any:
+    if not compute_uv:
+        return flip(sort(abs(eigvalsh(a, "L"))), axis=-1)
+    values, vectors = eigh(a, "L", degenerate=degenerate)
+    order = flip(argsort(abs(values)), axis=-1)
+    values = take_along_axis(values, order, axis=-1)
+    u = take_along_axis(vectors, expand_dims(order, axis=-2), axis=-1)
+    signs = convert(where(less(values, 0.0), -1.0, 1.0), spec_of(u).dtype)
+    return SVDResult(u, abs(values), adjoint(_scaled_columns(u, signs)))
+
+
+def svdvals(x: ArrayLike, /, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """Compute the singular values, descending; SciPy's `overwrite_a` and `check_finite` have no effect."""
     return _output(fam.Svd(), 1, matrix("svdvals", x))
 
 
-def eigh(a: ArrayLike, UPLO: str | None = None, *, degenerate: str = "zero") -> EighResult:  # noqa: N803  # because NumPy calls it so
+def eigh(
+    a: ArrayLike, UPLO: str | None = None, *, lower: bool | None = None, eigvals_only: bool = False,  # noqa: N803  # because NumPy calls it so
+    subset_by_index: tuple[int, int] | None = None, overwrite_a: bool = False, check_finite: bool = True,
+    degenerate: str = "zero",
+) -> Any:  # fmt: skip
     """Compute the eigenvalues, ascending, and eigenvectors of a Hermitian matrix.
 
     Args:
         UPLO: "L" or "U" for the triangle that is read; by default the Hermitian part (a + a^H) / 2 is factorised.
+        lower: SciPy's name: "L" if true, "U" if false.
+        eigvals_only: return the eigenvalues alone.
+        subset_by_index: indices of the first and the last eigenvalue that are returned; all are computed.
+        overwrite_a, check_finite: no effect.
         degenerate: as in `svd`.
 
     Raises:
-        InvalidConfigError: another `UPLO` or `degenerate`.
+        InvalidConfigError: another `UPLO` or `degenerate`, both `UPLO` and `lower`, or indices outside the matrix.
 
     >>> eigh([[2.0, 9.0], [0.0, 1.0]], "L").eigenvalues
     array([1., 2.])
     """
     _check_degenerate("eigh", degenerate)
-    return EighResult(*apply(fam.Eigh(degenerate), hermitian_of(square("eigh", a), UPLO)))
+    x = hermitian_of(square("eigh", a), _triangle_named("eigh", UPLO, lower))
+    if eigvals_only:
+        return eigvalsh(x, subset_by_index=subset_by_index)
+    values, vectors = apply(fam.Eigh(degenerate), x)
+    if subset_by_index is not None:
+        chosen = _subset("eigh", x.shape[-1], subset_by_index)
+        values, vectors = values[..., chosen], vectors[..., chosen]
+    return EighResult(values, vectors)
 
 
-def eigvalsh(a: ArrayLike, UPLO: str | None = None) -> Any:  # noqa: N803  # because NumPy calls it so
+def _triangle_named(name: str, triangle: str | None, lower: bool | None) -> str | None:
+    if lower is None:
+        return triangle
+    if triangle is not None:
+        raise InvalidConfigError(f"{name}: UPLO and lower name one option; give one of them")
+    return "L" if lower else "U"
+
+
+def _subset(name: str, order: Any, indices: tuple[int, int]) -> slice:
+    first, last = map(operator.index, indices)
+    if not 0 <= first <= last or (is_static(order) and last >= order):
+        raise InvalidConfigError(
+            f"{name}: subset_by_index is two ascending indices of {order} eigenvalues, got {indices}"
+        )
+    return slice(first, last + 1)
+
+
+def eigvalsh(
+    a: ArrayLike, UPLO: str | None = None, *, lower: bool | None = None,  # noqa: N803  # because NumPy calls it so
+    subset_by_index: tuple[int, int] | None = None, overwrite_a: bool = False, check_finite: bool = True,
+) -> Any:  # fmt: skip
     """Compute the eigenvalues of a Hermitian matrix, ascending; see `eigh`."""
-    x = hermitian_of(square("eigvalsh", a), UPLO)
-    return _output(fam.Eigh(), 0, x)
+    x = hermitian_of(square("eigvalsh", a), _triangle_named("eigvalsh", UPLO, lower))
+    values = _output(fam.Eigh(), 0, x)
+    if subset_by_index is None:
+        return values
+    return values[..., _subset("eigvalsh", x.shape[-1], subset_by_index)]
 
 
-def hermitian_of(a: ArrayLike, triangle: str | None) -> Any:
+def hermitian_of(a: ArrayLike, triangle: object) -> Any:
     """Build the Hermitian matrix of one triangle of a; return a itself for None.
 
     Raises:
@@ -442,15 +529,30 @@ def _exchanged(rows: Tensor, i: Any, j: Any) -> Any:
     return where(is_first, second, where(is_second, first, rows))
 
 
-def lu(x: ArrayLike, /) -> tuple[Any, Any, Any]:
-    """Return P, L and U with x = P L U."""
-    packed, perm = permuted_factors("lu", x)
+def lu(
+    a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True, p_indices: bool = False
+) -> tuple[Any, ...]:  # fmt: skip
+    """Return P, L and U with a = P L U.
+
+    Args:
+        permute_l: return P L and U.
+        p_indices: P is a vector p, with a = L[p] U.
+        overwrite_a, check_finite: no effect.
+
+    Source: scipy.linalg.lu.
+    """
+    packed, perm = permuted_factors("lu", a)
     m, n = packed.shape[-2:]
     k = dim_min(m, n)
     low = add(tril(packed[..., :, :k], k=-1), _identity(packed, m, k))
+    upper = triu(packed[..., :k, :])
+    if permute_l:
+        return _in_order(low, argsort(perm, axis=-1)), upper
+    if p_indices:
+        return convert(argsort(perm, axis=-1), DType.I32), low, upper
     rows = expand_dims(perm, axis=-2)
     places: Any = apply_one(Iota((m, 1), 0, DType.I64), like=packed)
-    return convert(equal(rows, places), spec_of(packed).dtype), low, triu(packed[..., :k, :])
+    return convert(equal(rows, places), spec_of(packed).dtype.real), low, upper
 
 
 def _check_degenerate(name: str, degenerate: str) -> None:
@@ -590,16 +692,63 @@ def _by_factors(a: Tensor, b: Tensor) -> Any:
     return apply(fam.LuSolve(), a, packed, perm, b)
 
 
-def solve(a: ArrayLike, b: ArrayLike) -> Any:
+_STRUCTURES = {
+    None: "general", "gen": "general", "general": "general", "banded": "general", "sym": "symmetric", "her": "hermitian",
+    "pos": "positive definite",
+    **{
+        name: name
+        for name in (
+            "diagonal", "tridiagonal", "upper triangular", "lower triangular", "symmetric", "hermitian", "positive definite",
+        )
+    },
+}  # fmt: skip
+"""Values of SciPy's `assume_a`, and their long names."""
+
+
+def solve(
+    a: ArrayLike, b: ArrayLike, lower: bool = False, overwrite_a: bool = False, overwrite_b: bool = False,
+    check_finite: bool = True, assume_a: str | None = None, transposed: bool = False,
+) -> Any:  # fmt: skip
     """Solve a X = b by LU with partial pivoting; b is a vector if it has one axis, else matrices.
 
+    Args:
+        assume_a: one of SciPy's names of a structure, such as "sym", "her", "pos" and "upper triangular". Other elements
+            of a are not read, and "pos" solves by Cholesky's factors; None and "banded" read all elements.
+        lower: with "sym", "her" and "pos" read the lower triangle, not the upper one.
+        transposed: solve a^T X = b.
+        overwrite_a, overwrite_b, check_finite: no effect.
+
     Raises:
-        ShapeError: a is not square, or rows do not match.
+        ShapeError: a is not square, or rows do not match. InvalidConfigError: another `assume_a`.
 
     >>> solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.array([1.0, 1.0]))
     array([0.5 , 0.25])
+    >>> solve(np.array([[2.0, 9.0], [1.0, 4.0]]), np.array([4.0, 9.0]), lower=True, assume_a="sym")
+    array([1., 2.])
     """
-    return _solved(_by_factors, "solve", a, b)
+    if assume_a not in _STRUCTURES:
+        names = ", ".join(f'"{name}"' for name in _STRUCTURES if name)
+        raise InvalidConfigError(f"solve: assume_a is None or one of {names}, got {assume_a!r}")
+    structure = _STRUCTURES[assume_a]
+    if structure.endswith("triangular"):
+        is_lower, trans = structure.startswith("lower"), "T" if transposed else "N"
+        return solve_triangular(a, b, lower=is_lower, trans=trans)
+    x = square("solve", a)
+    if structure in ("diagonal", "tridiagonal"):
+        width = 0 if structure == "diagonal" else 1
+        x = triu(tril(x, width), -width)
+    elif structure == "symmetric":
+        half, rest, k = (tril, triu, -1) if lower else (triu, tril, 1)
+        x = add(half(x), rest(matrix_transpose(half(x, k)), -k))
+    elif structure != "general":
+        x = hermitian_of(x, "L" if lower else "U")
+    x = matrix_transpose(x) if transposed else x
+    return _solved(_by_cholesky if structure == "positive definite" else _by_factors, "solve", x, b)
+
+
+def _by_cholesky(a: Tensor, b: Tensor) -> Any:
+    low = cholesky(a)
+    return solve_triangular(low, solve_triangular(low, b, lower=True), lower=True, trans="C")
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Any:
@@ -669,8 +818,13 @@ def solve_triangular(
     lower: bool = False,
     unit_diagonal: bool = False,
     trans: Any = "N",
+    overwrite_b: bool = False,
+    check_finite: bool = True,
 ) -> Any:
-    """Solve op(a) X = b with one triangle of a; `trans` is "N", "T" or "C" (or 0, 1, 2)."""
+    """Solve op(a) X = b with one triangle of a; `trans` is "N", "T" or "C" (or 0, 1, 2).
+
+    SciPy's `overwrite_b` and `check_finite` have no effect.
+    """
     trans = {0: "N", 1: "T", 2: "C"}.get(trans, trans)
     if trans not in ("N", "T", "C"):
         raise InvalidConfigError(f'solve_triangular: trans is "N", "T" or "C", got {trans!r}')
@@ -732,10 +886,14 @@ def _in_order(b: Any, perm: Any) -> Any:
     return take_along_axis(b, broadcast_to(expand_dims(perm, axis=-1), b.shape), axis=-2)
 
 
-def inv(a: ArrayLike) -> Any:
-    """Invert a matrix."""
+def inv(
+    a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True, *, assume_a: str | None = None, lower: bool = False
+) -> Any:  # fmt: skip
+    """Invert a matrix; `assume_a` and `lower` as in `solve`, `overwrite_a` and `check_finite` have no effect."""
     x = square("inv", a)
-    return _by_factors(x, _identity(x))
+    if assume_a is None:
+        return _by_factors(x, _identity(x))
+    return solve(x, _identity(x), lower, assume_a=assume_a)
 
 
 def pinv(
@@ -744,33 +902,46 @@ def pinv(
     hermitian: bool = False,
     *,
     rtol: ArrayLike | None = None,
+    atol: ArrayLike | None = None,
+    return_rank: bool = False,
+    check_finite: bool = True,
 ) -> Any:
-    """Compute the Moore-Penrose inverse; singular values below rtol times the largest count as zero.
+    """Compute the Moore-Penrose inverse; singular values up to atol + rtol times the largest count as zero.
 
-    `rtol` is a number, or one for each matrix; `rcond` is NumPy's older name for it. The derivative is the
-    one along matrices of the same rank, where it exists.
+    The derivative is the one along matrices of the same rank, where it exists.
+
+    Args:
+        rtol: a number, or one for each matrix; `rcond` is NumPy's older name for it.
+        atol: 0 by default. With `atol` alone `rtol` is 0.
+        hermitian: read the lower triangle of a Hermitian matrix.
+        return_rank: return the number of the other singular values too.
+        check_finite: no effect.
 
     Raises:
         InvalidConfigError: both `rcond` and `rtol`.
     """
-    refuse("pinv", "hermitian", hermitian)
     if rcond is not None and rtol is not None:
         raise InvalidConfigError("pinv: rcond and rtol name one option; give one of them")
-    return _pinv(matrix("pinv", a), rcond if rtol is None else rtol)
+    x = hermitian_of(square("pinv", a), "L") if hermitian else matrix("pinv", a)
+    rtol = rcond if rtol is None else rtol
+    rtol = 0.0 if rtol is None and atol is not None else rtol
+    inverse = pinv_and_bases(x, rtol, atol)[0]
+    return (inverse, _count(x, svdvals(x), rtol, atol)) if return_rank else inverse
 
 
-def _pinv(x: Tensor, rtol: ArrayLike | None) -> Any:
-    return pinv_and_bases(x, rtol)[0]
+def _count(x: Tensor, s: Tensor, rtol: Any, atol: Any = None) -> Any:
+    """Count the singular values that exceed the bound."""
+    return sum(convert(greater(s, _cutoff(x, s, rtol, atol)), DType.I64), axis=-1)
 
 
-@functools.partial(custom_jvp, nondiff_argnums=(1,))
-def pinv_and_bases(x: Tensor, rtol: ArrayLike | None) -> Any:
+@functools.partial(custom_jvp, nondiff_argnums=(1, 2))
+def pinv_and_bases(x: Tensor, rtol: ArrayLike | None, atol: ArrayLike | None) -> Any:
     """Return the pseudoinverse, and the singular vectors U and V, zero for singular values that count as zero.
 
     Derivatives of U and V choose a basis whose tangent is orthogonal to it; only U U^H and V V^H are well defined.
     """
     u, s, vh = svd(x, full_matrices=False)
-    keep = greater(s, _cutoff(x, s, rtol))
+    keep = greater(s, _cutoff(x, s, rtol, atol))
     dtype = spec_of(x).dtype
     inverse = convert(where(keep, divide(1.0, where(keep, s, 1.0)), 0.0), dtype)
     kept = convert(keep, dtype)
@@ -779,13 +950,15 @@ def pinv_and_bases(x: Tensor, rtol: ArrayLike | None) -> Any:
 
 
 @pinv_and_bases.defjvp
-def _pinv_jvp(rtol: ArrayLike | None, primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def _pinv_jvp(
+    rtol: ArrayLike | None, atol: ArrayLike | None, primals: Sequence[Any], tangents: Sequence[Any]
+) -> Any:
     """-P A_dot P + P P^H A_dot^H (1 - A P) + (1 - P A) A_dot^H P^H P, by Golub and Pereyra (1973),
     doi:10.1137/0710036. The projections are 1 - U U^H and 1 - V V^H, without the rounding of products of A and P,
     which is the square of A's condition number times larger.
     """
     (a,), (a_dot,) = primals, tangents
-    p, u, v = pinv_and_bases(a, rtol)
+    p, u, v = pinv_and_bases(a, rtol, atol)
     ph = adjoint(p)
     left, right = matmul(a_dot, p), matmul(adjoint(a_dot), ph)
     rows, columns = _outside(u, matmul(left, ph)), _outside(v, matmul(right, p))
@@ -817,13 +990,17 @@ def _length(x: Any) -> Any:
     return length if is_static(length) else maximum(shape_of(x, -2), shape_of(x, -1))
 
 
-def _cutoff(x: Tensor, s: Tensor, rtol: Any) -> Any:
-    """Compute the bound rtol sigma_1 of each matrix, with an axis to compare with sigma; None is max(m, n) eps."""
+def _cutoff(x: Tensor, s: Tensor, rtol: Any, atol: Any = None) -> Any:
+    """Compute the bound atol + rtol sigma_1 of each matrix, with an axis to compare with sigma.
+
+    `rtol` is max(m, n) eps if it is None.
+    """
     dtype = spec_of(s).dtype
     if rtol is None:
         length, eps = _length(x), float(np.finfo(dtype.dtype).eps)
         rtol = length * eps if isinstance(length, int) else multiply(length, eps)
-    return expand_dims(multiply(convert(rtol, dtype), _first(s)), axis=-1)
+    bound = multiply(convert(rtol, dtype), _first(s))
+    return expand_dims(bound if atol is None else add(convert(atol, dtype), bound), axis=-1)
 
 
 def lstsq(
@@ -850,7 +1027,7 @@ def lstsq(
     right = expand_dims(b, axis=-1) if vector else b
     x = matmul(pinv(a, rtol=rtol), right)
     s = svdvals(a)
-    rank = sum(convert(greater(s, _cutoff(a, s, rtol)), DType.I64), axis=-1)
+    rank = _count(a, s, rtol)
     error = subtract(matmul(a, x), right)
     residual = sum(real(multiply(conj(error), error)), axis=-2)
     if not _has_residuals(a, rank):
@@ -879,8 +1056,11 @@ def slogdet(a: ArrayLike) -> SlogdetResult:
     return SlogdetResult(phase, sum(log(abs(pivots)), axis=-1))
 
 
-def det(a: ArrayLike) -> Any:
-    """Compute the determinant, by LU; its first and second derivatives hold for singular matrices, too."""
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Any:
+    """Compute the determinant, by LU; its first and second derivatives hold for singular matrices, too.
+
+    SciPy's `overwrite_a` and `check_finite` have no effect.
+    """
     return determinant(square("det", a))
 
 
@@ -889,18 +1069,19 @@ def matrix_rank(
 ) -> Any:  # fmt: skip
     """Count the singular values above rtol times the largest, or above `tol` itself; `rtol` as in `pinv`.
 
+    With `hermitian` the lower triangle of a Hermitian matrix is read.
+
     Raises:
         InvalidConfigError: both `tol` and `rtol`.
     """
-    refuse("matrix_rank", "hermitian", hermitian)
     if tol is not None and rtol is not None:
         raise InvalidConfigError("matrix_rank: give one of tol and rtol")
-    x = matrix("matrix_rank", A)
+    x = hermitian_of(square("matrix_rank", A), "L") if hermitian else matrix("matrix_rank", A)
     s = svdvals(x)
-    if tol is not None:
-        bound = expand_dims(convert(tol, spec_of(s).dtype), axis=-1)
-        return sum(convert(greater(s, bound), DType.I64), axis=-1)
-    return sum(convert(greater(s, _cutoff(x, s, rtol)), DType.I64), axis=-1)
+    if tol is None:
+        return _count(x, s, rtol)
+    bound = expand_dims(convert(tol, spec_of(s).dtype), axis=-1)
+    return sum(convert(greater(s, bound), DType.I64), axis=-1)
 
 
 def cond(x: Any, p: Any = None) -> Any:

@@ -1,6 +1,4 @@
-"""Elementwise functions that are not ufuncs: extremes with signed zeros, powers, reciprocal roots and the
-logistic.
-"""
+"""Elementwise functions that are not ufuncs: extremes with signed zeros, powers, reciprocal roots and the logistic."""
 
 from __future__ import annotations
 

@@ -23,11 +23,7 @@ from tenferro import costs
 from tenferro.blas import NUMPYS
 from tenferro.exec.kernels.kernel import Array, Kernel, Specs
 from tenferro.exec.kernels.matrix_product import workers_for
-from tenferro.exec.kernels.sums_of_products import (
-    DirectSums,
-    SumCompiler,
-    channels_last,
-)
+from tenferro.exec.kernels.sums_of_products import DirectSums, SumCompiler, channels_last
 from tenferro.exec.kernels.window_products import multiply_windows, scatter_products
 from tenferro.exec.kernels.windows import (
     Window,
@@ -74,10 +70,7 @@ class ConvolutionFunction:
     accepts_buffers = True
 
     def __init__(
-        self,
-        op: Convolution,
-        resources: Resources,
-        compiler: SumCompiler | None = None,
+        self, op: Convolution, resources: Resources, compiler: SumCompiler | None = None
     ) -> None:
         self.op, self.resources, self.compiler = op, resources, compiler
         self.direct = None if compiler is None else DirectSums(resources, compiler)

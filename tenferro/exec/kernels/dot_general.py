@@ -114,11 +114,7 @@ class Contraction:
     accepts_buffers = True
 
     def __init__(
-        self,
-        op: DotGeneral,
-        lhs: Sequence[int],
-        rhs: Sequence[int],
-        resources: Resources,
+        self, op: DotGeneral, lhs: Sequence[int], rhs: Sequence[int], resources: Resources
     ) -> None:
         self.lhs_shape, self.rhs_shape = tuple(lhs), tuple(rhs)
         self.batch = op.lhs_batch, op.rhs_batch
@@ -208,9 +204,7 @@ WITH_VECTORS: dict[tuple[bool, bool], Product] = {
     (True, False): lambda a, b: np.dot(a.T, b),
     (False, True): lambda a, b: np.dot(a, b.T),
 }
-"""Functions of a matrix and a vector, or of two vectors, by two flags: the matrix is on the left, it is
-transposed.
-"""
+"""Functions of a matrix and a vector, or of two vectors, by two flags: the matrix is on the left, it is transposed."""
 PRODUCTS: dict[tuple[bool, bool], Product] = {
     (False, False): np.matmul,
     (True, False): lambda a, b: np.matmul(a.T, b),

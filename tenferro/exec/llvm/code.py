@@ -365,11 +365,7 @@ class Code:
         self.frequency = outside
 
     def loop(
-        self,
-        count: Index,
-        body: Callable[[Index], None],
-        unroll: bool = False,
-        interleave: int = 1,
+        self, count: Index, body: Callable[[Index], None], unroll: bool = False, interleave: int = 1
     ) -> None:
         """Write a loop over 0, 1, .. count - 1.
 

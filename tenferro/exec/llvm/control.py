@@ -55,10 +55,7 @@ class Emitter:
         self.nesting = 0
 
     def emit(
-        self,
-        program: GraphProgram,
-        inputs: Sequence[Tensor],
-        memories: Sequence[Memory] = (),
+        self, program: GraphProgram, inputs: Sequence[Tensor], memories: Sequence[Memory] = ()
     ) -> list[Tensor]:
         """Write the instructions of a program and return its outputs, which are lazy unless an op needs them in memory.
 

@@ -5,14 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tenferro.exec.llvm.code import (
-    HALF_DTYPES,
-    Code,
-    Element,
-    intrinsic_suffix,
-    literal,
-    llvm_type,
-)
+from tenferro.exec.llvm.code import HALF_DTYPES, Code, Element, intrinsic_suffix, literal, llvm_type
 from tenferro.exec.llvm.scalar import instruction_kind
 from tenferro.exec.llvm.tensor import Specs
 from tenferro.ops.elementwise import Convert

@@ -65,12 +65,7 @@ class CompiledGroup(FusedFunction):
         NotCompiledError: an op that is not compiled, with the line of the user's code.
     """
 
-    def __init__(
-        self,
-        step: ExecInstruction,
-        body: Callable[..., Any],
-        linker: Linker,
-    ) -> None:
+    def __init__(self, step: ExecInstruction, body: Callable[..., Any], linker: Linker) -> None:
         assert step.fused is not None
         super().__init__(step.fused, body, step.kernels.resources)
         self.step, self.linker = step, linker

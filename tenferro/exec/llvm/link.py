@@ -22,14 +22,7 @@ from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.ir import Module
 from tenferro.program import BoundedCache
 
-__all__ = [
-    "Linker",
-    "Processor",
-    "is_installed",
-    "optimised_module",
-    "pass_time",
-    "processor",
-]
+__all__ = ["Linker", "Processor", "is_installed", "optimised_module", "pass_time", "processor"]
 
 
 CACHE_VERSION = 4
@@ -171,10 +164,7 @@ class Linker:
     """
 
     def __init__(
-        self,
-        capacity: int = 256,
-        cache: CompileCache | None = None,
-        log: CompileLog | None = None,
+        self, capacity: int = 256, cache: CompileCache | None = None, log: CompileLog | None = None
     ) -> None:
         self.functions: BoundedCache[Callable[..., int | None]] = BoundedCache(capacity)
         self.cache = cache

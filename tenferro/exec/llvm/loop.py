@@ -55,11 +55,7 @@ def _require_forms(op: Scan | While, kernels: Binder) -> None:
 
 
 def compiled_loop(
-    op: Scan | While,
-    inputs: Specs,
-    kernels: Binder,
-    linker: Linker,
-    interpreted: Interpreted,
+    op: Scan | While, inputs: Specs, kernels: Binder, linker: Linker, interpreted: Interpreted
 ) -> CompiledFunction:
     """Return the loop as a function of its operands, strip-mined if its strips are independent.
 
@@ -108,10 +104,7 @@ def require_gain(op: Scan | While, kernels: Binder, always: bool) -> None:
 
 
 def written_loop(
-    op: Scan | While,
-    inputs: Specs,
-    kernels: Binder,
-    processor: Processor,
+    op: Scan | While, inputs: Specs, kernels: Binder, processor: Processor
 ) -> WrittenFunction:
     """Return the module of a loop."""
     if not all([spec.is_static for spec in inputs]):

@@ -60,11 +60,7 @@ def addresses() -> dict[str, int]:
 
 
 def define_function(
-    code: Code,
-    pointers: Sequence[str],
-    numbers: Sequence[str],
-    name: str,
-    releases: bool = True,
+    code: Code, pointers: Sequence[str], numbers: Sequence[str], name: str, releases: bool = True
 ) -> None:
     """End the current function, of pointers and integers, and define `@f`, which calls it.
 

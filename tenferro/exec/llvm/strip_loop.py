@@ -150,11 +150,7 @@ class StripFunction(CompiledFunction):
 
 
 def strip_loop(
-    strips: StripMinedScan,
-    inputs: Specs,
-    kernels: Binder,
-    linker: Linker,
-    interpreted: Interpreted,
+    strips: StripMinedScan, inputs: Specs, kernels: Binder, linker: Linker, interpreted: Interpreted
 ) -> StripFunction:
     """Return a strip-mined scan as a function of its operands: the last carry, then the stacked outputs.
 

@@ -17,9 +17,7 @@ __all__ = ["ROWS"]
 Indices = tuple[Index, ...]
 
 
-def reindexed(
-    index_of: Callable[[Code, Any, Indices, TensorSpec, TensorSpec], Indices],
-) -> Row:
+def reindexed(index_of: Callable[[Code, Any, Indices, TensorSpec, TensorSpec], Indices]) -> Row:
     """Return the lowering of an op whose elements are those of its operand at other indices."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:

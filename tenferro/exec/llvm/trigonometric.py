@@ -22,12 +22,7 @@ MAX_ARGUMENT = 2.0**19
 """Exclusive bound of the magnitude of the arguments that are reduced here."""
 HALF_PI = [
     float.fromhex(part)
-    for part in (
-        "0x1.921fb544p+0",
-        "0x1.0b4611a6p-34",
-        "0x1.3198a2ep-69",
-        "0x1.b839a252049c1p-104",
-    )
+    for part in ("0x1.921fb544p+0", "0x1.0b4611a6p-34", "0x1.3198a2ep-69", "0x1.b839a252049c1p-104")
 ]
 """pi / 2 in parts of 33 bits, and the remainder."""
 

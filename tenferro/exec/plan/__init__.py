@@ -27,13 +27,4 @@ def planning(compiler: LoopCompiler | None) -> tuple[PlanStep, ...]:
         partial(step, compiler=compiler)
         for step in (compile_loops, stencil.stencil, group.group, block.block, compile_groups)
     )
-    return (
-        loops,
-        fold.fold,
-        stencils,
-        fused,
-        blocks,
-        tile_groups,
-        place.place,
-        compiled,
-    )
+    return (loops, fold.fold, stencils, fused, blocks, tile_groups, place.place, compiled)

@@ -1,12 +1,8 @@
 """Group: fuses steps that are compiled as one loop over rows.
 
-All values of a fused group have the same leading axes, and a row of a result depends only on the same row of
-the
-operands. For elementwise ops alone, a row is one element. Reductions along trailing axes, and broadcasts of
-their
-results, keep the axes before them. A reduction over the leading axes can end a group: it combines the partial
-results
-of the tiles.
+All values of a fused group have the same leading axes, and a row of a result depends only on the same row of the
+operands. For elementwise ops alone, a row is one element. Reductions along trailing axes, and broadcasts of their
+results, keep the axes before them. A final reduction over the leading axes combines the partial results of the tiles.
 """
 
 from __future__ import annotations

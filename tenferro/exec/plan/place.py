@@ -1,8 +1,7 @@
 """Buffer assignment: determines the buffer of each result, and the last use of each value.
 
-A large intermediate value gets an offset in one buffer, from its live range. An output gets a buffer from the
-pool. A
-ufunc or fused group overwrites an operand at its last use, if no other live value shares the operand's memory.
+A large intermediate value gets an offset in one buffer, from its live range. An output gets a buffer from the pool.
+A ufunc or fused group overwrites an operand at its last use, if no other live value shares the operand's memory.
 """
 
 from __future__ import annotations
@@ -16,14 +15,7 @@ from tenferro import costs
 from tenferro.exec.layout import dense
 from tenferro.exec.plan.alias import Aliases, aliases
 from tenferro.exec.plan.memory import plan_memory
-from tenferro.exec.schedule import (
-    Arena,
-    ExecInstruction,
-    ExecProgram,
-    InPlace,
-    Place,
-    Pooled,
-)
+from tenferro.exec.schedule import Arena, ExecInstruction, ExecProgram, InPlace, Place, Pooled
 from tenferro.facts import Fact
 from tenferro.program import last_uses
 from tenferro.program.memory_plan import Block

@@ -1,8 +1,7 @@
 """Stencil: compiles a sum of padded arrays, with the padded expressions, as one step.
 
 The gradient of finite differences along several axes is such a sum. Its terms have different shapes, so a fused
-group
-could hold only one of them.
+group could hold only one of them.
 """
 
 from __future__ import annotations
@@ -97,10 +96,7 @@ def _root(program: ExecProgram, readers: Mapping[int, Sequence[int]], number: in
 
 
 def _cone(
-    program: ExecProgram,
-    readers: Mapping[int, Sequence[int]],
-    makers: Mapping[int, int],
-    root: int,
+    program: ExecProgram, readers: Mapping[int, Sequence[int]], makers: Mapping[int, int], root: int
 ) -> list[int]:
     """Return the root and the steps whose results only the root needs, in order."""
     steps = program.instructions

@@ -1,8 +1,7 @@
 """Tile groups: plans the layouts, tiles and threads of fused groups.
 
 The layout of every value is derived from the layouts of the arguments and from the kernels. If an array has
-another
-layout at run time, it is copied.
+another layout at run time, it is copied.
 """
 
 from __future__ import annotations

@@ -11,12 +11,7 @@ from typing import Any, TypeAlias
 
 from tenferro import costs
 
-__all__ = [
-    "LINE",
-    "Transposer",
-    "Transposition",
-    "transposition_of",
-]
+__all__ = ["LINE", "Transposer", "Transposition", "transposition_of"]
 
 LINE = costs.CACHE_LINE
 """Size of a cache line, in bytes."""

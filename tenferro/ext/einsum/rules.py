@@ -17,9 +17,7 @@ from tenferro.extension import ExtensionAdRule
 from tenferro.extension.algebra import add, apply_one, conj, scalar
 from tenferro.extension.ops import BroadcastInDim
 
-__all__ = [
-    "EinsumRule",
-]
+__all__ = ["EinsumRule"]
 
 
 class EinsumRule(ExtensionAdRule):

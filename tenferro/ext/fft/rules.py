@@ -26,9 +26,7 @@ from tenferro.extension.algebra import (
 )
 from tenferro.extension.ops import Pad, ShapeOf
 
-__all__ = [
-    "FftRule",
-]
+__all__ = ["FftRule"]
 
 
 class FftRule(ExtensionAdRule):

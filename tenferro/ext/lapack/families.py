@@ -93,11 +93,7 @@ class Geqp3(ExtensionOp):
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         dtype, batch, m, n = matrix(self, input_dtypes, input_shapes)
-        return [
-            (dtype, input_shapes[0]),
-            (INFO, (*batch, n)),
-            (dtype, (*batch, smaller(m, n))),
-        ]
+        return [(dtype, input_shapes[0]), (INFO, (*batch, n)), (dtype, (*batch, smaller(m, n)))]
 
 
 @extension_family("tenferro", "householder_product", version=1)

@@ -43,14 +43,7 @@ from tenferro.extension.algebra import (
     zeros,
 )
 
-__all__ = [
-    "GeevRule",
-    "Geqp3Rule",
-    "GeqrfRule",
-    "GetrfRule",
-    "GtsvRule",
-    "HouseholderProductRule",
-]
+__all__ = ["GeevRule", "Geqp3Rule", "GeqrfRule", "GetrfRule", "GtsvRule", "HouseholderProductRule"]
 
 
 class GetrfRule(MatrixRule):

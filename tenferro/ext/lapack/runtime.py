@@ -8,12 +8,7 @@ from typing import Any
 import numpy as np
 
 from tenferro.ext.lapack import families as fam
-from tenferro.ext.linalg.routines import (
-    blas_threads_for,
-    nan_like,
-    routine,
-    with_told_workspace,
-)
+from tenferro.ext.linalg.routines import blas_threads_for, nan_like, routine, with_told_workspace
 from tenferro.ext.linalg.runtime import finite_or_nan
 from tenferro.extension import ExtensionCaches, ExtensionRuntime, Routine
 from tenferro.types import DType

@@ -8,9 +8,7 @@ from tenferro.extension import ExtensionAdRule
 from tenferro.extension.algebra import apply_one
 from tenferro.extension.ops import BroadcastInDim
 
-__all__ = [
-    "ThreefryRule",
-]
+__all__ = ["ThreefryRule"]
 
 
 class ThreefryRule(ExtensionAdRule):

@@ -334,8 +334,7 @@ ROWS: Mapping[type[StdTensorOp], Rule] = {
         _by_branch_points(1 + 0j, -1 + 0j, power=0.5),
     ),
     an.Atan: _analytic(
-        _by_slope(lambda least, most: 1.0 / (1.0 + least**2)),
-        _by_branch_points(1j, -1j, power=1.0),
+        _by_slope(lambda least, most: 1.0 / (1.0 + least**2)), _by_branch_points(1j, -1j, power=1.0)
     ),
     an.Sinh: _analytic(_by_slope(lambda least, most: np.cosh(most)), _hyperbolic_on_disc),
     an.Cosh: _analytic(_by_slope(lambda least, most: np.sinh(most)), _hyperbolic_on_disc),

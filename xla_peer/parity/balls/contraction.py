@@ -58,7 +58,4 @@ def _finite_size(x: Any) -> Any:
     return np.where(np.isfinite(size), size, 0.0)
 
 
-ROWS: Mapping[type[StdTensorOp], Rule] = {
-    co.DotGeneral: _bilinear,
-    co.Convolution: _bilinear,
-}
+ROWS: Mapping[type[StdTensorOp], Rule] = {co.DotGeneral: _bilinear, co.Convolution: _bilinear}

@@ -134,13 +134,7 @@ def _finite_size(x: Any) -> Any:
     return np.where(np.isfinite(size), size, 0.0)
 
 
-COMBINED = {
-    "add": _added,
-    "multiply": _multiplied,
-    "min": _extreme,
-    "max": _extreme,
-    "set": _put,
-}
+COMBINED = {"add": _added, "multiply": _multiplied, "min": _extreme, "max": _extreme, "set": _put}
 ROWS: Mapping[type[StdTensorOp], Rule] = {
     ix.Gather: _read,
     ix.GatherDynamicSliceSizes: _read,

@@ -8,15 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from lowering.families.linalg.inline.values import (
-    block,
-    column,
-    dot,
-    loop,
-    row,
-    values_of,
-    written,
-)
+from lowering.families.linalg.inline.values import block, column, dot, loop, row, values_of, written
 from lowering.families.linalg.matrix import permuted, triangular
 from lowering.writer import Writer
 from tenferro.extension.algebra import (

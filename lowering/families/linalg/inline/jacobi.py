@@ -12,13 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from lowering.families.linalg.inline.householder import as_dtype_of, householder, identity, largest
-from lowering.families.linalg.inline.values import (
-    block,
-    loop,
-    loop_while,
-    values_of,
-    written,
-)
+from lowering.families.linalg.inline.values import block, loop, loop_while, values_of, written
 from lowering.families.linalg.matrix import hermitian
 from lowering.writer import Writer
 from tenferro.extension.algebra import (

@@ -50,10 +50,7 @@ def written(values: Sequence[Value]) -> tuple[writer.Value, ...]:
 
 
 def loop_while(
-    name: str,
-    condition: Callable[..., Value],
-    body: Callable[..., Sequence[Value]],
-    *state: Value,
+    name: str, condition: Callable[..., Value], body: Callable[..., Sequence[Value]], *state: Value
 ) -> list[Any]:
     """Emit a loop: `body(*state)` while `condition(*state)`."""
     w = state[0].emitter.writer

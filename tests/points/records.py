@@ -1,0 +1,73 @@
+"""Rows of the table of exceptional points."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["INF", "Binary", "Unary"]
+
+INF = math.inf
+REALS = (-INF, INF)
+
+
+@dataclass(frozen=True)
+class Unary:
+    """A function of one number.
+
+    Args:
+        function: what is tested.
+        definition: the function in mpmath; of an op, its row in `tenferro.definitions`.
+        first, second: its derivatives, by hand.
+        domain: where it is real.
+        own: points that are exceptional for this function.
+        is_complex: whether it takes complex128.
+        terms: the size of the largest term, where the derivative is a sum of terms that cancel; a number, or a function of x.
+        is_native: whether it is in the table for native runs alone, because it has no expansion for other peers.
+        conventions: the two derivatives at points without derivatives, and the name of the convention.
+        jax, torch: dotted names of the same function there; empty if there is none.
+    """
+
+    function: Callable[[Any], Any]
+    definition: Callable[[Any], Any]
+    first: Callable[[Any], Any]
+    second: Callable[[Any], Any]
+    domain: tuple[float, float] = REALS
+    own: tuple[float, ...] = ()
+    is_complex: bool = False
+    terms: float | Callable[[Any], Any] = 0.0
+    is_native: bool = False
+    conventions: Mapping[str, tuple[float, float, str]] = field(default_factory=dict)
+    jax: str = ""
+    torch: str = ""
+
+
+@dataclass(frozen=True)
+class Binary:
+    """A function of two real numbers.
+
+    Args:
+        function: what is tested.
+        definition: the function in mpmath.
+        partials: f_x, f_y, f_xx, f_xy and f_yy, by hand, for points where the function is smooth.
+        points: pairs of arguments.
+        conventions: the five derivatives at points without derivatives, or where the formulas have no value, with the
+            name of the convention, or "limit" for limits.
+        terms: the size of the largest term, where a derivative is a sum of terms that cancel.
+        is_native: as in `Unary`.
+        jax, torch: names of the same function there; empty if there is none.
+    """
+
+    function: Callable[[Any, Any], Any]
+    definition: Callable[[Any, Any], Any]
+    partials: Callable[[Any, Any], tuple[Any, ...]]
+    points: tuple[tuple[float, float], ...]
+    conventions: Mapping[tuple[float, float], tuple[tuple[float, ...], str]] = field(
+        default_factory=dict
+    )
+    terms: float = 0.0
+    is_native: bool = False
+    jax: str = ""
+    torch: str = ""
