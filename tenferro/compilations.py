@@ -21,7 +21,7 @@ __all__ = ["hold_over_forks", "stop_at_exit", "until_compiled", "watch_exit"]
 MAX_WAIT_SECONDS = 10.0
 """Maximum wait of a fork or of the exit of the process, in seconds."""
 CALL_SECONDS = 0.02
-"""Time for threads to leave a running C++ call, or to enter a compilation, in seconds."""
+"""Time that threads get to leave a running C++ call, or to enter a compilation, in seconds."""
 
 
 class _Threads(threading.local):

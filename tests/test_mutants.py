@@ -213,8 +213,7 @@ def test_column_then_floor_and_a_log_that_goes_on(tree: Path, monkeypatch: Any) 
     assert again.verdict(outcomes[1]) == "equivalent"
     assert "+ return x >= LIMIT" not in again.report()
     assert "100.0%" in again.report()
-    # Lines that run on import: tests of the column, and of the layer if a test runs a function that
-    # uses them.
+    # Lines that run on import: tests of the column, and of the layer if a test runs a function that uses them.
     at_import = Mutant("one", "one/source.py", Edit("constant", (1, 1), 8, 9, "4", True))
     assert again.stages(at_import) == (
         ["tests/test_own.py::test_small"],
