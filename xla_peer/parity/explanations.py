@@ -254,7 +254,7 @@ def _with_smallest(x: Any, sign: float, size: float | None, scale: int) -> Any:
 
 
 def _lies_among(y: Any, values: Any) -> bool:
-    """Return whether y is one of the values, or within their range, up to rounding.
+    """Return whether y is equal to one of the values, or within their range, up to rounding.
 
     Complex numbers are compared by parts.
     """
