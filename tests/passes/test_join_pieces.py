@@ -474,3 +474,20 @@ def test_one_window_without_its_axis_of_one_is_a_slice(start: Any, rows: Any) ->
     assert "Gather" not in [step.op.name for step in joined.instructions]
     first = min(max(start[1], 0), 4)
     np.testing.assert_array_equal(joined.run(x), x[rows[0], first : first + 3])
+
+
+def test_broadcasts_of_one_scalar_are_one() -> None:
+    def fn(x: Any, s: Any, other: Any) -> Any:
+        parts = [
+            tnf.broadcast_to(s, (2,)),
+            tnf.broadcast_to(s, (3,)),
+            tnf.broadcast_to(other, (1,)),
+            x,
+        ]
+        return tnf.concatenate(parts)
+
+    program = tnf.compile(fn, ROW, 2.5, -1.0)
+    after = joined(program)
+    (op,) = [step.op for step in after.instructions if step.op.name == "Concatenate"]
+    assert op.count == 3
+    assert_same_bits(UNTOUCHED.run(after, ROW, 2.5, -1.0), UNTOUCHED.run(program, ROW, 2.5, -1.0))

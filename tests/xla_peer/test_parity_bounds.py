@@ -577,6 +577,8 @@ def test_one_operation_of_stablehlo_has_no_expansion() -> None:
 
     loop = tnf.compile(lambda x: tnf.fori_loop(0, 2, turn, tnf.tanh(x)), x)
     assert opinion.expanded_ops(loop) == ["Asinh"]
+    factor = tnf.compile(tnf.linalg.cholesky, np.eye(2))
+    assert opinion.expanded_ops(factor) == ["tenferro.cholesky.v1"]
 
 
 def test_who_lies_between_does_not_agree_with_both(monkeypatch: pytest.MonkeyPatch) -> None:

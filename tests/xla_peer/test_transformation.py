@@ -55,6 +55,15 @@ def test_the_first_value_that_differs() -> None:
     assert change.to_dict()["before"]["name"] == "%2"
 
 
+def test_exchanged_results_are_named_on_both_sides() -> None:
+    change = xla_peer.check_transformation(
+        BEFORE, BEFORE.replace("return %1, %3", "return %3, %1"), INPUTS, interpreter=False
+    )
+    assert change.before is not None
+    assert change.after is not None
+    assert (change.before.name, change.after.name) == ("%1", "%3")
+
+
 def test_an_argument_that_is_returned_has_no_name() -> None:
     text = """func.func @main(%x: tensor<3xf64>, %y: tensor<3xf64>) -> (tensor<3xf64>, tensor<3xf64>) {
   return %x, %y : tensor<3xf64>, tensor<3xf64>

@@ -309,6 +309,18 @@ def test_the_reference_interpreter_decides_between_native_and_pjrt(
     assert f"the reference interpreter agrees with {right}" in str(report)
 
 
+def test_the_wrong_op_of_pjrt_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = {Sin: lambda op, w, x: w.op("cosine", x, result=x.spec)}
+    monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, **wrong})
+    right, wrong_result = [np.sin(X) * 3.0], [np.cos(X) * 3.0]
+    monkeypatch.setattr(judging, "interpreted", lambda program, leaves: right)
+    program = tnf.compile(lambda x: tnf.sin(x) * 3.0, X)
+    report = judge(program, [X], right, wrong_result)
+    assert verdicts(report) == ["wrong: b"]
+    assert report.first_divergence is not None
+    assert "Sin (f64[" in str(report.first_divergence)
+
+
 def test_an_unstable_decision_is_named_with_both_sides() -> None:
     x = np.array([[1.0, 3.0]])
 

@@ -156,7 +156,7 @@ def _difference(
             begins, other_begins = by_value
     number = min(begins, default=None)
     other_number = None if number is None else _counterpart(program, number, other, other_begins)
-    if number is None:
+    if number is None or not other_slots:
         number, other_number = _swapped(program, other, values, other_values, outputs)
     if number is None:
         return None
