@@ -141,8 +141,8 @@ class ExtensionOp:
     def payload_text(self) -> str:
         """Write the payload as text, for fingerprints: equal texts, in any process, mean equal payloads.
 
-        The text is unique to this op if no such text exists: `payload_eq` is overridden and `payload_fields` is not,
-        or the payload holds objects without names in other processes.
+        If `payload_eq` is overridden and `payload_fields` is not, or the payload holds objects that other processes
+        cannot name, no text can promise this; the text is then unique to this op.
         """
         cls = type(self)
         if cls.payload_eq is ExtensionOp.payload_eq or not cls._has_default_payload:
