@@ -77,7 +77,7 @@ def watch_exit() -> None:
 
 
 def stop_at_exit() -> None:
-    """Block a daemon thread outside of any compilation for ever, once the process exits."""
+    """Block a daemon thread for ever once the process exits, unless the thread is compiling."""
     if _is_exiting and _threads.depth == 0 and threading.current_thread().daemon:
         threading.Event().wait()
 
