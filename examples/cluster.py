@@ -1,9 +1,9 @@
 """Map a compiled derivative over data sets by processes: concurrent.futures, joblib, Dask or Ray.
 
-A hundred spectra are fitted by the method of Gauss and Newton. The step with its Jacobian is compiled once here, into one program,
-and travels to the workers with each task. A worker keeps an executor between tasks. It prepares the program once,
-because programs are found again by their fingerprint, in whichever copy they arrive. Each worker computes on one core,
-so that workers do not fight over cores: `threads=1` for elementwise groups, and `threadpool_limits` for BLAS.
+A hundred spectra are fitted by the method of Gauss and Newton. The step with its Jacobian is compiled once here, into
+one program, and travels to the workers with each task. A worker keeps an executor between tasks. It prepares the
+program once, because the executor recognises copies of a program by their fingerprint. Each worker computes on one
+core, so that workers do not compete for cores: `threads=1` for elementwise groups, and `threadpool_limits` for BLAS.
 
 `python examples/cluster.py joblib` uses joblib, `dask` a local cluster of Dask, `ray` one of Ray; each is installed
 separately.
@@ -81,7 +81,7 @@ def by_dask(task: Callable[..., Any], spectra: Sequence[Any]) -> list[Any]:
 
 
 def by_ray(task: Callable[..., Any], spectra: Sequence[Any]) -> list[Any]:
-    """Map by a pool of Ray's actors, each of which is one process."""
+    """Map by a pool of Ray actors, one process per actor."""
     import ray  # pyright: ignore[reportMissingImports]  # likewise
     from ray.util.multiprocessing import Pool  # pyright: ignore[reportMissingImports]
 

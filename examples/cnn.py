@@ -1,4 +1,4 @@
-"""A convolutional network with dropout, Adam and checkpoints, for those who come from PyTorch.
+"""A convolutional network with dropout, Adam and checkpoints, for PyTorch users.
 
 Images are [batch, features, height, width], kernels [out, in, height, width].
 """

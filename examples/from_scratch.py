@@ -82,7 +82,7 @@ KERNELS: dict[str, Callable[..., Any]] = {
     "constant": lambda op: np.float64(op.payload),
 }
 
-# A tangent rule gets the operands and their tangents, None where there is none, and gives the result's.
+# A tangent rule gets the operands and their tangents (None for zero), and returns the result's tangent.
 TANGENTS: dict[str, Callable[..., Any]] = {
     "add": lambda op, x, y, x_dot, y_dot: plus(x_dot, y_dot),
     "multiply": lambda op, x, y, x_dot, y_dot: plus(times(x_dot, y), times(x, y_dot)),
@@ -95,8 +95,8 @@ TANGENTS: dict[str, Callable[..., Any]] = {
     "broadcast": lambda op, x, x_dot: x_dot.apply(op),
 }
 
-# A transpose rule gets the operands, which of them are linear, and the result's cotangent, and gives
-# theirs. Only what tangent rules write needs one: sin and cos are not linear.
+# A transpose rule gets the operands, a mask of the linear ones, and the result's cotangent, and
+# returns their cotangents. Only ops in tangents need one: sin and cos are not linear.
 TRANSPOSES: dict[str, Callable[..., Any]] = {
     "add": lambda op, x, y, linear, bar: (bar, bar),
     "multiply": lambda op, x, y, linear, bar: (bar * y, None) if linear[0] else (None, bar * x),
@@ -235,7 +235,7 @@ def linearize(graph: Graph, dots: dict[int, Tensor], output: Tensor) -> Tensor |
 
 
 def transpose(graph: Graph, start: int, y_dot: Tensor, y_bar: Tensor) -> dict[int, Tensor]:
-    """Return the cotangents of the values in which the nodes from `start` on are linear, by one loop down."""
+    """Return the cotangents of the values in which the nodes from `start` on are linear, by one backward loop."""
     stop, linear = len(graph.nodes), set(range(start, start + 1))
     for value in range(start, stop):
         op, inputs = graph.nodes[value]
@@ -313,7 +313,7 @@ class Program:
 
 
 def compile(fn: Callable[..., Any], *shapes: Shape) -> Program:
-    """Trace `fn` once, and keep what its results need: one loop down."""
+    """Trace `fn` once, and keep the nodes that its results need, by one backward loop."""
     graph = Graph()
     inputs = [graph.input(shape) for shape in shapes]
     results = fn(*inputs)

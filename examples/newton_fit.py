@@ -1,7 +1,7 @@
 """Fit a logistic regression with scipy's trust-region Newton method, the curvature by `hvp`.
 
-The Hessian is never formed: conjugate gradients need its product with a vector, which is one forward
-derivative of the gradient. Checked by the gradient at the end, and against L-BFGS.
+The Hessian is never formed: conjugate gradients need only Hessian-vector products, which are forward derivatives of
+the gradient. The result is checked by its gradient, and against L-BFGS.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def measured() -> np.ndarray:
 
 
 def fitted(data: np.ndarray) -> dict[str, float]:
-    """Return the rates of least squares, from a guess that is 20 % off."""
+    """Return the least-squares rates, from a guess with errors of 20 %."""
 
     def misfit(logarithms: Any) -> Any:
         states = solution({name: tnf.exp(value) for name, value in logarithms.items()})

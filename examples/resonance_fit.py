@@ -1,13 +1,13 @@
-"""Fit a resonance on a falling background, as counted by a detector, and say how sure the fit is.
+"""Fit a resonance on a falling background, as counted by a detector, with error bars.
 
 Events are counted in bins of their energy (GeV). A bin of width 1 GeV expects
 
     mu(E) = signal BW(E; mass, width) + background (1 + slope (E - 91 GeV)),
 
-with the Breit-Wigner line BW(E) = (width / 2 pi) / ((E - mass)^2 + width^2 / 4), in 1/GeV. Counts are
-Poisson's: -log L = sum(mu - n log mu), up to what does not depend on the parameters. L-BFGS-B minimises it
-on the tree of parameters, inside bounds, by one program for value and gradient. The Hessian at the minimum
-is Fisher's information; the roots of the diagonal of its inverse are the error bars.
+with the Breit-Wigner line BW(E) = (width / 2 pi) / ((E - mass)^2 + width^2 / 4), in 1/GeV. Counts have Poisson
+distributions: -log L = sum(mu - n log mu), up to a constant. L-BFGS-B minimises it on the tree of parameters, inside
+bounds, by one program for value and gradient. The Hessian at the minimum is Fisher's information; the roots of the
+diagonal of its inverse are the error bars.
 
 Units: mass and width in GeV, signal in 1000 events, background in 10 events / GeV, slope in 1/GeV.
 """
@@ -72,12 +72,12 @@ def main() -> None:
             f"{name:17} {value:9.4f} +- {error:.4f} {UNITS[name]:15} "
             f"(true {true}, off by {pulls[-1]:+.1f} error bars)"
         )
-    # The pulls of a sound fit are normal: 1 of 16,000 is above 4.
+    # The pulls of a valid fit are normal: 1 of 16,000 exceeds 4.
     assert max(np.abs(pulls)) < 4
-    # No bound holds the fit: the gradient vanishes beside what one error bar changes.
+    # No bound is active: the gradient is negligible compared with its change over one error bar.
     slopes = tnf.tree.leaves(tnf.grad(surprise)(fit.x, counts))
     assert max(np.abs(np.array(slopes) * tnf.tree.leaves(errors))) < 1e-2
-    # An error bar away, the surprise rises by a half or more: the others are not fitted again.
+    # One error bar away, -log L rises by a half or more, because the other parameters are not fitted again.
     for i in range(len(pulls)):
         vector, unravel = tnf.tree.ravel(fit.x)
         vector = np.array(vector)

@@ -73,7 +73,7 @@ PAIR = -np.kron(Z, Z) - FIELD / 2 * (np.kron(X, ONE) + np.kron(ONE, X))
 
 
 def isometry(x: Any) -> Any:
-    """Return the nearest thing to x[up, low, low] that keeps lengths, by QR."""
+    """Return an isometry near x[up, low, low], by QR."""
     up = x.shape[0]
     q, _ = tnf.linalg.qr(tnf.reshape(x, (up, 4)).mT)
     return tnf.reshape(q.mT, x.shape)
@@ -122,7 +122,7 @@ def mera_energy(parameters: dict[str, Any]) -> Any:
 
 
 def mera_start() -> dict[str, Any]:
-    """Return near blocks of two sites, even and odd, and disentanglers near the identity."""
+    """Return isometries near the even and odd combinations of two sites, and disentanglers near the identity."""
     generator = np.random.default_rng(0)
     tensors = {"top": np.ones((2, 2)) + 0.1 * generator.normal(size=(2, 2))}
     for layer in ("coarse", "fine"):

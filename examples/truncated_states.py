@@ -1,9 +1,9 @@
 """A matrix-product state of two tensors cut to a tolerance, and the derivative through the cut.
 
 A state of two halves of 4 sites has amplitudes exp(-J (i - j)^2 / 50), i and j numbering the values of each half. It
-is cut at its middle bond by an SVD that keeps the singular values above a tolerance, so that the bond is as
-wide as the data ask. The derivative in J of the sum of fourth powers goes through the cut, and agrees with a difference and with
-that of the state itself. The same program with masked factors runs through PJRT.
+is cut at its middle bond by an SVD that keeps the singular values above a tolerance, so that the data determine the
+width of the bond. The derivative with respect to J of the sum of fourth powers goes through the cut. It agrees with a
+difference and with the derivative of the uncut state. The same program with masked factors runs through PJRT.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def state(coupling: Any) -> Any:
 
 
 def cut_state(coupling: Any, masked: bool = False) -> tuple[Any, Any]:
-    """Return the state cut at its middle bond, put together again, and the bond's rank."""
+    """Return the state after the cut at its middle bond, and the bond's rank."""
     u, s, vh, rank = tnf.linalg.truncated_svd(
         state(coupling), max_rank=MAX_BOND, rtol=TOLERANCE, masked=masked
     )

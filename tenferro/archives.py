@@ -23,7 +23,7 @@ RATIO = 32
 SMALL = 64 << 20
 """Bytes that every file may unpack to."""
 SMALL_DOCUMENT = 4 << 20
-"""Bytes of text that every member may unpack to: text takes far more memory once it is read."""
+"""Maximum unpacked size of a text member in bytes: parsed text takes far more memory."""
 LOCAL_HEADER = 30
 """Bytes before the name in the header of a member."""
 PADDING = 0xD935

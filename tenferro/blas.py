@@ -1,4 +1,4 @@
-"""Number of BLAS threads: one if more would slow programs down, several for large matrices in loops.
+"""Number of BLAS threads: one where more threads slow programs down, several for large matrices in loops.
 
 NumPy and SciPy each bring their own OpenBLAS, with threads that spin until the next call. For matrices of some
 hundred rows threads cost more than they save. The threads of one library also occupy cores that the other library
@@ -80,7 +80,7 @@ class BlasThreads:
             self._settle()
 
     def _settle(self) -> None:
-        """Set the least number of threads that a caller inside asks for, or the previous one."""
+        """Set the smallest number of threads that an active context requests, or the previous number."""
         wanted = min(self._inside, default=self._before)
         if self._threads() != wanted:
             self._set_threads(wanted)
@@ -89,12 +89,12 @@ class BlasThreads:
         """Look up OpenBLAS's functions that set its threads; other libraries keep their threads."""
         from threadpoolctl import OpenBLASController  # because many programs have no large products
 
-        # Its symbols are looked up through the module that is linked with it. All else that is loaded need not
-        # be looked at then, which takes a tenth of a second beside other frameworks.
+        # Look up symbols through the module that is linked with OpenBLAS: scanning all loaded
+        # libraries takes a tenth of a second if other frameworks are loaded.
         spec = extension_spec(self.module)
         symbols = ctypes.CDLL(spec.origin if spec else import_module(self.module).__file__)
         for name in OpenBLASController.check_symbols:
-            # By its own functions: the controller's take five times as long, and obey one thread only.
+            # Call OpenBLAS's functions: the controller's take five times as long, and work from one thread only.
             if (
                 hasattr(symbols, name)
                 and symbols[name.replace("num_threads", "parallel")]() == PTHREADS

@@ -21,7 +21,7 @@ __all__ = ["hold_over_forks", "stop_at_exit", "until_compiled", "watch_exit"]
 MAX_WAIT_SECONDS = 10.0
 """Maximum wait of a fork or of the exit of the process, in seconds."""
 CALL_SECONDS = 0.02
-"""Time for threads to leave a running C++ call, or to enter a compilation, in seconds."""
+"""Time that threads get to leave a running C++ call, or to enter a compilation, in seconds."""
 
 
 class _Threads(threading.local):
@@ -77,7 +77,7 @@ def watch_exit() -> None:
 
 
 def stop_at_exit() -> None:
-    """Block a daemon thread outside of any compilation for ever, once the process exits."""
+    """Block a daemon thread for ever once the process exits, unless the thread is compiling."""
     if _is_exiting and _threads.depth == 0 and threading.current_thread().daemon:
         threading.Event().wait()
 

@@ -1,8 +1,8 @@
 """A cache of executables on disk, so that a second process need not compile again.
 
-An entry is native code: the folder and its files belong to the user alone, and no file is read that another user could
-have written. Entries are written atomically. One that is truncated, foreign, renamed or of another version is compiled
-again. Failures to read, write or remove are counted, and never fatal.
+An entry is native code: only the user owns the folder and its files, and no file is read that another user could have
+written. Entries are written atomically. A truncated, foreign, renamed or outdated entry is compiled again. Failures
+to read, write or remove are counted, and never fatal.
 """
 
 from __future__ import annotations

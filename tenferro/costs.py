@@ -36,7 +36,7 @@ Types: TypeAlias = Sequence[TensorSpec]
 ELEMENTS = 1000.0
 """Elements of arrays beyond the second-level cache that NumPy adds. `python benchmarks/costs.py ELEMENTS`."""
 FUNCTION_ELEMENTS = 60.0
-"""Elements of an analytic function, in the geometric mean over all functions. `python benchmarks/costs.py FUNCTION_ELEMENTS`."""
+"""Elements of an analytic function, as a geometric mean over all. `python benchmarks/costs.py FUNCTION_ELEMENTS`."""
 MULTIPLICATIONS = 3000.0
 """Multiplications of a product of matrices on one thread. `python benchmarks/costs.py MULTIPLICATIONS`."""
 

@@ -321,7 +321,7 @@ def test_nothing_is_written_where_one_file_of_several_cannot_be(tmp_path: Path) 
 @pytest.mark.parametrize("path", [None, 3, 2.5, "", "a\0b", "\ud800"])
 @pytest.mark.parametrize("door", [content_of, tnf.tree.load, *WRITERS[:2]])
 def test_what_names_no_file(door: Any, path: Any) -> None:
-    # An empty name is that of a file which does not exist, to whoever reads.
+    # Readers treat an empty name as that of a missing file.
     with pytest.raises((errors.InvalidConfigError, FileNotFoundError), match=r"No such|is not"):
         door(path)
 

@@ -160,7 +160,7 @@ def test_a_class_that_has_an_old_one_s_name_is_another() -> None:
 
 
 def test_what_a_cache_drops_is_not_at_hand() -> None:
-    """Recent programs are found without the cache, but live no longer than in it."""
+    """Recent programs are found without the cache, but are freed when the cache drops them."""
     executor = tnf.GraphExecutor(cache_size=1)
     x = np.ones(3)
     dropped = tnf.compile(lambda x: x + 1.0, x)

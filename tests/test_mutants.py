@@ -213,14 +213,14 @@ def test_column_then_floor_and_a_log_that_goes_on(tree: Path, monkeypatch: Any) 
     assert again.verdict(outcomes[1]) == "equivalent"
     assert "+ return x >= LIMIT" not in again.report()
     assert "100.0%" in again.report()
-    # what is imported once is asked of the column, and of the layer where a test runs a function that uses it
+    # Lines that run on import: tests of the column, and of the layer if a test runs a function that uses them.
     at_import = Mutant("one", "one/source.py", Edit("constant", (1, 1), 8, 9, "4", True))
     assert again.stages(at_import) == (
         ["tests/test_own.py::test_small"],
         ["tests/test_floor.py::test_bound"],
         [],
     )
-    # what is beyond the limits of both comes last, if it runs the line
+    # Tests beyond the limits of both come last, if they run the line.
     monkeypatch.setattr(module, "MOST_FILES", 0)
     assert again.stages(mutants[0]) == (
         ["tests/test_own.py::test_small"],

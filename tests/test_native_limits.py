@@ -97,7 +97,7 @@ def test_an_argument_that_numpy_does_not_have() -> None:
 
 @pytest.mark.parametrize("order", ["C", "F", "K"])
 def test_a_view_that_is_a_result_and_fits_nowhere(order: Any) -> None:
-    """A view of 10**18 rows costs nothing; the result, with its own memory, would take 3 EB."""
+    """A view of 10**18 rows takes no memory; a result in new memory would take 3 EB."""
     program = tnf.compile(lambda x: tnf.broadcast_to(x, (10**18, 3)), np.ones(3, bool))
     executor = tnf.GraphExecutor(order=order)
     with pytest.raises(

@@ -1,7 +1,7 @@
 """Unusual payloads in files: each field of each op, one at a time.
 
-Whatever stands there, the file is refused by an error of ours, or its program is printed and lowered, or refused
-there; soon, and in little memory.
+Whatever the field's value is, tenferro refuses the file, or prints its program, and lowers it or refuses to; quickly
+and in little memory.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ from tests.samples.families import FAMILY_SAMPLES  # noqa: E402
 
 KERNELS = importlib.import_module("kernels").KERNELS
 LINE = re.compile(r"(\.py)(:\d+|\", line \d+)|loc\([^)]*\)")
-"""Positions in files of this tree, which move when lines are added."""
+"""Pattern of positions in files of this tree; they are removed, because they move when lines are added."""
 
 
 def programs() -> Iterator[tuple[str, tnf.GraphProgram]]:

@@ -426,7 +426,7 @@ class XlaExecutor:
                 raise error.at(_blamed_line(module.text, str(error))) from error.__cause__
 
     def _try_compilation(self, text: str, devices: Sequence[Any], options: Any) -> None:
-        """Compile text from outside in a separate process first, because XLA aborts on some valid text.
+        """Compile untrusted text in a separate process first, because XLA aborts on some valid text.
 
         Raises:
             BackendFailureError: that process ended, or took more than the limits.

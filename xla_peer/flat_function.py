@@ -106,7 +106,7 @@ class NativeOwner:
         return pjrt.emit_callback(context, run, operands)
 
     def tangents(self, function: FlatFunction, active: tuple[bool, ...]) -> FlatFunction:
-        """Map (xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
+        """Map (xs, x_dots of the active xs) to the y_dots of the outputs that vary."""
         jax, _ = pjrt.modules()
 
         def fn(*operands: Any) -> list[Any]:
@@ -177,7 +177,7 @@ class NativeOwner:
         )
 
     def batched(self, function: FlatFunction, mask: tuple[bool, ...], size: int) -> FlatFunction:
-        """Return the function of `size` slices at once."""
+        """Batch the function over `size` slices."""
         jax, _ = pjrt.modules()
         axes = [0 if here else None for here in mask]
         mapped = jax.vmap(function.fn, axes)

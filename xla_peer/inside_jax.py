@@ -153,7 +153,7 @@ class JaxFunction:
         return self._derived.get(("module", program, named, self._rules(program, named)), make)
 
     def tangents(self, program: GraphProgram, active: tuple[bool, ...]) -> GraphProgram:
-        """Map (xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
+        """Map (xs, x_dots of the active xs) to the y_dots of the outputs that vary."""
 
         def fn(*primals_and_dots: Any) -> Any:
             xs, dots = list(primals_and_dots[: len(active)]), primals_and_dots[len(active) :]

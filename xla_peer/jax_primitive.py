@@ -36,7 +36,7 @@ class Owner(Protocol):
         ...
 
     def tangents(self, program: Any, active: tuple[bool, ...]) -> Any:
-        """Map (xs, x_dots of the active ones) to the y_dots of the outputs that vary."""
+        """Map (xs, x_dots of the active xs) to the y_dots of the outputs that vary."""
         ...
 
     def transposed(self, program: Any, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> Any:

@@ -261,7 +261,7 @@ class PeerProcess:
         """Record the current worker.
 
         Raises:
-        PlatformUnavailableError: the child cannot import JAX.
+            PlatformUnavailableError: the child cannot import JAX.
         """
         if "number" not in message:
             _raise_error(message.get("error"), "starting")

@@ -560,8 +560,7 @@ def particle(n, w, rate, interval):
 
 def particle_numpy(w, rate, interval):
     def missed(w):
-        # Position and velocity, and their derivatives with respect to w; w moves the first charge
-        # down.
+        # Position and velocity, and their derivatives with respect to w; w moves the first charge down.
         x, y, u, v = 0.0, 8.0, 0.75, 0.0
         dx = dy = du = dv = 0.0
         while y + interval * v > 0:

@@ -116,7 +116,7 @@ def spread(x: Code, axes: Sequence[int], rank: int, first: int | None = None) ->
     """Return a value reshaped to broadcast to an array of rank `rank`, in which its axes are `axes`, in order.
 
     Args:
-    first: the first axis in the index; by default the first of `axes`.
+        first: the first axis in the index; by default the first of `axes`.
     """
     if not axes:
         return x

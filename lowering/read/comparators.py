@@ -126,7 +126,7 @@ def standings(dtype: DType, constants: Sequence[Any]) -> Any:
         around |= {limits.min, limits.min + 1, limits.max - 1, limits.max}
         return np.array(sorted(n for n in around if limits.min <= n <= limits.max), kind)
     with np.errstate(all="ignore"):
-        # One number on either side of each constant, because two constants may be adjacent.
+        # Test a number on either side of each constant, because two constants may be adjacent.
         beside = [np.nextafter(c, kind.type(end)) for c in own for end in (-np.inf, np.inf)]
         near = {float(c) for c in (*own, *beside)} | {-1.5, -1.0, -0.5, 0.5, 1.0, 1.5}
         candidates = [*sorted(near - {0.0}), 0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan]

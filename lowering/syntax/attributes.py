@@ -300,7 +300,7 @@ class AttributeParser:
         self.at += 1
 
     def shown(self) -> str:
-        """Return the next token as messages show it."""
+        """Return the next token, in its form for messages."""
         word = self.words[self.at]
         return "the end of the text" if word == END else f"'{word[:40]}'"
 

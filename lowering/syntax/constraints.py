@@ -140,8 +140,7 @@ def _scalars(kinds: Iterable[Type]) -> bool:
 def _combines(
     block: Block, types: Types, operands: Sequence[Type], starts: Sequence[Type]
 ) -> Iterable[str]:
-    """Yield messages about a region that is not of the form (E, .., E) -> (E, ..), or to which operands are not
-    promotable.
+    """Yield messages if a region is not of the form (E, .., E) -> (E, ..), or operands are not promotable to E.
 
     Args:
         starts: the types of the first half of the region's arguments in the first call.

@@ -571,7 +571,7 @@ def _transpose(builder: GraphBuilder, space: _Space, matvec: Callable[[Any], Any
 
     second = len(graph)
     traced = _Traced(builder, _leaves_of(builder, space, "the linear map", vecmat), space)
-    # If the transpose reads only the counter of a loop at the point, it does not depend on the point.
+    # The transpose may read the counter of a loop at the point: this does not make it depend on the point.
     part = needed(
         graph.instructions, traced.outputs, available=traced.inputs, start=first, narrow=_narrowed
     )

@@ -86,11 +86,11 @@ def _weights(name: str, bitorder: str) -> Any:
 
 
 def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> Any:
-    """Return the truth of eight elements along `axis` as the bits of a uint8, padded with zeros at the end.
+    """Pack elements along `axis` into bits of uint8, 1 for nonzero elements; zeros pad the last byte.
 
     Args:
         axis: None flattens a.
-        bitorder: "big" for the first element in the highest bit, "little" for the lowest.
+        bitorder: "big" puts the first element into the highest bit, "little" into the lowest.
 
     Raises:
         DTypeError: elements that are neither bools nor integers. InvalidConfigError: another order.
@@ -119,11 +119,11 @@ def packbits(a: ArrayLike, axis: int | None = None, bitorder: str = "big") -> An
 def unpackbits(
     a: ArrayLike, axis: int | None = None, count: int | None = None, bitorder: str = "big"
 ) -> Any:
-    """Return the bits of the uint8 elements along `axis`, as uint8 of 0 and 1.
+    """Unpack the bits of uint8 elements along `axis`, as uint8 of 0 and 1.
 
     Args:
         axis: None flattens a.
-        count: the number of bits: fewer are dropped at the end, and for a negative number that many; more are zeros.
+        count: the number of bits of the result, truncated or padded with zeros; -n drops the last n bits.
         bitorder: as in `packbits`.
 
     Raises:

@@ -56,7 +56,7 @@ def _contract(
     contracting: tuple[Sequence[int], Sequence[int]],
     batch: tuple[Sequence[int], Sequence[int]] = ((), ()),
 ) -> Any:
-    """Apply `dot_general`; bools are counted and compared with zero."""
+    """Apply `dot_general`; for bools, return whether any product is true."""
     if result_type(lhs, rhs).is_bool:
         counts = dot_general(convert(lhs, DType.I32), convert(rhs, DType.I32), contracting, batch)
         return not_equal(counts, 0)

@@ -158,7 +158,7 @@ class _Joined:
 
 
 def _as_part(entry: Any) -> Any:
-    """Convert an entry to a tensor, or a Python number; a slice is a range, or evenly spaced for an imaginary step."""
+    """Convert an entry to a tensor or a Python number: a slice to a range, or for an imaginary step to a linspace."""
     if isinstance(entry, slice):
         start, step = entry.start or 0, 1 if entry.step is None else entry.step
         if isinstance(step, complex):

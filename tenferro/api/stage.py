@@ -268,7 +268,7 @@ class Stage:
         """Return the leaves of tangents or cotangents, which must match the values `like`.
 
         Raises:
-            ArityError, ShapeError, DTypeError: by the difference.
+            ArityError, ShapeError, DTypeError: the structure, a shape or a dtype differs.
         """
         leaves, tree = flatten(trees)
         if not agree(tree, treedef):

@@ -422,7 +422,7 @@ def average(
 
 
 def _beside(x: Tensor, weights: Tensor, axis: Axis) -> Any:
-    """Expand the weights to the axes of x, of extent 1 except for `axis`."""
+    """Reshape the weights to the rank of x, with extent 1 on all axes except `axis`."""
     if tuple(weights.shape) == tuple(x.shape):
         return weights
     listed = () if axis is None else axis if isinstance(axis, tuple | list) else (axis,)

@@ -1,4 +1,4 @@
-"""`apply`: an op applied to operands. Tensors of a trace append it to a graph; tensors of a runtime, and arrays, run it.
+"""`apply`: an op on operands. Tensors of a trace append the op to a graph; tensors of a runtime, and arrays, run it.
 
 A tensor class intercepts ops by `__tenferro_apply__(op, operands, like)`, a static method that returns the outputs.
 `like` is the first operand of the class, or for an op without operands a tensor of the same trace or runtime. The

@@ -1,4 +1,4 @@
-"""Operations from other packages: all that their authors need, and all that ours use.
+"""Operations from other packages: the interface for their authors, which tenferro's own families use, too.
 
 `ExtensionOp` declares an op, and `apply` puts it into a program. Its `Family` has a runtime that executes it, an
 `ExtensionAdRule` that differentiates it, and a lowering for other peers; `lower_to_standard_ops` can replace all

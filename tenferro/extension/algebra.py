@@ -1,4 +1,4 @@
-"""The algebra that derivative rules are written in, for authors of extensions.
+"""Functions on values, in which authors of extensions write derivative rules.
 
 Values have operators; a Python number takes the shape and dtype of the other operand; nothing broadcasts.
 """

@@ -16,8 +16,8 @@ __all__ = ["apply"]
 def apply(op: ExtensionOp, *inputs: Any, like: Any = None) -> Any:
     """Apply `op`, and return its output; a tuple if it has several. It is traced on traced tensors, and runs on arrays.
 
-    On arrays the family's runtime on the default executor runs it; a missing one is an error.
-    In a traced function an op without inputs, or with effects, is traced: it runs with every run of the program.
+    On arrays the family's runtime on the default executor runs it; a missing runtime is an error. In a traced
+    function an op without inputs, or with effects, is traced: it runs in every run of the program.
 
     Args:
         like: for an op without inputs, a tensor of the trace or runtime that it belongs to.
@@ -39,5 +39,5 @@ def apply(op: ExtensionOp, *inputs: Any, like: Any = None) -> Any:
 
 
 def _is_a_call(op: Extension) -> bool:
-    """Return whether running the op while tracing would not do: its outputs do not follow from arrays."""
+    """Return whether the op must not run while tracing: its outputs do not follow from arrays."""
     return op.has_effects or not op.input_count

@@ -1,6 +1,6 @@
-"""`check_extension`: does an operation keep the contract?
+"""`check_extension`: checks that an operation keeps the contract.
 
-Everything is checked against the op's own execution, or against a definition. The checks cover identity laws,
+Everything is compared with the op's own execution, or with a definition. The checks cover identity laws,
 metadata on numbers and on symbols, the expansion, and derivatives, by differences and the adjoint identity. They
 also cover closure of the rules, saving and loading, and another executor's results.
 """
@@ -78,7 +78,7 @@ class ExtensionReport:
     """All checks of one op; `print(report)` shows them.
 
     Attributes:
-        derived: the roles that the expansion fills in, because the family lacks them.
+        derived: the roles that the expansion provides, because the family lacks them.
     """
 
     family_id: str
@@ -247,7 +247,7 @@ class _Bench:
         )
 
     def fails(self, law: str) -> bool:
-        """Return whether the law fails by itself, with the essential ones satisfied."""
+        """Return whether the law fails although all other essential laws hold."""
         if any(self.tried(essential) for essential in ESSENTIAL if essential != law):
             return False
         finding = self.tried(law)
@@ -318,7 +318,7 @@ class _Bench:
         )
 
     def derived(self) -> list[str]:
-        """Return the roles that the expansion fills in."""
+        """Return the roles that the expansion provides."""
         if not getattr(self.op, "from_expansion", False):
             return []
         family = self.family or Family(type(self.op))
@@ -423,7 +423,7 @@ class _Bench:
             if x.dtype.kind in "fcV":
                 x[...] = np.multiply(x, 0.75, dtype=x.dtype)
         again = executor.run(program, *reused)
-        # Several, all kept, because one may get the memory of an array of an earlier call.
+        # Keep several results, because one may get the memory of an array of an earlier call.
         copies = [[x.copy(order="F") for x in reused] for _ in range(COPIES)]
         for fresh in copies:
             for index, (a, b) in enumerate(zip(again, executor.run(program, *fresh), strict=True)):
@@ -437,7 +437,7 @@ class _Bench:
         registry = self.native().extensions
         runtime, caches = registry.runtime_of(self.carrier), registry.caches
         inputs = borrowed(runtime, self.op, self.inputs)
-        # Changes are undone, and an existing filter moves to the front.
+        # Undo changes; an existing warning filter moves to the front.
         with np.errstate(), warnings.catch_warnings():
             warnings.simplefilter("default", category=_OfThisCheck)
             before = _process_state()
@@ -750,7 +750,7 @@ LEFT_ALONE_BY_IMPORTS = ("NumPy's print options", "the working directory", "the 
 
 
 def _process_state() -> dict[str, Any]:
-    """State that a process has once, and that kernels must not change."""
+    """Return the global state of the process, which kernels must not change."""
     return {
         "NumPy's handling of errors": np.geterr(),
         "NumPy's print options": repr(np.get_printoptions()),

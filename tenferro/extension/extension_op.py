@@ -61,15 +61,14 @@ class ExtensionOp:
     Attributes:
         family_id: `<package>.<name>.v<major>`; see `extension_family`.
         family: the parts of its `Family` that the class carries, so that nothing needs to be registered.
-        from_expansion: True when native execution, derivative and batch rule follow from
-            `lower_to_standard_ops` where the family lacks them.
+        from_expansion: True if native execution, derivative and batch rule use `lower_to_standard_ops` where the
+            family lacks them.
         input_count, output_count: constant for any given op.
-        aliases: outputs that a runtime may compute in the memory of an input, as {output: input}. The
-            runtime gets that input as a writable copy, because the caller's array must not change. The output
-            may be that array, or a view of it, and is not copied again.
-        effects: True when a call does more than compute its outputs from its inputs: it draws, counts, or
-            writes to a file. Equal calls are then not merged, run in the order they were written, and run even where
-            no result needs theirs; they have no expansion.
+        aliases: outputs that a runtime may compute in the memory of an input, as {output: input}. The runtime gets a
+            writable copy of that input, because the caller's array must not change. The output may be this copy, or a
+            view of it, and is not copied again.
+        effects: True if a call has side effects: it draws, counts, or writes to a file. Equal calls are then not
+            merged, run in the order of the trace, and run even if their results are unused; they have no expansion.
 
     >>> from dataclasses import dataclass
     >>> import numpy as np, tenferro as tnf
@@ -106,9 +105,9 @@ class ExtensionOp:
     def payload_fields(self) -> dict[str, Any]:
         """Return the parameters that distinguish ops of the family, by name.
 
-        They decide equality, hash and fingerprint, and are the contents of a file and of a composite's attributes;
-        a factory creates the op from them. Those of a dataclass are the fields that its constructor
-        takes and that are compared; override it for other classes.
+        They decide equality, hash and fingerprint, and are stored in files and in a composite's attributes; a factory
+        creates the op from them. For a dataclass they are the compared fields of its constructor; override the method
+        for other classes.
 
         Raises:
             UnsupportedError: the op has attributes that are not fields of a dataclass.
@@ -142,8 +141,8 @@ class ExtensionOp:
     def payload_text(self) -> str:
         """Write the payload as text, for fingerprints: equal texts, in any process, mean equal payloads.
 
-        Where there is no such text, because `payload_eq` is overridden and `payload_fields` is not, or the
-        payload holds objects without names in other processes, the text is unique.
+        If `payload_eq` is overridden and `payload_fields` is not, or the payload holds objects that other processes
+        cannot name, no text can promise this; the text is then unique to this op.
         """
         cls = type(self)
         if cls.payload_eq is ExtensionOp.payload_eq or not cls._has_default_payload:
@@ -183,9 +182,8 @@ class ExtensionOp:
     def infer_output_meta(self, input_dtypes: Sequence[Any], input_shapes: Sequence[Any]) -> Any:
         """Infer one (dtype, shape) per output.
 
-        Extents are ints, `SymDim`s, and bounds where the data decide; all have arithmetic, and the rule must
-        be total over them. Conditions on them are stated by `require`: comparisons of symbols
-        in Python have no answer.
+        Extents are ints, `SymDim`s, or bounds on data-dependent extents; all have arithmetic, and the rule must
+        accept all of them. State conditions by `require`, because symbols cannot be compared in Python.
         """
         raise NotImplementedError(f"{type(self).__name__}.infer_output_meta")
 
@@ -204,8 +202,8 @@ class ExtensionOp:
     def independent_axes(self, input_shapes: Sequence[Any]) -> int:
         """Return the number of common leading axes along which slices are independent.
 
-        Slice i of each output depends then on slices i of the operands alone. Sparse derivatives use it if the op
-        has no expansion, which is more precise.
+        Slice i of each output then depends only on slices i of the operands. Sparse derivatives use this number only
+        if the op has no expansion, which is more precise.
 
         >>> ExtensionOp().independent_axes([(2, 3)])
         0
@@ -228,7 +226,7 @@ class ExtensionOp:
 
 
 def _undeclared(op: ExtensionOp) -> list[str]:
-    """Return the names of an op's attributes besides its class's and the fields of a dataclass."""
+    """Return the names of an op's attributes, except class attributes and dataclass fields."""
     cls = type(op)
     if "__dataclass_params__" in vars(cls):
         return []

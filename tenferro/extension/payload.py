@@ -68,7 +68,7 @@ def payload_classes(owner: Any) -> dict[str, type[Any]]:
 
 
 def _hints(cls: type[Any]) -> dict[str, Any]:
-    """Return the types in the annotations of a class; none if they name something local to a function."""
+    """Return the types in the annotations of a class; no types if an annotation names a local of a function."""
     try:
         return get_type_hints(cls)
     except NameError:
@@ -97,10 +97,10 @@ def _is_lost(entry: Field[Any]) -> bool:
 def saved_value(
     value: Any, op: str, inside: Inside | None = None, classes: Mapping[str, type[Any]] = NO_CLASSES
 ) -> Any:
-    """Save a value as JSON; one of a type that JSON lacks is an object with one key.
+    """Save a value as JSON; a value of a type that JSON lacks becomes an object with one key.
 
     Args:
-        classes: the enums and dataclasses that can be brought back, by name; see `payload_classes`.
+        classes: the enums and dataclasses that can be loaded again, by name; see `payload_classes`.
 
     Raises:
         UnsupportedError: a type that has no plain form.
@@ -165,7 +165,7 @@ def _saved_record(
             f"file could not bring it back; annotate the field, or list it: payload_classes = ({cls.__name__},)"
         )
     if isinstance(value, Enum):
-        # Combined flags are not members, and have a number alone.
+        # Combined flags are not members, and have only a number.
         content = value.name if value.name in cls.__members__ else value.value
         if not isinstance(content, str | int):
             raise UnsupportedError(f"save: {op} has a payload without a name: {value!r:.60}")

@@ -168,7 +168,8 @@ def load(
 ) -> GraphProgram:
     """Load the program in a file that `save` wrote.
 
-    It takes named tuples of any class with the saved name and fields, and returns named tuples of new classes.
+    The program takes named tuples of any class with the saved name and fields, and returns named tuples of new
+    classes.
 
     Args:
         path: the file.
@@ -176,14 +177,14 @@ def load(
             reached.
         limit: bytes that the file may unpack to. By default 32 times the file's size, and at least 64 MiB; files
             of `save` are not compressed, and pass at any size.
-        trusted: XLA compiles it in this process at once, which it may end; else a separate process compiles it
-            first, within limits of time and memory.
+        trusted: XLA compiles the program directly in this process, which it may end; otherwise a separate process
+            compiles it first, within limits of time and memory.
         mapped: leave constants of 64 KiB or more in the file, and map them, so that all processes which load it share
             their memory. The file may be replaced, as `save` does, and must not be overwritten.
 
     Raises:
         FileNotFoundError, PermissionError: the file does not exist, or may not be read.
-        InvalidConfigError: the file is none of ours, malformed, or beyond the limits; a folder or a pipe.
+        InvalidConfigError: the file is not from `save`, malformed, or beyond the limits; a folder or a pipe.
         MalformedFamilyIdError: a family id that is not `<package>.<name>.v<major>`.
         UnsupportedError: a family that is not registered, or is in another major version.
     """
@@ -342,7 +343,7 @@ def _loaded_constant(entry: Mapping[str, Any], constants: _Constants) -> Constan
         raise InvalidConfigError(f"load: constant {number} is {stored.dtype}, expected {dtype}")
     if dtype is DType.Bool and stored.view(np.uint8).max(initial=0) > 1:
         raise InvalidConfigError(f"load: constant {number} has booleans that are neither 0 nor 1")
-    # A file of NumPy's own may be column-major; `save` writes none that is.
+    # NumPy's files may be column-major, but `save` writes only row-major ones.
     return Constant.adopting(np.asarray(stored, order="C").view(dtype.dtype))
 
 

@@ -141,7 +141,7 @@ class Cond(ControlOp):
         return _common_types("Cond", names, self.branches, operands, guards)
 
     def pruned(self, needed: Sequence[bool]) -> tuple[Cond, tuple[int, ...], tuple[int, ...]]:
-        """Return the op without unneeded outputs, and without operands that no branch then reads."""
+        """Return the op without unneeded outputs, and without operands that no remaining branch code reads."""
         branches, operands, outputs = _restricted(self.branches, needed)
         op = self if all(map(is_, branches, self.branches)) else Cond(branches)
         return op, (0, *[1 + i for i in operands]), outputs
@@ -187,7 +187,7 @@ class Alternatives(ControlOp):
     def pruned(
         self, needed: Sequence[bool]
     ) -> tuple[Alternatives, tuple[int, ...], tuple[int, ...]]:
-        """Return the op without unneeded outputs, and without operands that neither program then reads."""
+        """Return the op without unneeded outputs, and without operands that neither pruned program reads."""
         parts, operands, outputs = _restricted(self.parts, needed)
         op = self if all(map(is_, parts, self.parts)) else Alternatives(*parts)
         return op, operands, outputs

@@ -286,7 +286,7 @@ class Scatter(StdTensorOp):
 def require_index_vector(
     op: str, indices: TensorSpec, axis: int, count: int, guards: GuardLog
 ) -> None:
-    """Require that the axis of one index vector is as long as the vector; rank means implicit 1."""
+    """Require that index_vector_dim has the extent of an index vector; an axis equal to the rank has extent 1."""
     extent = 1 if axis == indices.rank else indices.shape[axis]
     what = f"the extent of indices {indices} along index_vector_dim {axis} and the index map"
     same_extent(op, what, extent, count, guards)

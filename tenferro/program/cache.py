@@ -130,7 +130,7 @@ class BoundedCache(Generic[Value]):
                 self._nbytes += self._sizes[key]
                 while self._is_over():
                     dropped, _ = self._entries.popitem(last=False)
-                    # It has no size in a child that was forked between the two lines above.
+                    # A key has no size in a child that was forked between the two lines above.
                     self._nbytes -= self._sizes.pop(dropped, 0)
                     self._evictions += 1
                     self.at_hand.clear()
@@ -148,11 +148,11 @@ class BoundedCache(Generic[Value]):
         return cached
 
     def count_hit(self) -> None:
-        """Count a hit in the table of entries at hand."""
+        """Count a hit in `at_hand`."""
         self._hits += 1
 
     def keep_at_hand(self, key: int, entry: Any) -> None:
-        """Add an entry to the table of entries at hand."""
+        """Add an entry to `at_hand`."""
         if len(self.at_hand) >= MAX_AT_HAND:
             self.at_hand.clear()
         self.at_hand[key] = entry

@@ -55,7 +55,7 @@ class Producers:
         """The arena that is written.
 
         Raises:
-            WritesError: the rule is tried on an unchanged program, and wants to write.
+            WritesError: the rule writes although it is only tried on an unchanged program.
         """
         if not isinstance(self._source, Graph):
             raise WritesError

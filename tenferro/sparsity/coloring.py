@@ -236,7 +236,7 @@ def lattice_colors(pattern: Pattern, shapes: Sequence[tuple[int, ...]], least: i
 
 
 def _linear_colorings(shape: tuple[int, ...], least: int) -> Iterator[tuple[Array, int]]:
-    """Yield coefficients and numbers of colours, fewest colours first."""
+    """Yield candidates: coefficients and the number of colours, in ascending order of colours."""
     axes = [axis for axis, n in enumerate(shape) if n > 1]
     trials = 0
     for k in range(least, 2 * least + 2):

@@ -1,7 +1,7 @@
 """The gamma function and functions derived from it.
 
-Between 2 and 3, Gamma is computed by Cephes' rational function. From 0 to 20 this is multiplied or divided by
-at most 18 factors, and exact at integers. Above 20 Gamma is computed by Stirling's series, and below 0 by the
+Between 2 and 3, Gamma is computed by Cephes' rational function. From 0 to 20 that value is multiplied or divided by
+at most 18 factors; results are exact at integers. Above 20 Gamma is computed by Stirling's series, and below 0 by the
 reflection pi / (-x sin(pi x) Gamma(-x)).
 
 Source: Cephes, gamma.c, for the rational function; NIST's DLMF, sections 5.11, 5.12 and 25.11, for the rest.

@@ -81,7 +81,7 @@ class Case:
 def case_of(sample: OpSample, tamed: bool = False) -> Case | None:
     """Return the case of a sample, or None if it has no derivative at this point.
 
-    `tamed` replaces what is not finite, or too large to take a difference of.
+    `tamed` replaces elements that are not finite, or too large for differences.
     """
     card = type(sample.op)
     active = [i for i, x in enumerate(sample.inputs) if DType.of(x.dtype).is_inexact]

@@ -22,8 +22,7 @@ POLICIES: dict[str | None, tuple[int, int]] = {
     "dots_with_no_batch_dims_saveable": (11, 7),
     "everything_saveable": (11, 4),
 }
-"""Products of matrices, and sines, of the value and the gradient: 4 and 4 forward, 7 products backward, and what is
-computed again, without the last sine."""
+"""Numbers of matrix products and sines in value and gradient: 4 and 4 forward, 7 products backward, and recomputed ones, without the last sine."""
 
 
 def layers(weights: Any, x: Any) -> Any:

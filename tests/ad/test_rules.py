@@ -70,7 +70,7 @@ CLOSED = {
     an.Erf: lambda x: 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-x * x),
     an.Erfc: lambda x: -2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-x * x),
 }
-"""Derivatives of functions that are too flat for differences with fewer than hundreds of digits."""
+"""Functions that are so flat that differences need hundreds of digits."""
 
 
 def moved(case: Case, directions: Any, step: float) -> tuple[Any, ...]:

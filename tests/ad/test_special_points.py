@@ -265,7 +265,7 @@ def test_a_power_at_infinity_does_not_change_with_a_negative_exponent(x: Any) ->
     ("y", "x"), [(1.0, np.inf), (np.inf, 1.0), (np.inf, np.inf), (2.0, -np.inf)]
 )
 def test_the_slopes_of_an_angle_at_infinity_are_zero(y: float, x: float, dtype: str) -> None:
-    """The slope is exactly zero, not the smallest number, which the reciprocal of the largest number is."""
+    """The slope is exactly zero, not a subnormal number such as the reciprocal of the largest number."""
     y, x = np.asarray(y, dtype), np.asarray(x, dtype)
     for transform in (forward, reverse):
         assert transform(lambda y: tnf.atan2(y, x), 1)(y) == 0

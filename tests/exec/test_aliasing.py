@@ -1,4 +1,4 @@
-"""An array overlaps a set of address ranges if NumPy says so of any array of the set."""
+"""An array overlaps a set of address ranges exactly if NumPy finds an overlap with an array of the set."""
 
 import numpy as np
 import pytest

@@ -123,7 +123,7 @@ NAMES = [f"{place.name}-{place.function.__name__}" for place in PLACES]
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count failed attempts, as outside of these tests; the warning has already been given."""
+    """Count failed attempts instead of raising, as users see them; the warning has already been given."""
     monkeypatch.setenv(FAILED_ATTEMPTS_VARIABLE, "")
     monkeypatch.setattr("tenferro.process_warnings._warned", {CompileWarning})
 
@@ -220,7 +220,7 @@ def test_remarks_say_what_failed(monkeypatch: Any) -> None:
 @extension_family("tenferro-tests", "refusing", version=1)
 @dataclass(frozen=True)
 class Refusing(ExtensionOp):
-    """y = x + 1, by a runtime that raises when it is queried for compilation."""
+    """y = x + 1; the runtime raises when the compiler asks for its routine."""
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
         return [(input_dtypes[0], input_shapes[0])]
@@ -230,7 +230,7 @@ class Refusing(ExtensionOp):
 
 
 class Runtime(HostReferenceRuntime):
-    """A runtime with an error of its author in one of the calls."""
+    """A runtime whose author made an error in one of the methods."""
 
     def __init__(self, fault: int | None = None) -> None:
         super().__init__(Refusing.family_id)
@@ -246,7 +246,7 @@ class Runtime(HostReferenceRuntime):
 
 @pytest.mark.usefixtures("counting")
 def test_exceptions_of_user_code_pass() -> None:
-    """They pass wherever they are raised; within an attempt, they do not count as its failure."""
+    """They propagate wherever they are raised; within an attempt, they do not count as a failed attempt."""
 
     def step(_: Any, x: Any) -> Any:
         return tnf.sin(tnf.cos(apply(Refusing(), tnf.sin(x))))

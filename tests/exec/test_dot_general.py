@@ -220,7 +220,7 @@ def test_the_longest_products_of_narrow_integers_are_exact() -> None:
 def test_a_large_matrix_by_a_vector_is_shared(
     shape: tuple[int, int], vector: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is bound by memory with fewer multiplications than a product of two matrices."""
+    """Memory bandwidth limits a matrix-vector product at fewer multiplications than a matrix product."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 8 * 20 * 300)
     kinds: list[str] = []
     original = matrix_product.BlockedProduct.__call__

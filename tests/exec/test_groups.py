@@ -658,7 +658,7 @@ def both_largest(x: Any) -> Any:
 def test_extremes_of_many_numbers_go_in_chains(
     shape: tuple[int, ...], fn: Any, chained: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They are in the innermost loop, so that no chain waits for the one before."""
+    """The rows' chains are interleaved in the innermost loop, so that no chain waits for its previous addition."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     executor = tnf.GraphExecutor("K", compiled=True)
     text = executor.source(tnf.compile(fn, np.ones(shape)), "llvm")

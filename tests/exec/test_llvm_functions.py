@@ -83,7 +83,7 @@ def arguments(name: str) -> tuple[np.ndarray, ...]:
     if name != "pow":
         pairs = [everywhere, signs * np.exp2(rng.uniform(-3, 3, (2, 200)))]
     else:
-        # Powers over the whole range of results, over usual numbers, over all numbers, and near 1.
+        # Ranges of powers: all results, ordinary numbers, all numbers, and numbers near 1.
         bases = [
             rng.uniform(0, 40, 200),
             np.abs(everywhere[0]),

@@ -180,7 +180,7 @@ def vectors_of(*lanes: int, has_fma: bool = True) -> Processor:
         ((8, 4), 31, 40, (31, 1, 8)),
         ((8, 4), 3, 40, (3, 1, 8)),
         ((8, 4), 1, 64, (1, 4, 8)),
-        # Tiles with the fewest loads: two of 4 instead of 7 and 1. If several have as few, the largest.
+        # Tiles with the fewest loads: two of 4 instead of 7 and 1; among equals, the largest.
         ((8, 4), 8, 64, (4, 4, 8)),
         ((8, 4), 40, 40, (20, 1, 8)),
         ((8, 4), 64, 64, (7, 4, 8)),
@@ -264,7 +264,7 @@ def test_compilation_threshold(has_one_for_now: bool) -> None:
     (_, text, *asked), *later = linker.asked
     assert asked == [102 // 4 * 6]
     assert later == ([] if has_one_for_now else [("for good", text)])
-    # And 41 are three of 14, of which the last one begins earlier.
+    # 41 columns are three tiles of 14, the last of which begins earlier.
     assert machine.function(sums(41, 4), 100) == (expected[0], 3)
 
 

@@ -190,7 +190,7 @@ def with_columns(itemsize: int, *columns: int) -> Transposition:
     [
         *[(8, itemsize, (64,), lanes) for itemsize, lanes in ((1, 16), (2, 16), (4, 16), (8, 8), (16, 4), (32, 2), (64, 1))],
         *[(4, itemsize, (64,), lanes) for itemsize, lanes in ((1, 16), (2, 16), (4, 8), (8, 4), (16, 2), (32, 1), (64, 1))],
-        # No more than the number of columns, and half as many if these divide the columns.
+        # At most the number of columns; half as many if that divides the number of columns.
         (8, 8, (3,), 2),
         (8, 8, (1,), 1),
         (8, 8, (6,), 4),

@@ -211,7 +211,7 @@ def test_optimisers_that_end_soon_are_not_refused() -> None:
 
 
 def test_derivatives_of_the_largest_network_of_an_optimiser() -> None:
-    """A label that is summed over one operand alone makes an operand of the derivative."""
+    """A summed label of only one operand adds an operand to the derivative."""
     x = np.arange(4.0).reshape(2, 2)
     labels = ["az", *[oe.get_symbol(30 + i) for i in range(7)]]
     operands = [np.full(2, 1.0 + i) for i in range(7)]

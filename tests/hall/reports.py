@@ -23,7 +23,7 @@ class Visit(NamedTuple):
 
     native:  the native result
     state:   "right", "wrong", or the signal that ended its process
-    parity:  the parity check's verdict; None where XLA gave no values, or is right on a report of another compiler
+    parity: the parity check's verdict; None if XLA gave no values, or is right on a report about another compiler
     """
 
     native: Any

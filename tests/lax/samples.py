@@ -1,7 +1,7 @@
 """Calls with the same meaning in `tenferro.lax` and in jax.lax: one table for values, derivatives and the peer.
 
-Each is a function of the module and of arrays. Functions that are one op and no more have no derivatives here:
-those of ops are tested by the ops' samples.
+Each call is a function of the module and of arrays. Derivatives of functions that are a single op are not tested
+here, but by the samples of the op.
 """
 
 from __future__ import annotations

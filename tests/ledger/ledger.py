@@ -1,7 +1,7 @@
 """The ledger: checks that the tests ran, by op and dtype.
 
-The ledger is a file that a run of the tests wrote, `make coverage`. Nothing in it is declared: a number is
-how many samples passed, nothing is where a check has no meaning, and a zero is a gap.
+The ledger is a file written by a run of the tests, `make coverage`. Nothing in it is declared: a number is the count
+of passed samples, an empty entry a check without meaning, and a zero a gap.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Row:
 
     Attributes:
         family: the file that holds the op in every folder, or the extension's package.
-        counts: how many samples passed, a number per column; None where the check has no meaning.
+        counts: the number of passed samples per column; None if the check has no meaning.
     """
 
     op: str
@@ -75,7 +75,7 @@ class Note:
 
 @dataclass(frozen=True)
 class Line:
-    """An op with those of its dtypes that have the same marks."""
+    """An op, with a group of its dtypes that have equal marks."""
 
     op: str
     family: str
@@ -88,7 +88,7 @@ class Ledger:
     """All checks that the tests ran.
 
     Attributes:
-        samples: a digest of the samples that there were.
+        samples: a digest of all samples of the run.
         ops: rows of the vocabulary, in its order.
         extensions: rows of the families that come with the package.
     """

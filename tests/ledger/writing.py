@@ -58,7 +58,7 @@ NUMBERS = {
 
 
 def exemption(column: str, sample: Sample) -> str | None:
-    """Return why the check has no meaning for the sample, "" if the reason is obvious, None if it has a meaning."""
+    """Return why the check has no meaning for the sample: "" for an obvious reason, None if it has a meaning."""
     if column in sample.exempt:
         return sample.exempt[column]
     if isinstance(sample, FamilySample):

@@ -56,7 +56,7 @@ REGIONS = {
 @pytest.mark.parametrize("region", REGIONS)
 @pytest.mark.parametrize("name", CASES)
 def test_windows_with_an_initial_value_that_is_no_identity(name: str, region: str) -> None:
-    """The padding has the initial value, and each window begins with it: XLA counts it once in all.
+    """The padding has the initial value, and each window begins with it; XLA adds the initial value only once.
 
     #reduce: the tree that reduces has the elements "in ascending lexicographic order .., interspersed with an
     implementation-defined amount of init_values"; the reference interpreter begins with one.
@@ -159,7 +159,7 @@ def test_bits_of_less_than_a_byte(source: str, target: str) -> None:
     [("i32", "UNSIGNED"), ("ui8", "SIGNED"), ("i1", "SIGNED"), ("i4", "UNSIGNED")],
 )
 def test_integers_have_an_order_by_their_own_sign(kind: str, other: str) -> None:
-    """#compare (C3): implementations differ where the type of a comparison is that of the other sign."""
+    """#compare (C3): implementations differ if the comparison type's signedness is not the operands'."""
     own = "SIGNED" if other == "UNSIGNED" else "UNSIGNED"
     text = f"""func.func @main(%x: tensor<2x{kind}>) -> tensor<2xi1> {{
       %y = stablehlo.compare LE, %x, %x, {other} : (tensor<2x{kind}>, tensor<2x{kind}>) -> tensor<2xi1>
@@ -197,7 +197,7 @@ def test_gathers_out_of_bounds_and_their_adjoint() -> None:
 
 
 def test_scatters_out_of_bounds_and_their_adjoint() -> None:
-    """#scatter: an update is left out "if result_index is in bounds for shape(results)" does not hold."""
+    """#scatter: an update is dropped unless "result_index is in bounds for shape(results)"."""
     program = lowering.import_stablehlo(SCATTER)
     updates = np.array([3.0, 5.0, 7.0], "f4")
     np.testing.assert_array_equal(

@@ -472,7 +472,7 @@ def test_the_first_of_a_group_has_the_reduction() -> None:
 
 
 def test_roots_are_data() -> None:
-    """Each of the two results has its own root, and device 4 is in no group."""
+    """The two results have different roots, and device 4 is in no group."""
     x, roots = np.concatenate([X, X[:1] + 9]), np.array([[1, 0]] * 2 + [[0, 1]] * 3, "i4")
     kinds = (
         "(tensor<4x3xf32>, tensor<4x3xf32>, tensor<2xi32>) -> (tensor<4x3xf32>, tensor<4x3xf32>)"
@@ -626,7 +626,7 @@ TOGETHER = f"""
 
 
 def test_collectives_of_processes_of_different_functions(read: Any) -> None:
-    """All take part in one collective after the other: 2 x + x, exchanged after one has added its number, 1."""
+    """All take part in one collective after the other: 2 x + x, exchanged after device 1 has added its number."""
     kinds = "(tensor<2xi32>, tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>)"
     sums = "check.expect_eq_const %r#0, dense<[10, 13]> : tensor<2xi32> check.expect_eq_const %r#1, dense<[9, 12]> : tensor<2xi32>"
     text = processes(TOGETHER, "programs = [[@first], [@second]]", "%x, %x", kinds, sums)

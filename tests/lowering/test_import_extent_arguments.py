@@ -376,7 +376,7 @@ ROWS, TABLE = (
 
 
 def test_shapes_of_results_with_bounds(read: Any) -> None:
-    """A broadcast keeps the operand's extent, and a reshape has what other extents leave of the elements."""
+    """A broadcast keeps the operand's extent; a reshape's extent is the size divided by the other extents."""
     blocks = "tensor<3x?x2xf64, #stablehlo.bounds<?, 10, ?>>"
     body = (
         f"%a = stablehlo.broadcast_in_dim %x, dims = [0, 1] : ({ROWS}) -> {TABLE} "

@@ -15,7 +15,7 @@ from tenferro import errors
 from tenferro.program import GraphProgram
 
 SIZE = 70_000
-"""Elements of a constant: more bytes than a small one has, in every type of a byte or more."""
+"""Number of elements of a constant that is large in every type of at least a byte."""
 RANDOM = np.random.default_rng(0)
 CONSTANTS: dict[str, Any] = {
     "f32": RANDOM.normal(size=SIZE).astype("f4"),

@@ -349,7 +349,7 @@ EMPTY: dict[str, Any] = {
 @pytest.mark.parametrize("linalg", ["library", "inline"])
 @pytest.mark.parametrize("shape", [(0, 3, 3), (2, 0, 0), (0, 130, 130), (2, 0, 3, 3)], ids=str)
 def test_no_matrices_and_matrices_of_nothing(shape: tuple[int, ...], linalg: str) -> None:
-    """Such shapes occur for the last shard or a filtered batch, and are NumPy's."""
+    """Empty shapes occur for a last shard or a filtered batch; results are NumPy's."""
     a = np.zeros(shape)
     executor = XlaExecutor("cpu", linalg=linalg)
     names = set(EMPTY) - ({"eig"} if linalg == "inline" else set())

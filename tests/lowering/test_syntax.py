@@ -388,7 +388,7 @@ def test_locations_of_arguments_and_ends_of_strings_are_read_as_mlir_reads_them(
     kept, other = (bytecode(f'{arguments} loc("{name}":2:3){body}') for name in ("ab", "cd"))
     assert len(kept) == len(other)
     assert read_outcome(kept) == read_outcome(kept.replace(b"ab\0", b"ab!")) == "accepted"
-    # 23 is a file, a line and a column; their numbers are 2 n + 1, and the file is the string n.
+    # Code 23 is a file location: file, line and column. Each number n is stored as 2 n + 1; the file is string n.
     entries = [
         at for at in range(len(kept)) if kept[at] == 23 and kept[at + 2 : at + 4] == bytes([5, 7])
     ]

@@ -139,7 +139,7 @@ def test_updates_that_choose_no_axis_all_meet(
 @pytest.mark.parametrize("k", range(5))
 @pytest.mark.parametrize("shape", [(3, 4), (4, 3, 5), (4,)])
 def test_the_largest_of_each_row(shape: tuple[int, ...], k: int) -> None:
-    """As many results as rows are not all elements of a row."""
+    """The count of results equals that of rows by chance; each row still has further elements."""
     x = np.random.default_rng(5).permutation(np.arange(np.prod(shape), dtype=float)).reshape(shape)
     program = tnf.compile(lambda x: tnf.top_k(x, k), x)
     order = np.argsort(-x, axis=-1)[..., :k]
@@ -206,7 +206,7 @@ def test_windows_over_nothing_give_zeros() -> None:
 
 
 def test_the_absolute_value_of_complex_counts() -> None:
-    """XLA's simplifier replaces abs(iota) by the iota, and a complex one ends the process."""
+    """XLA's simplifier replaces abs(iota) by iota, and a complex iota ends the process."""
     builder = GraphBuilder()
     counts = builder.apply_one(Iota((2, 3), 1, "complex128"))
     program = GraphProgram.from_graph(builder.graph, [builder.apply_one(Abs(), counts), counts])

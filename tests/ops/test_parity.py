@@ -1,6 +1,6 @@
 """Every sample through StableHLO, PJRT and the reference interpreter, against the native result.
 
-Through PJRT they are parameters once, and constants once.
+Through PJRT they are run twice: as parameters and as constants.
 
 All samples of an op share one module, because each compilation costs tens of milliseconds.
 """

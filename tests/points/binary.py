@@ -32,7 +32,7 @@ def constant(*values: float) -> Callable[[Any, Any], tuple[Any, ...]]:
 
 
 def extremum(sign: int) -> Callable[[Any, Any], tuple[Any, ...]]:
-    """Return the partials of an extremum: all of the winner's, and half of each at a tie."""
+    """Return the partials of an extremum: 1 for the selected argument, and one half for each at a tie."""
 
     def partials(x: Any, y: Any) -> tuple[Any, ...]:
         share = 0.5 if x == y else float(sign * x > sign * y)

@@ -1,7 +1,7 @@
 """Derivatives at a point as limits of their exact formulas, with 500 digits.
 
-Where a formula has no value the point is approached: from inside the domain at its ends, from the side of its
-sign at a zero, from both sides elsewhere. What differs from two sides, or oscillates, is no limit: NaN.
+If a formula has no value at a point, it is approached. An end of the domain is approached from inside, a signed zero
+from the side of its sign, other points from both sides. If both sides differ, or values oscillate, the limit is NaN.
 """
 
 from __future__ import annotations

@@ -22,12 +22,12 @@ class Unary:
         definition: the function in mpmath; of an op, its row in `tenferro.definitions`.
         first, second: its derivatives, by hand.
         domain: where it is real.
-        own: points that its formula creates.
-        is_complex: whether complex128 is a dtype of it.
+        own: points that are exceptional for this function.
+        is_complex: whether it takes complex128.
         terms: the size of the largest term, where the derivative is a sum of terms that cancel; a number, or a function of x.
         is_native: whether it is in the table for native runs alone, because it has no expansion for other peers.
-        conventions: the two derivatives at points that have none, and the name of the convention.
-        jax, torch: the same function there, by its dotted name; none where empty.
+        conventions: the two derivatives at points without derivatives, and the name of the convention.
+        jax, torch: dotted names of the same function there; empty if there is none.
     """
 
     function: Callable[[Any], Any]
@@ -51,13 +51,13 @@ class Binary:
     Args:
         function: what is tested.
         definition: the function in mpmath.
-        partials: f_x, f_y, f_xx, f_xy and f_yy, by hand, of points where it is smooth.
+        partials: f_x, f_y, f_xx, f_xy and f_yy, by hand, for points where the function is smooth.
         points: pairs of arguments.
-        conventions: the five derivatives where there are none or the formulas have no value, with the
-            name of the convention, or "limit" where they are limits.
+        conventions: the five derivatives at points without derivatives, or where the formulas have no value, with the
+            name of the convention, or "limit" for limits.
         terms: the size of the largest term, where a derivative is a sum of terms that cancel.
         is_native: as in `Unary`.
-        jax, torch: the same function there; none where empty.
+        jax, torch: names of the same function there; empty if there is none.
     """
 
     function: Callable[[Any, Any], Any]

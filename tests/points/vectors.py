@@ -22,8 +22,9 @@ class Reduction:
     """A function of a vector.
 
     Args:
-        jacobian, hessian: of the points where it is smooth, one derivative an axis; none of a Hessian is zero.
-        conventions: the Jacobian where there is none, or where it is a limit; the Hessian is zero there.
+        jacobian, hessian: at points where the function is smooth, with an axis per derivative; a Hessian of None is
+            zero.
+        conventions: the Jacobian at points where it does not exist or is a limit; the Hessian is zero there.
     """
 
     function: Callable[[Any], Any]

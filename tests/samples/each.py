@@ -1,4 +1,4 @@
-"""One test per op over all of its samples: scheduling thousands of tests of a millisecond would cost minutes."""
+"""One test per op for all of its samples, because scheduling thousands of tests of a millisecond takes minutes."""
 
 from __future__ import annotations
 

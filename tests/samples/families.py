@@ -1,7 +1,7 @@
 """Samples of the extension families that come with tenferro.
 
-A factorisation is not unique; what is compared is a function of its outputs that is, and inputs are made
-from the answer: a Cholesky factor gives the matrix it is the factor of.
+Factorisations are not unique, so a unique function of the outputs is compared. Inputs are made from the answer: for
+example, a Cholesky factor gives its matrix.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class FamilySample:
     Attributes:
         op: the payload filled in.
         inputs: NumPy arrays.
-        expected: what `shown` of the outputs is, by definition.
-        shown: a function of the outputs that has one value.
-        exempt: columns of the ledger without a meaning here, and why.
+        expected: the value of `shown` by definition.
+        shown: a function of the outputs with a unique value.
+        exempt: columns of the ledger without a meaning here, with reasons.
         given: the op's operands, as a function of the inputs.
     """
 

@@ -32,14 +32,14 @@ class OpSample:
         op: the card, payload filled in.
         inputs: NumPy arrays.
         expected: the outputs by definition, one array per output.
-        ulps: how far native may be from `expected`, in units in the last place of the output dtype.
-        xla_ulps: how far XLA may be from native, likewise.
-        scale: magnitudes that rounding errors are relative to where it is not the result's own, such
-            as the sum of absolute values of a sum; one per output, None for the result itself.
+        ulps: the largest error of native results, in units in the last place of the output dtype.
+        xla_ulps: the largest difference of XLA from native results, likewise.
+        scale: the magnitudes to which errors are relative, one per output, such as the sum of absolute values for a
+            sum; None for the result itself.
         because: the reason for any ulps above 0.
-        label: what the sample shows, when it is not plain from the op and types.
+        label: the purpose of the sample, if it is not obvious from the op and types.
         xla: False where the op's result on XLA is not defined by StableHLO; `because` says why.
-        exempt: other columns of the ledger that have no meaning here, and why.
+        exempt: other columns of the ledger without a meaning here, with reasons.
     """
 
     op: StdTensorOp
@@ -60,7 +60,7 @@ class OpSample:
 
     @property
     def dtype(self) -> DType:
-        """The dtype the op is exercised in: of the first input that decides, or of the output."""
+        """The dtype for which the sample counts: that of the first input that decides, or of the output."""
         deciding = self.inputs or self.expected
         return DType.of(deciding[1 if self.op.name == "Select" else 0].dtype)
 
@@ -91,7 +91,7 @@ def by_index(
 
 
 def _exact(value: int, dtype: DType) -> Any:
-    """Convert an integer to a dtype that is no integer; bfloat16 accepts no Python int."""
+    """Convert a Python int to a dtype other than an integer, because bfloat16 accepts none."""
     return bool(value) if dtype.is_bool else float(value) if dtype.is_float else complex(value)
 
 

@@ -1,6 +1,6 @@
 """autograd's names for tenferro's functions, to run autograd's test suite on tenferro.
 
-A name that tenferro does not have is missing here, too: the suite's test of it fails, and says so.
+Names that tenferro lacks are missing here, too: the suite's tests of these names fail and say so.
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ def _check_grads(
 ) -> Callable[..., None]:
     """Run tenferro's check instead of autograd's: complex steps and adjoints, in both modes.
 
-    Its tolerances are those of rounding at well-conditioned points; at others autograd's own is enough.
+    Its tolerances are for rounding at well-conditioned points; at other points autograd's tolerance is used.
     """
 
     def check(*args: Any, **options: Any) -> None:
@@ -348,7 +348,7 @@ def _modules() -> Mapping[str, ModuleType]:
 
 
 def _own(*parent_and_name: Any) -> tuple[Any, ...]:
-    """Return the namespace of a name within another one, if tenferro has both."""
+    """Return the nested namespace of a name, if tenferro has both namespaces."""
     if len(parent_and_name) < 2:
         return ()
     parent, name = parent_and_name

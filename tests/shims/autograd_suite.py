@@ -3,8 +3,8 @@
 python -m tests.shims.autograd_suite TESTS            prints passed and failed, and compares with the kept list
 python -m tests.shims.autograd_suite TESTS --write    keeps what fails now
 
-TESTS is the folder `tests` of autograd's source distribution, which this repository has no copy of. The list says of
-each test that fails why it does: a name that tenferro does not have, or what `REASONS` says.
+TESTS is the folder `tests` of autograd's source distribution, which is not copied here. The list has the reason of
+each failure: a name that tenferro lacks, or an entry of `REASONS`.
 """
 
 from __future__ import annotations

@@ -436,7 +436,7 @@ def test_parameter_derivatives_of_kummers_function_for_large_arguments() -> None
 
 
 def test_parameter_derivatives_without_a_series_are_nan() -> None:
-    """A choice of NaN has derivative zero, which would be wrong without a sign."""
+    """Selecting NaN as a constant has derivative zero, and nothing would show that this is wrong."""
     call = lambda a: special.hyp1f1(a, 0.2, -110.0)
     assert np.isnan(tnf.grad(call)(29.0))
     assert np.isnan(tnf.jvp(call, (29.0,), (1.0,))[1])

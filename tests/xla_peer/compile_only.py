@@ -1,9 +1,9 @@
-"""Compile modules for a platform that is not here, in a process of its own: prints a line for each.
+"""Compile modules for a platform without a device, in a separate process; print a line for each.
 
     python compile_only.py tpu|cuda WHEELS < modules.json
 
-WHEELS is a folder into which pip has put `libtpu`, or `jax-cuda12-pjrt` and `jax-cuda12-plugin`. The modules
-are a JSON object from names to StableHLO texts; a line is a JSON list of name and error, "" being none.
+WHEELS is a folder into which pip has put `libtpu`, or `jax-cuda12-pjrt` and `jax-cuda12-plugin`. The modules are a
+JSON object from names to StableHLO texts; a line is a JSON list of name and error, "" for no error.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Run by tests in a process of its own, because devices are counted once per process.
+"""Checks on eight virtual CPU devices, in a separate process, because a process fixes its number of devices once.
 
-Eight virtual CPU devices: each check prints its name, and the last line says that all passed.
+Each check prints its name, and the last line says that all passed.
 """
 
 from __future__ import annotations

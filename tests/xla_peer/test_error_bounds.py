@@ -1,6 +1,6 @@
 """Proven error bounds: right results are never outside, and the bounds are tight enough to be useful.
 
-What is right is a definition, a sum of fractions, mpmath, another order of the same operations, or XLA.
+Right results come from definitions, sums of fractions, mpmath, the same operations in another order, or XLA.
 """
 
 from __future__ import annotations

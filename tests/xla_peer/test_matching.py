@@ -75,7 +75,7 @@ def constant(x: Any, fault: bool) -> Any:
 
 
 def reordered(x: Any, fault: bool) -> Any:
-    """A function behind a sum in another order, which is the same up to rounding."""
+    """Apply a function to a sum in another order, which is equal up to rounding."""
     terms = [tnf.sin(x), tnf.cos(x), tnf.tanh(x)]
     y = sum(terms[::-1] if fault else terms, 2.0)  # which is no fault
     return tnf.cbrt(tnf.abs(y)) if fault else tnf.sqrt(tnf.abs(y))

@@ -1,6 +1,6 @@
 """Bounds of the parity check: every difference that rounding can cause, and no other.
 
-The other path is XLA itself where that shows the case, and else an executor that gives what the test says.
+The other path is XLA if XLA shows the case, and otherwise an executor with the test's results.
 """
 
 from __future__ import annotations
@@ -191,7 +191,7 @@ def test_an_index_may_be_of_any_candidate_as_good_and_of_no_other(choose: Any, s
 
     for index, ok in ((299, True), (77, True), (77777, False), (-1, False)):
         assert agrees(fn, keys, change=lambda y, index=index: np.array([[index], [3]])) is ok
-    # One is smaller than the others by a half, but would have to be the largest.
+    # One value is smaller than the others by a half; it could win only if it were the largest.
     assert not agrees(fn, keys, change=lambda y: np.array([[1], [3]]))
     assert not agrees(fn, np.full((2, 3), np.nan), change=lambda y: y + 1)
 
@@ -355,7 +355,7 @@ WIDER = ["int8", "int32", "int64", "float16", "float32", "float64"]
 
 @pytest.mark.parametrize("narrow", WIDER)
 def test_conversions_are_exact_where_every_number_comes_back(narrow: str) -> None:
-    """Those to integers truncate, which is no rounding; others are tried on the numbers with the most digits."""
+    """Conversions to integers truncate without rounding; others are tried on numbers with the most digits."""
     dtype = np.dtype(narrow)
     info: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     ends = [info.max, info.max - 1, info.min] + ([1 + info.eps] if dtype.kind == "f" else [])
@@ -424,7 +424,7 @@ SUMS: dict[str, Any] = {
 }
 
 NARROW_FIRST = ["float32", pytest.param("float64", marks=pytest.mark.sweep)]
-"""Dtypes of sums whose bounds have one formula; the wider one takes long and shows the same."""
+"""Dtypes of sums whose bounds have the same formula; the wider dtype takes long and shows nothing else."""
 
 
 @pytest.mark.parametrize("dtype", NARROW_FIRST)

@@ -1,6 +1,6 @@
 """Every op, compiled for TPU and CUDA without such a device: `make platforms`, which downloads the compilers.
 
-In a process of its own, because a compiler may end it.
+Compilers run in a separate process, because they may end it.
 """
 
 from __future__ import annotations
@@ -47,8 +47,7 @@ REFUSED = {
 }
 """Ops that tenferro itself rejects, besides complex128 on TPU."""
 SAYS_NO = {"tpu": {"ReducePrecision f64"}, "cuda": set[str]()}
-"""What a compiler refuses by an error of its own; so does TPU's much in complex128. Only ending the process
-is a failure there."""
+"""Modules that a compiler refuses by an error, as TPU's does for many in complex128. Only an ended process is a failure."""
 
 
 def may_refuse(platform: str, name: str) -> bool:

@@ -80,7 +80,7 @@ def places_of(text: str, line: int) -> set[int]:
 
 
 REGION = re.compile(r'"stablehlo\.(?:reduce|sort|scatter|reduce_window|select_and_scatter)"\(')
-"""Operations with a region that is one op as a whole."""
+"""Operations that are imported, with their region, as one op."""
 
 
 def statement_of(lines: Sequence[str], line: int) -> set[int]:

@@ -14,7 +14,7 @@ Call = Callable[..., Any]
 
 
 class NotMappedError(Exception):
-    """A sample uses an option without a counterpart, which the text names."""
+    """Error of a sample that uses an option without a counterpart; the message names the option."""
 
 
 def require(condition: Any, option: str) -> None:

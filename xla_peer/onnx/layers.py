@@ -294,7 +294,7 @@ def matmul_integer(a: Any, x: Any, y: Any, x_zero: Any = None, y_zero: Any = Non
 
 
 def conv_integer(a: Any, x: Any, kernel: Any, x_zero: Any = None, zero: Any = None) -> Any:
-    """Convolve narrow integers in int32; float64 represents the sums exactly."""
+    """Convolve narrow integers, with int32 results; sums are computed in float64, which represents them exactly."""
     centred = [
         part.astype(np.float64) for part in (_centred(x, x_zero, 1), _centred(kernel, zero, 0))
     ]

@@ -22,7 +22,7 @@ def concrete(x: Any, what: str) -> Any:
     """Return a value that is a constant array while tracing.
 
     Raises:
-    UnsupportedError: it is computed from inputs; the message asks for a constant.
+        UnsupportedError: it is computed from inputs; the message asks for a constant.
     """
     try:
         return np.asarray(x)

@@ -27,9 +27,8 @@ __all__ = [
 ]
 
 GAP = 1e4
-"""Ratio of distances from the first run.
-
-If some runs are farther away than all others by it, a decision flipped in them.
+"""Ratio of distances from the first run: if some runs are farther away than all others by this ratio, a decision
+flipped in them.
 """
 NEAR = 4.0
 """Distance within which two values always agree, in units in the last place."""

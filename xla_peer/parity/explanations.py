@@ -254,9 +254,9 @@ def _with_smallest(x: Any, sign: float, size: float | None, scale: int) -> Any:
 
 
 def _lies_among(y: Any, values: Any) -> bool:
-    """Return whether y is one of the values, or within their range, up to rounding.
+    """Return whether y is equal to one of the values, or within their range, up to rounding.
 
-    For complex numbers, in each part.
+    Complex numbers are compared by parts.
     """
     if values.dtype.kind == "c":
         return _lies_among(y.real, values.real) and _lies_among(y.imag, values.imag)

@@ -239,7 +239,7 @@ def _runs(
 def _tips_over(runs: Sequence[Any], jumps: bool) -> bool:
     """Return whether a decision, or the set of infinite or NaN elements, differs between runs.
 
-    If `jumps` is set, a float that jumps counts too.
+    If `jumps` is set, a jump of a float counts as a difference, too.
     """
     first = runs[0]
     if DType.of(first.dtype).kind in "biu":

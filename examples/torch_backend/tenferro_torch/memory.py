@@ -1,4 +1,4 @@
-"""Tensors: their dtypes, where they come from and where they go."""
+"""Tensors: their dtypes, and conversion from and to NumPy arrays."""
 
 from __future__ import annotations
 

@@ -15,13 +15,13 @@ __all__ = ["ALGEBRAS", "MAX_PLUS", "MAX_TIMES", "MIN_PLUS", "Algebra"]
 
 @dataclass(frozen=True)
 class Algebra:
-    """A semiring on numbers: plus chooses, times combines.
+    """A semiring on numbers: `plus` chooses, `times` combines.
 
     Attributes:
         choose: plus, on tensors.
         combine: times, on tensors.
         reduce: plus over axes, `reduce(x, axis=..)`.
-        zero, one: what changes nothing.
+        zero, one: the identities of plus and of times.
     """
 
     name: str

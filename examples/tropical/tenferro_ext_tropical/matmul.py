@@ -1,4 +1,4 @@
-"""The product of matrices in a tropical algebra, fused: no tensor of all combinations is made natively.
+"""The fused product of matrices in a tropical algebra: natively, no tensor of all combinations is allocated.
 
 Source: seed 000, section 14 (a fused tropical product as an extension).
 """
@@ -37,7 +37,7 @@ __all__ = ["FusedMatmul", "matmul"]
 )
 @dataclass(frozen=True)
 class FusedMatmul(ExtensionOp):
-    """y[.., m, n] = plus over k of x1[.., m, k] times x2[.., k, n], and the first k that gives it.
+    """y[.., m, n] = plus over k of x1[.., m, k] times x2[.., k, n], and the first k that attains it.
 
     Attributes:
         algebra: "max_plus", "min_plus" or "max_times".

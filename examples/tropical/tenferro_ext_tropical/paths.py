@@ -14,9 +14,8 @@ __all__ = ["shortest_paths"]
 def shortest_paths(lengths: Any) -> Any:
     """Return the length of the shortest path between any two nodes; infinity where there is none.
 
-    lengths[i, j] is the length of the edge from i to j, infinity where there is none. Its gradient
-    says which edges a path takes. Squares the matrix log2(n) times; needs cycles to be no shorter
-    than nothing.
+    lengths[i, j] is the length of the edge from i to j, infinity where there is none. Its gradient shows which edges
+    a path takes. The matrix is squared log2(n) times; cycles must not have negative length.
 
     >>> import numpy as np
     >>> shortest_paths(np.array([[0.0, 1.0, 9.0], [9.0, 0.0, 1.0], [9.0, 9.0, 0.0]]))[0]

@@ -1,4 +1,4 @@
-"""Derivatives of the fused product: those of what won.
+"""Derivatives of the fused product: those of the selected terms.
 
 Source: seed 000, section 14.
 """
@@ -25,7 +25,7 @@ __all__ = ["ProductRule", "shared_ties"]
 
 
 class ProductRule(ExtensionAdRule):
-    """y_dot[m, n] = x1_dot[m, k] + x2_dot[k, n] at the k that won; of several, at the first.
+    """y_dot[m, n] = x1_dot[m, k] + x2_dot[k, n] at the selected k, the first if several tie.
 
     With max_times each is multiplied by the other factor.
     """
@@ -84,5 +84,5 @@ class SharedRule(ProductRule):
 
 
 def shared_ties() -> ExtensionRuleSet:
-    """Return the rules for an `AdContext` whose derivatives are shared among all that win, in place of the first's."""
+    """Return the rules for an `AdContext` in which all tied terms share the derivative, instead of the first one."""
     return ExtensionRuleSet([SharedRule()])

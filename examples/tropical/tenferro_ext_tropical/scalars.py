@@ -19,7 +19,7 @@ __all__ = ["MaxPlus", "MaxTimes", "MinPlus"]
 
 
 class Tropical:
-    """A tensor, an array or a number, of which + and * are those of an algebra."""
+    """A tensor, an array or a number, with the + and * of an algebra."""
 
     algebra: ClassVar[Algebra]
 
@@ -41,7 +41,7 @@ class Tropical:
         return self._with(lambda a, b: matmul(a, b, self.algebra), other)
 
     def __pow__(self, count: int) -> Any:
-        """Return the product of `count` of them: a multiple, or for max_times a power."""
+        """Return the product of `count` copies: a multiple, or for max_times a power."""
         scaled = tnf.pow if self.algebra is MAX_TIMES else tnf.multiply
         return type(self)(scaled(self.value, float(count)))
 

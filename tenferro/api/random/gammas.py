@@ -270,7 +270,7 @@ def f(
 def generalized_normal(
     key: ArrayLike, p: float, shape: Shape = (), dtype: DTypeLike | None = "float64"
 ) -> Any:
-    """Draw numbers with a density proportional to exp(-|x|^p): a signed gamma sample of 1 / p to the power 1 / p.
+    """Draw numbers with a density proportional to exp(-|x|^p): g^(1/p) with a random sign, g ~ gamma(1 / p).
 
     Raises:
         DTypeError: a dtype that is not a float; an invalid key. InvalidConfigError: p is not positive.
@@ -308,7 +308,7 @@ def ball(
 def t(
     key: ArrayLike, df: ArrayLike, shape: Shape | None = None, dtype: DTypeLike | None = "float64"
 ) -> Any:
-    """Draw numbers from Student's distribution with df degrees of freedom: z sqrt(h / g), h = df / 2, g gamma of h.
+    """Draw numbers from Student's distribution with df degrees of freedom: z sqrt(h / g), h = df / 2, g ~ gamma(h).
 
     Raises:
         DTypeError, ShapeError: as for `uniform`.

@@ -103,7 +103,7 @@ def extreme_zeros(x: Array, largest: bool) -> Array:
 
 
 def _set_where_equal(combine: Any, x: Any, y: Any, out: Any) -> None:
-    """Combine the bits of floats that compare equal, without branches. Only zeros change, because 0.0 == -0.0."""
+    """Combine the bits of floats that compare equal, without branches: this changes only 0.0 and -0.0."""
     kind = INTEGER_DTYPES[out.itemsize]
     bits, mask = out.view(kind), np.negative(np.equal(x, y).view(np.int8))
     flips = combine(x.view(kind), y.view(kind))

@@ -239,7 +239,7 @@ class Body:
         return self.copy(x)
 
     def write(self, x: Tensor, memory: Memory) -> None:
-        """Write all elements to memory that they are not read from."""
+        """Write all elements to memory that does not overlap their sources."""
         self.write_all([(x, self.storing(memory))])
 
     def storing(self, memory: Memory) -> Store:

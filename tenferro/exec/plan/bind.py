@@ -161,7 +161,7 @@ class Binder:
         return partial(copied, op, None if op.order == "K" else Dense(op.order, self.resources))
 
     def row(self, op: Any, inputs: tuple[TensorSpec, ...]) -> Any:
-        """Return the entry by which an extension's op is compiled; None if its runtime has none."""
+        """Return the entry point for compiling an extension's op; None if its runtime has none."""
         if Fact.EXTERNAL not in facts_of(op) or self.backend is not NUMPY:
             return None
         # because only the compiler of loops needs it

@@ -27,7 +27,7 @@ from tenferro.program import GraphProgram
 __all__ = ["stencil"]
 
 KIND = "stencil"
-"""Name of these attempts in the log."""
+"""Kind of the attempts to compile stencils, in the log."""
 MIN_PADS = 2
 """Minimum number of padded arrays in a stencil."""
 

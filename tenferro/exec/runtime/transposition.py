@@ -95,7 +95,7 @@ def _contiguous_run(
 ) -> tuple[list[int], int]:
     """Return the fastest axes that form one contiguous run, and its length.
 
-    The run ends before an excluded axis, or when its length reaches `unit`; with `is_multiple`, a multiple of `unit`.
+    The run ends before an excluded axis, or when its length reaches `unit` (with `is_multiple`, a multiple of it).
     """
     axes: list[int] = []
     length = 1

@@ -375,7 +375,7 @@ class LuRule(MatrixRule):
 
 
 FLIPPED = {"N": "C", "C": "N", "T": "N"}
-"""The form that solves with A^H; for "T", with the conjugate of A."""
+"""Form of the solve with A^H, by the form of the op; for "T", A is conjugated, too."""
 TURNED: dict[str, Callable[[Value], Value]] = {"N": lambda x: x, "T": swapped, "C": adjoint}
 
 
