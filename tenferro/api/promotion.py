@@ -151,10 +151,10 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
         lhs_spec, rhs_spec = getattr(lhs, "spec", None), getattr(rhs, "spec", None)
         if lhs_spec is not None and (lhs_spec is rhs_spec or lhs_spec == rhs_spec):
             return [lhs, rhs]
-    # Text is a dtype for `result_type`, and no operand.
     texts: list[Any] = [x for x in operands if isinstance(x, str)]
-    arrays = [*map(as_operand, texts)] or operands
-    common = result_type(*arrays) if dtype is None else dtype
+    for text in texts:
+        as_operand(text)  # refuses it; for `result_type` it is the name of a dtype
+    common = result_type(*operands) if dtype is None else dtype
     return as_weak(operands, broadcast_arrays(*(convert(x, common) for x in operands)))
 
 
