@@ -68,7 +68,7 @@ class MappedBytes:
 
 
 def is_large(path: Any) -> bool:
-    """Return whether `read_large` reads a file: it is large, and would otherwise be read by a separate process."""
+    """Return whether `read_large` reads a file, in place of the child process that reads smaller ones."""
     return hasattr(os, "fork") and os.path.isfile(path) and os.path.getsize(path) > LARGE_FILE
 
 

@@ -96,7 +96,7 @@ class Mesh:
     def put(self, array: Any, spec: PartitionSpec | None = None) -> Any:
         """Shard an array over the mesh, or, without a spec, replicate it.
 
-        With several processes each passes the whole array, which must be the same in all: they compare its
+        With several processes, each passes the whole array. The arrays must be equal: the processes compare the
         SHA-256, about a millisecond a megabyte, by one small all-gather. A device array is copied between devices.
 
         Raises:

@@ -163,7 +163,7 @@ class TracedTensor(Operators):
 
 
 class WeakUse:
-    """The use of the Python numbers in one carry.
+    """Record of how the Python numbers of one carry are used.
 
     Attributes:
         took_a_dtype: whether a Python number was converted to a tensor's dtype where a tensor would have been

@@ -95,7 +95,7 @@ def as_operand(value: ArrayLike) -> Tensor:
 
 def _in_trace(extent: SymDim) -> Any:
     """Return an extent as an int64 scalar of the current trace."""
-    # The subtracted terms are counted separately, because no axis is shorter than 0.
+    # The extent is counted as the length of an axis, which is not negative, so subtracted terms have a separate axis.
     added, subtracted = extent.sides
     if subtracted == 0:
         return _counted(added)

@@ -1,4 +1,4 @@
-"""Compiled loops agree with the interpreter: the same bits of arithmetic and structure, functions within tolerance."""
+"""Compiled loops agree with the interpreter: bit for bit in arithmetic and data movement, else within a tolerance."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ def test_buffers_are_released(summed: Any) -> None:
 
 @pytest.mark.parametrize("module", [array_function, python_calls])
 def test_functions_of_python_are_given_their_addresses(module: Any) -> None:
-    """Otherwise LLVM searches the process, and some builds of Python hide their symbols there."""
+    """Check that LLVM gets the address of each of Python's functions, because some builds of Python hide their symbols."""
     declared = re.findall(r"^declare .*@(\w+)\(", module.SHARED, re.MULTILINE)
     for name in declared:
         address = ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p).value

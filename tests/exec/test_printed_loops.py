@@ -1,4 +1,4 @@
-"""Loops that are printed as one function have the bits of their separate steps, and change no array of the caller."""
+"""A loop printed as one function gives the same bits as its separate steps, and changes no array of the caller."""
 
 from __future__ import annotations
 

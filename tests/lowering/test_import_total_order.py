@@ -273,7 +273,7 @@ def one_compared(direction: str, pair: str, kind: str, result: str) -> str:
 def test_numbers_between_two_constants_go_first(
     kind: str, low: float, high: float, between: float, is_outside: bool
 ) -> None:
-    """Numbers come first however close to them the constants for NaN are, and wherever they are written."""
+    """Numbers between the constants come first, also if the constants are close together, inside the comparator or outside."""
     constants = (
         f"%low = stablehlo.constant dense<{low}> : tensor<{kind}> "
         f"%high = stablehlo.constant dense<{high}> : tensor<{kind}> "

@@ -544,7 +544,7 @@ def test_dots_of_many_products_shrink(is_smaller: bool) -> None:
 
 
 def turned(w: Any, x: Any) -> Any:
-    """Run a scan with a loop invariant, and another one that reads its stack."""
+    """Run a scan with a loop-invariant product, then a second scan over its stacked results."""
 
     def body(c: Any, _: Any) -> Any:
         c = tnf.tanh((w @ w) @ c)

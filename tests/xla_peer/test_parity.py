@@ -320,7 +320,7 @@ def test_flushed_subnormals_explain_what_follows_from_them(dtype: str) -> None:
 
 
 class ElsewhereRounded:
-    """A peer whose results are some ulps off everywhere, on a platform of that name."""
+    """A peer that reports the given platform, and whose results are all `ulps` ulps off."""
 
     def __init__(self, platform: str, ulps: int) -> None:
         self.platform, self.ulps = platform, ulps

@@ -491,7 +491,7 @@ def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any
     assert not agrees(lambda x, y: compare(tnf.exp(x), y), x, of(dtype, apart), change=turned)
     infinite = of(dtype, np.full_like(y, 1e4))
     assert not agrees(lambda x, y: compare(tnf.exp(x), y), infinite, y, change=turned)
-    # Values that all implementations compute alike are equal or not.
+    # Values that all implementations compute exactly alike have no tolerance: any difference counts.
     assert not agrees(
         lambda x, y: compare(tnf.negative(x), y), -y, of(dtype, beside), change=turned
     )

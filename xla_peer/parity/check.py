@@ -433,7 +433,7 @@ def departing(
 
 
 def blamed(output: OutputParity, side: str) -> OutputParity:
-    """Add the wrong side to an output that differs."""
+    """Record which side of a differing output is wrong."""
     return replace(output, alone=side) if output.outside and side else output
 
 

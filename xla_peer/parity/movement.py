@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 MOST_ELEMENTS = 1 << 24
-"""Maximum number of elements of all values of one run that are kept."""
+"""Maximum total number of elements of the values that are kept from one run."""
 SHARE = 0.9
 """Quantile of the elements that represents an array.
 

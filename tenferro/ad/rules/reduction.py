@@ -144,9 +144,9 @@ def scanned(jvp: Callable[[Value, int, Value], Value]) -> Any:
 
 
 def cumprod_jvp(x: Value, axis: int, x_dot: Value) -> Value:
-    """Apply the product rule to prefix products by doubling, which is exact at zeros to every order.
+    """Compute prefix products by doubling, with the product rule; without divisions, so that zeros are right in every order.
 
-    For a symbolic extent, the derivative with respect to a factor is a cumulative product that omits this factor.
+    For a symbolic extent, the derivative with respect to x[i] is the cumulative product of the other factors.
     """
     count = x.shape[axis]
     if not isinstance(count, int):
