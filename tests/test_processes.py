@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 import time
-from functools import cache, cached_property
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -236,7 +236,8 @@ def test_threads_share_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
         engines.append(object())
         return engines[-1]
 
-    monkeypatch.setattr(link, "_shared_engine", cache(make))
+    monkeypatch.setattr(link, "_engines", BoundedCache(1))
+    monkeypatch.setattr(link, "_shared_engine", make)
     threads = [threading.Thread(target=link._shared) for _ in range(4)]
     for thread in threads:
         thread.start()
