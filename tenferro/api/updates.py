@@ -134,11 +134,11 @@ class IndexedUpdates:
 
     def divide(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
         """Return x with x[index] /= values; repeated elements take all of their values."""
-        return self._by_products(divide, values, mode, hints)
+        return self._by_products(divide, values, mode, hints, lambda dtype: dtype.is_inexact)
 
     def power(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
         """Return x with x[index] **= values; repeated elements take all of their values."""
-        return self._by_products(pow, values, mode, hints)
+        return self._by_products(pow, values, mode, hints, lambda dtype: not dtype.is_bool)
 
     def min(self, values: ArrayLike, *, mode: str | None = None, **hints: bool) -> Any:
         """Return x with minimum(x[index], values) at the index."""
@@ -153,13 +153,17 @@ class IndexedUpdates:
         return self.set(func(self.get(mode=mode, **hints)), mode=mode, **hints)
 
     def _by_products(
-        self, function: Callable[[Any, Any], Any], values: ArrayLike, mode: str | None, hints: Mapping[str, bool]
+        self, function: Callable[[Any, Any], Any], values: ArrayLike, mode: str | None, hints: Mapping[str, bool],
+        is_closed: Callable[[DType], bool],
     ) -> Any:  # fmt: skip
-        """Combine the values of each repeated element by multiplication, then apply the function once."""
+        """Combine the values of each repeated element by multiplication, then apply the function once.
+
+        Args:
+            is_closed: whether the function has results of a dtype for operands of this dtype.
+        """
         x = as_operand(self._x)
         dtype = spec_of(x).dtype
-        is_closed = spec_of(function(x, _in_dtype_of(x, values))).dtype is dtype
-        if not is_closed or not any(is_array(entry) for entry in expanded(x, self._index)[1]):
+        if not is_closed(dtype) or not any(map(is_array, expanded(x, self._index)[1])):
             return self.set(function(self.get(mode=mode, **hints), values), mode=mode, **hints)
         ones = broadcast_to(convert(np.asarray(1), dtype), x.shape)
         return function(x, IndexedUpdates(ones, self._index).multiply(values, mode=mode, **hints))

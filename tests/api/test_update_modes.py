@@ -79,6 +79,14 @@ def test_repeated_elements_take_all_of_their_values(name: str, mode: str | None)
     np.testing.assert_allclose(tnf.grad(loss)(x), jaxs(jax.grad(loss), x))
 
 
+def test_values_have_the_shape_of_the_selected_elements() -> None:
+    x, index = np.arange(1.0, 6.0), np.array([3, 3, 0])
+    for name in ("divide", "power", "multiply"):
+        wanted = x.copy()
+        getattr(np, name).at(wanted, index, [2.0, 3.0, 4.0])
+        np.testing.assert_array_equal(getattr(tnf.at(x)[index], name)([2.0, 3.0, 4.0]), wanted)
+
+
 def test_what_is_refused() -> None:
     for name in ("segment_max", "segment_min"):
         with pytest.raises(errors.DTypeError, match="complex"):
