@@ -44,7 +44,7 @@ def _can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
 
 def _common_dtype(*arrays_and_dtypes: DTypeLike | ArrayLike) -> Any:
     """Return the common dtype as a NumPy dtype, instead of a `DType`."""
-    return result_type(*(DType.of(x) if isinstance(x, str) else x for x in arrays_and_dtypes)).dtype
+    return result_type(*arrays_and_dtypes).dtype
 
 
 def _of_numbers(function: Callable[..., Any]) -> Any:

@@ -79,10 +79,15 @@ def result_type(*operands: ArrayLike | DTypeLike) -> DType:
     Raises:
         DTypeError: no operands.
     """
+    return common_dtype(*[DType.of(x) if isinstance(x, str) else x for x in operands])
+
+
+def common_dtype(*operands: ArrayLike | DTypeLike) -> DType:
+    """Return `result_type` of operands, among which text is refused instead of naming a dtype."""
     strong: DType | None = None
     weak = ""
     for operand in operands:
-        x: Any = DType.of(operand) if isinstance(operand, str) else operand
+        x: Any = operand
         if type(x) in _WEAK:
             kind = DType.of(int if type(x) is SymDim else type(x)).kind
         elif is_weak(x):
@@ -151,10 +156,7 @@ def promote(*operands: ArrayLike, dtype: DType | None = None) -> list[Any]:
         lhs_spec, rhs_spec = getattr(lhs, "spec", None), getattr(rhs, "spec", None)
         if lhs_spec is not None and (lhs_spec is rhs_spec or lhs_spec == rhs_spec):
             return [lhs, rhs]
-    texts: list[Any] = [x for x in operands if isinstance(x, str)]
-    for text in texts:
-        as_operand(text)  # refuses it; for `result_type` it is the name of a dtype
-    common = result_type(*operands) if dtype is None else dtype
+    common = common_dtype(*operands) if dtype is None else dtype
     return as_weak(operands, broadcast_arrays(*(convert(x, common) for x in operands)))
 
 
