@@ -12,8 +12,8 @@ import numpy as np
 from tenferro.api.determinant import adjoint
 from tenferro.api.elementwise import conj, subtract
 from tenferro.api.indexing import take
-from tenferro.api.linalg.functions import by_triangle, eigh_tridiagonal, one_matrix, solve_sylvester
-from tenferro.api.linalg.matrices import cholesky, eigh, hermitian_of, inv, solve
+from tenferro.api.linalg.functions import eigh_tridiagonal, one_matrix, solve_sylvester
+from tenferro.api.linalg.matrices import by_triangle, cholesky, eigh, hermitian_of, inv, solve
 from tenferro.api.linalg.structured import circulant, toeplitz
 from tenferro.api.linear import matmul
 from tenferro.api.manipulation import concat, reshape

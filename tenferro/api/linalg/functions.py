@@ -35,6 +35,7 @@ from tenferro.api.elementwise import (
 from tenferro.api.implicit import custom_linear_solve
 from tenferro.api.indexing import take
 from tenferro.api.linalg.matrices import (
+    by_triangle,
     cholesky,
     eigh,
     expm,
@@ -50,7 +51,6 @@ from tenferro.api.manipulation import (
     embed_diag,
     expand_dims,
     matrix_transpose,
-    squeeze,
     stack,
 )
 from tenferro.api.promotion import convert, result_type
@@ -110,16 +110,6 @@ def cho_solve(
     array([1., 1.])
     """
     return by_triangle(*c_and_lower, b)
-
-
-def by_triangle(c: ArrayLike, lower: bool, b: ArrayLike) -> Any:
-    """Return x with a x = b, from a Cholesky factor of a; b is a vector if it has one axis."""
-    b = as_operand(b)
-    first, second = ("N", "C") if lower else ("C", "N")
-    is_vector = len(b.shape) == 1
-    x = solve_triangular(c, expand_dims(b, axis=-1) if is_vector else b, lower=lower, trans=first)
-    x = solve_triangular(c, x, lower=lower, trans=second)
-    return squeeze(x, axis=-1) if is_vector else x
 
 
 def eigh_tridiagonal(

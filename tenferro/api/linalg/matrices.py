@@ -460,9 +460,13 @@ def hermitian_of(a: ArrayLike, triangle: object) -> Any:
         )
     if triangle not in ("L", "U", "l", "u"):
         raise InvalidConfigError(f'eigh: UPLO is "L" or "U", got {triangle!r}')
-    half, rest, k = (tril, triu, -1) if triangle in "Ll" else (triu, tril, 1)
-    strict = conj(matrix_transpose(half(a, k)))
-    return add(half(a), rest(strict, -k))
+    return _mirrored(a, triangle in "Ll", adjoint)
+
+
+def _mirrored(a: ArrayLike, lower: bool, mirror: Callable[[Any], Any]) -> Any:
+    """Return a with one triangle replaced by the mirror image of the other, which is read."""
+    half, rest, k = (tril, triu, -1) if lower else (triu, tril, 1)
+    return add(half(a), rest(mirror(half(a, k)), -k))
 
 
 def eig(a: ArrayLike) -> EigResult:
@@ -738,8 +742,7 @@ def solve(
         width = 0 if structure == "diagonal" else 1
         x = triu(tril(x, width), -width)
     elif structure == "symmetric":
-        half, rest, k = (tril, triu, -1) if lower else (triu, tril, 1)
-        x = add(half(x), rest(matrix_transpose(half(x, k)), -k))
+        x = _mirrored(x, lower, matrix_transpose)
     elif structure != "general":
         x = hermitian_of(x, "L" if lower else "U")
     x = matrix_transpose(x) if transposed else x
@@ -747,8 +750,17 @@ def solve(
 
 
 def _by_cholesky(a: Tensor, b: Tensor) -> Any:
-    low = cholesky(a)
-    return solve_triangular(low, solve_triangular(low, b, lower=True), lower=True, trans="C")
+    return by_triangle(cholesky(a), True, b)
+
+
+def by_triangle(c: ArrayLike, lower: bool, b: ArrayLike) -> Any:
+    """Return x with a x = b, from a Cholesky factor of a; b is a vector if it has one axis."""
+    b = as_operand(b)
+    first, second = ("N", "C") if lower else ("C", "N")
+    is_vector = len(b.shape) == 1
+    x = solve_triangular(c, expand_dims(b, axis=-1) if is_vector else b, lower=lower, trans=first)
+    x = solve_triangular(c, x, lower=lower, trans=second)
+    return squeeze(x, axis=-1) if is_vector else x
 
 
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[int] | None = None) -> Any:
