@@ -14,6 +14,8 @@ import lowering
 import tenferro as tnf
 import xla_peer
 from tenferro.errors import InvalidConfigError, UnsupportedError
+from tenferro.ext.linalg.families import Lu, LuSolve
+from tenferro.extension import apply
 from tenferro.types import DType, TensorSpec
 from tests.lowering.test_to_numpy import PROGRAMS, alone
 from tests.samples import SAMPLES
@@ -100,6 +102,19 @@ def test_whole_programs_give_native_results(name: str, engine: str) -> None:
         tolerance = 1e-4 if y.dtype == np.float32 else 1e-12
         assert (z.dtype, z.shape) == (y.dtype, y.shape)
         np.testing.assert_allclose(z, y, rtol=tolerance, atol=tolerance)
+
+
+@needs_onnx
+@pytest.mark.parametrize("transpose", ["N", "T"])
+def test_solves_with_given_factors(transpose: str) -> None:
+    def solved(a: Any, b: Any) -> Any:
+        return apply(LuSolve(transpose), a, *apply(Lu(), a), b)
+
+    rng = np.random.default_rng(0)
+    a, b = rng.normal(size=(2, 3, 3)), rng.normal(size=(2, 3, 2))
+    model = to_onnx(tnf.compile(solved, a, b))
+    (x,) = run(model, [a, b])
+    np.testing.assert_allclose(x, np.linalg.solve(a if transpose == "N" else a.mT, b), rtol=1e-9)
 
 
 @needs_onnx

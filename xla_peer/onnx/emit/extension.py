@@ -59,17 +59,25 @@ def _qr(op: Any, a: Any) -> Any:
     return functions.householder_product(columns, factors), r
 
 
-def _turned(op: Any, a: Any) -> Any:
+def _transposed(op: Any, a: Any) -> Any:
     return a if op.transpose == "N" else np.swapaxes(a, -1, -2)
 
 
 def _triangular_solve(op: Any, a: Any, b: Any) -> Any:
     lower = op.lower == (op.transpose == "N")
-    return functions.triangular_solve(_turned(op, a), b, lower, op.unit_diagonal)
+    return functions.triangular_solve(_transposed(op, a), b, lower, op.unit_diagonal)
 
 
 def _solve(op: Any, a: Any, b: Any) -> Any:
-    packed, order = functions.lu(_turned(op, a))
+    packed, order = functions.lu(_transposed(op, a))
+    return _solved(packed, order, b)
+
+
+def _lu_solve(op: Any, a: Any, packed: Any, order: Any, b: Any) -> Any:
+    return _solved(packed, order, b) if op.transpose == "N" else _solve(op, a, b)
+
+
+def _solved(packed: Any, order: Any, b: Any) -> Any:
     y = np.take_along_axis(b, order[..., None], -2)
     y = functions.triangular_solve(packed, y, True, True)
     return functions.triangular_solve(packed, y, False)
@@ -89,7 +97,7 @@ FAMILIES: Mapping[str, Callable[..., Any]] = {
     ),
     "tenferro.triangular_solve.v1": _triangular_solve,
     "tenferro.solve.v1": _solve,
-    "tenferro.lu_solve.v1": lambda op, a, packed, order, b: _solve(op, a, b),
+    "tenferro.lu_solve.v1": _lu_solve,
 }
 """The function of each family that is not expanded."""
 
