@@ -791,9 +791,9 @@ def geqrf(a: Any) -> Any:
         vector = below / np.where(is_done, 1, corner - beta)[..., None]
         whole = np.where(rows == i, 1, vector)
         shared = np.conj(whole)[..., None, :] @ a
-        turned = a - (np.conj(factor)[..., None] * whole)[..., None] * shared
+        reflected = a - (np.conj(factor)[..., None] * whole)[..., None] * shared
         column = np.where(rows == i, beta[..., None], np.where(rows > i, vector, a[..., i]))
-        rest = np.where((rows >= i)[:, None] & (columns > i), turned, a)
+        rest = np.where((rows >= i)[:, None] & (columns > i), reflected, a)
         a = np.where(columns == i, column[..., None], rest).astype(a.dtype)
         factors = np.where(np.arange(min(m, n)) == i, factor[..., None], factors)
     return a, factors.astype(a.dtype)

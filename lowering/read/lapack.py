@@ -73,7 +73,7 @@ def flags(operation: Operation) -> dict[str, Any]:
 
 
 def handler(operand_kinds: str, result_kinds: str, routine: Routine) -> Read:
-    """Return a reader of calls that converts between the declared layouts and those that the routine uses."""
+    """Return a reader of calls that converts between the declared layouts and the layouts of the routine."""
 
     def read(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
         operand_layouts = layouts(

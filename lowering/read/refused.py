@@ -1,4 +1,4 @@
-"""Operations without a reader: those without a counterpart, and those that are rewritten before reading."""
+"""Operations without a reader: some have no counterpart, and others are rewritten before reading."""
 
 from __future__ import annotations
 

@@ -118,11 +118,11 @@ def barrier(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
 
 def constant_like(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     """Return a tensor with the shape of the operand, filled with one number."""
-    given = operation.attributes["value"]
-    parts = _COMPLEX.match(given) if isinstance(given, str) else None
-    value = np.asarray(given if parts is None else complex(float(parts[1]), float(parts[2])))
+    attribute = operation.attributes["value"]
+    parts = _COMPLEX.match(attribute) if isinstance(attribute, str) else None
+    value = np.asarray(attribute if parts is None else complex(float(parts[1]), float(parts[2])))
     if value.dtype.kind not in "biufc":
-        raise UnsupportedError(f"chlo.constant_like: a value {given}")
+        raise UnsupportedError(f"chlo.constant_like: a value {attribute}")
     if value.size != 1:
         raise InvalidConfigError(f"chlo.constant_like: its value is one number, got {value.shape}")
     spec = r.spec(operands[0])

@@ -20,7 +20,7 @@ CALLS = frozenset(["func.call", "stablehlo.composite", "stablehlo.custom_call"])
 
 
 def without_tuples(tree: ModuleTree) -> ModuleTree:
-    """Replace tuples by their elements: those that functions take, create, read, pass to calls, or return."""
+    """Replace the tuples that functions take, create, read, pass to calls, or return by their elements."""
     names = ("stablehlo.tuple", "stablehlo.get_tuple_element")
     types = [kind for function in tree.functions.values() for kind in function.body.types]
     if not tree.operation_names() & set(names) and not any(map(_is_tuple, types)):

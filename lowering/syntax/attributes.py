@@ -170,7 +170,7 @@ _FIELDS = {
         r"mode=#stablehlo\.result_accuracy_mode<(?:DEFAULT|HIGHEST|TOLERANCE)>"
     ),
 }
-"""Pattern of the text between the brackets of an attribute that is kept as text, without spaces."""
+"""Pattern of the bracketed text of an attribute that has no parsed form, without spaces."""
 _ESCAPE = re.compile(r"\\(?:([nt\"\\])|([0-9A-Fa-f]{2}))")
 
 
@@ -684,8 +684,8 @@ class AttributeParser:
                 raise self.error(f"unknown attribute {word[:40]}", at)
             return word
         dialect, _, name = word[1:].partition(".")
-        known = _ATTRIBUTES.get(dialect)
-        if dialect not in _DIALECTS or (known is not None and name and name not in known):
+        names = _ATTRIBUTES.get(dialect)
+        if dialect not in _DIALECTS or (names is not None and name and name not in names):
             raise self.error(f"unknown attribute {word[:40]}", at)
         if word in ("#stablehlo", "#chlo"):
             return self._word(word)

@@ -380,7 +380,7 @@ _ALGORITHMS: Mapping[str, tuple[str, ...]] = {
 
 
 def contraction(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:
-    """Check #dot_general (I8) to (I14): the algorithm is one of those that MLIR's verifier lists for hardware."""
+    """Check #dot_general (I8) to (I14): MLIR's verifier lists the algorithm for some hardware."""
     chosen = operation.attributes.get("algorithm")
     if chosen is None or chosen is False:
         return

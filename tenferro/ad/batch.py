@@ -86,7 +86,7 @@ def batch_some(
 def _sweep(
     emitter: GraphEmitter, start: int, inputs: Mapping[int, int], outputs: Sequence[int]
 ) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the values that outputs need: those with a leading axis, and those that are recomputed without one."""
+    """Return the batched values that outputs need, and the values that are recomputed without a leading axis."""
     graph = emitter.graph
     batched: dict[int, int] = dict(inputs)  # maps values to values with the leading axis
     again: dict[

@@ -113,7 +113,7 @@ def elementwise_batch(op: StdTensorOp, inputs: Values, batched: tuple[bool, ...]
 
 
 def batched_by(batch: BatchRule, rows: AdRows) -> dict[type[StdTensorOp], AdRule]:
-    """Return the rules, with `batch` as the batch rule of those that have none."""
+    """Return the rules, with `batch` as the batch rule where a rule has none."""
     return {
         card: rule if rule.batch is not None else replace(rule, batch=batch)
         for card, rule in rows.items()

@@ -71,7 +71,7 @@ def jit(
     The result is pickled without its programs, by its global name or else as the function and the options.
 
     The result has `.cache_stats()`, `.cache_clear()` and `.lower(*args, **kwargs)`, which returns the program: its
-    arguments are those that are not static, and at the end the dict of keyword arguments. Called on traced tensors it
+    arguments are the non-static ones, and at the end the dict of keyword arguments. Called on traced tensors it
     is `fn` itself, and the outer program's executor runs it. Called on eager tensors it is also `fn` itself, unless
     an executor was passed: then the executor runs the program on their arrays, and the results are eager constants.
 

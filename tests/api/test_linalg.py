@@ -129,13 +129,13 @@ def test_factors_and_pivots_are_scipys(dtype: str) -> None:
     a, b = R.normal(size=(2, 4, 4)).astype(dtype), R.normal(size=(4, 3))
     a = a + 1j * R.normal(size=a.shape) if dtype == "complex128" else a
     packed, pivots = scipy.linalg.lu_factor(a)
-    found = tnf.linalg.lu_factor(a)
-    np.testing.assert_allclose(found[0], packed, rtol=1e-10)
-    np.testing.assert_array_equal(found[1], pivots)
-    assert found[1].dtype == pivots.dtype
-    for trans, turned in ((0, a), (1, a.mT), (2, a.mT.conj())):
-        wanted = np.linalg.solve(turned, b)
-        for factors in (found, (packed, pivots)):
+    packed_and_pivots = tnf.linalg.lu_factor(a)
+    np.testing.assert_allclose(packed_and_pivots[0], packed, rtol=1e-10)
+    np.testing.assert_array_equal(packed_and_pivots[1], pivots)
+    assert packed_and_pivots[1].dtype == pivots.dtype
+    for trans, op_of_a in ((0, a), (1, a.mT), (2, a.mT.conj())):
+        wanted = np.linalg.solve(op_of_a, b)
+        for factors in (packed_and_pivots, (packed, pivots)):
             x = tnf.linalg.lu_solve(factors, b, trans=trans)
             np.testing.assert_allclose(x, wanted, rtol=1e-9, atol=1e-12)
     for shape in ((4, 2), (2, 4), (0, 0)):

@@ -282,11 +282,11 @@ def test_constants_like_a_tensor_of_another_element_type() -> None:
         %0 = "chlo.constant_like"(%x) {value = 2.5 : f32} : (tensor<2x3xi64>) -> tensor<2x3xf32>
         return %0 : tensor<2x3xf32>
       }"""
-    found = lowering.import_stablehlo(text).run(np.zeros((2, 3), "i8"))
-    np.testing.assert_array_equal(found, np.full((2, 3), 2.5, "f4"))
+    y = lowering.import_stablehlo(text).run(np.zeros((2, 3), "i8"))
+    np.testing.assert_array_equal(y, np.full((2, 3), 2.5, "f4"))
     with pytest.raises(TenferroError):
         lowering.import_stablehlo(text.replace("xf32>", "xi32>"))
     number = "#complex.number<:f32 1.5, -2.0e-1> : complex<f32>"
     text = text.replace("2.5 : f32", number).replace("xf32>", "xcomplex<f32>>")
-    found = lowering.import_stablehlo(text).run(np.zeros((2, 3), "i8"))
-    np.testing.assert_array_equal(found, np.full((2, 3), 1.5 - 0.2j, "c8"))
+    y = lowering.import_stablehlo(text).run(np.zeros((2, 3), "i8"))
+    np.testing.assert_array_equal(y, np.full((2, 3), 1.5 - 0.2j, "c8"))

@@ -112,8 +112,8 @@ def test_cross_replica_sum(read: Any, ids: str) -> None:
     operation = f'%y = "stablehlo.cross-replica-sum"(%x) <{{{groups_attribute(ids)}}}> : {types}'
     replicas = X.reshape(REPLICAS, PARTITIONS, 4, 3)
     wanted = replicas.sum(0, keepdims=True) + 0 * replicas if ids == "[[0, 1]]" else replicas
-    found = program_of(read, operation).run(X)
-    np.testing.assert_array_equal(found, wanted.reshape(X.shape))
+    y = program_of(read, operation).run(X)
+    np.testing.assert_array_equal(y, wanted.reshape(X.shape))
     with pytest.raises(errors.TenferroError, match="lack"):
         program_of(read, operation.replace("0", "2"))
 

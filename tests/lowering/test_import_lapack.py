@@ -93,8 +93,8 @@ def test_what_jax_calls_on_a_tpu(name: str, dtype: str) -> None:
     assert targets
     again = lower_to_stablehlo(program, "tpu").text
     assert {target for target in TARGETS if f"@{target}" in again} == targets
-    found, wanted = program.run(x), jax.tree_util.tree_leaves(TPU[name](x))
-    for y, expected in zip(jax.tree_util.tree_leaves(found), wanted, strict=True):
+    results, expected_results = map(jax.tree_util.tree_leaves, (program.run(x), TPU[name](x)))
+    for y, expected in zip(results, expected_results, strict=True):
         assert str(y.dtype) == str(expected.dtype)
         y, expected = (abs(y), abs(expected)) if "eigh" in name else (y, expected)
         np.testing.assert_allclose(y, expected, rtol=1e-3, atol=1e-4)

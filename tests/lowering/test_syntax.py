@@ -385,16 +385,18 @@ def test_locations_of_arguments_and_ends_of_strings_are_read_as_mlir_reads_them(
         "func.func @main(%x: tensor<2xf32>",
         ") -> tensor<2xf32> { return %x : tensor<2xf32> }",
     )
-    kept, other = (bytecode(f'{arguments} loc("{name}":2:3){body}') for name in ("ab", "cd"))
-    assert len(kept) == len(other)
-    assert read_outcome(kept) == read_outcome(kept.replace(b"ab\0", b"ab!")) == "accepted"
+    original, renamed = (bytecode(f'{arguments} loc("{name}":2:3){body}') for name in ("ab", "cd"))
+    assert len(original) == len(renamed)
+    assert read_outcome(original) == read_outcome(original.replace(b"ab\0", b"ab!")) == "accepted"
     # Code 23 is a file location: file, line and column. Each number n is stored as 2 n + 1; the file is string n.
     entries = [
-        at for at in range(len(kept)) if kept[at] == 23 and kept[at + 2 : at + 4] == bytes([5, 7])
+        at
+        for at in range(len(original))
+        if original[at] == 23 and original[at + 2 : at + 4] == bytes([5, 7])
     ]
     assert entries
     for at in entries:
-        damaged = kept[: at + 1] + bytes([0xFF]) + kept[at + 2 :]
+        damaged = original[: at + 1] + bytes([0xFF]) + original[at + 2 :]
         assert read_outcome(damaged) == "refused"
 
 

@@ -226,12 +226,12 @@ def test_a_cusp_has_derivative_zero_and_keeps_those_of_other_parameters() -> Non
 
 
 def test_the_truncated_normal_distribution_far_from_its_middle() -> None:
-    known = scipy.stats.truncnorm
+    reference = scipy.stats.truncnorm
     q = np.array([1e-10, 0.1, 0.5, 0.9])
     for a, b in ((40.0, 41.0), (9.0, np.inf), (-np.inf, -300.0), (-41.0, -40.0)):
-        close(stats.truncnorm.ppf(q, a, b), known.ppf(q, a, b), "ppf")
+        close(stats.truncnorm.ppf(q, a, b), reference.ppf(q, a, b), "ppf")
         # SciPy's isf subtracts q from 1.
-        close(stats.truncnorm.isf(q, a, b), -known.ppf(q, -b, -a), "isf")
+        close(stats.truncnorm.isf(q, a, b), -reference.ppf(q, -b, -a), "isf")
         x = stats.truncnorm.ppf(0.3, a, b)
         slope = tnf.grad(stats.truncnorm.ppf)(0.3, a, b)
         close(

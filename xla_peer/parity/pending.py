@@ -1,5 +1,4 @@
-"""Pending roundings: those that another implementation may omit or apply elsewhere. They are derived from types
-alone.
+"""Pending roundings, which another implementation may omit or apply elsewhere. They are derived from types alone.
 
 Every implementation rounds a single sum or product in the same way. But if another operation uses the result, a
 compiler may omit the rounding: it may contract a product and a sum to one operation, combine constants, or skip

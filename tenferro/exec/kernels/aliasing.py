@@ -65,7 +65,7 @@ class AddressRanges:
 def copy_aliases(
     outputs: Sequence[Any], inputs: Sequence[Any], dense: Dense | None = None
 ) -> list[Any]:
-    """Return the outputs; those that overlap an input or another output, or are read-only, are copied.
+    """Return the outputs, copied if they overlap an input or another output, or are read-only.
 
     Args:
         dense: converts arrays to its memory order; None keeps the order of each array.

@@ -98,7 +98,7 @@ def has_negative_zeros(x: Any) -> bool:
 
 
 def extreme_zeros(x: Array, largest: bool) -> Array:
-    """Return a mask of the elements that are 0.0 if `largest`, else of those that are -0.0."""
+    """Return a mask of the elements that are 0.0 if `largest`, else of the elements that are -0.0."""
     return (x == 0) & (np.signbit(x) != largest)
 
 
