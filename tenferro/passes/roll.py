@@ -731,16 +731,16 @@ def _row_of(maker: Instruction | None, types: Sequence[Any]) -> _Row | None:
     op, (operand,) = maker.op, maker.inputs
     shape = types[operand].shape
     edges = (*op.starts, *op.limits)
-    if not all(map(is_static, (*shape, *edges))) or set(op.strides) - {1}:
+    if not shape or not all(map(is_static, (*shape, *edges))) or set(op.strides) - {1}:
         return None
     ends = list(zip(op.starts, op.limits, strict=True))
     cut = [i for i, n in enumerate(shape) if ends[i] != (0, n)] or [0]
     axis, end = cut[0], cut[-1] + 1
-    extent = op.limits[axis] - op.starts[axis] if shape else 0
+    extent = op.limits[axis] - op.starts[axis]
     if len(cut) == 1 and extent > 1:
         index, offset = divmod(op.starts[axis], extent)
         return _Row(operand, axis, end, index, extent, offset)
-    if not shape or any([stop - start != 1 for start, stop in ends[axis:end]]):
+    if any([stop - start != 1 for start, stop in ends[axis:end]]):
         return None
     index = np.ravel_multi_index(op.starts[axis:end], shape[axis:end], order="F")
     return _Row(operand, axis, end, int(index))

@@ -53,7 +53,7 @@ def test_even_orders_at_half_integers() -> None:
         np.testing.assert_allclose(found, exact(order, x, 60), rtol=4e-15)
 
 
-@pytest.mark.parametrize("order", [1, 2, 3, 4, 35, 36])
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 27, 35, 36])
 @pytest.mark.parametrize("dtype", ["float64", "float32"])
 def test_poles_ends_and_orders_whose_factorials_overflow(order: int, dtype: str) -> None:
     x = np.array([0, -0.0, -1, -7, -1e16, -np.inf, np.inf, np.nan, 1e-30, -1e-30, 1e30, -2.5])

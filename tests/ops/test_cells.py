@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import re
 import runpy
@@ -18,6 +19,7 @@ from tenferro.ops import STD_OPS, StdTensorOp
 from tenferro.ops.column import require_listed
 
 ROOT = Path(__file__).parents[2]
+PACKAGES = ("tenferro", "lowering", "xla_peer", "tests/samples")
 PAGE = (ROOT / "docs/add_an_op.md").read_text()
 CHANGES = dict(re.findall(r"```diff\n\+\+\+ (\S+)\n(.*?)```", PAGE, re.DOTALL))
 CARD = "tenferro/ops/analytic.py"
@@ -36,7 +38,7 @@ COLUMNS = {
 def tree(tmp_path: Path) -> Path:
     """Copy the files in which ops are defined."""
     unread = shutil.ignore_patterns("__pycache__", "*.so")
-    for folder in ("tenferro", "lowering", "xla_peer", "tests/samples"):
+    for folder in PACKAGES:
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=unread)
     shutil.copy(ROOT / "tests/__init__.py", tmp_path / "tests/__init__.py")
     return tmp_path
@@ -69,6 +71,21 @@ def cells(tree: Path) -> list[str]:
 
 def test_nothing_is_missing() -> None:
     assert cells(ROOT) == []
+
+
+def test_a_column_names_its_own_file_or_folder() -> None:
+    sources = [path for folder in PACKAGES for path in (ROOT / folder).rglob("*.py")]
+    calls = [
+        (path.relative_to(ROOT), node.args[1].value)
+        for path in sources
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call)
+        and isinstance(node.func, ast.Name)
+        and node.func.id == "Column"
+    ]
+    assert len(calls) > 10
+    for path, named in calls:
+        assert named in {path.as_posix(), path.parent.as_posix()}
 
 
 def test_every_gap_of_a_card_is_told_at_once(tree: Path) -> None:
