@@ -167,7 +167,12 @@ def _module(
     raise an error.
     """
     arguments = getattr(getattr(lowered, "_lowering", None), "compile_args", {})
-    return out_tree, lowered.as_text(), rules, tuple(arguments.get("host_callbacks", ()))
+    return (
+        out_tree,
+        lowered.as_text(debug_info=True),
+        rules,
+        tuple(arguments.get("host_callbacks", ())),
+    )
 
 
 def _inconclusive() -> Any:

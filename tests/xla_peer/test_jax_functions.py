@@ -108,3 +108,20 @@ def test_other_errors_have_no_such_note() -> None:
     with pytest.raises(tnf.errors.ConcretizationError) as refused:
         traced(concrete, X)
     assert not any("from_jax" in note for note in getattr(refused.value, "__notes__", ()))
+
+
+def test_lines_are_the_users() -> None:
+    """A report, a printed program and an error name the line of the JAX function, not of JAX's text."""
+
+    def f(x: Any) -> Any:
+        y = jax.nn.relu(x)
+        return jax.lax.scan(lambda c, row: (jnp.sin(c) * row, c), y[0], y)
+
+    here = Path(__file__).name
+    program = xla_peer.from_jax(f, X)
+    lines = [str(step.source) for step in program.instructions if step.source is not None]
+    assert any(here in line for line in lines)
+    assert not any("<stablehlo>" in line for line in lines)
+    assert "<stablehlo>" not in str(xla_peer.native(f).lower(X))
+    with pytest.raises(tnf.errors.UnsupportedError, match=rf"{here}:\d+"):
+        xla_peer.from_jax(lambda x: jax.lax.rng_uniform(0.0, 1.0, x.shape), X)
