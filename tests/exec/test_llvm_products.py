@@ -63,3 +63,18 @@ def test_a_batch_of_products() -> None:
         expected = (expected @ rhs)[:, :, :20] - expected
     result = tnf.GraphExecutor(compiled=True).run(program, x)
     np.testing.assert_allclose(result, expected, rtol=1e-14)
+
+
+def test_complex_products_without_a_sum_are_not_scaled() -> None:
+    """BLAS multiplies an operand by 1 + 0i; an infinity would become NaN."""
+    x, y = np.array([complex(-np.inf, 2e-308), 1j]), np.array([1 + 2j, 3 - 1j])
+
+    def fn(x: Any, y: Any) -> Any:
+        return tnf.lax.dot_general(-x, y, (((), ()), ((), ())))
+
+    with np.errstate(invalid="ignore"):
+        product = np.multiply.outer(-x, y)
+    assert np.isinf(product[0].real).all()
+    executor = tnf.GraphExecutor(compiled=True)
+    result = run_as_written_and_optimised(executor, tnf.compile(fn, x, y), x, y)
+    np.testing.assert_array_equal(result, product)

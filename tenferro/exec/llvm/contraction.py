@@ -40,8 +40,9 @@ def dot_general(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors
     size = y.size * prod(terms)
     is_narrow = min(free) <= MAX_NARROW_EXTENT
     most = MAX_NARROW_MULTIPLICATIONS if is_narrow else MAX_LOOP_MULTIPLICATIONS
-    is_large = prod(terms) > 1 and size > most
-    if size and y.dtype in blas.LETTERS and (is_large or y.dtype.is_complex):
+    # BLAS scales an operand by 1 + 0i, which makes NaN of an infinity, so products without a sum are written here.
+    is_for_blas = prod(terms) > 1 and (size > most or y.dtype.is_complex)
+    if size and y.dtype in blas.LETTERS and is_for_blas:
         return [body.stored(blas.dot_general(body, op, lhs, rhs, y))]
     batch, rows = len(op.lhs_batch), op.lhs_free(lhs.spec.rank)
     columns = op.rhs_free(rhs.spec.rank)
