@@ -59,6 +59,7 @@ class Row:
 
     Attributes:
         first: seconds to the first result, including tracing and compiling, if the contestant traces.
+        processor: seconds of processor time to the first result, on all cores.
         later: minimum seconds of later runs, because the machine is shared.
         distance: the largest difference from `jax.jit`, relative to the largest element.
     """
@@ -66,6 +67,7 @@ class Row:
     name: str
     source: str
     first: dict[str, float]
+    processor: dict[str, float]
     later: dict[str, float]
     distance: float
     is_right: bool
@@ -77,6 +79,10 @@ class Row:
     def first_ratio(self) -> float:
         """Return native's first time divided by that of `jax.jit`."""
         return self.first["native"] / self.first["jax.jit"]
+
+    def processor_ratio(self) -> float:
+        """Return native's processor time to the first result divided by that of `jax.jit`."""
+        return self.processor["native"] / self.processor["jax.jit"]
 
 
 def contestants(program: UserProgram, gradient: bool) -> dict[str, Callable[[], Callable[[], Any]]]:
@@ -109,14 +115,16 @@ def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) 
     ready = contestants(program, gradient)
     runs: dict[str, Callable[[], Any]] = {}
     firsts: dict[str, list[float]] = {name: [] for name in ready}
+    processor: dict[str, list[float]] = {name: [] for name in ready}
     for repeat in range(repeats):
         order = list(ready) if repeat % 2 == 0 else list(ready)[::-1]
         for name in order if repeat == 0 else [x for x in order if x in ("native", "jax.jit")]:
             gc.collect()  # so that no contestant pays for the garbage of another
-            start = time.perf_counter()
+            start, spent = time.perf_counter(), time.process_time()
             run = ready[name]()
             result = run()
             firsts[name].append(time.perf_counter() - start)
+            processor[name].append(time.process_time() - spent)
             runs[name] = run
             del result
     expected = runs["jax.jit"]()
@@ -125,12 +133,13 @@ def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) 
         stop = time.perf_counter() + WARM if seconds else 0.0
         while time.perf_counter() < stop:
             run()
-    spent = turns(runs, seconds, fewest=FEWEST if seconds else 1, shortest=SHORTEST)
+    times = turns(runs, seconds, fewest=FEWEST if seconds else 1, shortest=SHORTEST)
     return Row(
         program.name + (", gradient" if gradient else ""),
         program.source,
         {name: min(firsts[name]) for name in ("native", "jax.jit")},
-        {name: min(times) for name, times in spent.items()},
+        {name: min(processor[name]) for name in ("native", "jax.jit")},
+        {name: min(each) for name, each in times.items()},
         distance,
         distance <= program.tolerance,
     )
@@ -184,12 +193,13 @@ def table(rows: list[Row]) -> str:
 def summary(rows: list[Row]) -> str:
     """Return the geometric means, and the largest ratio."""
     later = [row.later["native"] / row.later["jax.jit"] for row in rows]
-    first = [row.first_ratio() for row in rows]
+    first = geometric_mean([row.first_ratio() for row in rows])
+    processor = geometric_mean([row.processor_ratio() for row in rows])
     slowest = rows[later.index(max(later))].name
     return (
-        f"Native takes {geometric_mean(first):.2f} of the time of `jax.jit` (jaxlib {version('jaxlib')}) to the first "
-        f"result and {geometric_mean(later):.2f} later, in the geometric means of {len(rows)} rows; the largest ratio "
-        f"later is {max(later):.2f} ({slowest})."
+        f"Native takes {first:.2f} of the time of `jax.jit` (jaxlib {version('jaxlib')}) to the first result, "
+        f"{processor:.2f} of its processor time, and {geometric_mean(later):.2f} of the time later, in the geometric "
+        f"means of {len(rows)} rows; the largest ratio later is {max(later):.2f} ({slowest})."
     )
 
 
