@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -157,7 +158,7 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
     stop_at_exit()
     try:
         leaves, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
-        while not _LEAVES.issuperset(map(type, leaves)) and _registered_any(leaves):
+        while not _LEAVES.issuperset(map(type, leaves)) and _registered_any(tree, leaves):
             leaves, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
     except RecursionError as error:
         if "flattening" not in str(error):  # Python's own, of functions that call each other
@@ -444,14 +445,37 @@ class _JaxNode:
         return treedef.unflatten(children)
 
 
-def _registered_any(leaves: list[Any]) -> bool:
+def _registered_any(tree: Any, leaves: list[Any]) -> bool:
     """Register the leaves' classes that are trees; whether there were any."""
     classes = dict(zip(map(type, leaves), leaves, strict=True))
     registered = False
     for cls in classes.keys() - _LEAVES:
         if not hasattr(cls, "__tenferro_apply__"):  # because a tensor is a leaf
             registered |= _is_registered_now(cls, classes[cls])
+    if not registered and any([not hasattr(cls, "dtype") for cls in classes.keys() - _LEAVES]):
+        for cls, node in _named_tuples(tree).items():
+            registered |= _is_registered_now(cls, node)
     return registered
+
+
+def _named_tuples(tree: Any) -> dict[type, Any]:
+    """Return a node of each class of named tuples that JAX flattens in another way than into its fields."""
+    import optree
+
+    jax: Any = sys.modules.get("jax.tree_util")
+    registry: Any = getattr(jax, "default_registry", None)
+    nodes: dict[type, Any] = {}
+
+    def note(node: Any) -> bool:
+        if isinstance(node, tuple) and hasattr(node, "_fields"):
+            children = list(registry.flatten_one_level(node)[0])
+            if list(map(id, children)) != list(map(id, node)):
+                nodes[type(node)] = node
+        return False
+
+    if registry is not None:
+        optree.tree_flatten(tree, note, namespace=NAMESPACE)
+    return nodes
 
 
 def _is_registered_now(cls: type, leaf: Any) -> bool:
@@ -466,10 +490,13 @@ def _is_registered_now(cls: type, leaf: Any) -> bool:
     import optree
 
     with _LOCK:
-        # `is_leaf` treats objects of registered classes as leaves.
-        if optree.register_pytree_node.get(cls, namespace=NAMESPACE) is not None:
+        # `is_leaf` treats objects of registered classes as leaves. The entry of a named tuple is not its own.
+        entry = optree.register_pytree_node.get(cls, namespace=NAMESPACE)
+        if entry is not None and entry.type is cls:
             return False
-        _register_with_optree(cls, node, node.whole)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # of optree, about classes of named tuples
+            _register_with_optree(cls, node, node.whole)
     return True
 
 

@@ -359,6 +359,23 @@ def test_classes_that_jax_knows_are_trees() -> None:
     assert tnf.jit(lambda f: f(3.0))(partial) == 6
 
 
+def test_named_tuples_that_jax_flattens_in_its_own_way() -> None:
+    """As the states of `jax.example_libraries.optimizers`, which hold a tree's structure beside its leaves."""
+
+    class State(NamedTuple):
+        packed: Any
+        structure: Any
+
+    tree_util.register_pytree_node(
+        State, lambda s: ((s.packed,), s.structure), lambda rest, kids: State(kids[0], rest)
+    )
+    state = State([np.array([1.0, 2.0])], tree_util.tree_structure({"w": 0}))
+    assert tree.structure(state).num_leaves == 1
+    gradient = tnf.grad(lambda s: tnf.sum(s.packed[0] ** 2))(state)
+    np.testing.assert_allclose(gradient.packed[0], [2.0, 4.0])
+    assert gradient.structure == state.structure
+
+
 def test_jax_is_not_imported_for_trees() -> None:
     program = (
         "import sys, tenferro as tnf\n"
