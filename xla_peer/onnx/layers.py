@@ -13,7 +13,7 @@ from lowering.numpy_source import functions
 from tenferro.errors import UnsupportedError
 from xla_peer.onnx.readers import axes_of, cast, concrete, conv, dtype_of, ints, numpy_dtype
 
-__all__ = ["LAYERS"]
+__all__ = ["LAYERS", "keys_kernel"]
 
 # ---- recurrent layers ------------------------------------------------------------------------------
 
@@ -156,7 +156,8 @@ def _places(mode: str, n: int, m: int, scale: float, roi: Any) -> Any:
     return offset + (y + 0.5) / scale - 0.5
 
 
-def _kernel(a: Any, distance: Any) -> Any:
+def keys_kernel(a: Any, distance: Any) -> Any:
+    """Return the weight of an element at a distance: linear, or the cubic kernel of Keys."""
     x = np.abs(distance)
     if a.get("mode") == "linear":
         return np.maximum(1 - x, 0)
@@ -171,7 +172,7 @@ def _weights(a: Any, places: Any, n: int, scale: float) -> Any:
     scale = min(scale, 1.0) if a.get("antialias") else 1.0
     radius = math.ceil((1 if a.get("mode") == "linear" else 2) / scale)
     taps = np.floor(places)[:, None] + np.arange(1 - radius, radius + 1)
-    weights = _kernel(a, (taps - places[:, None]) * scale)
+    weights = keys_kernel(a, (taps - places[:, None]) * scale)
     if a.get("exclude_outside"):
         weights = np.where((taps >= 0) & (taps < n), weights, 0)
     if a.get("exclude_outside") or a.get("antialias"):
@@ -194,6 +195,9 @@ def resize(a: Any, x: Any, roi: Any = None, scales: Any = None, sizes: Any = Non
 
     Source: ONNX operators, Resize; Keys, Cubic convolution interpolation for digital image processing (1981).
     """
+    if a["opset"] < 11:  # x and scales
+        roi, scales = None, roi
+        a = {**a, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     axes = axes_of(x, a.get("axes", range(np.ndim(x))))
     extents = [x.shape[axis] for axis in axes]
     if sizes is not None:
@@ -384,17 +388,9 @@ def standardize(a: Any, x: Any) -> Any:
     return centred / (np.sqrt(np.mean(centred * centred, axis=axes, keepdims=True)) + 1e-9)
 
 
-def compress(a: Any, x: Any, condition: Any) -> Any:
-    """Return the slices along an axis, or the elements, whose condition holds."""
-    places = np.flatnonzero(concrete(condition, "a condition"))
-    axis = a.get("axis")
-    return np.take(np.ravel(x) if axis is None else x, places, axis=axis or 0)
-
-
 LAYERS: Mapping[str, Callable[..., Any]] = {
     "BlackmanWindow": window(0.42, -0.5, 0.08),
     "CenterCropPad": center_crop_pad,
-    "Compress": compress,
     "ConvInteger": conv_integer,
     "DequantizeLinear": dequantize,
     "DynamicQuantizeLinear": dynamic_quantize,
@@ -405,7 +401,6 @@ LAYERS: Mapping[str, Callable[..., Any]] = {
     "LSTM": recurrent(["Sigmoid", "Tanh", "Tanh"], 2, _lstm),
     "MatMulInteger": matmul_integer,
     "MeanVarianceNormalization": standardize,
-    "NonZero": lambda a, x: np.stack(np.nonzero(concrete(x, "an operand of NonZero"))),
     "QLinearConv": quantized_conv,
     "QLinearMatMul": quantized_matmul,
     "QuantizeLinear": quantize,
@@ -414,10 +409,7 @@ LAYERS: Mapping[str, Callable[..., Any]] = {
     "ReverseSequence": reverse_sequence,
     "SwiGLU": lambda a, x, y: x * functions.logistic(a.get("alpha", 1.0) * x) * y,
     "Upsample": lambda a, x, scales=None: resize(
-        {**a, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
-        x,
-        None,
-        a.get("scales") if scales is None else scales,
+        {**a, "opset": 10}, x, a.get("scales") if scales is None else scales
     ),
 }
 """Function of each operator's attributes and operands, as `READERS`."""

@@ -15,7 +15,18 @@ from tenferro.dims import SymDim, is_static
 from tenferro.errors import ConcretizationError, UnsupportedError
 from tenferro.types import DType
 
-__all__ = ["READERS", "concrete", "dtype_of"]
+__all__ = [
+    "READERS",
+    "axes_of",
+    "cast",
+    "concrete",
+    "conv",
+    "dtype_of",
+    "heads",
+    "ints",
+    "numpy_dtype",
+    "windows",
+]
 
 
 def concrete(x: Any, what: str) -> Any:
@@ -311,9 +322,16 @@ def top_k(a: Any, x: Any, k: Any = None) -> Any:
     return [np.moveaxis(values, -1, axis), np.moveaxis(indices, -1, axis)]
 
 
+def _softmax_axes(a: Any, x: Any) -> Any:
+    """Return the axis of a softmax, or, before opset 13, all axes from the attribute's on."""
+    if a["opset"] < 13:
+        return tuple(range(a.get("axis", 1) % np.ndim(x), np.ndim(x)))
+    return axes_of(x, (a.get("axis", -1),))
+
+
 def softmax(a: Any, x: Any, log: bool = False) -> Any:
     """Divide e^x by its sum along an axis."""
-    axis = a.get("axis", -1)
+    axis = _softmax_axes(a, x)
     y = x - np.max(x, axis=axis, keepdims=True)
     total = np.sum(np.exp(y), axis=axis, keepdims=True)
     return y - np.log(total) if log else np.exp(y) / total
@@ -449,15 +467,6 @@ def windows(a: Any, x: Any, identity: Any) -> tuple[Any, list[int], int]:
     return np.stack(taps), sizes, len(taps)
 
 
-def max_pool(a: Any, x: Any) -> Any:
-    """Compute the largest element of each window."""
-    if a["outputs"] > 1:
-        raise UnsupportedError("MaxPool: indices are not read")
-    kind = numpy_dtype(x)
-    least = -np.inf if kind.kind == "f" else np.iinfo(kind).min
-    return np.max(windows(a, x, least)[0], axis=0)
-
-
 def average_pool(a: Any, x: Any) -> Any:
     """Compute the mean of each window, without its padding unless `count_include_pad`."""
     total = np.sum(windows(a, x, 0)[0], axis=0)
@@ -505,7 +514,7 @@ def nll_loss(a: Any, x: Any, target: Any, weight: Any = None) -> Any:
 
 def cross_entropy(a: Any, x: Any, target: Any, weight: Any = None) -> Any:
     """Compute the loss of log softmax, and the latter."""
-    logs = softmax({"axis": 1}, x, log=True)
+    logs = softmax({"axis": 1, "opset": 13}, x, log=True)
     return [nll_loss(a, logs, target, weight), logs]
 
 
@@ -547,7 +556,7 @@ def constant_of_shape(a: Any, shape: Any) -> Any:
 
 def range_(a: Any, start: Any, limit: Any, delta: Any) -> Any:
     """Create a range; its ends are known."""
-    start, limit, delta = (concrete(x, "a range")[()] for x in (start, limit, delta))
+    start, limit, delta = (np.ravel(concrete(x, "a range"))[0] for x in (start, limit, delta))
     count = max(math.ceil((limit - start) / delta), 0)
     return (start + np.arange(count) * delta).astype(np.asarray(start).dtype)
 
@@ -586,11 +595,20 @@ def bit_shift(a: Any, x: Any, y: Any) -> Any:
     return functions.shift_right_logical(x, y)
 
 
+def bit_cast(a: Any, x: Any) -> Any:
+    """Read the bits as another dtype; a bool is a byte, 0 or 1."""
+    kind = dtype_of(a["to"])
+    x = x.astype(np.uint8) if numpy_dtype(x).kind == "b" else x
+    return x.view(np.uint8) != 0 if kind.kind == "b" else x.view(kind)
+
+
 def hardmax(a: Any, x: Any) -> Any:
     """Return 1 at the first largest element along an axis, 0 elsewhere."""
-    axis = a.get("axis", -1) % np.ndim(x)
-    counted = np.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(np.ndim(x))])
-    return (np.expand_dims(np.argmax(x, axis=axis), axis) == counted).astype(numpy_dtype(x))
+    first, *others = _softmax_axes(a, x)
+    y = np.reshape(x, (*x.shape[:first], -1)) if others else np.moveaxis(x, first, -1)
+    is_first = np.expand_dims(np.argmax(y, axis=-1), -1) == np.arange(y.shape[-1])
+    is_first = is_first.astype(numpy_dtype(x))
+    return np.reshape(is_first, x.shape) if others else np.moveaxis(is_first, -1, first)
 
 
 def shape_of(a: Any, x: Any) -> Any:
@@ -638,6 +656,8 @@ def tile(a: Any, x: Any, repeats: Any) -> Any:
 def group_norm(a: Any, x: Any, scale: Any, bias: Any) -> Any:
     """Normalise groups of features."""
     groups, shape = a["num_groups"], (1, -1, *[1] * (np.ndim(x) - 2))
+    if a["opset"] < 21:  # one scale and one bias for each group
+        scale, bias = (np.repeat(each, x.shape[1] // groups) for each in (scale, bias))
     parts = np.reshape(x, (x.shape[0], groups, -1))
     mean, variance = np.mean(parts, axis=2, keepdims=True), np.var(parts, axis=2, keepdims=True)
     y = np.reshape((parts - mean) / np.sqrt(variance + a.get("epsilon", 1e-5)), x.shape)
@@ -655,7 +675,7 @@ def dropout(a: Any, x: Any, ratio: Any = None, training: Any = None) -> Any:
     return [x, np.ones(x.shape, bool)]
 
 
-def _heads(x: Any, count: Any) -> Any:
+def heads(x: Any, count: Any) -> Any:
     """Return [batch, length, features] as [batch, heads, length, features of one head]."""
     if np.ndim(x) == 4:
         return x
@@ -677,8 +697,8 @@ def attention(
     Source: ONNX operators, Attention.
     """
     kind, rank = numpy_dtype(q), np.ndim(q)
-    q = _heads(q, a.get("q_num_heads"))
-    k, v = (_heads(x, a.get("kv_num_heads")) for x in (k, v))
+    q = heads(q, a.get("q_num_heads"))
+    k, v = (heads(x, a.get("kv_num_heads")) for x in (k, v))
     before = 0
     if past_k is not None:
         before = past_k.shape[2]
@@ -821,7 +841,7 @@ READERS: Mapping[str, Callable[..., Any]] = {
     "And": plain(lambda x, y: x & y), "ArgMax": arg(np.argmax), "ArgMin": arg(np.argmin), "Asin": plain(np.arcsin),
     "Asinh": plain(np.arcsinh), "Attention": attention, "ConvTranspose": conv_transpose, "LRN": local_response,
     "LpPool": lp_pool, "RotaryEmbedding": rotary, "Atan": plain(np.arctan), "Atanh": plain(np.arctanh), "AveragePool": average_pool,
-    "BatchNormalization": batch_norm, "BitCast": lambda a, x: x.view(dtype_of(a["to"])), "BitShift": bit_shift,
+    "BatchNormalization": batch_norm, "BitCast": bit_cast, "BitShift": bit_shift,
     "BitwiseAnd": plain(lambda x, y: x & y), "BitwiseNot": plain(lambda x: ~x), "BitwiseOr": plain(lambda x, y: x | y),
     "BitwiseXor": plain(lambda x, y: x ^ y), "Cast": lambda a, x: cast(x, dtype_of(a["to"])),
     "CastLike": lambda a, x, y: cast(x, numpy_dtype(y)), "Ceil": plain(np.ceil),
@@ -839,7 +859,7 @@ READERS: Mapping[str, Callable[..., Any]] = {
     "InstanceNormalization": instance_norm, "IsInf": is_inf, "IsNaN": plain(np.isnan), "LayerNormalization": layer_norm,
     "LeakyRelu": lambda a, x: np.where(x < 0, a.get("alpha", 0.01) * x, x), "Less": plain(lambda x, y: x < y),
     "LessOrEqual": plain(lambda x, y: x <= y), "Log": plain(np.log), "LogSoftmax": lambda a, x: softmax(a, x, log=True),
-    "LpNormalization": lp_norm, "MatMul": plain(lambda x, y: x @ y), "Max": folded(np.maximum), "MaxPool": max_pool,
+    "LpNormalization": lp_norm, "MatMul": plain(lambda x, y: x @ y), "Max": folded(np.maximum),
     "Mean": lambda a, *xs: sum(xs[1:], xs[0]) / len(xs), "Min": folded(np.minimum),
     "Mish": plain(lambda x: x * np.tanh(softplus(x))), "Mod": modulo, "Mul": plain(lambda x, y: x * y),
     "Neg": plain(lambda x: -x), "NegativeLogLikelihoodLoss": nll_loss, "Not": plain(lambda x: ~x), "OneHot": one_hot,
