@@ -629,7 +629,7 @@ def test_an_operator_by_the_reference(name: str, is_traced: bool) -> None:
     )
     model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 22)])
     arrays = dict(zip(names, operands, strict=True))
-    expected = ReferenceEvaluator(model).run(None, arrays)
+    expected: Any = ReferenceEvaluator(model).run(None, arrays)
     known = {
         each: x
         for each, x in arrays.items()
