@@ -15,7 +15,7 @@ import numpy as np
 import tenferro as tnf
 from lowering.numpy_source import functions
 from xla_peer.onnx.layers import keys_kernel
-from xla_peer.onnx.readers import cast, concrete, ints, numpy_dtype, windows
+from xla_peer.onnx.readers import cast, concrete, ints, kind_of, numpy_dtype, windows
 from xla_peer.onnx.selection import selected
 
 __all__ = ["IMAGES"]
@@ -261,8 +261,7 @@ def col2im(a: Any, x: Any, image: Any, block: Any) -> Any:
 
 def max_pool(a: Any, x: Any) -> Any:
     """Compute the largest element of each window, and its index in x."""
-    kind = numpy_dtype(x)
-    least = -np.inf if kind.kind == "f" else np.iinfo(kind).min
+    least = -np.inf if kind_of(x) == "f" else np.iinfo(numpy_dtype(x)).min
     taps = windows(a, x, least)[0]
     if a["outputs"] == 1:
         return np.max(taps, axis=0)

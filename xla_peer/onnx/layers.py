@@ -6,12 +6,23 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import tenferro as tnf
 from lowering.numpy_source import functions
 from tenferro.errors import UnsupportedError
-from xla_peer.onnx.readers import axes_of, cast, concrete, conv, dtype_of, ints, numpy_dtype
+from tenferro.types import DType
+from xla_peer.onnx.readers import (
+    axes_of,
+    cast,
+    concrete,
+    conv,
+    dtype_of,
+    ints,
+    kind_of,
+    numpy_dtype,
+)
 
 __all__ = ["LAYERS", "keys_kernel"]
 
@@ -223,7 +234,7 @@ def resize(a: Any, x: Any, roi: Any = None, scales: Any = None, sizes: Any = Non
             near = _rounded(a.get("nearest_mode", "round_prefer_floor"), places)
             x = np.take(x, np.clip(near, 0, n - 1).astype(np.int64), axis=axis)
         else:
-            matrix = _weights(a, places, n, scale).astype(kind if kind.kind == "f" else "f8")
+            matrix = _weights(a, places, n, scale).astype(kind if kind_of(x) == "f" else "f8")
             x = np.moveaxis(np.tensordot(matrix, x, axes=(1, axis)), 0, axis)
             x = cast(x, kind)
         if mode == "tf_crop_and_resize":
@@ -248,19 +259,20 @@ def _along(a: Any, scale: Any, x: Any) -> Any:
 
 
 def _saturated(x: Any, kind: Any) -> Any:
-    """Return numbers rounded to a narrow integer, within its range."""
-    info = np.iinfo(kind)
-    return np.clip(np.rint(x), info.min, info.max).astype(kind)
+    """Return numbers rounded to a narrow integer, or converted to a narrow float, within its range."""
+    if not DType.of(kind).is_integer:
+        return cast(x, kind)
+    info = ml_dtypes.iinfo(kind)
+    return cast(np.clip(np.rint(x), int(info.min), int(info.max)), kind)
 
 
 def quantize(a: Any, x: Any, scale: Any, zero: Any = None) -> Any:
     """Return round(x / scale) + zero in a narrow integer, within its range."""
     kind = dtype_of(a["output_dtype"]) if a.get("output_dtype") else np.dtype(np.uint8)
     kind = kind if zero is None else numpy_dtype(zero)
-    if kind.kind not in "iu":
-        raise UnsupportedError(f"QuantizeLinear: {kind} is not read")
     wide = dtype_of(a["precision"]) if a.get("precision") else numpy_dtype(x)
-    y = np.rint(x.astype(wide) / _along(a, scale, x).astype(wide))
+    y = x.astype(wide) / _along(a, scale, x).astype(wide)
+    y = np.rint(y) if DType.of(kind).is_integer else y
     if zero is not None:
         y = y + _along(a, zero, x).astype(wide)
     return _saturated(y, kind)
@@ -268,7 +280,8 @@ def quantize(a: Any, x: Any, scale: Any, zero: Any = None) -> Any:
 
 def dequantize(a: Any, x: Any, scale: Any, zero: Any = None) -> Any:
     """Return (x - zero) scale."""
-    y = x.astype(np.int32) if zero is None else x.astype(np.int32) - _along(a, zero, x).astype("i4")
+    wide = np.int32 if kind_of(x) in "iu" else numpy_dtype(scale)
+    y = x.astype(wide) if zero is None else x.astype(wide) - _along(a, zero, x).astype(wide)
     kind = dtype_of(a["output_dtype"]) if a.get("output_dtype") else numpy_dtype(scale)
     return cast(y.astype(numpy_dtype(scale)) * _along(a, scale, x), kind)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import tenferro as tnf
@@ -24,9 +25,16 @@ __all__ = [
     "dtype_of",
     "heads",
     "ints",
+    "kind_of",
     "numpy_dtype",
     "windows",
 ]
+
+
+EIGHT_BITS = frozenset(map(DType.of, (
+    ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz,
+)))  # fmt: skip
+"""Types to which ONNX saturates, unless it is told not to."""
 
 
 def concrete(x: Any, what: str) -> Any:
@@ -58,11 +66,46 @@ def numpy_dtype(x: Any) -> Any:
     return DType.of(x.dtype).dtype
 
 
-def cast(x: Any, dtype: Any) -> Any:
-    """Convert as ONNX does: integers wrap. Symbolic extents are int64."""
+def kind_of(x: Any) -> str:
+    """Return the kind of elements: b, i, u, f or c, also for types that only ml_dtypes has."""
+    return DType.of(x.dtype).kind
+
+
+def cast(x: Any, dtype: Any, saturate: Any = True) -> Any:
+    """Convert as ONNX does: integers wrap. Symbolic extents are int64.
+
+    Args:
+        saturate: whether numbers beyond the range of an 8-bit float become its largest, and infinities too.
+    """
     if isinstance(x, np.ndarray) and x.dtype == object and dtype == np.int64:
         return x
-    return x if numpy_dtype(x) == dtype else x.astype(dtype)
+    if numpy_dtype(x) == dtype:
+        return x
+    kind = DType.of(dtype)
+    if kind.is_integer and kind.is_narrow and kind_of(x) == "f":
+        x = x.astype(np.int32)  # because a conversion to narrow integers saturates
+    if kind in EIGHT_BITS and saturate:
+        largest = float(ml_dtypes.finfo(dtype).max)
+        x = x.astype(np.float32) if kind_of(x) != "f" or numpy_dtype(x).itemsize < 4 else x
+        x = np.where(x > largest, largest, np.where(x < -largest, -largest, x))
+    return x.astype(dtype)
+
+
+def convert(a: Any, x: Any, kind: Any) -> Any:
+    """Read Cast; powers of two without a mantissa are rounded away from zero, unless `round_mode` tells otherwise."""
+    saturate = a.get("saturate", 1)
+    if kind != ml_dtypes.float8_e8m0fnu:
+        return cast(x, kind, saturate)
+    bits = cast(x, np.float32).view(np.int32)
+    exponent, rest = (bits & 0x7F800000) >> 23, bits & 0x7FFFFF
+    half = 1 << 22
+    is_more = {
+        "up": rest > 0,
+        "down": rest < 0,
+        "nearest": (rest > half) | ((rest == half) & (exponent > 0)),
+    }[a.get("round_mode", "up")]
+    is_more = is_more & (exponent < (254 if saturate else 255))
+    return (exponent + is_more).astype(np.uint8).view(kind)
 
 
 def axes_of(x: Any, axes: Any) -> tuple[int, ...]:
@@ -89,7 +132,7 @@ def folded(function: Callable[..., Any]) -> Any:
 
 def divide(a: Any, x: Any, y: Any) -> Any:
     """Read Div; integers are truncated."""
-    return functions.integer_quotient(x, y) if numpy_dtype(x).kind in "iu" else x / y
+    return functions.integer_quotient(x, y) if kind_of(x) in "iu" else x / y
 
 
 def modulo(a: Any, x: Any, y: Any) -> Any:
@@ -100,7 +143,7 @@ def modulo(a: Any, x: Any, y: Any) -> Any:
 def power(a: Any, x: Any, y: Any) -> Any:
     """Compute the power in the dtype of x."""
     kind = numpy_dtype(x)
-    if kind.kind == "f" or numpy_dtype(y).kind == "f":
+    if "f" in (kind_of(x), kind_of(y)):
         return cast(np.power(x.astype(np.float64), y.astype(np.float64)), kind)
     return cast(np.power(x, y.astype(kind)), kind)
 
@@ -590,7 +633,7 @@ def bit_shift(a: Any, x: Any, y: Any) -> Any:
     """Shift bits; to the right, signed integers keep their sign."""
     if a["direction"] == "LEFT":
         return functions.shift_left(x, y)
-    if numpy_dtype(x).kind == "i":
+    if kind_of(x) == "i":
         return functions.shift_right_arithmetic(x, y)
     return functions.shift_right_logical(x, y)
 
@@ -843,8 +886,8 @@ READERS: Mapping[str, Callable[..., Any]] = {
     "LpPool": lp_pool, "RotaryEmbedding": rotary, "Atan": plain(np.arctan), "Atanh": plain(np.arctanh), "AveragePool": average_pool,
     "BatchNormalization": batch_norm, "BitCast": bit_cast, "BitShift": bit_shift,
     "BitwiseAnd": plain(lambda x, y: x & y), "BitwiseNot": plain(lambda x: ~x), "BitwiseOr": plain(lambda x, y: x | y),
-    "BitwiseXor": plain(lambda x, y: x ^ y), "Cast": lambda a, x: cast(x, dtype_of(a["to"])),
-    "CastLike": lambda a, x, y: cast(x, numpy_dtype(y)), "Ceil": plain(np.ceil),
+    "BitwiseXor": plain(lambda x, y: x ^ y), "Cast": lambda a, x: convert(a, x, dtype_of(a["to"])),
+    "CastLike": lambda a, x, y: convert(a, x, numpy_dtype(y)), "Ceil": plain(np.ceil),
     "Celu": lambda a, x: np.maximum(x, 0) + np.minimum(0, a.get("alpha", 1.0) * (np.exp(x / a.get("alpha", 1.0)) - 1)),
     "Clip": clip, "Concat": concat, "Constant": constant, "ConstantOfShape": constant_of_shape, "Conv": conv,
     "Cos": plain(np.cos), "Cosh": plain(np.cosh), "CumProd": cumulative(np.cumprod, 1), "CumSum": cumulative(np.cumsum, 0),
@@ -898,6 +941,6 @@ def _identity(x: Any, largest: bool) -> Any:
     kind = numpy_dtype(x)
     if kind.kind == "b":
         return largest
-    if kind.kind == "f":
+    if kind_of(x) == "f":
         return np.inf if largest else -np.inf
     return np.iinfo(kind).max if largest else np.iinfo(kind).min

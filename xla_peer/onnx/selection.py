@@ -15,7 +15,7 @@ import numpy as np
 
 import tenferro as tnf
 from tenferro.errors import ConcretizationError
-from xla_peer.onnx.readers import axes_of, numpy_dtype
+from xla_peer.onnx.readers import axes_of, kind_of
 
 __all__ = ["SELECTIONS", "selected"]
 
@@ -53,7 +53,7 @@ def unique(a: Any, x: Any) -> Any:
     order = np.lexsort(rows.T[::-1])
     ranked = tnf.take(rows, order, axis=0)
     differs = ranked[1:] != ranked[:-1]
-    if numpy_dtype(x).kind == "f":
+    if kind_of(x) == "f":
         differs = differs & ~(np.isnan(ranked[1:]) & np.isnan(ranked[:-1]))
     is_first = np.concatenate([np.ones(min(n, 1), bool), np.any(differs, axis=1)])
     # Each group has the number of its first slice, in the order of the slices or of their values.
