@@ -100,6 +100,8 @@ FOREIGN = {
     "functions without properties": '"builtin.module"() ({ "func.func"() ({ ^bb0(%x: tensor<f32>): '
     '"func.return"(%x) : (tensor<f32>) -> () }) {function_type = (tensor<f32>) -> tensor<f32>, sym_name = "main", '
     '"a.b"} : () -> () }) {a.b = 1 : i32} : () -> ()',
+    "a barrier without operands": 'func.func @main(%x: tensor<f32>) -> tensor<f32> { "stablehlo.optimization_barrier"() '
+    "{a.b = 1 : i32} : () -> () return %x : tensor<f32> }",
     "fused locations": "func.func @main(%x: tensor<f32>) -> tensor<f32> { %y = stablehlo.abs %x : tensor<f32> "
     'loc(fused["a", unknown, callsite("b" at fused["c"]), "a"]) return %y : tensor<f32> loc(fused[]) }',
 }
