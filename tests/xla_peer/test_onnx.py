@@ -547,6 +547,11 @@ OPERATORS: dict[str, tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = {
     "transform of axis 1": (
         "DFT", np.array([[[[4.0, 0], [6, 0]], [[-2, 0], [-2, 0]]]]), (np.array([[[[1.0], [2]], [[3], [4]]]]),),
         {"opset": 17}),
+    "a vector along axis 1": (
+        "Add", np.array([[[11.0, 12], [23, 24]]]), (np.array([[[1.0, 2], [3, 4]]]), np.array([10.0, 20])),
+        {"opset": 6, "axis": 1, "broadcast": 1}),
+    "slopes of features": (
+        "PRelu", np.array([[[-10.0, 2], [-60, 4]]]), (np.array([[[-1.0, 2], [-3, 4]]]), np.array([10.0, 20])), {"opset": 6}),
     "largest floats of eight bits": (
         "Cast", np.array([448, -448, 1.5, 448], ml_dtypes.float8_e4m3fn), (np.array([1e9, -np.inf, 1.5, 460], "f4"),), {"to": 17}),
     "infinite floats of eight bits": (

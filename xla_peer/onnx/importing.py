@@ -146,6 +146,8 @@ def _results(graph: Any, values: dict[str, Any], opset: int) -> list[Any]:
         }
         attributes |= {"outputs": len(node.output), "opset": opset}
         operands = [values[name] for name in node.input]
+        if opset < 7 and "axis" in attributes and attributes.get("broadcast"):
+            operands[1] = _aligned(operands[0], operands[1], attributes["axis"])
         if node.op_type in CONTROL:
             results = {"If": _if, "Loop": _loop, "Scan": _scan}[node.op_type](
                 attributes, operands, values
@@ -155,6 +157,12 @@ def _results(graph: Any, values: dict[str, Any], opset: int) -> list[Any]:
         results = results if isinstance(results, list) else [results]
         values.update(zip(node.output, results, strict=False))
     return [values[value.name] for value in graph.output]
+
+
+def _aligned(x: Any, y: Any, axis: int) -> Any:
+    """Return y with trailing axes, so that its first axis broadcasts against this axis of x, as before opset 7."""
+    trailing = np.ndim(x) - axis % np.ndim(x) - np.ndim(y)
+    return np.reshape(y, (*y.shape, *[1] * trailing))
 
 
 def _branch(graph: Any, values: Mapping[str, Any], opset: int) -> Callable[..., Any]:

@@ -685,6 +685,13 @@ def softplus(x: Any) -> Any:
     return np.logaddexp(x, np.zeros_like(x))
 
 
+def prelu(a: Any, x: Any, slope: Any) -> Any:
+    """Multiply negative elements by a slope; before opset 7, a vector has one for each feature."""
+    if a["opset"] < 7 and np.ndim(slope) == 1:
+        slope = np.reshape(slope, (-1, *[1] * (np.ndim(x) - 2)))
+    return np.where(x < 0, slope * x, x)
+
+
 def shrink(a: Any, x: Any) -> Any:
     """Shrink: zero within `lambd` of 0, moved by `bias` outside."""
     bias, limit = a.get("bias", 0.0), a.get("lambd", 0.5)
@@ -906,7 +913,7 @@ READERS: Mapping[str, Callable[..., Any]] = {
     "Mean": lambda a, *xs: sum(xs[1:], xs[0]) / len(xs), "Min": folded(np.minimum),
     "Mish": plain(lambda x: x * np.tanh(softplus(x))), "Mod": modulo, "Mul": plain(lambda x, y: x * y),
     "Neg": plain(lambda x: -x), "NegativeLogLikelihoodLoss": nll_loss, "Not": plain(lambda x: ~x), "OneHot": one_hot,
-    "Or": plain(lambda x, y: x | y), "PRelu": plain(lambda x, slope: np.where(x < 0, slope * x, x)), "Pad": pad,
+    "Or": plain(lambda x, y: x | y), "PRelu": prelu, "Pad": pad,
     "Pow": power, "RMSNormalization": rms_norm, "Range": range_, "Reciprocal": plain(lambda x: 1 / x),
     "ReduceL1": reduction(lambda x, axis, keep: np.sum(np.abs(x), axis=axis, keepdims=keep)),
     "ReduceL2": reduction(lambda x, axis, keep: np.sqrt(np.sum(x * x, axis=axis, keepdims=keep))),
