@@ -134,15 +134,15 @@ def _results(graph: Any, values: dict[str, Any], opset: int) -> list[Any]:
     """
     helper, numpy_helper = import_module("onnx.helper"), import_module("onnx.numpy_helper")
     for node in graph.node:
-        attributes = {
+        raw = {
             each.name: numpy_helper.to_array(each.t)
             if each.HasField("t")
             else helper.get_attribute_value(each)
             for each in node.attribute
         }
-        attributes = {
+        attributes: dict[str, Any] = {
             name: value.decode() if isinstance(value, bytes) else value
-            for name, value in attributes.items()
+            for name, value in raw.items()
         }
         attributes |= {"outputs": len(node.output), "opset": opset}
         operands = [values[name] for name in node.input]
