@@ -11,10 +11,11 @@ from lowering.module import StableHloModule
 from lowering.read.composites import register_composite_reader
 from lowering.read.python_calls import register_custom_call
 from lowering.refusals import refusal
-from lowering.sharding import Partitioning, PartitionSpec
+from lowering.sharding import Partitioning
 from lowering.to_numpy import NumpySource, to_numpy
 from tenferro.counterparts import open_namespace
 from tenferro.program import install_platforms
+from tenferro.types import PartitionSpec
 
 __all__ = [
     "PLATFORMS",

@@ -52,7 +52,12 @@ CANONICALIZED = frozenset(
 
 MOST_EXTENTS = 16
 """Maximum number of elements of an argument that may hold extents."""
-OLDER_FORM = "failed to satisfy constraint: i64 dense array attribute"
+OTHER_FORMS = re.compile(
+    r"failed to satisfy constraint: i64 dense array attribute"
+    r"|elements hex data size is invalid for provided type: 'tensor<[\dx]+xi1>'"
+    r"|Dialect `ml_program' not found"
+)
+"""Pattern of MLIR's errors for texts of its older releases, and of torch-mlir, which `lowering.syntax` reads."""
 
 
 def import_stablehlo(
@@ -126,7 +131,7 @@ def import_stablehlo(
         if has_mlir and isinstance(contents, MappedBytes):
             contents = _text_of(contents, in_process)
             tree = _tree(contents, in_process, has_mlir, elements)
-        elif has_mlir and OLDER_FORM in str(error):
+        elif has_mlir and OTHER_FORMS.search(str(error)):
             tree, has_mlir = read_module(contents, elements), False
         else:
             raise

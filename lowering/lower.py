@@ -14,13 +14,13 @@ from lowering.families.callbacks import FAMILY
 from lowering.module import StableHloModule
 from lowering.operations import Literal
 from lowering.printer import printed
-from lowering.sharding import Partitioning, PartitionSpec, sharding_attribute
+from lowering.sharding import Partitioning, sharding_attribute
 from lowering.writer import Value, Writer
 from tenferro.dims import is_static
 from tenferro.errors import InvalidConfigError, NonStaticShapeError
 from tenferro.ops.extension import Extension
 from tenferro.program import GraphProgram, expand_extensions, prune_outputs
-from tenferro.types import TensorSpec
+from tenferro.types import PartitionSpec, TensorSpec
 
 __all__ = ["PLATFORMS", "PRECISIONS", "lower_to_stablehlo"]
 
@@ -63,8 +63,9 @@ def lower_to_stablehlo(
         symbolic: keep symbolic extents. The module accepts all shapes that fit, and asserts that they do. It is
             for tools that refine shapes before they compile; see `StableHloModule.refined`.
         annotate: write the names of inputs and outputs, as `jax.arg_info` and `jax.result_info`.
-        partitioning: a mesh, and the sharding of inputs and outputs, which are written in Shardy. XLA's partitioner
-            derives one program per device.
+        partitioning: a mesh, and the sharding of inputs and outputs, which are written in Shardy, as the constraints
+            of `tenferro.lax.with_sharding_constraint` are. XLA's partitioner derives one program per device. Without
+            a mesh the constraints are omitted.
         callbacks: a list to which the module's Python callbacks are appended; the module calls them by their
             index. None refuses `tenferro.pure_callback`. A module with callbacks runs only in this process, on
             the CPU.
@@ -119,6 +120,7 @@ def lower_to_stablehlo(
     emitters = {**EMITTERS, Extension: emit_composite} if wrapped else EMITTERS
     writer = Writer(passed, precision, platform, linalg, emitters)
     writer.callbacks = callbacks if calls else None
+    writer.mesh = None if partitioning is None else dict(partitioning.mesh)
     if symbolic:
         writer.extents = Extents(writer)
         writer.extents.assert_inputs(view.input_names)

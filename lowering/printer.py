@@ -308,6 +308,11 @@ def _composite(op: Operation, names: _Names) -> str:
     return f"{named} {{{_entries(given)}}} : {_signature(op)}"
 
 
+def _sharding_constraint(op: Operation, names: _Names) -> str:
+    sharding = _attribute(op.attributes["sharding"]).removeprefix("#sdy.sharding")
+    return f"{op.name} {names.joined(op.operands)} {sharding} : {_types(op.results)}"
+
+
 def _call(op: Operation, names: _Names) -> str:
     callee = _attribute(op.attributes["callee"])
     return f"{op.name} {callee}({names.joined(op.operands)}) : {_signature(op)}"
@@ -329,6 +334,7 @@ _FORMS: Mapping[str, Callable[[Operation, _Names], str]] = {
     "stablehlo.custom_call": _custom_call,
     "stablehlo.composite": _composite,
     "func.call": _call,
+    "sdy.sharding_constraint": _sharding_constraint,
 }
 """Functions that print operations, by name. All other operations are printed in the short form."""
 

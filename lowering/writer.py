@@ -58,6 +58,7 @@ class Writer:
         self.arguments = [Value(spec) for spec in inputs]
         self.extents: Extents | None = None
         self.callbacks: list[Any] | None = None
+        self.mesh: Mapping[str, int] | None = None
 
     # ---- operations --------------------------------------------------------------------------
 
@@ -113,7 +114,7 @@ class Writer:
         emitters = self.emitters if emitters is None else emitters
         writer = Writer(specs, self.precision, self.platform, self.linalg, emitters)
         writer.functions, writer.symbols = self.functions, self.symbols
-        writer.callbacks = self.callbacks
+        writer.callbacks, writer.mesh = self.callbacks, self.mesh
         return writer
 
     def define(self, symbol: str, outputs: Sequence[Value], inner: Writer) -> str:

@@ -99,10 +99,10 @@ def _load(name: str) -> Any:
 
 
 def _families() -> list[extension.Family]:
-    from tenferro.ext import accuracy, einsum, fft, host, lapack, linalg, printing, random
+    from tenferro.ext import accuracy, einsum, fft, host, lapack, linalg, printing, random, sharding
     from tenferro.special import functions
 
-    packages = (linalg, lapack, fft, einsum, random, printing, host, functions, accuracy)
+    packages = (linalg, lapack, fft, einsum, random, printing, host, functions, accuracy, sharding)
     return [family for package in packages for family in package.FAMILIES]
 
 

@@ -243,7 +243,6 @@ _REASONS: dict[str, dict[str, str]] = {
         "the same program runs on every platform": "platform_dependent",
         "bits follow from a key, and are those of threefry on every machine: tnf.random.bits": """
             RandomAlgorithm rng_bit_generator rng_uniform""",
-        "placement of tensors is given to xla_peer.partition, which takes the whole program": "with_sharding_constraint",
     },
     "tnf.lax.linalg": {
         "primitives of JAX's traces; ops of programs here are the classes in tnf.STD_OPS": "*_p",

@@ -91,7 +91,7 @@ class Mesh:
         """
         nothing = (0,) * len(spec.entries)
         spec.extents(nothing, self.shape, "sharding")
-        return pjrt.named_sharding(self.devices, self.axis_names, spec.entries)
+        return pjrt.named_sharding(self.devices, self.axis_names, spec.constrained("sharding"))
 
     def put(self, array: Any, spec: PartitionSpec | None = None) -> Any:
         """Shard an array over the mesh, or, without a spec, replicate it.

@@ -1,10 +1,11 @@
 """Lowerings of tenferro's own extension families; they are registered on import."""
 
-from lowering.families import accuracy, fft, lapack, linalg
+from lowering.families import accuracy, fft, lapack, linalg, sharding
 
-__all__ = ["accuracy", "fft", "lapack", "linalg"]
+__all__ = ["accuracy", "fft", "lapack", "linalg", "sharding"]
 
 accuracy.register()
 fft.register()
 lapack.register()
 linalg.register()
+sharding.register()

@@ -74,6 +74,36 @@ def geqrf(op: Any, w: Writer, a: Expression) -> str:
     return call(w.function("geqrf"), a).text
 
 
+def geqp3(op: Any, w: Writer, a: Expression) -> str:
+    """Write a call of a plain function."""
+    return call(w.function("geqp3"), a).text
+
+
+def gehrd(op: Any, w: Writer, a: Expression) -> str:
+    """Write a call of a plain function."""
+    return call(w.function("gehrd"), a).text
+
+
+def sytrd(op: Any, w: Writer, a: Expression) -> str:
+    """Write a call of a plain function."""
+    return call(w.function("sytrd"), a, op.lower).text
+
+
+def gtsv(op: Any, w: Writer, *operands: Expression) -> str:
+    """Write a call of a plain function."""
+    return call(w.function("gtsv"), *operands).text
+
+
+def geev(op: Any, w: Writer, a: Expression) -> str:
+    """Write a call of a plain function, which calls `np.linalg.eig`."""
+    return call(w.function("geev"), a, w.dtype(a.spec.dtype.complex)).text
+
+
+def gees(op: Any, w: Writer, a: Expression) -> str:
+    """Write a call of a plain function, which calls `np.linalg.eig`."""
+    return call(w.function("gees"), a, w.dtype(a.spec.dtype.complex)).text
+
+
 def householder_product(op: Any, w: Writer, packed: Expression, factors: Expression) -> Code:
     """Write a call of a plain function."""
     return call(w.function("householder_product"), packed, factors)
@@ -163,6 +193,12 @@ FAMILIES: Mapping[str, tuple[Callable[..., Any], Callable[..., bool]]] = {
     "tenferro.getrf.v1": (getrf, lambda op: True),
     "tenferro.pivots_to_permutation.v1": (pivots_to_permutation, lambda op: True),
     "tenferro.geqrf.v1": (geqrf, lambda op: True),
+    "tenferro.geqp3.v1": (geqp3, lambda op: True),
+    "tenferro.gehrd.v1": (gehrd, lambda op: True),
+    "tenferro.sytrd.v1": (sytrd, lambda op: True),
+    "tenferro.gtsv.v1": (gtsv, lambda op: True),
+    "tenferro.geev.v1": (geev, lambda op: True),
+    "tenferro.gees.v1": (gees, lambda op: True),
     "tenferro.householder_product.v1": (householder_product, lambda op: True),
     "tenferro.triangular_solve.v1": (triangular_solve, lambda op: True),
     "tenferro.solve.v1": (solve, lambda op: True),

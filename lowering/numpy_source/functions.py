@@ -776,27 +776,167 @@ def getrf_info(packed: Any) -> Any:
     return np.where(np.any(is_zero, -1), first, 0).astype(np.int32)
 
 
+def reflector(column: Any, i: int) -> Any:
+    """Return v, with one at i and zeros above, tau and beta, for which 1 - conj(tau) v v^H maps a column to beta at i."""
+    rows = np.arange(column.shape[-1])
+    corner, below = column[..., i], np.where(rows > i, column, 0)
+    tail = np.sum(np.real(below) ** 2 + np.imag(below) ** 2, -1) + corner.imag**2
+    is_done = tail == 0
+    length = np.sqrt(np.where(is_done, 1, tail + corner.real**2))
+    beta = np.where(is_done, corner.real, np.where(corner.real < 0, length, -length))
+    factor = np.where(is_done, 0, (beta - corner) / np.where(is_done, 1, beta))
+    vector = below / np.where(is_done, 1, corner - beta)[..., None]
+    return np.where(rows == i, 1, vector), factor, beta
+
+
+def reflected(a: Any, i: int, j: int) -> Any:
+    """Return a, with column j reduced below row i, its reflector in place of the zeros, and the factor of the reflector."""
+    rows, columns = np.arange(a.shape[-2]), np.arange(a.shape[-1])
+    vector, factor, beta = reflector(a[..., j], i)
+    shared = np.conj(vector)[..., None, :] @ a
+    rest = a - (np.conj(factor)[..., None] * vector)[..., None] * shared
+    column = np.where(rows == i, beta[..., None], np.where(rows > i, vector, a[..., j]))
+    rest = np.where((rows >= i)[:, None] & (columns > j), rest, a)
+    return np.where(columns == j, column[..., None], rest).astype(a.dtype), factor.astype(a.dtype)
+
+
 def geqrf(a: Any) -> Any:
     """Return R on and above the diagonal and Householder vectors below it, and their factors."""
+    count = min(a.shape[-2:])
+    factors = np.zeros((*a.shape[:-2], count), a.dtype)
+    for i in range(count):
+        a, factor = reflected(a, i, i)
+        factors = np.where(np.arange(count) == i, factor[..., None], factors)
+    return a, factors
+
+
+def geqp3(a: Any) -> Any:
+    """Return `geqrf` of the columns, the longest remaining one first, and their order, counted from one."""
     m, n = a.shape[-2:]
     rows, columns = np.arange(m), np.arange(n)
+    order = np.broadcast_to(columns, (*a.shape[:-2], n))
     factors = np.zeros((*a.shape[:-2], min(m, n)), a.dtype)
     for i in range(min(m, n)):
-        corner, below = a[..., i, i], np.where(rows > i, a[..., i], 0)
-        tail = np.sum(np.real(below) ** 2 + np.imag(below) ** 2, -1) + corner.imag**2
-        is_done = tail == 0
-        length = np.sqrt(np.where(is_done, 1, tail + corner.real**2))
-        beta = np.where(is_done, corner.real, np.where(corner.real < 0, length, -length))
-        factor = np.where(is_done, 0, (beta - corner) / np.where(is_done, 1, beta))
-        vector = below / np.where(is_done, 1, corner - beta)[..., None]
-        whole = np.where(rows == i, 1, vector)
-        shared = np.conj(whole)[..., None, :] @ a
-        reflected = a - (np.conj(factor)[..., None] * whole)[..., None] * shared
-        column = np.where(rows == i, beta[..., None], np.where(rows > i, vector, a[..., i]))
-        rest = np.where((rows >= i)[:, None] & (columns > i), reflected, a)
-        a = np.where(columns == i, column[..., None], rest).astype(a.dtype)
+        size = np.sum(np.where((rows >= i)[:, None], a.real**2 + a.imag**2, 0), -2)
+        longest = np.argmax(np.where(columns < i, -1.0, size), -1)[..., None]
+        swapped = np.where(columns == i, longest, np.where(columns == longest, i, columns))
+        a = np.take_along_axis(a, swapped[..., None, :], -1)
+        order = np.take_along_axis(order, swapped, -1)
+        a, factor = reflected(a, i, i)
         factors = np.where(np.arange(min(m, n)) == i, factor[..., None], factors)
-    return a, factors.astype(a.dtype)
+    return a, (order + 1).astype(np.int32), factors
+
+
+def gehrd(a: Any) -> Any:
+    """Return a Hessenberg matrix similar to A with Householder vectors below it, and their factors."""
+    count = max(a.shape[-1] - 1, 0)
+    factors = np.zeros((*a.shape[:-2], count), a.dtype)
+    for j in range(count):
+        vector, factor, _ = reflector(a[..., j], j + 1)
+        a = reflected(a, j + 1, j)[0]
+        here = np.where(np.arange(a.shape[-1]) > j, vector, 0)
+        a = (
+            a
+            - (factor[..., None] * (a @ here[..., None])[..., 0])[..., None]
+            * np.conj(here)[..., None, :]
+        )
+        a = a.astype(factors.dtype)
+        factors = np.where(np.arange(count) == j, factor[..., None], factors).astype(a.dtype)
+    return a, factors
+
+
+def sytrd(a: Any, lower: bool) -> Any:
+    """Return a tridiagonal matrix similar to a Hermitian one, read from a triangle: packed vectors, both diagonals, factors."""
+    if not lower:
+        packed, *others = sytrd(a[..., ::-1, ::-1], True)
+        return packed[..., ::-1, ::-1], *[y[..., ::-1] for y in others]
+    strict = np.tril(a, -1)
+    diagonal = np.real(np.diagonal(a, 0, -2, -1))[..., None] * np.eye(a.shape[-1], dtype=a.dtype)
+    reduced, factors = gehrd(strict + np.conj(np.swapaxes(strict, -1, -2)) + diagonal)
+    below = [np.real(np.diagonal(reduced, -k, -2, -1)) for k in (0, 1)]
+    return np.tril(reduced) + np.triu(a, 1), *below, factors
+
+
+def gtsv(below: Any, diagonal: Any, above: Any, b: Any) -> Any:
+    """Return X with T X = B for a tridiagonal T, by elimination with row swaps, and the place of a zero pivot, or 0."""
+    n = b.shape[-2]
+    if not b.size:
+        return b, np.zeros(b.shape[:-2], np.int32)
+    d, x = ([y[..., i] for i in range(n)] for y in (diagonal, np.swapaxes(b, -1, -2)))
+    low = [below[..., i + 1] for i in range(n - 1)]
+    first = [above[..., i] for i in range(n - 1)] + [np.zeros_like(d[0])]
+    second = [np.zeros_like(d[0])] * n
+    with np.errstate(all="ignore"):
+        for i in range(n - 1):
+            stays = np.abs(d[i].real) + np.abs(d[i].imag) >= np.abs(low[i].real) + np.abs(
+                low[i].imag
+            )
+            pivot, other = np.where(stays, d[i], low[i]), np.where(stays, low[i], d[i])
+            factor = other / np.where(pivot == 0, 1, pivot)
+            rows = [(first[i], d[i + 1]), (np.zeros_like(d[i]), first[i + 1])]
+            mine, next_ = (
+                [np.where(stays, p, q) for p, q in each]
+                for each in (rows, [(q, p) for p, q in rows])
+            )
+            d[i], first[i], second[i] = pivot, *mine
+            d[i + 1], first[i + 1] = (q - factor * p for p, q in zip(mine, next_, strict=True))
+            swap = stays[..., None]
+            top, bottom = np.where(swap, x[i], x[i + 1]), np.where(swap, x[i + 1], x[i])
+            x[i], x[i + 1] = top, bottom - factor[..., None] * top
+        for i in range(n)[::-1]:
+            for k, beside in ((i + 1, first[i]), (i + 2, second[i])):
+                if k < n:
+                    x[i] = x[i] - beside[..., None] * x[k]
+            x[i] = x[i] / d[i][..., None]
+    is_zero = np.stack([pivot == 0 for pivot in d], -1)
+    info = np.where(np.any(is_zero, -1), np.argmax(is_zero, -1) + 1, 0)
+    return np.stack(x, -2), info.astype(np.int32)
+
+
+def geev(a: Any, dtype: Any) -> Any:
+    """Return eigenvalues, and left and right eigenvectors of unit length; left ones are NaN if there is no basis of vectors."""
+    values, right = eig(a, dtype)
+    identity = np.broadcast_to(np.eye(a.shape[-1], dtype=dtype), a.shape)
+    left = solve(np.conj(np.swapaxes(right, -1, -2)), identity)
+    return values, left / np.linalg.norm(left, axis=-2)[..., None, :], right
+
+
+def schur(a: Any) -> Any:
+    """Return T and Z with A = Z T Z^H, by a unitary basis for one eigenvector, or one conjugate pair, after the other.
+
+    The real and the imaginary part of a pair's vector are orthogonal, so that the diagonal of its block is constant.
+    """
+    n, t, z = len(a), a.copy(), np.eye(len(a), dtype=a.dtype)
+    i = 0
+    while i < n - 1:
+        values, vectors = np.linalg.eig(t[i:, i:])
+        basis = vectors[:, :1]
+        if a.dtype.kind == "f" and values[0].imag != 0:
+            basis = basis * np.exp(-0.5j * np.angle(np.sum(basis**2)))
+            basis = np.concatenate([np.real(basis), np.imag(basis)], 1)
+        q = np.linalg.qr(np.real(basis) if a.dtype.kind == "f" else basis, "complete")[0]
+        t[:, i:] = t[:, i:] @ q
+        t[i:] = np.conj(q.T) @ t[i:]
+        z[:, i:] = z[:, i:] @ q
+        size = basis.shape[1]
+        t[i + size :, i : i + size] = 0
+        i += size
+    return t, z
+
+
+def gees(a: Any, dtype: Any) -> Any:
+    """Return Schur forms, their vectors, eigenvalues, and 0, or 1 for a matrix that is not finite."""
+    t, z = np.full_like(a, np.nan), np.full_like(a, np.nan)
+    is_finite = np.all(np.isfinite(a), (-2, -1))
+    for index in np.argwhere(is_finite):
+        t[(*index,)], z[(*index,)] = schur(a[(*index,)])
+    values = np.diagonal(t, 0, -2, -1).astype(dtype)
+    if a.dtype.kind == "f":
+        product = np.diagonal(t, 1, -2, -1) * np.diagonal(t, -1, -2, -1)
+        height = 1j * np.sqrt(np.maximum(-product, 0))
+        none = np.zeros((*a.shape[:-2], 1))
+        values = values + np.concatenate([height, none], -1) - np.concatenate([none, height], -1)
+    return t, z, values.astype(dtype), np.where(is_finite, 0, 1).astype(np.int32)
 
 
 def householder_product(packed: Any, factors: Any) -> Any:

@@ -23,10 +23,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lowering.module_tree import Block, Operation
-from lowering.read.meshes import Cut, cuts_of, groups_along, names_of
+from lowering.read.meshes import Cut, constraint_of, cuts_of, groups_along, names_of
 from lowering.read.reader import Reader, ReadRows, Write
 from tenferro.errors import InvalidConfigError, UnsupportedError
 from tenferro.ext.collectives import Exchange, on_all_devices
+from tenferro.ext.sharding.families import ShardingConstraint
 from tenferro.ops import elementwise as el
 from tenferro.ops import structural as st
 from tenferro.ops.extension import Extension
@@ -714,9 +715,15 @@ def number(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
 # ---- shardings ---------------------------------------------------------------------------------
 
 
-def unchanged(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
-    """Return the value unchanged: a layout annotation does not affect elements."""
-    return operands[0]
+def sharding_constraint(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
+    """Read the constraint of a whole tensor, which does not affect elements.
+
+    It is dropped where devices are simulated, and if a `PartitionSpec` cannot describe it.
+    """
+    entries = constraint_of(str(operation.attributes["sharding"]), r.tree.meshes)
+    if r.devices is not None or entries is None:
+        return operands[0]
+    return r.apply_one(Extension(ShardingConstraint(entries)), operands[0])
 
 
 def manual_computation(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence[int]:
@@ -808,7 +815,7 @@ POINT_TO_POINT = frozenset(["stablehlo.recv", "stablehlo.send"])
 ROWS: ReadRows = {
     "interpreter.run_parallel": run_parallel,
     "sdy.manual_computation": manual_computation,
-    "sdy.sharding_constraint": unchanged,
+    "sdy.sharding_constraint": sharding_constraint,
     "stablehlo.all_gather": all_gather,
     "stablehlo.all_reduce": all_reduce,
     "stablehlo.all_to_all": all_to_all,

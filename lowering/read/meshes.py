@@ -15,13 +15,16 @@ import numpy as np
 
 from tenferro.errors import InvalidConfigError, UnsupportedError
 
-__all__ = ["Cut", "Mesh", "cuts_of", "groups_along", "names_of"]
+__all__ = ["Cut", "Mesh", "constraint_of", "cuts_of", "groups_along", "names_of"]
 
 _AXIS = re.compile(r'"([^"]+)"\s*=\s*(\d+)')
 _DEVICES = re.compile(r"device_ids\s*=\s*\[([^\]]*)\]")
 _SHARDING = re.compile(
     r'<(@[\w.$-]+|@"[^"]+"|mesh<[^>]*>), \[((?:\{[^{}]*\}(?:p\d+)?(?:, )?)*)\][^<>]*>'
 )
+_PLAIN_SHARDING = re.compile(
+    r'<@(?:"([^"]+)"|([\w.$-]+)), \[((?:\{[^{}]*\}(?:, )?)*)\]>'
+)  # without priorities, and without replicated or unreduced axes
 _DIMENSION = re.compile(r"\{([^{}]*)\}")
 _NAME = re.compile(r'"([^"]+)"(:\(\d+\)\d+)?')
 _MESH_AXIS = re.compile(r'mesh_axis<name="([^"]*)",size=(\d+)>')
@@ -120,6 +123,29 @@ def cuts_of(text: str, meshes: dict[str, str], manual: tuple[str, ...]) -> list[
     if text.count("<@") + text.count("<mesh<") != len(cuts):
         raise UnsupportedError(f"sdy: the shardings {text} are of a form without a reader")
     return cuts
+
+
+def constraint_of(text: str, meshes: dict[str, str]) -> tuple[tuple[str, ...] | None, ...] | None:
+    """Parse one sharding: return the mesh axes that cut each axis of a tensor, or None for an axis that is left open.
+
+    Return None for a sharding that a `PartitionSpec` cannot describe. It may use a part of a mesh axis, or leave an
+    axis open that it cuts. It may name axes besides those that cut the tensor, or be over a mesh without axes.
+
+    >>> meshes = {"m": '<["x"=2]>'}
+    >>> constraint_of('#sdy.sharding<@m, [{"x"}, {?}, {}]>', meshes)
+    (('x',), None, ())
+    >>> constraint_of('#sdy.sharding<@m, [{"x", ?}]>', meshes)
+    """
+    sharding = _PLAIN_SHARDING.fullmatch(text.removeprefix("#sdy.sharding"))
+    if sharding is None or not Mesh.of_text(meshes[sharding[1] or sharding[2]]).sizes:
+        return None
+    entries: list[tuple[str, ...] | None] = []
+    for dimension in _DIMENSION.findall(sharding[3]):
+        named = _NAME.findall(dimension)
+        if any([part for _, part in named]) or (named and "?" in dimension):
+            return None
+        entries.append(None if "?" in dimension else tuple([axis for axis, _ in named]))
+    return tuple(entries)
 
 
 def groups_along(text: str) -> np.ndarray:

@@ -10,10 +10,12 @@ Source: MLIR language reference, "Type System" and "Attributes"; StableHLO speci
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from lowering.mlir_bindings import MlirDiagnosticError
 from lowering.module_tree import ForeignType, Type
+from lowering.syntax.canonical_types import canonical_text
 from lowering.syntax.elements import dense_elements, float_value, integer_value
 from lowering.syntax.tokens import END, Tokens
 from lowering.types import element_type
@@ -111,6 +113,7 @@ _STABLEHLO_ATTRIBUTES = frozenset(
         "result_accuracy_mode",
         "scatter",
         "sub_axis_info",
+        "type_extensions",
     ]
 )
 _ATTRIBUTES = {
@@ -426,7 +429,7 @@ class AttributeParser:
         inside = ""
         if self.words[self.at] == "<":
             inside = _SIMPLE_SIGNS.sub(" ", self.bracketed_text())
-        return ForeignType(word + inside)
+        return ForeignType(canonical_text(word + inside))
 
     def _composed(self, word: str) -> Any:
         self.expect("<")
@@ -469,7 +472,8 @@ class AttributeParser:
         if dtype is None and not self._is_element(element):
             raise self.error(f"invalid tensor element type: {element[:40]}", at)
         text = "".join(["?x" if extent is UNKNOWN else f"{extent}x" for extent in shape])
-        return ForeignType(f"tensor<{text}{element}{f', {encoding.strip()}' if encoding else ''}>")
+        text = f"tensor<{text}{element}{f', {encoding.strip()}' if encoding else ''}>"
+        return ForeignType(canonical_text(text))
 
     def _is_element(self, text: str) -> bool:
         if text.startswith("!"):
@@ -543,11 +547,43 @@ class AttributeParser:
             return self._resource()
         if word == "loc":
             self.at += 1
-            return f"loc({self.location()})"
-        if word in ("affine_map", "affine_set", "sparse", "strided", "distinct"):
-            raise self.error(f"an attribute of kind {word}, which no StableHLO operation has")
+            self.expect("(")
+            return f"loc({''.join(self.location())})"
+        if word in ("affine_map", "affine_set"):
+            return self._affine()
+        if word in ("distinct", "sparse", "strided"):
+            return self._unread(word)
         kind = self.type()
         return kind.text if isinstance(kind, FunctionType) else type_text(kind)
+
+    def _affine(self) -> str:
+        """Read the text of an affine map or set, whose conditions contain `>=`."""
+        start = self.at
+        depth = 0
+        self.at += 1
+        while depth or self.words[self.at] != ">":
+            word = self.words[self.at]
+            if word == END:
+                raise self.error("expected '>', got the end of the text", start)
+            depth += (word in ("(", "[")) - (word in (")", "]"))
+            self.at += 1
+        self.at += 1
+        offsets = self.tokens.offsets
+        return _SIMPLE_SIGNS.sub(" ", self.tokens.text[offsets[start] : offsets[self.at - 1] + 1])
+
+    def _unread(self, word: str) -> str:
+        """Read the text of a builtin attribute that no operation of StableHLO has."""
+        self.at += 1
+        number = ""
+        if word == "distinct":
+            self.expect("[")
+            number = f"[{self.integer()}]"
+            self.expect("]")
+        text = f"{word}{number}{_SIMPLE_SIGNS.sub(' ', self.bracketed_text())}"
+        if word == "sparse":
+            self.expect(":")
+            return f"{text} : {type_text(self.type())}"
+        return text
 
     def elements(self, text: str, at: int) -> Any:
         """Read the type of a literal, and decode its elements."""
@@ -678,7 +714,9 @@ class AttributeParser:
         if following != "<":
             if word in self.aliases:
                 return self.aliases[word]
-            if word in self.location_aliases or "." not in word:
+            if word in self.location_aliases:
+                return f"loc({word})"
+            if "." not in word:
                 raise self.error(f"undefined symbol alias id '{word[1:]}'", at)
             if word[1:].partition(".")[0] not in _DIALECTS:
                 raise self.error(f"unknown attribute {word[:40]}", at)
@@ -696,7 +734,8 @@ class AttributeParser:
             return numbers
         if word in NAMED_NUMBERS:
             return self._named_numbers(NAMED_NUMBERS[word])
-        text = self.checked(word + _SIMPLE_SIGNS.sub(" ", self.bracketed_text()), at)
+        text = canonical_text(word + _SIMPLE_SIGNS.sub(" ", self.bracketed_text()))
+        text = self.checked(text, at)
         if word == "#complex.number" and self.accept(":"):
             self.type()
         return text
@@ -810,6 +849,8 @@ class AttributeParser:
                     parts.append(", ")
                 parts.append(self._location())
             self.expect("]")
+            if not metadata and all([isinstance(part, str) for part in parts]):
+                return fused_location(parts[::2])
             return joined_location(f"fused{metadata}[", *parts, "]")
         if not word.startswith('"'):
             raise self.error(f"expected a location, got {self.shown()}")
@@ -839,6 +880,18 @@ class AttributeParser:
 
 def _joined_sign(word: str) -> str:
     return "-" + word[1:].lstrip() if word.startswith("-") else word
+
+
+def fused_location(parts: Sequence[str]) -> str:
+    """Return the text of several locations: without unknown ones, and with each once.
+
+    >>> fused_location(['"a"', "unknown", '"a"']), fused_location(['"a"', '"b"']), fused_location([])
+    ('"a"', 'fused["a", "b"]', 'unknown')
+    """
+    different = [part for part in dict.fromkeys(parts) if part != "unknown"]
+    if len(different) < 2:
+        return different[0] if different else "unknown"
+    return f"fused[{', '.join(different)}]"
 
 
 def joined_location(*parts: Any) -> Any:

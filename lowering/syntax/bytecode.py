@@ -536,7 +536,10 @@ def _tree(top: Block, value_types: list[Any]) -> ModuleTree:
     modules = [item for item in top.operations if item.name == "builtin.module"]
     if len(top.operations) != 1 or not modules:
         raise MlirDiagnosticError([("expected one module", "bytecode")])
-    attributes = modules[0].attributes
+    attributes = {
+        name: value.text if isinstance(value, FunctionType) else value
+        for name, value in modules[0].attributes.items()
+    }
     tree = ModuleTree(str(attributes.pop("sym_name", "main")), attributes=attributes)
     operations = modules[0].regions[0].operations if modules[0].regions else []
     for item in operations:

@@ -394,6 +394,8 @@ def contraction(operation: Operation, operands: Sequence[Type], types: Types) ->
     is_known = count in counts and (are_narrow or is_imprecise == "false")
     if not is_known or (of_lhs, of_rhs) != ("1", "1"):
         yield f"no hardware has the algorithm {chosen}"
+    if set(operation.attributes.get("precision_config") or ()) - {"DEFAULT"}:
+        yield "must specify DEFAULT precision config when algorithm is set"
 
 
 def same_elements(operation: Operation, operands: Sequence[Type], types: Types) -> Iterable[str]:

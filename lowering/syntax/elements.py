@@ -179,10 +179,13 @@ def _native(data: bytes | memoryview, dtype: DType) -> Any:
 
 
 def _raw_bits(data: bytes | memoryview, spec: TensorSpec) -> Any:
-    """Decode bools with one byte each; older bytecode packs eight into a byte."""
+    """Decode bools with one byte each; texts of older MLIR pack eight into a byte."""
     count = spec.size
     if len(data) == 1 and count != 1:
         return np.broadcast_to(np.array(bool(data[0])), spec.shape)
+    if count > 8 and len(data) == -(-count // 8):
+        bits = np.unpackbits(np.frombuffer(data, np.uint8), bitorder="little")
+        return bits[:count].astype(bool).reshape(spec.shape)
     if len(data) != count:
         raise ValueError(f"{len(data)} bytes of elements for {spec}")
     return np.frombuffer(data, np.uint8).astype(bool).reshape(spec.shape)

@@ -390,6 +390,8 @@ class FormParser(AttributeParser):
     def types_pairwise(self, operands: list[int], attributes: dict[str, Any]) -> tuple[Any, ...]:
         """Read the operands' types, which are also the types of the results."""
         if not operands:
+            if self.accept("("):
+                self.expect(")")
             return ()
         self.expect(":")
         at = self.at

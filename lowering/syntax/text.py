@@ -172,6 +172,10 @@ class _TextParser(FormParser):
             self.at += 1
             self._mesh(tree)
             return
+        elif word == "ml_program.global":
+            self.at += 1
+            self._global()
+            return
         elif word.startswith('"'):
             self.at += 1
             other = self._driven(self._generic_operation(self.string_at(at), [], at))
@@ -195,6 +199,23 @@ class _TextParser(FormParser):
         name = self.symbol()
         self.expect("=")
         tree.meshes[name] = self.bracketed_text()
+        if self.words[self.at] == "{":
+            self.dictionary()
+        self._skip_location()
+
+    def _global(self) -> None:
+        """Read a variable as torch-mlir declares it: `private mutable @seed(dense<0> : tensor<i64>) : tensor<i64>`.
+
+        It is not in the tree; the operations that would read it have no reader.
+        """
+        while self.words[self.at] in ("public", "private", "nested", "mutable"):
+            self.at += 1
+        self.symbol()
+        if self.accept("("):
+            self.attribute()
+            self.expect(")")
+        self.expect(":")
+        self.type()
         if self.words[self.at] == "{":
             self.dictionary()
         self._skip_location()
@@ -397,7 +418,7 @@ class _TextParser(FormParser):
             regions = ((yield _Region(is_function=True)),)
         self.expect(")")
         attributes = self._merged(
-            properties, self.dictionary() if self.words[self.at] == "{" else {}
+            properties, self._function_attributes() if self.words[self.at] == "{" else {}
         )
         self.expect(":")
         self.function_type()
@@ -592,8 +613,10 @@ class _TextParser(FormParser):
         while not self.accept("}"):
             if attributes:
                 self.expect(",")
-            name = self.keyword()
-            self.expect("=")
+            name = self.string() if self.words[self.at].startswith('"') else self.keyword()
+            if not self.accept("="):
+                attributes[name] = True
+                continue
             attributes[name] = self.function_type() if name == "function_type" else self.attribute()
         return attributes
 

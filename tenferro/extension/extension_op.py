@@ -63,6 +63,7 @@ class ExtensionOp:
         family: the parts of its `Family` that the class carries, so that nothing needs to be registered.
         from_expansion: True if native execution, derivative and batch rule use `lower_to_standard_ops` where the
             family lacks them.
+        annotates: True if the op returns its operand, and has a meaning for other peers only. Native plans drop it.
         input_count, output_count: constant for any given op.
         aliases: outputs that a runtime may compute in the memory of an input, as {output: input}. The runtime gets a
             writable copy of that input, because the caller's array must not change. The output may be this copy, or a
@@ -89,6 +90,7 @@ class ExtensionOp:
     output_count: int = 1
     family: ClassVar[Family | None] = None
     from_expansion: ClassVar[bool] = False
+    annotates: ClassVar[bool] = False
     effects: ClassVar[bool] = False
     aliases: ClassVar[Mapping[int, int]] = MappingProxyType({})
     # The normal form of the payload of a frozen dataclass, after the first request; names in slots.

@@ -20,6 +20,7 @@ from tenferro.lax import (
     precision,
     products,
     shaping,
+    sharding,
     slicing,
     special,
     windows,
@@ -32,6 +33,7 @@ from tenferro.lax.fourier import *  # noqa: F403  # because the names are this m
 from tenferro.lax.precision import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.products import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.shaping import *  # noqa: F403  # because the names are this module's
+from tenferro.lax.sharding import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.slicing import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.special import *  # noqa: F403  # because the names are this module's
 from tenferro.lax.windows import *  # noqa: F403  # because the names are this module's
@@ -57,6 +59,7 @@ __all__ += fourier.__all__
 __all__ += precision.__all__
 __all__ += products.__all__
 __all__ += shaping.__all__
+__all__ += sharding.__all__
 __all__ += slicing.__all__
 __all__ += special.__all__
 __all__ += windows.__all__

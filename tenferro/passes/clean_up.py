@@ -9,7 +9,7 @@ become direct. Identities (times one, minus zero, double negation) are dropped. 
 Ops on small constants of integers or bools, such as indices of a window, are folded. So are arithmetic and
 comparisons of splats, constants whose elements are all equal. A select with a constant predicate is replaced by
 the selected branch; for example, the derivative of x^2.5 compares 2.5 to zero. Redundant comparisons are
-dropped, for example those of a remainder by a positive constant.
+dropped, for example those of a remainder by a positive constant, and so are annotations for other peers.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from tenferro.dims import is_static
 from tenferro.graph import SourceLine
 from tenferro.ops import StdTensorOp
 from tenferro.ops import elementwise as el
+from tenferro.ops.extension import Extension
 from tenferro.ops.reduction import ReduceAnd
 from tenferro.ops.source import Constant
 from tenferro.ops.structural import BroadcastInDim, Concatenate, Reshape, Reverse, Slice, Transpose
@@ -350,6 +351,13 @@ def select(
     return None if constant is None else (on_true if constant else on_false,)
 
 
+def drop_annotation(
+    producers: Producers, op: Extension, inputs: Values, source: SourceLine | None
+) -> Values | None:
+    """Drop an op that only other peers use."""
+    return inputs if getattr(op.op, "annotates", False) else None
+
+
 RULES: Mapping[type[StdTensorOp], Rule] = {
     Transpose: transpose,
     Reshape: first_of(fold_small(lambda op, x: x.reshape(op.shape, order="F")), reshape),
@@ -372,4 +380,5 @@ RULES: Mapping[type[StdTensorOp], Rule] = {
     ReduceAnd: fold_small(lambda op, x: np.bitwise_and.reduce(x, axis=op.axes)),
     el.Or: absorb(True),
     el.Select: select,
+    Extension: drop_annotation,
 }

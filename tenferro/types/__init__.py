@@ -14,6 +14,7 @@ from tenferro.types.array_like import (
 )
 from tenferro.types.dtype import DType
 from tenferro.types.host import has_dtype, host_array
+from tenferro.types.partition_spec import PartitionSpec
 from tenferro.types.saved_tree import load_tree, save_tree
 from tenferro.types.spec import TensorSpec
 from tenferro.types.tree import (
@@ -34,6 +35,7 @@ __all__ = [
     "DTypeLike",
     "Extent",
     "Index",
+    "PartitionSpec",
     "PyTree",
     "Scalar",
     "Shape",

@@ -310,6 +310,7 @@ BROKEN: dict[str, tuple[str, str, str]] = {
     "dynamic_slice: a comma": ("stablehlo.dynamic_slice %x, %i, sizes = [2] : (tensor<5xf32>, tensor<i32>) -> tensor<2xf32>", "%i, sizes", "%i sizes"),
     "concatenate: a comma": ("stablehlo.concatenate %x, %w, dim = 0 : (tensor<5xf32>, tensor<1xf32>) -> tensor<6xf32>", "%w, dim", "%w dim"),
     "dot_general: a known attribute": (MULTIPLIED, "#stablehlo<precision DEFAULT>", "#stablehlo<preciion DEFAULT>"),
+    "dot_general: precision beside an algorithm": (MULTIPLIED, "[#stablehlo<precision DEFAULT>, ", "[#stablehlo<precision HIGH>, "),
     "(I10) dot_general: a sum that hardware has": (MULTIPLIED, "accumulation_type = f32", "accumulation_type = bf16"),
     "(I13) dot_general: a count that hardware has": (MULTIPLIED, "num_primitive_operations = 3", "num_primitive_operations = 6"),
     "(I14) dot_general: a precise sum": (MULTIPLIED, "allow_imprecise_accumulation = false", "allow_imprecise_accumulation = true"),

@@ -373,7 +373,16 @@ def layer(w, x):
     return jnp.mean(h(w, x) ** 2)
 
 partly = shard(lambda a: jax.lax.psum(a, "x"), (P("x"),), P(), axis_names={"x"})
+def constrained(w, x):
+    h = jax.lax.with_sharding_constraint(x @ w, NamedSharding(mesh, P("x", P.UNCONSTRAINED)))
+    step = lambda h, _: (jax.lax.with_sharding_constraint(jnp.tanh(h), NamedSharding(mesh, P(("x", "y")))), None)
+    h, _ = jax.lax.scan(step, h, None, length=2)
+    h = jax.lax.cond(h[0, 0] > 0, lambda h: jax.lax.with_sharding_constraint(h, NamedSharding(mesh, P("y"))) * 2, jnp.exp, h)
+    return jnp.mean(jax.jit(lambda h: jax.lax.with_sharding_constraint(h, NamedSharding(mesh, P())) ** 2)(h))
+
 cases = {
+    "constrained": (constrained, [some(6, 4), some(8, 6)]),
+    "constrained gradient": (jax.vmap(jax.grad(constrained), (None, 0)), [some(6, 4), some(2, 8, 6)]),
     "every": (shard(every, (P("x", "y"), P("x", "y")),
                     (P(None, "y"), P("x"), P("x", "y"), P(("x", "y")), P("x", "y"), P())), [some(8, 8), some(8, 4)]),
     "partly": (lambda a: partly(a) * 2, [some(8, 4)]),
@@ -428,7 +437,13 @@ def test_the_collective_that_is_wrong(partitioned: Path) -> None:
         assert words in report.notes
 
 
-@pytest.mark.parametrize("name", ["every", "partly", "ring", "layer", "gradient", "annotated"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "every", "partly", "ring", "layer", "gradient", "annotated", "constrained",
+        "constrained gradient",
+    ],
+)  # fmt: skip
 def test_jax_on_eight_devices(read: Any, partitioned: Path, name: str) -> None:
     program = read(partitioned / f"{name}.mlir")
     with np.load(partitioned / f"{name}.npz") as saved:

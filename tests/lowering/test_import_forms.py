@@ -120,6 +120,37 @@ func.func private @turned(%t: {pair}) -> {pair} {{
         np.testing.assert_array_equal(found, wanted)
 
 
+FLAGS = np.arange(130) % 3 == 0
+OTHERS: dict[str, tuple[str, tuple[Any, ...], Any]] = {
+    "bools of older MLIR": (
+        'func.func @main() -> tensor<130xi1> { %0 = stablehlo.constant dense<"0xBITS"> : tensor<130xi1> '
+        "return %0 : tensor<130xi1> }".replace(
+            "BITS", np.packbits(FLAGS, bitorder="little").tobytes().hex().upper()
+        ), (), FLAGS,
+    ),
+    "a variable of torch-mlir": (
+        "module { ml_program.global private mutable @global_seed(dense<0> : tensor<i64>) : tensor<i64> "
+        "func.func @main(%x: tensor<f32>) -> tensor<f32> { %y = stablehlo.negate %x : tensor<f32> return %y : tensor<f32> } }",
+        (np.float32(2),), np.float32(-2),
+    ),
+    "extents bounded by an older name": (
+        "func.func @main(%x: tensor<?xf32, #stablehlo.type_extensions<bounds = [4]>>) -> tensor<?xf32, #stablehlo.bounds<4>> "
+        "{ %y = stablehlo.negate %x : tensor<?xf32, #stablehlo.bounds<4>> return %y : tensor<?xf32, #stablehlo.bounds<4>> }",
+        (np.arange(3, dtype="f4"),), -np.arange(3, dtype="f4"),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("with_mlir", [False, True])
+@pytest.mark.parametrize("name", OTHERS)
+def test_texts_of_other_releases_and_tools(
+    name: str, with_mlir: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: with_mlir)
+    text, arguments, expected = OTHERS[name]
+    np.testing.assert_array_equal(import_stablehlo(text).run(*arguments), expected)
+
+
 TEXT = "func.func @main(%x: tensor<3xf32>) -> tensor<3xf32> { return %x : tensor<3xf32> }"
 
 

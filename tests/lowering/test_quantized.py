@@ -59,6 +59,34 @@ def test_every_number_is_dequantised_and_quantised() -> None:
         np.testing.assert_array_equal(y, quantize(x, 0.25, 3))
 
 
+@pytest.mark.parametrize(
+    ("spelling", "other"),
+    [
+        ("i8<-128:127>:f32, 0.5:10", "i8:f32, 5.000000e-01:10"),
+        ("u8<0:255>:f32,0.5:0", "u8:f32, 0.5"),
+        ("i8:f32:0, {0.5:1,1.0e-5}", "i8:f32:0, {5.0E-1:1, 1.000000e-05:0}"),
+    ],
+)
+def test_equal_types_have_several_texts(spelling: str, other: str) -> None:
+    """Convert there and back, with the same type in two texts, of which the second is a result's."""
+    x = np.array([1.0, -2.5], "f4") if "u8" not in spelling else np.array([1.0, 2.5], "f4")
+    x = np.array([1.0, 1e-5], "f4") if "{" in spelling else x
+    first, second = (f"tensor<2x!quant.uniform<{text}>>" for text in (spelling, other))
+    y = program(
+        f"%0 = stablehlo.uniform_quantize %x : (tensor<2xf32>) -> {first}\n"
+        f"%1 = stablehlo.uniform_dequantize %0 : ({second}) -> tensor<2xf32>\nreturn %1 : tensor<2xf32>",
+        "%x: tensor<2xf32>", "tensor<2xf32>",
+    ).run(x)  # fmt: skip
+    np.testing.assert_array_equal(y, x)
+    with pytest.raises(MlirDiagnosticError, match="as one of type"):
+        program(
+            f"%0 = stablehlo.uniform_quantize %x : (tensor<2xf32>) -> {first}\n"
+            f"%1 = stablehlo.uniform_dequantize %0 : ({second.replace('8:', '8<1:9>:')}) -> tensor<2xf32>\n"
+            "return %1 : tensor<2xf32>",
+            "%x: tensor<2xf32>", "tensor<2xf32>",
+        )  # fmt: skip
+
+
 def test_requantisation_changes_scale_and_storage() -> None:
     run = program(
         f"%0 = stablehlo.uniform_quantize %x : (tensor<256x{I8}>) -> tensor<256x{OTHER}>\nreturn %0 : tensor<256x{OTHER}>",

@@ -90,6 +90,34 @@ def test_every_operation_in_each_form_of_text() -> None:
             assert shape_of(read_module(form)) == shape_of(module_tree(form)), form
 
 
+FOREIGN = {
+    "affine maps by aliases": "#map = affine_map<(d0, d1)[s0] -> (d1, d0 + s0)>\n#set = affine_set<(d0) : (d0 >= 0)>\n"
+    "module attributes {a.maps = [#map, #set]} { MAIN }",
+    "layouts": "module attributes {a.b = strided<[1, ?], offset: 3>, a.c = strided<[]>} { MAIN }",
+    "bounds by an older name": "module attributes {a.b = #stablehlo.type_extensions<bounds = [3, ?]>} { MAIN }",
+    "distinct attributes": "module attributes {a.b = distinct[0]<1 : i32>} { MAIN }",
+    "types of functions": "!T = tensor<f32>\nmodule attributes {a.b = (!T, index) -> tuple<!T, !T>, a.c = () -> ()} { MAIN }",
+    "functions without properties": '"builtin.module"() ({ "func.func"() ({ ^bb0(%x: tensor<f32>): '
+    '"func.return"(%x) : (tensor<f32>) -> () }) {function_type = (tensor<f32>) -> tensor<f32>, sym_name = "main", '
+    '"a.b"} : () -> () }) {a.b = 1 : i32} : () -> ()',
+    "a barrier without operands": 'func.func @main(%x: tensor<f32>) -> tensor<f32> { "stablehlo.optimization_barrier"() '
+    "{a.b = 1 : i32} : () -> () return %x : tensor<f32> }",
+    "fused locations": "func.func @main(%x: tensor<f32>) -> tensor<f32> { %y = stablehlo.abs %x : tensor<f32> "
+    'loc(fused["a", unknown, callsite("b" at fused["c"]), "a"]) return %y : tensor<f32> loc(fused[]) }',
+}
+"""Modules with attributes and forms of other tools, where MAIN is a function."""
+
+
+@pytest.mark.parametrize("name", FOREIGN)
+def test_modules_of_other_tools(name: str) -> None:
+    main = "func.func @main(%x: tensor<f32>) -> tensor<f32> { return %x : tensor<f32> }"
+    text = FOREIGN[name].replace("MAIN", main)
+    for form in forms_of(text):
+        assert shape_of(read_module(form)) == shape_of(module_tree(form)), form
+    found, wanted = bytecode_tree(bytecode(text)), module_tree(text)
+    assert [*found.attributes] == [*wanted.attributes]
+
+
 def test_every_operation_in_bytecode_and_artifacts() -> None:
     artifacts = 0
     for text in OPERATIONS:

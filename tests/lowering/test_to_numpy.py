@@ -145,6 +145,14 @@ def factorised(a: Any, b: Any) -> Any:
     return packed, order, info, tnf.lax.linalg.lu(a + 1.0), reflectors, q
 
 
+def reduced(a: Any, c: Any, lines: Any) -> Any:
+    """Hold LAPACK's other forms, which plain functions compute in the same way."""
+    h = c + tnf.conj(tnf.matrix_transpose(c))
+    solved = apply(lapack.Gtsv(), *lines, a[:, :, :2])
+    forms = [apply(lapack.Sytrd(lower), h) for lower in (True, False)]
+    return apply(lapack.Geqp3(), c[:, :2]), apply(lapack.Gehrd(), c), forms, solved
+
+
 def looked_up(at: Any) -> Any:
     start = tnf.sum(at) % 4
     slab = tnf.lax.dynamic_slice(TABLE, (start, 1), (2, 2))
@@ -163,6 +171,10 @@ PROGRAMS: dict[str, tuple[Any, tuple[Any, ...]]] = {
     "triangles": (triangles, (TensorSpec((4, 4), F64), TensorSpec((4, 2), F64))),
     "determinant": (tnf.grad(lambda a: sum(map(tnf.sum, determinant(a)))), (TensorSpec((4, 4), F64),)),
     "factors": (factorised, (TensorSpec((2, 3, 3), F64), TensorSpec((4, 3), "complex128"))),
+    "reduced": (
+        reduced,
+        (TensorSpec((2, 4, 4), F64), TensorSpec((2, 4, 4), "complex128"), (TensorSpec((2, 4), F64),) * 3),
+    ),
     "table": (looked_up, (TensorSpec((4,), "int64"),)),
     "random": (drawn, (TensorSpec((), "uint32"),)),
     "convolution": (tnf.grad(convolved, (0, 1)), (TensorSpec((2, 3, 6, 5), "float32"), TensorSpec((4, 3, 3, 2), "float32"))),
@@ -290,6 +302,58 @@ def test_a_wrong_result_is_told(tmp_path: Path) -> None:
     assert run.returncode == 1
     assert "case 0, result: element" in run.stdout
     assert "0 of 1 recorded results agree" in run.stdout
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("n", [0, 1, 2, 6])
+def test_eigenvectors_and_schur_forms_by_definition(n: int, dtype: str) -> None:
+    """Check three matrices, of which a Jordan block has no basis of eigenvectors, but a Schur form."""
+    a = RNG.normal(size=(3, n, n)) + (1j * RNG.normal(size=(3, n, n)) if dtype[0] == "c" else 0)
+    a[2] = np.eye(n) + np.eye(n, k=1)
+    a = a.astype(dtype)
+    close = {"rtol": 1e-4, "atol": 1e-4} if "32" in dtype or "x64" in dtype else {"atol": 1e-11}
+    program = tnf.compile(lambda a: (apply(lapack.Geev(), a), apply(lapack.Gees(), a)), a)
+    (values, left, right), (form, vectors, diagonal, info) = results = function_of(
+        to_numpy(program)
+    )(a)
+    for y, spec in zip(tnf.tree.leaves(results), program.output_specs, strict=True):
+        assert (y.shape, y.dtype) == (spec.shape, spec.dtype.dtype)
+    np.testing.assert_allclose(a @ right, right * values[:, None], **close)
+    adjoint = np.conj(left[:2]).mT
+    np.testing.assert_allclose(adjoint @ a[:2], values[:2, :, None] * adjoint, **close)
+    np.testing.assert_allclose(np.linalg.norm(left[:2], axis=1), np.ones((2, n)), **close)
+    np.testing.assert_allclose(vectors @ form @ np.conj(vectors).mT, a, **close)
+    np.testing.assert_allclose(vectors @ np.conj(vectors).mT, np.eye(n) + 0 * a, **close)
+    below = np.tril(form, -1 if dtype[0] == "c" else -2)
+    assert not below.any()
+    assert not info.any()
+    for y, z in zip(diagonal[:2], a[:2], strict=True):
+        expected = np.linalg.eigvals(z.astype("c16"))
+        order = np.array([np.argmin(np.abs(value - expected)) for value in y], int)
+        np.testing.assert_array_equal(np.sort(order), np.arange(n))
+        np.testing.assert_allclose(y, expected[order], **close)
+    if dtype[0] == "f":
+        is_pair = np.diagonal(form, -1, 1, 2) != 0
+        assert (diagonal.imag[:, :-1][is_pair] > 0).all()
+
+
+def test_a_schur_form_that_does_not_exist_is_told() -> None:
+    a = np.stack([np.eye(2), np.full((2, 2), np.inf)])
+    program = tnf.compile(lambda a: apply(lapack.Gees(), a), a)
+    for y, z in zip(function_of(to_numpy(program))(a), program.run(a), strict=True):
+        np.testing.assert_array_equal(np.isnan(y), np.isnan(z))
+    assert function_of(to_numpy(program))(a)[3].tolist() == program.run(a)[3].tolist() == [0, 1]
+
+
+def test_a_zero_pivot_of_three_diagonals_is_told() -> None:
+    lines = np.zeros(3), np.array([1.0, 0, 2]), np.zeros(3)
+    program = tnf.compile(lambda *xs: apply(lapack.Gtsv(), *xs), *lines, np.ones((3, 1)))
+    assert function_of(to_numpy(program))(*lines, np.ones((3, 1)))[1] == 2
+    swapped = np.array([0.0, 1, 1]), np.array([0.0, 0, 2]), np.array([1.0, 1, 0])
+    t = np.diag(swapped[1]) + np.diag(swapped[0][1:], -1) + np.diag(swapped[2][:-1], 1)
+    x, info = function_of(to_numpy(program))(*swapped, np.ones((3, 1)))
+    np.testing.assert_allclose(t @ x, np.ones((3, 1)), rtol=1e-14)
+    assert info == 0
 
 
 @pytest.mark.parametrize(

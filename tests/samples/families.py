@@ -24,15 +24,15 @@ from tests.samples.sample import COMMON, Array, indices, ordinary_values
 FAMILIES: list[type[Any]] = [
     family.op
     for family in tnf._families()
-    if {"accuracy", "host", "lapack", "printing", "special"}.isdisjoint(
+    if {"accuracy", "host", "lapack", "printing", "sharding", "special"}.isdisjoint(
         family.op.__module__.split(".")
     )
 ]
 """Families with public functions.
 
 Forms that only LAPACK's calls have are tested in tests/ext/test_lapack.py, and functions of numbers in tests/special.
-Calls of Python are tested in tests/api/test_printing.py and tests/test_host_calls.py, and demands on accuracy in
-tests/lowering/test_import_accuracy.py.
+Calls of Python are tested in tests/api/test_printing.py and tests/test_host_calls.py, demands on accuracy in
+tests/lowering/test_import_accuracy.py, and shardings in tests/ext/test_sharding.py.
 """
 WIDE = (DType.F64, DType.C64)
 EXACT_ENOUGH = 100

@@ -97,6 +97,67 @@ def a_training_step_is_data_parallel() -> None:
     assert "all-reduce" in xla.compile(cut).optimized_hlo()
 
 
+def values_inside_a_program_are_sharded() -> None:
+    """The partitioner keeps the constrained value of a loop in parts, which without the constraint is whole."""
+    mesh = Mesh({"x": 4, "y": 2})
+    w, x = RNG.standard_normal((6, 6)), RNG.standard_normal((16, 6))
+
+    def loss(w, x, spec=None):
+        def step(h, _):
+            return tnf.lax.with_sharding_constraint(tnf.tanh(h @ w), spec), None
+
+        h = tnf.scan(step, x, None, length=3)[0]
+        return tnf.sum(tnf.lax.with_sharding_constraint(h, spec) ** 2)
+
+    xla = XlaExecutor("cpu")
+    h = x
+    for _ in range(3):
+        h = np.tanh(h @ w)
+    for spec, shape in (
+        (None, "f64[16,6]"),
+        (P(("x", "y")), "f64[2,6]"),
+        (P("x", "y"), "f64[4,3]"),
+    ):
+        program = tnf.compile(lambda w, x, spec=spec: loss(w, x, spec), w, x)
+        cut = partition(program, mesh)
+        np.testing.assert_allclose(xla.run(cut, w, x), (h**2).sum(), rtol=1e-12)
+        assert f"= {shape}{{1,0}} tanh(" in xla.compile(cut).optimized_hlo()
+        np.testing.assert_allclose(xla.run(program, w, x), (h**2).sum(), rtol=1e-12)
+
+    rows = P(("x", "y"), P.UNCONSTRAINED)
+    gradient = tnf.compile(tnf.grad(lambda w, x: loss(w, x, rows)), w, x)
+    batch = tnf.compile(
+        tnf.vmap(tnf.grad(lambda w, x: loss(w, x, rows)), (None, 0)), w, np.stack([x, -x])
+    )
+    cut = partition(gradient, mesh, (None, P("x")))
+    expected = gradient.run(w, x)
+    np.testing.assert_allclose(xla.run(cut, w, x), expected, rtol=1e-10)
+    np.testing.assert_allclose(
+        xla.run(partition(batch, mesh), w, np.stack([x, -x])), [expected, expected], rtol=1e-10
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        cut.save(f"{folder}/cut.tnf")
+        xla_peer.export(cut, path=f"{folder}/cut.mlir")
+        again = [
+            xla_peer.load_partitioned(f"{folder}/cut.tnf", mesh),
+            xla_peer.load(f"{folder}/cut.mlir").partitioned(mesh),
+        ]
+        for each in again:
+            text = xla.compile(each).text
+            assert text.count("sdy.sharding_constraint") == xla.compile(cut).text.count(
+                "sdy.sharding_constraint"
+            )
+            np.testing.assert_allclose(xla.run(each, w, x), expected, rtol=1e-10)
+    refused(
+        errors.InvalidConfigError,
+        "no 'y'",
+        lambda: xla.run(partition(program, Mesh({"x": 8})), w, x),
+    )
+    refused(
+        errors.InvalidConfigError, "unconstrained", lambda: partition(gradient, mesh, (None, rows))
+    )
+
+
 def a_partition_is_saved_exported_and_read_back() -> None:
     mesh = Mesh({"x": 4, "y": 2})
     a, b = RNG.standard_normal((8, 6)), RNG.standard_normal((6, 4))
@@ -278,6 +339,7 @@ def main() -> None:
         a_sharded_product_reduces_once,
         every_spec_gives_what_one_device_gives,
         a_training_step_is_data_parallel,
+        values_inside_a_program_are_sharded,
         a_partition_is_saved_exported_and_read_back,
         symbols_are_bound_per_shape,
         linear_algebra_is_right_where_it_cannot_be_cut,

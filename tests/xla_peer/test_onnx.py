@@ -7,6 +7,7 @@ import runpy
 from pathlib import Path
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -371,15 +372,15 @@ def test_operators_that_are_not_read_are_told_at_once(tmp_path: Path) -> None:
     import onnx
 
     nodes = [
-        onnx.helper.make_node("NonMaxSuppression", ["x", "x"], ["a"]),
-        onnx.helper.make_node("Unique", ["x"], ["b"]),
+        onnx.helper.make_node("TfIdfVectorizer", ["x"], ["a"]),
+        onnx.helper.make_node("Bernoulli", ["x"], ["b"]),
     ]
     single = onnx.TensorProto.FLOAT
     value = onnx.helper.make_tensor_value_info
     graph = onnx.helper.make_graph(
         nodes, "g", [value("x", single, [3])], [value("a", single, None)]
     )
-    with pytest.raises(UnsupportedError, match="not read: NonMaxSuppression, Unique"):
+    with pytest.raises(UnsupportedError, match="not read: Bernoulli, TfIdfVectorizer"):
         import_onnx(onnx.helper.make_model(graph))
     path = tmp_path / "broken.onnx"
     path.write_bytes(b"no model")
@@ -401,7 +402,8 @@ def test_operators_that_are_not_read_are_told_at_once(tmp_path: Path) -> None:
         import_onnx(onnx.helper.make_model(shape), constants={"z": 1})
 
 
-OURS = {1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13}
+OURS = {*range(1, 27)} - {8}
+"""Numbers of the element types, without strings and floats of six bits."""
 
 
 def is_ours(model: Any) -> bool:
@@ -438,15 +440,18 @@ def node_case_agrees(case: Any) -> None:
             {
                 name
                 for name, x in pairs.items()
-                if np.asarray(x).dtype.kind in "iub" or not np.ndim(x) or name in ("scales", "roi")
+                if DType.of(np.asarray(x).dtype).kind in "iub"
+                or not np.ndim(x)
+                or name in ("scales", "roi")
             }
         )
     for y, z in zip(arrays[1], actual, strict=True):
         y, z = np.asarray(y), np.asarray(z)
         assert (z.dtype, z.shape) == (y.dtype, y.shape)
-        tolerance = {"float16": 1e-2, "float32": 1e-3}.get(str(y.dtype), 1e-7)
+        tolerance = {"bfloat16": 2e-2, "float16": 1e-2, "float32": 1e-3}.get(str(y.dtype), 1e-7)
+        wide = complex if y.dtype.kind == "c" else float
         np.testing.assert_allclose(
-            z.astype(float), y.astype(float), rtol=tolerance, atol=tolerance / 10
+            z.astype(wide), y.astype(wide), rtol=tolerance, atol=tolerance / 10
         )
 
 
@@ -529,6 +534,41 @@ OPERATORS: dict[str, tuple[str, Any, tuple[Any, ...], dict[str, Any]]] = {
     "last window in the padding": (
         "AveragePool", np.array([[[1.0]]]), (np.array([[[1.0, 2]]]),),
         {"kernel_shape": [3], "strides": [3], "pads": [1, 1], "ceil_mode": 1, "count_include_pad": 1}),
+    "softmax of all axes from the first on": (
+        "Softmax", np.full((2, 2, 2), 0.25), (np.zeros((2, 2, 2)),), {"opset": 12}),
+    "the largest of all axes from the first on": (
+        "Hardmax", np.array([[[0.0, 0], [1, 0]]]), (np.array([[[1.0, 2], [3, 0]]]),), {"opset": 12}),
+    "scales of groups": (
+        "GroupNormalization", np.array([[[2.0, -2], [2, -2], [3, -3], [3, -3]]]),
+        (np.array([[[1.0, -1], [1, -1], [7, -7], [7, -7]]]), np.array([2.0, 3]), np.zeros(2)),
+        {"opset": 18, "num_groups": 2, "epsilon": 0.0}),
+    "transform of the last but one axis": (
+        "DFT", np.array([[[[3.0, 0], [-1, 0]], [[7, 0], [-1, 0]]]]), (np.array([[[[1.0], [2]], [[3], [4]]]]),), {}),
+    "transform of axis 1": (
+        "DFT", np.array([[[[4.0, 0], [6, 0]], [[-2, 0], [-2, 0]]]]), (np.array([[[[1.0], [2]], [[3], [4]]]]),),
+        {"opset": 17}),
+    "a vector along axis 1": (
+        "Add", np.array([[[11.0, 12], [23, 24]]]), (np.array([[[1.0, 2], [3, 4]]]), np.array([10.0, 20])),
+        {"opset": 6, "axis": 1, "broadcast": 1}),
+    "slopes of features": (
+        "PRelu", np.array([[[-10.0, 2], [-60, 4]]]), (np.array([[[-1.0, 2], [-3, 4]]]), np.array([10.0, 20])), {"opset": 6}),
+    "largest floats of eight bits": (
+        "Cast", np.array([448, -448, 1.5, 448], ml_dtypes.float8_e4m3fn), (np.array([1e9, -np.inf, 1.5, 460], "f4"),), {"to": 17}),
+    "infinite floats of eight bits": (
+        "Cast", np.array([np.inf, -np.inf, 57344], ml_dtypes.float8_e5m2), (np.array([1e9, -np.inf, 57344], "f4"),),
+        {"to": 19, "saturate": 0}),
+    "integers of four bits wrap": (
+        "Cast", np.array([7, -8, 1], ml_dtypes.int4), (np.array([-9, 8.9, 17], "f4"),), {"to": 22}),
+    "powers of two": (
+        "Cast", np.array([1, 2, 4, 2.0**127], ml_dtypes.float8_e8m0fnu), (np.array([1, 1.25, 3, 3e38], "f4"),),
+        {"to": 24, "opset": 24}),
+    "fractions of narrow floats": (
+        "DequantizeLinear", np.array([1.0, -3], "f4"),
+        (np.array([0.5, -1.5], ml_dtypes.float8_e4m3fn), np.array(2, "f4")), {}),
+    "narrow floats": (
+        "QuantizeLinear", np.array([0.75, 448], ml_dtypes.float8_e4m3fn),
+        (np.array([1.5, 1e6], "f4"), np.array(2, "f4"), np.array(0, ml_dtypes.float8_e4m3fn)), {}),
+    "a byte of a bool": ("BitCast", np.array([1, 0], "u1"), (np.array([True, False]),), {"to": 2, "opset": 26}),
 }  # fmt: skip
 
 
@@ -552,11 +592,102 @@ def test_an_operator_of_a_model(name: str) -> None:
 )
 def test_an_axis_is_resized(attributes: Any, y: Any) -> None:
     x = np.array([1.0, 2.0]) if y else np.arange(8.0)
-    actual = LAYERS["Resize"](attributes, x, None, np.array([2.0]))
+    actual = LAYERS["Resize"]({"opset": 19, **attributes}, x, None, np.array([2.0]))
     if y is None:
         np.testing.assert_allclose(actual[4:-4], (np.arange(16.0)[4:-4] - 0.5) / 2, rtol=1e-14)
     else:
         np.testing.assert_array_equal(actual, y)
+
+
+RNG = np.random.default_rng(7)
+IMAGE, GRID = RNG.normal(size=(2, 3, 5, 4)), RNG.uniform(-2.5, 2.5, (2, 3, 4, 2))
+REGIONS = np.array([[0.5, 0.2, 3.1, 4.4], [-2.0, 1.0, 2.0, 9.0], [1.0, 1.0, 1.5, 1.2]], "f4")
+SCORES = RNG.uniform(size=(2, 3, 12)).astype("f4")
+BOXES = (RNG.uniform(0, 3, (2, 12, 4)) + np.array([0, 0, 1, 1])).astype("f4")
+REFERRED: dict[str, tuple[str, int, tuple[Any, ...], dict[str, Any]]] = {
+    **{
+        f"{mode} {padding} {aligned}": (
+            "GridSample", 1, (IMAGE, GRID), {"mode": mode, "padding_mode": padding, "align_corners": aligned})
+        for mode in ("nearest", "linear", "cubic")
+        for padding in ("zeros", "border", "reflection")
+        for aligned in (0, 1)
+    },
+    "samples by region": ("RoiAlign", 1, (IMAGE.astype("f4"), REGIONS, np.array([0, 1, 1])),
+        {"output_height": 2, "output_width": 3}),
+    "largest samples": ("RoiAlign", 1, (IMAGE.astype("f4"), REGIONS, np.array([0, 1, 1])),
+        {"output_height": 2, "output_width": 3, "sampling_ratio": 2, "mode": "max", "spatial_scale": 0.5,
+         "coordinate_transformation_mode": "output_half_pixel"}),
+    "offsets of groups": ("DeformConv", 1,
+        (RNG.normal(size=(1, 4, 5, 4)), RNG.normal(size=(6, 2, 2, 2)), RNG.normal(size=(1, 16, 3, 2)), RNG.normal(size=6),
+         RNG.uniform(size=(1, 8, 3, 2))),
+        {"group": 2, "offset_group": 2, "strides": [2, 3], "pads": [1, 0, 1, 1], "dilations": [2, 1]}),
+    "blocks": ("Col2Im", 1, (RNG.normal(size=(2, 12, 9)), np.array([5, 6]), np.array([2, 3])),
+        {"strides": [2, 1], "pads": [1, 0, 0, 1], "dilations": [1, 2]}),
+    "columns of a pool": ("MaxPool", 2, (IMAGE,), {"kernel_shape": [2, 2], "strides": [2, 1], "storage_order": 1}),
+    "boxes": ("NonMaxSuppression", 1,
+        (BOXES, SCORES, np.array([4]), np.array([0.3], "f4"), np.array([0.2], "f4")), {}),
+    "rows": ("Unique", 4, (RNG.integers(0, 2, (9, 2, 2)),), {"axis": 0}),
+    "columns in their order": ("Unique", 4, (RNG.integers(0, 4, 12),), {"sorted": 0}),
+    "half of a spectrum": ("DFT", 1, (RNG.normal(size=(2, 7, 3, 1)), np.array(6)), {"onesided": 1}),
+    "a longer spectrum": ("DFT", 1, (RNG.normal(size=(2, 7, 3, 2)), np.array(5), np.array(1)), {"inverse": 1}),
+    "a signal of half a spectrum": ("DFT", 1, (RNG.normal(size=(2, 4, 2)), np.array(7)), {"inverse": 1, "onesided": 1}),
+    "frames": ("STFT", 1, (RNG.normal(size=(2, 19, 1)), np.array(3), np.hanning(8)), {}),
+}  # fmt: skip
+
+
+@needs_onnx
+@pytest.mark.parametrize("name", REFERRED)
+@pytest.mark.parametrize("is_traced", [True, False])
+def test_an_operator_by_the_reference(name: str, is_traced: bool) -> None:
+    """Compare with onnx.reference, for traced operands and for constants."""
+    import onnx
+    from onnx.reference import ReferenceEvaluator
+
+    op, count, operands, attributes = REFERRED[name]
+    kind, names = onnx.helper.np_dtype_to_tensor_dtype, [f"x{i}" for i in range(len(operands))]
+    outputs = [f"y{i}" for i in range(count)]
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [onnx.helper.make_node(op, names, outputs, **attributes)],
+        "node",
+        [value(each, kind(x.dtype), x.shape) for each, x in zip(names, operands, strict=True)],
+        [value(each, kind(operands[0].dtype), None) for each in outputs],
+    )
+    model = onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 22)])
+    arrays = dict(zip(names, operands, strict=True))
+    expected: Any = ReferenceEvaluator(model).run(None, arrays)
+    known = {
+        each: x
+        for each, x in arrays.items()
+        if not is_traced
+        or (op in ("Col2Im", "DFT", "STFT") and each != "x0" and x.dtype.kind == "i")
+        or (name == "samples by region" and each == "x1")
+    }
+    rest = [x for each, x in arrays.items() if each not in known]
+    program = import_onnx(model, constants=known)
+    for y, z in zip(expected, program.run(*rest), strict=True):
+        assert (z.dtype, z.shape) == (y.dtype, y.shape)
+        np.testing.assert_allclose(z, y, rtol=1e-5, atol=1e-5)
+
+
+@needs_onnx
+def test_sampling_is_differentiated() -> None:
+    import onnx
+
+    double = onnx.TensorProto.DOUBLE
+    value = onnx.helper.make_tensor_value_info
+    graph = onnx.helper.make_graph(
+        [
+            onnx.helper.make_node(
+                "GridSample", ["x", "g"], ["y"], mode="cubic", padding_mode="border"
+            )
+        ],
+        "node",
+        [value("x", double, IMAGE.shape), value("g", double, GRID.shape)],
+        [value("y", double, None)],
+    )
+    program = import_onnx(onnx.helper.make_model(graph))
+    assert tnf.check_grads(lambda x, g: program.run(x, g)[0], (IMAGE, GRID / 3), order=1)
 
 
 @needs_onnx
@@ -614,6 +745,6 @@ def test_a_recurrent_layer_is_differentiated() -> None:
 @needs_onnx
 @pytest.mark.sweep
 @pytest.mark.filterwarnings("ignore")
-def test_nine_tenths_of_the_node_cases_agree() -> None:
+def test_most_node_cases_agree() -> None:
     good, count = node_cases_that_agree(1)
-    assert good >= 0.9 * count, f"{good} of {count}"
+    assert good >= 0.97 * count, f"{good} of {count}"

@@ -16,12 +16,15 @@ from tenferro.program import GraphProgram
 from tenferro.types import TensorSpec
 from xla_peer.onnx.exporting import require_onnx
 from xla_peer.onnx.files import Place, initializers, read_model
+from xla_peer.onnx.images import IMAGES
 from xla_peer.onnx.layers import LAYERS
 from xla_peer.onnx.readers import READERS, dtype_of
+from xla_peer.onnx.selection import SELECTIONS
+from xla_peer.onnx.signals import SIGNALS
 
 __all__ = ["import_onnx"]
 
-OPERATORS = {**READERS, **LAYERS}
+OPERATORS = {**READERS, **LAYERS, **IMAGES, **SIGNALS, **SELECTIONS}
 """Readers of all operators without bodies."""
 CONTROL = ("If", "Loop", "Scan")
 TEXTS = (".json", ".onnxjson", ".textproto", ".prototxt", ".pbtxt", ".onnxtxt", ".onnxtext")
@@ -62,6 +65,8 @@ def import_onnx(
     missing = sorted(set(_missing(model.graph, {f.name for f in model.functions})))
     if missing:
         raise UnsupportedError(f"import_onnx: operators that are not read: {', '.join(missing)}")
+    versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
+    opset = max(versions, default=1)
     initial = initializers(model.graph, places)
     known = dict(constants or {})
     names = [value.name for value in model.graph.input]
@@ -80,7 +85,7 @@ def import_onnx(
         values: dict[str, Any] = {"": None, **initial}
         values.update({name: np.asarray(x) for name, x in known.items()})
         values.update({value.name: x for value, x in zip(inputs, xs, strict=True)})
-        return tuple(_results(model.graph, values))
+        return tuple(_results(model.graph, values, opset))
 
     function.__name__ = model.graph.name or "main"
     with np.errstate(all="ignore"):
@@ -116,28 +121,33 @@ def _missing(graph: Any, functions: set[str]) -> Any:
                 yield from _missing(attribute.g, functions)
 
 
-def _evaluated(graph: Any, values: dict[str, Any]) -> list[Any]:
+def _evaluated(graph: Any, values: dict[str, Any], opset: int) -> list[Any]:
     """Return the outputs of a graph inside of another, which has initializers of its own."""
     values.update(initializers(graph, {}))
-    return _results(graph, values)
+    return _results(graph, values, opset)
 
 
-def _results(graph: Any, values: dict[str, Any]) -> list[Any]:
-    """Return the outputs of a graph; values that are known stay arrays."""
+def _results(graph: Any, values: dict[str, Any], opset: int) -> list[Any]:
+    """Return the outputs of a graph; values that are known stay arrays.
+
+    The attributes of a node also have the number of its `outputs`, and the version of the model's `opset`.
+    """
     helper, numpy_helper = import_module("onnx.helper"), import_module("onnx.numpy_helper")
     for node in graph.node:
-        attributes = {
+        raw = {
             each.name: numpy_helper.to_array(each.t)
             if each.HasField("t")
             else helper.get_attribute_value(each)
             for each in node.attribute
         }
-        attributes = {
+        attributes: dict[str, Any] = {
             name: value.decode() if isinstance(value, bytes) else value
-            for name, value in attributes.items()
+            for name, value in raw.items()
         }
-        attributes["outputs"] = len(node.output)
+        attributes |= {"outputs": len(node.output), "opset": opset}
         operands = [values[name] for name in node.input]
+        if opset < 7 and "axis" in attributes and attributes.get("broadcast"):
+            operands[1] = _aligned(operands[0], operands[1], attributes["axis"])
         if node.op_type in CONTROL:
             results = {"If": _if, "Loop": _loop, "Scan": _scan}[node.op_type](
                 attributes, operands, values
@@ -149,8 +159,14 @@ def _results(graph: Any, values: dict[str, Any]) -> list[Any]:
     return [values[value.name] for value in graph.output]
 
 
-def _branch(graph: Any, values: Mapping[str, Any]) -> Callable[..., Any]:
-    return lambda: tuple(_evaluated(graph, dict(values)))
+def _aligned(x: Any, y: Any, axis: int) -> Any:
+    """Return y with trailing axes, so that its first axis broadcasts against this axis of x, as before opset 7."""
+    trailing = np.ndim(x) - axis % np.ndim(x) - np.ndim(y)
+    return np.reshape(y, (*y.shape, *[1] * trailing))
+
+
+def _branch(graph: Any, values: Mapping[str, Any], opset: int) -> Callable[..., Any]:
+    return lambda: tuple(_evaluated(graph, dict(values), opset))
 
 
 def _if(
@@ -159,7 +175,8 @@ def _if(
     """Return one branch if the condition is known, else a conditional."""
     (flag,) = operands
     then_branch, else_branch = (
-        _branch(attributes[name], values) for name in ("then_branch", "else_branch")
+        _branch(attributes[name], values, attributes["opset"])
+        for name in ("then_branch", "else_branch")
     )
     if isinstance(flag, np.ndarray | np.generic):
         return list(then_branch() if np.ravel(flag)[0] else else_branch())
@@ -179,7 +196,7 @@ def _loop(
     def step(t: Any, flag: Any, carry: Sequence[Any]) -> list[Any]:
         inner = dict(values)
         inner.update(zip(names, [t, flag, *carry], strict=True))
-        return _evaluated(body, inner)
+        return _evaluated(body, inner, attributes["opset"])
 
     producers = {name: node for node in body.node for name in node.output}
     source = body.output[0].name
@@ -198,7 +215,8 @@ def _loop(
         return [*final, *rows]
     if len(body.output) > 1 + m:
         raise UnsupportedError(
-            "import_onnx: Loop: rows are stacked only where the trip count is known"
+            "import_onnx: Loop: rows are stacked only where the trip count is known; give the inputs that it depends "
+            "on in constants="
         )
     first = np.asarray(True) if flag is None else np.reshape(flag, ())
 
@@ -234,7 +252,7 @@ def _scan(
     def step(carry: Any, slices: Any) -> Any:
         inner = dict(values)
         inner.update(zip(names, [*carry, *slices], strict=True))
-        results = _evaluated(body, inner)
+        results = _evaluated(body, inner, attributes["opset"])
         return tuple(results[:m]), tuple(results[m:])
 
     final, rows = tnf.scan(step, start, tuple(xs))

@@ -6,14 +6,25 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import tenferro as tnf
 from lowering.numpy_source import functions
 from tenferro.errors import UnsupportedError
-from xla_peer.onnx.readers import axes_of, cast, concrete, conv, dtype_of, ints, numpy_dtype
+from tenferro.types import DType
+from xla_peer.onnx.readers import (
+    axes_of,
+    cast,
+    concrete,
+    conv,
+    dtype_of,
+    ints,
+    kind_of,
+    numpy_dtype,
+)
 
-__all__ = ["LAYERS"]
+__all__ = ["LAYERS", "keys_kernel"]
 
 # ---- recurrent layers ------------------------------------------------------------------------------
 
@@ -156,7 +167,8 @@ def _places(mode: str, n: int, m: int, scale: float, roi: Any) -> Any:
     return offset + (y + 0.5) / scale - 0.5
 
 
-def _kernel(a: Any, distance: Any) -> Any:
+def keys_kernel(a: Any, distance: Any) -> Any:
+    """Return the weight of an element at a distance: linear, or the cubic kernel of Keys."""
     x = np.abs(distance)
     if a.get("mode") == "linear":
         return np.maximum(1 - x, 0)
@@ -171,7 +183,7 @@ def _weights(a: Any, places: Any, n: int, scale: float) -> Any:
     scale = min(scale, 1.0) if a.get("antialias") else 1.0
     radius = math.ceil((1 if a.get("mode") == "linear" else 2) / scale)
     taps = np.floor(places)[:, None] + np.arange(1 - radius, radius + 1)
-    weights = _kernel(a, (taps - places[:, None]) * scale)
+    weights = keys_kernel(a, (taps - places[:, None]) * scale)
     if a.get("exclude_outside"):
         weights = np.where((taps >= 0) & (taps < n), weights, 0)
     if a.get("exclude_outside") or a.get("antialias"):
@@ -194,6 +206,9 @@ def resize(a: Any, x: Any, roi: Any = None, scales: Any = None, sizes: Any = Non
 
     Source: ONNX operators, Resize; Keys, Cubic convolution interpolation for digital image processing (1981).
     """
+    if a["opset"] < 11:  # x and scales
+        roi, scales = None, roi
+        a = {**a, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     axes = axes_of(x, a.get("axes", range(np.ndim(x))))
     extents = [x.shape[axis] for axis in axes]
     if sizes is not None:
@@ -219,7 +234,7 @@ def resize(a: Any, x: Any, roi: Any = None, scales: Any = None, sizes: Any = Non
             near = _rounded(a.get("nearest_mode", "round_prefer_floor"), places)
             x = np.take(x, np.clip(near, 0, n - 1).astype(np.int64), axis=axis)
         else:
-            matrix = _weights(a, places, n, scale).astype(kind if kind.kind == "f" else "f8")
+            matrix = _weights(a, places, n, scale).astype(kind if kind_of(x) == "f" else "f8")
             x = np.moveaxis(np.tensordot(matrix, x, axes=(1, axis)), 0, axis)
             x = cast(x, kind)
         if mode == "tf_crop_and_resize":
@@ -244,19 +259,20 @@ def _along(a: Any, scale: Any, x: Any) -> Any:
 
 
 def _saturated(x: Any, kind: Any) -> Any:
-    """Return numbers rounded to a narrow integer, within its range."""
-    info = np.iinfo(kind)
-    return np.clip(np.rint(x), info.min, info.max).astype(kind)
+    """Return numbers rounded to a narrow integer, or converted to a narrow float, within its range."""
+    if not DType.of(kind).is_integer:
+        return cast(x, kind)
+    info = ml_dtypes.iinfo(kind)
+    return cast(np.clip(np.rint(x), int(info.min), int(info.max)), kind)
 
 
 def quantize(a: Any, x: Any, scale: Any, zero: Any = None) -> Any:
     """Return round(x / scale) + zero in a narrow integer, within its range."""
     kind = dtype_of(a["output_dtype"]) if a.get("output_dtype") else np.dtype(np.uint8)
     kind = kind if zero is None else numpy_dtype(zero)
-    if kind.kind not in "iu":
-        raise UnsupportedError(f"QuantizeLinear: {kind} is not read")
     wide = dtype_of(a["precision"]) if a.get("precision") else numpy_dtype(x)
-    y = np.rint(x.astype(wide) / _along(a, scale, x).astype(wide))
+    y = x.astype(wide) / _along(a, scale, x).astype(wide)
+    y = np.rint(y) if DType.of(kind).is_integer else y
     if zero is not None:
         y = y + _along(a, zero, x).astype(wide)
     return _saturated(y, kind)
@@ -264,7 +280,8 @@ def quantize(a: Any, x: Any, scale: Any, zero: Any = None) -> Any:
 
 def dequantize(a: Any, x: Any, scale: Any, zero: Any = None) -> Any:
     """Return (x - zero) scale."""
-    y = x.astype(np.int32) if zero is None else x.astype(np.int32) - _along(a, zero, x).astype("i4")
+    wide = np.int32 if kind_of(x) in "iu" else numpy_dtype(scale)
+    y = x.astype(wide) if zero is None else x.astype(wide) - _along(a, zero, x).astype(wide)
     kind = dtype_of(a["output_dtype"]) if a.get("output_dtype") else numpy_dtype(scale)
     return cast(y.astype(numpy_dtype(scale)) * _along(a, scale, x), kind)
 
@@ -384,17 +401,9 @@ def standardize(a: Any, x: Any) -> Any:
     return centred / (np.sqrt(np.mean(centred * centred, axis=axes, keepdims=True)) + 1e-9)
 
 
-def compress(a: Any, x: Any, condition: Any) -> Any:
-    """Return the slices along an axis, or the elements, whose condition holds."""
-    places = np.flatnonzero(concrete(condition, "a condition"))
-    axis = a.get("axis")
-    return np.take(np.ravel(x) if axis is None else x, places, axis=axis or 0)
-
-
 LAYERS: Mapping[str, Callable[..., Any]] = {
     "BlackmanWindow": window(0.42, -0.5, 0.08),
     "CenterCropPad": center_crop_pad,
-    "Compress": compress,
     "ConvInteger": conv_integer,
     "DequantizeLinear": dequantize,
     "DynamicQuantizeLinear": dynamic_quantize,
@@ -405,7 +414,6 @@ LAYERS: Mapping[str, Callable[..., Any]] = {
     "LSTM": recurrent(["Sigmoid", "Tanh", "Tanh"], 2, _lstm),
     "MatMulInteger": matmul_integer,
     "MeanVarianceNormalization": standardize,
-    "NonZero": lambda a, x: np.stack(np.nonzero(concrete(x, "an operand of NonZero"))),
     "QLinearConv": quantized_conv,
     "QLinearMatMul": quantized_matmul,
     "QuantizeLinear": quantize,
@@ -414,10 +422,7 @@ LAYERS: Mapping[str, Callable[..., Any]] = {
     "ReverseSequence": reverse_sequence,
     "SwiGLU": lambda a, x, y: x * functions.logistic(a.get("alpha", 1.0) * x) * y,
     "Upsample": lambda a, x, scales=None: resize(
-        {**a, "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"},
-        x,
-        None,
-        a.get("scales") if scales is None else scales,
+        {**a, "opset": 10}, x, a.get("scales") if scales is None else scales
     ),
 }
 """Function of each operator's attributes and operands, as `READERS`."""

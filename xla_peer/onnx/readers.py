@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 import tenferro as tnf
@@ -15,7 +16,25 @@ from tenferro.dims import SymDim, is_static
 from tenferro.errors import ConcretizationError, UnsupportedError
 from tenferro.types import DType
 
-__all__ = ["READERS", "concrete", "dtype_of"]
+__all__ = [
+    "READERS",
+    "axes_of",
+    "cast",
+    "concrete",
+    "conv",
+    "dtype_of",
+    "heads",
+    "ints",
+    "kind_of",
+    "numpy_dtype",
+    "windows",
+]
+
+
+EIGHT_BITS = frozenset(map(DType.of, (
+    ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e4m3fnuz, ml_dtypes.float8_e5m2, ml_dtypes.float8_e5m2fnuz,
+)))  # fmt: skip
+"""Types to which ONNX saturates, unless it is told not to."""
 
 
 def concrete(x: Any, what: str) -> Any:
@@ -47,11 +66,46 @@ def numpy_dtype(x: Any) -> Any:
     return DType.of(x.dtype).dtype
 
 
-def cast(x: Any, dtype: Any) -> Any:
-    """Convert as ONNX does: integers wrap. Symbolic extents are int64."""
+def kind_of(x: Any) -> str:
+    """Return the kind of elements: b, i, u, f or c, also for types that only ml_dtypes has."""
+    return DType.of(x.dtype).kind
+
+
+def cast(x: Any, dtype: Any, saturate: Any = True) -> Any:
+    """Convert as ONNX does: integers wrap. Symbolic extents are int64.
+
+    Args:
+        saturate: whether numbers beyond the range of an 8-bit float become its largest, and infinities too.
+    """
     if isinstance(x, np.ndarray) and x.dtype == object and dtype == np.int64:
         return x
-    return x if numpy_dtype(x) == dtype else x.astype(dtype)
+    if numpy_dtype(x) == dtype:
+        return x
+    kind = DType.of(dtype)
+    if kind.is_integer and kind.is_narrow and kind_of(x) == "f":
+        x = x.astype(np.int32)  # because a conversion to narrow integers saturates
+    if kind in EIGHT_BITS and saturate:
+        largest = float(ml_dtypes.finfo(dtype).max)
+        x = x.astype(np.float32) if kind_of(x) != "f" or numpy_dtype(x).itemsize < 4 else x
+        x = np.where(x > largest, largest, np.where(x < -largest, -largest, x))
+    return x.astype(dtype)
+
+
+def convert(a: Any, x: Any, kind: Any) -> Any:
+    """Read Cast; powers of two without a mantissa are rounded away from zero, unless `round_mode` tells otherwise."""
+    saturate = a.get("saturate", 1)
+    if kind != ml_dtypes.float8_e8m0fnu:
+        return cast(x, kind, saturate)
+    bits = cast(x, np.float32).view(np.int32)
+    exponent, rest = (bits & 0x7F800000) >> 23, bits & 0x7FFFFF
+    half = 1 << 22
+    is_more = {
+        "up": rest > 0,
+        "down": rest < 0,
+        "nearest": (rest > half) | ((rest == half) & (exponent > 0)),
+    }[a.get("round_mode", "up")]
+    is_more = is_more & (exponent < (254 if saturate else 255))
+    return (exponent + is_more).astype(np.uint8).view(kind)
 
 
 def axes_of(x: Any, axes: Any) -> tuple[int, ...]:
@@ -78,7 +132,7 @@ def folded(function: Callable[..., Any]) -> Any:
 
 def divide(a: Any, x: Any, y: Any) -> Any:
     """Read Div; integers are truncated."""
-    return functions.integer_quotient(x, y) if numpy_dtype(x).kind in "iu" else x / y
+    return functions.integer_quotient(x, y) if kind_of(x) in "iu" else x / y
 
 
 def modulo(a: Any, x: Any, y: Any) -> Any:
@@ -89,7 +143,7 @@ def modulo(a: Any, x: Any, y: Any) -> Any:
 def power(a: Any, x: Any, y: Any) -> Any:
     """Compute the power in the dtype of x."""
     kind = numpy_dtype(x)
-    if kind.kind == "f" or numpy_dtype(y).kind == "f":
+    if "f" in (kind_of(x), kind_of(y)):
         return cast(np.power(x.astype(np.float64), y.astype(np.float64)), kind)
     return cast(np.power(x, y.astype(kind)), kind)
 
@@ -311,9 +365,16 @@ def top_k(a: Any, x: Any, k: Any = None) -> Any:
     return [np.moveaxis(values, -1, axis), np.moveaxis(indices, -1, axis)]
 
 
+def _softmax_axes(a: Any, x: Any) -> Any:
+    """Return the axis of a softmax, or, before opset 13, all axes from the attribute's on."""
+    if a["opset"] < 13:
+        return tuple(range(a.get("axis", 1) % np.ndim(x), np.ndim(x)))
+    return axes_of(x, (a.get("axis", -1),))
+
+
 def softmax(a: Any, x: Any, log: bool = False) -> Any:
     """Divide e^x by its sum along an axis."""
-    axis = a.get("axis", -1)
+    axis = _softmax_axes(a, x)
     y = x - np.max(x, axis=axis, keepdims=True)
     total = np.sum(np.exp(y), axis=axis, keepdims=True)
     return y - np.log(total) if log else np.exp(y) / total
@@ -449,15 +510,6 @@ def windows(a: Any, x: Any, identity: Any) -> tuple[Any, list[int], int]:
     return np.stack(taps), sizes, len(taps)
 
 
-def max_pool(a: Any, x: Any) -> Any:
-    """Compute the largest element of each window."""
-    if a["outputs"] > 1:
-        raise UnsupportedError("MaxPool: indices are not read")
-    kind = numpy_dtype(x)
-    least = -np.inf if kind.kind == "f" else np.iinfo(kind).min
-    return np.max(windows(a, x, least)[0], axis=0)
-
-
 def average_pool(a: Any, x: Any) -> Any:
     """Compute the mean of each window, without its padding unless `count_include_pad`."""
     total = np.sum(windows(a, x, 0)[0], axis=0)
@@ -505,7 +557,7 @@ def nll_loss(a: Any, x: Any, target: Any, weight: Any = None) -> Any:
 
 def cross_entropy(a: Any, x: Any, target: Any, weight: Any = None) -> Any:
     """Compute the loss of log softmax, and the latter."""
-    logs = softmax({"axis": 1}, x, log=True)
+    logs = softmax({"axis": 1, "opset": 13}, x, log=True)
     return [nll_loss(a, logs, target, weight), logs]
 
 
@@ -547,7 +599,7 @@ def constant_of_shape(a: Any, shape: Any) -> Any:
 
 def range_(a: Any, start: Any, limit: Any, delta: Any) -> Any:
     """Create a range; its ends are known."""
-    start, limit, delta = (concrete(x, "a range")[()] for x in (start, limit, delta))
+    start, limit, delta = (np.ravel(concrete(x, "a range"))[0] for x in (start, limit, delta))
     count = max(math.ceil((limit - start) / delta), 0)
     return (start + np.arange(count) * delta).astype(np.asarray(start).dtype)
 
@@ -581,16 +633,25 @@ def bit_shift(a: Any, x: Any, y: Any) -> Any:
     """Shift bits; to the right, signed integers keep their sign."""
     if a["direction"] == "LEFT":
         return functions.shift_left(x, y)
-    if numpy_dtype(x).kind == "i":
+    if kind_of(x) == "i":
         return functions.shift_right_arithmetic(x, y)
     return functions.shift_right_logical(x, y)
 
 
+def bit_cast(a: Any, x: Any) -> Any:
+    """Read the bits as another dtype; a bool is a byte, 0 or 1."""
+    kind = dtype_of(a["to"])
+    x = x.astype(np.uint8) if numpy_dtype(x).kind == "b" else x
+    return x.view(np.uint8) != 0 if kind.kind == "b" else x.view(kind)
+
+
 def hardmax(a: Any, x: Any) -> Any:
     """Return 1 at the first largest element along an axis, 0 elsewhere."""
-    axis = a.get("axis", -1) % np.ndim(x)
-    counted = np.arange(x.shape[axis]).reshape([-1 if i == axis else 1 for i in range(np.ndim(x))])
-    return (np.expand_dims(np.argmax(x, axis=axis), axis) == counted).astype(numpy_dtype(x))
+    first, *others = _softmax_axes(a, x)
+    y = np.reshape(x, (*x.shape[:first], -1)) if others else np.moveaxis(x, first, -1)
+    is_first = np.expand_dims(np.argmax(y, axis=-1), -1) == np.arange(y.shape[-1])
+    is_first = is_first.astype(numpy_dtype(x))
+    return np.reshape(is_first, x.shape) if others else np.moveaxis(is_first, -1, first)
 
 
 def shape_of(a: Any, x: Any) -> Any:
@@ -624,6 +685,13 @@ def softplus(x: Any) -> Any:
     return np.logaddexp(x, np.zeros_like(x))
 
 
+def prelu(a: Any, x: Any, slope: Any) -> Any:
+    """Multiply negative elements by a slope; before opset 7, a vector has one for each feature."""
+    if a["opset"] < 7 and np.ndim(slope) == 1:
+        slope = np.reshape(slope, (-1, *[1] * (np.ndim(x) - 2)))
+    return np.where(x < 0, slope * x, x)
+
+
 def shrink(a: Any, x: Any) -> Any:
     """Shrink: zero within `lambd` of 0, moved by `bias` outside."""
     bias, limit = a.get("bias", 0.0), a.get("lambd", 0.5)
@@ -638,6 +706,8 @@ def tile(a: Any, x: Any, repeats: Any) -> Any:
 def group_norm(a: Any, x: Any, scale: Any, bias: Any) -> Any:
     """Normalise groups of features."""
     groups, shape = a["num_groups"], (1, -1, *[1] * (np.ndim(x) - 2))
+    if a["opset"] < 21:  # one scale and one bias for each group
+        scale, bias = (np.repeat(each, x.shape[1] // groups) for each in (scale, bias))
     parts = np.reshape(x, (x.shape[0], groups, -1))
     mean, variance = np.mean(parts, axis=2, keepdims=True), np.var(parts, axis=2, keepdims=True)
     y = np.reshape((parts - mean) / np.sqrt(variance + a.get("epsilon", 1e-5)), x.shape)
@@ -655,7 +725,7 @@ def dropout(a: Any, x: Any, ratio: Any = None, training: Any = None) -> Any:
     return [x, np.ones(x.shape, bool)]
 
 
-def _heads(x: Any, count: Any) -> Any:
+def heads(x: Any, count: Any) -> Any:
     """Return [batch, length, features] as [batch, heads, length, features of one head]."""
     if np.ndim(x) == 4:
         return x
@@ -677,8 +747,8 @@ def attention(
     Source: ONNX operators, Attention.
     """
     kind, rank = numpy_dtype(q), np.ndim(q)
-    q = _heads(q, a.get("q_num_heads"))
-    k, v = (_heads(x, a.get("kv_num_heads")) for x in (k, v))
+    q = heads(q, a.get("q_num_heads"))
+    k, v = (heads(x, a.get("kv_num_heads")) for x in (k, v))
     before = 0
     if past_k is not None:
         before = past_k.shape[2]
@@ -821,10 +891,10 @@ READERS: Mapping[str, Callable[..., Any]] = {
     "And": plain(lambda x, y: x & y), "ArgMax": arg(np.argmax), "ArgMin": arg(np.argmin), "Asin": plain(np.arcsin),
     "Asinh": plain(np.arcsinh), "Attention": attention, "ConvTranspose": conv_transpose, "LRN": local_response,
     "LpPool": lp_pool, "RotaryEmbedding": rotary, "Atan": plain(np.arctan), "Atanh": plain(np.arctanh), "AveragePool": average_pool,
-    "BatchNormalization": batch_norm, "BitCast": lambda a, x: x.view(dtype_of(a["to"])), "BitShift": bit_shift,
+    "BatchNormalization": batch_norm, "BitCast": bit_cast, "BitShift": bit_shift,
     "BitwiseAnd": plain(lambda x, y: x & y), "BitwiseNot": plain(lambda x: ~x), "BitwiseOr": plain(lambda x, y: x | y),
-    "BitwiseXor": plain(lambda x, y: x ^ y), "Cast": lambda a, x: cast(x, dtype_of(a["to"])),
-    "CastLike": lambda a, x, y: cast(x, numpy_dtype(y)), "Ceil": plain(np.ceil),
+    "BitwiseXor": plain(lambda x, y: x ^ y), "Cast": lambda a, x: convert(a, x, dtype_of(a["to"])),
+    "CastLike": lambda a, x, y: convert(a, x, numpy_dtype(y)), "Ceil": plain(np.ceil),
     "Celu": lambda a, x: np.maximum(x, 0) + np.minimum(0, a.get("alpha", 1.0) * (np.exp(x / a.get("alpha", 1.0)) - 1)),
     "Clip": clip, "Concat": concat, "Constant": constant, "ConstantOfShape": constant_of_shape, "Conv": conv,
     "Cos": plain(np.cos), "Cosh": plain(np.cosh), "CumProd": cumulative(np.cumprod, 1), "CumSum": cumulative(np.cumsum, 0),
@@ -839,11 +909,11 @@ READERS: Mapping[str, Callable[..., Any]] = {
     "InstanceNormalization": instance_norm, "IsInf": is_inf, "IsNaN": plain(np.isnan), "LayerNormalization": layer_norm,
     "LeakyRelu": lambda a, x: np.where(x < 0, a.get("alpha", 0.01) * x, x), "Less": plain(lambda x, y: x < y),
     "LessOrEqual": plain(lambda x, y: x <= y), "Log": plain(np.log), "LogSoftmax": lambda a, x: softmax(a, x, log=True),
-    "LpNormalization": lp_norm, "MatMul": plain(lambda x, y: x @ y), "Max": folded(np.maximum), "MaxPool": max_pool,
+    "LpNormalization": lp_norm, "MatMul": plain(lambda x, y: x @ y), "Max": folded(np.maximum),
     "Mean": lambda a, *xs: sum(xs[1:], xs[0]) / len(xs), "Min": folded(np.minimum),
     "Mish": plain(lambda x: x * np.tanh(softplus(x))), "Mod": modulo, "Mul": plain(lambda x, y: x * y),
     "Neg": plain(lambda x: -x), "NegativeLogLikelihoodLoss": nll_loss, "Not": plain(lambda x: ~x), "OneHot": one_hot,
-    "Or": plain(lambda x, y: x | y), "PRelu": plain(lambda x, slope: np.where(x < 0, slope * x, x)), "Pad": pad,
+    "Or": plain(lambda x, y: x | y), "PRelu": prelu, "Pad": pad,
     "Pow": power, "RMSNormalization": rms_norm, "Range": range_, "Reciprocal": plain(lambda x: 1 / x),
     "ReduceL1": reduction(lambda x, axis, keep: np.sum(np.abs(x), axis=axis, keepdims=keep)),
     "ReduceL2": reduction(lambda x, axis, keep: np.sqrt(np.sum(x * x, axis=axis, keepdims=keep))),
@@ -878,6 +948,6 @@ def _identity(x: Any, largest: bool) -> Any:
     kind = numpy_dtype(x)
     if kind.kind == "b":
         return largest
-    if kind.kind == "f":
+    if kind_of(x) == "f":
         return np.inf if largest else -np.inf
     return np.iinfo(kind).max if largest else np.iinfo(kind).min

@@ -1,0 +1,119 @@
+"""`PartitionSpec`: the mesh axes along which each axis of a tensor is sharded.
+
+Source: jax.sharding.PartitionSpec; Shardy's documentation of `sdy.sharding`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from typing import Any, ClassVar
+
+from tenferro.errors import InvalidConfigError, ShapeError
+
+__all__ = ["PartitionSpec"]
+
+
+class Unconstrained(Enum):
+    """Type of the entry of an axis whose sharding the partitioner chooses."""
+
+    UNCONSTRAINED = "UNCONSTRAINED"
+
+    def __repr__(self) -> str:
+        return f"PartitionSpec.{self.name}"
+
+
+class PartitionSpec:
+    """The mesh axes along which each axis of a tensor is sharded: None, a name, or several names.
+
+    Axes beyond the last entry are not sharded; `PartitionSpec()` replicates the whole tensor. The partitioner
+    chooses the sharding of an axis whose entry is `PartitionSpec.UNCONSTRAINED`, which only
+    `tenferro.lax.with_sharding_constraint` accepts.
+
+    Attributes:
+        entries: the mesh axes of each axis of a tensor; None for an unconstrained axis.
+
+    >>> PartitionSpec("x", None, ("y", "z"))
+    PartitionSpec('x', None, ('y', 'z'))
+    >>> PartitionSpec(PartitionSpec.UNCONSTRAINED, "x")
+    PartitionSpec(PartitionSpec.UNCONSTRAINED, 'x')
+
+    Raises:
+        InvalidConfigError: an entry is invalid, or a mesh axis occurs twice.
+    """
+
+    __slots__ = ("entries",)
+
+    UNCONSTRAINED: ClassVar[Unconstrained] = Unconstrained.UNCONSTRAINED
+    entries: tuple[tuple[str, ...] | None, ...]
+
+    def __init__(self, *entries: Any) -> None:
+        self.entries = tuple(_names(entry) for entry in entries)
+        named = [name for names in self.entries for name in names or ()]
+        if len(set(named)) < len(named):
+            raise InvalidConfigError(f"{self}: a mesh axis cuts one axis of a tensor only")
+
+    def extents(self, shape: Sequence[Any], mesh: Mapping[str, int], name: str) -> tuple[Any, ...]:
+        """Compute the shape of each device's shard.
+
+        Raises:
+            InvalidConfigError: the mesh has no axis of this name, or an axis is unconstrained.
+            ShapeError: there are more entries than axes, or an extent cannot be divided evenly.
+        """
+        if len(self.entries) > len(shape):
+            raise ShapeError(f"{name}: {self} has {len(self.entries)} entries for shape {shape}")
+        local_shape = list(shape)
+        for axis, names in enumerate(self.constrained(name)):
+            unknown = [each for each in names if each not in mesh]
+            if unknown:
+                raise InvalidConfigError(
+                    f"{name}: {self}: the mesh has {dict(mesh)}, no {unknown[0]!r}"
+                )
+            parts = math.prod(mesh[each] for each in names)
+            if isinstance(local_shape[axis], int):
+                if local_shape[axis] % parts:
+                    raise ShapeError(
+                        f"{name}: axis {axis} of extent {local_shape[axis]} cannot be cut into {parts} equal "
+                        f"parts, as {self} asks; pad it"
+                    )
+                local_shape[axis] //= parts
+        return tuple(local_shape)
+
+    def constrained(self, name: str) -> tuple[tuple[str, ...], ...]:
+        """Return the entries of a spec without unconstrained axes.
+
+        Raises:
+            InvalidConfigError: an axis is unconstrained.
+        """
+        entries = tuple([names for names in self.entries if names is not None])
+        if len(entries) < len(self.entries):
+            raise InvalidConfigError(
+                f"{name}: {self}: axis {self.entries.index(None)} is unconstrained, as only values inside a program "
+                "can be; None leaves it whole"
+            )
+        return entries
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, PartitionSpec) and self.entries == other.entries
+
+    def __hash__(self) -> int:
+        return hash(self.entries)
+
+    def __repr__(self) -> str:
+        shown = [
+            self.UNCONSTRAINED if names is None else names[0] if len(names) == 1 else names or None
+            for names in self.entries
+        ]
+        return f"PartitionSpec({', '.join(map(repr, shown))})"
+
+
+def _names(entry: Any) -> tuple[str, ...] | None:
+    if entry is Unconstrained.UNCONSTRAINED:
+        return None
+    names = () if entry is None else (entry,) if isinstance(entry, str) else entry
+    if not isinstance(names, tuple) or not all(isinstance(name, str) for name in names):
+        raise InvalidConfigError(
+            f"PartitionSpec: an entry is None, a name, or a tuple of names, got {entry!r}"
+        )
+    return names
