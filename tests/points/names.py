@@ -228,6 +228,7 @@ OTHERS: Mapping[str, str] = {
         for name in [
             "bernoulli",
             "bessel_jn",
+            "betainccinv",
             "betaincinv",
             "gammainccinv",
             "gammaincinv",

@@ -106,6 +106,7 @@ OF_SCIPY = {
     "betainc": Definition(lambda a, b, x: mp.betainc(a, b, 0, x, regularized=True), (SHAPE, OTHER, FRACTION), 64, 1),
     "betaincc": Definition(lambda a, b, x: mp.betainc(a, b, x, 1, regularized=True), (SHAPE, OTHER, FRACTION), 64, 1),
     "betaincinv": Definition(lambda a, b, p: mp.re(mp.findroot(lambda x: mp.betainc(a, b, 0, x, regularized=True) - p, float(sc.betaincinv(float(a), float(b), float(p))), tol=1e-60, verify=False)), (SHAPE[:5], OTHER[:5], FRACTION[:5]), 256, 0),
+    "betainccinv": Definition(lambda a, b, p: mp.re(mp.findroot(lambda x: mp.betainc(a, b, x, 1, regularized=True) - p, float(sc.betainccinv(float(a), float(b), float(p))), tol=1e-60, verify=False)), (SHAPE[:5], OTHER[:5], FRACTION[:5]), 256, 0),
     "exp1": Definition(mp.e1, (np.append(CURVED, [1e-9, 60.0]),), 64, 7),
     "expi": Definition(mp.ei, (np.append(BOTH, [44.0, 46.0, 1e-9, -30.0]),), lambda x, y: sized(y), 14),
     "erfcx": Definition(lambda x: mp.exp(x * x) * mp.erfc(x), (np.append(BOTH[:11], [30.0, 1e3]),), 16, 11),

@@ -341,6 +341,7 @@ def test_derivatives_of_inverses_and_of_functions_without_a_definition_in_mpmath
         (special.gammaincinv, (SHAPE[1:2], FRACTION[1:2])),
         (special.gammainccinv, (SHAPE[1:2], FRACTION[1:2])),
         (special.betaincinv, (SHAPE[1:2], OTHER[1:2], FRACTION[1:2])),
+        (special.betainccinv, (SHAPE[1:2], OTHER[1:2], FRACTION[1:2])),
         (lambda x: special.expn(np.array([0.0, 3.0]), x[[0, 0]]), (x,)),
         (lambda x: special.sici(x), (x,)),
         (lambda x: special.jv(0.5, x) + special.yv(0.5, x), (x,)),
