@@ -161,6 +161,15 @@ def _harmonic(theta: Any, phi: Any) -> Any:
     return digits.re(digits.spherharm(3, 2, theta, phi))
 
 
+def _spherical(name: str, ulps: float, terms: Any = None) -> Function:
+    """Return the record of a spherical Bessel function of the order 3."""
+    definition = CALLS[name].definition
+    call = lambda z: getattr(special, name)(3.0, z)
+    return _of(
+        name, (0.1, 50.0), ulps=ulps, call=call, definition=lambda z: definition(3, z), terms=terms
+    )
+
+
 SPECIAL: dict[str, Function] = {
     "gamma": _of("gamma", (-20.0, 34.0), ulps=8),
     "gammaln": _of("gammaln", (1e-6, 1e6), ulps=16, terms=lambda x: 1.0),
@@ -245,6 +254,12 @@ SPECIAL: dict[str, Function] = {
     "k1": _of("k1", POSITIVE, ulps=64),
     "k0e": _of("k0e", POSITIVE, ulps=64),
     "k1e": _of("k1e", POSITIVE, ulps=64),
+    "hankel1, imaginary part": _of("hankel1", ORDER, (0.1, 50.0), call=lambda v, x: special.hankel1(v, x).imag, definition=digits.bessely, ulps=256, terms=_one),
+    "hankel2, imaginary part": _of("hankel2", ORDER, (0.1, 50.0), call=lambda v, x: special.hankel2(v, x).imag, definition=lambda v, x: -digits.bessely(v, x), ulps=256, terms=_one),
+    "spherical_jn(3, z)": _spherical("spherical_jn", 64, _one),
+    "spherical_yn(3, z)": _spherical("spherical_yn", 256, _one),
+    "spherical_in(3, z)": _spherical("spherical_in", 64),
+    "spherical_kn(3, z)": _spherical("spherical_kn", 64),
     "bessel_jn(x, v=2)": _of("bessel_jn", POSITIVE, call=lambda x: special.bessel_jn(x, v=2)[2], definition=lambda x: digits.besselj(2, x), ulps=64, terms=_one),
     "i0": _of("i0", (-80.0, 80.0), ulps=10),
     "i1": _of("i1", (-80.0, 80.0), ulps=10),
