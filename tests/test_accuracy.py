@@ -46,6 +46,14 @@ def test_a_sample_is_within_the_bound(name: str, dtype: str) -> None:
         assert error <= function.ulps, (arguments, float(y[i]))
 
 
+def test_compiled_functions_are_measured_where_there_is_compiled_code() -> None:
+    xs = [np.linspace(0.5, 2.0, 16)]
+    run = run_of(FUNCTIONS["exp"], "compiled", "float64", 16)
+    assert run is not None
+    np.testing.assert_allclose(run(xs), np.exp(xs[0]), rtol=1e-15)
+    assert run_of(FUNCTIONS["polygamma(2, x)"], "compiled", "float64", 16) is None
+
+
 @pytest.mark.parametrize(
     ("name", "x"),
     [

@@ -49,7 +49,7 @@ Through PJRT and in jax a subnormal argument may count as zero. Another library 
 | --- | --- | --- | --- | --- | --- |
 {rows}
 
-A dash: the library has no such function, or through PJRT no expansion of it, which is an error.
+A dash: the library has no such function, or through PJRT no expansion of it, which is an error, or one with a larger bound, which its docstring states.
 """
 Call = Callable[[str, str], Iterator[Cell]]
 

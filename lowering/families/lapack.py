@@ -70,7 +70,11 @@ def geqrf(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
 
 
 def geqp3(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call geqp3; no column is fixed in advance."""
+    """Call geqp3; no column is fixed in advance. Matrices without rows, at which it divides by zero, stay as they are."""
+    if a.shape[-2] == 0:
+        _, order, factors = result_types(op, (a,))
+        counted = w.iota(order.shape, len(order.shape) - 1, INFO)
+        return a, w.op("add", counted, w.full(1, order)), w.full(0, factors)
     free = w.full(0, result_types(op, (a,))[1])
     return call(w, "geqp3", (a, free), "mv", result_types(op, (a,)), "mvv")
 

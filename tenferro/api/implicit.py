@@ -153,6 +153,21 @@ class _Traced:
         frontier = Subprogram.since(graph, start, self.outputs)[1]
         self.frontier = set(frontier).difference(self.inputs)
 
+    def frontier_beyond(self, captured: set[int]) -> set[int]:
+        """Return the values of the enclosing graph that it uses and that do not follow from the captured ones.
+
+        Values that follow from them are computed again inside. Equal operations have one value, so a solver would
+        otherwise use a factorisation of the enclosing graph, and need its derivative.
+        """
+        rest = self.frontier - captured
+        part = needed(self.builder.graph.instructions, rest, available=captured) if rest else {}
+        follows, frontier = set(captured), set[int]()
+        for instruction in part.values():
+            if not (follows.isdisjoint(instruction.inputs) or instruction.op.has_effects):
+                frontier.update(set(instruction.inputs) - follows)
+                follows.update(instruction.outputs)
+        return (frontier | rest) - follows
+
     def part(self, consts: Sequence[int]) -> Subprogram:
         """Return the function as a sub-program of these constants and its arguments."""
         return Subprogram.of(self.builder.graph, [*consts, *self.inputs], self.outputs)
@@ -534,7 +549,8 @@ def custom_linear_solve(
             transpose_values = functools.partial(transposed_solver.values, builder, vecmat)
             maps.append(_Traced(builder, _leaves_of(builder, space, "vecmat(..)", vecmat), space))
             solvers.append(_Traced(builder, transpose_values, space))
-        consts = sorted(set().union(*[traced.frontier for traced in (*maps, *solvers)]))
+        captured: set[int] = set().union(*[traced.frontier for traced in maps])
+        consts = sorted(captured.union(*[each.frontier_beyond(captured) for each in solvers]))
         matrices = [traced.part(consts) for traced in maps]
         solutions = [traced.part(consts) for traced in solvers]
         system = _LinearSystem(
@@ -667,7 +683,7 @@ def custom_root(
         equation = _Traced(builder, _leaves_of(builder, space, "f(..)", f), space)
         tangent = _Traced(builder, solved_tangent, space, space)
         solution = _Traced(builder, functools.partial(solver.values, builder, f), space)
-        consts = sorted(equation.frontier | tangent.frontier)
+        consts = sorted(equation.frontier | tangent.frontier_beyond(equation.frontier))
         used = sorted(solution.frontier)
         start = [value_in(builder, leaf) for leaf in leaves]
         solution_values = solution.part(used).emit(builder.graph, [*used, *start])

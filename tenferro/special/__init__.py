@@ -18,6 +18,7 @@ from tenferro.special import (
     incomplete,
     integrals,
     normal,
+    spherical,
     sums,
 )
 from tenferro.special.bessel import *  # noqa: F403  # because the names are this module's
@@ -28,6 +29,7 @@ from tenferro.special.hypergeometric import *  # noqa: F403  # because the names
 from tenferro.special.incomplete import *  # noqa: F403  # because the names are this module's
 from tenferro.special.integrals import *  # noqa: F403  # because the names are this module's
 from tenferro.special.normal import *  # noqa: F403  # because the names are this module's
+from tenferro.special.spherical import *  # noqa: F403  # because the names are this module's
 from tenferro.special.sums import *  # noqa: F403  # because the names are this module's
 
 __all__: list[str] = []
@@ -39,6 +41,7 @@ __all__ += hypergeometric.__all__
 __all__ += incomplete.__all__
 __all__ += integrals.__all__
 __all__ += normal.__all__
+__all__ += spherical.__all__
 __all__ += sums.__all__
 
 open_namespace(globals(), __all__, "tnf.special")

@@ -56,6 +56,7 @@ from tenferro.api.incomplete_gamma import (
 )
 from tenferro.api.polynomials import largest, polynomial
 from tenferro.api.quadrature import integral
+from tenferro.door import stop_gradient
 from tenferro.special import gamma_kernels, kernels
 from tenferro.special.functions import EXPANDED, Row, expansion_slope, function, value_of
 from tenferro.types import Tensor
@@ -63,6 +64,7 @@ from tenferro.types import Tensor
 __all__ = [
     "betainc",
     "betaincc",
+    "betainccinv",
     "betaincinv",
     "exp1",
     "expi",
@@ -257,22 +259,37 @@ gammainccinv = _inverse_of_gamma(
 )  # fmt: skip
 
 
-def _by_parameter(position: int) -> Callable[..., Any]:
-    def partial(x: Any, a: Any, b: Any, p: Any) -> Any:
-        return negative(
-            divide(expansion_slope("betainc", position, a, b, x), beta_density(a, b, x))
-        )
+def _inverse_of_beta(name: str, complement: str, sign: float, text: str) -> Callable[..., Any]:
+    """Create an inverse of the incomplete beta function, whose derivatives have the accuracy of x and of 1 - x.
 
-    return partial
+    Where x is above the mean a / (a + b), they are computed from 1 - x, which is the complementary inverse of
+    swapped parameters: x itself may round to 1 there.
+    """
+
+    def smaller_of(x: Any, a: Any, b: Any, p: Any) -> tuple[Any, ...]:
+        is_low = less_equal(stop_gradient(x), divide(a, add(a, b)))
+        first, last = where(is_low, a, b), where(is_low, b, a)
+        return is_low, first, last, where(is_low, x, value_of(complement, b, a, p))
+
+    def by_parameter(position: int) -> Callable[..., Any]:
+        def partial(x: Any, a: Any, b: Any, p: Any) -> Any:
+            is_low, *operands = smaller_of(x, a, b, p)
+            below, above = (
+                expansion_slope("betainc", at, *operands) for at in (position, 1 - position)
+            )
+            return divide(where(is_low, negative(below), above), beta_density(*operands))
+
+        return partial
+
+    def by_p(x: Any, a: Any, b: Any, p: Any) -> Any:
+        return divide(sign, beta_density(*smaller_of(x, a, b, p)[1:]))
+
+    partials = (by_parameter(0), by_parameter(1), by_p)
+    return function(Row(name, ("a", "b", "p"), name, partials), text)
 
 
-betaincinv = function(
-    Row(
-        "betaincinv",
-        ("a", "b", "p"),
-        "betaincinv",
-        (_by_parameter(0), _by_parameter(1), lambda x, a, b, p: divide(1.0, beta_density(a, b, x))),
-    ),
+betaincinv = _inverse_of_beta(
+    "betaincinv", "betainccinv", 1.0,
     """The x with I_x(a, b) = p, the inverse of `betainc` in its last argument; NaN unless 0 <= p <= 1.
 
     It has derivatives in a, b and p. Natively it is within 256 ulps.
@@ -282,7 +299,19 @@ betaincinv = function(
 
     Source: scipy.special.betaincinv.
     """,
-)
+)  # fmt: skip
+betainccinv = _inverse_of_beta(
+    "betainccinv", "betaincinv", -1.0,
+    """The x with 1 - I_x(a, b) = p, the inverse of `betaincc` in its last argument; NaN unless 0 <= p <= 1.
+
+    It has derivatives in a, b and p, and the bounds of `betaincinv`.
+
+    >>> betainccinv(2.0, 3.0, [0.0, 0.3125, 1.0])
+    array([1. , 0.5, 0. ])
+
+    Source: scipy.special.betainccinv.
+    """,
+)  # fmt: skip
 
 
 def _student(df: Tensor, t: Tensor) -> Any:

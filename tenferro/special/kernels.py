@@ -192,7 +192,7 @@ def _oscillating(special: Any, name: str, shift: float) -> Any:
             _ends(result, special, v, x, is_alternating=True)
         else:
             # SciPy's function returns 0 times infinity.
-            is_half = (v < 0) & (v + 0.5 == np.round(v + 0.5)) & (x > 0) & (x < 1)
+            is_half = (v < 0) & (v + 0.5 == np.round(v + 0.5)) & (x >= 0) & (x < 1)
             sign = np.where((v + 0.5) % 2 == 0, 1.0, -1.0)[is_half]
             result[is_half] = (
                 sign
@@ -245,6 +245,8 @@ def iv(special: Any) -> Any:
         result = _ends(np.array(special.iv(v, x)), special, v, x, is_alternating=False)
         overflows = (x > FAR) & (np.abs(v) < 1e4)
         result[overflows | (x == np.inf) & np.isfinite(v)] = np.inf
+        low = (x == -np.inf) & (v == np.round(v)) & np.isfinite(v)
+        result[low] = np.where(v[low] % 2 == 0, np.inf, -np.inf)
         return result
 
     return kernel
@@ -264,7 +266,7 @@ def ive(special: Any) -> Any:
             far = (x > FAR) & (v * v < x / FAR)
             # 2 pi x would overflow.
             result[far] = np.sqrt(0.5 / np.pi / x[far])
-        result[(x == np.inf) & np.isfinite(v)] = 0.0
+        result[((x == np.inf) | (x == -np.inf) & (v == np.round(v))) & np.isfinite(v)] = 0.0
         return result
 
     return kernel

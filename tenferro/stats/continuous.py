@@ -40,6 +40,7 @@ from tenferro.api.logarithms import logaddexp
 from tenferro.special import (
     betainc,
     betaincc,
+    betainccinv,
     betaincinv,
     betaln,
     expit,
@@ -156,13 +157,6 @@ def _between(a: Any, b: Any) -> Any:
     low = where(is_open_below, where(is_open_above, -1.0, subtract(b, 2.0)), a)
     high = where(is_open_above, add(low, 2.0), b)
     return add(multiply(0.5, low), multiply(0.5, high))
-
-
-def _beta_isf(q: Any, a: Any, b: Any) -> Any:
-    """Compute upper quantiles, from 1 - q if it has enough digits, so that small results keep their digits."""
-    is_large = greater(q, 0.1)
-    small = betaincinv(a, b, where(is_large, subtract(1.0, q), 0.5))
-    return where(is_large, small, subtract(1.0, betaincinv(b, a, where(is_large, 0.5, q))))
 
 
 def _gennorm_top(beta: Any) -> Any:
@@ -334,7 +328,7 @@ CONTINUOUS: dict[str, Continuous] = {
         ("a", "b"), "the beta distribution, of density z^(a-1) (1-z)^(b-1) / B(a, b) for 0 <= z <= 1.",
         logpdf=_beta_logpdf, cdf=lambda z, a, b: betainc(a, b, z), sf=lambda z, a, b: betaincc(a, b, z),
         ppf=lambda q, a, b: betaincinv(a, b, q),
-        isf=_beta_isf,
+        isf=lambda q, a, b: betainccinv(a, b, q),
         support=(0.0, 1.0), is_valid=positive,
     ),
     "t": Continuous(

@@ -9,6 +9,7 @@ import pytest
 import scipy.linalg
 
 import tenferro as tnf
+import xla_peer
 from tenferro import errors
 
 R = np.random.default_rng(8)
@@ -49,6 +50,13 @@ CALLS: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
     ("inv", (S,), {"assume_a": "pos", "lower": True}), ("inv", (A,), {"check_finite": False}), ("det", (C,), {"overwrite_a": False}), ("svdvals", (A,), {"check_finite": False}),
     ("svd", (A,), {"compute_uv": False, "lapack_driver": "gesvd"}), ("solve_triangular", (A, V), {"lower": True, "check_finite": False}),
     ("pinv", (S,), {"atol": 2.0}), ("pinv", (A,), {"rtol": 0.1, "atol": 0.3, "return_rank": True}), ("cholesky", (C @ C.conj().T + np.triu(A, 1),), {"lower": True}), ("cholesky", (S + np.tril(A, -1),), {"lower": False}),
+    *[("eigh", (S, ), {"b": x, "type": kind, "eigvals_only": True, **more}) for x in (A @ A.T + 3 * np.eye(4), C @ C.conj().T + np.eye(4)) for kind in (1, 2, 3)
+      for more in ({}, {"lower": False, "subset_by_index": [1, 2]})],
+    ("eigvalsh", (C,), {"lower": True, "subset_by_value": (-1.0, 2.0), "driver": "evr"}), ("eigvalsh", (np.zeros((0, 0)),), {"subset_by_index": (0, 0)}),
+    ("eigvals_banded", (np.array([[5, 6, 7], [1j, 2, 0]]), True), {"select": "v", "select_range": (4.5, 6.5)}), ("eigvalsh_tridiagonal", (V, W), {"select": "v", "select_range": (-np.inf, 0.0), "tol": 1e-9}),
+    ("cholesky_banded", (np.array([[4.0]]),), {}), ("pascal", (4,), {"exact": False}), ("norm", (A, 1), {"check_finite": False}), ("qr", (np.zeros((0, 3)),), {"mode": "r", "pivoting": True}),
+    ("lstsq", (A[:, :2], A), {"cond": 1e-3, "lapack_driver": "gelss"}), ("solve_circulant", (A, C.T), {"caxis": 0, "baxis": 1, "outaxis": 1}), ("solve_circulant", (np.zeros(0), np.zeros((0, 2))), {}),
+    ("solve_circulant", (np.array([1.0, -1, 1, -1]), A), {"singular": "lstsq"}), ("solve_circulant", (V, V), {"singular": "lstsq", "tol": 1.0}),
 ]  # fmt: skip
 
 
@@ -96,6 +104,48 @@ def test_qr_with_pivots(x: np.ndarray, mode: str) -> None:
     assert report.ok, report
 
 
+def test_qr_with_pivots_multiplies() -> None:
+    x = A[:, :3]
+    product, r, p = tnf.linalg.qr_multiply(x, A, pivoting=True)
+    q, *others = scipy.linalg.qr(x, mode="economic", pivoting=True)
+    np.testing.assert_allclose(abs(product), abs(A @ q), atol=1e-12)
+    np.testing.assert_array_equal(p, others[1])
+    np.testing.assert_allclose(abs(r), abs(others[0]), atol=1e-12)
+
+
+@pytest.mark.parametrize("b", [None, S], ids=["one", "pair"])
+def test_left_and_right_eigenvectors(b: np.ndarray | None) -> None:
+    values, left, right = tnf.linalg.eig(C, b, left=True)
+    other = np.eye(4) if b is None else b
+    np.testing.assert_allclose(C @ right, other @ right * values, atol=1e-12)
+    np.testing.assert_allclose(left.conj().T @ C, values[:, None] * (left.conj().T @ other), atol=1e-12)  # fmt: skip
+    np.testing.assert_allclose(np.linalg.norm(left, axis=0), 1.0)
+    np.testing.assert_array_equal(tnf.linalg.eig(C, b, left=True, right=False)[1], left)
+    np.testing.assert_array_equal(tnf.linalg.eig(C, b, right=False), tnf.linalg.eigvals(C, b))
+
+
+@pytest.mark.parametrize("kind", [1, 2, 3])
+def test_vectors_of_pairs_of_matrices(kind: int) -> None:
+    b = C @ C.conj().T + np.eye(4)
+    values, vectors = tnf.linalg.eigh(S, b=b, type=kind)
+    lhs, rhs = {1: (S, b), 2: (S @ b, np.eye(4)), 3: (b @ S, np.eye(4))}[kind]
+    np.testing.assert_allclose(lhs @ vectors, rhs @ vectors * values, atol=1e-9)
+    metric = np.linalg.inv(b) if kind == 3 else b
+    np.testing.assert_allclose(vectors.conj().T @ metric @ vectors, np.eye(4), atol=1e-11)
+    # Vectors of single values of a subset are those of all.
+    some = tnf.linalg.eigh(S, b=b, type=kind, subset_by_value=(values[0], values[2]))
+    np.testing.assert_array_equal(some.eigenvectors, vectors[:, 1:3])
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (2, 0, 3)])
+def test_factors_of_empty_matrices_agree_on_the_peer(shape: tuple[int, ...]) -> None:
+    x = np.zeros(shape)
+    for f in (tnf.linalg.svd, lambda x: tnf.linalg.qr(x, pivoting=True)):
+        program = tnf.compile(f, x)
+        for y, z in zip(program.run(x), xla_peer.XlaExecutor().run(program, x), strict=True):
+            np.testing.assert_array_equal(y, z)
+
+
 def test_singular_vectors_of_hermitian_matrices() -> None:
     x = C + C.conj().T
     u, s, vh = tnf.linalg.svd(np.tril(x), hermitian=True)
@@ -112,6 +162,10 @@ def test_options_of_factorisations_have_derivatives() -> None:
         (lambda a: tnf.linalg.svd(a, hermitian=True).S, A + A.T),
         (lambda a: tnf.linalg.lu(a, permute_l=True), A),
         (lambda a: tnf.linalg.pinv(a, atol=0.1), A[:, :2]),
+        (lambda a: tnf.linalg.eigvalsh(S, b=a, type=2), S),
+        (lambda a: tnf.linalg.eigvals(A, a), S),
+        (lambda a: tnf.abs(tnf.linalg.eig(a, left=True)[1]), C),
+        (lambda c: tnf.linalg.solve_circulant(c, V), V),
     ):
         report = tnf.check_grads(function, (x,))
         assert report.ok, report
@@ -170,13 +224,15 @@ def test_functions_of_matrices() -> None:
         lambda x: tnf.real(tnf.linalg.logm(x @ x.T + np.eye(4))),
         lambda x: tnf.linalg.signm(x),
         lambda x: tnf.linalg.solve_discrete_lyapunov(x / 4, S),
+        lambda x: tnf.linalg.solve_continuous_lyapunov(x + 5 * np.eye(4), S),
+        lambda x: tnf.linalg.solve_sylvester(x, S, S) + tnf.linalg.solve_sylvester(x, S, A),
         lambda x: tnf.linalg.cholesky_banded(x[:2] + np.array([[0.0], [9.0]])),
         lambda x: tnf.linalg.tanm(x / 2),
         lambda x: tnf.linalg.cho_solve(tnf.linalg.cho_factor(x @ x.T + np.eye(4)), x),
         lambda x: tnf.linalg.solve_banded((1, 1), x[:3] + 4 * np.eye(3, 4, 1)[[1, 0, 2]], V),
         lambda x: tnf.linalg.toeplitz(x[0], x[1]) @ tnf.linalg.circulant(x[2]),
     ],
-    ids=["sqrtm", "solve_sylvester", "expm_frechet", "polar", "logm", "signm", "discrete", "banded", "tanm", "cho_solve", "solve_banded", "toeplitz"],
+    ids=["sqrtm", "solve_sylvester", "expm_frechet", "polar", "logm", "signm", "discrete", "lyapunov", "two systems", "banded", "tanm", "cho_solve", "solve_banded", "toeplitz"],
 )  # fmt: skip
 def test_derivatives(f: Any) -> None:
     direction = R.normal(size=(4, 4))
@@ -212,7 +268,16 @@ def test_roots() -> None:
         (lambda: tnf.linalg.eigh(A, "L", lower=True), errors.InvalidConfigError),
         (lambda: tnf.linalg.eigh(A, subset_by_index=(1, 4)), errors.InvalidConfigError),
         (lambda: tnf.linalg.cholesky(S, upper=True, lower=True), errors.InvalidConfigError),
-        (lambda: tnf.linalg.qr_multiply(A, A, pivoting=True), errors.UnsupportedError),
+        (lambda: tnf.linalg.eigvals(A, homogeneous_eigvals=True), errors.UnsupportedError),
+        (lambda: tnf.linalg.schur(A, sort="lhp"), errors.UnsupportedError),
+        (lambda: tnf.linalg.eigh(A, b=S, type=4), errors.InvalidConfigError),
+        (lambda: tnf.linalg.eigh(A, subset_by_value=(2, 1)), errors.InvalidConfigError),
+        (lambda: tnf.linalg.eigh(np.stack([S, S]), subset_by_value=(0, 1)), errors.ShapeError),
+        (lambda: tnf.compile(lambda a: tnf.linalg.eigvalsh(a, subset_by_value=(0, 1)), A), errors.DataDependentShapeError),
+        (lambda: tnf.linalg.eigh_tridiagonal(V, W, select="v"), errors.InvalidConfigError),
+        (lambda: tnf.linalg.lstsq(A, V, 0.1, cond=0.1), errors.InvalidConfigError),
+        (lambda: tnf.linalg.solve_circulant(V, W), errors.ShapeError),
+        (lambda: tnf.linalg.solve_circulant(V, V, "shortest"), errors.InvalidConfigError),
         (lambda: tnf.linalg.orthogonal_procrustes(A, V), errors.ShapeError),
         (lambda: tnf.linalg.companion([1.0]), errors.ShapeError),
         (lambda: tnf.linalg.hadamard(6), errors.InvalidConfigError),

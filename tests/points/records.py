@@ -25,7 +25,8 @@ class Unary:
         own: points that are exceptional for this function.
         is_complex: whether it takes complex128.
         terms: the size of the largest term, where the derivative is a sum of terms that cancel; a number, or a function of x.
-        is_native: whether it is in the table for native runs alone, because it has no expansion for other peers.
+        is_native: whether it is in the table for native runs alone, because it has no expansion for other peers, or one with
+            a larger bound.
         conventions: the two derivatives at points without derivatives, and the name of the convention.
         jax, torch: dotted names of the same function there; empty if there is none.
     """

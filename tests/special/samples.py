@@ -98,6 +98,15 @@ def owens_t(h: Any, a: Any) -> Any:
     return mp.quad(density, [0, a])
 
 
+def spherical(of: Any) -> Definition:
+    """Return the definition of sqrt(pi / (2 z)) f_(n + 1/2)(z)."""
+    orders = np.array([0.0, 1, 2, 3, 5, 0, 1, 2, 7])
+    points = (orders, np.append(CURVED, [1e-9, 40.0]))
+    return Definition(
+        lambda n, z: mp.sqrt(mp.pi / 2 / z) * of(n + 0.5, z), points, lambda n, z, y: sized(y), 0
+    )
+
+
 OF_SCIPY = {
     "gammainc": Definition(lambda a, x: mp.gammainc(a, 0, x, regularized=True), (SHAPE, ARGUMENT), 12, 5),
     "gammaincc": Definition(lambda a, x: mp.gammainc(a, x, regularized=True), (SHAPE, ARGUMENT), 12, 5),
@@ -106,6 +115,7 @@ OF_SCIPY = {
     "betainc": Definition(lambda a, b, x: mp.betainc(a, b, 0, x, regularized=True), (SHAPE, OTHER, FRACTION), 64, 1),
     "betaincc": Definition(lambda a, b, x: mp.betainc(a, b, x, 1, regularized=True), (SHAPE, OTHER, FRACTION), 64, 1),
     "betaincinv": Definition(lambda a, b, p: mp.re(mp.findroot(lambda x: mp.betainc(a, b, 0, x, regularized=True) - p, float(sc.betaincinv(float(a), float(b), float(p))), tol=1e-60, verify=False)), (SHAPE[:5], OTHER[:5], FRACTION[:5]), 256, 0),
+    "betainccinv": Definition(lambda a, b, p: mp.re(mp.findroot(lambda x: mp.betainc(a, b, x, 1, regularized=True) - p, float(sc.betainccinv(float(a), float(b), float(p))), tol=1e-60, verify=False)), (SHAPE[:5], OTHER[:5], FRACTION[:5]), 256, 0),
     "exp1": Definition(mp.e1, (np.append(CURVED, [1e-9, 60.0]),), 64, 7),
     "expi": Definition(mp.ei, (np.append(BOTH, [44.0, 46.0, 1e-9, -30.0]),), lambda x, y: sized(y), 14),
     "erfcx": Definition(lambda x: mp.exp(x * x) * mp.erfc(x), (np.append(BOTH[:11], [30.0, 1e3]),), 16, 11),
@@ -123,6 +133,7 @@ OF_SCIPY = {
     "ive": Definition(lambda v, x: mp.exp(-x) * mp.besseli(v, x), (SHAPE[:6], ARGUMENT[:6]), 256, 0),
     "kv": Definition(mp.besselk, (SHAPE[:6], ARGUMENT[:6]), 256, 1),
     "kve": Definition(lambda v, x: mp.exp(x) * mp.besselk(v, x), (SHAPE[:6], ARGUMENT[:6]), 256, 1),
+    **{f"spherical_{letter}n": spherical(of) for letter, of in {"j": mp.besselj, "y": mp.bessely, "i": mp.besseli, "k": mp.besselk}.items()},
     "j0": Definition(lambda x: mp.besselj(0, x), (BOTH,), lambda x, y: sized(y), 7),
     "j1": Definition(lambda x: mp.besselj(1, x), (BOTH,), lambda x, y: sized(y), 7),
     "y0": Definition(lambda x: mp.bessely(0, x), (CURVED,), lambda x, y: sized(y), 7),

@@ -396,8 +396,8 @@ def test_a_program_with_functions_of_the_table_is_saved(tmp_path: Any) -> None:
 def test_what_has_no_derivative_or_no_expansion_says_so() -> None:
     with pytest.raises(errors.ADRuleUnsupportedError, match=r"special\.expn: no derivative in n"):
         tnf.grad(lambda n: special.expn(n, 1.0))(2.0)
-    program = tnf.compile(special.jv, 0.5, 1.0)
-    with pytest.raises(errors.ExtensionLoweringError, match=r"special\.jv: has a kernel of SciPy"):
+    program = tnf.compile(tnf.grad(special.jv), 0.5, 1.0)
+    with pytest.raises(errors.ExtensionLoweringError, match=r"special\.jv_by_order: has a kernel of SciPy"):  # fmt: skip
         xla_peer.XlaExecutor().run(program, 0.5, 1.0)
     with pytest.raises(errors.InvalidConfigError, match="SpecialFunction: name is one of"):
         SpecialFunction("nothing")
@@ -551,6 +551,65 @@ AT_ORDERS = {
     "kve": np.array([1e-100, 0.1, 1.5, 5000.0, 1e6]),
 }
 AT_ORDERS["yv"] = AT_ORDERS["jv"]
+
+
+PEER_ORDERS = np.array([0.0, 0.3, 1.0, 2.5, 7.0, 20.5, 50.0, -0.5, -3.3, -4.0])
+PEER_POINTS = np.array([1e-30, 1e-3, 0.1, 2.9, 9.0, 16.3, 49.9, 61.0, 300.0, 1e3])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("name", ["jv", "yv", "iv", "ive"])
+def test_bessel_functions_on_the_peer(name: str, dtype: Any) -> None:
+    """Both sides of the bounds at which the series, the integral, the fraction and the asymptotic series begin."""
+    v, x = (each.ravel().astype(dtype) for each in np.meshgrid(PEER_ORDERS, PEER_POINTS))
+    program = tnf.compile(getattr(special, name), v, x)
+    result = np.asarray(xla_peer.XlaExecutor().run(program, v, x))
+    assert result.dtype == dtype
+    of, info = scaled_bessel(name), np.finfo(dtype)
+    for y, a, b in zip(result.tolist(), v.tolist(), x.tolist(), strict=True):
+        with digits.extradps(40):  # because I of a negative order is a small difference
+            wanted = digits.re(of(digits.mpf(a), digits.mpf(b)))
+        size = abs(wanted)
+        if name in ("jv", "yv"):  # relative to the amplitude
+            size = max(size, digits.sqrt(2 / (digits.pi * b)) if b > abs(a) else 0)
+        if info.tiny * 1e3 < size < info.max / 1e3 and abs(wanted) < info.max:
+            assert abs(digits.mpf(y) - wanted) <= (2e-13 if dtype is np.float64 else 1e-4) * size, (a, b, y)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["jv", "yv", "iv", "ive", "spherical_jn", "spherical_yn", "spherical_in", "spherical_kn"])  # fmt: skip
+def test_bessel_functions_on_the_peer_at_the_ends_of_domains(name: str) -> None:
+    v = np.array([0.0, 0, 0, 1, 1, 3, 4, 2, 2, np.nan, 1, 2, 0])
+    x = np.array([0.0, np.inf, -0.0, 0, np.inf, -2, -2, -np.inf, np.nan, 1, 1e-100, 1e9, 1e-300])
+    if not name.startswith("spherical"):
+        v = np.append(v, [-0.5, -1.5, -1, -2, -3, 1.5, 0.3])
+        x = np.append(x, [0.0, 0.0, 0, 0, 2, 0, -1])
+    program = tnf.compile(getattr(special, name), v, x)
+    peer = xla_peer.XlaExecutor().run(program, v, x)
+    np.testing.assert_allclose(peer, program.run(v, x), rtol=1e-12)
+
+
+def test_spherical_bessel_functions_have_derivatives() -> None:
+    n, z = np.array([0.0, 1, 2, 5]), np.array([0.7, -1.3, 2.0, 4.0])
+    for name in ("spherical_jn", "spherical_yn", "spherical_in", "spherical_kn"):
+        function = getattr(special, name)
+        report = tnf.check_grads(lambda z, f=function: f(n, z), (z,), order=2)
+        assert report.ok, report
+        wanted = getattr(scipy.special, name)(n.astype(int), z, derivative=True)
+        np.testing.assert_allclose(function(n, z, derivative=True), wanted, rtol=1e-12)
+        with pytest.raises(errors.ADRuleUnsupportedError, match="no derivative in n"):
+            tnf.grad(function)(1.0, 2.0)
+    slopes = tnf.vmap(tnf.grad(special.spherical_jn, argnums=1))(n, np.zeros(4))
+    np.testing.assert_allclose(slopes, [0.0, 1 / 3, 0.0, 0.0], atol=1e-15)
+    assert np.isnan(special.spherical_jn([-1, 0.5], 1.0)).all()
+
+
+def test_hankel_functions_are_complex_with_derivatives() -> None:
+    v, z = np.array([0.3, 2.0, 7.5]), np.array([0.5, 3.0, 9.0])
+    for name in ("hankel1", "hankel2"):
+        function = getattr(special, name)
+        np.testing.assert_allclose(function(v, z), getattr(scipy.special, name)(v, z), rtol=1e-12)
+        assert tnf.check_grads(function, (v, z), order=2).ok
+    assert special.hankel1(np.float16(1), np.float16(2)).dtype == np.complex64
 
 
 @pytest.mark.parametrize("every", [17, pytest.param(1, marks=pytest.mark.sweep)])

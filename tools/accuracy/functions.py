@@ -64,6 +64,31 @@ def of_special(name: str, definition: Any, **others: Any) -> Function:
     return Function(getattr(tnf.special, name), definition, reference, **others)
 
 
+def at_fixed(name: str, *parameters: float, **others: Any) -> Function:
+    """Return a function of its last argument, at fixed parameters; by default with the definition of that name."""
+    function, reference = getattr(tnf.special, name), getattr(sp, name)
+    definition = others.pop("definition", None) or getattr(mpmath, name)
+    return Function(
+        lambda x: function(*parameters, x),
+        lambda x: definition(*parameters, x),
+        lambda x: reference(*parameters, x),
+        **others,
+    )
+
+
+def inverse_of(name: str, integral: Any) -> Any:
+    """Return the inverse of an integral in its upper end, near SciPy's function."""
+
+    def inverse(*operands: Any) -> Any:
+        *parameters, p = operands
+        guess = float(getattr(sp, name)(*parameters, float(p)))
+        below = lambda x: integral(*parameters, 0, x, regularized=True) - p
+        pair = (mpmath.mpf(guess), mpmath.mpf(guess) * (1 + mpmath.mpf(2) ** -40))
+        return mpmath.findroot(below, pair, tol=1e-50, verify=False)
+
+    return inverse
+
+
 ZEROS_OF_GAMMA = (1.0, 2.0, -2.457024738220801, -2.7476826467274127, -3.1435808883499798)
 HALVES = tuple([k / 2 for k in range(-9, 10)])
 POSITIVE = (0.0, INF)
@@ -172,4 +197,24 @@ FUNCTIONS: dict[str, Function] = {
     "special.zeta": of_special(
         "zeta", mpmath.zeta, domain=(1.01, 50.0), ulps=512.0, arity=2
     ),
+    "special.jv(2.5, x)": at_fixed("jv", 2.5, definition=mpmath.besselj, domain=(1e-3, 1e3), ulps=64.0, terms=lambda x: 1.0),
+    "special.yv(2.5, x)": at_fixed("yv", 2.5, definition=mpmath.bessely, domain=(1e-3, 1e3), ulps=256.0, terms=lambda x: 1.0),
+    "special.iv(2.5, x)": at_fixed("iv", 2.5, definition=mpmath.besseli, domain=(1e-3, 600.0), ulps=256.0),
+    "special.kv(2.5, x)": at_fixed("kv", 2.5, definition=mpmath.besselk, domain=(1e-3, 600.0), ulps=32.0),
+    "special.bessel_jn(x, v=2)": Function(
+        lambda x: tnf.special.bessel_jn(x, v=2)[2], lambda x: mpmath.besselj(2, x), lambda x: sp.jv(2, x), (1e-3, 1e3), ulps=64.0, terms=lambda x: 1.0
+    ),
+    "special.poch(2.5, x)": at_fixed("poch", 2.5, definition=mpmath.rf, domain=(0.1, 10.0), ulps=64.0),
+    "special.sph_harm_y(3, 2, theta, 0.5)": Function(
+        lambda x: tnf.special.sph_harm_y(3, 2, x, 0.5).real,
+        lambda x: mpmath.re(mpmath.spherharm(3, 2, x, 0.5)),
+        lambda x: sp.sph_harm_y(3, 2, x, 0.5).real,
+        (0.0, 3.0),
+        ulps=16.0,
+        terms=lambda x: 1.0,
+    ),
+    "special.hyp1f1(1.5, 2.5, x)": at_fixed("hyp1f1", 1.5, 2.5, domain=(-10.0, 10.0), ulps=4096.0, terms=lambda x: 1.0),
+    "special.hyp2f1(0.5, 1.5, 2.5, x)": at_fixed("hyp2f1", 0.5, 1.5, 2.5, domain=(-8.0, 0.89), ulps=4096.0),
+    "special.gammaincinv(2.5, p)": at_fixed("gammaincinv", 2.5, definition=inverse_of("gammaincinv", mpmath.gammainc), domain=(1e-3, 0.999), ulps=256.0),
+    "special.betaincinv(2.5, 1.5, p)": at_fixed("betaincinv", 2.5, 1.5, definition=inverse_of("betaincinv", mpmath.betainc), domain=(1e-3, 0.999), ulps=256.0),
 }  # fmt: skip

@@ -131,6 +131,26 @@ def _gamma_quantile_slope(a: Any, p: Any) -> Any:
     return -_exact_slope("gammainc", 0)(a, x) / density
 
 
+def _beta_quantile_slope(position: int) -> Callable[..., Any]:
+    """Return the derivative of the beta quantile x in an argument, from the smaller of x and 1 - x."""
+
+    def below(position: int, guess: Any, a: Any, b: Any, p: Any) -> Any:
+        x = _root(lambda x: digits.betainc(a, b, 0, x, regularized=True) - p, guess)
+        density = x ** (a - 1) * (1 - x) ** (b - 1) / digits.beta(a, b)
+        return (1 if position == 2 else -_exact_slope("betainc", position)(a, b, x)) / density
+
+    def slope(*xs: Any) -> Any:
+        (a, b, p), (first, last, share) = map(digits.mpf, xs), map(float, xs)
+        low = special.betaincinv(first, last, share)
+        high = special.betainccinv(last, first, share)
+        if low <= high:
+            return below(position, low, a, b, p)
+        swapped = below((1, 0, 2)[position], high, b, a, 1 - p)
+        return swapped if position == 2 else -swapped
+
+    return slope
+
+
 def _owens_integrand(h: Any, a: Any) -> Any:
     """Return the derivative of Owen's T in its upper limit, which differences of small values would not resolve."""
     bend = 1 + a * a
@@ -139,6 +159,15 @@ def _owens_integrand(h: Any, a: Any) -> Any:
 
 def _harmonic(theta: Any, phi: Any) -> Any:
     return digits.re(digits.spherharm(3, 2, theta, phi))
+
+
+def _spherical(name: str, ulps: float, terms: Any = None) -> Function:
+    """Return the record of a spherical Bessel function of the order 3."""
+    definition = CALLS[name].definition
+    call = lambda z: getattr(special, name)(3.0, z)
+    return _of(
+        name, (0.1, 50.0), ulps=ulps, call=call, definition=lambda z: definition(3, z), terms=terms
+    )
 
 
 SPECIAL: dict[str, Function] = {
@@ -163,6 +192,7 @@ SPECIAL: dict[str, Function] = {
     "betainc": _of("betainc", (0.05, 20.0), (0.05, 20.0), (0.05, 0.95), ulps=128),
     "betaincc": _of("betaincc", (0.05, 20.0), (0.05, 20.0), (0.05, 0.95), ulps=128),
     "betaincinv": _of("betaincinv", (0.2, 20.0), (0.2, 20.0), (1e-3, 0.999), ulps=256),
+    "betainccinv": _of("betainccinv", (0.2, 20.0), (0.2, 20.0), (1e-3, 0.999), ulps=256),
     "stdtr": _of("stdtr", (0.5, 100.0), (-30.0, 30.0), definition=_student, ulps=64),
     "stdtrit": _of("stdtrit", (1.0, 50.0), (1e-3, 0.999), definition=_student_quantile, ulps=4096, terms=_one),
     "expn(3, x)": _of("expn", POSITIVE, call=lambda x: special.expn(3.0, x), definition=lambda x: digits.expint(3, x), ulps=64),
@@ -192,7 +222,9 @@ SPECIAL: dict[str, Function] = {
     **_in("gammaincinv", "a", 0, (0.1, 30.0), (1e-3, 0.999), ulps=256, definition=_gamma_quantile_slope),
     **_in("betainc", "a", 0, (0.05, 20.0), (0.05, 20.0), (0.05, 0.95), ulps=256),
     **_in("betainc", "b", 1, (0.05, 20.0), (0.05, 20.0), (0.05, 0.95), ulps=256),
-    **_in("betaincinv", "a", 0, (0.2, 20.0), (1.0, 20.0), (1e-3, 0.999), ulps=256),
+    **_in("betaincinv", "a", 0, (0.2, 20.0), (0.2, 20.0), (1e-3, 0.999), ulps=256, definition=_beta_quantile_slope(0)),
+    **_in("betaincinv", "b", 1, (0.2, 20.0), (0.2, 20.0), (1e-3, 0.999), ulps=256, definition=_beta_quantile_slope(1)),
+    **_in("betaincinv", "p", 2, (0.2, 20.0), (0.2, 20.0), (1e-3, 0.999), ulps=256, definition=_beta_quantile_slope(2)),
     **_in("zeta", "x", 0, (1.01, 16.0), SHAPE, ulps=256),
     **_in("zeta", "q", 1, (1.01, 16.0), SHAPE, ulps=256),
     **_in("owens_t", "h", 0, (-6.0, 6.0), (-3.0, 3.0), ulps=64),
@@ -222,6 +254,12 @@ SPECIAL: dict[str, Function] = {
     "k1": _of("k1", POSITIVE, ulps=64),
     "k0e": _of("k0e", POSITIVE, ulps=64),
     "k1e": _of("k1e", POSITIVE, ulps=64),
+    "hankel1, imaginary part": _of("hankel1", ORDER, (0.1, 50.0), call=lambda v, x: special.hankel1(v, x).imag, definition=digits.bessely, ulps=256, terms=_one),
+    "hankel2, imaginary part": _of("hankel2", ORDER, (0.1, 50.0), call=lambda v, x: special.hankel2(v, x).imag, definition=lambda v, x: -digits.bessely(v, x), ulps=256, terms=_one),
+    "spherical_jn(3, z)": _spherical("spherical_jn", 64, _one),
+    "spherical_yn(3, z)": _spherical("spherical_yn", 256, _one),
+    "spherical_in(3, z)": _spherical("spherical_in", 64),
+    "spherical_kn(3, z)": _spherical("spherical_kn", 64),
     "bessel_jn(x, v=2)": _of("bessel_jn", POSITIVE, call=lambda x: special.bessel_jn(x, v=2)[2], definition=lambda x: digits.besselj(2, x), ulps=64, terms=_one),
     "i0": _of("i0", (-80.0, 80.0), ulps=10),
     "i1": _of("i1", (-80.0, 80.0), ulps=10),

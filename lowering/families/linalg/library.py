@@ -27,7 +27,9 @@ from lowering.families.linalg.matrix import (
     spec,
     triangle,
     triangular,
+    unit,
 )
+from lowering.inference import result_types
 from lowering.operations import Dense, Integer, Struct
 from lowering.writer import Value, Writer
 from tenferro.errors import NonStaticShapeError
@@ -216,8 +218,14 @@ LARGEST_OF_A_BATCH = 32
 
 
 def svd(op: Any, w: Writer, a: Value) -> tuple[Value, ...]:
-    """Call gesdd of LAPACK, or gesvdj or gesvd on GPUs; gesvd factorises the transpose of a wide matrix."""
+    """Call gesdd of LAPACK, or gesvdj or gesvd on GPUs; gesvd factorises the transpose of a wide matrix.
+
+    Empty matrices, which LAPACK refuses, are not passed to it.
+    """
     batch, m, n = parts(a)
+    if 0 in (m, n):
+        types = result_types(op, (a,))
+        return tuple([unit(w, x) if x.rank == a.rank else w.full(0, x) for x in types])
     if w.platform == "cuda" and max(m, n) <= MOST_BY_JACOBI:
         return jacobi(op, w, a)
     k = min(m, n)

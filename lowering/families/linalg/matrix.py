@@ -63,6 +63,12 @@ def triangle(w: Writer, x: Value, lower: bool) -> Value:
     return w.select(keep, x, w.full(0, x.spec))
 
 
+def unit(w: Writer, like: TensorSpec) -> Value:
+    """Emit ones on the diagonal of each matrix, and zeros elsewhere."""
+    rows, columns = (w.iota(like.shape, axis) for axis in (like.rank - 2, like.rank - 1))
+    return w.select(w.compare("EQ", rows, columns), w.full(1, like), w.full(0, like))
+
+
 def or_nan(w: Writer, info: Value, x: Value) -> Value:
     """Select x for matrices on which the routine succeeded, and NaN for the others."""
     fine = w.compare("EQ", info, w.full(0, info.spec))

@@ -5,20 +5,23 @@ Source: SciPy 1.16, reference, scipy.linalg.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tenferro.api.determinant import adjoint
-from tenferro.api.elementwise import conj, subtract
+from tenferro.api.elementwise import abs, conj, divide, less_equal, multiply, real, subtract, where
+from tenferro.api.fft import fft, ifft
 from tenferro.api.indexing import take
-from tenferro.api.linalg.functions import eigh_tridiagonal, one_matrix, solve_sylvester
+from tenferro.api.linalg.functions import eigh_tridiagonal, one_matrix, selection, solve_sylvester
 from tenferro.api.linalg.matrices import by_triangle, cholesky, eigh, hermitian_of, inv, solve
-from tenferro.api.linalg.structured import circulant, toeplitz
+from tenferro.api.linalg.structured import toeplitz
 from tenferro.api.linear import matmul
-from tenferro.api.manipulation import concat, reshape
+from tenferro.api.manipulation import concat, moveaxis, reshape
 from tenferro.api.products import kron
 from tenferro.api.promotion import as_inexact
+from tenferro.api.reductions import max
 from tenferro.door import as_operand, spec_of
 from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.types import ArrayLike
@@ -132,16 +135,46 @@ def matmul_toeplitz(
     return matmul(_toeplitz_of(c_or_cr), x)
 
 
-def solve_circulant(c: ArrayLike, b: ArrayLike) -> Any:
-    """Return x with m x = b for the matrix m = `circulant` of c.
+def solve_circulant(
+    c: ArrayLike, b: ArrayLike, singular: str = "raise", tol: ArrayLike | None = None, caxis: int = -1, baxis: int = 0,
+    outaxis: int = 0,
+) -> Any:  # fmt: skip
+    """Return x with m x = b for the matrix m = `circulant` of c, by Fourier transforms.
+
+    Args:
+        c, b: vectors along `caxis` and `baxis`; the other axes broadcast.
+        singular: "lstsq" for the shortest solution of a singular system; with "raise" its elements are infinite or NaN.
+        tol: the magnitude up to which an eigenvalue counts as zero; by default n eps times the largest.
+        outaxis: the axis of the result along which the solutions are.
 
     Raises:
-        ShapeError: shapes that do not match.
+        ShapeError: shapes that do not match. InvalidConfigError: another `singular`.
 
     >>> solve_circulant(np.array([2.0, 1.0]), np.array([4.0, 5.0]))
     array([1., 2.])
     """
-    return solve(circulant(c), b)
+    if singular not in ("raise", "lstsq"):
+        raise InvalidConfigError(
+            f'solve_circulant: singular is "raise" or "lstsq", got {singular!r}'
+        )
+    first, right = moveaxis(as_inexact(c), caxis, -1), moveaxis(as_inexact(b), baxis, -1)
+    if first.shape[-1] != right.shape[-1]:
+        raise ShapeError(f"solve_circulant: {spec_of(b)} has other rows than {spec_of(c)}")
+    if first.shape[-1] == 0:
+        return moveaxis(multiply(first, right), -1, outaxis)
+    values, x = fft(first), fft(right)
+    if singular == "lstsq":
+        size = abs(values)
+        if tol is None:
+            unit = first.shape[-1] * float(np.finfo(spec_of(size).dtype.dtype).eps)
+            tol = multiply(max(size, axis=-1, keepdims=True), unit)
+        is_zero = less_equal(size, tol)
+        x = where(is_zero, 0.0, divide(x, where(is_zero, 1.0, values)))
+    else:
+        x = divide(x, values)
+    x = ifft(x)
+    is_complex = spec_of(first).dtype.is_complex or spec_of(right).dtype.is_complex
+    return moveaxis(x if is_complex else real(x), -1, outaxis)
 
 
 def _from_bands(name: str, ab: ArrayLike, lower: bool) -> Any:
@@ -174,7 +207,7 @@ def _to_bands(x: Any, count: int, lower: bool) -> Any:
         offset = -k if lower else count - 1 - k
         line = take(
             reshape(x, (-1,)),
-            [j * n + j - offset * n for j in range(n) if 0 <= j - offset < n],
+            np.array([j * n + j - offset * n for j in range(n) if 0 <= j - offset < n], np.int64),
             axis=0,
         )
         filler = np.zeros(n - line.shape[0], spec_of(x).dtype.dtype)
@@ -248,35 +281,30 @@ def solveh_banded(
 
 def eig_banded(
     a_band: ArrayLike, lower: bool = False, eigvals_only: bool = False, overwrite_a_band: bool = False, select: str = "a",
-    select_range: tuple[int, int] | None = None, max_ev: int = 0, check_finite: bool = True,
+    select_range: Sequence[float] | None = None, max_ev: int = 0, check_finite: bool = True,
 ) -> Any:  # fmt: skip
     """Return the eigenvalues in ascending order, and the eigenvectors, of a Hermitian matrix of few diagonals.
 
     Args:
         a_band, lower: the diagonals as rows, as in `cholesky_banded`.
-        select: "a" for all eigenvalues, "i" for those of the indices in select_range, both ends included.
+        select, select_range: as in `eigh_tridiagonal`.
         overwrite_a_band, max_ev, check_finite: no effect.
 
     Raises:
         ShapeError: a_band is not a matrix. InvalidConfigError: another selection.
+        DataDependentShapeError: the selection "v" in a trace.
 
     >>> eig_banded(np.array([[0.0, 1.0], [2.0, 2.0]]), eigvals_only=True)
     array([1., 3.])
     """
-    if select not in ("a", "i") or (select == "i") != (select_range is not None):
-        raise InvalidConfigError(
-            f'eig_banded: select is "a", or "i" with a range; got {select!r}, {select_range}'
-        )
-    values, vectors = eigh(_from_bands("eig_banded", a_band, lower))
-    if select_range is not None:
-        first, last = select_range
-        values, vectors = values[first : last + 1], vectors[:, first : last + 1]
-    return values if eigvals_only else (values, vectors)
+    chosen = selection("eig_banded", select, select_range)
+    result = eigh(_from_bands("eig_banded", a_band, lower), eigvals_only=eigvals_only, **chosen)
+    return result if eigvals_only else tuple(result)
 
 
 def eigvals_banded(
     a_band: ArrayLike, lower: bool = False, overwrite_a_band: bool = False, select: str = "a",
-    select_range: tuple[int, int] | None = None, check_finite: bool = True,
+    select_range: Sequence[float] | None = None, check_finite: bool = True,
 ) -> Any:  # fmt: skip
     """Return the eigenvalues of `eig_banded`.
 
@@ -287,8 +315,9 @@ def eigvals_banded(
 
 
 def eigvalsh_tridiagonal(
-    d: ArrayLike, e: ArrayLike, select: str = "a", select_range: tuple[int, int] | None = None
-) -> Any:
+    d: ArrayLike, e: ArrayLike, select: str = "a", select_range: Sequence[float] | None = None, check_finite: bool = True,
+    tol: float = 0.0, lapack_driver: str = "auto",
+) -> Any:  # fmt: skip
     """Return the eigenvalues of `eigh_tridiagonal`.
 
     >>> eigvalsh_tridiagonal([2.0, 2.0], [1.0])

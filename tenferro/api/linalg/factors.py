@@ -37,7 +37,7 @@ from tenferro.api.reductions import max as max_
 from tenferro.api.reductions import sum as sum_
 from tenferro.dims import is_static
 from tenferro.door import as_operand, spec_of
-from tenferro.errors import InvalidConfigError, ShapeError, UnsupportedError
+from tenferro.errors import InvalidConfigError, ShapeError
 from tenferro.ext.lapack.families import Gehrd, HouseholderProduct
 from tenferro.extension import apply
 from tenferro.types import ArrayLike, DType
@@ -82,29 +82,27 @@ def hessenberg(
 def qr_multiply(
     a: ArrayLike, c: ArrayLike, mode: str = "right", pivoting: bool = False, conjugate: bool = False,
     overwrite_a: bool = False, overwrite_c: bool = False,
-) -> tuple[Any, Any]:  # fmt: skip
+) -> tuple[Any, ...]:  # fmt: skip
     """Return c Q ("right") or Q c ("left"), and R, for a = Q R with orthonormal columns of Q.
 
     Args:
         c: a matrix, or a vector.
-        pivoting: False.
+        pivoting: return p too, as in `qr`.
         conjugate: multiply with the conjugate of Q.
         overwrite_a, overwrite_c: no effect.
 
     Raises:
-        InvalidConfigError: another mode. UnsupportedError: pivoting. ShapeError: shapes that do not match.
+        InvalidConfigError: another mode. ShapeError: shapes that do not match.
 
     >>> qr_multiply(np.eye(2), np.array([1.0, 2.0]))[0]
     array([1., 2.])
     """
     if mode not in ("left", "right"):
         raise InvalidConfigError(f'qr_multiply: mode is "left" or "right", got {mode!r}')
-    if pivoting:
-        raise UnsupportedError("qr_multiply: pivoting is not supported; tnf.lax.linalg.qr has it")
     x, matrix = matrices.matrix("qr_multiply", a), as_operand(c)
-    q, r = matrices.qr(x)
+    q, *others = matrices.qr(x, pivoting=pivoting)
     q = conj(q) if conjugate else q
-    return matmul(q, matrix) if mode == "left" else matmul(matrix, q), r
+    return (matmul(q, matrix) if mode == "left" else matmul(matrix, q), *others)
 
 
 def rq(

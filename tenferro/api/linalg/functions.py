@@ -57,7 +57,7 @@ from tenferro.api.promotion import convert, result_type
 from tenferro.api.reductions import max as max_
 from tenferro.dims import is_static
 from tenferro.door import as_operand, spec_of
-from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
+from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
 from tenferro.ext.lapack.families import Gees
 from tenferro.extension import apply
 from tenferro.types import ArrayLike, DType, Tensor
@@ -112,17 +112,34 @@ def cho_solve(
     return by_triangle(*c_and_lower, b)
 
 
+def selection(name: str, select: str, select_range: Sequence[float] | None) -> dict[str, Any]:
+    """Return the arguments of `eigh` for SciPy's `select` and `select_range`.
+
+    Raises:
+        InvalidConfigError: another selection, or one without its range.
+    """
+    if select not in ("a", "i", "v") or (select == "a") != (select_range is None):
+        raise InvalidConfigError(
+            f'{name}: select is "a", or "i" or "v" with a range; got {select!r}, {select_range}'
+        )
+    return {"a": {}, "i": {"subset_by_index": select_range}, "v": {"subset_by_value": select_range}}[select]  # fmt: skip
+
+
 def eigh_tridiagonal(
-    d: ArrayLike, e: ArrayLike, eigvals_only: bool = False, select: str = "a", select_range: tuple[int, int] | None = None
+    d: ArrayLike, e: ArrayLike, eigvals_only: bool = False, select: str = "a", select_range: Sequence[float] | None = None,
+    check_finite: bool = True, tol: float = 0.0, lapack_driver: str = "auto",
 ) -> Any:  # fmt: skip
     """Return the eigenvalues in ascending order, and the eigenvectors, of a symmetric tridiagonal matrix.
 
     Args:
         d, e: the diagonal, and the diagonal beside it.
-        select: "a" for all eigenvalues, "i" for those of the indices in select_range, both ends included.
+        select: "a" for all eigenvalues, "i" for those of the indices in select_range, both ends included, and "v" for
+            those of an interval (low, high].
+        check_finite, tol, lapack_driver: no effect.
 
     Raises:
         ShapeError: e has not one element less than d. InvalidConfigError: another selection.
+        DataDependentShapeError: "v" in a trace.
 
     >>> eigh_tridiagonal([2.0, 2.0], [1.0], eigvals_only=True)
     array([1., 3.])
@@ -130,19 +147,13 @@ def eigh_tridiagonal(
     diagonal_, beside = as_operand(d), as_operand(e)
     if len(diagonal_.shape) != 1 or tuple(beside.shape) != (diagonal_.shape[0] - 1,):
         raise ShapeError(f"eigh_tridiagonal: {spec_of(beside)} is not beside {spec_of(diagonal_)}")
-    if select not in ("a", "i") or (select == "i") != (select_range is not None):
-        raise InvalidConfigError(
-            f'eigh_tridiagonal: select is "a", or "i" with a range; got {select!r}, {select_range}'
-        )
+    chosen = selection("eigh_tridiagonal", select, select_range)
     n = diagonal_.shape[0]
     dtype = result_type(diagonal_, beside)
     above = concat([concat([np.zeros((n - 1, 1)), embed_diag(convert(beside, dtype))], axis=1), np.zeros((1, n))])  # fmt: skip
     matrix = add(embed_diag(convert(diagonal_, dtype)), add(above, adjoint(above)))
-    values, vectors = eigh(matrix)
-    if select == "i":
-        first, last = select_range or (0, 0)
-        values, vectors = values[first : last + 1], vectors[:, first : last + 1]
-    return values if eigvals_only else (values, vectors)
+    result = eigh(matrix, eigvals_only=eigvals_only, **chosen)
+    return result if eigvals_only else tuple(result)
 
 
 def polar(a: ArrayLike, side: str = "right") -> tuple[Any, Any]:
@@ -166,14 +177,19 @@ def polar(a: ArrayLike, side: str = "right") -> tuple[Any, Any]:
     return matmul(w, vh), matmul(multiply(w, convert(scale, spec_of(w).dtype)), adjoint(w))
 
 
-def schur(a: ArrayLike, output: str = "real") -> tuple[Any, Any]:
+def schur(
+    a: ArrayLike, output: str = "real", lwork: int | None = None, overwrite_a: bool = False, sort: None = None,
+    check_finite: bool = True,
+) -> tuple[Any, Any]:  # fmt: skip
     """Return T and Z with a = Z T Z^H, Z unitary and T upper triangular, with blocks of two for "real" pairs.
 
     Args:
         output: "real" or "complex", which makes T triangular.
+        sort: None.
+        lwork, overwrite_a, check_finite: no effect.
 
     Raises:
-        ShapeError: a is not square. InvalidConfigError: another output.
+        ShapeError: a is not square. InvalidConfigError: another output. UnsupportedError: an order of eigenvalues.
 
     >>> schur(np.array([[2.0, 0.0], [0.0, 1.0]]))[0]
     array([[2., 0.],
@@ -181,6 +197,8 @@ def schur(a: ArrayLike, output: str = "real") -> tuple[Any, Any]:
     """
     if output not in ("real", "complex"):
         raise InvalidConfigError(f'schur: output is "real" or "complex", got {output!r}')
+    if sort is not None:
+        raise UnsupportedError("schur: sort is not supported; eigenvalues have the order of LAPACK")
     x = square("schur", a)
     if output == "complex":
         x = in_complex(x)

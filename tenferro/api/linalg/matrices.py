@@ -60,8 +60,8 @@ from tenferro.api.searching import argsort, sort
 from tenferro.api.tensor import TracedTensor
 from tenferro.api.truncation import dynamic_truncate
 from tenferro.dims import dim_max, dim_min, is_exact, is_static, product
-from tenferro.door import apply_one, as_operand, is_traced, spec_of, stop_gradient
-from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError
+from tenferro.door import apply_one, as_operand, elements, is_traced, spec_of, stop_gradient
+from tenferro.errors import InvalidConfigError, NonStaticShapeError, ShapeError, UnsupportedError
 from tenferro.ext.lapack.families import Geqp3, PivotsToPermutation
 from tenferro.ext.linalg import families as fam
 from tenferro.extension import ExtensionOp, apply
@@ -386,35 +386,43 @@ def svdvals(x: ArrayLike, /, overwrite_a: bool = False, check_finite: bool = Tru
 
 
 def eigh(
-    a: ArrayLike, UPLO: str | None = None, *, lower: bool | None = None, eigvals_only: bool = False,  # noqa: N803  # because NumPy calls it so
-    subset_by_index: tuple[int, int] | None = None, overwrite_a: bool = False, check_finite: bool = True,
+    a: ArrayLike, UPLO: str | None = None, *, b: ArrayLike | None = None, lower: bool | None = None,  # noqa: N803  # because NumPy calls it so
+    eigvals_only: bool = False, subset_by_index: Sequence[int] | None = None, subset_by_value: Sequence[float] | None = None,
+    type: int = 1, driver: str | None = None, overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True,
     degenerate: str = "zero",
 ) -> Any:  # fmt: skip
     """Compute the eigenvalues, ascending, and eigenvectors of a Hermitian matrix.
 
     Args:
         UPLO: "L" or "U" for the triangle that is read; by default the Hermitian part (a + a^H) / 2 is factorised.
+        b: a positive definite matrix, for the eigenvalues of the pair of a and b, by Cholesky's factor of b.
         lower: SciPy's name: "L" if true, "U" if false.
         eigvals_only: return the eigenvalues alone.
         subset_by_index: indices of the first and the last eigenvalue that are returned; all are computed.
-        overwrite_a, check_finite: no effect.
+        subset_by_value: an interval (low, high]; the eigenvalues within it are returned, of one matrix.
+        type: 1 for a v = w b v, 2 for a b v = w v, 3 for b a v = w v. Vectors have v^H b v = 1, and for 3 v^H b^-1 v = 1.
+        driver, overwrite_a, overwrite_b, check_finite: no effect.
         degenerate: as in `svd`.
 
     Raises:
-        InvalidConfigError: another `UPLO` or `degenerate`, both `UPLO` and `lower`, or indices outside the matrix.
+        InvalidConfigError: another `UPLO`, `type` or `degenerate`, two options that exclude each other, or indices
+            outside the matrix. ShapeError: `subset_by_value` of several matrices.
+        DataDependentShapeError: `subset_by_value` in a trace.
 
     >>> eigh([[2.0, 9.0], [0.0, 1.0]], "L").eigenvalues
     array([1., 2.])
+    >>> eigh([[2.0, 0.0], [0.0, 1.0]], b=[[1.0, 0.0], [0.0, 4.0]], eigvals_only=True)
+    array([0.25, 2.  ])
     """
     _check_degenerate("eigh", degenerate)
-    x = hermitian_of(square("eigh", a), _triangle_named("eigh", UPLO, lower))
+    x, vectors_of = _of_pair("eigh", a, b, _triangle_named("eigh", UPLO, lower), type)
     if eigvals_only:
-        return eigvalsh(x, subset_by_index=subset_by_index)
+        return eigvalsh(x, subset_by_index=subset_by_index, subset_by_value=subset_by_value)
     values, vectors = apply(fam.Eigh(degenerate), x)
-    if subset_by_index is not None:
-        chosen = _subset("eigh", x.shape[-1], subset_by_index)
+    chosen = _subset("eigh", values, subset_by_index, subset_by_value)
+    if chosen is not None:
         values, vectors = values[..., chosen], vectors[..., chosen]
-    return EighResult(values, vectors)
+    return EighResult(values, vectors_of(vectors))
 
 
 def _triangle_named(name: str, triangle: str | None, lower: bool | None) -> str | None:
@@ -425,25 +433,71 @@ def _triangle_named(name: str, triangle: str | None, lower: bool | None) -> str 
     return "L" if lower else "U"
 
 
-def _subset(name: str, order: Any, indices: tuple[int, int]) -> slice:
-    first, last = map(operator.index, indices)
-    if not 0 <= first <= last or (is_static(order) and last >= order):
-        raise InvalidConfigError(
-            f"{name}: subset_by_index is two ascending indices of {order} eigenvalues, got {indices}"
+def _of_pair(
+    name: str, a: ArrayLike, b: ArrayLike | None, triangle: str | None, type: int
+) -> tuple[Any, Callable[[Any], Any]]:
+    """Return a Hermitian matrix with the eigenvalues of a pair, and the function of its vectors to those of the pair.
+
+    Source: LAPACK, sygst.
+    """
+    x = hermitian_of(square(name, a), triangle)
+    if type not in (1, 2, 3):
+        raise InvalidConfigError(f"{name}: type is 1, 2 or 3, got {type!r}")
+    if b is None:
+        return x, lambda vectors: vectors
+    dtype = result_type(x, matrix(name, b))
+    x, low = convert(x, dtype), cholesky(hermitian_of(convert(square(name, b), dtype), triangle))
+    if type == 1:
+        half = adjoint(solve_triangular(low, x, lower=True))
+        return solve_triangular(low, half, lower=True), lambda v: solve_triangular(
+            low, v, lower=True, trans="C"
         )
-    return slice(first, last + 1)
+    x = matmul(adjoint(low), matmul(x, low))
+    if type == 2:
+        return x, lambda vectors: solve_triangular(low, vectors, lower=True, trans="C")
+    return x, lambda vectors: matmul(low, vectors)
+
+
+def _subset(
+    name: str, values: Any, indices: Sequence[int] | None, interval: Sequence[float] | None
+) -> slice | None:
+    """Return the slice of ascending eigenvalues of an interval of indices or of values; None for all of them."""
+    if indices is None and interval is None:
+        return None
+    if interval is None:
+        first, last = map(operator.index, indices or ())
+        order = values.shape[-1]
+        if is_static(order) and order == 0:
+            return slice(0, 0)
+        if not 0 <= first <= last or (is_static(order) and last >= order):
+            raise InvalidConfigError(
+                f"{name}: subset_by_index is two ascending indices of {order} eigenvalues, got {indices}"
+            )
+        return slice(first, last + 1)
+    low, high = map(float, interval)
+    if indices is not None or not low < high:
+        raise InvalidConfigError(
+            f"{name}: subset_by_value is two ascending numbers, without subset_by_index, got {interval} and {indices}"
+        )
+    if len(values.shape) != 1:
+        raise ShapeError(
+            f"{name}: subset_by_value takes one matrix, because matrices may differ in their number of "
+            f"eigenvalues, got {spec_of(values)}"
+        )
+    plain = elements(values, name, "use subset_by_index")
+    return slice(*np.searchsorted(plain, [low, high], side="right").tolist())
 
 
 def eigvalsh(
-    a: ArrayLike, UPLO: str | None = None, *, lower: bool | None = None,  # noqa: N803  # because NumPy calls it so
-    subset_by_index: tuple[int, int] | None = None, overwrite_a: bool = False, check_finite: bool = True,
+    a: ArrayLike, UPLO: str | None = None, *, b: ArrayLike | None = None, lower: bool | None = None,  # noqa: N803  # because NumPy calls it so
+    subset_by_index: Sequence[int] | None = None, subset_by_value: Sequence[float] | None = None, type: int = 1,
+    driver: str | None = None, overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True,
 ) -> Any:  # fmt: skip
     """Compute the eigenvalues of a Hermitian matrix, ascending; see `eigh`."""
-    x = hermitian_of(square("eigvalsh", a), _triangle_named("eigvalsh", UPLO, lower))
+    x, _ = _of_pair("eigvalsh", a, b, _triangle_named("eigvalsh", UPLO, lower), type)
     values = _output(fam.Eigh(), 0, x)
-    if subset_by_index is None:
-        return values
-    return values[..., _subset("eigvalsh", x.shape[-1], subset_by_index)]
+    chosen = _subset("eigvalsh", values, subset_by_index, subset_by_value)
+    return values if chosen is None else values[..., chosen]
 
 
 def hermitian_of(a: ArrayLike, triangle: object) -> Any:
@@ -456,7 +510,7 @@ def hermitian_of(a: ArrayLike, triangle: object) -> Any:
         return a
     if not isinstance(triangle, str):
         raise InvalidConfigError(
-            f'eigh: UPLO is "L" or "U", got {triangle!r:.60}; for a x = w b x with b = L L^H, give L^-1 a L^-H'
+            f'eigh: UPLO is "L" or "U", got {triangle!r:.60}; for a x = w b x, name b='
         )
     if triangle not in ("L", "U", "l", "u"):
         raise InvalidConfigError(f'eigh: UPLO is "L" or "U", got {triangle!r}')
@@ -469,14 +523,52 @@ def _mirrored(a: ArrayLike, lower: bool, mirror: Callable[[Any], Any]) -> Any:
     return add(half(a), rest(mirror(half(a, k)), -k))
 
 
-def eig(a: ArrayLike) -> EigResult:
-    """Compute the eigenvalues and eigenvectors, of unit length, of a general matrix; both complex."""
-    return EigResult(*apply(fam.Eig(), square("eig", a)))
+def eig(
+    a: ArrayLike, b: ArrayLike | None = None, left: bool = False, right: bool = True, overwrite_a: bool = False,
+    overwrite_b: bool = False, check_finite: bool = True, homogeneous_eigvals: bool = False,
+) -> Any:  # fmt: skip
+    """Compute the eigenvalues and eigenvectors, of unit length, of a general matrix; both complex.
+
+    Args:
+        b: an invertible matrix, for a v = w b v.
+        left: return the vectors u with u^H a = w u^H b, before the others; they need linearly independent eigenvectors.
+        right: return the vectors v. Eigenvalues alone are no tuple.
+        overwrite_a, overwrite_b, check_finite: no effect.
+        homogeneous_eigvals: False.
+
+    Raises:
+        ShapeError: a is not square. UnsupportedError: homogeneous_eigvals.
+
+    >>> eig(np.array([[2.0, 1.0], [0.0, 1.0]]), right=False)
+    array([2.+0.j, 1.+0.j])
+    """
+    if not (left or right):
+        return eigvals(a, b, homogeneous_eigvals=homogeneous_eigvals)
+    x = _quotient("eig", a, b, homogeneous_eigvals)
+    values, vectors = apply(fam.Eig(), x)
+    if not left:
+        return EigResult(values, vectors)
+    others = adjoint(_by_factors(vectors, _identity(vectors)))
+    if b is not None:
+        others = solve(adjoint(as_operand(b)), others)
+    others = divide(others, vector_norm(others, axis=-2, keepdims=True))
+    return (values, others, vectors) if right else (values, others)
 
 
-def eigvals(a: ArrayLike) -> Any:
-    """Compute the eigenvalues of a general matrix, complex."""
-    return _output(fam.Eig(), 0, square("eigvals", a))
+def _quotient(name: str, a: ArrayLike, b: ArrayLike | None, homogeneous_eigvals: bool) -> Any:
+    """Return b^-1 a, or a."""
+    if homogeneous_eigvals:
+        raise UnsupportedError(f"{name}: homogeneous_eigvals is not supported; leave it out")
+    x = square(name, a)
+    return x if b is None else solve(square(name, b), x)
+
+
+def eigvals(
+    a: ArrayLike, b: ArrayLike | None = None, overwrite_a: bool = False, check_finite: bool = True,
+    homogeneous_eigvals: bool = False,
+) -> Any:  # fmt: skip
+    """Compute the eigenvalues of a general matrix, complex; see `eig`."""
+    return _output(fam.Eig(), 0, _quotient("eigvals", a, b, homogeneous_eigvals))
 
 
 def permuted_factors(name: str, x: ArrayLike) -> tuple[Any, Any]:
@@ -1016,24 +1108,30 @@ def _cutoff(x: Tensor, s: Tensor, rtol: Any, atol: Any = None) -> Any:
 
 
 def lstsq(
-    a: Any, b: ArrayLike, rcond: ArrayLike | None = None, *, rtol: ArrayLike | None = None
-) -> LstsqResult:
+    a: Any, b: ArrayLike, rcond: ArrayLike | None = None, *, rtol: ArrayLike | None = None, cond: ArrayLike | None = None,
+    overwrite_a: bool = False, overwrite_b: bool = False, check_finite: bool = True, lapack_driver: str | None = None,
+) -> LstsqResult:  # fmt: skip
     """Find the shortest x that minimises |a x - b|, by SVD; for any rank of a.
 
     `residuals` are the sums of squares of a x - b, one for each column of b. They are empty unless a has
     more rows than columns and full column rank, as in NumPy. In a trace the rank is unknown,
     and in a batch ranks may differ: then residuals are returned for every rank.
-    Singular values below `rtol`, or `rcond`, times the largest count as zero.
+    Singular values below `rtol` times the largest count as zero.
+
+    Args:
+        rcond, cond: NumPy's and SciPy's names of `rtol`.
+        overwrite_a, overwrite_b, check_finite, lapack_driver: no effect.
 
     Raises:
-        ShapeError: a is not a matrix, or rows do not match.
+        ShapeError: a is not a matrix, or rows do not match. InvalidConfigError: two of `rcond`, `rtol` and `cond`.
 
     >>> lstsq(np.array([[1.0], [1.0]]), np.array([1.0, 3.0]))[:2]
     (array([2.]), array([2.]))
     """
-    if rcond is not None and rtol is not None:
-        raise InvalidConfigError("lstsq: rcond and rtol name one option; give one of them")
-    rtol = rcond if rtol is None else rtol
+    bounds = [bound for bound in (rcond, rtol, cond) if bound is not None]
+    if len(bounds) > 1:
+        raise InvalidConfigError("lstsq: rcond, rtol and cond name one option; give one of them")
+    rtol = bounds[0] if bounds else None
     a, b = matrix("lstsq", a), as_operand(b)
     vector = len(b.shape) == 1
     right = expand_dims(b, axis=-1) if vector else b
@@ -1203,9 +1301,12 @@ def matrix_norm(
 
 
 def norm(
-    x: Any, ord: int | float | str | None = None, axis: Axis = None, keepdims: bool = False
-) -> Any:
-    """Return NumPy's norm: of a vector along one axis, of matrices along two, of all elements by default."""
+    x: Any, ord: int | float | str | None = None, axis: Axis = None, keepdims: bool = False, check_finite: bool = True
+) -> Any:  # fmt: skip
+    """Return NumPy's norm: of a vector along one axis, of matrices along two, of all elements by default.
+
+    SciPy's `check_finite` has no effect.
+    """
     x = as_operand(x)
     if axis is None:
         if ord is None:

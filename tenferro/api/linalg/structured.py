@@ -324,8 +324,11 @@ def hilbert(n: int) -> Any:
     return 1.0 / (i[:, None] + i + 1)
 
 
-def pascal(n: int, kind: str = "symmetric") -> Any:
+def pascal(n: int, kind: str = "symmetric", exact: bool = True) -> Any:
     """Return the Pascal matrix of order n, of binomial coefficients: "symmetric", "lower" or "upper".
+
+    Args:
+        exact: integers of 64 bits, up to n = 34; otherwise float64.
 
     Raises:
         InvalidConfigError: n is not an order, or another kind.
@@ -337,7 +340,7 @@ def pascal(n: int, kind: str = "symmetric") -> Any:
     """
     order = _order("pascal", n)
     # Coefficients beyond these do not fit 64 bits.
-    lower = np.zeros((order, order), np.uint64 if order < 35 else np.float64)
+    lower = np.zeros((order, order), np.uint64 if exact and order < 35 else np.float64)
     for i in range(order):
         lower[i, 0] = 1
         lower[i, 1 : i + 1] = lower[i - 1, :i] + lower[i - 1, 1 : i + 1]

@@ -42,6 +42,8 @@ def geqrf(op: fam.Geqrf, a: Array) -> Any:
 
 
 def geqp3(op: fam.Geqp3, a: Array) -> Any:
+    if not len(a):  # because LAPACK returns no order then
+        return a, np.arange(1, a.shape[1] + 1, dtype=np.int32), np.zeros(0, a.dtype)
     packed, order, factors, _, _ = with_workspace(routine("geqp3", a), a)
     return packed, order.astype(np.int32), factors
 
@@ -165,13 +167,13 @@ class LapackRuntime(ExtensionRuntime):
         return None if name is None else Routine(name, is_exact=True)
 
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
-        """Run the routine; outputs without elements need no call."""
+        """Run the routine, unless there is nothing but its status to return."""
         dtypes = [DType.of(x.dtype) for x in inputs]
         declared = op.infer_output_meta(dtypes, [x.shape for x in inputs])
         outputs = [np.zeros(shape, dtype.dtype) for dtype, shape in declared]
         kernel, ranks = KERNELS[type(op)]
         batch = inputs[0].shape[: inputs[0].ndim - ranks[0]]
-        if not outputs[0].size:
+        if not any(y.size for y in outputs if y.ndim > len(batch)):
             return outputs
         with blas_threads_for(inputs[0], by_scipy=True):
             for index in np.ndindex(*batch):
