@@ -103,7 +103,7 @@ def test_functions_of_one_array(name: str, dtype: str, where: str) -> None:
         wanted = getattr(strict, name)(strict.asarray(x))
     found = getattr(xp, name)(xp.asarray(x))
     if name == "expm1" and dtype in COMPLEX:
-        # NumPy gives NaN on the real axis at infinity and NaN, and at infinities without a direction.
+        # NumPy's expm1 has a NaN imaginary part on the real axis, and for infinite real parts.
         known = ~(np.isnan(np.asarray(wanted).imag) & ((x.imag == 0) | np.isinf(x.real)))
         found, wanted = found[known], strict.asarray(np.asarray(wanted)[known])
     assert_strict(found, wanted, ulps_of(name, dtype))
@@ -413,7 +413,7 @@ ROUNDED = {
 }  # fmt: skip
 """Functions besides `linalg` and `fft` that round; all others copy elements or compute them exactly."""
 EXACT_ALL_THE_SAME = {"diagonal", "fftshift", "ifftshift", "matrix_transpose", "outer"}
-"""Functions of `linalg` and `fft` that do not round."""
+"""Functions of `linalg` and `fft` that do not round, unlike all others there."""
 
 EVERY_CALL = [
     pytest.param(
@@ -712,7 +712,7 @@ def test_gradients_pass_through_sets() -> None:
 
 
 def test_lookups_of_the_public_suite() -> None:
-    """The fixtures of the public suite look parameters, names and statistics up among the dtypes, by `==`."""
+    """Look parameters, names and statistics up among the dtypes by `==`, as fixtures of the public test suite do."""
     dtypes = [(getattr(tnf, name), name) for name in ("bool", *NUMBERS)]
 
     def plain(entry: Any) -> Any:

@@ -81,7 +81,7 @@ def test_a_body_whose_number_takes_another_dtype_is_called_twice(
 
 
 def test_a_number_that_comes_back_as_a_tensor_decides_as_one() -> None:
-    """The carry is float64 in every iteration, and so is its product with a float32 tensor."""
+    """A carry that begins as a number and becomes a float64 tensor is float64 throughout, as are its products."""
     counted = Counted(lambda c, x: (c + np.float64(1), c * x))
     last, products = tnf.scan(counted, 0.0, SINGLE)
     assert (last.dtype, products.dtype) == ("float64", "float64")

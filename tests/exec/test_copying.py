@@ -1,4 +1,4 @@
-"""Copies to another layout: equal elements, and work that threads share."""
+"""Copies to another layout: equal elements, and splitting among threads."""
 
 from collections.abc import Callable
 from typing import Any
@@ -59,7 +59,7 @@ def test_repeated_elements_and_gaps_are_copied() -> None:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_large_arrays_are_copied_on_threads(order: str) -> None:
-    """Share copies among threads, including those by NumPy between equal layouts."""
+    """Split copies among threads, including NumPy's copies between equal layouts."""
     dense = Dense(order, Resources(Workers(2), Pool(0)))
     x = np.arange(1_600_000.0)
     for view in (

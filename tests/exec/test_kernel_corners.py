@@ -114,7 +114,7 @@ def test_many_additions_at_pairs_of_indices() -> None:
 def test_many_additions_leave_other_elements_alone(
     dtype: str, shape: tuple[int, ...], places: list[int]
 ) -> None:
-    """With many updates of few positions, some out of bounds, other zeros keep their sign."""
+    """Many updates of few positions, some out of bounds, do not change the signs of zeros elsewhere."""
     axis = shape.index(7)
     x = np.full(shape, -np.dtype(dtype).type(0))
     indices = np.resize([*places, 7, 9], 9000)

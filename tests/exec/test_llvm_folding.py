@@ -1,4 +1,4 @@
-"""Order of sums in compiled loops: by lanes, then pairwise, then the remainder."""
+"""Order of sums in compiled loops: each vector lane sums its terms, lanes are added pairwise, then the remainder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sequential(total: Any, terms: Any) -> Any:
 
 
 def by_lanes(x: Any) -> Any:
-    """Return the sum by lanes of fewer than two blocks of terms."""
+    """Return the sum of fewer than two blocks of terms, as the vector lanes add them."""
     lanes = min(link.processor().lanes, key=lambda n: len(x) // n + len(x) % n, default=1)
     if lanes == 1:
         return sequential(x.dtype.type(0), x)
@@ -39,7 +39,10 @@ def by_lanes(x: Any) -> Any:
 
 
 def in_order(x: Any) -> Any:
-    """Return the sum in sequence; for many terms the remainder first, then blocks of 1024."""
+    """Return the sum in the order of compiled code.
+
+    Up to 4 terms are added in sequence, fewer than 2048 by lanes, and more in blocks of 1024 after the remainder.
+    """
     if len(x) <= 4:
         return sequential(x[0], x[1:])
     if len(x) < 2048:

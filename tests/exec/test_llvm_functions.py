@@ -141,7 +141,7 @@ def _numbers(name: str) -> np.ndarray:
     several["expm1"] = [
         *usual,
         rng.uniform(34, 39, 400),
-    ]  # up to numbers to which adding 1 has no effect
+    ]  # up to values of e^x that absorb an added 1
     return np.concatenate([POINTS, WORST, *several.get(name, usual)])
 
 
@@ -296,7 +296,7 @@ def _signed_zero(name: str, x: float, y: float) -> float:
 
 @pytest.mark.parametrize("name", TURNS)
 def test_along_two_lanes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectorise by two lanes, with any of the arguments large."""
+    """Vectorise by two lanes, with large arguments in either lane."""
     narrow = replace(link.processor(), lanes=(2,))
     monkeypatch.setattr(link, "processor", lambda: narrow)
     x = np.linspace(-9.0, 9.0, 3 * 41).reshape(3, 41)

@@ -68,11 +68,11 @@ def test_without_elements_nothing_is_multiplied() -> None:
 @pytest.mark.parametrize(
     ("shape", "strides", "positions", "taps", "expected"),
     [
-        # Both axes are the image's: the longer rows.
+        # If both axes are contiguous in the image, the longer one is innermost.
         ((1, 2, 9, 3), (18, 9, 1, 1), (0, 2), (1, 3), True),
         ((1, 2, 3, 3), (18, 9, 1, 1), (0, 2), (1, 3), True),
         ((1, 2, 3, 9), (18, 9, 1, 1), (0, 2), (1, 3), False),
-        # Otherwise the axis with the smaller stride.
+        # Otherwise the axis with the smaller stride is innermost.
         ((4, 2, 9, 1), (18, 1, 2, 2), (0, 2), (1, 3), False),
         ((4, 2, 9, 1), (18, 9, 1, 1), (0, 2), (1, 3), True),
         ((4, 2, 9, 1), (18, -9, -1, 1), (0, 2), (1, 3), True),

@@ -23,7 +23,7 @@ CALLS = [
 
 
 TO_SECOND_ORDER = ("windows", "gathers")
-"""Tables of functions that consist of several ops; second derivatives of single ops have other tests."""
+"""Tables whose second derivatives are tested here, because the functions consist of several ops."""
 
 
 def arrays_of(table: str) -> list[Any]:

@@ -144,7 +144,7 @@ def with_specials(card: Any, fold: Callable[[DType], Fold]) -> list[OpSample]:
         x = np.stack([np.repeat(values, len(values)), np.tile(values, len(values))])
         kept, at = lines(x, (0,))
         y = by_index(kept, dtype, lambda i, at=at, dtype=dtype: fold(dtype)(at(i)))
-        # On XLA either zero may win if the signs differ; a scale makes the comparison ignore the sign of zero.
+        # XLA may return either zero if both signs occur; with a scale, the comparison ignores the sign of zero.
         scale = (np.abs(y),) if dtype.is_float else None
         samples.append(
             OpSample(card((0,)), (x,), (y,), scale=scale, label=f"special-{dtype.short}")
