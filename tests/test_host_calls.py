@@ -195,7 +195,7 @@ def test_refused_callbacks() -> None:
 
 
 def test_callbacks_on_the_peer(tmp_path: Path) -> None:
-    """Two functions, one of them in a loop: order, exceptions, and no executable without its function."""
+    """Check two callbacks, one in a loop: order, exceptions, and no cached executable without its function."""
     executor = xla_peer.XlaExecutor(cache_dir=tmp_path)
 
     def fn(x: Any) -> Any:

@@ -1,4 +1,4 @@
-"""The campaign of damaged files: a part of it, and its driver on files that fail on purpose."""
+"""Reading damaged files: a sample of the full campaign, and its driver on a reader that fails on purpose."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ STRUCTURAL = {
     reduction.CumSum,
     *(set(indexing.CARDS)),
 }
-"""Ops with Jacobians that are dense at generic points wherever the pattern allows it."""
+"""Ops whose Jacobian at a generic point has no zero within the pattern."""
 
 SAMPLES = [
     case

@@ -195,7 +195,7 @@ UNUSABLE = {
 def test_a_folder_of_the_variable_that_cannot_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, match: str
 ) -> None:
-    """It is neither read nor written, and the first use warns."""
+    """An unusable folder in TENFERRO_CACHE_DIR is neither read nor written, and its first use warns."""
     folder = UNUSABLE[match](tmp_path)
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.setenv("TENFERRO_CACHE_DIR", str(folder))

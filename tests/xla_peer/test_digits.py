@@ -1,4 +1,4 @@
-"""Digits on the source: the line of a planted cancellation is the first link, in programs of 20 to 2,000 ops."""
+"""Lost digits by source line: the first link names the line of a planted cancellation, in 20 to 2,000 ops."""
 
 from __future__ import annotations
 
