@@ -200,7 +200,7 @@ def test_values_leave_a_long_loop_where_they_are_read(every: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sums_of_narrow_floats_are_rounded_once(dtype: str) -> None:
-    """Sum a million intermediate numbers of both signs, whose sum is in planned memory."""
+    """Sum a million intermediate values of both signs; the sum is stored in planned memory."""
     x = np.asarray(tnf.astype(np.random.default_rng(3).normal(size=1_200_000), dtype))
     program = tnf.compile(lambda x, c: tnf.sum(-(x * c)), x, x[0])
     executor = tnf.GraphExecutor()

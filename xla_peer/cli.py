@@ -73,7 +73,7 @@ def options(
         ),
     ] = None,
 ) -> None:
-    """Run programs of tensors on NumPy or through PJRT, export them, and see whether both agree."""
+    """Run programs of tensors on NumPy or through PJRT, compare the results, and export programs."""
     UNPACKED.set(limit)
 
 
@@ -126,7 +126,7 @@ Cuts = Annotated[
 
 
 NEGATIVE = {"ignore_unknown_options": True}
-"""Command that accepts -1.0 as a number; a misspelt option is then refused as an invalid input."""
+"""Settings of commands that accept -1.0 as a number; a misspelt option is then rejected as an invalid input."""
 
 
 class DisagreementError(Exception):
@@ -383,7 +383,7 @@ def _partitioned(opened: Target, program: Any, mesh: str, cut: list[str] | None)
 def _drawn(
     opened: Target, program: Any, types: list[Any], words: list[str], seed: int
 ) -> tuple[Any, ...]:
-    """Return arguments for a comparison: the arrays of the command line if it has all, else random ones."""
+    """Return arguments for a comparison: arrays from the command line if all inputs are there, else random ones."""
     if words and all(not isinstance(leaf, tnf.TensorSpec) for leaf in flatten(types)[0]):
         return tuple(opened.arguments(words, seed))
     return unflatten(program.in_tree, random_arrays(program, np.random.default_rng(seed)))

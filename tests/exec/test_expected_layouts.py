@@ -25,7 +25,7 @@ ARRANGEMENTS = {
 
 @each_card
 def test_kernels_give_the_layouts_that_they_say(card: Any) -> None:
-    """A kernel without a declared layout is expected to return row-major arrays; otherwise a copy is needed."""
+    """A kernel's declared layout is that of its results; without one, row-major results are expected."""
     kernel = KERNELS[card]
     if getattr(kernel, "_layout", None) is None:
         pytest.skip("rows are expected")

@@ -60,7 +60,7 @@ def totals(x: Any, y: Any) -> Any:
 
 
 def around_a_total(x: Any) -> Any:
-    """Use a scalar computed from a total, between the terms of the total and the ops that need the scalar."""
+    """Compute a total, a scalar from the total, and elements that need the scalar."""
     e = tnf.exp(x)
     number = tnf.log(tnf.sum(e))
     positive = tnf.where(x > 0, e, 0.0)

@@ -664,7 +664,7 @@ TAKEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions that release the GIL are called with it."""
+    """Each call passes as many arguments as the text reads, and text that releases the GIL is called with the GIL."""
     texts: list[str] = []
     engine_of, linked = link.Linker._engine, link._linked
 

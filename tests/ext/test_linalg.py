@@ -663,7 +663,7 @@ ON_ONE: dict[str, Fn] = {
 @pytest.mark.parametrize("n", [3, 70])
 @pytest.mark.parametrize("name", ON_ONE)
 def test_a_batch_of_one_gives_what_its_matrix_does(name: str, n: int) -> None:
-    """Large matrices are processed one at a time, in every batch."""
+    """A batch of one gives the bits of its matrix, because large matrices are processed one at a time."""
     x = random(n, n) + n**0.5 * np.eye(n)
     alone, batch = (tnf.types.flatten(ON_ONE[name](each))[0] for each in (x, x[None]))
     for y, one in zip(alone, batch, strict=True):

@@ -1,4 +1,4 @@
-"""Programs as ONNX models: each op by the reference implementation of the onnx package, against its definition."""
+"""Programs as ONNX models: each op, run by the onnx package's reference implementation, against its definition."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Difference(NamedTuple):
     """First difference of two programs.
 
     Attributes:
-        program, number: the first program, or the body of a loop in it, and the number of the instruction in it.
+        program, number: the first program, or the body of a loop in it, and the number of the instruction.
         leaves: the arguments of that program.
         turns: iterations of the enclosing loops, outermost first.
         other, other_number, other_leaves: program, number and leaves of the other side; the number is None if

@@ -28,7 +28,8 @@ MOST_ELEMENTS = 1 << 24
 SHARE = 0.9
 """Quantile of the elements that represents an array.
 
-If a sum is near zero by chance, few elements lose digits; if the user's formula cancels, most do."""
+If a sum is near zero by chance, few elements lose digits; if the user's formula cancels, most do.
+"""
 
 
 class StepMoves:
@@ -103,7 +104,7 @@ class Record:
         self.steps.append(StepMoves(step, operands, results))
 
     def note(self, step: ExecInstruction, operands: Sequence[Any], results: Sequence[Any]) -> None:
-        """Record an execution in a run that rounds differently; a run that took another branch is not compared."""
+        """Record an execution in a run that rounds differently, unless the run took another branch."""
         number, self._at = self._at, self._at + 1
         if number < len(self.steps) and self.steps[number].step is step:
             self.steps[number].note(operands, results)

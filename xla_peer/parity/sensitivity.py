@@ -78,7 +78,7 @@ class Record:
     Attributes:
         entries: operands and result of each decision.
         is_complete: whether it has all decisions; `LARGEST_RECORD` limits its size.
-        tipped: whether a decision differed in a run that rounded differently.
+        tipped: whether a decision differed in another run.
     """
 
     def __init__(self) -> None:
@@ -262,7 +262,9 @@ class Moved(Plain):
         share = AS_GOOD_AS_EQUAL * TRANSCENDENTAL.output(x.dtype.kind == "c")
         share *= float(ml_dtypes.finfo(x.real.dtype).eps)
         with np.errstate(all="ignore"):
-            is_near = modulus(x - y) < share * modulus(x)  # differences of close numbers are exact
+            is_near = modulus(x - y) < share * modulus(
+                x
+            )  # differences of close numbers are not rounded
         is_near &= self.generator.random(x.shape, np.float32) < 0.5
         return np.where(is_near, op.direction == "EQ", result)
 

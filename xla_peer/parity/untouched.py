@@ -206,7 +206,7 @@ def _independent(program: GraphProgram) -> set[int]:
 
 
 def _deciding(op: StdTensorOp) -> int | None:
-    """Return the number of leading operands that determine the decision; None if all do."""
+    """Return how many leading operands determine the decision; None if all do."""
     return 1 if isinstance(op, el.Select | Cond) else None
 
 
