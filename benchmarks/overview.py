@@ -60,7 +60,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 def contestants(fn: Any, args: tuple[Any, ...]) -> dict[str, Callable[[], Callable[[], Any]]]:
-    """Return the preparation of each contestant, which returns a function that runs once."""
+    """Return a function for each contestant, which prepares it and returns a call that runs it once."""
 
     def native() -> Callable[[], Any]:
         program = tnf.compile(tnf.value_and_grad(lambda *xs: fn(tnf, *xs)), *args)
@@ -94,7 +94,7 @@ def measured(fn: Any, args: tuple[Any, ...]) -> dict[str, tuple[float, float]]:
 
 def table() -> str:
     """Return the table, in Markdown."""
-    jax.jit(lambda x: x + 1)(np.ones(2))  # so that nobody pays for starting jax
+    jax.jit(lambda x: x + 1)(np.ones(2))  # so that no contestant's time includes starting jax
     XlaExecutor("cpu")
     names = ["native", "PJRT", "jax.jit"]
     lines = [

@@ -136,7 +136,7 @@ def table() -> str:
         runs["compiled"]()
         first = time.perf_counter() - start
         runs["hand"] = lambda fn=fn, x=x: fn(np, x)
-        for run in [*runs.values()] * 3:  # because the second run prints, and runs LLVM's passes
+        for run in [*runs.values()] * 3:  # because the second run compiles
             run()
         times = medians(runs, SECONDS)
         hand = times["hand"]

@@ -18,7 +18,7 @@ PACKAGES = ("tenferro", "lowering", "xla_peer")
 
 def main() -> int:
     """Print a shortest cycle of each group of modules."""
-    sys.path.insert(0, str(Path(__file__).parent.parent))  # because grimp looks packages up there
+    sys.path.insert(0, str(Path(__file__).parent.parent))  # because grimp searches packages there
     graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
     imports = {
         module: graph.find_modules_directly_imported_by(module) for module in sorted(graph.modules)

@@ -33,7 +33,7 @@ from tests.selections import selection
 
 ROOT = Path(__file__).parent.parent
 CUT_DOWN_TO = "PORTABILITY_PROCESSOR"
-"""The variable with the name of a setting."""
+"""Name of the environment variable that selects a setting."""
 # Printed by a separate process: NumPy's CPU features, OpenBLAS's kernels, XLA's machine code.
 PROBE = """
 import hashlib, json, pathlib, sys, tempfile
@@ -215,7 +215,7 @@ def without_effect(
 
 
 def main() -> int:
-    """Return 0 if the tests pass in every setting, and every setting had an effect."""
+    """Run the tests in every setting; return 0 if they pass and every setting had an effect."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", default="1/1", metavar="I/N", help="one of N parts of the tests")
     parser.add_argument("--only", action="append", choices=[each.blas for each in SETTINGS])

@@ -1,7 +1,7 @@
 """The benchmark suite: all contestants run each case in one process, in alternation.
 
 python benchmarks/suite                        all cases
-python benchmarks/suite --only chain           those whose name or group holds the word
+python benchmarks/suite --only chain           cases whose name or group contains the word
 python benchmarks/suite --against jax.jit      only native and these
 python benchmarks/suite --write                also build/suite.json, docs/images/suite.png and the table
                                                in docs/performance.md
@@ -41,13 +41,13 @@ PAUSE = 0.005
 SHORTEST = 2e-3
 """Seconds of a measurement; a short run is repeated until it takes as long."""
 FEWEST = 5
-"""Measurements of one case."""
+"""Minimum number of measurements of one case."""
 WARM = 0.5
 """Seconds for which each contestant runs by itself before the measurements begin, because tenferro and PyTorch
 optimise programs while they run.
 """
 LIMIT = 60.0
-"""Seconds after which a checkout gives up a case."""
+"""Seconds after which a checkout's run of a case is stopped."""
 
 
 def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str, float]]:

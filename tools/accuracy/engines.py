@@ -23,7 +23,7 @@ ENGINES = ("NumPy", "compiled", "PJRT")
 def run_of(function: Function, engine: str, dtype: str, size: int = CHUNK) -> Run | None:
     """Return the function of arrays of `size` elements; None if the engine cannot run it.
 
-    Compiled code is that of a loop of one iteration; a function for which loops call NumPy has none.
+    Compiled code is tested in a loop of one iteration. If loops call NumPy for a function, it has no compiled code.
     """
     specs = [tnf.TensorSpec((size,), dtype)] * function.arity
     try:

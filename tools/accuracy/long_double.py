@@ -1,4 +1,4 @@
-"""The error functions in long doubles, which SciPy lacks, by Taylor series with coefficients from mpmath."""
+"""Error functions in long doubles, by Taylor series with coefficients from mpmath; SciPy has float64 only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEAR_TERMS = 26
 
 
 def long_double(value: Any) -> np.longdouble:
-    """Return a number of mpmath, rounded."""
+    """Round a number of mpmath to a long double."""
     fraction, exponent = mpmath.frexp(value)
     high = float(fraction)
     low = float(fraction - high)

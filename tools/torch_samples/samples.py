@@ -89,7 +89,7 @@ def trial_of(row: Row, name: str, op: Any, sample: Any, seed: int) -> Trial:
     """Return the trial of a sample."""
     leaves, treedef = split_leaves(sample)
     is_active = [isinstance(x, torch.Tensor) and x.requires_grad for x in leaves]
-    if not any(is_active):  # operators of integers and predicates: the first tensor leads
+    if not any(is_active):  # for integers and predicates, the first tensor decides
         is_active = [isinstance(x, torch.Tensor) for x in leaves]
     function = row.ours or renamed(attribute(name), row.parameters)
     invariant = INVARIANTS[row.invariant]
