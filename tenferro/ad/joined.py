@@ -1,4 +1,4 @@
-"""Merge the pads and sums from transposed slices, so that cotangents need fewer copies.
+"""Merge the pads and sums that transposing slices has produced, so that cotangents need fewer copies.
 
 The rules transpose one op at a time, so the gradient of a stencil is a sum of pads, one per neighbour. The
 native passes would merge these too, but XLA would not.

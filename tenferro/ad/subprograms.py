@@ -239,7 +239,7 @@ def batched(
     wanted: Sequence[bool],
     surroundings: GraphEmitter,
 ) -> Batched:
-    """Batch a sub-program over `size` slices; `mask` tells which inputs have a leading axis.
+    """Batch a sub-program over `size` slices; `mask` selects the inputs that have a leading axis.
 
     Args:
         wanted: the outputs that must have the leading axis.

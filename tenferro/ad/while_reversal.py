@@ -86,8 +86,8 @@ class _Loop:
     Attributes:
         condition: the loop's condition, on nonlinear constants and state.
         body: the next state, of nonlinear constants and state.
-        pull: the transposed body. It takes constants, state, cotangents of the moving carries, and sums of the linear
-            constants' cotangents. It returns the cotangents before the iteration, and the sums after it.
+        pull: the transposed body. Its inputs are constants, state, cotangents of the moving carries, and sums of the
+            linear constants' cotangents. It returns the cotangents before the iteration, and the sums after it.
         moving: the inputs of the linear carry that have a cotangent in some iteration.
         summed: the linear constants that have a cotangent.
         rows: the number of states in a buffer.

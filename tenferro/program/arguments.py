@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _KEPT_KINDS = {"b": "biufc", "i": "iufc", "f": "fc", "c": "c"}
-"""Kinds of arrays that keep their dtype in arithmetic with a Python number, by the kind of the number."""
+"""Kinds of arrays that keep their dtype in arithmetic with a Python number, for each kind of the number."""
 
 
 def check_arguments(
@@ -40,8 +40,8 @@ def check_arguments(
 
     Raises:
         ArityError: the number of arguments, or their structure, is wrong.
-        DTypeError, ShapeError: a leaf of another dtype or rank, by name.
-        BackendFailureError: a leaf on another device than the host, or cut over several.
+        DTypeError, ShapeError: a leaf has another dtype or rank; the message names it.
+        BackendFailureError: a leaf is not on the host, or is sharded over several devices.
     """
     leaves, tree = flatten(arguments)
     if not agree(tree, in_tree):
