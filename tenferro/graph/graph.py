@@ -71,7 +71,7 @@ class Graph:
         self._numbers: dict[Any, int] = {}
         """Number of each token, in order of appearance.
 
-        It is hashed instead of the op, so that an op is hashed only once.
+        The number is hashed in place of the op, so that an op is hashed only once.
         """
         self._applied: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
         self._inferred: dict[tuple[int, ...], tuple[TensorSpec, ...]] = {}
@@ -85,7 +85,7 @@ class Graph:
         return value
 
     def add_stand_in(self, spec: TensorSpec) -> int:
-        """Return a placeholder that occurs in no program, such as a tangent that will be transposed."""
+        """Return a placeholder that never occurs in a program, such as a tangent that will be transposed."""
         value = len(self.types)
         self.types.append(spec)
         return value

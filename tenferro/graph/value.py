@@ -195,7 +195,7 @@ class Value:
         return full(self, value)
 
     def __tenferro_stop__(self) -> Value:
-        """Return this tensor as a constant to differentiation."""
+        """Return this tensor, which differentiation then treats as a constant."""
         (handle,) = self.emitter.apply(StopGradient((0,)), self.handle)
         return Value(self.emitter, handle)
 

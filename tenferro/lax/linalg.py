@@ -46,7 +46,7 @@ __all__ = [
 
 
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Any:
-    """Return L with x = L L^H; NaN where x is not positive definite.
+    """Return L with x = L L^H; NaN for matrices that are not positive definite.
 
     Args:
         symmetrize_input: factorise (x + x^H) / 2; otherwise the lower triangle is read.
@@ -68,7 +68,7 @@ def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Any:
     U is the triangular factor of [R; w^T]; its diagonal is nonnegative.
 
     Raises:
-        ShapeError, DTypeError: a vector of another extent or dtype.
+        ShapeError, DTypeError: the vector has another extent or dtype.
 
     >>> import numpy as np
     >>> cholesky_update(np.array([[3.0]]), np.array([4.0]))
@@ -96,8 +96,8 @@ def eig(
     """Return the eigenvalues, left eigenvectors u (u^H x = w u^H) and right eigenvectors v (x v = w v), all complex.
 
     Args:
-        compute_left_eigenvectors, compute_right_eigenvectors: whether these are in the list.
-        enable_eigvec_derivs: no effect: eigenvectors are differentiable if their eigenvalues differ.
+        compute_left_eigenvectors, compute_right_eigenvectors: whether the returned list contains them.
+        enable_eigvec_derivs: has no effect; eigenvectors are differentiable if their eigenvalues differ.
 
     Raises:
         ShapeError: x is not square.
@@ -123,7 +123,7 @@ def eigh(
 
     Args:
         lower: the triangle that is read without `symmetrize_input`, which factorises (x + x^H) / 2.
-        sort_eigenvalues: no effect: they are sorted.
+        sort_eigenvalues: has no effect; eigenvalues are always sorted.
         subset_by_index: first and one past last index of the eigenvalues that are returned.
 
     Raises:
@@ -198,7 +198,7 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Any:
     """Return 0, .., permutation_size - 1 after swapping entries i and pivots[i] for i = 0, 1, .. in turn.
 
     Raises:
-        DTypeError, ShapeError: pivots that are not integers, or have no axis.
+        DTypeError, ShapeError: the pivots are not integers, or have no axis.
 
     >>> import numpy as np
     >>> lu_pivots_to_permutation(np.array([2, 1]), 3)
@@ -210,7 +210,7 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Any:
 def ormqr(
     a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False
 ) -> Any:
-    """Return Q c, or c Q, for the square Q whose reflectors a and taus hold, as in `householder_product`.
+    """Return Q c, or c Q, for the square Q that a and taus represent by reflectors, as in `householder_product`.
 
     Args:
         left: False multiplies from the right.
@@ -276,10 +276,10 @@ def schur(
 
     Args:
         compute_schur_vectors: False returns T alone, in a tuple.
-        sort_eig_vals, select_callable: False and None.
+        sort_eig_vals, select_callable: must be False and None.
 
     Raises:
-        ShapeError: x is not square. UnsupportedError: a sorted form.
+        ShapeError: x is not square. UnsupportedError: a sorted form is requested.
 
     >>> import numpy as np
     >>> schur(np.array([[2.0, 0.0], [0.0, 1.0]]))[0]
@@ -307,7 +307,7 @@ def svd(
 
     Raises:
         ShapeError: x is not a matrix.
-        InvalidConfigError: a subset with full_matrices.
+        InvalidConfigError: a subset is combined with full_matrices.
 
     >>> import numpy as np
     >>> svd(np.array([[3.0, 0.0], [0.0, 4.0]]), compute_uv=False)
@@ -372,9 +372,9 @@ def triangular_solve(
     """Return X with X op(a) = b, or op(a) X = b with `left_side`, reading one triangle of a.
 
     Args:
-        lower: the lower triangle.
-        transpose_a, conjugate_a: op(a) is transposed, conjugated, or both.
-        unit_diagonal: the diagonal counts as ones.
+        lower: whether the lower triangle is read.
+        transpose_a, conjugate_a: whether op transposes and conjugates a.
+        unit_diagonal: whether the diagonal is taken to be ones, and not read.
 
     Raises:
         ShapeError, DTypeError: shapes or dtypes that do not fit.
@@ -418,11 +418,11 @@ def tridiagonal_solve(
     Args:
         dl, d, du: vectors of one extent; dl[0] and du[-1] are not read.
         b: matrices of right-hand sides.
-        perturb_singular: False.
+        perturb_singular: must be False.
 
     Raises:
         ShapeError, DTypeError: shapes or dtypes that do not fit.
-        UnsupportedError: perturb_singular.
+        UnsupportedError: perturb_singular is True.
 
     >>> import numpy as np
     >>> tridiagonal_solve(np.zeros(2), np.array([2.0, 4.0]), np.zeros(2), np.ones((2, 1)))

@@ -112,8 +112,8 @@ def polygamma(m: ArrayLike, x: ArrayLike) -> Any:
     """Return the m-th derivative of digamma, for a Python integer m or a tensor of orders.
 
     Raises:
-        InvalidConfigError: a Python number m that is not an int of at least 0.
-        DTypeError, ShapeError: x is not a float, or a tensor m of another dtype or shape.
+        InvalidConfigError: m is a Python number other than an int of at least 0.
+        DTypeError, ShapeError: x is not a float, or m is a tensor of another dtype or shape.
 
     >>> import numpy as np
     >>> polygamma(np.array([0.0, 1.0]), np.array([1.0, 1.0]))
