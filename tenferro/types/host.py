@@ -26,10 +26,10 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
         name: name of the argument or result, for the message.
 
     Raises:
-        BackendFailureError: an array on another device than the host, or on several; one of
-            another library that NumPy does not read, such as torch's bfloat16.
-        InvalidConfigError: a tensor of torch that requires grad, which would be lost.
-        ValueError, TypeError: a value that NumPy refuses, or whose conversion to an array fails.
+        BackendFailureError: the array is not on the host, or on several devices, or NumPy cannot read another
+            library's array, such as torch's bfloat16.
+        InvalidConfigError: a tensor of torch requires grad, which would be lost.
+        ValueError, TypeError: NumPy rejects the value, or its conversion to an array fails.
 
     >>> host_array([1.0, 2.0], "x")
     array([1., 2.])

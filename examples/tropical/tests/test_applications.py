@@ -1,4 +1,4 @@
-"""Shortest paths against Floyd and Warshall, most likely sequences against trying all."""
+"""Shortest paths against Floyd and Warshall's algorithm, and most likely sequences against all sequences."""
 
 from __future__ import annotations
 

@@ -202,8 +202,9 @@ class Gehrd(ExtensionOp):
 @extension_family("tenferro", "gees", version=1)
 @dataclass(frozen=True)
 class Gees(ExtensionOp):
-    """T and Z with A = Z T Z^H, T upper triangular, in blocks of two for a real A's complex pairs, the
-    eigenvalues, complex, and `info`.
+    """T and Z with A = Z T Z^H, the complex eigenvalues, and `info`.
+
+    T is upper triangular; complex pairs of a real A are blocks of two.
     """
 
     output_count = 4

@@ -1,4 +1,4 @@
-"""A line that is printed when a program reaches it."""
+"""Op that prints a line when a program reaches it."""
 
 from __future__ import annotations
 
