@@ -147,7 +147,7 @@ def ring_exact() -> float:
     return float(np.linalg.eigvalsh(total)[0])
 
 
-# ---- both on both peers ----------------------------------------------------------------------------------
+# ---- both networks on both peers ----------------------------------------------------------------------------------
 
 
 def minimise(

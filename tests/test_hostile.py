@@ -27,7 +27,7 @@ def seeds(tmp_path_factory: Any) -> list[Seed]:
 def test_seeds_of_every_kind_are_read(seeds: list[Seed], tmp_path: Path) -> None:
     assert {seed.kind for seed in seeds} == set(DOORS)
     for seed in seeds:
-        if seed.kind != "bytecode":  # which a child reads, a second each
+        if seed.kind != "bytecode":  # a child reads bytecode, which takes a second
             path = Mutant(seed, ()).write(tmp_path / "files")
             assert outcome_of(DOORS[seed.kind], path) == ("loaded", "")
 

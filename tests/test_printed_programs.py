@@ -39,7 +39,7 @@ def test_random_programs_give_what_the_loop_gives() -> None:
         case = random_case(5, number)
         before = [leaf.copy() for leaf in case.leaves]
         executor = tnf.GraphExecutor(compiled="loops")
-        executor.run(case.program, *case.leaves)  # which is interpreted, like every first run
+        executor.run(case.program, *case.leaves)  # the first run is interpreted
         first = executor.run(case.program, *case.leaves)
         same(first, run_unplanned(case.program, *case.leaves))
         same(first, executor.run(case.program, *case.leaves))

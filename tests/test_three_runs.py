@@ -243,7 +243,7 @@ IN_LOOPS = [
     (name, loop)
     for name in LINALG
     for loop in ("scan", "fori_loop", "while_loop", "cond")
-    if name != "expm" or loop == "scan"  # because LLVM takes seconds for its body
+    if name != "expm" or loop == "scan"  # because LLVM compiles this body for seconds
 ]
 
 

@@ -240,7 +240,7 @@ def main() -> int:
             print(f"{setting.blas}: no effect on {', '.join(without)}")
             failed.append(setting.blas)
         marker = "compiled" if there["blas"] in kernels else "processor"
-        if len(kernels) > 1:  # with --once, after the first processor
+        if len(kernels) > 1:  # --once: the core after the first one
             marker += " and core"
         tests = selection.read(marker.partition(" ")[0])
         files = sorted({selection.file_of(test) for test in tests})

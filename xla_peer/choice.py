@@ -99,7 +99,7 @@ class Choice:
             results = self._function.fn(*arrays)
         if self._is_jax:
             return list(results)
-        return [np.array(y) for y in results]  # because results are the caller's to write to
+        return [np.array(y) for y in results]  # because callers may write to results
 
     def _decide(self, arrays: Sequence[Any], results: Sequence[Any]) -> None:
         """Run both sides, compare their results, and choose the faster."""

@@ -393,7 +393,7 @@ def _destination(output: str, words: list[str], form: str) -> tuple[str, list[st
     """Return the output path, the inputs, and the format, by default from the path's suffix.
 
     Raises:
-        InvalidConfigError: an unknown format, or a path with the suffix of a different format.
+        InvalidConfigError: the format is unknown, or the path has the suffix of another format.
     """
     if form and form not in FORMS.values():
         raise InvalidConfigError(f"--to {form}: one of {', '.join(sorted(set(FORMS.values())))}")

@@ -179,7 +179,7 @@ class XlaExecutor:
         A partitioned program runs on all devices of its mesh.
 
         Raises:
-            ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.
+            ArityError, DTypeError, ShapeError, GuardError: the arguments do not fit.
             NonStaticShapeError: an extent depends on data.
             BackendFailureError: XLA could not compile or run the program.
             CheckFailedError: a condition of `tenferro.check` is not true.

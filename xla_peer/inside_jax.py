@@ -84,7 +84,7 @@ class JaxFunction:
         jax, _ = pjrt.modules()
         leaves, tree = flatten(args)
         if not agree(tree, self.program.in_tree):
-            self.program.check_arguments(args)  # because it reports what is wrong
+            self.program.check_arguments(args)  # raises an error that says what is wrong
         leaves = [jax.numpy.asarray(leaf) for leaf in leaves]
         for leaf, name, spec in zip(
             leaves, self.program.input_names, self.program.input_specs, strict=True

@@ -111,7 +111,7 @@ class PeerProcess:
         Raises:
             PeerEndedError: the worker ended, took too long, or ran out of memory.
             BackendFailureError, PlatformUnavailableError, InvalidConfigError: as `XlaExecutor` raises them.
-            UnsupportedError: a system without `os.fork`.
+            UnsupportedError: the system lacks `os.fork`.
         """
         leaves = [np.asarray(x) for x in arrays]
         specs = [*[TensorSpec(x.shape, x.dtype) for x in leaves], *results]
@@ -138,7 +138,7 @@ class PeerProcess:
                 return answer, [memory.view(n, spec).copy() for n, spec in outputs]
             except TenferroError:
                 raise
-            except BaseException:  # because the answer would be taken for that of the next request
+            except BaseException:  # because a late answer would be read as the next request's
                 self._end()
                 raise
 
@@ -153,7 +153,7 @@ class PeerProcess:
         if self._finalizer is not None:
             self._finalizer.detach()
         if process is not None:
-            process.returncode = 0  # because it is not a child of this process
+            process.returncode = 0  # because the process is not a child of this one
         for stream in streams:
             stream.close()
         self._forget()
@@ -246,7 +246,7 @@ class PeerProcess:
         except TimeoutError:
             if self.worker:
                 os.kill(self.worker, signal.SIGKILL)
-            self.worker = 0  # because the next request waits for another
+            self.worker = 0  # because the next request waits for a new worker
             raise PeerEndedError("timeout", stage, f"{timeout:g} s") from None
         except TenferroError:
             raise

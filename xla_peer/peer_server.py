@@ -36,12 +36,12 @@ def serve(requests: int, answers: int, memory: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     try:
-        pjrt.modules()  # before the fork, because it takes long
+        pjrt.modules()  # before the fork, because the import takes long
         pjrt.initialize_lapack()
     except TenferroError as error:
         _say(answers, _error(type(error).__name__, error.text(), None))
         return
-    warnings.simplefilter("ignore")  # because JAX warns of forks, and has no threads yet
+    warnings.simplefilter("ignore")  # JAX warns of forks, but has no threads yet
     while True:
         worker = os.fork()
         if worker == 0:

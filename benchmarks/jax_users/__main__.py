@@ -29,7 +29,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
-import jax  # because the environment comes first
+import jax  # because the environment must be set first
 import numpy as np
 from chance import CHANCE
 from differential_equations import DIFFERENTIAL_EQUATIONS

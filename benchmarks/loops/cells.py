@@ -85,7 +85,7 @@ def measure(kernel: Kernel, gradient: bool, names: list[str], seconds: float, li
     runs: dict[str, Run] = {}
     firsts: dict[str, float] = {}
     for name in names:
-        gc.collect()  # so that no contestant pays for the garbage of another
+        gc.collect()  # so that no contestant collects another's garbage
         start = time.perf_counter()
         try:
             with limited(limit):

@@ -16,7 +16,7 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
-import numpy as np  # because the environment comes first
+import numpy as np  # because the environment must be set first
 from interleaved import show
 
 import tenferro as tnf

@@ -26,7 +26,7 @@ os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cases import CASES, Case
-from contestants import CONTESTANTS, program_of  # because the environment comes first
+from contestants import CONTESTANTS, program_of  # because the environment must be set first
 from interleaved import geometric_mean, turns
 from limits import Limits
 from pairs import compare, serve
@@ -59,7 +59,7 @@ def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str,
     runs: dict[str, Any] = {}
     timings: dict[str, dict[str, float]] = {}
     for name in names:
-        gc.collect()  # so that no contestant pays for the garbage of another
+        gc.collect()  # so that no contestant collects another's garbage
         start = time.perf_counter()
         run = None if name in case.without else CONTESTANTS[name](case, args)
         if run is None:

@@ -71,7 +71,7 @@ def _reduced(dim: SymDim) -> tuple[Callable[[str], Any], tuple[str]]:
     return parse_dim, (str(dim),)
 
 
-copyreg.pickle(SymDim, _reduced)  # because the class is below its parser
+copyreg.pickle(SymDim, _reduced)  # because the module of the class cannot import the parser
 
 
 def _as_python(text: str) -> tuple[str, dict[str, SymDim]]:

@@ -364,7 +364,7 @@ def at_least(lhs: Any, rhs: Any) -> bool | None:
     if isinstance(difference, int):
         return difference >= 0
     if not isinstance(difference, Polynomial):
-        return None  # because it depends on the data
+        return None  # because the extent depends on data
     constant = dict(difference.terms).get((), 0)
     others = [value for monomial, value in difference.terms if monomial]
     bounded = all([

@@ -272,7 +272,7 @@ class _Bench:
             try:
                 is_equal = self.op.payload_eq(other)
             except (AttributeError, TypeError, ValueError):
-                continue  # because payload_eq reads what this value does not have
+                continue  # because payload_eq reads attributes that this value lacks
             if is_equal:
                 return f"payload_eq takes an op with another {name} for equal"
         return ""

@@ -164,7 +164,7 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Any:
         taus: one factor per reflector, at most n.
 
     Raises:
-        ShapeError, DTypeError: shapes or dtypes that do not fit.
+        ShapeError, DTypeError: the shapes or dtypes do not fit.
 
     >>> import numpy as np
     >>> householder_product(np.array([[5.0], [0.5]]), np.array([1.6]))
@@ -217,7 +217,7 @@ def ormqr(
         transpose: multiply with Q^H instead.
 
     Raises:
-        ShapeError, DTypeError: shapes or dtypes that do not fit.
+        ShapeError, DTypeError: the shapes or dtypes do not fit.
 
     >>> import numpy as np
     >>> ormqr(np.array([[5.0], [0.5]]), np.array([1.6]), np.array([[1.0], [0.0]]))
@@ -340,7 +340,7 @@ def symmetric_product(
         symmetrize_output: copy the lower triangle to the upper one.
 
     Raises:
-        ShapeError, DTypeError: shapes or dtypes that do not fit.
+        ShapeError, DTypeError: the shapes or dtypes do not fit.
 
     >>> import numpy as np
     >>> symmetric_product(np.array([[1.0, 2.0]]), np.array([[1.0]]), beta=3.0)
@@ -377,7 +377,7 @@ def triangular_solve(
         unit_diagonal: whether the diagonal is taken to be ones, and not read.
 
     Raises:
-        ShapeError, DTypeError: shapes or dtypes that do not fit.
+        ShapeError, DTypeError: the shapes or dtypes do not fit.
 
     >>> import numpy as np
     >>> triangular_solve(np.array([[2.0]]), np.array([[6.0]]))
@@ -421,7 +421,7 @@ def tridiagonal_solve(
         perturb_singular: must be False.
 
     Raises:
-        ShapeError, DTypeError: shapes or dtypes that do not fit.
+        ShapeError, DTypeError: the shapes or dtypes do not fit.
         UnsupportedError: perturb_singular is True.
 
     >>> import numpy as np

@@ -354,7 +354,7 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
     """Return the index of the first largest element along `axis`, or of the first NaN, in `index_dtype`.
 
     Raises:
-        ShapeError, AxisError, DTypeError: an empty axis, or one outside the rank; complex numbers.
+        ShapeError, AxisError, DTypeError: the axis is empty or outside the rank, or the operand is complex.
     """
     return _arg_reduction("argmax", ops.ArgMax, operand, axis, index_dtype)
 
@@ -363,7 +363,7 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
     """Return the index of the first smallest element along `axis`, or of the first NaN, in `index_dtype`.
 
     Raises:
-        ShapeError, AxisError, DTypeError: an empty axis, or one outside the rank; complex numbers.
+        ShapeError, AxisError, DTypeError: the axis is empty or outside the rank, or the operand is complex.
     """
     return _arg_reduction("argmin", ops.ArgMin, operand, axis, index_dtype)
 

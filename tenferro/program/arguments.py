@@ -60,8 +60,8 @@ def check_leaves(
     """Return the leaves as arrays of the declared dtypes and ranks.
 
     Raises:
-        DTypeError, ShapeError: a leaf of another dtype or rank, by name.
-        BackendFailureError: a leaf on another device than the host, or cut over several.
+        DTypeError, ShapeError: a leaf has another dtype or rank; the message names it.
+        BackendFailureError: a leaf is not on the host, or is sharded over several devices.
     """
     return [
         leaf
@@ -136,7 +136,7 @@ def bind_symbols(
                     )
                 continue
             if isinstance(extent, UpperBound | Unknown):
-                continue  # because it depends on the data
+                continue  # because the extent depends on data
             leaf = extent.as_leaf()
             if leaf is not None and leaf not in bindings:
                 bindings[leaf] = actual

@@ -181,7 +181,7 @@ class GraphProgram:
 
         Raises:
             ArityError, ShapeError, DTypeError: the arguments do not fit `input_specs`.
-            GuardError: symbolic extents that must be equal are not.
+            GuardError: a condition on symbolic extents does not hold.
         """
         try:
             return native_run(self, arrays)

@@ -508,10 +508,10 @@ def _acyclic_colors(pattern: Pattern, order: Array) -> Array:
     color = [-1] * len(neighbours)
     parent: dict[
         tuple[int, int], tuple[int, int]
-    ] = {}  # of edges, in the tree of their two colours
+    ] = {}  # maps an edge to its parent in the tree of two colours
     of_color: list[dict[int, tuple[int, int]]] = [
         {} for _ in neighbours
-    ]  # an edge at a vertex, by colour
+    ]  # for each vertex, one of its edges by colour
 
     def root(edge: tuple[int, int]) -> tuple[int, int]:
         while parent[edge] != edge:

@@ -83,13 +83,13 @@ def has_dtype(value: Any) -> bool:
 
 def _lies_on_the_host(value: Any) -> bool:
     if not hasattr(type(value), "__dlpack_device__"):
-        return True  # because there is no device to ask about
+        return True  # because the object has no device
     try:
         kind, _ = value.__dlpack_device__()
     except BufferError:
-        return False  # jax raises it for several devices, and for devices unknown to DLPack
+        return False  # jax raises for several devices, and for devices unknown to DLPack
     except (ValueError, TypeError, RuntimeError):
-        return True  # memory of no device, which NumPy refuses by itself
+        return True  # the memory has no device, and NumPy raises by itself
     return int(kind) in HOST_MEMORY
 
 

@@ -130,7 +130,7 @@ def _key(entry: Any) -> Any:
     if isinstance(entry, optree.SequenceEntry):
         return SequenceKey(entry.entry)
     own = entry.entry
-    if hasattr(own, "name"):  # this module's keys and JAX's
+    if hasattr(own, "name"):  # keys of this module or of JAX
         return GetAttrKey(own.name)
     if hasattr(own, "idx"):
         return SequenceKey(own.idx)
@@ -160,7 +160,7 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
         while not _LEAVES.issuperset(map(type, leaves)) and _registered_any(leaves):
             leaves, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
     except RecursionError as error:
-        if "flattening" not in str(error):  # Python's own, of functions that call each other
+        if "flattening" not in str(error):  # a RecursionError of Python, not of optree
             raise
         raise InvalidConfigError(
             f"a {type(tree).__name__} is not a tree: it contains itself, or more than "
@@ -242,7 +242,7 @@ def difference(
             left_node, right_node
         ):
             first, second = _described(left_node), _described(right_node)
-            if first == second:  # one class with different static fields, which only optree prints
+            if first == second:  # only static fields differ, which optree's message shows
                 first, second = f"{left_node.one_level()}", f"{right_node.one_level()}"
             return f"{names[0]}{path} is {first}, and {names[1]}{path} {second}"
         level = left_node.one_level()

@@ -467,14 +467,11 @@ def test_every_argument_is_there(module: str, where: str) -> None:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 assert any(p.kind is parameter.kind for p in found.values()), name
                 continue
-            if parameter.kind is parameter.POSITIONAL_ONLY:  # has NumPy's name if NumPy has one
+            if parameter.kind is parameter.POSITIONAL_ONLY:  # our name is NumPy's
                 own = list(found.values())[place]
                 assert own.kind in (own.POSITIONAL_ONLY, own.POSITIONAL_OR_KEYWORD), (name, key)
                 continue
-            if name == "clip" and key in (
-                "min",
-                "max",
-            ):  # the positional names are NumPy's a_min and a_max
+            if name == "clip" and key in ("min", "max"):  # NumPy's names are a_min and a_max
                 own = list(found.values())[place]
                 assert (own.kind, own.default) == (own.POSITIONAL_OR_KEYWORD, None)
                 continue
@@ -587,7 +584,7 @@ MATRIX_ORDERS = ("fro", "nuc", 1, 2, np.inf)
 def test_matrices_without_elements(shape: tuple[int, ...], where: str) -> None:
     def found(xp: Any) -> Any:
         x = xp.zeros(shape)
-        rank = [] if 0 in shape[-2:] else [xp.linalg.matrix_rank(x)]  # NumPy's is integer or bool
+        rank = [] if 0 in shape[-2:] else [xp.linalg.matrix_rank(x)]  # NumPy: int or bool
         return [
             xp.linalg.pinv(x),
             *rank,
@@ -665,7 +662,7 @@ def test_exchange() -> None:
     assert x.__dlpack_device__() == given.__dlpack_device__()
     found, wanted = (inspect.signature(y.__dlpack__).parameters for y in (x, strict.asarray(F)))
     assert list(found) == list(wanted)
-    with pytest.raises((RuntimeError, ValueError), match="stream"):  # as in the version of NumPy
+    with pytest.raises((RuntimeError, ValueError), match="stream"):  # by NumPy's version
         x.__dlpack__(stream=1)
     xp = RT.namespace
     assert xp.asarray(x, copy=False) is x

@@ -111,7 +111,7 @@ def test_rank_0_masks(mask: bool) -> None:
 def test_masks_that_do_not_fit() -> None:
     indices: list[Any] = [
         np.array([True, False]),
-        (..., np.array([True, False, True])),  # as long as the first axis
+        (..., np.array([True, False, True])),  # a mask of the first axis's extent
         (..., MASK),
         (0, ..., None, np.array([True, False])),
     ]

@@ -121,7 +121,7 @@ def test_sinc_is_smooth_at_zero() -> None:
     for order, right in enumerate(wanted):
         np.testing.assert_allclose(derivative(0.0), right, rtol=1e-14, err_msg=str(order))
         derivative = tnf.grad(derivative)
-    for x in (0.02, 0.15, 0.16, 0.5):  # on both sides of the end of the series, at 1 / (2 pi)
+    for x in (0.02, 0.15, 0.16, 0.5):  # the series is used up to 1 / (2 pi)
         y = math.pi * x
         curvature = ((2 - y * y) * math.sin(y) - 2 * y * math.cos(y)) / y**3 * math.pi**2
         np.testing.assert_allclose(tnf.grad(tnf.grad(tnf.sinc))(x), curvature, rtol=1e-9)

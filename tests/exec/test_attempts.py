@@ -308,7 +308,7 @@ def test_one_warning_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.warns(CompileWarning, match="could not compile a loop, and interprets it"):
         fail()
-    fail()  # where a second warning would be an error
+    fail()  # a second warning would be an error
 
 
 def test_counts_of_what_was_compiled() -> None:

@@ -130,7 +130,7 @@ def test_short_common_runs_are_elements(
     assert np.array_equal(out, x)
     rows = Copy(np.empty((6, 4)), np.empty((6, 8))[:, :4])
     assert (rows.shape, rows.run) == ([6, 4], 32)
-    wide = np.zeros((*x.shape, 2))[..., 0]  # neighbours that are not contiguous
+    wide = np.zeros((*x.shape, 2))[..., 0]  # elements with gaps between them
     assert Copy(out, wide).run == 0
     assert Copy(wide, x).run == 0
 

@@ -643,8 +643,8 @@ def both_largest(x: Any) -> Any:
     ("shape", "fn", "chained"),
     [
         ((300,), largest, 1),
-        ((9,), largest, 1),  # whose rows are numbers
-        ((5, 127), largest, 1),  # whose rows are merged
+        ((9,), largest, 1),  # rows of rank 0
+        ((5, 127), largest, 1),  # rows that are merged
         ((5, 128), largest, 1),
         ((128, 5), largest, 1),
         ((3, 5, 128), largest, 1),

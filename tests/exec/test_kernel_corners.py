@@ -155,7 +155,7 @@ def test_sums_of_products_along_any_axis(axis: Any, dtype: str, compiled: bool) 
     for right in (y, y[:, :1], y[0]):
         got = run(lambda x, y: tnf.sum(x * y, axis=axis), x, right, compiled=compiled)
         wide = np.complex128 if dtype == "complex128" else np.float64
-        products = (x * right).astype(wide)  # which are rounded in the group, too
+        products = (x * right).astype(wide)  # rounded, as in the group
         size = np.abs(products).sum(axis=axis).max()
         eps = float(np.finfo(dtype).eps)
         np.testing.assert_allclose(

@@ -142,7 +142,7 @@ def test_results_of_few_vectors_stay_in_registers(vectors: int, chains: int) -> 
     ("shape", "axis"), [((5, 16), 0), ((1, 9), 0), ((3, 4, 12), 1), ((2, 7, 3, 8), 1), ((9, 3), 0)]
 )
 def test_argmax_and_argmin(dtype: str, shape: tuple[int, ...], axis: int) -> None:
-    """The first of equal elements, with zeros of either sign, and the first NaN."""
+    """The index is that of the first of equal elements, with zeros of either sign, or of the first NaN."""
     rng = np.random.default_rng(1)
     x = rng.integers(0, 2 if dtype == "bool" else 4, (20, *shape)).astype(dtype)
     if dtype.startswith("float"):

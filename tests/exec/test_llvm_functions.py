@@ -188,7 +188,7 @@ def exactly(name: str, x: float) -> Any:
     if name in ("log", "log1p") and x == (-1 if name == "log1p" else 0):
         return -mpmath.inf
     if name == "erfc":
-        return mpmath.erfc(min(x, 100.0))  # which vanish; mpmath overflows for large ones
+        return mpmath.erfc(min(x, 100.0))  # 0 in float64; mpmath overflows for larger x
     if name == "logistic":
         return 1 / (1 + mpmath.exp(-mpmath.mpf(x)))
     return getattr(mpmath, name)(mpmath.mpf(x))

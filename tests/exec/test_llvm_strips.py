@@ -378,9 +378,9 @@ def test_types_of_strips() -> None:
     [
         (np.full(N, 2.0), True),
         (np.full(N, np.nan), True),
-        (np.full((3, N), 2.0), False),  # whose indices are along another axis
+        (np.full((3, N), 2.0), False),  # indices along another axis
         (np.arange(float(N)), False),
-        (np.where(np.arange(N) < N - 1, 0.0, -0.0), False),  # which differ in one bit
+        (np.where(np.arange(N) < N - 1, 0.0, -0.0), False),  # constants that differ in one bit
     ],
 )
 def test_strips_of_constants(array: Any, is_cut: bool) -> None:

@@ -120,7 +120,7 @@ def test_cuts_hold_as_many_bytes_as_are_copied_at_once(monkeypatch: pytest.Monke
         slice(i, i + 250) for i in range(0, 1000, 250)
     ]
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
-    assert len(operands.split()) == 8  # of MIN_BLOCK_EXTENT elements, at least
+    assert len(operands.split()) == 8  # blocks of at least MIN_BLOCK_EXTENT
 
 
 @pytest.mark.parametrize(

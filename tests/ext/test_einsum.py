@@ -81,7 +81,7 @@ def operands_of(subscripts: str, dtype: Any) -> list[Any]:
     for shape in CASES[subscripts]:
         x = generator.integers(-4, 5, shape) + 0.5
         if np.dtype(dtype).kind in "fc":
-            x = x / 3  # which no narrower float represents
+            x = x / 3  # no narrower float represents it
         operands.append(np.asarray(x * (1 - 0.5j) if np.dtype(dtype).kind == "c" else x, dtype))
     return operands
 
@@ -187,7 +187,7 @@ def test_optimisers_that_would_not_end_are_refused(
     name: str, count: int, limit: int | None
 ) -> None:
     subscripts, operands = dense_network(min(count, 14))
-    if count > 14:  # with too many elements
+    if count > 14:  # too many elements for the definition
         subscripts, operands = ",".join(["ab"] * count) + "->", [np.ones((2, 2))] * count
     optimize: Any = name if limit is None else (name, limit)
     for call in (tnf.einsum, tnf.einsum_path):

@@ -297,7 +297,7 @@ ADDED = {
     "scan": {"parallel"},
     "fori_loop": {"max_steps"},
     "while_loop": {"max_steps"},
-    "top_k": {"is_stable"},  # which exist in jax.lax since 0.11
+    "top_k": {"is_stable"},  # new in jax.lax 0.11
 }
 """Parameters that jax.lax lacks, in all versions or in some."""
 

@@ -516,7 +516,7 @@ def test_a_forked_process_has_one_of_its_own_and_both_end(tmp_path: Path) -> Non
     place = str(Path(guarded.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-P", "-W", "error", "-c", FORK, GOOD],
-        cwd=tmp_path,  # without imports from it
+        cwd=tmp_path,  # nothing is imported from there
         env={**os.environ, "PYTHONPATH": place},
         capture_output=True,
         text=True,
@@ -610,7 +610,7 @@ def test_damaged_trees_are_errors_or_trees() -> None:
     assert refused > 100
     with pytest.raises(errors.InvalidConfigError, match="tree"):
         decoded_tree(b"")
-    looped = whole.replace(b"[1, 2], ", b"[0, 0], ")  # regions that contain themselves
+    looped = whole.replace(b"[1, 2], ", b"[0, 0], ")  # a region that contains itself
     assert looped != whole
     with pytest.raises(errors.InvalidConfigError, match="itself"):
         decoded_tree(looped)

@@ -814,7 +814,7 @@ def test_places_that_locations_name(location: str, source: Any, place: str) -> N
     text = HEAD + f"%0 = stablehlo.sine %x : tensor<3xf32> {location}" + TAIL
     (step,) = import_stablehlo(text).instructions
     assert step.source is not None
-    if source is None:  # the line that imports it
+    if source is None:  # then the line is that of the import
         assert step.source.file == __file__
     else:
         shown = (step.source.file, step.source.line, step.source.function)

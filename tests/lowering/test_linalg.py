@@ -210,7 +210,7 @@ def test_inline_gradients() -> None:
 
 # ---- library calls -------------------------------------------------------------------------------------
 
-PLAIN = ll.SvdAlgorithm.QR  # which is gesvd on a GPU, as jax calls it for large matrices
+PLAIN = ll.SvdAlgorithm.QR  # gesvd on a GPU, as for large matrices in jax
 
 PAIRS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
     "qr": (fam.Qr(), lambda a: ll.qr(a, full_matrices=False), (2, 6, 4)),

@@ -97,7 +97,7 @@ def test_the_least_recently_used_goes(tmp_path: Path) -> None:
     for number, name in enumerate("abc"):
         cache.store(name, bytes(300))
         os.utime(tmp_path / f"{name}.xla", (number, number))
-    assert cache.load("a") == bytes(300)  # and is now the most recently used
+    assert cache.load("a") == bytes(300)  # makes it the most recently used entry
     cache.store("d", bytes(300))
     assert sorted(path.stem for path in entries(tmp_path)) == ["a", "c", "d"]
     assert cache.stats().evictions == 1
@@ -203,7 +203,7 @@ def test_a_folder_of_the_variable_that_cannot_be_used(
     xla = XlaExecutor("cpu")
     with pytest.warns(errors.UnusableCacheWarning, match=f"TENFERRO_CACHE_DIR .*{match}"):
         np.testing.assert_allclose(xla.run(PROGRAM, X), EXPECTED)
-    for executor in (xla, XlaExecutor("cpu")):  # without another warning, which would be an error
+    for executor in (xla, XlaExecutor("cpu")):  # a second warning would be an error
         executor.cache_clear()
         np.testing.assert_allclose(executor.run(PROGRAM, X), EXPECTED)
         assert executor.compile_cache is not None

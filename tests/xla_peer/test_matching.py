@@ -77,7 +77,7 @@ def constant(x: Any, fault: bool) -> Any:
 def reordered(x: Any, fault: bool) -> Any:
     """Apply the wrong function to a sum that is reordered, too, which is no fault."""
     terms = [tnf.sin(x), tnf.cos(x), tnf.tanh(x)]
-    y = sum(terms[::-1] if fault else terms, 2.0)  # which is no fault
+    y = sum(terms[::-1] if fault else terms, 2.0)  # reordering is no fault
     return tnf.cbrt(tnf.abs(y)) if fault else tnf.sqrt(tnf.abs(y))
 
 

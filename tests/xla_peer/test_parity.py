@@ -169,7 +169,7 @@ def test_a_reproduction_has_arguments_of_every_dtype(
     monkeypatch.chdir(place)
     variables: dict[str, Any] = {}
     text = (place / "repro.py").read_text()
-    exec(text[: text.rindex("print")], variables)  # because the script reads it
+    exec(text[: text.rindex("print")], variables)  # because the script reads the variable
     assert [x.dtype for x in variables["inputs"]] == [x.dtype for x in leaves]
 
 

@@ -128,7 +128,7 @@ def test_nothing_is_left_of_what_a_whole_number_was_rounded_from() -> None:
 
 
 def test_bits_of_an_integer_are_not_flushed() -> None:
-    """As bits of a float64, 1 and 0 are a subnormal number and zero; no arithmetic is in between."""
+    """The bits of the integers 1 and 0 are a subnormal float64 and zero; no implementation flushes bits."""
     n = np.array([1, 0, 3], np.int64)
 
     def fn(n: Any) -> Any:

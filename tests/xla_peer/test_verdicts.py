@@ -265,9 +265,7 @@ def test_a_program_keeps_the_text_it_was_read_from() -> None:
     program = lowering.import_stablehlo(LOSS)
     assert program.origin.plain_text == LOSS
     assert tnf.compile(loss, X).origin is None
-    assert (
-        program == tnf.compile(loss, X) or program.fingerprint
-    )  # which does not affect the meaning
+    assert program == tnf.compile(loss, X) or program.fingerprint  # the origin is not compared
     without = replace(program, origin=None)
     assert without == program
 

@@ -158,7 +158,7 @@ def _value(token: str) -> Any:
 def _read(path: str) -> Any:
     try:
         with reading(path) as file:
-            if file.read(2) != b"PK":  # which a zip file begins with
+            if file.read(2) != b"PK":  # a zip file begins with PK
                 size = file.seek(0, os.SEEK_END)
                 file.seek(0)
                 return array_in(file, size, path)

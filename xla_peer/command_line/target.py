@@ -232,7 +232,7 @@ def _function(text: str, path: Path, name: str, tree: ast.Module | None = None) 
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.resolve().parent))  # because it may import its neighbours
+    sys.path.insert(0, str(path.resolve().parent))  # because the file may import its neighbours
     sys.modules[path.stem] = module
     try:
         if tree is None:

@@ -334,7 +334,7 @@ class Moved(Plain):
         total = x + y
         if dtype == wide:
             rest = total - x
-            error = (x - (total - rest)) + (y - rest)  # exactly the rounding error of the total
+            error = (x - (total - rest)) + (y - rest)  # the exact rounding error of the total
             away += error
         else:
             error = total - total.astype(dtype)

@@ -117,7 +117,7 @@ def module_case(path: Path, arrays: Sequence[Any]) -> Case:
     """Read a StableHLO file on these arguments; its native run decides."""
     program = import_stablehlo(path)
     origin = program.origin
-    assert origin is not None  # because it was imported
+    assert origin is not None  # because the program was imported
     leaves = program.check_leaves(list(arrays))
     return Case(path.name, "", program, origin.plain_text, tuple(leaves), None)
 

@@ -20,7 +20,7 @@ LOW = (torch.float16, torch.bfloat16)
 def upload(array: Any) -> torch.Tensor:
     """Copy a NumPy array into a PyTorch tensor."""
     own = np.array(array)
-    if DType.of(own.dtype) is DType.BF16:  # which PyTorch does not know under NumPy's name
+    if DType.of(own.dtype) is DType.BF16:  # PyTorch lacks NumPy's name for it
         return torch.from_numpy(own.view(np.int16)).view(torch.bfloat16)
     return torch.from_numpy(own)
 

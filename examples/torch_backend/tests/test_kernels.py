@@ -26,7 +26,7 @@ OF_OPERANDS = {
     reduction.CumSum: 8.0,
     reduction.CumProd: 8.0,
     elementwise.Power: 2.0,
-    ops.Digamma: 64.0,  # because 1.5 is near its zero
+    ops.Digamma: 64.0,  # because digamma has a zero near 1.5
 }
 """Maximum difference of results by op, in units in the last place; all other ops must give equal bits."""
 COMPLEX = dict.fromkeys(

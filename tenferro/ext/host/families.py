@@ -36,7 +36,7 @@ class Check(ExtensionOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The value of the previous effect, the condition, and the values."""
+        """The number of operands: the previous effect's value, the condition, and the values."""
         return 2 + self.count
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:

@@ -70,7 +70,7 @@ def _own(operands: Operands, result: Any, spread: Any) -> Any:
     """Bound the distance of two implementations of the declared accuracy, with the rounding to the dtype."""
     dtype, ulps = operands.dtype, operands.rounding.output(operands.is_complex)
     size = modulus(result) + spread
-    if not ulps:  # rounded once from the exact value
+    if not ulps:  # both results are the exact value, rounded once
         (x,) = operands.values
         is_exact = (wide(result) * wide(result) == wide(x)) & (operands.radii[0] == 0)
         return np.where(is_exact & (not operands.is_complex), 0.0, 4.0 * unit(dtype) * size)
