@@ -59,7 +59,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_no_copy_from_a_gpu(name: str) -> None:
     x = DeviceArray()
-    with pytest.raises(errors.BackendFailureError, match=r"DeviceArray lies on cuda:0.*asarray"):
+    with pytest.raises(errors.BackendFailureError, match=r"DeviceArray is on cuda:0.*asarray"):
         CALLS[name](x)
     assert not x.copies
 

@@ -167,7 +167,7 @@ def export(
         if format == "onnx":
             if vectors:
                 raise InvalidConfigError(
-                    "export: an ONNX model carries no vectors; compare by xla_peer.onnx.run"
+                    "export: an ONNX model contains no test vectors; compare by xla_peer.onnx.run"
                 )
             return export_onnx(program, path, weights)
         cases = _cases(program, vectors, np.random.default_rng(seed))
@@ -346,7 +346,7 @@ def module_for(
         if len({module.plain_text for module in modules}) == 1:
             return modules[0], choice
     raise InvalidConfigError(
-        f"export: {', '.join(platforms)} need texts of their own; export one artifact for each, or "
+        f"export: {', '.join(platforms)} need separate texts; export one artifact for each, or "
         'with linalg="inline"'
     )
 
@@ -373,7 +373,9 @@ def load(path: Any, *, trusted: bool = False) -> Artifact:
         )
         manifest_json, main_type = perform("description", text, ATTRIBUTE, trusted=trusted)
     except (mlir_bindings.MlirDiagnosticError, UnicodeDecodeError) as error:
-        raise InvalidConfigError(f"load: {path} is cut short or no StableHLO: {error}") from None
+        raise InvalidConfigError(
+            f"load: {path} is truncated, or is no StableHLO: {error}"
+        ) from None
     if manifest_json is None:
         raise InvalidConfigError(
             f"load: {path} is StableHLO, but not written by tenferro: it has no {ATTRIBUTE}; "
@@ -404,7 +406,9 @@ def _vectors(path: Any, manifest: Manifest) -> bytes:
     file = vectors_path(path)
     content = content_of(file)
     if hashlib.sha256(content).hexdigest() != manifest.vectors:
-        raise InvalidConfigError(f"load: {file} is not the file this was exported with")
+        raise InvalidConfigError(
+            f"load: {file} is not the file with which the artifact was exported"
+        )
     return content
 
 
@@ -458,7 +462,7 @@ def _constants(path: Any, manifest: Manifest) -> dict[str, Any]:
         if is_interruption(error):
             raise
         raise InvalidConfigError(
-            f"load: {file_path} does not hold the constants: {error!r}"
+            f"load: {file_path} does not contain the constants: {error!r}"
         ) from error
 
 
@@ -474,5 +478,7 @@ def _constant(array: Any, item: StoredConstant) -> Any:
     # The constant takes over this memory, so that a program made from the artifact copies nothing.
     constant = Constant.adopting(np.asarray(value, order="C"))
     if constant.digest.hex() != item.digest:
-        raise InvalidConfigError(f"load: {item.name} is not the one this was exported with")
+        raise InvalidConfigError(
+            f"load: {item.name} differs from the constant with which the artifact was exported"
+        )
     return constant.array

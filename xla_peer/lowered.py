@@ -82,8 +82,9 @@ class LoweringSettings:
         static = program.specialize(program.bind(shapes))
         if len(static.instructions) > MAX_OPS:
             raise UnsupportedError(
-                f"{program.name} has {len(static.instructions)} ops outside of loops, and XLA is given at most {MAX_OPS}; "
-                "tenferro.compile(.., roll=True) writes what repeats as loops, and native execution has no limit"
+                f"{program.name} has {len(static.instructions)} ops outside of loops, "
+                f"and at most {MAX_OPS} are compiled by XLA; "
+                "tenferro.compile(.., roll=True) rolls repeated ops into loops, and native execution has no limit"
             )
         if self.effects == "drop":
             static = static.without_effects()

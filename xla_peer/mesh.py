@@ -281,7 +281,7 @@ def partitioned_as(
     mesh = Mesh(dict(partitioning.mesh)) if mesh is None else mesh
     if tuple(mesh.shape.items()) != partitioning.mesh:
         raise InvalidConfigError(
-            f"partition: it is over {dict(partitioning.mesh)}, and the mesh is {mesh}"
+            f"partition: the saved partition is over {dict(partitioning.mesh)}, and the mesh is {mesh}"
         )
     inputs = list(zip(program.input_names, program.input_specs, strict=True))
     outputs = list(zip(program.output_names, program.output_specs, strict=True))
@@ -344,7 +344,7 @@ def _specs(name: str, prefix: Any, tree: Any) -> tuple[PartitionSpec, ...]:
     for entry in entries:
         if entry is not None and not isinstance(entry, PartitionSpec):
             raise InvalidConfigError(
-                f"partition: {name} holds PartitionSpecs of xla_peer, got {entry!r} of "
+                f"partition: {name} holds PartitionSpecs of xla_peer, got {entry!r} from "
                 f"{type(entry).__module__}"
             )
     return tuple(PartitionSpec() if entry is None else entry for entry in entries)

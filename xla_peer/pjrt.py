@@ -429,8 +429,8 @@ def fetched(array: Any, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[A
         if array.is_fully_addressable:
             raise
         raise InvalidConfigError(
-            f"get: {TensorSpec(array.shape, array.dtype)} is cut over several processes, {array.sharding}; "
-            "read its addressable_shards, or have it whole by out_specs=PartitionSpec()"
+            f"get: {TensorSpec(array.shape, array.dtype)} is sharded over several processes, {array.sharding}; "
+            "read its addressable_shards, or replicate it by out_specs=PartitionSpec()"
         ) from None
 
 
@@ -466,7 +466,7 @@ def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
         if is_interruption(error):
             raise
         raise BackendFailureError(
-            f"put: PJRT does not take this {type(producer).__name__} by DLPack: {error}"
+            f"put: PJRT does not accept this {type(producer).__name__} by DLPack: {error}"
         ) from None
     (source,) = array.devices()
     if source.platform == "cpu" and (copy or not is_row_major(array)):
@@ -557,8 +557,8 @@ def require_same_in_all_processes(arrays: Mapping[str, np.ndarray[Any, Any]], de
     differing = [name for n, name in enumerate(arrays) if (digests[:, n] != digests[0, n]).any()]
     if differing:
         raise InvalidConfigError(
-            f"put: {', '.join(differing)}: not the same in every process; each gives the whole array, and "
-            "all the same one; what each has of its own is given by put_local"
+            f"put: {', '.join(differing)}: not the same in every process; each process must pass the same "
+            "whole array, or its own part to put_local"
         )
 
 

@@ -106,7 +106,7 @@ def read_vectors(
     except Exception as error:
         if is_interruption(error):
             raise
-        raise InvalidConfigError(f"vectors: the file holds none: {error!r}") from error
+        raise InvalidConfigError(f"vectors: the file has no vectors: {error!r}") from error
     return vectors, about
 
 

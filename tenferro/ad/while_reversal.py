@@ -48,8 +48,8 @@ def transposed_while(
     mask = _linear_inputs(op, linear)
     if any([mask[i] for i in op.cond.reads([0])]):
         raise ADRuleUnsupportedError(
-            "While: has no transpose, because cond depends on what the loop is linear in; differentiate the function "
-            "instead of transposing it, or put the loop into custom_linear_solve"
+            "While: has no transpose, because cond depends on a carry in which the loop is linear; "
+            "differentiate the function instead of transposing it, or put the loop into custom_linear_solve"
         )
     nonlinear = [x for x, is_linear in zip(inputs, mask, strict=True) if not is_linear]
     n_nonlinear = mask[:n].count(False)

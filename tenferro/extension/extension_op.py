@@ -123,9 +123,9 @@ class ExtensionOp:
         """
         if attributes := _undeclared(self):
             raise UnsupportedError(
-                f"extension: family_id={self.family_id}: whether {', '.join(attributes)} of "
-                f"{type(self).__name__} tell two ops apart is not known, because they are not fields of a "
-                "dataclass; declare a frozen dataclass, or define payload_fields()"
+                f"extension: family_id={self.family_id}: {', '.join(attributes)} of "
+                f"{type(self).__name__} may distinguish ops, but are not fields of a dataclass; "
+                "declare a frozen dataclass, or define payload_fields()"
             )
         names = [f.name for f in fields(self) if f.compare and f.init] if is_dataclass(self) else []
         return {name: getattr(self, name) for name in names}

@@ -84,7 +84,7 @@ def _require_nothing_lost(where: str, record: Any) -> None:
     if lost := [field.name for field in fields(record) if _is_lost(field)]:
         raise UnsupportedError(
             f"save: {where}: {', '.join(lost)} of {type(record).__name__} is not compared and has no "
-            "default, so that a file could not bring the op back; give it a default"
+            "default, so the op could not be restored from a file; give it a default"
         )
 
 
@@ -161,8 +161,8 @@ def _saved_record(
     cls = type(value)
     if classes.get(cls.__qualname__) is not cls:
         raise UnsupportedError(
-            f"save: {op} has a payload of type {cls.__name__}, which its annotations do not name, so that a "
-            f"file could not bring it back; annotate the field, or list it: payload_classes = ({cls.__name__},)"
+            f"save: {op} has a payload of type {cls.__name__}, which its annotations do not name, so it "
+            f"could not be restored from a file; annotate the field, or list it: payload_classes = ({cls.__name__},)"
         )
     if isinstance(value, Enum):
         # Combined flags are not members, and have only a number.

@@ -290,7 +290,7 @@ def _loaded_steps(
         values.extend(outputs)
     slots = document["outputs"]
     if not all([type(slot) is int and 0 <= slot < len(values) for slot in slots]):
-        raise InvalidConfigError(f"load: outputs {slots!r:.80} are not all there")
+        raise InvalidConfigError(f"load: outputs {slots!r:.80} are not all defined")
     return graph, [values[slot] for slot in slots], load_guards(document["guards"])
 
 

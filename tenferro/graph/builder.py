@@ -67,7 +67,7 @@ class GraphBuilder:
         """
         outputs = self.apply(op, *inputs)
         if len(outputs) != 1:
-            raise ArityError(f"{op.name}: has {len(outputs)} outputs; apply gives them all")
+            raise ArityError(f"{op.name}: has {len(outputs)} outputs; apply returns them all")
         return outputs[0]
 
     emit, emit_all = apply_one, apply

@@ -138,8 +138,8 @@ class Graph:
     ) -> None:
         if not outputs:
             raise InvalidConfigError(
-                f"{op.name}: nothing comes out of it, so that no result can wait for what is printed in it; "
-                "let it give something, such as a count"
+                f"{op.name}: its body prints but has no outputs, so no result can depend on the print; "
+                "return something from it, such as a count"
             )
         self.effects = [*[value for value in self.effects if value not in inputs], outputs[0]]
 
@@ -157,7 +157,7 @@ class Graph:
             return list(outputs)
         if not outputs:
             raise InvalidConfigError(
-                "debug_print: the function returns no tensor, so that none can wait for what is printed; "
+                "debug_print: the function returns no tensor, so no result can depend on the print; "
                 "return one"
             )
         tied = (*outputs, *self.effects)
@@ -240,4 +240,4 @@ class Graph:
         return f"<Graph of {len(self.inputs)} inputs and {len(self.instructions)} instructions>"
 
     def __getstate__(self) -> Any:
-        raise TypeError("a Graph is not pickled; save a GraphProgram instead")
+        raise TypeError("a Graph cannot be pickled; save a GraphProgram instead")

@@ -473,7 +473,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     if any(tuple(case.shape) != shape for case in tensors) or tuple(which.shape) not in ((), shape):
         shown = ", ".join(str(spec_of(x)) for x in (which, *tensors))
         raise ShapeError(
-            f"lax.select_n: cases must have one shape, and the choice that or rank 0, got {shown}"
+            f"lax.select_n: cases must have one shape, and which must have that shape or rank 0, got {shown}"
         )
     if spec.dtype.is_bool and len(tensors) == 2:
         return apply_one(ops.Select(), broadcast_to(which, shape), tensors[1], tensors[0])

@@ -266,7 +266,7 @@ def approx_max_k(
     """
     if not aggregate_to_topk:
         raise UnsupportedError(
-            "lax.approx_max_k: aggregate_to_topk=False returns as many elements as a machine decides; use True"
+            "lax.approx_max_k: with aggregate_to_topk=False the number of elements depends on the machine; use True"
         )
     values, indices = top_k(operand, k, axis=reduction_dimension)
     return values, convert(indices, DType.I32)

@@ -323,7 +323,9 @@ class Scan(ControlOp):
         slices: list[TensorSpec] = []
         for number, spec in enumerate(inputs[first:]):
             if not spec.rank:
-                raise ShapeError(f"Scan: xs {number} needs a leading axis to go along, got {spec}")
+                raise ShapeError(
+                    f"Scan: xs {number} needs a leading axis to iterate over, got {spec}"
+                )
             what = f"the leading axis of xs {number}, {spec}, and the length"
             same_extent("Scan", what, spec.shape[0], self.length, guards)
             slices.append(TensorSpec.of(spec.shape[1:], spec.dtype))
@@ -427,7 +429,7 @@ def _same(
             raise ShapeError(f"{what}; their shapes must agree")
         for axis, (a, b) in enumerate(zip(mine.shape, theirs.shape, strict=True)):
             if not (is_exact(a) and is_exact(b)):
-                raise ShapeError(f"{what}; an extent that the data decide cannot pass")
+                raise ShapeError(f"{what}; data-dependent extents cannot be passed")
             same_extent(op, f"axis {axis} of tensor {number} of {who} and of {whom}", a, b, guards)
     return tuple(actual)
 

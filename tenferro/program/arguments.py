@@ -147,7 +147,9 @@ def bind_symbols(
             _solve(extent, actual, bindings)
     for name, axis, extent, actual in pending:
         if not extent.leaves() <= bindings.keys():
-            raise ShapeError(f"{name}: axis {axis} has extent {extent}, which nothing determines")
+            raise ShapeError(
+                f"{name}: axis {axis} has extent {extent}, which no other extent determines"
+            )
         value = extent.evaluate(bindings)
         if not _may_be_equal(value, actual, guards, name, axis):
             raise ShapeError(

@@ -36,13 +36,13 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
     """
     if not isinstance(value, np.ndarray | np.generic) and not _lies_on_the_host(value):
         raise BackendFailureError(
-            f"{name}: this {type(value).__name__} lies on {_device_name(value)}, and is not copied to the host "
-            "unasked; give numpy.asarray(x) or jax.device_get(x), or run on the device by XlaExecutor.compile"
+            f"{name}: this {type(value).__name__} is on {_device_name(value)}, and is not copied to the host "
+            "unasked; pass numpy.asarray(x) or jax.device_get(x), or run on the device by XlaExecutor.compile"
         )
     if getattr(value, "requires_grad", None) is True:
         raise InvalidConfigError(
-            f"{name}: this {type(value).__name__} requires grad, and its library would not see what is "
-            "computed here; give x.detach()"
+            f"{name}: this {type(value).__name__} requires grad, which would be lost "
+            "here; pass x.detach()"
         )
     producer: Any = value
     cls = type(value)

@@ -59,8 +59,8 @@ def each_process_gives_its_own_part(process: int, mesh: Mesh, xla: XlaExecutor) 
 def results_in_several_processes(mesh: Mesh, xla: XlaExecutor) -> None:
     x = np.arange(16.0)
     cut = partition(tnf.compile(lambda x: x + 1, x), mesh, P("rows"), P("rows"))
-    refused("cut over several processes", lambda: xla.run(cut, x))
-    refused("cut over several processes", lambda: xla.get(mesh.put(x, P("rows"))))
+    refused("sharded over several processes", lambda: xla.run(cut, x))
+    refused("sharded over several processes", lambda: xla.get(mesh.put(x, P("rows"))))
 
 
 def training_is_that_of_one_process(process: int, mesh: Mesh, xla: XlaExecutor) -> None:

@@ -134,7 +134,7 @@ def find_target(text: str) -> Target:
             "StableHLO in a file, such as .mlir or .mlirbc"
         )
     if not Path(text).exists():
-        raise FileNotFoundError(f"{text} is not there")
+        raise FileNotFoundError(f"{text} does not exist")
     if text.endswith(".tnf"):
         program = tnf.load(text, limit=UNPACKED.get())
         partitioning = saved_partitioning(text)
@@ -227,7 +227,7 @@ def _kept(array: Any) -> Any:
 
 def _function(text: str, path: Path, name: str, tree: ast.Module | None = None) -> Target:
     if not path.exists():
-        raise FileNotFoundError(f"{path} is not there")
+        raise FileNotFoundError(f"{path} does not exist")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None

@@ -73,7 +73,7 @@ def write_program(
         raise InvalidConfigError(f"{output}: a path ends in one of {', '.join(FORMS)}")
     if partitioning is not None and form in ("numpy", "onnx"):
         raise InvalidConfigError(
-            f"{output}: a file of one device, and the program is cut over {dict(partitioning.mesh)}; "
+            f"{output}: this format is for one device, and the program is partitioned over {dict(partitioning.mesh)}; "
             "--mesh none writes the program of one device"
         )
     if form == "program":

@@ -99,7 +99,7 @@ class Record:
         self._size += sum(x.size for x in (*operands, *results))
         if self._size > MOST_ELEMENTS:
             raise InvalidConfigError(
-                f"digits: more than {MOST_ELEMENTS} elements in the middle; give it smaller arrays"
+                f"digits: the intermediate values have more than {MOST_ELEMENTS} elements; use smaller arrays"
             )
         self.steps.append(StepMoves(step, operands, results))
 

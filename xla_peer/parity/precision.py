@@ -55,7 +55,7 @@ def required_precision(caller: str, precision: str | None) -> str | None:
     """
     if precision not in (None, "highest"):
         raise InvalidConfigError(
-            f'{caller}: precision is None, for what the module grants, or "highest", got {precision!r}'
+            f'{caller}: precision is None, for what the module permits, or "highest", got {precision!r}'
         )
     return precision
 

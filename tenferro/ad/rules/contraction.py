@@ -216,7 +216,7 @@ def _convolution_each(op: ops.Convolution, x: Value, kernel: Value) -> Value:
     size = x.shape[0]
     if not isinstance(size, int):
         raise UnsupportedError(
-            f"{op.name}: a kernel for each of {size} inputs, a symbolic number, is not a number of groups"
+            f"{op.name}: a batch of {size} kernels needs as many groups, and their number must not be symbolic"
         )
     split_batch = op.batch_group_count > 1
     groups = "batch_group_count" if split_batch else "feature_group_count"
