@@ -83,7 +83,7 @@ class LoweringSettings:
         if len(static.instructions) > MAX_OPS:
             raise UnsupportedError(
                 f"{program.name} has {len(static.instructions)} ops outside of loops, "
-                f"and at most {MAX_OPS} are compiled by XLA; "
+                f"and XLA compiles at most {MAX_OPS}; "
                 "tenferro.compile(.., roll=True) rolls repeated ops into loops, and native execution has no limit"
             )
         if self.effects == "drop":
