@@ -544,7 +544,7 @@ def nested(kind: str, depth: int) -> Any:
         ({"outputs": [7]}, "are not all defined"),
         ({"guards": [["n", "is like", "3", "", None]]}, "a guard's relation is one of"),
         ({"guards": [["n^9999*m^9999", "==", "(n+m)^3000", "", None]]}, "exponent"),
-        ({"inputs": ["f64[(n+m+k+l+p+q)^40,3]"]}, "more work to read than its length allows"),
+        ({"inputs": ["f64[(n+m+k+l+p+q)^40,3]"]}, "too much work to expand for its length"),
         ({"inputs": [f"f64[{'1,' * 99_999}1]"]}, "100000 axes"),
         ({"in_tree": nested("tuple", 101)}, "100 containers inside each other"),
         ({"in_tree": nested("tuple", 5000)}, "no tenferro-program file"),

@@ -82,7 +82,7 @@ def at(document: Any, path: Place) -> Any:
 
 
 def payload_places(document: Any) -> dict[Place, Place]:
-    """Return positions inside payloads by their keys; of positions that differ by an index alone, the first."""
+    """Return positions inside payloads by their keys; only the first of several that differ in list indices alone."""
     distinct: dict[Place, Place] = {}
     for path in places(document):
         if "payload" in path[:-1]:
@@ -111,7 +111,7 @@ class File:
 
 
 def outcome(path: Path) -> str:
-    """Return the stage that reading a file and using it reaches; other errors than tenferro's are raised."""
+    """Return the last stage reached in reading and using a file, and the error; only tenferro's errors are caught."""
     steps: tuple[tuple[str, Callable[[Any], Any]], ...] = (
         ("printed", str),
         ("known", lambda program: program.fingerprint),

@@ -1,4 +1,4 @@
-"""List the import cycles of the packages: python tools/cycles.py; 1 if there are any.
+"""List the import cycles of the packages; the exit status is 1 if there are any: python tools/cycles.py.
 
 Every import that runs counts, at module level and in functions alike: a late import hides a cycle but does not break
 it. Imports under TYPE_CHECKING never run and do not count. Neither does the implicit import of a module's package.

@@ -193,11 +193,12 @@ def probe(environment: Mapping[str, str]) -> dict[str, object]:
 def without_effect(
     setting: Setting, cut: Sequence[str], here: Mapping[str, Any], there: Mapping[str, Any]
 ) -> list[str]:
-    """Return the components that use more features than the processor of a setting has.
+    """Return the components on which a setting had no effect: they still use features that its processor lacks.
 
     Args:
         cut: disabled features of NumPy, and features that it cannot disable.
-        here: configuration of this process; `there`, of one in the setting.
+        here: configuration of this process.
+        there: configuration of a process in the setting.
     """
     without = []
     if {*there["numpy"]} & {*cut}:

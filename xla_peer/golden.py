@@ -270,7 +270,7 @@ class GoldenComparison:
 
     @property
     def ok(self) -> bool:
-        """No value is wrong, or undecided."""
+        """Whether no value is wrong or undecided."""
         return all(output.ok for output in self.outputs)
 
     @property

@@ -159,7 +159,7 @@ class Saved(Mark):
         return (Saved, self.op)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the op's inputs."""
+        """Return the positions of the op's inputs; the saved results behind them need no tangents."""
         return tuple(range(self.count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:

@@ -24,7 +24,7 @@ PIECES = (Pad, DynamicUpdateSlice, Scatter)
 
 
 def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[int | None]:
-    """Return values with the same bits, computed by at most as many nodes.
+    """Merge the pads that compute the cotangents, and return the new cotangents, which have the same bits.
 
     Args:
         start: the number of nodes before the first of the cotangents.

@@ -157,7 +157,7 @@ class _Reader:
         self.work -= cost(lhs, rhs)
         if self.work < 0:
             raise InvalidConfigError(
-                "an extent takes more work to read than its length allows; write it as it is printed, "
+                "an extent takes too much work to expand for its length; write it as it is printed, as "
                 "a sum of products"
             )
         result = function(lhs, rhs)

@@ -472,7 +472,7 @@ def _measured(terms: Mapping[Monomial, int]) -> tuple[int, int]:
 
 def _too_large(what: str) -> NoReturn:
     raise InvalidConfigError(
-        f"a symbolic extent is too large: {what}; name what it stands for by a symbol of its own"
+        f"a symbolic extent is too large: {what}; name this extent by a new symbol"
     )
 
 

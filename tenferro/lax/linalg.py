@@ -122,7 +122,8 @@ def eigh(
     """Return the eigenvectors and the eigenvalues, ascending, of a Hermitian matrix.
 
     Args:
-        lower: the triangle that is read without `symmetrize_input`, which factorises (x + x^H) / 2.
+        lower: whether the lower or the upper triangle is read if `symmetrize_input` is False.
+        symmetrize_input: whether (x + x^H) / 2 is factorised instead of a triangle.
         sort_eigenvalues: has no effect; eigenvalues are always sorted.
         subset_by_index: first and one past last index of the eigenvalues that are returned.
 
@@ -272,9 +273,10 @@ def schur(
     sort_eig_vals: bool = False,
     select_callable: Callable[..., Any] | None = None,
 ) -> tuple[Any, ...]:
-    """Return T and Z with x = Z T Z^H, T upper triangular, with blocks of two for pairs of a real matrix.
+    """Return an upper triangular T and a unitary Z with x = Z T Z^H.
 
     Args:
+        x: square matrices; if they are real, so is T, with a 2 x 2 block on its diagonal for each conjugate pair.
         compute_schur_vectors: False returns T alone, in a tuple.
         sort_eig_vals, select_callable: must be False and None.
 

@@ -403,7 +403,7 @@ def _star_colors(pattern: Pattern, order: Array) -> Array:
             forbidden.add(own)
             is_repeated = counts[v][own] > 1
             for x in neighbours[w]:
-                # v, w, x, y with y another neighbour of x in w's colour; or a second neighbour of v in it
+                # Avoid two colours on a path v, w, x, y or x, w, v, y, where y is another neighbour of its end.
                 if color[x] >= 0 and (is_repeated or counts[x].get(own, 0) > 1):
                     forbidden.add(color[x])
         chosen = _smallest_but(forbidden)

@@ -602,7 +602,7 @@ def test_groups_that_take_long_are_shared(dtype: str, monkeypatch: pytest.Monkey
 
 @needs_llvmlite
 def test_a_group_that_llvm_refuses_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check results in the schedule's memory, in place of an operand, and totals."""
+    """Interpret a group whose results are in the schedule's memory or replace an operand, and a group with totals."""
 
     def refused(*_: Any, **options: Any) -> Any:
         raise NotCompiledError("no reason")

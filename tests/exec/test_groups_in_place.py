@@ -92,7 +92,7 @@ def by_rows(x: Any) -> Any:
 
 
 def several(x: Any) -> Any:
-    """Program with as many results as operands at their last use."""
+    """Return two results, from two operands that are not used later."""
     w, total = middle(x)
     v, other = middle(x + 1.0)
     return w / other * 2.0, v / total * 2.0

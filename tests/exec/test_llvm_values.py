@@ -33,7 +33,7 @@ def values(dtype: DType, *shape: int) -> Any:
 
 
 def require_same_bits(fn: Any, *arrays: Any) -> None:
-    """Require the bits of the interpreter from a compiled loop."""
+    """Require that a compiled loop returns the same bits as the interpreter."""
     program = tnf.compile(fn, *arrays)
     compiled, interpreted = (tnf.GraphExecutor("C", compiled=way) for way in (True, False))
     assert "# compiled" in str(compiled.compile(program, *arrays))

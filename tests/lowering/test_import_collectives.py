@@ -626,7 +626,7 @@ TOGETHER = f"""
 
 
 def test_collectives_of_processes_of_different_functions(read: Any) -> None:
-    """Both processes take part in each collective in turn: a sum, and an exchange after device 1 added its number."""
+    """Both processes run the collectives in order: first a sum; then device 1 adds its number, and both exchange."""
     kinds = "(tensor<2xi32>, tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>)"
     sums = "check.expect_eq_const %r#0, dense<[10, 13]> : tensor<2xi32> check.expect_eq_const %r#1, dense<[9, 12]> : tensor<2xi32>"
     text = processes(TOGETHER, "programs = [[@first], [@second]]", "%x, %x", kinds, sums)

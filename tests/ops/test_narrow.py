@@ -66,7 +66,7 @@ def rounded(x: Any, name: str, is_above: Any = None) -> Any:
     """Round float64 numbers to the nearest value of the format, ties to even codes, by comparing with midpoints.
 
     Args:
-        is_above: function of a midpoint: whether |x| is above it, and whether it is equal; by default from x.
+        is_above: returns for a midpoint whether |x| is above it, and whether |x| is equal; by default x is compared.
     """
     e, m, _, special = FLOATS[name]
     positive = table(name)[: 1 << (e + m)]

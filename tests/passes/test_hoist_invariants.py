@@ -1,4 +1,4 @@
-"""Loop invariants are computed once before the loop, unless they may fail or not end: the same bits."""
+"""Loop invariants are computed once before the loop, with the same bits, unless they may fail or never end."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_inner_loops_first() -> None:
 
 
 def test_a_while_loop_may_not_run() -> None:
-    """Loops and extensions stay in a body that may not run; ops that cannot fail, and ops of the condition, move."""
+    """Loops and extensions stay in a body that may not run; ops that cannot fail, and the condition's ops, move."""
 
     def f(x: Any, w: Any) -> Any:
         def body(c: Any) -> Any:

@@ -19,7 +19,7 @@ T = 12
 
 
 def recurrent(x: Any, rows: Any, w: Any) -> Any:
-    """Use rows of an input, numbers that differ, one with another use, and a constant number."""
+    """Use a new row and a new number in each iteration, and a constant number; one of the numbers has another use."""
     for t in range(T):
         x = tnf.tanh(x @ w + rows[t]) + 0.5 * np.float64(t + 1)
         x = x - tnf.sum(x * x) * 1e-2

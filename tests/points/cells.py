@@ -1,4 +1,4 @@
-"""The table: each cell of a function in a dtype on a peer, computed and judged."""
+"""Compute and judge the cells of the table; a cell is a function in a dtype on a peer."""
 
 from __future__ import annotations
 

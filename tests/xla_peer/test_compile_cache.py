@@ -359,7 +359,7 @@ def test_what_cannot_be_removed_fails_nothing(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_nothing_can_be_removed_from(tmp_path: Path, monkeypatch: Any) -> None:
-    """For example a sticky folder of another user, in which root may write and others may not remove files."""
+    """Failed removals are counted, as in a sticky folder of another user, which root may only write to."""
     run(tmp_path)
     (entry,) = entries(tmp_path)
     entry.write_bytes(b"damaged")

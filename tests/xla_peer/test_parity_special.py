@@ -72,7 +72,7 @@ def test_expansions_are_within_the_proven_bound(name: str) -> None:
 
 
 def test_a_run_that_leaves_an_element_alone_is_no_side_of_a_decision() -> None:
-    """No decision flipped if four runs move the element slightly, and a run that perturbs other ops leaves it."""
+    """No decision flipped if four runs move an element slightly, and a run that perturbs other ops does not."""
     native = np.array([1e-6])
     drawn = [native + away for away in (1e-11, -1e-11, 2e-11, -1.5e-11)]
     limit = explained(native, [native, *drawn, native], drawn=4).limit

@@ -130,7 +130,7 @@ def test_the_turn_of_a_loop_in_which_two_programs_begin_to_differ() -> None:
 
 
 def test_the_turn_of_a_loop_in_which_the_paths_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The peer's cosine is wrong for arguments above 2; the third state is the first one there."""
+    """The peer's cosine is wrong for arguments above 2; the third state is the first that exceeds 2."""
 
     def off(op: Any, w: Any, x: Any) -> Any:
         y = w.op("cosine", x, result=x.spec)

@@ -105,7 +105,7 @@ def erfc(x: np.ndarray) -> np.ndarray:
 
 
 def erfinv(x: np.ndarray) -> np.ndarray:
-    """Return the inverse: SciPy's value, improved by a Newton step, relative to the complement if that is small."""
+    """Return SciPy's value, improved by one Newton step; near 1 the step solves for the complement 1 - |x|."""
     x = np.asarray(x, np.longdouble)
     a = np.abs(x)
     y = sp.erfinv(a.astype(np.float64)).astype(np.longdouble)

@@ -26,7 +26,7 @@ LINE = re.compile(r"<stablehlo>:(\d+)")
 
 
 def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, Any]:
-    """Return the outcome of a fault: whether it is caught and named, or `equal` by a reference."""
+    """Return whether a fault is caught and named, or `equal` if a reference sees no effect of it."""
     start = time.perf_counter()
     program = subject.program
     try:

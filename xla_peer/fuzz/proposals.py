@@ -1,4 +1,4 @@
-"""Random uses of each op in a program: the column of the fuzzer.
+"""The fuzzer's column in the table of ops: how to draw a random use of each op in a program.
 
 A cell is a function of the op's card and the pool; it returns an op with a payload, and its operands. Ops that are
 not drawn have `NotProposed` with the reason.

@@ -74,13 +74,13 @@ class Adapter:
 
 
 def jaxlib_adapter(python: str = "", name: str = "jaxlib") -> Adapter:
-    """Return the adapter of jaxlib's CPU compiler, run by an interpreter; by default this one."""
+    """Return the adapter of jaxlib's CPU compiler, run by the interpreter `python`, by default the current one."""
     file = ADAPTERS / "jaxlib_cpu.py"
     return Adapter(name, str(file), file.stem, python=python or sys.executable, has_passes=True)
 
 
 def iree_adapter(python: str = "", name: str = "IREE") -> Adapter:
-    """Return the adapter of IREE's CPU compiler, run by an interpreter; by default this one."""
+    """Return the adapter of IREE's CPU compiler, run by the interpreter `python`, by default the current one."""
     file = ADAPTERS / "iree_cpu.py"
     return Adapter(name, str(file), file.stem, python=python or sys.executable)
 

@@ -366,7 +366,7 @@ def _counterpart(
 def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
     """Find the first iteration of a loop at which the bodies of both programs differ.
 
-    Each runs on its own arguments.
+    Each body runs on its own program's arguments.
     """
     step, other = difference.instruction, difference.other_instruction
     if not isinstance(step.op, ControlOp) or other is None or type(other.op) is not type(step.op):

@@ -55,7 +55,7 @@ def required_precision(caller: str, precision: str | None) -> str | None:
     """
     if precision not in (None, "highest"):
         raise InvalidConfigError(
-            f'{caller}: precision is None, for what the module permits, or "highest", got {precision!r}'
+            f'{caller}: precision must be "highest", or None for what the module permits, got {precision!r}'
         )
     return precision
 

@@ -461,7 +461,7 @@ def _adds_up(step: Instruction) -> bool:
 
 
 def decides(op: StdTensorOp, operands: Operands) -> bool:
-    """Return whether an op on floats has a single result of integers, bools or whole numbers, which may jump."""
+    """Return whether an op maps floats to one result of integers, bools or whole numbers, which rounding may flip."""
     if op.output_count > 1 or not (operands.specs and operands.specs[0].dtype.is_inexact):
         return False
     if type(op) not in DISCRETE and not _to_integers(op):

@@ -1,4 +1,4 @@
-"""Any tropical contraction: two operands at a time, each step a fused product or a combination."""
+"""Tropical contractions of tensors, two operands at a time: by a fused matrix product, or by broadcasting."""
 
 from __future__ import annotations
 

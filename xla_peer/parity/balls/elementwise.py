@@ -216,7 +216,7 @@ def larger_radius(x: Any, y: Any, a: Any, b: Any) -> Any:
     x, y = x.astype(np.float64), y.astype(np.float64)
     sum_of_radii, apart = outward(a + b), x - y
     radius = np.where(apart > sum_of_radii, a, np.where(-apart > sum_of_radii, b, np.maximum(a, b)))
-    # A NaN that no ball may replace is the result, unless the other operand is unbounded.
+    # If one operand is NaN in every implementation, so is the result, unless the other operand is unbounded.
     return np.where(np.isnan(x) & (a == 0), np.where(np.isinf(b), 0.0, radius), radius)
 
 
