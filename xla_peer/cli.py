@@ -185,7 +185,7 @@ def _write_arrays(path: str, named: list[tuple[str, Any]]) -> None:
         np.savez(buffer, **{name: stored(np.asarray(y)) for name, y in named})
     else:
         raise InvalidConfigError(
-            f"--output {path}: a .npz file, or a .npy file for the one result; there are {len(named)}"
+            f"--output {path}: must be a .npz file, or a .npy file for a single result; got {len(named)} results"
         )
     _write(path, buffer.getvalue())
 
@@ -396,7 +396,9 @@ def _destination(output: str, words: list[str], form: str) -> tuple[str, list[st
         InvalidConfigError: the format is unknown, or the path has the suffix of another format.
     """
     if form and form not in FORMS.values():
-        raise InvalidConfigError(f"--to {form}: one of {', '.join(sorted(set(FORMS.values())))}")
+        raise InvalidConfigError(
+            f"--to {form}: expected one of {', '.join(sorted(set(FORMS.values())))}"
+        )
     if not output and form and words and Path(words[-1]).suffix in FORMS:
         output, words = words[-1], words[:-1]
     output = output or {

@@ -187,8 +187,8 @@ class Executable:
             raise ShapeError(f"{name}: expected {spec}, got {actual}")
         if not pjrt.is_row_major(leaf):
             raise InvalidConfigError(
-                f"{name}: this device array is laid out {leaf.format.layout}, and programs take row-major "
-                "ones; put(array) copies it to one"
+                f"{name}: this device array has the layout {leaf.format.layout}, but programs accept only "
+                "row-major arrays; put(array) makes a row-major copy"
             )
         if not leaf.sharding.is_equivalent_to(sharding, leaf.ndim):
             raise InvalidConfigError(

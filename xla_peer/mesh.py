@@ -266,7 +266,7 @@ def load_partitioned(path: Any, mesh: Mesh | None = None) -> PartitionedProgram:
     """
     partitioning = saved_partitioning(path)
     if partitioning is None:
-        raise InvalidConfigError(f"load_partitioned: {path} has a program of one device")
+        raise InvalidConfigError(f"load_partitioned: {path} contains a program without a partition")
     return partitioned_as(load(path), partitioning, mesh)
 
 

@@ -146,7 +146,7 @@ def native(
         raise InvalidConfigError(f'native: results is "numpy" or "jax", got {results!r}')
     if choose and specs is not None:
         raise InvalidConfigError(
-            "native: choose compares a program for one set of shapes, and specs make one for all; give one of them"
+            "native: choose compares a program for one set of shapes, but specs make one for all shapes; pass only one"
         )
     return NativeFunction(f, options)
 

@@ -187,8 +187,8 @@ class PeerProcess:
     def _start(self) -> None:
         if not hasattr(os, "fork"):
             raise UnsupportedError(
-                "XLA runs in a process of its own by handles that only POSIX systems pass to a child; "
-                "isolated=False runs it in this one"
+                "running XLA in a child process needs os.fork, which this system lacks; isolated=False runs XLA in "
+                "this process"
             )
         memory = SharedArrays()
         here, theirs = os.pipe(), os.pipe()

@@ -58,7 +58,9 @@ class Routine:
 
     def __post_init__(self) -> None:
         if self.name not in ROUTINES:
-            raise InvalidConfigError(f"Routine: one of {', '.join(ROUTINES)}, got {self.name!r}")
+            raise InvalidConfigError(
+                f"Routine: expected one of {', '.join(ROUTINES)}, got {self.name!r}"
+            )
 
 
 class ExtensionRuntime:

@@ -137,7 +137,7 @@ OPERATORS = [
 @pytest.mark.parametrize("number", [3, 0.5])
 @pytest.mark.parametrize("init", [2, 1.5])
 def test_arithmetic_on_numbers_gives_numbers(apply: Any, number: Any, init: Any) -> None:
-    """Compare the value and dtype with Python's arithmetic, beside an array of float16."""
+    """Compare with Python's arithmetic; the result is weakly typed, so its product with float16 is float16."""
     half = np.float16(1)
     for left, right in [(lambda c: c, lambda c: number), (lambda c: number, lambda c: c)]:
         steps = tnf.scan(

@@ -457,7 +457,7 @@ def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -
 
 
 def test_loops_with_an_op_that_is_not_compiled_are_interpreted() -> None:
-    """The loops inside of them are compiled; threads share the schedule."""
+    """Loops inside an interpreted loop are compiled; threads share the schedule."""
 
     def turned(x: Any, a: Any) -> Any:
         def iteration(c: Any, r: Any) -> Any:

@@ -39,7 +39,7 @@ MARKERS = {
     marker: frozenset({name.rpartition(":")[2] for name in names})
     for marker, names in (("processor", ENTRY_POINTS), ("compiled", COMPILED))
 }
-"""Functions whose callers get a marker, by marker."""
+"""For each marker, the functions that a test must call to get it."""
 SHARE = 0.5
 """Share of a test function's cases that must call an entry point for all its cases to be marked."""
 PROPERTY = "entry points"

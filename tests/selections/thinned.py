@@ -1,7 +1,7 @@
-"""Functions with many similar cases, of which a run has some: tests/selections/thinned.toml.
+"""Test functions with many similar cases, of which a normal run includes only some: tests/selections/thinned.toml.
 
-A run has the cases that the core names, which run lines of their own, and of the others one in as many as the file says.
-The sweep has the rest, and `--every-case` runs all.
+A run includes the cases that are in the core, because they cover further lines, and one in n of the others; n is in
+the file. The sweep runs the rest, and `--every-case` runs all.
 """
 
 from __future__ import annotations

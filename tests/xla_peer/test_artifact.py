@@ -144,7 +144,7 @@ def test_guards_are_checked_and_written() -> None:
 
 
 def test_other_tools_find_the_assertions_too() -> None:
-    """StableHLO's own pass finds them, if the jaxlib has it."""
+    """StableHLO's own pass finds the shape assertions of an exported module."""
     ir = pytest.importorskip("jaxlib.mlir.ir")
     from jaxlib.mlir import passmanager
 

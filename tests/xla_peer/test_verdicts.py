@@ -174,7 +174,7 @@ def test_what_cannot_be_compared() -> None:
         check_parity(loss, X, against=lambda x: np.float32(0))
     with pytest.raises(errors.ArityError, match="2"):
         check_parity(loss, X, against=lambda x: (x, x))
-    with pytest.raises(errors.InvalidConfigError, match="gradients of both"):
+    with pytest.raises(errors.InvalidConfigError, match="pass both gradients"):
         check_parity(loss, X, against=loss, grad=True)
 
 

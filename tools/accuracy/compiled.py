@@ -29,7 +29,7 @@ __all__ = ["TABLE", "bound_of", "largest_error"]
 WORST = 10_000
 """Number of arguments that are judged with many digits."""
 ALL_OF = 64
-"""One in this many float32 chunks is examined completely, to find errors of half a unit, too."""
+"""One of this many chunks of float32 numbers is examined completely, to find even errors of half a unit."""
 CALLS: dict[str, Callable[..., Any]] = {
     # The public function scales its arguments and computes a root.
     "hypot": lambda x, y: tnf.abs(tnf.lax.complex(x, y))

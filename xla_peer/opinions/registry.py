@@ -69,7 +69,9 @@ class Adapter:
             return cls(name, "", module, adapter.__qualname__, python)
         file = inspect.getsourcefile(adapter)
         if file is None or not Path(file).is_file():
-            raise RegistrationError(f"adapter {name}: {adapter.__qualname__} is in no file")
+            raise RegistrationError(
+                f"adapter {name}: {adapter.__qualname__} is not defined in a file"
+            )
         return cls(name, str(Path(file).resolve()), Path(file).stem, adapter.__qualname__, python)
 
 

@@ -117,7 +117,7 @@ def check_parity(
     program = traced(fn_or_program, *arrays)
     if grad and against is not None:
         raise InvalidConfigError(
-            "check_parity: give the gradients of both to compare them; grad= is for one program"
+            "check_parity: to compare gradients of two programs, pass both gradients; grad= is for one program"
         )
     if grad:
         program = _with_gradient(program, arrays, context)

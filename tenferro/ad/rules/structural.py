@@ -87,7 +87,7 @@ def _is_one(op: ops.BroadcastInDim, x: Value, axis: int, extent: Any) -> bool:
     if is_static(x.shape[axis]) and is_static(extent):
         return False
     raise ADRuleUnsupportedError(
-        f"BroadcastInDim: transpose: axis {axis} of {x.type} is either 1 or {extent}, and which is "
+        f"BroadcastInDim: transpose: axis {axis} of {x.type} is either 1 or {extent}, which is "
         "known only at run time; give both one symbol, or write 1"
     )
 

@@ -80,8 +80,8 @@ def read(subscripts: str, ranks: Sequence[int]) -> Notation:
             raise InvalidConfigError(f"einsum: output label {label!r} is in no operand")
         if times > 1:
             raise InvalidConfigError(
-                f"einsum: output label {label!r} occurs {times} times, and once is all it may; a vector x "
-                "as a diagonal matrix is x[:, None] * tenferro.eye(n)"
+                f"einsum: output label {label!r} occurs {times} times, but may occur only once; for a "
+                "diagonal matrix from a vector x, write x[:, None] * tenferro.eye(n)"
             )
     return Notation(tuple(inputs), output, dots, slots)
 

@@ -119,8 +119,8 @@ class HouseholderProduct(ExtensionOp):
         extents = (m, n, factors[-1])
         if all(isinstance(extent, int) for extent in extents) and not m >= n >= factors[-1]:
             raise ShapeError(
-                f"HouseholderProduct: x0 has {m} rows and {n} columns, and x1 {factors[-1]} factors; neither "
-                "may be more than the one before"
+                f"HouseholderProduct: x0 has {m} rows and {n} columns, and x1 {factors[-1]} factors; "
+                "needs rows >= columns >= factors"
             )
         return [(dtype, input_shapes[0])]
 
