@@ -231,8 +231,8 @@ class Executable:
 
     def __reduce__(self) -> Any:
         raise UnsupportedError(
-            "an Executable belongs to the process and device that it was compiled in, and is not pickled; "
-            "pickle its program and compile it there, with cache_dir to keep what XLA has made"
+            "an Executable is not pickled, because it belongs to one process and device; "
+            "pickle its program and compile it again; with cache_dir, the other process reuses XLA's code"
         )
 
     def __repr__(self) -> str:

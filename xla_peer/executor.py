@@ -282,7 +282,7 @@ class XlaExecutor:
         out_tree: TreeDef | None = None,
         constants: Sequence[Any] = (),
     ) -> Executable:
-        """Compile a module for this device; `cache_dir` caches the executable, and the executor does not.
+        """Compile a module for this device; executables are cached only on disk, if there is a `cache_dir`.
 
         Args:
             in_tree, out_tree: structures of arguments and result; by default one argument per input,

@@ -1,4 +1,4 @@
-"""`to_jax`: a program as a function of jax's, under jit, jvp, grad, vmap and their compositions.
+"""`to_jax`: a program as a JAX function, under jit, jvp, grad, vmap and their compositions.
 
 A program is bound by the primitive of `jax_primitive`. It is merged into the module that jax is lowering, and XLA
 fuses it with the surrounding code.

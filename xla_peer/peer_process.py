@@ -76,7 +76,8 @@ class PeerProcess:
     It ends with this process and at `close`; a forked process starts its own.
 
     Args:
-        script: Python that the child runs, with places for `path`, `requests`, `answers`, `memory` and `parent`.
+        script: Python code that the child runs, a format string with the fields `path`, `requests`, `answers`,
+            `memory` and `parent`.
 
     Attributes:
         worker: id of the process that runs XLA; 0 if there is none.

@@ -32,7 +32,7 @@ LARGEST_WHOLE = 2.0**53
 
 
 def _own(operands: Operands, spread: Any, roundings: float = 1.0, native: Any = np.nan) -> Any:
-    """Bound the rounding errors of two implementations, or of one plus the native error where that is known."""
+    """Bound the rounding errors of another implementation, and of the native result: `native`, or one rounding."""
     dtype = operands.dtype
     if operands.is_complex:
         roundings = max(roundings, 2.0 * operands.rounding.complex)
