@@ -28,7 +28,7 @@ COUNT = TensorSpec.of((), DType.I64)
 
 
 def stop_early(program: GraphProgram) -> GraphProgram:
-    """Return the program with each such scan rewritten as a while loop."""
+    """Return the program with each scan whose carry stops changing rewritten as a while loop."""
     return rewrite(program, {Scan: scan})
 
 
