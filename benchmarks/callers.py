@@ -1,8 +1,8 @@
 """Several threads that call one small program: `python benchmarks/callers.py [--write]`.
 
 The table has the throughput of all threads together, relative to one thread alone, and the longest of a hundred
-runs. The same NumPy calls written by hand are measured beside it. The GIL admits one thread at a time, so a
-throughput of one is the best possible.
+runs. For comparison, the table also has the same NumPy calls, written by hand. The GIL admits one thread at a time,
+so a throughput of one is the best possible.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def callers_of(run: Callable[[], Any], count: int, seconds: float) -> tuple[floa
 
 
 def table() -> str:
-    """Return the rows by the number of callers; medians over the rounds, in which all run in alternation."""
+    """Return one row per number of callers, with medians over rounds in which all contestants alternate."""
     x = np.linspace(0.1, 1.0, 8)
     program = tnf.compile(lambda x: small(tnf, x), x)
     executor = tnf.GraphExecutor()

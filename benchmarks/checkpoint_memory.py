@@ -1,7 +1,7 @@
 """Peak memory of a backward pass through a chain, with and without checkpoints.
 
-`python benchmarks/checkpoint_memory.py`. The unit is one layer's activation. Plain reverse mode saves
-about one or two per layer; with a checkpoint around each group of sqrt(layers), two sqrt(layers).
+`python benchmarks/checkpoint_memory.py`. The unit is one layer's activation. Plain reverse mode saves one or two per
+layer. With a checkpoint around each group of sqrt(layers) layers, reverse mode saves about 2 sqrt(layers) in all.
 """
 
 from __future__ import annotations

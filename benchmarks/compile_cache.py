@@ -26,7 +26,7 @@ print(time.perf_counter() - start, xla.compile_cache_stats().hits)
 
 
 def main() -> None:
-    """Compile twice, in separate processes."""
+    """Compile the program in two processes, one after the other."""
     with tempfile.TemporaryDirectory() as folder:
         seconds = []
         for expected in ("0", "1"):

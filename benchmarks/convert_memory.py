@@ -5,8 +5,8 @@ python benchmarks/convert_memory.py --megabytes 2048 --sources tnf onnx
 python benchmarks/convert_memory.py --sources foreign-mlir  a module with its weights in the text
 python benchmarks/convert_memory.py --write                 and writes the table to docs/travel.md
 
-Each conversion runs in a new process. Its peak is VmHWM, less that of the same conversion of a model with few weights;
-pages of mapped files count. The child process that reads foreign modules has a separate column.
+Each conversion runs in a new process. Its peak is VmHWM minus the VmHWM of converting a model with few weights. Pages
+of mapped files count. The child process that reads foreign modules has a separate column.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from typing import Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
-import numpy as np  # because the environment comes first
+import numpy as np  # because the environment must be set first
 
 import tenferro as tnf
 from tenferro import costs
@@ -42,7 +42,7 @@ def seconds(function: Callable[[], Any], budget: float = 0.2) -> float:
 def run_of(
     function: Callable[..., Any], *arrays: Any, compiled: bool = False, threads: int = 1
 ) -> Callable[[], Any]:
-    """Return a function as a call that runs its program."""
+    """Compile a function, and return a call without arguments that runs it."""
     executor = tnf.GraphExecutor("K", threads=threads, compiled=compiled)
     program = tnf.compile(function, *arrays)
     executor.run(program, *arrays)
@@ -88,13 +88,13 @@ def an_op(card: Any) -> Any:
 
 
 def wake() -> float:
-    """Time of sharing empty work between two threads."""
+    """Time to split empty work between two threads."""
     workers = Workers(2)
     return seconds(lambda: workers.parallel_for(lambda start, stop: None, 2)) / CALL
 
 
 def block_call(results: int = 1) -> float:
-    """Return the time of interpreted additions, and how much less a compiled block of them takes."""
+    """Return the time of interpreted additions, and the time that a compiled block saves."""
     sums = lambda x: tuple([x + float(number) for number in range(1, 1 + results)])
     function = steps(2) if results == 1 else sums
     count = 2 if results == 1 else results
@@ -136,7 +136,7 @@ def compilation(make: Callable[[float], Callable[..., Any]], *arrays: Any) -> fl
 
 
 def settled(function: Callable[[], Any]) -> Callable[[], Any]:
-    """Return the time of a call after LLVM's passes have finished."""
+    """Return the time of a call after LLVM's optimisation passes have finished."""
     stop = time.perf_counter() + 1.0
     while time.perf_counter() < stop:
         function()
@@ -198,14 +198,14 @@ def calls(name: str) -> float:
     executor = tnf.GraphExecutor("K", compiled=False, threads=1)
     schedule = executor.compile(tnf.compile(function, *arrays))
     (step,) = [each for each in schedule.instructions if type(each.op).__name__ == name]
-    # Index arithmetic is not measured, and operands may have any values.
+    # Ops that compute indices are not measured; the values of operands do not matter.
     operands = [np.ones(spec.shape, spec.dtype.dtype) for spec in step.input_types]
     beside = CALL - seconds(lambda: np.add(SMALL, SMALL))
     return (seconds(lambda: step.function(*operands)) + beside) / CALL
 
 
 def iteration() -> float:
-    """Time of an iteration without its steps, in calls of NumPy."""
+    """Measure the overhead of one iteration of a loop, in calls of NumPy."""
     scan = lambda length: run_of(
         lambda x: tnf.scan(lambda c, _: (c + c, None), x, None, length=length)[0], SMALL * 0
     )

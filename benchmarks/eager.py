@@ -3,8 +3,8 @@
 python benchmarks/eager.py            prints the table
 python benchmarks/eager.py --write    puts it into docs/performance.md
 
-Each contestant runs a hundred operations on float64[8]; the cost of one, less that of the NumPy call, in
-microseconds of processor time and in calls of np.add on the same arrays.
+Each contestant runs a hundred operations on float64[8]. The overhead is the processor time of one operation minus
+that of the NumPy call, in microseconds and in calls of np.add on the same arrays.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Native runs of modules that JAX lowers, as a reference, against `jax.jit` of the same function.
+"""Time of a native run of a module that JAX lowered, as a reference for its values, compared with `jax.jit`.
 
 python benchmarks/golden.py            prints the table
 python benchmarks/golden.py --write    puts it into docs/performance.md
@@ -107,13 +107,13 @@ def measured(case: Case, seconds: float = SECONDS) -> tuple[float, float]:
 
 
 def interpreted(case: Case) -> float:
-    """Return the time of one run by StableHLO's interpreter over that of a native run, on smaller arguments."""
+    """Return the ratio of the times of StableHLO's interpreter and of a native run, on smaller arguments."""
     import jax
 
     text = jax.jit(case.function).lower(*case.smaller).as_text()
     program = lowering.import_stablehlo(text)
     native = medians({"native": lambda: program.run(*case.smaller)}, 0.2, time.process_time)
-    plain = canonical(text)  # because the interpreter ends the process over operations of CHLO
+    plain = canonical(text)  # because the interpreter aborts the process on CHLO operations
     start = time.process_time()
     evaluate(plain, case.smaller)
     return (time.process_time() - start) / native["native"]

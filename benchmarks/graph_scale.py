@@ -22,7 +22,7 @@ PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 SIZES = (10_000, 100_000, 1_000_000)
 STAGES = ("trace", "compile", "run", "lower", "gradient", "code")
 REPEATED = 70_000
-"""Total number of ops in the repeated chains of one length, of which the median counts."""
+"""Total number of ops in all repetitions of a chain of one length; the result is their median."""
 
 
 def chain(length: int) -> Any:
@@ -59,7 +59,7 @@ def measure(length: int) -> dict[str, float]:
 
 
 def seconds_of_add() -> float:
-    """Return the time of one call of np.add on float64[8], the cost of Python and NumPy on this machine."""
+    """Return the time of one call of np.add on float64[8], a measure of Python and NumPy on this machine."""
     x = np.ones(8)
     return median(timeit.repeat(lambda: np.add(x, x), number=10_000, repeat=9)) / 10_000
 

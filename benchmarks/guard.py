@@ -1,6 +1,7 @@
 """Cost of reading a module in a separate process: `python benchmarks/guard.py`.
 
-A small artifact and one of 50 MB are imported, and loaded and compiled with and without the guard in alternation.
+A small artifact and one of 50 MB are imported, loaded and compiled, with and without the separate process, in
+alternation.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Ratio of the times of processes that import tenferro, and that import NumPy and SciPy's linear algebra.
+"""Time of a process that imports tenferro, relative to one that imports NumPy and SciPy's linear algebra.
 
 `python benchmarks/import_time.py`: processes alternate, and each figure is the median of the ratios of pairs.
 """

@@ -24,11 +24,11 @@ def turns(
     pause: float = 0.0,
     clock: Callable[[], float] = time.perf_counter,
 ) -> dict[str, list[float]]:
-    """Return the seconds of interleaved runs of each by a clock, for `seconds` and at least `fewest` rounds.
+    """Return the times of interleaved runs of each function, for `seconds` in all and at least `fewest` rounds.
 
-    The order changes from round to round: the state that one run leaves in caches and threads affects all other
-    runs. A run shorter than `shortest` is repeated until it is not, so that it can be timed; in the pause before a
-    run, the threads of the preceding run stop spinning.
+    The order changes from round to round, because each run changes the state of caches and threads for the next one.
+    A run shorter than `shortest` is repeated, so that it can be timed. In the pause before a run, the threads of the
+    preceding run stop spinning.
     """
     times: dict[str, list[float]] = {name: [] for name in contestants}
     order = list(contestants)

@@ -60,7 +60,7 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 def contestants(fn: Any, args: tuple[Any, ...]) -> dict[str, Callable[[], Callable[[], Any]]]:
-    """Return the preparation of each contestant, which returns a function that runs once."""
+    """Return a function for each contestant, which prepares it and returns a call that runs it once."""
 
     def native() -> Callable[[], Any]:
         function = tnf.jit(tnf.value_and_grad(lambda *xs: fn(tnf, *xs)))

@@ -34,7 +34,7 @@ def compare(program: Path, names: list[str], pairs: int, other: Path) -> dict[st
             ratios: list[float] = []
             reason = None
             for turn in range(pairs):
-                # The order alternates, because the second run finds the caches of the first.
+                # The order alternates, because the second run uses caches that the first has filled.
                 seconds: list[Any] = [None, None]
                 for side in (0, 1) if turn % 2 else (1, 0):
                     seconds[side] = _ask((here, there)[side], name)

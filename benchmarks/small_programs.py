@@ -79,7 +79,7 @@ def layers(n: Any, x: Any) -> Any:
 
 
 def likelihood(n: Any, x: Any) -> Any:
-    """Return the logarithm of a Gaussian process's likelihood at points, of their sines."""
+    """Return the log-likelihood of a Gaussian process at the points x, for the observations sin(3 x)."""
     gram = n.exp(-(((x[:, None] - x) / 0.3) ** 2)) + 0.1 * n.eye(len(x))
     factor = n.linalg.cholesky(gram)
     y = n.sin(3.0 * x)
@@ -136,7 +136,7 @@ def table() -> str:
         runs["compiled"]()
         first = time.perf_counter() - start
         runs["hand"] = lambda fn=fn, x=x: fn(np, x)
-        for run in [*runs.values()] * 3:  # because the second run prints, and runs LLVM's passes
+        for run in [*runs.values()] * 3:  # because the second run compiles
             run()
         times = medians(runs, SECONDS)
         hand = times["hand"]

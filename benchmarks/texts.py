@@ -27,7 +27,7 @@ COMPILATIONS, ROUNDS, RUNS = 3, 20, 20
 
 
 def texts() -> tuple[dict[str, str], tnf.GraphProgram, list[np.ndarray]]:
-    """Return the two texts, a program with the same arguments and results, and the arguments."""
+    """Return both texts, a program with the same arguments and results, and the arguments."""
     params = jax.tree.map(np.asarray, initial(jax.random.key(0)))
     tokens = np.random.default_rng(0).integers(0, TOKENS, (32, LENGTH)).astype("int32")
     program = xla_peer.from_jax(loss, params, tokens)

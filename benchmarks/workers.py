@@ -45,7 +45,7 @@ def loaded(path: str, mapped: bool) -> tnf.GraphProgram:
 
 
 def memory() -> tuple[int, int]:
-    """Return the private bytes of this process, and its share of all that it uses."""
+    """Return the private bytes of this process, and its proportional set size (PSS)."""
     sizes: dict[str, int] = {}
     for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:]:
         name, size, *_ = line.split()

@@ -4,8 +4,8 @@ python examples/cable_fit.py             natively
 python examples/cable_fit.py jit         by jax.jit
 python examples/cable_fit.py both        both, with the times of the first step and of a later one
 
-The model is a module of equinox, the solver diffrax's with checkpointed reverse mode, the optimiser optax's. One
-decorator is all that differs: `native` in place of `jax.jit`.
+The model is a module of equinox, the solver diffrax's with checkpointed reverse mode, the optimiser optax's. Both
+versions differ only in the decorator: `native` in place of `jax.jit`.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def fit(transform: Any) -> tuple[Cable, list[float], list[float]]:
 
 
 def main() -> None:
-    """Fit by the command line's arguments."""
+    """Run the fit with the arguments of the command line."""
     which = sys.argv[1] if len(sys.argv) > 1 else "native"
     names = {"native": ["native"], "jit": ["jit"], "both": ["jit", "native"]}[which]
     transforms = {"native": native, "jit": jax.jit}

@@ -56,7 +56,7 @@ def fit(program: Any, spectrum: Any) -> tuple[int, int, Any]:
 
 
 def by_futures(task: Callable[..., Any], spectra: Sequence[Any]) -> list[Any]:
-    """Map by concurrent.futures, in processes that start afresh."""
+    """Map by concurrent.futures, in newly started processes."""
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(WORKERS, mp_context=context) as pool:
         return list(pool.map(task, spectra, chunksize=5))
@@ -115,6 +115,6 @@ def main(engine: str = "futures") -> None:
 
 
 if __name__ == "__main__":
-    import cluster  # because workers find functions by their module, and with it the executor that is kept there
+    import cluster  # so that workers import the functions, and the executor, from this module
 
     cluster.main(*sys.argv[1:])

@@ -29,7 +29,7 @@ def logits(params: dict[str, Any], images: Any, key: Any = None) -> Any:
         x = nn.relu(nn.conv(x, params[name], padding=1, data_format="NCHW"))
         x = nn.max_pool(x, 2, data_format="NCHW")
     x = x.reshape(images.shape[0], -1)
-    x = x if key is None else nn.dropout(key, x, 0.25)  # no key, no dropout: that is evaluation
+    x = x if key is None else nn.dropout(key, x, 0.25)  # no dropout in evaluation
     return x @ params["dense"].T + params["bias"]
 
 

@@ -1,6 +1,6 @@
 """A network that JAX exported, loaded without JAX, differentiated, and fine-tuned for ten steps.
 
-The first part plays the exporter: it writes `model.jax` by `jax.export` in a separate process. The
+The first part stands for the exporter: it writes `model.jax` by `jax.export` in a separate process. The
 second part never imports jax.
 """
 

@@ -32,7 +32,7 @@ ADD, MULTIPLY, NEGATE, SIN, COS, DOT, TRANSPOSE, SUM = map(
 
 
 def broadcast(shape: Shape) -> Op:
-    """Return a scalar, everywhere."""
+    """Repeat a scalar in every element."""
     return Op("broadcast", shape)
 
 
@@ -145,7 +145,7 @@ class Graph:
         return Tensor(self, len(self.nodes) - 1)
 
     def add(self, op: Op, inputs: tuple[int, ...]) -> Tensor:
-        """Return the value of the op; an existing one, if the op was added before."""
+        """Return the value of the op, which is an existing one if the op was added before."""
         key = (op, inputs)
         if key not in self._known:
             shape = SHAPES[op.name](op, *[self.shapes[i] for i in inputs])
@@ -168,7 +168,7 @@ class Tensor:
         return self.graph.shapes[self.value]
 
     def apply(self, op: Op, *others: Tensor) -> Tensor:
-        """Return the op on this and others."""
+        """Apply an op to this tensor and others."""
         return self.graph.add(op, (self.value, *[other.value for other in others]))
 
     def like(self, other: Tensor | float) -> Tensor:
@@ -224,7 +224,7 @@ def matmul(a: Tensor | None, b: Tensor | None) -> Tensor | None:
 
 
 def linearize(graph: Graph, dots: dict[int, Tensor], output: Tensor) -> Tensor | None:
-    """Return the tangent of the output, by one loop up."""
+    """Return the tangent of the output, by one loop forward."""
     for value in range(len(graph.nodes)):
         op, inputs = graph.nodes[value]
         x_dots = [dots.get(i) for i in inputs]

@@ -1,4 +1,4 @@
-"""A public report of a wrong value from XLA on CPU, tensorflow/tensorflow 57744, and the parity check's report on it."""
+"""A wrong value from XLA on CPU, reported in tensorflow/tensorflow 57744, and the parity check's report on it."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Fit a logistic regression with scipy's trust-region Newton method, the curvature by `hvp`.
+"""Fit a logistic regression with scipy's trust-region Newton method, with curvature from `hvp`.
 
 The Hessian is never formed: conjugate gradients need only Hessian-vector products, which are forward derivatives of
 the gradient. The result is checked by its gradient, and against L-BFGS.

@@ -1,4 +1,4 @@
-"""Fit a differential equation to counts of predators and prey: Lotka and Volterra's rates by their gradient.
+"""Fit the rates of Lotka and Volterra's equations to counts of predators and prey, by the gradient.
 
 x' = a x - b x y and y' = d x y - c y are solved by the classical Runge-Kutta method, as a `scan`; the gradient of
 the misfit goes back through its steps. The data are solutions with errors of 5 %.

@@ -5,12 +5,12 @@ from the density of its neighbours,
 
     E(r) = sum_{i != j} A exp(-p (r_ij - 1)) - sum_i sqrt(sum_{j != i} X exp(-2 q (r_ij - 1))),
 
-with lengths in units of the nearest neighbours' distance. Forces are F = -dE/dr, by reverse mode. The model takes the
-positions of any number of atoms, and gives energy and forces. `onnx.reference` runs it here, which needs NumPy alone;
-so does any engine with kernels for float64.
+with lengths in units of the nearest neighbours' distance. Forces are F = -dE/dr, by reverse mode. The model is a
+function from the positions of any number of atoms to energy and forces. Here `onnx.reference` runs it, which needs
+NumPy alone; any other engine with kernels for float64 can run it, too.
 
-Source: F. Cleri, V. Rosato, "Tight-binding potentials for transition metals and alloys", Phys. Rev. B 48, 22 (1993);
-its values for copper.
+Source: F. Cleri, V. Rosato, "Tight-binding potentials for transition metals and alloys", Phys. Rev. B 48, 22 (1993),
+with the values for copper.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def energy(positions: Any) -> Any:
 
 
 def energy_and_forces(positions: Any) -> dict[str, Any]:
-    """Return both, by name."""
+    """Return energy and forces, by name."""
     value, gradient = tnf.value_and_grad(energy)(positions)
     return {"energy": value, "forces": -gradient}
 

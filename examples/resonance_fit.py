@@ -77,7 +77,7 @@ def main() -> None:
     # No bound is active: the gradient is negligible compared with its change over one error bar.
     slopes = tnf.tree.leaves(tnf.grad(surprise)(fit.x, counts))
     assert max(np.abs(np.array(slopes) * tnf.tree.leaves(errors))) < 1e-2
-    # One error bar away, -log L rises by a half or more, because the other parameters are not fitted again.
+    # One error bar away, -log L is larger by a half or more: the other parameters are not fitted again.
     for i in range(len(pulls)):
         vector, unravel = tnf.tree.ravel(fit.x)
         vector = np.array(vector)

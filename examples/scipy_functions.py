@@ -1,7 +1,7 @@
 """SciPy's functions on eager tensors, and the gradient of one of them.
 
-SciPy dispatches to the namespace of its arguments, if that is enabled before it is
-imported. The operations are then ours, and are recorded for `backward`.
+SciPy dispatches to the namespace of its arguments, if this is enabled before SciPy is imported. The operations are
+then tenferro's, and are recorded for `backward`.
 """
 
 import os

@@ -1,7 +1,7 @@
 """One program over eight devices: a matrix product with its collectives, and a data-parallel training step.
 
-The devices are virtual, made of one CPU; the same lines run on eight accelerators with
-`Mesh({...}, platform="tpu")`.
+The devices are virtual devices of one CPU. The same lines run on eight accelerators with `Mesh({...},
+platform="tpu")`.
 """
 
 from __future__ import annotations

@@ -147,13 +147,13 @@ def ring_exact() -> float:
     return float(np.linalg.eigvalsh(total)[0])
 
 
-# ---- both on both peers ----------------------------------------------------------------------------------
+# ---- both networks on both peers ----------------------------------------------------------------------------------
 
 
 def minimise(
     name: str, energy: Callable[[Any], Any], start: Any, exact: float, steps: int
 ) -> float:
-    """L-BFGS on the native executor; value and gradient compared with PJRT at both ends."""
+    """Minimise by L-BFGS on the native executor; compare value and gradient with PJRT at the start and the end."""
     program = tnf.compile(tnf.value_and_grad(energy), start)
     leaves, tree = tnf.types.flatten(start)
     sizes = np.cumsum([x.size for x in leaves])[:-1]

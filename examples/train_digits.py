@@ -1,7 +1,7 @@
 """Train a classifier of handwritten digits; the same training step runs natively and through PJRT.
 
-A perceptron with one hidden layer, full batches, Adam. The step (loss, gradient, update) is one program:
-traced once, run by both peers, which give the same curve.
+A perceptron with one hidden layer is trained on full batches by Adam. The step (loss, gradient, update) is one
+program, which is traced once and run by both peers, with equal curves.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Tree = dict[str, Any]
 
 
 def logits(weights: Tree, images: Any) -> Any:
-    """Log odds of the ten digits."""
+    """Return the log odds of the ten digits."""
     hidden = tnf.tanh(images / 16.0 @ weights["w0"] + weights["b0"])
     return hidden @ weights["w1"] + weights["b1"]
 

@@ -1,4 +1,4 @@
-"""The transformer of `transformer_jax.py` on tenferro: what differs is two imports and this line."""
+"""The transformer of `transformer_jax.py` on tenferro. Only two imports and this line differ."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""A matrix-product state of two tensors cut to a tolerance, and the derivative through the cut.
+"""A matrix-product state of two tensors, truncated to a tolerance, and the derivative through the truncation.
 
 A state of two halves of 4 sites has amplitudes exp(-J (i - j)^2 / 50), i and j numbering the values of each half. It
 is cut at its middle bond by an SVD that keeps the singular values above a tolerance, so that the data determine the

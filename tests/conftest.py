@@ -34,14 +34,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     os.environ.setdefault("TENFERRO_NOTICES", "off")  # also in child processes
-    # Most checks here are about verdicts; tests/xla_peer/test_isolated.py checks the child.
+    # Check in this process: most tests are about verdicts; test_isolated.py tests the child process.
     os.environ.setdefault("TENFERRO_ISOLATED", "off")
-    # Also in child processes: attempts that fail into "not compiled" would hide faults.
+    # Raise failed attempts in child processes, too: falling back to "not compiled" would hide faults.
     os.environ.setdefault("TENFERRO_FAILED_ATTEMPTS", "raise")
     os.environ.setdefault("TENFERRO_VERIFY_SCHEDULES", "1")
     if config.getoption("--ledger"):
         config.pluginmanager.register(Collector(config), "ledger-collector")
-    # If every array is large, other tests than usual have fused groups.
+    # With every array treated as large, more tests than usual run fused groups.
     if not config.pluginmanager.has_plugin("tests.exec.everything_large"):
         entry_points = EntryPoints(config.getoption("--write-processors"))
         config.pluginmanager.register(entry_points, "entry-points")

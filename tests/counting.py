@@ -13,7 +13,7 @@ from typing import Any
 def at_most(calls: int) -> Iterator[None]:
     """Fail if the block makes more than `calls` calls of Python and C functions.
 
-    The block is stopped at the limit, so that endless work fails.
+    The block is stopped at the limit, so that an endless loop fails, too.
     """
     left = calls
 

@@ -14,7 +14,7 @@ HAS_FLOAT16 = "max_isa=SSE" not in os.environ.get("XLA_FLAGS", "")
 """Whether XLA may use float16 conversions of the processor: it has no substitute for them."""
 
 LEVELS = [0, pytest.param(None, marks=pytest.mark.sweep)]
-"""XLA's own passes are the same at level 0, and LLVM's dominate the time; the sweep has both levels."""
+"""At level 0 XLA's own passes are the same, and LLVM's, which dominate the time, are fewer; the sweep has both."""
 
 
 def version_of(package: str) -> tuple[int, ...]:

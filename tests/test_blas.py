@@ -108,7 +108,7 @@ def test_loops_share_large_products_only(
     program = tnf.compile(loop, a, a[0])
     executor = tnf.GraphExecutor(threads=executor_threads, compiled=True)
     np.testing.assert_array_equal(executor.run(program, a, a[0]), a[0])
-    if shares is None:  # because OpenBLAS does not share such a small product
+    if shares is None:  # OpenBLAS uses one thread for so small a product
         assert not wanted
     else:
         assert wanted[0] == (executor_threads if shares else 1)
@@ -142,7 +142,7 @@ def test_an_unknown_library_is_left_alone() -> None:
 
 
 def test_large_products_and_factorisations_have_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Small products, which use no other threads, do not pay for the setting."""
+    """Small products do not set the number of BLAS threads, because this takes time and they use one anyway."""
     seen: list[int] = []
     monkeypatch.setattr(NUMPYS, "_threads", lambda: seen.append(1) or 3)
 

@@ -25,7 +25,7 @@ def halves(x: Any, iterations: int = 10) -> Any:
 
 
 def last(fn: Any, arrays: Any) -> Any:
-    """Return the last instruction of a program as arguments of an estimate."""
+    """Return op, input types and output types of a program's last instruction, the arguments of an estimate."""
     program = tnf.compile(fn, *arrays)
     step = program.instructions[-1]
     types = program.types
@@ -36,7 +36,7 @@ def last(fn: Any, arrays: Any) -> Any:
     ("fn", "arrays", "calls", "elements"),
     [
         (lambda x: x + x, [VECTOR], 1, 500 / ELEMENTS),
-        # A reduction takes the time of its operand's elements.
+        # The time of a reduction depends on the number of elements of its operand.
         (tnf.sum, [VECTOR], COSTS[re.ReduceSum].calls, 500 / ELEMENTS),
         (tnf.sort, [VECTOR], COSTS[re.Sort].calls, 500 / ELEMENTS),
         (lambda a, b: a @ b, [MATRIX, MATRIX.T], COSTS[DotGeneral].calls, 500 / ELEMENTS),

@@ -16,7 +16,7 @@ from xla_peer import XlaExecutor
 
 
 class DeviceArray:
-    """An array on a GPU, as its library presents it: NumPy could convert it, by a copy."""
+    """Stand-in for a GPU array that NumPy could convert, by copying it to the host."""
 
     shape, dtype, device = (3,), np.dtype("f4"), "cuda:0"
 
@@ -59,13 +59,13 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 @pytest.mark.parametrize("name", CALLS)
 def test_no_copy_from_a_gpu(name: str) -> None:
     x = DeviceArray()
-    with pytest.raises(errors.BackendFailureError, match=r"DeviceArray lies on cuda:0.*asarray"):
+    with pytest.raises(errors.BackendFailureError, match=r"DeviceArray is on cuda:0.*asarray"):
         CALLS[name](x)
     assert not x.copies
 
 
 def test_several_devices_and_those_that_dlpack_does_not_know() -> None:
-    """Libraries raise BufferError for these."""
+    """Libraries raise BufferError in `__dlpack_device__` for such arrays."""
     with pytest.raises(errors.BackendFailureError, match=r"x: this DeviceArray"):
         PROGRAM.run(DeviceArray(BufferError("only for unsharded arrays")))
 

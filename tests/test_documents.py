@@ -267,7 +267,7 @@ def test_the_citation_and_the_changelog_have_the_version() -> None:
 
 @pytest.mark.parametrize("family", reference.FAMILIES)
 def test_every_card_has_its_facts_on_the_page(family: str) -> None:
-    """The op class, its base class, or its lowering states them."""
+    """Each op's docstring, with its base class and its lowering, states every fact of the reference table."""
     for card in importlib.import_module(f"tenferro.ops.{family}").CARDS:
         names = set(reference.facts_in(reference.card_text(card)))
         assert names - {"Identity"} == set(reference.FACTS) - {"Identity"}, card.__name__

@@ -58,7 +58,7 @@ def test_the_page_is_complete_in_itself_and_safe() -> None:
 
 
 def boxes(page: str) -> dict[str, dict[str, Any]]:
-    """Return a page's data of each box, by name."""
+    """Return the data that the page stores for each box, by the box's name."""
     start = page.index('{"name":')
     return {box["name"]: box for box in json.JSONDecoder().raw_decode(page[start:])[0]["boxes"]}
 
@@ -98,7 +98,7 @@ def test_a_browser_draws_it(tmp_path: Path) -> None:
     assert 'data-drawn="yes"' in drawn
     assert drawn.count('class="folded"') >= 2
     assert "result[1]" in drawn
-    assert "in step" not in drawn  # because the pointer is over nothing
+    assert "in step" not in drawn  # because the pointer is over no box
     small = dom(
         tnf.compile(lambda x: tnf.sin(x), np.ones(2)).profile(np.ones(2)).to_html(), tmp_path
     )

@@ -215,7 +215,7 @@ FUNCTIONS: dict[str, Any] = {
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_extents_are_operands(name: str) -> None:
-    """Extents are weakly typed integers, as they are if they are numbers."""
+    """Arithmetic with symbolic extents gives the values and dtypes of arithmetic with Python integers."""
     f = FUNCTIONS[name]
     program = tnf.compile(f, TensorSpec(("n", "m"), "float64"))
     for shape in ((2, 3), (5, 2)):

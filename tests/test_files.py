@@ -211,7 +211,7 @@ def test_where_files_have_names_from_the_start(
 def test_a_disk_that_is_full_at_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_unnamed: bool
 ) -> None:
-    """The error is that of the last attempt, and the old file is unchanged."""
+    """If the final rename fails, its error is raised, and the old file is unchanged."""
 
     def refuse(*arguments: Any, **options: Any) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
@@ -321,7 +321,7 @@ def test_nothing_is_written_where_one_file_of_several_cannot_be(tmp_path: Path) 
 @pytest.mark.parametrize("path", [None, 3, 2.5, "", "a\0b", "\ud800"])
 @pytest.mark.parametrize("door", [content_of, tnf.tree.load, *WRITERS[:2]])
 def test_what_names_no_file(door: Any, path: Any) -> None:
-    # Readers treat an empty name as that of a missing file.
+    # For an empty name, readers report a missing file.
     with pytest.raises((errors.InvalidConfigError, FileNotFoundError), match=r"No such|is not"):
         door(path)
 
@@ -384,7 +384,7 @@ def test_a_constant_is_held_once(size: int, tmp_path: Path) -> None:
     fingerprint = program.fingerprint
     with bounded_memory(24 << 20):
         tnf.save(program, path)
-    del program  # because its memory would be found again and counted as the file's
+    del program  # because an equal constant in memory would be reused, and hide the file's
     gc.collect()
     with bounded_memory(size + (6 << 20)):
         loaded = tnf.load(path)
@@ -396,7 +396,7 @@ def test_a_constant_is_held_once(size: int, tmp_path: Path) -> None:
     assert not constant.array.ctypes.data % ALIGNMENT
 
 
-# Not getrusage's maximum, which starts from the parent's value.
+# Read the peak from /proc, because getrusage's maximum starts from the parent's value.
 LOADING = """
 import re, sys, tenferro
 def most():
@@ -540,11 +540,11 @@ def nested(kind: str, depth: int) -> Any:
         ({"input_names": ["x", "y"]}, "1 inputs have the names"),
         ({"output_names": ["a", "b"]}, "1 outputs have the names"),
         ({"output_names": "a"}, "1 outputs have the names"),
-        ({"outputs": [-1]}, "are not all there"),
-        ({"outputs": [7]}, "are not all there"),
+        ({"outputs": [-1]}, "are not all defined"),
+        ({"outputs": [7]}, "are not all defined"),
         ({"guards": [["n", "is like", "3", "", None]]}, "a guard's relation is one of"),
         ({"guards": [["n^9999*m^9999", "==", "(n+m)^3000", "", None]]}, "exponent"),
-        ({"inputs": ["f64[(n+m+k+l+p+q)^40,3]"]}, "more work to read than its length allows"),
+        ({"inputs": ["f64[(n+m+k+l+p+q)^40,3]"]}, "too much work to expand for its length"),
         ({"inputs": [f"f64[{'1,' * 99_999}1]"]}, "100000 axes"),
         ({"in_tree": nested("tuple", 101)}, "100 containers inside each other"),
         ({"in_tree": nested("tuple", 5000)}, "no tenferro-program file"),

@@ -24,7 +24,7 @@ EXECUTORS = {"native": tnf.GraphExecutor(), "PJRT": XlaExecutor("cpu", notices=F
 STEPS = {"particle": 60, "saddle": 60}
 """Bounds on the trip counts of loops that end at convergence."""
 IN = {"kmeans": 1, "particle": 2, "saddle": 0}
-"""Arguments to differentiate with respect to, if the table measures no gradient."""
+"""Argument with respect to which to differentiate the kernels whose gradient the benchmark does not measure."""
 
 
 def named(kernel):
@@ -32,7 +32,7 @@ def named(kernel):
 
 
 def names(kernel):
-    """Return tenferro, with bounds on the trip counts of while loops where these are needed."""
+    """Return tenferro's namespace; for kernels in `STEPS`, its while_loop has a bound, which gradients need."""
     steps = STEPS.get(named(kernel))
     if steps is None:
         return tnf

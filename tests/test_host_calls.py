@@ -166,7 +166,7 @@ def test_a_custom_rule_differentiates_a_callback() -> None:
 
 def test_callbacks_in_loops() -> None:
     def fn(x: Any) -> Any:
-        step = lambda _, c: tnf.pure_callback(lambda c: c + 1, c, c)  # because it is one
+        step = lambda _, c: tnf.pure_callback(lambda c: c + 1, c, c)  # because it is a formula
         return tnf.fori_loop(0, 4, step, x)
 
     assert tnf.jit(fn)(1.0) == 5
@@ -195,11 +195,11 @@ def test_refused_callbacks() -> None:
 
 
 def test_callbacks_on_the_peer(tmp_path: Path) -> None:
-    """Two functions, one of them in a loop: order, exceptions, and no executable without its function."""
+    """Check two callbacks, one in a loop: order, exceptions, and no cached executable without its function."""
     executor = xla_peer.XlaExecutor(cache_dir=tmp_path)
 
     def fn(x: Any) -> Any:
-        step = lambda _, c: tnf.pure_callback(lambda c: c + 1, c, c)  # because it is one
+        step = lambda _, c: tnf.pure_callback(lambda c: c + 1, c, c)  # because it is a formula
         turned = tnf.pure_callback(lambda x: x.T, x, x)
         result = tnf.pure_callback(squares, SPECS, x[0], y=2.0)
         return tnf.fori_loop(0, 4, step, turned), result

@@ -1,4 +1,4 @@
-"""The campaign of damaged files: a part of it, and its driver on files that fail on purpose."""
+"""Reading damaged files: a sample of the full campaign, and its driver on a reader that fails on purpose."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def seeds(tmp_path_factory: Any) -> list[Seed]:
 def test_seeds_of_every_kind_are_read(seeds: list[Seed], tmp_path: Path) -> None:
     assert {seed.kind for seed in seeds} == set(DOORS)
     for seed in seeds:
-        if seed.kind != "bytecode":  # which a child reads, a second each
+        if seed.kind != "bytecode":  # a child reads bytecode, which takes a second
             path = Mutant(seed, ()).write(tmp_path / "files")
             assert outcome_of(DOORS[seed.kind], path) == ("loaded", "")
 

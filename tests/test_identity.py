@@ -103,7 +103,7 @@ def test_minus_zero_is_another_constant() -> None:
 
 
 def test_memory_through_xla() -> None:
-    """A constant takes its own size, not several times that."""
+    """Compiling a program with a large constant for XLA takes memory for one copy of it, not for several."""
     large = np.full((1024, 16384), 0.5)  # 128 MB
     x = np.ones((1, 1024))
     xla = XlaExecutor("cpu")
@@ -146,7 +146,7 @@ def test_executors_pickle_by_what_made_them() -> None:
 
 
 def test_a_class_that_has_an_old_one_s_name_is_another() -> None:
-    """This happens in a notebook when a cell that defines an operation runs again."""
+    """Classes of equal names are different: running a notebook cell again defines a new class."""
 
     def program_of(factor: float) -> GraphProgram:
         class Scaled(Scale):
@@ -160,7 +160,7 @@ def test_a_class_that_has_an_old_one_s_name_is_another() -> None:
 
 
 def test_what_a_cache_drops_is_not_at_hand() -> None:
-    """Recent programs are found without the cache, but are freed when the cache drops them."""
+    """The shortcut to recently run programs does not keep a program alive that the cache has evicted."""
     executor = tnf.GraphExecutor(cache_size=1)
     x = np.ones(3)
     dropped = tnf.compile(lambda x: x + 1.0, x)

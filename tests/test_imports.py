@@ -57,7 +57,7 @@ def test_the_package_loads_neither_jax_nor_what_few_calls_need() -> None:
 
 
 def test_tracing_and_compiling_load_no_executor() -> None:
-    """Check all programs in one process: none of them loads it."""
+    """Trace and compile all programs in one process: none of them loads the executor."""
     code = [TRACED]
     for program in PROGRAMS.values():
         code.append(f"program = {program}")

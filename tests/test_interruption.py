@@ -66,7 +66,7 @@ def handler(request: pytest.FixtureRequest) -> Iterator[None]:
 
 @extension_family("tests", "striking", 1)
 class Striking(ExtensionOp):
-    """Callable that sends a signal, or raises, while it runs."""
+    """Op whose runtime sends a signal, or raises, while it runs."""
 
     def __init__(self, strikes: bool = True) -> None:
         self.strikes = strikes

@@ -61,7 +61,7 @@ def test_edits_of_a_line(source: str) -> None:
 
 
 def test_numbers_that_are_not_chosen_by_measuring_are_edited() -> None:
-    """Only small numbers that are not measured and not names in the file are edited."""
+    """A number counts as measured only if it is large, named in capitals, and documented; all others are edited."""
     for source in (
         "MOST = 3\n'Of a page.'\n",
         "MOST = 40\nLEAST = 2\n",
@@ -166,7 +166,7 @@ def test_what_becomes_of_a_run(tree: Path) -> None:
 
 
 class Recording:
-    """Tests of the tree above, and the lines that they run."""
+    """Record of the lines that each test of the small tree runs."""
 
     seconds = dict.fromkeys(
         ("tests/test_own.py::test_small", "tests/test_floor.py::test_bound"), 0.01
@@ -213,14 +213,14 @@ def test_column_then_floor_and_a_log_that_goes_on(tree: Path, monkeypatch: Any) 
     assert again.verdict(outcomes[1]) == "equivalent"
     assert "+ return x >= LIMIT" not in again.report()
     assert "100.0%" in again.report()
-    # Lines that run on import: tests of the column, and of the layer if a test runs a function that uses them.
+    # Lines that run on import are tested by the column's tests, and by the layer's tests of functions that use them.
     at_import = Mutant("one", "one/source.py", Edit("constant", (1, 1), 8, 9, "4", True))
     assert again.stages(at_import) == (
         ["tests/test_own.py::test_small"],
         ["tests/test_floor.py::test_bound"],
         [],
     )
-    # Tests beyond the limits of both come last, if they run the line.
+    # Tests beyond both limits run in the last stage, if they run the line.
     monkeypatch.setattr(module, "MOST_FILES", 0)
     assert again.stages(mutants[0]) == (
         ["tests/test_own.py::test_small"],

@@ -100,7 +100,7 @@ def test_every_member_of_tensors_exists() -> None:
 
 
 def test_names_of_other_libraries() -> None:
-    """Check the messages about names of other libraries, except names that the namespace has."""
+    """For a name that tenferro lacks but another library has, the message names the counterpart."""
     for shown, table in COUNTERPARTS.items():
         for name in table:
             if shown != "x" and not hasattr(NAMESPACES[shown], name):

@@ -97,7 +97,7 @@ def test_an_argument_that_numpy_does_not_have() -> None:
 
 @pytest.mark.parametrize("order", ["C", "F", "K"])
 def test_a_view_that_is_a_result_and_fits_nowhere(order: Any) -> None:
-    """A view of 10**18 rows takes no memory; a result in new memory would take 3 EB."""
+    """A broadcast view of 10**18 rows takes no memory, but as a result it would be copied to 3 EB of new memory."""
     program = tnf.compile(lambda x: tnf.broadcast_to(x, (10**18, 3)), np.ones(3, bool))
     executor = tnf.GraphExecutor(order=order)
     with pytest.raises(
@@ -109,7 +109,7 @@ def test_a_view_that_is_a_result_and_fits_nowhere(order: Any) -> None:
 
 @pytest.mark.parametrize("triangle", [tnf.tril, tnf.triu])
 def test_diagonals_beyond_every_extent(triangle: Callable[..., Any]) -> None:
-    """Up to 2^62, a row index and k are added in int64 in a lowered module; a larger k is an error."""
+    """|k| is at most 2^62, because the lowered module adds k and a row index in int64."""
     x = np.ones((2, 3))
     for k in (-(1 << 62), 1 << 62):
         at_bound = tnf.compile(lambda x, k=k: triangle(x, k), x)
@@ -185,7 +185,7 @@ def test_nesting_beyond_the_limit(kind: str, depth: int, run: Any, frames: int) 
     ("kind", "frames"), [*[(kind, 0) for kind in NESTED], ("mixed", 0), ("mixed", 250)]
 )
 def test_nesting_up_to_the_limit(kind: str, frames: int, tmp_path: Path) -> None:
-    """The outermost trace counts as one of fifty."""
+    """Nest 49 levels; the outermost trace is the fiftieth."""
     fn = nested(kind, 49)
     interpreter = tnf.GraphExecutor(compiled=False)
     program = from_below(frames, lambda: tnf.compile(fn, SMALL))

@@ -18,7 +18,7 @@ def files() -> list[dict[str, Any]]:
     spaces: list[dict[str, Any]] = []
     for block in re.findall(r"```py\n(.*?)```", numpy_files.PAGE.read_text(), re.DOTALL):
         space: dict[str, Any] = {}
-        exec(block, space)  # The page shows them, and runs them.
+        exec(block, space)  # as the page does
         spaces.append(space)
     return spaces
 

@@ -1,7 +1,7 @@
 """Unusual payloads in files: each field of each op, one at a time.
 
-Whatever the field's value is, tenferro refuses the file, or prints its program, and lowers it or refuses to; quickly
-and in little memory.
+For any value of a field, tenferro rejects the file, or prints its program and lowers it or raises an error. Each
+takes little time and memory.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tests.samples import SAMPLES
 from tests.samples.families import FAMILY_SAMPLES
 
 resource = pytest.importorskip("resource", reason="this system has no limits")
-SECONDS = 60.0  # a time limit for endless cases, far above all others
+SECONDS = 60.0  # catches endless cases; all others take far less
 """Maximum processor time of one file, in seconds."""
 MEMORY = 1 << 30
 
@@ -52,7 +52,7 @@ RARE: tuple[Any, ...] = (
 
 
 def longer(value: list[Any], size: int) -> Iterator[Any]:
-    """Return sequences that replace one; the longest takes about this number of bytes."""
+    """Yield replacements for a sequence; the longest takes about `size` bytes of text."""
     first = value[0] if value else 0
     yield [first] * 65
     yield [first] * (size // (len(json.dumps(first)) + 2))
@@ -82,7 +82,7 @@ def at(document: Any, path: Place) -> Any:
 
 
 def payload_places(document: Any) -> dict[Place, Place]:
-    """Return the positions inside payloads by name; of names that differ by a number, only the first."""
+    """Return positions inside payloads by their keys; only the first of several that differ in list indices alone."""
     distinct: dict[Place, Place] = {}
     for path in places(document):
         if "payload" in path[:-1]:
@@ -111,7 +111,7 @@ class File:
 
 
 def outcome(path: Path) -> str:
-    """Return the stage that reading a file and using it reaches; other errors than tenferro's are raised."""
+    """Return the last stage reached in reading and using a file, and the error; only tenferro's errors are caught."""
     steps: tuple[tuple[str, Callable[[Any], Any]], ...] = (
         ("printed", str),
         ("known", lambda program: program.fingerprint),
@@ -149,7 +149,7 @@ def limits() -> Generator[None]:
 
 
 def read_with_others(programs: Iterable[Any], is_thorough: bool, path: Path) -> None:
-    """Read files of the programs with other values at each position in their payloads, once per name."""
+    """Replace the value at each position in the programs' payloads, once per name, and read the file."""
     met: set[Place] = set()
     for program in programs:
         file = File(path, program)

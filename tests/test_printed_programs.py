@@ -39,7 +39,7 @@ def test_random_programs_give_what_the_loop_gives() -> None:
         case = random_case(5, number)
         before = [leaf.copy() for leaf in case.leaves]
         executor = tnf.GraphExecutor(compiled="loops")
-        executor.run(case.program, *case.leaves)  # which is interpreted, like every first run
+        executor.run(case.program, *case.leaves)  # the first run is interpreted
         first = executor.run(case.program, *case.leaves)
         same(first, run_unplanned(case.program, *case.leaves))
         same(first, executor.run(case.program, *case.leaves))
@@ -69,7 +69,7 @@ def test_buffers_are_written_again_only_where_nobody_looks() -> None:
 
 @pytest.mark.parametrize("card", SAMPLES)
 def test_views_are_told_by_what_shares_memory(card: Any) -> None:
-    """Kernels are declared to return views exactly if a sample shows one."""
+    """A kernel is declared to return views if and only if a sample's result is a view."""
     views = [sample for sample in SAMPLES[card] if gives_a_view(card, sample)]
     declared = [sample for sample in SAMPLES[card] if KERNELS[card].may_view(sample.op)]
     assert all(KERNELS[card].may_view(sample.op) for sample in views)
@@ -273,7 +273,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
 def test_to_fork_waits_for_what_is_computed_ahead() -> None:
-    """It may hold LLVM's lock, which nobody would release in the child."""
+    """Fork waits for background compilation, which may hold LLVM's lock: the child could never release it."""
     code = """
 import os, threading, time
 from tenferro.exec.runtime.threads import Future
@@ -295,7 +295,7 @@ print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 
 
 def test_what_is_raised_where_a_function_begins_is_passed_on() -> None:
-    """A signal handler may raise there, before any instruction failed."""
+    """An exception that a signal handler raises on entry to generated code is passed on unchanged."""
     executor = tnf.GraphExecutor()
     program = tnf.compile(lambda x: tnf.sin(x) + 1.0, np.ones(2))
     executor.run(program, np.ones(2))

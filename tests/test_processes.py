@@ -228,7 +228,7 @@ def test_compilations_inside_of_each_other_are_one() -> None:
 
 
 def test_threads_share_one_engine(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Code is linked to the addresses of one engine, so a second one must not replace it."""
+    """Threads that start at once create one engine, because code is linked to its addresses."""
     engines: list[object] = []
 
     def make() -> object:

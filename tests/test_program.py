@@ -87,7 +87,7 @@ def test_results_share_no_memory_with_arguments_or_each_other() -> None:
 def test_an_executors_results_are_column_major_by_default() -> None:
     program = tnf.compile(lambda x: x + x, tnf.TensorSpec((2, 3), F8))
     assert tnf.GraphExecutor().run(program, np.ones((2, 3))).flags.f_contiguous
-    assert program.run(np.ones((2, 3))).flags.c_contiguous  # in the order in which it was made
+    assert program.run(np.ones((2, 3))).flags.c_contiguous  # in the order of the arguments
     assert tnf.jit(lambda x: x + x)(np.ones((2, 3))).flags.c_contiguous
 
 
@@ -107,7 +107,7 @@ def test_equal_subexpressions_are_one() -> None:
 
 
 def test_equal_subexpressions_under_two_names_are_one() -> None:
-    """Renamed values of differentiation are merged with the originals, in either order."""
+    """Differentiation copies values; the copies are merged with the originals, in either order."""
 
     def f(x: Any) -> Any:
         return tnf.sum(tnf.exp(tnf.sin(x)))
@@ -205,7 +205,7 @@ def test_long_chains_are_differentiated_in_linear_size_and_depth() -> None:
 
     short, long = gradient(1_000), under_a_small_recursion_limit(lambda: gradient(8_000))
     assert len(long.instructions) < 8.1 * len(short.instructions)
-    # x -> x + x^2 has slope 1 + 2x, and maps 0 to itself.
+    # At 0, a fixed point of x + x^2, the slope 1 + 2 x is 1.
     np.testing.assert_array_equal(long.run(np.zeros(2)), [1.0, 1.0])
 
 
@@ -239,7 +239,7 @@ def test_copied_instructions_keep_their_lines() -> None:
 
 
 def test_runs_of_a_program_at_hand_are_hits() -> None:
-    """Runs are counted by whole arguments, and by their leaves."""
+    """Both `run` and `run_leaves` count runs of a recent program as cache hits."""
     executor = tnf.GraphExecutor()
     program = tnf.compile(lambda x: x + 1.0, np.ones(3))
     for runs in range(1, 4):
@@ -359,7 +359,7 @@ BOUND: dict[str, tuple[list[Any], list[Any], Any]] = {
 
 @pytest.mark.parametrize("name", BOUND)
 def test_symbols_are_read_off_shapes(name: str) -> None:
-    """Each step has one unknown, and its equation one integer solution."""
+    """Symbols are solved one after another: each equation has one unknown, and one integer solution."""
     wanted, shapes, expected = BOUND[name]
     specs = [tnf.TensorSpec(shape, F8) for shape in wanted]
     program = tnf.compile(lambda *xs: xs, *specs)

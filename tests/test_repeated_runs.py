@@ -175,7 +175,7 @@ def test_extensions_read_and_set_their_caller_s_context(fn: Any) -> None:
 
 @pytest.mark.parametrize("every", [7, 60])
 def test_values_leave_a_long_loop_where_they_are_read(every: int) -> None:
-    """Hundreds of iterations read the same values, some of which are read much later."""
+    """Values of an unrolled loop of hundreds of iterations are read much later, at the end."""
     turns = 160
 
     def fn(n: Any, x: Any) -> Any:
@@ -200,7 +200,7 @@ def test_values_leave_a_long_loop_where_they_are_read(every: int) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sums_of_narrow_floats_are_rounded_once(dtype: str) -> None:
-    """Sum a million intermediate numbers of both signs, whose sum is in planned memory."""
+    """Sum a million intermediate values of both signs; the sum is stored in planned memory."""
     x = np.asarray(tnf.astype(np.random.default_rng(3).normal(size=1_200_000), dtype))
     program = tnf.compile(lambda x, c: tnf.sum(-(x * c)), x, x[0])
     executor = tnf.GraphExecutor()
@@ -214,7 +214,7 @@ def test_sums_of_narrow_floats_are_rounded_once(dtype: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
 def test_sums_whose_parts_are_no_narrow_floats_are_exact(dtype: str) -> None:
-    """Add ones, then almost as many minus ones: partial sums exceed float16 and the precision of bfloat16."""
+    """Add 600,003 ones, then 600,000 minus ones: partial sums exceed float16's range and bfloat16's precision."""
     x = np.ones(1_200_003)
     x[600_003:] = -1.0
     x = np.asarray(tnf.astype(x, dtype))

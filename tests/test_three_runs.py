@@ -105,7 +105,7 @@ def while_loop(cond: Function, body: Function, x: Any) -> Any:
 
 
 class Reference:
-    """NumPy's functions, with SciPy's and loops for the others."""
+    """Reference functions: NumPy's, and SciPy's or loops for names that NumPy lacks."""
 
     linalg = SimpleNamespace(
         **{name: getattr(np.linalg, name) for name in np.linalg.__all__},
@@ -219,7 +219,7 @@ def loss(n: Any, outputs: Any) -> Any:
 @pytest.mark.parametrize(("shape", "dtype"), [((3, 3), "f8"), ((2, 4, 4), "c16")], ids=str)
 @pytest.mark.parametrize("name", LINALG)
 def test_gradients_of_linear_algebra(name: str, shape: tuple[int, ...], dtype: str) -> None:
-    """Gradients along a direction are differences of NumPy's values, extrapolated to fourth order."""
+    """Compare gradients along a direction with fourth-order differences of NumPy's values."""
     arrays = matrices(shape, dtype)
     direction = [random(x.shape, dtype, seed) for seed, x in enumerate(arrays, 5)]
 
@@ -243,13 +243,13 @@ IN_LOOPS = [
     (name, loop)
     for name in LINALG
     for loop in ("scan", "fori_loop", "while_loop", "cond")
-    if name != "expm" or loop == "scan"  # because LLVM takes seconds for its body
+    if name != "expm" or loop == "scan"  # because LLVM compiles this body for seconds
 ]
 
 
 @pytest.mark.parametrize(("name", "loop"), IN_LOOPS)
 def test_linear_algebra_in_loops(name: str, loop: str) -> None:
-    """The result of a step is added to the carry, which changes the next matrix slightly."""
+    """Run the function in a loop whose carry slightly changes the matrix of the next step."""
 
     def step(n: Any, a: Any, b: Any, carry: Any) -> Any:
         outputs = LINALG[name](n, a + 0.01 * carry, b)

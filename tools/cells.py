@@ -33,7 +33,7 @@ COLUMNS = {
 WITHOUT_DEFAULTS = {"kernel", "definition", "numpy source"}
 """Columns that use `CARDS` only as their vocabulary."""
 WITH_UFUNCS = {"kernel", "numpy source"}
-"""Columns that use NumPy's function if a card names one."""
+"""Columns in which an op has a cell if its card names a NumPy function."""
 OF_FAMILIES = {
     "definition": {"analytic"},
     "sparsity": {
@@ -60,7 +60,7 @@ NO_FUNCTION = {
 
 
 def main() -> int:
-    """Print the gaps; 1 if there are any."""
+    """Print the missing cells; return 1 if there are any."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
     lines = list(gaps(root))
     for line in lines:
@@ -123,7 +123,7 @@ def _listed(tree: ast.Module) -> set[str]:
 
 
 def _names_in(place: Path) -> dict[str, set[str]]:
-    """Return the names that each file uses outside of its imports; `an.CARDS` by the family that `an` is."""
+    """Return the names that each file uses outside of imports; `an.CARDS` counts as the family of the alias `an`."""
     files = [place] if place.suffix == ".py" else sorted(place.rglob("*.py"))
     return {path.stem: set(_names(ast.parse(path.read_text()))) for path in files}
 

@@ -79,7 +79,7 @@ def _sizes(folder: Path) -> Iterator[tuple[str, int]]:
 
 
 def counted(tree: ast.AST) -> Iterator[tuple[str, int, str]]:
-    """Yield the kind, line and name of each thing that counts."""
+    """Yield the kind, line and name of each counted structure or operation."""
     for node, function in _with_functions(tree):
         if isinstance(node, ast.ClassDef):
             fields = _fields(node)
@@ -132,7 +132,7 @@ def _tables(tree: ast.Module, ops: set[str], is_reader: bool) -> Iterator[str]:
         )
         if name in ("__all__", "ROWS") or is_column or (is_reader and is_vocabulary):
             continue
-        # Names in a lambda are code.
+        # Names in a lambda are code, not entries.
         parts = _walk_outside(node.value, ast.Lambda)
         used = {part.id for part in parts if isinstance(part, ast.Name)}
         used |= {part.attr for part in parts if isinstance(part, ast.Attribute)}
@@ -201,7 +201,7 @@ def _classes(trees: Iterable[ast.Module], bases: set[str]) -> Iterator[str]:
 
 
 def _named(node: ast.AST) -> set[str]:
-    """Return names, and the last parts of dotted names."""
+    """Return the names in an expression, and the last parts of dotted names."""
     parts = list(ast.walk(node))
     return {part.id for part in parts if isinstance(part, ast.Name)} | {
         part.attr for part in parts if isinstance(part, ast.Attribute)
@@ -247,7 +247,7 @@ def _fields(node: ast.ClassDef) -> dict[str, str]:
 
 
 def _holds_records(annotation: str) -> bool:
-    """Return a sequence of records, by its annotation; a value without one may be one.
+    """Return whether a value is a sequence of records, by its annotation; without an annotation it may be one.
 
     Programs, instruction numbers, rows of a table about instructions, and text do not count.
     """

@@ -93,7 +93,7 @@ def session(idiom: Idiom, names: dict[str, Any]) -> str:
         try:
             with contextlib.redirect_stdout(output):
                 exec(compile(ast.Interactive([statement]), "model.py", "single"), names)
-        except Exception as error:  # because the page shows it
+        except Exception as error:  # because the page shows the error
             if not idiom.raises:
                 raise
             has_raised = True

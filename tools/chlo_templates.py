@@ -13,7 +13,7 @@ FOLDER = Path(__file__).resolve().parent.parent / "lowering" / "emit" / "chlo"
 COMPLEX_TOO = ("asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh")
 REAL_ONLY = ("erf", "erfc", "erf_inv", "lgamma", "digamma")
 READ_ALONE = {"bessel_i1e": 1, "polygamma": 2, "zeta": 2}
-"""Operations that are only read, by their templates, with the number of operands."""
+"""Operations that tenferro only imports, from these templates, with their number of operands."""
 HEADER = "// Expansion of chlo.{name} by StableHLO's chlo-legalize-to-stablehlo (Apache-2.0 WITH LLVM-exception).\n"
 
 

@@ -69,7 +69,7 @@ class Lines:
         monitoring.set_events(self.tool, self.events.PY_START)
 
     def _start(self, code: CodeType, offset: int) -> Any:
-        if sys and str(code.co_filename).startswith(PACKAGES):  # nothing is left at the end
+        if sys and str(code.co_filename).startswith(PACKAGES):  # globals are gone at exit
             sys.monitoring.set_local_events(self.tool, code, self.events.LINE)
         return sys.monitoring.DISABLE
 
@@ -217,7 +217,7 @@ def choose() -> int:
     recorded = Recorded(FOLDER)
     tests = {recorded.tests[number] for number in chosen_of(recorded)}
     selected = selection.named(tests, recorded.ran, share=1.0)
-    # Files of which no test passed, because a dependency is missing.
+    # Files without a passed test, because a dependency is missing.
     files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests").rglob("test_*.py")}
     selected |= files - {selection.file_of(test) for test in selected}
     (selection.FOLDER / "core.txt").write_text(selection.text_of(selected, COMMAND))

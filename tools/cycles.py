@@ -1,4 +1,4 @@
-"""List the import cycles of the packages: python tools/cycles.py; 1 if there are any.
+"""List the import cycles of the packages; the exit status is 1 if there are any: python tools/cycles.py.
 
 Every import that runs counts, at module level and in functions alike: a late import hides a cycle but does not break
 it. Imports under TYPE_CHECKING never run and do not count. Neither does the implicit import of a module's package.
@@ -18,7 +18,7 @@ PACKAGES = ("tenferro", "lowering", "xla_peer")
 
 def main() -> int:
     """Print a shortest cycle of each group of modules."""
-    sys.path.insert(0, str(Path(__file__).parent.parent))  # because grimp looks packages up there
+    sys.path.insert(0, str(Path(__file__).parent.parent))  # because grimp searches packages there
     graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True, cache_dir=None)
     imports = {
         module: graph.find_modules_directly_imported_by(module) for module in sorted(graph.modules)

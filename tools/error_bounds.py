@@ -131,7 +131,7 @@ def _right_results(
     for number, edit in enumerate(_spread(edits, NATIVE_REWRITES)):
         try:
             rewritten = import_stablehlo(edit.text, trusted=True)
-        except TenferroError:  # because a rewrite of lines may be invalid at its place
+        except TenferroError:  # because a rewrite of a line may be invalid in its context
             continue
         yield flatten(rewritten.run(*subject.leaves))[0]
         if number < XLA_REWRITES:

@@ -95,7 +95,7 @@ def plotted(series: Sequence[Series], x_label: str, y_label: str, title: str) ->
 
 
 def example(name: str) -> dict[str, Any]:
-    """Return the names of an example, which may import other examples."""
+    """Run an example, and return its global names; examples may import each other."""
     if (folder := str(ROOT / "examples")) not in sys.path:
         sys.path.insert(0, folder)
     return runpy.run_path(str(ROOT / "examples" / f"{name}.py"))

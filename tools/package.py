@@ -44,7 +44,7 @@ import numpy as np, tenferro as tnf, xla_peer
 assert xla_peer.check_parity(lambda x: tnf.sum(tnf.sin(x) ** 2), np.ones(3), grad=True).ok
 """,
 }
-"""Code to run with each extra; the empty name means no extra."""
+"""Code to run with each extra; the empty name stands for an installation without extras."""
 
 
 def run(*words: str | Path, folder: Path = ROOT) -> None:

@@ -55,7 +55,7 @@ Call = Callable[[str, str], Iterator[Cell]]
 
 
 def as_text(table: dict[str, dict[str, list[Any]]]) -> str:
-    """Return one point a line."""
+    """Return the table as JSON, with one point per line."""
     functions = []
     for name, entries in table.items():
         lines = [f"{json.dumps(point)}: {json.dumps(entry)}" for point, entry in entries.items()]

@@ -33,7 +33,7 @@ from tests.selections import selection
 
 ROOT = Path(__file__).parent.parent
 CUT_DOWN_TO = "PORTABILITY_PROCESSOR"
-"""The variable with the name of a setting."""
+"""Name of the environment variable that selects a setting."""
 # Printed by a separate process: NumPy's CPU features, OpenBLAS's kernels, XLA's machine code.
 PROBE = """
 import hashlib, json, pathlib, sys, tempfile
@@ -193,11 +193,12 @@ def probe(environment: Mapping[str, str]) -> dict[str, object]:
 def without_effect(
     setting: Setting, cut: Sequence[str], here: Mapping[str, Any], there: Mapping[str, Any]
 ) -> list[str]:
-    """Return the components that use more features than the processor of a setting has.
+    """Return the components on which a setting had no effect: they still use features that its processor lacks.
 
     Args:
         cut: disabled features of NumPy, and features that it cannot disable.
-        here: configuration of this process; `there`, of one in the setting.
+        here: configuration of this process.
+        there: configuration of a process in the setting.
     """
     without = []
     if {*there["numpy"]} & {*cut}:
@@ -215,7 +216,7 @@ def without_effect(
 
 
 def main() -> int:
-    """Return 0 if the tests pass in every setting, and every setting had an effect."""
+    """Run the tests in every setting; return 0 if they pass and every setting had an effect."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--part", default="1/1", metavar="I/N", help="one of N parts of the tests")
     parser.add_argument("--only", action="append", choices=[each.blas for each in SETTINGS])
@@ -240,7 +241,7 @@ def main() -> int:
             print(f"{setting.blas}: no effect on {', '.join(without)}")
             failed.append(setting.blas)
         marker = "compiled" if there["blas"] in kernels else "processor"
-        if len(kernels) > 1:  # with --once, after the first processor
+        if len(kernels) > 1:  # --once: the core after the first one
             marker += " and core"
         tests = selection.read(marker.partition(" ")[0])
         files = sorted({selection.file_of(test) for test in tests})

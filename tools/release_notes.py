@@ -102,7 +102,7 @@ def write(root: Path = ROOT, date: str | None = None) -> None:
     """Move the fragments into CHANGELOG.md, and date CITATION.cff.
 
     Raises:
-        SystemExit: no fragments, a version that has notes, or more than `MAX_LINES` lines.
+        SystemExit: there are no fragments, the version has notes already, or the notes exceed `MAX_LINES`.
     """
     version = version_of(root)
     date = date or datetime.datetime.now(datetime.UTC).date().isoformat()
@@ -142,7 +142,7 @@ def tag(root: Path = ROOT) -> str:
     """Commit the notes, and tag them as v<version>; nothing is pushed. Return the tag.
 
     Raises:
-        SystemExit: a tag that exists, or changes beside the notes.
+        SystemExit: the tag exists, or there are uncommitted changes other than the notes.
     """
     name = f"v{version_of(root)}"
     if _git("tag", "--list", name, root=root).strip():

@@ -33,7 +33,7 @@ def statuses() -> dict[str, str]:
     """Return the conversion of each operation: "read", "read: how" or "refused: why".
 
     Raises:
-        LookupError: an operation in no table.
+        LookupError: an operation is in no table.
     """
     status: dict[str, str] = {}
     for name in DEFINITIONS:

@@ -40,7 +40,7 @@ def requirement(name: str) -> str:
 
 
 def bounds(specifier: str) -> tuple[str, str, list[str]]:
-    """Return the lowest supported version, the first one that is too new or "", and the excluded ones.
+    """Return the lowest supported version, the first version that is too new ("" if none), and excluded versions.
 
     >>> bounds(">=0.8,<0.13,!=0.10.2")
     ('0.8', '0.13', ['0.10.2'])

@@ -13,7 +13,10 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the doctor; the exit status is 0 when a platform works and no installed one fails, else 1; 2 for misuse."""
+    """Run the doctor.
+
+    The exit status is 0 if a platform works and no installed one fails, 1 otherwise, 2 for misuse.
+    """
     parser = argparse.ArgumentParser(prog="python -m xla_peer")
     commands = parser.add_subparsers(dest="command", required=True)
     examine = commands.add_parser(

@@ -20,13 +20,13 @@ def empty(
 ) -> np.ndarray[Any, Any]:
     """Allocate an uninitialised array in memory aligned to 64 bytes.
 
-    Such an array, dense in C or F order, enters PJRT on the CPU without a copy. It is then shared:
-    see `XlaExecutor.put` for the effect of writing to it later.
+    PJRT on the CPU uses such an array without a copy, so both share its memory: see `XlaExecutor.put` for the
+    effect of writing to it later.
 
     Raises:
-        ShapeError: a negative extent.
-        InvalidConfigError: another order.
-        BackendFailureError: there is no memory for it.
+        ShapeError: an extent is negative.
+        InvalidConfigError: the order is neither "C" nor "F".
+        BackendFailureError: there is not enough memory.
 
     >>> empty((2, 3), "float32", "F").flags.f_contiguous
     True

@@ -73,13 +73,13 @@ class Artifact:
         """The test vectors in the artifact; see `xla_peer.verify`.
 
         Raises:
-            InvalidConfigError: a file of vectors that is malformed.
+            InvalidConfigError: the file of vectors is malformed.
         """
         return self._read_vectors()[0]
 
     @cached_property
     def vectors_about(self) -> dict[str, Any]:
-        """The seed of the test vectors, and the versions that computed them."""
+        """The seed of the test vectors, and the package versions with which they were computed."""
         return self._read_vectors()[1]
 
     def _read_vectors(self) -> tuple[tuple[TestVector, ...], dict[str, Any]]:
@@ -99,14 +99,14 @@ class Artifact:
         """Compile the artifact for device arrays on a device.
 
         Args:
-            executor: the executor of the device; by default the CPU if it was exported for that, else the
-                first of its platforms.
+            executor: the executor of the device; by default of the CPU if the artifact was exported for it, else of
+                the first of the artifact's platforms.
             specs: concrete specs or arrays, one per input, where the artifact has symbolic extents.
 
         Raises:
-            InvalidConfigError: it was not exported for the executor's platform.
-            ShapeError, GuardError: specs that do not fit.
-            NonStaticShapeError: symbolic extents, and no specs.
+            InvalidConfigError: the artifact was not exported for the executor's platform.
+            ShapeError, GuardError: the specs do not fit.
+            NonStaticShapeError: the artifact has symbolic extents, and there are no specs.
         """
         if not specs and not self.module.is_static:
             raise NonStaticShapeError(
@@ -144,8 +144,8 @@ class Artifact:
         A partitioned artifact runs on as many devices of the platform as its mesh has.
 
         Raises:
-            ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.
-            InvalidConfigError: it was not exported for the executor's platform.
+            ArityError, DTypeError, ShapeError, GuardError: the arguments do not fit.
+            InvalidConfigError: the artifact was not exported for the executor's platform.
         """
         if self.manifest.partitioning is not None:
             executor = executor or self._default_executor
@@ -186,7 +186,7 @@ class Artifact:
         """Return the program with its partition over devices, those of the CPU by default.
 
         Raises:
-            InvalidConfigError: it was exported for one device; devices that do not fit.
+            InvalidConfigError: the artifact was exported for one device, or the devices do not fit.
         """
         partitioning = self.manifest.partitioning
         if partitioning is None:
@@ -205,12 +205,13 @@ class Artifact:
         files in the same folder first.
 
         Raises:
-            InvalidConfigError: another suffix; a folder, a pipe or a device instead of a file.
+            InvalidConfigError: the suffix is neither `.mlir` nor `.mlirbc`, or the path is a folder, a pipe or a
+                device.
             OSError: the folder does not exist, or the disk is full.
         """
         suffix = suffix_of(path)
         for file_path in self.paths(path):
-            target_of(file_path)  # before the first is written
+            target_of(file_path)  # before any file is written
         if self.constants and self.manifest.weights:
             tree_files.save(self.constants, self._constants_path(path))
         elif self.constants:

@@ -45,7 +45,7 @@ class CheckedProgram:
 
 
 class CheckedPrograms:
-    """A cache of checked programs; at most `capacity` programs are held."""
+    """Cache of at most `capacity` checked programs."""
 
     def __init__(self, capacity: int) -> None:
         self._programs: BoundedCache[tuple[GraphProgram, CheckedProgram | None]] = BoundedCache(
@@ -53,10 +53,10 @@ class CheckedPrograms:
         )
 
     def of(self, program: GraphProgram) -> CheckedProgram | None:
-        """Return the program with the checks as results; None if it has none.
+        """Return the program with its checks as results; None if it has no checks.
 
         Raises:
-            UnsupportedError: a check in a loop or branch.
+            UnsupportedError: a check is in a loop or a branch.
         """
         # An entry keeps its program alive, so that its id is not reused.
         return self._programs.get(id(program), lambda: (program, _checked(program)))[1]

@@ -32,7 +32,7 @@ CLOSE = 2 / 3
 
 
 class Choice:
-    """Decision between both sides, made once, by their times and results on the user's arguments.
+    """Decision between native execution and `jax.jit`, made once, by times and results on the user's arguments.
 
     Native runs come first. Once their total time reaches the estimated time of a first result of `jax.jit`, both sides
     run on the arguments of one call. The comparison takes at most about the time spent before it.
@@ -40,14 +40,14 @@ class Choice:
     Args:
         function: a JAX function.
         program: its native program.
-        run: runs the program on arrays.
+        run: a function that runs the program on arrays.
         import_seconds: the time that tracing and import took.
         is_jax: whether results are JAX arrays.
 
     Attributes:
-        side: the side that runs, "native" until the choice is made.
-        is_decided: whether the choice is made.
-        reason: why.
+        side: the side that runs, "native" until the decision.
+        is_decided: whether the decision has been made.
+        reason: the reason for the decision.
     """
 
     def __init__(
@@ -99,7 +99,7 @@ class Choice:
             results = self._function.fn(*arrays)
         if self._is_jax:
             return list(results)
-        return [np.array(y) for y in results]  # because results are the caller's to write to
+        return [np.array(y) for y in results]  # because callers may write to results
 
     def _decide(self, arrays: Sequence[Any], results: Sequence[Any]) -> None:
         """Run both sides, compare their results, and choose the faster."""
@@ -107,7 +107,7 @@ class Choice:
             jitted = self._jitted(arrays)  # which compiles
             ours, theirs = self._timed(arrays)
             outcome = self._disagreement(arrays, results, jitted)
-        except Exception as error:  # because native runs do without
+        except Exception as error:  # because native runs do not need them
             first = f"{error}".strip().split("\n")[0]
             self._settle("native", f"jax.jit failed: {type(error).__name__}: {first}")
             return

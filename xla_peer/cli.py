@@ -73,7 +73,7 @@ def options(
         ),
     ] = None,
 ) -> None:
-    """Run programs of tensors on NumPy or through PJRT, export them, and see whether both agree."""
+    """Run programs of tensors on NumPy or through PJRT, compare the results, and export programs."""
     UNPACKED.set(limit)
 
 
@@ -126,7 +126,7 @@ Cuts = Annotated[
 
 
 NEGATIVE = {"ignore_unknown_options": True}
-"""Command that accepts -1.0 as a number; a misspelt option is then refused as an invalid input."""
+"""Settings of commands that accept -1.0 as a number; a misspelt option is then rejected as an invalid input."""
 
 
 class DisagreementError(Exception):
@@ -185,7 +185,7 @@ def _write_arrays(path: str, named: list[tuple[str, Any]]) -> None:
         np.savez(buffer, **{name: stored(np.asarray(y)) for name, y in named})
     else:
         raise InvalidConfigError(
-            f"--output {path}: a .npz file, or a .npy file for the one result; there are {len(named)}"
+            f"--output {path}: must be a .npz file, or a .npy file for a single result; got {len(named)} results"
         )
     _write(path, buffer.getvalue())
 
@@ -383,7 +383,7 @@ def _partitioned(opened: Target, program: Any, mesh: str, cut: list[str] | None)
 def _drawn(
     opened: Target, program: Any, types: list[Any], words: list[str], seed: int
 ) -> tuple[Any, ...]:
-    """Return arguments for a comparison: the arrays of the command line if it has all, else random ones."""
+    """Return arguments for a comparison: arrays from the command line if all inputs are there, else random ones."""
     if words and all(not isinstance(leaf, tnf.TensorSpec) for leaf in flatten(types)[0]):
         return tuple(opened.arguments(words, seed))
     return unflatten(program.in_tree, random_arrays(program, np.random.default_rng(seed)))
@@ -393,10 +393,12 @@ def _destination(output: str, words: list[str], form: str) -> tuple[str, list[st
     """Return the output path, the inputs, and the format, by default from the path's suffix.
 
     Raises:
-        InvalidConfigError: an unknown format, or a path with the suffix of a different format.
+        InvalidConfigError: the format is unknown, or the path has the suffix of another format.
     """
     if form and form not in FORMS.values():
-        raise InvalidConfigError(f"--to {form}: one of {', '.join(sorted(set(FORMS.values())))}")
+        raise InvalidConfigError(
+            f"--to {form}: expected one of {', '.join(sorted(set(FORMS.values())))}"
+        )
     if not output and form and words and Path(words[-1]).suffix in FORMS:
         output, words = words[-1], words[:-1]
     output = output or {

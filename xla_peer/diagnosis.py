@@ -32,7 +32,7 @@ PLUGINS = {
     "rocm": ("jax-rocm60-plugin", "jax-rocm7-plugin"),
     "tpu": ("libtpu",),
 }
-"""Packages, each of which provides the platform."""
+"""Packages that provide each platform; any one of them suffices."""
 COMMANDS = {
     "cpu": "pip install '.[xla]' in tenferro's checkout",
     "cuda": "pip install '.[cuda13]' (or cuda12) in tenferro's checkout",
@@ -57,7 +57,7 @@ VARIABLES = (
     "LD_LIBRARY_PATH",
 )
 SECONDS = 120
-"""Maximum time in which a platform must answer, in seconds."""
+"""Maximum time to wait for a platform's answer, in seconds."""
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def _loops() -> str:
     executor = tenferro.GraphExecutor(compiled=True, cache_dir="")
     x = np.ones(3)
     loop = tenferro.compile(lambda x: tenferro.fori_loop(0, 100, lambda i, y: y * 0.5 + x, x), x)
-    with suppress(Exception), warnings.catch_warnings():  # because its log has the reason
+    with suppress(Exception), warnings.catch_warnings():  # so that its log has the reason
         warnings.simplefilter("ignore", CompileWarning)
         executor.run(loop, x)
     failures = executor.compile_stats().failures
@@ -184,7 +184,7 @@ def _loops() -> str:
 
 
 def _others() -> list[str]:
-    """Return the plugins of other installed packages, and of the environment."""
+    """Return the plugins of other installed packages, and those in the environment variable."""
     names = {point.name for point in importlib.metadata.entry_points(group="jax_plugins")}
     named = os.environ.get("PJRT_NAMES_AND_LIBRARY_PATHS", "")
     names |= {entry.partition(":")[0] for entry in named.split(",") if ":" in entry}
@@ -210,7 +210,7 @@ def _examined(name: str) -> PlatformReport:
 
 
 def _asked(name: str) -> dict[str, Any]:
-    """Run the probe, and return its answer, or the way its process ended."""
+    """Run the probe in a separate process, and return its answer, or how the process ended."""
     command = [sys.executable, "-m", "xla_peer.probe", name]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)

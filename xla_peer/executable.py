@@ -34,7 +34,7 @@ class Executable:
     Attributes:
         module: the StableHLO that it was compiled from.
         input_specs, output_specs, input_names, output_names: types and names of the leaves, in order.
-        wide: whether an input has a dtype that jax narrows by default.
+        wide: whether an input has a dtype that jax narrows by default, such as float64.
         gives_a_leaf: whether the result is a single array, not a tree.
         from_host: a function from leaves to a tuple of leaves, or to the only leaf of the result. It does not check
             its arguments; row-major NumPy arrays are allowed.
@@ -96,7 +96,7 @@ class Executable:
         forking.watch(self)
 
     def abandon(self) -> None:
-        """Refuse calls in a process that was forked from the one that compiled it."""
+        """Reject calls in a process that was forked from the process that compiled the executable."""
         self._call = self.from_host = forking.refuse
         if type(self) is not Executable:
             self.__class__ = Executable
@@ -105,10 +105,9 @@ class Executable:
         """Run, and return device arrays in the tree that the program's function returns.
 
         Raises:
-            ArityError, ShapeError, DTypeError: arguments that do not fit, by name.
-            InvalidConfigError: an argument that is not a device array, is on another device, or was
-                donated before.
-            BackendFailureError: PJRT refused to run it.
+            ArityError, ShapeError, DTypeError: an argument does not fit; the message names it.
+            InvalidConfigError: an argument is not a device array, is on another device, or was donated before.
+            BackendFailureError: PJRT failed to start the run.
         """
         return self._packed(self.on_leaves(self._flattened(arguments)))
 
@@ -117,7 +116,7 @@ class Executable:
 
     @public
     def _leaves(self, arguments: tuple[Any, ...]) -> Sequence[Any]:
-        """Check and return the leaves of arguments whose shapes and types the dispatch has not seen."""
+        """Check and return the leaves of arguments of types that `fast_call` has not dispatched yet."""
         return self._checked(self._flattened(arguments))
 
     def on_leaves(self, leaves: Sequence[Any]) -> tuple[Any, ...]:
@@ -134,7 +133,7 @@ class Executable:
             raise pjrt.failed(error) from error
         for leaf, name in zip(leaves, self.input_names, strict=True):
             if name in self.donate:
-                leaf.delete()  # because jax itself does not know, and says less when it finds out
+                leaf.delete()  # because jax finds out later, with a message that says less
         return results
 
     def run_leaves(self, leaves: Sequence[Any], out: Sequence[Any] | None = None) -> list[Any]:
@@ -165,7 +164,7 @@ class Executable:
         return leaves
 
     def _checked(self, leaves: Sequence[Any]) -> Sequence[Any]:
-        """Check each leaf's type, unless the dispatch has seen leaves of these types; errors name the leaf."""
+        """Check each leaf's type, unless leaves of these types were dispatched before; errors name the leaf."""
         inputs = leaves[: len(self.input_specs)]
         named = zip(inputs, self.input_names, self.input_specs, self._shardings, strict=False)
         for leaf, name, spec, sharding in named:
@@ -188,8 +187,8 @@ class Executable:
             raise ShapeError(f"{name}: expected {spec}, got {actual}")
         if not pjrt.is_row_major(leaf):
             raise InvalidConfigError(
-                f"{name}: this device array is laid out {leaf.format.layout}, and programs take row-major "
-                "ones; put(array) copies it to one"
+                f"{name}: this device array has the layout {leaf.format.layout}, but programs accept only "
+                "row-major arrays; put(array) makes a row-major copy"
             )
         if not leaf.sharding.is_equivalent_to(sharding, leaf.ndim):
             raise InvalidConfigError(
@@ -232,8 +231,8 @@ class Executable:
 
     def __reduce__(self) -> Any:
         raise UnsupportedError(
-            "an Executable belongs to the process and device that it was compiled in, and is not pickled; "
-            "pickle its program and compile it there, with cache_dir to keep what XLA has made"
+            "an Executable is not pickled, because it belongs to one process and device; "
+            "pickle its program and compile it again; with cache_dir, the other process reuses XLA's code"
         )
 
     def __repr__(self) -> str:
@@ -247,6 +246,6 @@ def _only(results: Sequence[Any]) -> Any:
 
 
 def _place(sharding: Any) -> str:
-    """Name the devices, and the partition of an array over several."""
+    """Describe a sharding in words: its devices, and the partition of the array over them."""
     devices = sorted(map(str, sharding.device_set))
     return devices[0] if len(devices) == 1 else str(sharding)

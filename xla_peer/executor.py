@@ -46,8 +46,8 @@ class Variant(NamedTuple):
 class Plan(NamedTuple):
     """The arguments and the executable of a program's last run.
 
-    `program` is kept alive, so that its `id` is not reused. `seen` holds whether all arguments were plain arrays, and
-    (shape, dtype, strides) of each leaf. `orders` is None if arguments are passed unchanged.
+    `program` is referenced, so that its `id` is not reused. `seen` is whether all arguments were plain arrays, and
+    (shape, dtype, strides) of each leaf. `orders` is None if the arguments are passed unchanged.
     """
 
     program: GraphProgram
@@ -78,9 +78,9 @@ class XlaExecutor:
         cache_dir: a folder that keeps executables for later processes; None takes the environment
             variable TENFERRO_CACHE_DIR, and "" none. It holds native code: see `CompileCache`.
         cache_bytes: the largest size of the folder.
-        effects: "refuse" programs that print, see `tenferro.debug_print`, or "drop" the prints.
-        notices: report on the error stream compilations of more than two seconds, and once a jaxlib with known
-            wrong values; False, or TENFERRO_NOTICES=off in the environment, turns the notices off.
+        effects: "refuse" to run programs that print (see `tenferro.debug_print`), or "drop" the prints.
+        notices: whether to report compilations of more than two seconds, and once a jaxlib with known wrong values,
+            on the error stream. TENFERRO_NOTICES=off in the environment turns them off, too.
 
     Intermediate results keep the precision of their dtype (XLA's excess precision is off), so that
     results can be compared with the native ones.
@@ -88,8 +88,8 @@ class XlaExecutor:
     One executor may be used from many threads; a program is compiled once.
 
     Raises:
-        PlatformUnavailableError: names the available platforms.
-        InvalidConfigError: no such device; an option out of range; a folder that cannot be used.
+        PlatformUnavailableError: the platform is not available; the message names the available ones.
+        InvalidConfigError: there is no such device, an option is out of range, or a folder cannot be used.
 
     >>> import numpy as np, tenferro as tnf
     >>> program = tnf.compile(lambda x: x + x, tnf.TensorSpec((2,), "float64"))
@@ -179,9 +179,9 @@ class XlaExecutor:
         A partitioned program runs on all devices of its mesh.
 
         Raises:
-            ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.
-            NonStaticShapeError: an extent that the data decide.
-            BackendFailureError: XLA could not compile or run it.
+            ArityError, DTypeError, ShapeError, GuardError: the arguments do not fit.
+            NonStaticShapeError: an extent depends on data.
+            BackendFailureError: XLA could not compile or run the program.
             CheckFailedError: a condition of `tenferro.check` is not true.
         """
         if isinstance(program, PartitionedProgram):
@@ -221,7 +221,7 @@ class XlaExecutor:
         return cut.program.pack(list(map(pjrt.fetched, executable.on_leaves(placed))))
 
     def _plan(self, program: GraphProgram, arrays: tuple[Any, ...], seen: list[Any]) -> Plan:
-        """Return the plan for arguments of these shapes, dtypes and strides."""
+        """Return the arguments and the executable for these shapes, dtypes and strides."""
         leaves = program.check_arguments(arrays)
         orders = [_order(leaf) for leaf in leaves]
         out = self._out_order(leaves, orders)
@@ -252,12 +252,12 @@ class XlaExecutor:
         """Compile the program for device arrays on this device, of the program's types or of `specs`.
 
         Args:
-            specs: concrete specs, or arrays, one per input; of a program with symbols.
+            specs: concrete specs or arrays, one per input, if the program has symbols.
             donate: names of inputs whose memory results may reuse. The call deletes the arrays passed for them.
 
         Raises:
-            NonStaticShapeError: symbols that no spec binds.
-            InvalidConfigError: no input of a name in `donate`.
+            NonStaticShapeError: no spec binds a symbol.
+            InvalidConfigError: a name in `donate` is not an input.
         """
         cut = program if isinstance(program, PartitionedProgram) else None
         if isinstance(program, PartitionedProgram):
@@ -282,7 +282,7 @@ class XlaExecutor:
         out_tree: TreeDef | None = None,
         constants: Sequence[Any] = (),
     ) -> Executable:
-        """Compile a module on this device; it is not cached in memory, but in `cache_dir`.
+        """Compile a module for this device; executables are cached only on disk, if there is a `cache_dir`.
 
         Args:
             in_tree, out_tree: structures of arguments and result; by default one argument per input,
@@ -291,7 +291,7 @@ class XlaExecutor:
 
         Raises:
             NonStaticShapeError: the module has symbolic extents; `StableHloModule.refined` binds them.
-            BackendFailureError: XLA refused it.
+            BackendFailureError: XLA could not compile it.
         """
         if not module.is_static:
             raise NonStaticShapeError("compile_module: the module has symbolic extents; refine it")
@@ -315,9 +315,9 @@ class XlaExecutor:
                 array on this device is never copied, because it is immutable.
 
         Raises:
-            DTypeError: an object that is not an array, or a dtype that tenferro does not have.
-            BackendFailureError: a DLPack producer with memory that PJRT does not accept; an array of
-                another library on a device.
+            DTypeError: the object is not an array, or tenferro lacks its dtype.
+            BackendFailureError: PJRT does not accept the memory of a DLPack producer, or the array is another
+                library's and on a device.
         """
         forking.require_own_client()
         if pjrt.is_device_array(array):
@@ -383,7 +383,9 @@ class XlaExecutor:
         name: str,
         callbacks: Sequence[Any] = (),
     ) -> Any:
-        """Load an executable of an earlier process, or compile it; one with callbacks is not kept in a folder."""
+        """Load an executable that an earlier process stored, or compile it; executables with callbacks are not
+        stored.
+        """
         forking.require_own_client()
         options = pjrt.compile_options(self._client, devices, self.options, self.optimization_level)
         cache = self.compile_cache
@@ -401,7 +403,7 @@ class XlaExecutor:
         built = self._built(module, devices, options, name)
         try:
             serialized = pjrt.serialized(self._client, built)
-        except BackendFailureError:  # because not every platform can, and the executable is whole
+        except BackendFailureError:  # because a platform that cannot store it can still run it
             cache.count_failed_write()
         else:
             cache.store(key, serialized)
@@ -429,7 +431,7 @@ class XlaExecutor:
         """Compile untrusted text in a separate process first, because XLA aborts on some valid text.
 
         Raises:
-            BackendFailureError: that process ended, or took more than the limits.
+            BackendFailureError: the separate process ended, or exceeded its limits.
         """
         is_cpu = self._client.platform == "cpu"
         described = pjrt.serialized_options(options) if is_cpu else ""
@@ -466,7 +468,7 @@ def _order(array: Any) -> str:
 
 
 def _blamed_line(text: str, message: str) -> str:
-    """Find the user's line to which a message of XLA refers; empty if none is named.
+    """Find the user's line to which a message of XLA refers; empty if the message names none.
 
     XLA names a location, a custom call's target, or an instruction such as `%fft.3`.
     """

@@ -53,7 +53,7 @@ from xla_peer.vectors import vectors_of, vectors_path, write_vectors
 __all__ = ["as_program", "export", "load", "module_for"]
 
 LARGEST_CONSTANT = 1 << 16
-"""Bytes; larger constants are not written in the text."""
+"""Maximum size in bytes of a constant that is written in the text."""
 
 
 @overload
@@ -119,14 +119,14 @@ def export(
 
     Args:
         fn_or_program: a program, which may be partitioned, or a function to trace on `specs`.
-        specs: specs of a function, one tree of specs per argument; of a program with symbols, concrete specs, one per
-            input, or none: symbolic extents are exported as such, with assertions.
+        specs: for a function, one tree of specs per argument. For a program with symbols, concrete specs, one per
+            input; without specs, symbolic extents are exported as such, with assertions.
         format: "stablehlo" for an artifact; "numpy" for the source of a Python file that needs only NumPy, or "onnx"
             for a model. These two lack the options of artifacts: see docs/travel.md.
         platforms: any of "cpu", "cuda", "rocm", "tpu".
         target: the StableHLO version that readers have: "week4", "week12", "minimum", "current", or a version such as
             "1.8.0". A `.mlir` file is text of the current one.
-        path: where to write it: `.mlir` for text, `.mlirbc` for a portable artifact, `.py` for NumPy, `.onnx` for a
+        path: the file to write: `.mlir` for text, `.mlirbc` for a portable artifact, `.py` for NumPy, `.onnx` for a
             model.
         precision: precision of dots; see `lowering.lower_to_stablehlo`.
         linalg: "library" calls the platform's routines; "inline" writes plain StableHLO; "auto" is "library" wherever
@@ -143,9 +143,9 @@ def export(
             of a partitioned program. It is written in Shardy.
 
     Raises:
-        InvalidConfigError: weights in another folder; an unknown platform, target or suffix; platforms that need
-            separate texts; a gradient of a program without float inputs or outputs.
-        UnsupportedError, NonStaticShapeError: a program that StableHLO cannot express.
+        InvalidConfigError: weights are in another folder; a platform, target or suffix is unknown; the platforms need
+            separate texts; or a gradient is requested, but there are no float inputs or outputs.
+        UnsupportedError, NonStaticShapeError: StableHLO cannot express the program.
 
     >>> import numpy as np, tenferro as tnf
     >>> artifact = export(lambda x, y: x @ y, np.ones((2, 3)), np.ones((3, 4)), platforms=("cpu", "tpu"))
@@ -167,7 +167,7 @@ def export(
         if format == "onnx":
             if vectors:
                 raise InvalidConfigError(
-                    "export: an ONNX model carries no vectors; compare by xla_peer.onnx.run"
+                    "export: an ONNX model contains no test vectors; compare by xla_peer.onnx.run"
                 )
             return export_onnx(program, path, weights)
         cases = _cases(program, vectors, np.random.default_rng(seed))
@@ -183,7 +183,7 @@ def export(
     versions = {"stablehlo": mlir_bindings.artifact_version(target), **installed_versions()}
     generator = np.random.default_rng(seed)
     cases = _cases(program, vectors, generator)
-    # Allow rounding that only GPUs do if the artifact is for a GPU.
+    # If the artifact is for a GPU, allow the larger rounding errors of GPUs.
     widest = next((platform for platform in platforms if platform in GPUS), "cpu")
     proof = vectors_of(program, cases, widest)
     vectors_file = write_vectors(proof, seed, versions) if cases else b""
@@ -326,7 +326,7 @@ def module_for(
     """Lower to one module for all platforms, and return whether its linear algebra is "library" or "inline".
 
     Raises:
-        InvalidConfigError: no platform, an unknown one, or a family that writes another text for each.
+        InvalidConfigError: there is no platform, a platform is unknown, or a family is lowered differently for each.
     """
     if isinstance(platforms, str) or not platforms or not set(platforms) <= set(PLATFORMS):
         raise InvalidConfigError(f"platforms: a tuple of some of {PLATFORMS}, got {platforms!r}")
@@ -346,7 +346,7 @@ def module_for(
         if len({module.plain_text for module in modules}) == 1:
             return modules[0], choice
     raise InvalidConfigError(
-        f"export: {', '.join(platforms)} need texts of their own; export one artifact for each, or "
+        f"export: {', '.join(platforms)} need separate texts; export one artifact for each, or "
         'with linalg="inline"'
     )
 
@@ -359,9 +359,9 @@ def load(path: Any, *, trusted: bool = False) -> Artifact:
             within limits of time and memory.
 
     Raises:
-        FileNotFoundError: the file, or one of its constants or vectors, does not exist.
-        InvalidConfigError: a file that tenferro did not write, truncated, written for a later version, or
-            with other constants than it was written with.
+        FileNotFoundError: the file, or its file of constants or vectors, does not exist.
+        InvalidConfigError: tenferro did not write the file; or it is truncated, for a later version, or its constants
+            were changed.
     """
     suffix = suffix_of(path)
     content = content_of(path)
@@ -373,7 +373,9 @@ def load(path: Any, *, trusted: bool = False) -> Artifact:
         )
         manifest_json, main_type = perform("description", text, ATTRIBUTE, trusted=trusted)
     except (mlir_bindings.MlirDiagnosticError, UnicodeDecodeError) as error:
-        raise InvalidConfigError(f"load: {path} is cut short or no StableHLO: {error}") from None
+        raise InvalidConfigError(
+            f"load: {path} is truncated, or is no StableHLO: {error}"
+        ) from None
     if manifest_json is None:
         raise InvalidConfigError(
             f"load: {path} is StableHLO, but not written by tenferro: it has no {ATTRIBUTE}; "
@@ -404,7 +406,9 @@ def _vectors(path: Any, manifest: Manifest) -> bytes:
     file = vectors_path(path)
     content = content_of(file)
     if hashlib.sha256(content).hexdigest() != manifest.vectors:
-        raise InvalidConfigError(f"load: {file} is not the file this was exported with")
+        raise InvalidConfigError(
+            f"load: {file} is not the file with which the artifact was exported"
+        )
     return content
 
 
@@ -418,7 +422,7 @@ def _from_bytecode(path: Any, content: bytes, trusted: bool) -> tuple[str, bytes
                 f"load: {path} is written for StableHLO {'.'.join(map(str, version))}, this jaxlib "
                 f"reads {oldest} to {newest}; upgrade jaxlib, or export with a lower target"
             )
-    if not content.startswith(mlir_bindings.MAGIC):  # because MLIR would read other bytes as text
+    if not content.startswith(mlir_bindings.MAGIC):  # because MLIR reads any other bytes as text
         raise mlir_bindings.MlirDiagnosticError([("the bytes are not MLIR bytecode", "artifact")])
     return perform("text", content, trusted=trusted), content
 
@@ -433,7 +437,7 @@ def _from_text(content: bytes, trusted: bool) -> tuple[str, bytes]:
 
 
 def _require_types(path: Any, module: StableHloModule, main_type: str) -> None:
-    """Require that the module's types are those of the manifest."""
+    """Require that the module's types equal those in the manifest."""
     declared = module.signature()
     if declared != main_type:
         raise InvalidConfigError(f"load: {path}: the manifest says {declared}, main is {main_type}")
@@ -458,7 +462,7 @@ def _constants(path: Any, manifest: Manifest) -> dict[str, Any]:
         if is_interruption(error):
             raise
         raise InvalidConfigError(
-            f"load: {file_path} does not hold the constants: {error!r}"
+            f"load: {file_path} does not contain the constants: {error!r}"
         ) from error
 
 
@@ -474,5 +478,7 @@ def _constant(array: Any, item: StoredConstant) -> Any:
     # The constant takes over this memory, so that a program made from the artifact copies nothing.
     constant = Constant.adopting(np.asarray(value, order="C"))
     if constant.digest.hex() != item.digest:
-        raise InvalidConfigError(f"load: {item.name} is not the one this was exported with")
+        raise InvalidConfigError(
+            f"load: {item.name} differs from the constant with which the artifact was exported"
+        )
     return constant.array

@@ -49,10 +49,10 @@ class FlatFunction:
 
     @cached_property
     def program(self) -> GraphProgram:
-        """The native program, which takes and gives tuples.
+        """The native program, a function from a tuple of arrays to a tuple.
 
         Raises:
-            UnsupportedError: an operation without a counterpart.
+            UnsupportedError: an operation has no counterpart.
         """
         return from_jitted(self.fn, *self.avals)
 
@@ -168,7 +168,7 @@ class NativeOwner:
             return [x_bar for x_bar, here in zip(x_bars, linear[count:], strict=True) if here]
 
         if function.primal is not None and not any(linear[: len(function.primal[0].avals)]):
-            pull = pull_tangents  # a pullback may be stated where its transpose is not
+            pull = pull_tangents  # a pullback may have a rule where its transpose has none
         known = _chosen(function.avals, [not here for here in linear])
         avals = [*known, *_chosen(function.results, nonzero)]
         return self._derived.get(

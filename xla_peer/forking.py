@@ -1,7 +1,7 @@
 """The effect of `os.fork` on a peer: PJRT's threads do not exist in the child, where a call would hang.
 
-In the child, executors and executables from before the fork raise errors; new executors do too if the parent had
-started jax's client. `multiprocessing` with the "spawn" or "forkserver" method is not affected.
+In the child, executors and executables that were created before the fork raise errors. New executors do, too, if
+the parent had started jax's client. `multiprocessing` with the "spawn" or "forkserver" method is not affected.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class Forkable(Protocol):
     """An object with state to forget in a child process."""
 
     def abandon(self) -> None:
-        """Abandon the client; called in the child."""
+        """Drop the client of the parent; called in the child."""
         ...
 
 
@@ -29,7 +29,7 @@ _inherited: list[str] = []
 
 
 def watch(owner: Forkable) -> None:
-    """Call `owner.abandon()` in every child that is forked while it lives."""
+    """Call `owner.abandon()` in every child that is forked during the owner's lifetime."""
     _living.add(owner)
 
 
@@ -39,7 +39,7 @@ def forked() -> bool:
 
 
 def require_own_client() -> None:
-    """Refuse to use a client that is the parent's.
+    """Raise in a process whose PJRT client is the parent's.
 
     Raises:
         PlatformUnavailableError: this process was forked after jax had started its client.
@@ -49,7 +49,7 @@ def require_own_client() -> None:
 
 
 def refuse(*arguments: Any) -> NoReturn:
-    """Refuse every call in a child."""
+    """Raise the error of a call in a child."""
     raise PlatformUnavailableError(
         "this process was forked from one in which PJRT was running, and PJRT's threads are not here; "
         'fork before the first XlaExecutor, or start processes with multiprocessing\'s "spawn"'

@@ -24,8 +24,8 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     """Convert a function written for jax to a program, to run on NumPy, differentiate, compare and export.
 
     Derivatives that jax states are kept: `custom_jvp`, `custom_vjp`, `stop_gradient`, custom linear solves and roots,
-    and formulas of functions that jax lowers to loops. A `custom_vjp` has no forward mode; extents that are symbols,
-    and a program that was pickled, have no such rules, and differentiation refuses them by name.
+    and formulas of functions that jax lowers to loops. A `custom_vjp` has no forward mode. These rules are lost with
+    symbolic extents and in pickled programs: differentiating such a call raises an error that names it.
 
     Args:
         fn: traced and lowered by jax, for the CPU.
@@ -34,9 +34,9 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
             checks it.
 
     Raises:
-        NonStaticShapeError: jax cannot trace it for symbolic extents, with jax's message.
-        PlatformUnavailableError: a process that was forked after jax had started.
-        UnsupportedError: jax lowers it to operations without a counterpart, with their locations.
+        NonStaticShapeError: jax cannot trace it for symbolic extents; the message is jax's.
+        PlatformUnavailableError: the process was forked after jax had started.
+        UnsupportedError: jax lowers it to operations without a counterpart; the message has their locations.
 
     >>> import jax.numpy as jnp
     >>> import numpy as np
@@ -90,7 +90,7 @@ def in_dtypes_of(types: Sequence[Any]) -> Any:
 
 
 def _typed(leaf: Any) -> Any:
-    """Return a leaf with shape and dtype; a Python number becomes JAX's weak type."""
+    """Return the leaf if it has a shape and a dtype; convert a Python number to JAX's weak type."""
     import jax  # because importing it takes long
 
     if not isinstance(leaf, bool | int | float | complex):
@@ -100,10 +100,10 @@ def _typed(leaf: Any) -> Any:
 
 
 def _shapes(types: list[TensorSpec], leaves: list[Any]) -> list[Any]:
-    """Convert the types to JAX's, with symbols in one scope; weak if the leaves are.
+    """Convert the types to JAX's, with all symbols in one scope; types of weak leaves are weak.
 
     Raises:
-        NonStaticShapeError: an extent that jax cannot express.
+        NonStaticShapeError: jax cannot express an extent.
     """
     import jax  # because importing it takes long
 
@@ -161,9 +161,9 @@ def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any], Seq
 def _module(
     out_tree: Any, lowered: Any, rules: dict[str, Any]
 ) -> tuple[Any, str, dict[str, Any], Sequence[Any]]:
-    """Return the text of a lowered function, and the functions that it calls back.
+    """Return the text of a lowered function, and the Python functions that it calls back.
 
-    JAX has no public attribute for the functions. If the private one is missing, calls of Python functions
+    JAX has no public attribute for these functions. If the private attribute is missing, calls of Python functions
     raise an error.
     """
     arguments = getattr(getattr(lowered, "_lowering", None), "compile_args", {})
@@ -176,7 +176,7 @@ def _module(
 
 
 def _inconclusive() -> Any:
-    """Return the class of JAX's errors about symbolic extents; its module differs among versions."""
+    """Return the class of JAX's errors about symbolic extents, whose module differs among versions of JAX."""
     import jax  # because importing it takes long
 
     errors: Any = jax.errors

@@ -32,10 +32,10 @@ from xla_peer.storage import archived, restored, stored
 __all__ = ["GoldenComparison", "compare_golden", "golden"]
 
 LARGEST_DUMP = 1 << 36
-"""Bytes that a dump may unpack to."""
+"""Maximum unpacked size of a dump, in bytes."""
 LEAF = flatten(0)[1]
 LINES = "lines.json"
-"""Member of an archive with the line of each value."""
+"""Name of the member of an archive that has the line of each value."""
 
 
 def golden(
@@ -54,7 +54,7 @@ def golden(
     Args:
         module: StableHLO as text, bytes, a `StableHloModule` or a path.
         inputs: the arguments of `main`, in order.
-        path: an .npz file to which each value is written as soon as it is computed, and not kept in memory.
+        path: an .npz file to which each value is written as soon as it is computed, instead of keeping it in memory.
             `numpy.load` reads the file; its member `lines.json` has the line of each value. An interruption leaves no
             file.
         only: names of the requested values.
@@ -68,9 +68,9 @@ def golden(
         Values by name, in the order of the text; empty if they are written to a file.
 
     Raises:
-        InvalidConfigError: names that the module does not have; a path without the suffix .npz.
-        MlirDiagnosticError, UnsupportedError: not a module, or a module whose values have no names.
-        ArityError, ShapeError, DTypeError: inputs that do not fit.
+        InvalidConfigError: the module has no value of a name, or the path does not end in .npz.
+        MlirDiagnosticError, UnsupportedError: the text is not a module, or its values have no names.
+        ArityError, ShapeError, DTypeError: the inputs do not fit.
 
     >>> text = \'\'\'
     ... func.func @main(%x: tensor<2xf64>) -> tensor<2xf64> {
@@ -108,7 +108,7 @@ def _inside(
     """Return or write the values of a run, including the values inside of loops, branches and functions.
 
     Raises:
-        InvalidConfigError: names that no value of the run has.
+        InvalidConfigError: no value of the run has one of the names.
     """
     wanted = None if only is None else set(only)
     left = {*(wanted or ()), *([until] if until is not None else [])}
@@ -153,7 +153,7 @@ def _archive(file: BinaryIO) -> Generator[tuple[Callable[[str, Any], None], dict
 
 
 class _Stop(BaseException):
-    """Stop: the last requested value has been computed, or a value cannot be kept."""
+    """Signal to end a run: the last requested value has been computed, or a value cannot be written."""
 
 
 def _run(
@@ -184,13 +184,13 @@ def _run(
     ) -> Sequence[Any]:
         results = list(call(arrays))
         if part is not schedule:
-            return results  # because bodies number their values themselves
+            return results  # because bodies have numbers of their own
         try:
             for slot, y in zip(step.output_slots, results, strict=True):
                 for name in names.get(slot, ()):
                     keep(name, np.asarray(y))
                 left.discard(slot)
-        except Exception as error:  # because it is not a failure of the step
+        except Exception as error:  # because the step did not fail
             errors.append(error)
         if errors or not left:
             raise _Stop
@@ -236,7 +236,7 @@ def _checked(caller: str, program: GraphProgram, inputs: Sequence[Any]) -> list[
 def _chosen(
     named: Sequence[NamedValue], only: Iterable[str] | None, until: str | None
 ) -> dict[int, NamedValue]:
-    """Return the requested values, by their number."""
+    """Return the names of the requested values, by their numbers."""
     known = {value.name: number for number, value in enumerate(named)}
     wanted = None if only is None else set(only)
     asked = [*sorted(wanted or ()), *([until] if until is not None else [])]
@@ -261,7 +261,7 @@ class GoldenComparison:
     Attributes:
         outputs: one comparison per common value, in the order of the text.
         values: the names of these values in the text, and their lines.
-        missing: names of values that the dump does not have.
+        missing: names of values that the dump lacks.
     """
 
     outputs: tuple[OutputParity, ...]
@@ -270,7 +270,7 @@ class GoldenComparison:
 
     @property
     def ok(self) -> bool:
-        """No value is wrong, or undecided."""
+        """Whether no value is wrong or undecided."""
         return all(output.ok for output in self.outputs)
 
     @property
@@ -322,19 +322,19 @@ def compare_golden(
 ) -> GoldenComparison:
     """Compare another executor's values of a module with native values, and return the first divergence.
 
-    Values inside of loops, branches and functions are judged one operation at a time, on the dump's own operands if
-    it has them. So the operation of the first wrong value is at fault.
+    With `inside`, each operation in loops, branches and functions is judged by itself, on the dump's operands if it
+    has them. The operation of the first wrong value is then at fault.
 
     Args:
-        module, inputs: as of `golden`.
+        module, inputs: see `golden`.
         dump: arrays by the names in the text, or an .npz file of them; it may lack values, and other names are
             ignored.
         precision: see `xla_peer.judge`.
-        inside: compare the values inside too; see `golden`.
+        inside: also compare the values inside; see `golden`.
 
     Raises:
-        InvalidConfigError: no value of the dump is one of the module's.
-        DTypeError, ShapeError: a value of another type than the module's.
+        InvalidConfigError: no name in the dump is a value of the module.
+        DTypeError, ShapeError: a value's type differs from the module's.
         Exception: the errors of `golden`.
 
     >>> text = '''
@@ -405,7 +405,7 @@ def _compared_inside(
     """Compare the values of `main` and of the regions and functions in it, in the order of the run.
 
     Raises:
-        InvalidConfigError: no value of the dump is one of the run's.
+        InvalidConfigError: no name in the dump is a value of the run.
     """
     compared: list[tuple[NamedValue, OutputParity]] = []
     missing: list[str] = []
@@ -450,7 +450,7 @@ def _compared_inside(
 
 
 def _locally(step: Step, y: Any, operands: Sequence[Any], granted: str) -> OutputParity:
-    """Compare the result of one operation with the result on these operands."""
+    """Compare a dumped result with the native result of its operation on the dump's operands."""
     program, name = step.program, step.value.name
     assert program is not None
     native = native_outputs(program, operands)
@@ -484,7 +484,7 @@ def _read(
 
 
 def _require_type(name: str, y: Any, dtype: DType, shape: tuple[Any, ...]) -> None:
-    """Raise DTypeError or ShapeError where a value of a dump has another type than the module's."""
+    """Raise DTypeError or ShapeError if the type of a dumped value differs from the module's."""
     spec = TensorSpec.of(shape, dtype)
     if DType.of(y.dtype) is not dtype:
         raise DTypeError(f"compare_golden: {name} is {spec}, got {y.dtype} in the dump")

@@ -26,14 +26,14 @@ DEEPEST = 100
 
 @dataclass(frozen=True)
 class Step:
-    """A value of a run.
+    """Value that a run computed.
 
     Attributes:
         value: its name, with its path: `%4/2/%w` is `%w` in iteration 2 of the loop `%4`.
         array: the elements.
         program: the operation alone, as a program of its operands; None for a loop, a branch or a call.
-        operands: arrays for the program, and their names where they have one.
-        place: the number of its output.
+        operands: arrays for the program, each with its name if it has one.
+        place: the number of the program's output.
     """
 
     value: NamedValue
@@ -62,9 +62,9 @@ def steps(module: Any, inputs: Sequence[Any], visit: Callable[[Step], None]) -> 
     index; a called function is `@name`. Values in regions of other operations are not reported.
 
     Raises:
-        UnsupportedError: bytecode without jaxlib; operations that are not read.
-        ArityError, DTypeError, ShapeError: inputs that do not fit.
-        InvalidConfigError: calls and regions nested deeper than 100.
+        UnsupportedError: the module is bytecode and jaxlib is missing, or an operation is not supported.
+        ArityError, DTypeError, ShapeError: the inputs do not fit.
+        InvalidConfigError: calls and regions are nested deeper than `DEEPEST`.
     """
     texts = text_tree_of(module)
     _Run(texts, visit).main([np.asarray(x) for x in inputs])
@@ -127,7 +127,7 @@ class _Run:
     def computed(
         self, operation: Operation, scope: Mapping[int, _Known]
     ) -> tuple[GraphProgram | None, list[_Known], list[_Known]]:
-        """Return an operation as a program, its operands that are not constants, and its results."""
+        """Run an operation as a program; return the program, its operands other than constants, and its results."""
         used = _used(operation)
         given = {number: scope[number] for number in used}
         key = (id(operation), *[

@@ -1,4 +1,4 @@
-"""`to_jax`: a program as a function of jax's, under jit, jvp, grad, vmap and their compositions.
+"""`to_jax`: a program as a JAX function, under jit, jvp, grad, vmap and their compositions.
 
 A program is bound by the primitive of `jax_primitive`. It is merged into the module that jax is lowering, and XLA
 fuses it with the surrounding code.
@@ -36,9 +36,9 @@ def to_jax(
 ) -> Any:
     """Convert a program to a function of jax arrays and tracers.
 
-    It takes and returns the trees of the program. It can be jitted, and fuses with the code around it; it is
-    differentiated to any order by tenferro's rules. `jax.vmap` maps it at once if every op has a batch rule,
-    otherwise slice by slice.
+    The function takes and returns the trees of the program. Under `jax.jit` it is fused with the surrounding code,
+    and tenferro's rules differentiate it, to any order. `jax.vmap` batches it if every op has a batch rule, and
+    otherwise maps it slice by slice.
 
     Args:
         program: the program; its symbols are bound to the extents of the arguments.
@@ -46,7 +46,7 @@ def to_jax(
         context: the context with the rules that differentiate and batch it.
 
     Raises:
-        ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit. 64-bit programs need
+        ArityError, DTypeError, ShapeError, GuardError: the arguments do not fit. 64-bit programs need
             `jax.config.update("jax_enable_x64", True)`.
 
     >>> import jax, numpy as np, tenferro as tnf
@@ -84,7 +84,7 @@ class JaxFunction:
         jax, _ = pjrt.modules()
         leaves, tree = flatten(args)
         if not agree(tree, self.program.in_tree):
-            self.program.check_arguments(args)  # because it reports what is wrong
+            self.program.check_arguments(args)  # raises an error that says what is wrong
         leaves = [jax.numpy.asarray(leaf) for leaf in leaves]
         for leaf, name, spec in zip(
             leaves, self.program.input_names, self.program.input_specs, strict=True
@@ -139,7 +139,7 @@ class JaxFunction:
         return self._derived.get(("compiled", program, rules), lambda: jax.jit(call))(*leaves)
 
     def _rules(self, program: GraphProgram, platforms: Sequence[str]) -> tuple[Any, ...]:
-        """Return the registered lowerings that its text depends on."""
+        """Return the registered lowerings that determine the program's text."""
         places = ("library", "inline")
         return tuple([lowerings_in(program, name, at) for name in platforms for at in places])
 

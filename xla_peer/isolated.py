@@ -32,7 +32,7 @@ __all__ = [
 ISOLATED_VARIABLE = "TENFERRO_ISOLATED"
 """Environment variable; `off` runs XLA in this process unless the caller passes `isolated=True`."""
 LARGEST_TEXTS = 1 << 28
-"""Bytes of the texts that an executor keeps."""
+"""Maximum total size of the texts that an executor caches, in bytes."""
 
 _numbers = itertools.count()
 
@@ -48,13 +48,13 @@ class IsolatedExecutor:
         platform, device, precision, linalg, extensions, optimization_level, options, effects, notices: as of
             `XlaExecutor`.
         timeout: seconds that compiling a module and running it may take, each.
-        memory_limit: memory that a request may allocate in addition; None for no bound. Enforced on Linux.
-        process: a child that is not shared.
+        memory_limit: additional bytes that a request may allocate; None for no bound. Enforced on Linux.
+        process: a child of the executor's own, instead of the shared one.
 
     Raises:
-        InvalidConfigError: a timeout or a bound of 0 or below.
-        PlatformUnavailableError: names the available platforms.
-        UnsupportedError: a system without `os.fork`.
+        InvalidConfigError: the timeout or the memory limit is not above 0.
+        PlatformUnavailableError: the platform is not available; the message names the available ones.
+        UnsupportedError: the system lacks `os.fork`.
 
     >>> import tenferro as tnf
     >>> program = tnf.compile(lambda x: x + x, np.ones(2))
@@ -144,7 +144,7 @@ class IsolatedExecutor:
         self.close()
 
     def close(self) -> None:
-        """End the child if it is this executor's own."""
+        """End the child process, unless it is shared."""
         if self.process is not SHARED_PROCESS:
             self.process.close()
 
@@ -152,10 +152,10 @@ class IsolatedExecutor:
         """Run on NumPy arrays, and return new arrays in the tree of the program's function.
 
         Raises:
-            ArityError, DTypeError, ShapeError, GuardError: arguments that do not fit.
-            NonStaticShapeError: an extent that the data decide.
-            PeerEndedError: XLA ended its process, took too long, or had no memory.
-            BackendFailureError: XLA could not compile or run it.
+            ArityError, DTypeError, ShapeError, GuardError: the arguments do not fit.
+            NonStaticShapeError: an extent depends on data.
+            PeerEndedError: XLA ended its process, took too long, or ran out of memory.
+            BackendFailureError: XLA could not compile or run the program.
         """
         leaves = program.check_arguments(arrays)
         shapes = tuple([leaf.shape for leaf in leaves])
@@ -260,11 +260,11 @@ def isolated_by_default() -> bool:
 
 
 def isolated_peer(executor: Any, isolated: bool | None) -> Any:
-    """Return the executor for a check: in a separate process unless the caller opts out.
+    """Return the executor for a check, which runs in a separate process unless the caller opts out.
 
     Args:
         executor: None for the CPU; an `XlaExecutor` is recreated in the child; other executors are unchanged.
-        isolated: None takes the environment variable TENFERRO_ISOLATED, and True without it.
+        isolated: None stands for the environment variable TENFERRO_ISOLATED; if it is not set, for True.
     """
     if isolated is None:
         isolated = isolated_by_default()

@@ -28,7 +28,7 @@ def export_for_jax(
     linalg: str = "inline",
     context: AdContext | None = None,
 ) -> bytes:
-    """Export a program for programs in jax that have no tenferro: jax's serialisation, gradients included.
+    """Export a program in jax's serialisation, with gradients, for use without tenferro.
 
     `jax.export.deserialize(bytes).call` takes and returns the program's trees, and can be jitted and
     differentiated `vjp_order` times, in jax's convention.
@@ -42,8 +42,8 @@ def export_for_jax(
         context: the context with the rules that differentiate.
 
     Raises:
-        NonStaticShapeError: symbolic extents, which only `xla_peer.export` supports.
-        InvalidConfigError: an unknown platform, or a negative order.
+        NonStaticShapeError: the program has symbolic extents, which only `xla_peer.export` supports.
+        InvalidConfigError: a platform is unknown, or the order is negative.
 
     >>> import jax, numpy as np, tenferro as tnf
     >>> content = export_for_jax(lambda x: tnf.sum(x * x), tnf.TensorSpec((2,), "float32"))

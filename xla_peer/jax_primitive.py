@@ -50,7 +50,7 @@ class Owner(Protocol):
 
 @cache
 def program_primitive() -> Any:
-    """Create the primitive and its rules, only once, because jax compares primitives by identity."""
+    """Return the primitive with its rules. It is created once, because jax compares primitives by identity."""
     jax, _ = pjrt.modules()
     from jax.extend.core import Primitive
     from jax.interpreters import ad, batching, mlir

@@ -1,9 +1,9 @@
 """Derivatives that JAX states by hand, kept in programs that `from_jax` imports.
 
-`custom_jvp`, `custom_vjp`, custom linear solves and `stop_gradient` are in no StableHLO, and some functions that JAX
-differentiates by a formula are lowered to loops. So each such call in a function's jaxpr becomes a call of a private
-function of the module. Reading the module marks the results of that function. To differentiate, the mark lets JAX
-trace the tangent, or the pullback, of the original call, and imports it.
+StableHLO cannot express `custom_jvp`, `custom_vjp`, custom linear solves and `stop_gradient`, and some functions that
+JAX differentiates by a formula are lowered to loops. So each such call in a jaxpr is rewritten as a call of a private
+function of the module. The import puts a mark on the results of such a function. When a marked call is
+differentiated, JAX traces the tangent or the pullback of the original call, which is then imported.
 
 JAX's convention for complex cotangents is the transpose, tenferro's the adjoint: J^H y_bar = conj(J^T conj(y_bar)).
 
@@ -53,7 +53,7 @@ def with_rules(jaxpr: Any, import_: Import) -> tuple[Any, dict[str, Any]]:
     """Move each call with a rule to a separate function, and return the functions that create marks, by function.
 
     Args:
-        jaxpr: closed.
+        jaxpr: a closed jaxpr.
         import_: `from_jax`, for the derivatives.
     """
     rewriting = _Rewriting(import_)
@@ -64,7 +64,7 @@ class _Rewriting:
     """Rewriter of a jaxpr: it moves the calls that have rules to separate functions.
 
     Attributes:
-        rules: by the name of the function.
+        rules: the rule of each separate function, by its name.
     """
 
     def __init__(self, import_: Import) -> None:
@@ -82,7 +82,7 @@ class _Rewriting:
         return jaxpr if open_ is jaxpr.jaxpr else self._core.ClosedJaxpr(open_, jaxpr.consts)
 
     def open(self, jaxpr: Any) -> Any:
-        """Rewrite a jaxpr; the same object for the same jaxpr, because it is the cache key of lowering."""
+        """Rewrite a jaxpr. The same jaxpr gives the same object, because lowering uses it as a cache key."""
         if id(jaxpr) not in self._done:
             eqns = [self._equation(eqn) for eqn in jaxpr.eqns]
             is_same = all([new is eqn for new, eqn in zip(eqns, jaxpr.eqns, strict=True)])
@@ -194,7 +194,7 @@ class JaxRule:
     def tangents(
         self, specs: Sequence[TensorSpec], active: tuple[bool, ...], outputs: tuple[int, ...]
     ) -> Subprogram:
-        """Map (xs, x_dots of the active ones) to the y_dots of these outputs."""
+        """Map (xs, x_dots of the active xs) to the y_dots of these outputs."""
         count = len(active)
 
         def fn(*operands: Any) -> Any:
@@ -262,7 +262,7 @@ class JaxRule:
         """Import a derivative as JAX traces it, with the marks of the rules that it calls.
 
         Raises:
-            ADRuleUnsupportedError: JAX refuses to differentiate, or the extents are symbols.
+            ADRuleUnsupportedError: JAX cannot differentiate the call, or extents are symbolic.
         """
         if not self.is_static or not all([spec.is_static for spec in specs]):
             raise self.refusal(
@@ -279,7 +279,7 @@ class JaxRule:
         return Subprogram.of_program(program) if program.marked is None else program.marked
 
     def refusal(self, reason: str) -> ADRuleUnsupportedError:
-        """Create the error for a missing derivative."""
+        """Create the error for a derivative that is missing."""
         return ADRuleUnsupportedError(f"{self.kind} {self.name}: {reason}")
 
 
@@ -293,13 +293,13 @@ def _key_impl(jax: Any, aval: Any) -> Any:
 
 
 class _Stopped(KeptMark, StopGradient):
-    """A stopped gradient that programs keep."""
+    """Mark of a stopped gradient."""
 
     __slots__ = ()
 
 
 class _RuleMark(KeptMark):
-    """A call of a JAX function with a rule: its operands, then its results, some of them named."""
+    """Mark of a call of a JAX function with a rule. Its operands precede its results, some of which are named."""
 
     __slots__ = ("operand_count", "result_count", "rule")
 
@@ -312,7 +312,7 @@ class _RuleMark(KeptMark):
         self.result_count = result_count
 
     def __reduce__(self) -> Any:
-        """Pickle no function of JAX: a loaded program refuses to be differentiated."""
+        """Pickle the mark without JAX's function: differentiating the loaded program raises an error."""
         return LostRule, (f"{self.rule.kind} {self.rule.name}", self.operand_count, self.takes)
 
     @property
@@ -322,7 +322,7 @@ class _RuleMark(KeptMark):
 
     @property
     def key(self) -> Any:
-        """The rule, which is closed."""
+        """The rule, which captures no values."""
         return (_RuleMark, self.rule, self.operand_count, self.takes)
 
     @property
@@ -331,11 +331,11 @@ class _RuleMark(KeptMark):
         return tuple([position - self.operand_count for position in self.takes])
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the operands; never the steps of the call."""
+        """Return the operands, because differentiation does not look at the steps of the call."""
         return tuple(range(self.operand_count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Compute tangents by JAX's rule; results of a pullback are opaque until it is transposed."""
+        """Compute tangents by JAX's rule. If it is a pullback, they are opaque values until they are transposed."""
         n = self.operand_count
         active = tuple([dot is not None for dot in tangents[:n]])
         if not any(active):
@@ -435,10 +435,10 @@ class LostRule(KeptMark):
         return tuple(range(self.operand_count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:
-        """Refuse to linearize.
+        """Raise the error of a lost rule.
 
         Raises:
-            ADRuleUnsupportedError: an operand is differentiated.
+            ADRuleUnsupportedError: always, because the rule was not saved.
         """
         if all([dot is None for dot in tangents[: self.operand_count]]):
             return (None,) * len(outputs)

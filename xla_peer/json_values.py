@@ -21,14 +21,14 @@ def json_value(value: Any) -> Any:
     nested lists, a type its printed form.
 
     Raises:
-        TypeError: anything else, by its class.
+        TypeError: the value is of another class, which the message names.
 
     >>> json_value({"x": np.float32(0.5), "z": 1 - 2j, "n": np.array([1.0, np.nan]), "t": (DType.F32, None)})
     {'x': 0.5, 'z': [1.0, -2.0], 'n': [1.0, 'nan'], 't': ['float32', None]}
     """
     if value is None or isinstance(value, bool):
         return value
-    if isinstance(value, int | str):  # of a subclass, such as that of an enum, the plain value
+    if isinstance(value, int | str):  # convert subclasses, such as enums, to the plain type
         return int(value) if isinstance(value, int) else str(value)
     if isinstance(value, float):
         return float(value) if math.isfinite(value) else str(float(value))

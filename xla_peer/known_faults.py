@@ -18,7 +18,7 @@ KNOWN_FAULTS = {
 def known_fault(platform: str) -> str:
     """Describe the known fault of the installed jaxlib on a platform, with the command that replaces it.
 
-    Empty where no fault is known.
+    The text is empty if no fault is known.
 
     >>> known_fault("cuda")
     ''

@@ -15,14 +15,23 @@ from xla_peer.mesh import PartitionedProgram
 __all__ = ["LARGEST_CONSTANT", "Lowered", "LoweringSettings"]
 
 LARGEST_CONSTANT = 1 << 16
-"""Size in bytes; larger constants become arguments, because XLA makes several copies of constants in the text."""
+"""Maximum size in bytes of a constant in the text. Larger ones are arguments, because XLA copies constants in the
+text several times.
+"""
 
 MAX_OPS = 50_000
-"""Maximum number of ops outside of loops. XLA's time to compile grows with their square: 14,000 ops take 14 s."""
+"""Maximum number of ops outside of loops: XLA's compile time grows with the square of their number."""
 
 
 class Lowered(NamedTuple):
-    """A module, its last arguments by name, its output types before the transpose to F order, and its callbacks."""
+    """Lowered program.
+
+    Attributes:
+        module: the StableHLO.
+        constants: its last arguments, by name.
+        output_specs: types of the outputs before a transpose to F order.
+        callbacks: the Python functions that the module calls.
+    """
 
     module: StableHloModule
     constants: dict[str, Any]
@@ -42,7 +51,7 @@ class LoweringSettings:
 
     @property
     def lowered_for(self) -> str:
-        """The platform of the lowerings; an unknown plugin takes the CPU's."""
+        """The platform whose lowerings apply; for an unknown plugin, the CPU."""
         return self.platform if self.platform in PLATFORMS else "cpu"
 
     @property
@@ -64,17 +73,18 @@ class LoweringSettings:
 
         Args:
             orders: memory order of each input, "C" by default; `out` is the memory order of all outputs.
-            cut: the same program with its partitioning; its constants stay in the text.
-            calls_python: the module is compiled in this process, together with the functions that it calls.
+            cut: the same program with its partitioning; its constants are written in the text.
+            calls_python: whether the module may call Python functions, because this process compiles it.
 
         Raises:
-            UnsupportedError: more than `MAX_OPS` ops, for which XLA takes minutes to hours.
+            UnsupportedError: there are more than `MAX_OPS` ops, which XLA would compile for minutes to hours.
         """
         static = program.specialize(program.bind(shapes))
         if len(static.instructions) > MAX_OPS:
             raise UnsupportedError(
-                f"{program.name} has {len(static.instructions)} ops outside of loops, and XLA is given at most {MAX_OPS}; "
-                "tenferro.compile(.., roll=True) writes what repeats as loops, and native execution has no limit"
+                f"{program.name} has {len(static.instructions)} ops outside of loops, "
+                f"and XLA compiles at most {MAX_OPS}; "
+                "tenferro.compile(.., roll=True) rolls repeated ops into loops, and native execution has no limit"
             )
         if self.effects == "drop":
             static = static.without_effects()

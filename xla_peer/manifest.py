@@ -26,7 +26,7 @@ def weights_name(name: str) -> str:
     """Return the name of a file of weights in the artifact's own folder.
 
     Raises:
-        InvalidConfigError: another suffix than `.safetensors`, or a path out of that folder.
+        InvalidConfigError: the suffix is not `.safetensors`, or the path leads out of the folder.
     """
     if name and (Path(name).name != name or "\\" in name or not name.endswith(".safetensors")):
         raise InvalidConfigError(
@@ -52,15 +52,15 @@ class Manifest:
         name: the function's name.
         platforms: the platforms that it was lowered for.
         linalg: "library" where it calls routines of its platform, else "inline".
-        inputs, outputs: (name, type) of each leaf, constants not among them.
+        inputs, outputs: (name, type) of each leaf, without constants.
         in_tree, out_tree: the structures of arguments and result.
-        constants: arguments that follow the inputs.
+        constants: the constants that are arguments after the inputs.
         guards: the conditions on symbolic extents.
         versions: versions of StableHLO, tenferro and jaxlib, by name.
-        vectors: SHA-256 of the file of test vectors; "" where there is none.
+        vectors: SHA-256 of the file of test vectors; "" if there is none.
         has_gradient: whether there is an artifact of the derivative.
-        weights: the name of the safetensors file with the constants, in the artifact's folder; "" where they are in
-            the artifact's own archive.
+        weights: the name of the safetensors file with the constants, in the artifact's folder; "" if they are in the
+            artifact's own archive.
         partitioning: the mesh, and the partition over it; None for a program of one device.
     """
 
@@ -83,7 +83,7 @@ class Manifest:
         """Write the document.
 
         Raises:
-            UnsupportedError: a container that JSON cannot describe.
+            UnsupportedError: JSON cannot describe a container.
         """
         document = {
             "format": FORMAT,
@@ -110,7 +110,7 @@ class Manifest:
         """Read the manifest of a document.
 
         Raises:
-            InvalidConfigError: no such document, or one of a later version.
+            InvalidConfigError: the document is not a manifest, or of a later version.
         """
         try:
             document = json.loads(text)

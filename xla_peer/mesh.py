@@ -30,7 +30,7 @@ __all__ = [
 
 @public_methods
 class Mesh:
-    """Devices in a grid; a `PartitionSpec` cuts tensors along its axes.
+    """Grid of devices with named axes, along which a `PartitionSpec` cuts tensors.
 
     Args:
         devices: the size of each axis by name, filled with the platform's devices in order; or an
@@ -41,8 +41,8 @@ class Mesh:
     `jax.config.update("jax_num_cpu_devices", 8)` before the first use creates eight devices from one CPU.
 
     Raises:
-        InvalidConfigError: fewer devices than the mesh needs; names that do not fit.
-        PlatformUnavailableError: names the available platforms.
+        InvalidConfigError: there are fewer devices than the mesh needs, or the names do not fit.
+        PlatformUnavailableError: the platform is not available; the message names the available ones.
 
     >>> Mesh({"x": 1, "y": 1})
     Mesh(x=1, y=1 on cpu)
@@ -84,10 +84,10 @@ class Mesh:
         return self.devices.size
 
     def sharding(self, spec: PartitionSpec) -> Any:
-        """Return the jax.sharding.NamedSharding of that spec.
+        """Return the jax.sharding.NamedSharding of a spec.
 
         Raises:
-            InvalidConfigError: an axis that the mesh does not have.
+            InvalidConfigError: the mesh lacks an axis of the spec.
         """
         nothing = (0,) * len(spec.entries)
         spec.extents(nothing, self.shape, "sharding")
@@ -100,7 +100,7 @@ class Mesh:
         SHA-256, about a millisecond a megabyte, by one small all-gather. A device array is copied between devices.
 
         Raises:
-            ShapeError, InvalidConfigError: a spec that does not fit; arrays that differ among processes.
+            ShapeError, InvalidConfigError: the spec does not fit, or the arrays differ among processes.
         """
         spec = PartitionSpec() if spec is None else spec
         if pjrt.is_device_array(array):
@@ -116,19 +116,18 @@ class Mesh:
         return pjrt.put_sharded(array, self.sharding(spec))
 
     def put_local(self, array: Any, spec: PartitionSpec, shape: Sequence[int] | None = None) -> Any:
-        """Shard an array over the mesh; this process passes the part of its own devices.
+        """Shard an array over the mesh; each process passes the part of its own devices.
 
-        Like jax.make_array_from_process_local_data, but it keeps the dtype. With one process, the part is the whole
-        array.
+        This is jax.make_array_from_process_local_data, except that the dtype is never narrowed. With one process, the
+        part is the whole array.
 
         Args:
             shape: the shape of the whole array; by default, extents sharded over processes are multiplied by the
                 number of processes.
 
         Raises:
-            ShapeError: a part that does not fit.
-            InvalidConfigError: an unknown mesh axis; processes that hold the same part gave
-                different elements.
+            ShapeError: the part does not fit.
+            InvalidConfigError: a mesh axis is unknown, or processes with the same part passed different elements.
         """
         whole = self.part_of(as_operand(array), spec, shape)
         pjrt.require_equal_replicas({"the array": whole}, self.devices)
@@ -195,11 +194,11 @@ class PartitionedProgram:
     def put(self, *arrays: Any) -> tuple[Any, ...]:
         """Shard the arguments over the mesh, in the program's trees.
 
-        With several processes each passes its whole arguments, the same in all; see `Mesh.put`.
+        With several processes, each passes the whole arguments, which must be equal in all; see `Mesh.put`.
 
         Raises:
-            ArityError, DTypeError, ShapeError: arguments that do not fit.
-            InvalidConfigError: arguments that differ among processes, by name.
+            ArityError, DTypeError, ShapeError: the arguments do not fit.
+            InvalidConfigError: arguments differ among processes; the message names them.
         """
         leaves = self.program.check_arguments(arrays)
         return unflatten(self.program.in_tree, self.put_leaves(leaves))
@@ -218,8 +217,8 @@ class PartitionedProgram:
         Replicated arguments are passed whole, and must be the same in all processes.
 
         Raises:
-            ArityError, DTypeError, ShapeError: arguments that do not fit.
-            InvalidConfigError: processes that hold the same part gave different elements.
+            ArityError, DTypeError, ShapeError: the arguments do not fit.
+            InvalidConfigError: processes with the same part passed different elements.
         """
         leaves, tree = flatten(arrays)
         if not agree(tree, self.program.in_tree):
@@ -240,7 +239,7 @@ class PartitionedProgram:
 
 
 PARTITIONING = "partitioning"
-"""The attribute of a saved program."""
+"""Name of the attribute of a saved program that has its partition."""
 
 
 def saved_partitioning(path: Any) -> Partitioning | None:
@@ -256,7 +255,7 @@ def load_partitioned(path: Any, mesh: Mesh | None = None) -> PartitionedProgram:
         mesh: the devices; by default CPU devices, as many as in the saved mesh.
 
     Raises:
-        InvalidConfigError: a file without a partition; fewer devices than it needs; a mesh of other axes.
+        InvalidConfigError: the file has no partition, there are too few devices, or the mesh has other axes.
 
     >>> import os, tempfile, numpy as np, tenferro as tnf
     >>> path = os.path.join(tempfile.mkdtemp(), "sum.tnf")
@@ -267,7 +266,7 @@ def load_partitioned(path: Any, mesh: Mesh | None = None) -> PartitionedProgram:
     """
     partitioning = saved_partitioning(path)
     if partitioning is None:
-        raise InvalidConfigError(f"load_partitioned: {path} has a program of one device")
+        raise InvalidConfigError(f"load_partitioned: {path} contains a program without a partition")
     return partitioned_as(load(path), partitioning, mesh)
 
 
@@ -277,12 +276,12 @@ def partitioned_as(
     """Return a program with a partition over devices, those of the CPU by default.
 
     Raises:
-        InvalidConfigError, ShapeError: devices or types that it does not fit.
+        InvalidConfigError, ShapeError: the partition does not fit the devices or the types.
     """
     mesh = Mesh(dict(partitioning.mesh)) if mesh is None else mesh
     if tuple(mesh.shape.items()) != partitioning.mesh:
         raise InvalidConfigError(
-            f"partition: it is over {dict(partitioning.mesh)}, and the mesh is {mesh}"
+            f"partition: the saved partition is over {dict(partitioning.mesh)}, and the mesh is {mesh}"
         )
     inputs = list(zip(program.input_names, program.input_specs, strict=True))
     outputs = list(zip(program.output_names, program.output_specs, strict=True))
@@ -301,9 +300,9 @@ def partition(
         out_specs: likewise for the result.
 
     Raises:
-        ArityError: specs that are not a prefix of the trees.
-        ShapeError: an extent that cannot be cut evenly.
-        InvalidConfigError: an unknown mesh axis; jax's Mesh or PartitionSpec instead of tenferro's.
+        ArityError: the specs are not a prefix of the trees.
+        ShapeError: an extent cannot be divided evenly.
+        InvalidConfigError: a mesh axis is unknown, or a Mesh or PartitionSpec is jax's instead of tenferro's.
 
     >>> import numpy as np, tenferro as tnf
     >>> from xla_peer import XlaExecutor
@@ -345,7 +344,7 @@ def _specs(name: str, prefix: Any, tree: Any) -> tuple[PartitionSpec, ...]:
     for entry in entries:
         if entry is not None and not isinstance(entry, PartitionSpec):
             raise InvalidConfigError(
-                f"partition: {name} holds PartitionSpecs of xla_peer, got {entry!r} of "
+                f"partition: {name} holds PartitionSpecs of xla_peer, got {entry!r} from "
                 f"{type(entry).__module__}"
             )
     return tuple(PartitionSpec() if entry is None else entry for entry in entries)

@@ -101,15 +101,15 @@ def native(
             that differ by more than rounding get a verdict and a `DisagreementWarning`. `.report()` says which side
             runs, and why.
         threads, cache_dir: options of the executor; see `tenferro.GraphExecutor`.
-        cache_size: the most programs in the cache, least recently used dropped first.
+        cache_size: maximum number of programs in the cache; the least recently used one is dropped first.
 
     The result has `.cache_stats()`, `.cache_clear()`, `.report()`, and `.lower(*args, **kwargs)`, which returns the
     program for arguments like these.
 
     Raises:
-        DTypeError: an argument that is neither an array nor static, by its name.
-        UnsupportedError: an operation of JAX without a counterpart, with its line.
-        InvalidConfigError: an invalid option; a static argument that is not hashable.
+        DTypeError: an argument is neither an array nor static; the message names it.
+        UnsupportedError: an operation of JAX has no counterpart; the message has its line.
+        InvalidConfigError: an option is invalid, or a static argument is not hashable.
 
     >>> import jax.numpy as jnp
     >>> @native
@@ -146,7 +146,7 @@ def native(
         raise InvalidConfigError(f'native: results is "numpy" or "jax", got {results!r}')
     if choose and specs is not None:
         raise InvalidConfigError(
-            "native: choose compares a program for one set of shapes, and specs make one for all; give one of them"
+            "native: choose compares a program for one set of shapes, but specs make one for all shapes; pass only one"
         )
     return NativeFunction(f, options)
 
@@ -191,14 +191,14 @@ class _Entry(NamedTuple):
     """A traced function.
 
     Attributes:
-        program: takes and gives tuples.
+        program: the program, from a tuple of arrays to a tuple.
         dtypes: for each argument, its dtype in the program.
         out_tree: JAX's tree of the results; its leaves are the numbers of the results.
-        key_inputs, keys: for each argument and each result, the implementation if it is an array of random keys, else
-            None.
-        donated: numbers of the leaves that are donated.
+        key_inputs, keys: for each argument and each result, the implementation of an array of random keys; None for
+            other arrays.
+        donated: the numbers of the donated leaves.
         seconds: the time of tracing and import.
-        choice: runs the program, or the function by `jax.jit`, under `choose`.
+        choice: under `choose`, the object that runs the program or the function by `jax.jit`.
     """
 
     function: FlatFunction
@@ -279,7 +279,7 @@ class NativeFunction(Jitted[..., Any]):
                 call = self._call(args, kwargs)
                 leaves, tree = self._flatten(call.dynamic)
                 return self._result(call, leaves, tree)
-            # The last call's program is at hand.
+            # Use the last call's program if it fits.
             leaves, tree = self._flatten(args)
             last = self._last
             if last is not None and tree == last.tree and self._trace_context() == last.context:
@@ -315,7 +315,7 @@ class NativeFunction(Jitted[..., Any]):
                 leaves, entry.key_inputs, entry.program.input_names, strict=True
             ):
                 if type(leaf) is not np.ndarray and impl is None:
-                    host_array(leaf, name)  # because no device is read unasked
+                    host_array(leaf, name)  # because tenferro copies from a device only on request
             self._array_class = self._array_class or self._class_of_arrays(leaves, entry)
             if not call.static_args and not call.static_kwargs and not call.has_kwargs:
                 is_plain = (
@@ -335,13 +335,13 @@ class NativeFunction(Jitted[..., Any]):
         return self._run_entry(entry, leaves)
 
     def _class_of_arrays(self, leaves: Sequence[Any], entry: _Entry) -> Any:
-        """Return the class of JAX's arrays, if one is among the leaves."""
+        """Return the class of JAX's arrays if one of the leaves is an array of JAX."""
         pairs = zip(leaves, entry.key_inputs, strict=True)
         arrays = [x for x, impl in pairs if impl is None and isinstance(x, self._jax.Array)]
         return type(arrays[0]) if arrays else None
 
     def _run_entry(self, entry: _Entry, leaves: list[Any]) -> Any:
-        """Run on the leaves."""
+        """Run a traced function on the leaves of its arguments."""
         arrays = [
             x
             if type(x) is np.ndarray and x.dtype == dtype
@@ -404,7 +404,7 @@ class NativeFunction(Jitted[..., Any]):
         """Return the traced function for arguments of these types.
 
         Raises:
-            DTypeError: an argument that is not an array, by its name.
+            DTypeError: an argument is not an array; the message names it.
         """
         specs = self._options["specs"]
         if specs is None:
@@ -451,7 +451,7 @@ class NativeFunction(Jitted[..., Any]):
         )  # fmt: skip
 
     def _aval(self, call: Call, number: int, leaf: Any) -> Any:
-        """Return the type of a leaf, as `jax.jit` has it.
+        """Return the type that `jax.jit` gives to a leaf.
 
         Raises:
             DTypeError: it is not an array.
@@ -480,8 +480,8 @@ class NativeFunction(Jitted[..., Any]):
         """Return the types that the user gave.
 
         Raises:
-            InvalidConfigError: another tree than the arguments'.
-            DTypeError: another dtype than an argument's.
+            InvalidConfigError: the tree of the specs differs from the arguments' tree.
+            DTypeError: the dtype of a spec differs from the argument's.
         """
         wanted, spec_tree = self._flatten(tuple(specs))
         if spec_tree != tree:
@@ -557,7 +557,7 @@ class NativeFunction(Jitted[..., Any]):
 
     @public
     def report(self) -> NativeReport:
-        """Report of what was traced, imported and compiled; printed as a line for each program.
+        """Return a report of the traced, imported and compiled programs, which prints one line for each.
 
         >>> import jax.numpy as jnp
         >>> double = native(lambda x: x + x)

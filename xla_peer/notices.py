@@ -16,7 +16,7 @@ NOTICES_VARIABLE = "TENFERRO_NOTICES"
 """`off` silences all notices."""
 
 PATIENCE = 2.0
-"""Seconds after which something takes long."""
+"""Seconds after which an operation is reported."""
 
 _notified: set[str] = set()
 _IS_SILENCED: ContextVar[bool] = ContextVar("tenferro_notices_are_silenced", default=False)

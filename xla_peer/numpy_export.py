@@ -25,7 +25,7 @@ def require_suffix(path: Any, suffix: str, what: str) -> None:
     """Check the suffix of a path, which may be None.
 
     Raises:
-        InvalidConfigError: another value.
+        InvalidConfigError: the path has another suffix.
     """
     if path is not None and Path(path).suffix != suffix:
         raise InvalidConfigError(f"export: {what} is a {suffix} file, got {str(path)!r}")
@@ -41,8 +41,8 @@ def export_numpy(
         weights: the name of a `.safetensors` file in the file's folder for the arrays.
 
     Raises:
-        InvalidConfigError: another suffix than `.py`.
-        UnsupportedError, NonStaticShapeError: as `lowering.to_numpy`.
+        InvalidConfigError: the suffix is not `.py`.
+        UnsupportedError, NonStaticShapeError: see `lowering.to_numpy`.
     """
     require_suffix(path, SUFFIX, "NumPy source")
     recorded = [_recorded(vector) for vector in vectors_of(program, cases)]
@@ -66,7 +66,7 @@ def save_numpy(source: NumpySource, path: Any) -> None:
     """Write the file, after its arrays in an `.npz` file of the same name or in a safetensors file.
 
     Raises:
-        InvalidConfigError: another suffix than `.py`; a folder, a pipe or a device instead of a file.
+        InvalidConfigError: the suffix is not `.py`, or the path is a folder, a pipe or a device.
         OSError: the folder does not exist, or the disk is full.
     """
     require_suffix(path, SUFFIX, "NumPy source")

@@ -1,7 +1,7 @@
-"""A child process that runs XLA: kept warm, and replaced when it has ended.
+"""A child process that runs XLA. It is kept running between requests, and replaced after it ends.
 
-The child imports the needed modules once and forks a worker, which starts PJRT. If XLA ends the worker, the next
-one starts in a fraction of the time of an import.
+The child imports the needed modules once and forks a worker, which starts PJRT. If XLA ends the worker, the child
+forks another one, which takes a fraction of the time of an import.
 
 Only text and the bytes of arrays are exchanged, because a worker's memory may be corrupt. A request is a document
 in JSON and arrays, in memory that both processes map; two pipes carry its size and the answer. The child reads no
@@ -44,15 +44,16 @@ from xla_peer.peer_server import serve
 serve({requests}, {answers}, {memory}, {parent})
 """
 REQUEST = struct.Struct("<4Q")
-"""A request in the pipe: its number, the size of the memory, and the offset and size of its document there."""
+"""Layout of a request in the pipe: number, size of the shared memory, and offset and size of the document.
+"""
 LONGEST_ANSWER = 1 << 20
-"""Bytes; a longer one is not an answer."""
+"""Maximum size of an answer, in bytes."""
 EXHAUSTED = ("RESOURCE_EXHAUSTED", "Out of memory", "out of memory", "bad_alloc", "Cannot allocate")
 """Words in messages of XLA, LLVM and the C++ runtime about exhausted memory."""
 ATTEMPTS = 3
 """Maximum number of times that a request is sent if workers end before reading it."""
 STARTING = 300.0
-"""Seconds that starting a child may take."""
+"""Maximum time to start a child, in seconds."""
 KEPT_BYTES = 64 << 20
 """Bytes of shared memory that are kept between requests."""
 
@@ -62,7 +63,7 @@ class Limits(NamedTuple):
 
     Attributes:
         timeout: seconds that compiling and running may take, each.
-        memory_limit: memory that the worker may allocate in addition; None for no bound. Enforced on Linux.
+        memory_limit: additional bytes that the worker may allocate; None for no bound. Enforced on Linux.
     """
 
     timeout: float = 300.0
@@ -75,10 +76,11 @@ class PeerProcess:
     It ends with this process and at `close`; a forked process starts its own.
 
     Args:
-        script: Python that the child runs, with places for `path`, `requests`, `answers`, `memory` and `parent`.
+        script: Python code that the child runs, a format string with the fields `path`, `requests`, `answers`,
+            `memory` and `parent`.
 
     Attributes:
-        worker: the process that runs XLA; 0 where there is none.
+        worker: id of the process that runs XLA; 0 if there is none.
         starts: the number of workers that were started.
     """
 
@@ -105,12 +107,12 @@ class PeerProcess:
         limits: Limits,
         stage: str,
     ) -> tuple[dict[str, Any], list[Any]]:
-        """Send a request with arrays; returns the answer and new arrays of the types of `results`.
+        """Send a request with arrays; return the answer, and new arrays of the types of `results`.
 
         Raises:
-            PeerEndedError: the worker ended, took too long, or had no memory.
+            PeerEndedError: the worker ended, took too long, or ran out of memory.
             BackendFailureError, PlatformUnavailableError, InvalidConfigError: as `XlaExecutor` raises them.
-            UnsupportedError: a system without `os.fork`.
+            UnsupportedError: the system lacks `os.fork`.
         """
         leaves = [np.asarray(x) for x in arrays]
         specs = [*[TensorSpec(x.shape, x.dtype) for x in leaves], *results]
@@ -137,7 +139,7 @@ class PeerProcess:
                 return answer, [memory.view(n, spec).copy() for n, spec in outputs]
             except TenferroError:
                 raise
-            except BaseException:  # because the answer would be taken for that of the next request
+            except BaseException:  # because a late answer would be read as the next request's
                 self._end()
                 raise
 
@@ -147,12 +149,12 @@ class PeerProcess:
             self._end()
 
     def abandon(self) -> None:
-        """Forget the parent's child; called in a forked process."""
+        """Drop the reference to the parent's child; called in a forked process."""
         process, streams = self._process, self._streams
         if self._finalizer is not None:
             self._finalizer.detach()
         if process is not None:
-            process.returncode = 0  # because it is not a child of this process
+            process.returncode = 0  # because the process is not a child of this one
         for stream in streams:
             stream.close()
         self._forget()
@@ -166,10 +168,10 @@ class PeerProcess:
             PeerEndedError: no worker can be started.
         """
         if self._process is not None and self._process.poll() is not None:
-            self._end()  # because something ended it, and its worker is about to follow
+            self._end()  # the child was killed, and its worker ends with it
         if self._process is not None:
             try:
-                while self._is_readable(0.0):  # because a worker ended after its last answer
+                while self._is_readable(0.0):  # a worker ended after its last answer
                     self._follow(self._message(time.monotonic() + STARTING))
             except (EOFError, TimeoutError, ValueError):
                 self._end()
@@ -186,8 +188,8 @@ class PeerProcess:
     def _start(self) -> None:
         if not hasattr(os, "fork"):
             raise UnsupportedError(
-                "XLA runs in a process of its own by handles that only POSIX systems pass to a child; "
-                "isolated=False runs it in this one"
+                "running XLA in a child process needs os.fork, which this system lacks; isolated=False runs XLA in "
+                "this process"
             )
         memory = SharedArrays()
         here, theirs = os.pipe(), os.pipe()
@@ -238,14 +240,14 @@ class PeerProcess:
                         return message
                 if begun:
                     raise self._worker_ended(message["ended"], stage)
-                # Otherwise the worker ended before it received the request.
+                # If no worker read the request, it ended before receiving it.
             error = self._worker_ended(message["ended"], "starting")
             self._end()  # because the last request may still be in its pipe
             raise error
         except TimeoutError:
             if self.worker:
                 os.kill(self.worker, signal.SIGKILL)
-            self.worker = 0  # because the next request waits for another
+            self.worker = 0  # because the next request waits for a new worker
             raise PeerEndedError("timeout", stage, f"{timeout:g} s") from None
         except TenferroError:
             raise
@@ -276,8 +278,8 @@ class PeerProcess:
 
         Raises:
             EOFError: there is no child.
-            TimeoutError: no message in time.
-            ValueError: a message that is not a document.
+            TimeoutError: there is no message in time.
+            ValueError: the message is not a JSON object.
         """
         size = int.from_bytes(self._bytes(8, deadline), "little")
         if size > LONGEST_ANSWER:
@@ -308,7 +310,7 @@ class PeerProcess:
         return last_words(os.pread(self._streams[2].fileno(), 1 << 16, 0))
 
     def _lost(self, stage: str) -> PeerEndedError:
-        """Create the error for a child that ended itself, or answers nonsense."""
+        """Create the error for a child that ended, or sent an invalid answer."""
         process = self._process
         assert process is not None
         said = self._said()

@@ -28,7 +28,7 @@ from xla_peer.shared_arrays import SharedArrays
 __all__ = ["Server", "serve"]
 
 KEPT = 64
-"""Executables that are kept."""
+"""Maximum number of cached executables."""
 
 
 def serve(requests: int, answers: int, memory: int, parent: int) -> None:
@@ -36,12 +36,12 @@ def serve(requests: int, answers: int, memory: int, parent: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
     try:
-        pjrt.modules()  # before the fork, because it takes long
+        pjrt.modules()  # before the fork, because the import takes long
         pjrt.initialize_lapack()
     except TenferroError as error:
         _say(answers, _error(type(error).__name__, error.text(), None))
         return
-    warnings.simplefilter("ignore")  # because JAX warns of forks, and has no threads yet
+    warnings.simplefilter("ignore")  # JAX warns of forks, but has no threads yet
     while True:
         worker = os.fork()
         if worker == 0:
@@ -62,7 +62,7 @@ def serve(requests: int, answers: int, memory: int, parent: int) -> None:
 
 
 def _waited(worker: int, parent: int) -> int | None:
-    """Wait for a worker, and return its status, negative for a signal; None if the parent ends before."""
+    """Wait for a worker, and return its exit status, negative for a signal; None if the parent ends first."""
     while os.getppid() == parent:
         signal.sigtimedwait({signal.SIGCHLD}, 0.5)
         pid, status = os.waitpid(worker, os.WNOHANG)
@@ -72,9 +72,9 @@ def _waited(worker: int, parent: int) -> int | None:
 
 
 def _say(answers: int, message: dict[str, Any]) -> None:
-    """Write a message, at once."""
+    """Write a message without buffering."""
     content = json.dumps(message).encode()
-    with contextlib.suppress(BrokenPipeError):  # because the parent is gone
+    with contextlib.suppress(BrokenPipeError):  # because the parent has ended
         os.write(answers, len(content).to_bytes(8, "little") + content)
 
 
@@ -134,7 +134,7 @@ class Server:
             output_specs=tuple(map(TensorSpec.parse, request["output_specs"])),
             input_names=tuple(request["input_names"]),
             output_names=tuple(request["output_names"]),
-            trusted=True,  # because nothing of value is in this process
+            trusted=True,  # because this process may crash without harm
         )
         constants = [np.array(x) for x in self._arrays(request["inputs"])]
         compiled = self._executor(request).compile_module(module, constants=constants)
@@ -163,7 +163,7 @@ class Server:
 
 
 def _error(kind: str, message: str, source: str | None) -> dict[str, Any]:
-    """Create an answer that is an error, short enough for a message."""
+    """Create an answer with an error, shortened to the size of a message."""
     return {"error": {"kind": kind, "message": message[: LONGEST_ANSWER // 16], "source": source}}
 
 

@@ -101,7 +101,8 @@ def client(name: str) -> Any:
         name: a platform of jax, or the path of a PJRT plugin.
 
     Raises:
-        PlatformUnavailableError: names the available platforms, and how to install the missing one.
+        PlatformUnavailableError: the platform is missing; the message names the available ones, and how to install
+            it.
     """
     require_own_client()
     if os.path.sep in name:
@@ -211,8 +212,8 @@ def compile_module(
     Relies on Client.compile_and_load, with `host_callbacks` for a module of MLIR's and a DeviceList.
 
     Raises:
-        InvalidConfigError: an option that XLA does not have.
-        BackendFailureError: XLA refused the module.
+        InvalidConfigError: XLA lacks an option.
+        BackendFailureError: XLA could not compile the module.
     """
     prepare(text)
     try:
@@ -257,7 +258,7 @@ def _reported(function: Callable[..., Sequence[Any]]) -> Callable[..., Any]:
 
 
 def initialize_hybrid() -> None:
-    """Bind LAPACK to the handlers of a GPU that use it on the host; without it a call crashes.
+    """Bind LAPACK to the GPU handlers that call it on the host; without it such a call crashes.
 
     Relies on jaxlib.gpu_solver.initialize_hybrid_kernels.
     """
@@ -275,7 +276,7 @@ def prepare(text: str) -> None:
 
 
 def serialized(pjrt_client: Any, executable: Any) -> bytes:
-    """Serialise an executable to bytes, which hold native code.
+    """Serialise an executable to bytes, which contain native code.
 
     Relies on Client.serialize_executable.
 
@@ -304,7 +305,7 @@ def deserialized(pjrt_client: Any, devices: Sequence[Any], blob: bytes, options:
     Relies on Client.deserialize_executable.
 
     Raises:
-        BackendFailureError: bytes that PJRT does not accept.
+        BackendFailureError: PJRT does not accept the bytes.
     """
     from jaxlib import _jax as jaxlib_private  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
 
@@ -325,7 +326,7 @@ def jaxlib_version() -> str:
 
 
 def cache_identity(pjrt_client: Any, devices: Sequence[Any], options: Any) -> list[bytes]:
-    """Return the key of an executable, except its text: options, platform, device, jaxlib, CPU.
+    """Return all that identifies an executable except its text: options, platform, device, jaxlib, CPU.
 
     Relies on CompileOptions.SerializeAsString.
     """
@@ -357,7 +358,7 @@ def put(array: np.ndarray[Any, Any], device: Any, copy: bool = True) -> Any:
     jax.core.ShapedArray and SingleDeviceSharding.
 
     Raises:
-        BackendFailureError: there is no memory for it.
+        BackendFailureError: the device has not enough memory.
     """
     jax, _ = modules()
     from jaxlib import _jax as jaxlib_private  # pyright: ignore[reportAttributeAccessIssue]  # because it ships no stubs
@@ -414,7 +415,7 @@ def fetched(array: Any, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[A
 
     Raises:
         BackendFailureError: the program that computes it failed, for example for lack of memory.
-        InvalidConfigError: parts of the array are in other processes.
+        InvalidConfigError: parts of the array belong to other processes.
     """
     try:
         array.block_until_ready()
@@ -428,8 +429,8 @@ def fetched(array: Any, out: np.ndarray[Any, Any] | None = None) -> np.ndarray[A
         if array.is_fully_addressable:
             raise
         raise InvalidConfigError(
-            f"get: {TensorSpec(array.shape, array.dtype)} is cut over several processes, {array.sharding}; "
-            "read its addressable_shards, or have it whole by out_specs=PartitionSpec()"
+            f"get: {TensorSpec(array.shape, array.dtype)} is sharded over several processes, {array.sharding}; "
+            "read its addressable_shards, or replicate it by out_specs=PartitionSpec()"
         ) from None
 
 
@@ -440,7 +441,7 @@ def failures() -> tuple[type[Exception], ...]:
 
 
 def failed(error: Exception) -> Exception:
-    """Create the error for one of `failures`; one of a signal handler or a callback is unchanged."""
+    """Create the error for one of `failures`; return an exception of a signal handler or a callback unchanged."""
     if is_interruption(error):
         return error
     raised = re.search(rf"{_MARK}(\d+)\.", str(error))
@@ -455,7 +456,7 @@ def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
     Relies on jax.dlpack.from_dlpack.
 
     Raises:
-        BackendFailureError: memory that PJRT does not accept, such as strided memory.
+        BackendFailureError: PJRT does not accept the memory, for example because it is strided.
     """
     jax, _ = modules()
     try:
@@ -465,11 +466,11 @@ def put_dlpack(producer: Any, device: Any, copy: bool) -> Any:
         if is_interruption(error):
             raise
         raise BackendFailureError(
-            f"put: PJRT does not take this {type(producer).__name__} by DLPack: {error}"
+            f"put: PJRT does not accept this {type(producer).__name__} by DLPack: {error}"
         ) from None
     (source,) = array.devices()
     if source.platform == "cpu" and (copy or not is_row_major(array)):
-        return put(np.asarray(array), device)  # copied now, and not some time later
+        return put(np.asarray(array), device)  # copies before this returns
     return moved(array, device)
 
 
@@ -526,10 +527,12 @@ def put_local(
     Relies on jax.make_array_from_process_local_data.
 
     Raises:
-        ShapeError: a part that does not fit the sharding, or the shape of the whole.
+        ShapeError: the part does not fit the sharding or the shape of the whole array.
     """
     jax, _ = modules()
-    part = np.array(array, order="C")  # because PJRT reads it some time after this returns
+    part = np.array(
+        array, order="C"
+    )  # because PJRT reads the array after this function has returned
     whole = None if shape is None else tuple(shape)
     try:
         with wide_dtypes():
@@ -539,10 +542,10 @@ def put_local(
 
 
 def require_same_in_all_processes(arrays: Mapping[str, np.ndarray[Any, Any]], devices: Any) -> None:
-    """Refuse arrays that differ among the processes of these devices.
+    """Raise if the arrays differ among the processes of these devices.
 
-    Each process hashes its arrays (SHA-256), and the digests are gathered over the devices. Where one process
-    has all devices, there is no check.
+    Each process hashes its arrays (SHA-256), and the digests are gathered over the devices. Nothing is checked if one
+    process has all devices.
 
     Raises:
         InvalidConfigError: names the arrays that differ.
@@ -554,13 +557,13 @@ def require_same_in_all_processes(arrays: Mapping[str, np.ndarray[Any, Any]], de
     differing = [name for n, name in enumerate(arrays) if (digests[:, n] != digests[0, n]).any()]
     if differing:
         raise InvalidConfigError(
-            f"put: {', '.join(differing)}: not the same in every process; each gives the whole array, and "
-            "all the same one; what each has of its own is given by put_local"
+            f"put: {', '.join(differing)}: not the same in every process; each process must pass the same "
+            "whole array, or its own part to put_local"
         )
 
 
 def require_equal_replicas(arrays: Mapping[str, Any], devices: Any) -> None:
-    """Refuse device arrays with replicas, on devices of several processes, that differ.
+    """Raise if replicas of a device array, on devices of several processes, differ.
 
     Raises:
         InvalidConfigError: names the arrays that differ.
@@ -589,7 +592,7 @@ def require_equal_replicas(arrays: Mapping[str, Any], devices: Any) -> None:
 
 
 def _has_replicas(array: Any) -> bool:
-    """Return whether several devices hold the same part."""
+    """Return whether several devices store the same part."""
     places = list(map(str, array.sharding.devices_indices_map(array.shape).values()))
     return len(set(places)) < len(places)
 
@@ -617,18 +620,18 @@ def _gathered(rows: Sequence[Any], devices: Any) -> Any:
 
 
 def _itself(x: Any) -> Any:
-    """Return x; a single function, so that jax compiles it once per mesh."""
+    """Return x. This is one global function, so that jax compiles it once per mesh."""
     return x
 
 
 def is_device_array(value: Any) -> bool:
-    """Return whether it is an array of PJRT's."""
+    """Return whether a value is a `jax.Array`."""
     jax, _ = modules()
     return isinstance(value, jax.Array)
 
 
 def merge_module(context: Any, text: str, operands: Any) -> Any:
-    """Add a module to the module that jax is lowering, and call it; returns the results.
+    """Add a module to the module that jax is lowering, call it, and return the results.
 
     Relies on jax.interpreters.mlir's merge_mlir_modules, and on jax.extend.mlir.
     """
@@ -646,12 +649,12 @@ def merge_module(context: Any, text: str, operands: Any) -> Any:
 
 
 def is_gone(value: Any) -> bool:
-    """Return whether it is a device array with donated or deleted memory."""
+    """Return whether a value is a device array whose memory was donated or deleted."""
     return is_device_array(value) and value.is_deleted()
 
 
 def wide_dtypes() -> Any:
-    """Allow 64-bit dtypes in this thread while the context lasts; the user's setting stays."""
+    """Allow 64-bit dtypes in this thread within the context, without a change of the user's setting."""
     jax, _ = modules()
     if hasattr(jax, "enable_x64"):
         return jax.enable_x64(True)
@@ -661,7 +664,7 @@ def wide_dtypes() -> Any:
 
 
 def trace_context() -> Callable[[], Any]:
-    """Return the function that returns the settings of JAX that a trace depends on, as `jax.jit` compares them."""
+    """Return a function that returns JAX's settings on which a trace depends, the ones that `jax.jit` compares."""
     from jax._src import config
 
     return config.trace_context
@@ -674,7 +677,7 @@ def emit_callback(context: Any, run: Any, operands: Sequence[Any]) -> Any:
     """
     from jax.interpreters import mlir
 
-    # By default, some versions count a token among the results.
+    # In some versions, a token is by default one of the results.
     asked = inspect.signature(mlir.emit_python_callback).parameters
     options = {"returns_token": False} if "returns_token" in asked else {}
     results, _, _ = mlir.emit_python_callback(

@@ -32,7 +32,7 @@ from xla_peer.storage import restored, stored
 __all__ = ["Collective", "Plan", "collectives", "named_partitioning", "plan"]
 
 SECONDS = 600
-"""Time that the process may take."""
+"""Maximum time for the process, in seconds."""
 COLLECTIVE = re.compile(
     r"= (.*?) (all-reduce|all-gather|reduce-scatter|all-to-all|collective-permute)(?:-start)?\((.*)"
 )
@@ -51,10 +51,10 @@ class Collective:
         kind: all-reduce, all-gather, reduce-scatter, all-to-all or collective-permute.
         axes: the mesh axes along which devices exchange.
         devices: the number of devices that exchange with each other.
-        bytes: the size on one device of the whole array that a group gathers, sums or exchanges.
+        bytes: the size, on one device, of the complete array that a group gathers, sums or exchanges.
         moved: the minimum number of bytes that each device sends.
         count: the number of executions; None, for one iteration, in a loop whose trip count depends on data.
-        seconds: `moved / link`, for all executions; None without the speed of links.
+        seconds: `moved / link`, for all executions; None if the speed of links is unknown.
     """
 
     kind: str
@@ -91,7 +91,7 @@ class Plan:
 
     @property
     def seconds(self) -> float | None:
-        """The minimum time on links, one collective after the other; None without their speed."""
+        """The minimum time on links, one collective after the other; None if their speed is unknown."""
         times = [each.seconds for each in self.collectives]
         return None if None in times else sum(time for time in times if time is not None)
 
@@ -159,8 +159,8 @@ def plan(
         leaves: inputs for a run on the virtual devices.
 
     Raises:
-        InvalidConfigError: names that the program or the mesh does not have, or links without an axis.
-        ShapeError: an extent that cannot be cut evenly.
+        InvalidConfigError: the program or the mesh lacks a name, or an axis has no link speed.
+        ShapeError: an extent cannot be divided evenly.
         BackendFailureError: the process that compiles it fails.
 
     >>> import numpy as np, tenferro as tnf
@@ -263,7 +263,7 @@ def _require_mesh(mesh: Mapping[str, int]) -> None:
 
 
 def _entries(names: Sequence[str], cuts: Mapping[str, Sequence[Any]]) -> list[Any]:
-    """Return the entries for each leaf: the axes of its own name, or of the argument that it is part of."""
+    """Return the entries for each leaf, by its own name, or by the name of the argument of which it is a part."""
     return [cuts.get(name, cuts.get(re.split(r"[\[.]", name)[0], ())) for name in names]
 
 
@@ -376,7 +376,7 @@ def _speed(axes: Sequence[str], links: float | Mapping[str, float] | None) -> fl
 
 
 def _answer(folder: Path) -> None:
-    """Compile the program of the request, and write the answer: in a separate process."""
+    """Compile the program of the request and write the answer; the main function of the separate process."""
     import jax
 
     request = json.loads((folder / "request.json").read_text())

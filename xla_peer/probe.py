@@ -16,7 +16,7 @@ __all__ = ["probe"]
 def probe(platform: str) -> dict[str, Any]:
     """Return devices and versions of a platform, after running a program on it."""
     if os.path.sep not in platform:
-        os.environ["JAX_PLATFORMS"] = platform  # of this process, which is about that one alone
+        os.environ["JAX_PLATFORMS"] = platform  # of this process, which tries this platform alone
     import numpy as np
 
     import tenferro as tnf
@@ -37,6 +37,6 @@ def probe(platform: str) -> dict[str, Any]:
 if __name__ == "__main__":
     try:
         answer = probe(sys.argv[1])
-    except Exception as error:  # because whatever it is, it is the answer
+    except Exception as error:  # because any exception is an answer
         answer = {"error": f"{type(error).__name__}: {error}"}
     print(json.dumps(answer))

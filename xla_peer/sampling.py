@@ -17,7 +17,7 @@ TRIES = 64
 
 
 def random_arrays(program: GraphProgram, generator: np.random.Generator) -> list[Any]:
-    """Draw arrays that fit the program's inputs: normal floats, small integers; symbols between 1 and 6.
+    """Draw arrays that fit the program's inputs: normal floats, small integers; extents of symbols from 1 to 6.
 
     Raises:
         InvalidConfigError: no sampled numbers for the symbols satisfy the guards.

@@ -32,10 +32,10 @@ def layout(specs: Sequence[TensorSpec]) -> tuple[list[int], int]:
 
 
 class SharedArrays:
-    """Memory without a name, shared by its handle with a child process.
+    """Anonymous memory, shared with a child process through its handle.
 
     Args:
-        handle: the memory's name in the other process; None creates the memory.
+        handle: handle of memory that the other process created; None creates memory.
 
     >>> memory = SharedArrays()
     >>> memory.resize(4096)
@@ -59,7 +59,7 @@ class SharedArrays:
             self.remap(size)
 
     def remap(self, size: int) -> None:
-        """Map the size that the other process has set."""
+        """Map the memory again, with the size that the other process has set."""
         if size != self.size:
             # Views of the old mapping keep it alive.
             self._map = mmap.mmap(self.handle, size) if size else None
@@ -83,7 +83,7 @@ class SharedArrays:
         return self._map[offset : offset + size]
 
     def close(self) -> None:
-        """Give the memory back once no view is left."""
+        """Release the memory once no view of it exists."""
         self._map = None
         os.close(self.handle)
 

@@ -37,7 +37,7 @@ def suffix_of(path: Any) -> str:
     """Return `.mlir` or `.mlirbc`.
 
     Raises:
-        InvalidConfigError: another suffix.
+        InvalidConfigError: the path has another suffix.
     """
     suffix = next((s for s in SUFFIXES if str(path).endswith(s)), None)
     if suffix is None:
@@ -72,10 +72,10 @@ def archived(path: Any, largest: int | None, what: str) -> Generator[Arrays]:
     """Open the arrays of an archive; nothing is unpickled.
 
     Args:
-        largest: the largest unpacked size in bytes; None is a multiple of the file's size.
+        largest: the largest unpacked size in bytes; None allows a fixed multiple of the file's size.
 
     Raises:
-        InvalidConfigError: it would unpack to more, or is not a regular file.
+        InvalidConfigError: the archive would unpack to more, or is not a regular file.
         zipfile.BadZipFile, or another error of zipfile: the file is not an archive.
     """
     with reading(path) as file, opened_archive(file, what, largest) as archive:

@@ -1,4 +1,4 @@
-"""`traced`: the program of a function, which tenferro traces, or JAX where the function is JAX's."""
+"""`traced`: the program of a function, traced by tenferro, or by JAX if it is a function of JAX arrays."""
 
 from __future__ import annotations
 
@@ -50,6 +50,6 @@ def traced(fn_or_program: GraphProgram | Callable[..., Any], *specs: Any) -> Gra
 def differentiable(
     fn_or_program: GraphProgram | Callable[..., Any], program: GraphProgram
 ) -> Callable[..., Any]:
-    """Return the function that tenferro differentiates: the function itself if it traced it, otherwise the program."""
+    """Return what tenferro differentiates: the function if tenferro traced it, otherwise the imported program."""
     is_imported = program.origin is not None
     return program.run if is_imported or program is fn_or_program else fn_or_program

@@ -27,7 +27,7 @@ __all__ = ["TestVector", "read_vectors", "vectors_of", "vectors_path", "write_ve
 
 @dataclass(frozen=True)
 class TestVector:
-    """One case.
+    """Arguments with their native results.
 
     Attributes:
         inputs: the leaves of the arguments.
@@ -84,7 +84,7 @@ def read_vectors(
     """Read the vectors of a file, and its metadata.
 
     Raises:
-        InvalidConfigError: a file without vectors, or with vectors of other types.
+        InvalidConfigError: the file has no vectors, or vectors of other types.
     """
     try:
         with opened_archive(io.BytesIO(content), "vectors: the file") as archive:
@@ -106,7 +106,7 @@ def read_vectors(
     except Exception as error:
         if is_interruption(error):
             raise
-        raise InvalidConfigError(f"vectors: the file holds none: {error!r}") from error
+        raise InvalidConfigError(f"vectors: the file has no vectors: {error!r}") from error
     return vectors, about
 
 

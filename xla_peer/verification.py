@@ -73,13 +73,13 @@ def verify(
 
     Args:
         artifact: an `Artifact`, or the path of one.
-        platform: where to run it; by default the CPU if it was exported for that, else the first of
-            its platforms.
-        executor: instead of a platform.
+        platform: the platform that runs it; by default the CPU if the artifact was exported for it, else the first of
+            the artifact's platforms.
+        executor: the executor that runs it, instead of a platform.
 
     Raises:
-        InvalidConfigError: an artifact without vectors, or not exported for the platform.
-        PlatformUnavailableError: the platform is not here.
+        InvalidConfigError: the artifact has no vectors, or was not exported for the platform.
+        PlatformUnavailableError: the platform is not available.
 
     >>> import numpy as np, xla_peer
     >>> exported = xla_peer.export(lambda x: {"y": x * x}, np.ones(3), vectors=2, gradient=True)

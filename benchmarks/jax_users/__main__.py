@@ -29,7 +29,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
-import jax  # because the environment comes first
+import jax  # because the environment must be set first
 import numpy as np
 from chance import CHANCE
 from differential_equations import DIFFERENTIAL_EQUATIONS
@@ -47,15 +47,15 @@ PROGRAMS = [*SMALL_CARRIES, *DIFFERENTIAL_EQUATIONS, *CHANCE, *GRIDS]
 FEWEST = 5
 """Minimum number of rounds per row."""
 SHORTEST = 2e-3
-"""Seconds of a measurement; a short run is repeated until it takes as long."""
+"""Minimum seconds of a measurement; a shorter run is repeated."""
 WARM = 0.3
-"""Seconds for which each contestant runs by itself before the measurements begin."""
+"""Seconds for which each contestant runs alone before the measurements begin."""
 CONTESTANTS = ("native", "jax.jit", "NumPy", "numba")
 
 
 @dataclass(frozen=True)
 class Row:
-    """A program, or its value and gradient, as measured.
+    """Measurements of a program, or of its value and gradient.
 
     Attributes:
         first: seconds to the first result, including tracing and compiling, if the contestant traces.
@@ -103,7 +103,7 @@ def contestants(program: UserProgram, gradient: bool) -> dict[str, Callable[[], 
         by_hand = program.by_hand
         ready["NumPy"] = lambda: lambda: by_hand(*arguments)
         if program.numba and importlib.util.find_spec("numba"):
-            from numba import njit  # because it is optional
+            from numba import njit  # because the library is optional
 
             compiled = njit(by_hand)
             ready["numba"] = lambda: lambda: compiled(*arguments)
@@ -119,7 +119,7 @@ def measure(program: UserProgram, gradient: bool, seconds: float, repeats: int) 
     for repeat in range(repeats):
         order = list(ready) if repeat % 2 == 0 else list(ready)[::-1]
         for name in order if repeat == 0 else [x for x in order if x in ("native", "jax.jit")]:
-            gc.collect()  # so that no contestant pays for the garbage of another
+            gc.collect()  # so that no contestant collects another's garbage
             start, spent = time.perf_counter(), time.process_time()
             run = ready[name]()
             result = run()

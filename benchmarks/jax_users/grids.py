@@ -66,7 +66,7 @@ def spline(knots: Any, values: Any, points: Any) -> Any:
 
 
 def edit_distance(a: Any, b: Any) -> Any:
-    """Fill Wagner and Fischer's table: an outer scan over rows, an inner one over elements."""
+    """Fill Wagner and Fischer's table by a scan over rows, and a scan over the elements of each row."""
     columns = jnp.arange(b.shape[0] + 1)
 
     def row(above: Any, letter: Any) -> Any:

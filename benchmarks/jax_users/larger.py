@@ -135,7 +135,7 @@ def wave(e: Any, hx: Any, hy: Any) -> Any:
 
 
 def collocation(weights: Any, points: Any) -> Any:
-    """Compute the loss of a third-order equation in a network's third derivative, and its gradient."""
+    """Compute the loss of a differential equation of third order that a network solves, and the loss's gradient."""
 
     def network(weights: Any, x: Any) -> Any:
         z = x[None]

@@ -1,4 +1,4 @@
-"""Subjects of the benchmark: a function as a user of JAX writes it, its arguments, and a handwritten version."""
+"""Programs of the benchmark: a function as a JAX user writes it, its arguments, and a handwritten NumPy version."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["UserProgram"]
 
 @dataclass(frozen=True)
 class UserProgram:
-    """One program, and at most two rows of the table: its value, and its value with its gradient.
+    """A program, which has one or two rows in the table: its value, and its value with the gradient.
 
     Attributes:
         source: the public report or definition from which it is written.
@@ -22,7 +22,7 @@ class UserProgram:
         gradient: numbers of the arguments with respect to which the sum of squares of the result is differentiated.
         by_hand: a NumPy version, written as a loop that numba can compile, too.
         numba: whether `by_hand` is such a loop.
-        tolerance: relative to the largest element, for other orders of summation.
+        tolerance: the largest allowed difference, relative to the largest element: orders of summation differ.
     """
 
     name: str

@@ -27,7 +27,7 @@ os.environ.setdefault("OPENBLAS_THREAD_TIMEOUT", "16")
 os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
-from agreement import check  # because the environment comes first
+from agreement import check  # because the environment must be set first
 from cells import Cell, measure
 from contestants import CONTESTANTS, Run, interpreted, native, warm_up
 from interleaved import geometric_mean

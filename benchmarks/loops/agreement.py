@@ -1,4 +1,4 @@
-"""Agreement of all contestants on small inputs; handwritten NumPy is the reference."""
+"""Comparison of all contestants on small inputs, with handwritten NumPy as the reference."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from tenferro.program.profile import shown_seconds
 __all__ = ["Cell", "Times", "measure"]
 
 PENALTY = 10
-"""Ratio of the time assigned to a contestant that does not finish to the slowest measured time."""
+"""Time assigned to a contestant that does not finish, as a multiple of the slowest measured time."""
 FEWEST = 3
 """Minimum number of rounds per cell."""
 SHORTEST = 2e-3
@@ -25,7 +25,7 @@ SHORTEST = 2e-3
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds to the first result, tracing and compiling included, and of later runs."""
+    """Seconds to the first result, including tracing and compiling, and seconds of later runs."""
 
     first: float
     median: float
@@ -52,7 +52,7 @@ class Cell:
         return f"{self.kernel}, gradient" if self.gradient else self.kernel
 
     def seconds(self, contestant: str) -> float | None:
-        """Return a contestant's median, ten times the slowest if it did not finish, or None if it did not run."""
+        """Return a contestant's median time: `PENALTY` times the slowest if unfinished, None if it did not run."""
         if contestant in self.times:
             return self.times[contestant].median
         if contestant in self.failures and self.times:
@@ -85,7 +85,7 @@ def measure(kernel: Kernel, gradient: bool, names: list[str], seconds: float, li
     runs: dict[str, Run] = {}
     firsts: dict[str, float] = {}
     for name in names:
-        gc.collect()  # so that no contestant pays for the garbage of another
+        gc.collect()  # so that no contestant collects another's garbage
         start = time.perf_counter()
         try:
             with limited(limit):

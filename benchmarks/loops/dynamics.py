@@ -9,7 +9,7 @@ __all__ = ["DYNAMICS"]
 
 
 SOFTENING = 0.01
-"""Softening length that is added to the distance of two bodies, squared."""
+"""Square of the softening length, which is added to the squared distance of two bodies."""
 DAY = 0.01
 """Time step of all solvers except the adaptive one."""
 

@@ -80,7 +80,7 @@ def mixture_inputs(rng, points, features, clusters):
 
 
 def wishart_constant(features):
-    """Return the prior's term of each cluster, for gamma = 1 and m = 0."""
+    """Return the term of the Wishart prior for each cluster, for gamma = 1 and m = 0."""
     degrees = features + 1
     scale = sum(math.lgamma(0.5 * (degrees - j)) for j in range(features))
     scale += 0.25 * features * (features - 1) * math.log(math.pi)
@@ -91,7 +91,7 @@ def mixture(n, logits, means, logarithms, lower, xs):
     """Return the log likelihood of a mixture of Gaussians by factors of inverse covariances, and a prior."""
     clusters, features = means.shape
     points = xs.shape[0]
-    # Elements below the diagonal, column by column; elsewhere the appended 0.
+    # Positions of the elements below the diagonal, column by column; all others are the appended 0.
     columns, rows = np.triu_indices(features, 1)
     places = np.full((features, features), len(rows))
     places[rows, columns] = np.arange(len(rows))
@@ -406,7 +406,7 @@ def chain_numba(x, steps):
         moved[:] = y
         total[:] = 0
         for stage in range(4):
-            # Backward, because each element needs the old value of the preceding one.
+            # Update the elements from the last to the first, because each needs the old value of the preceding one.
             for i in range(n - 1, -1, -1):
                 slope = x[i] * moved[i - 1] if i else x[0]
                 total[i] += weights[stage] * slope
@@ -430,7 +430,7 @@ def minors_table(size):
 
 
 def minors(n, a):
-    """Return the determinant by expansion along rows; the minor of each set of columns is computed once."""
+    """Return the determinant by expansion along rows, with one minor for each set of columns."""
     size = a.shape[0]
     without, signs = minors_table(size)
     start = n.where(n.arange(2**size) == 0, 1.0, 0.0)
@@ -468,7 +468,7 @@ def minors_numba(a):
 
 
 SQUARE = 1e-10
-"""Squared norm of the gradient, or of a step, at which the descent ends."""
+"""Squared norm of the gradient, or of a step, below which the descent ends."""
 
 
 def descent(n, measured, start, rate):

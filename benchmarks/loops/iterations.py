@@ -49,7 +49,7 @@ def mandelbrot_numba(c, turns):
 
 
 RESIDUAL = 1e-10
-"""Residual at which conjugate gradients end, relative to the right side."""
+"""Residual, relative to the right side, at which conjugate gradients end."""
 
 
 def poisson_inputs(rng, n):

@@ -19,16 +19,16 @@ class Kernel:
         source: the public definition from which it is written.
         inputs: `inputs(rng, *size)` returns the arguments. Python integers among them are iteration counts, known
             when the kernel is traced.
-        traced: `traced(n, *arguments)`, where `n` is tenferro or `jax.numpy` with JAX's loops: names
-            and signatures are the same.
-        numpy: the same by hand: calls on arrays if the definition allows them, else Python loops.
+        traced: `traced(n, *arguments)`, where `n` is tenferro or `jax.numpy` with JAX's loops, which have equal names
+            and signatures.
+        numpy: a handwritten version in NumPy: calls on arrays if the definition allows them, else Python loops.
         size: the size of the measured inputs; handwritten NumPy takes 10 to 200 ms on them.
         small: the size of the inputs on which results are compared.
-        calls: also by hand, with the calls of `traced`, for kernels that `numpy` computes by another algorithm: by
-            triangles, by matrix products, or by a function of NumPy's own.
+        calls: a handwritten version with the calls of `traced`, if `numpy` uses another algorithm: triangles, matrix
+            products, or a special function of NumPy.
         numba: a loop to be compiled by `numba.njit`; None if the definition is not a loop over numbers.
         gradient: the argument with respect to which the sum of squares of the first result is differentiated.
-        tolerance: relative to the largest element, for other orders of summation.
+        tolerance: the largest allowed difference, relative to the largest element: orders of summation differ.
     """
 
     name: str

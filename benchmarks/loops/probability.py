@@ -142,7 +142,7 @@ def kalman_numba(a, h, q, r, ys):
 
 
 def markov_inputs(rng, steps, states, symbols):
-    """Return the logarithms of the first probabilities, of transitions and of emissions; the observations."""
+    """Return the logarithms of the initial, transition and emission probabilities, and the observations."""
 
     def logarithms(*shape):
         table = rng.uniform(0.1, 1.0, shape)

@@ -78,7 +78,7 @@ def jacobi_2d_numba(a, turns):
 def seidel_2d(n, a, turns):
     def row(above, lines):
         here, below = lines
-        # The part of the sum that does not depend on the left neighbour.
+        # Part of the sum that does not depend on the new value of the left neighbour.
         known = (
             here[1:-1]
             + here[2:]

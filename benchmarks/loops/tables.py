@@ -139,7 +139,7 @@ def edit_distance_numpy(a, b):
         best = np.empty_like(above)
         best[0] = above[0] + 1
         best[1:] = np.minimum(above[:-1] + (b != letter), above[1:] + 1)
-        # A running minimum of costs that elements pass to their right.
+        # An insertion costs 1 per column, so the cheapest sequence of insertions is a running minimum.
         above = np.minimum.accumulate(best - columns) + columns
     return above[-1]
 

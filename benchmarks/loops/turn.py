@@ -16,7 +16,7 @@ from typing import Any
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 sys.path.insert(1, str(Path(__file__).resolve().parent.parent))
 
-import numpy as np  # because the environment comes first
+import numpy as np  # because the environment must be set first
 from interleaved import show
 
 import tenferro as tnf
@@ -25,9 +25,9 @@ PAGE = Path(__file__).resolve().parents[2] / "docs" / "control.md"
 BODIES = 1, 5, 20
 SHAPES = (), (32,), (10_000,)
 TURNS = {"natively": (300, 300, 60), "PJRT": (30_000, 3000, 60)}
-"""Difference of the lengths of the two loops, by shape; it is larger for XLA, whose iterations are fast."""
+"""Difference of the lengths of the two loops, by shape; XLA's is larger, because its iterations are fast."""
 BLOCKS = 7
-"""Number of repetitions; the fastest counts."""
+"""Number of repetitions, of which the fastest is the result."""
 
 
 def body(n: Any, y: Any, ops: int) -> Any:
@@ -43,7 +43,7 @@ def scan(y: Any, ops: int, turns: int) -> Any:
 
 
 def fori_loop(y: Any, ops: int, turns: int) -> Any:
-    """Run a loop between numbers."""
+    """Run a loop whose bounds are numbers."""
     return tnf.fori_loop(0, turns, lambda _, c: body(tnf, c, ops), y)
 
 
@@ -66,7 +66,7 @@ LOOPS: dict[str, Loop] = {"scan": scan, "fori_loop": fori_loop, "while_loop": wh
 
 
 def compiled(loop: Loop, ops: int, turns: int, executor: Any, gradient: bool) -> Callable[..., Any]:
-    """Return a loop, or the gradient of the sum of its end's squares."""
+    """Return a compiled loop, or the compiled gradient of the sum of squares of its final carry."""
     if gradient:
         return tnf.jit(tnf.grad(lambda y: tnf.sum(loop(y, ops, turns) ** 2)), executor=executor)
     return tnf.jit(lambda y: loop(y, ops, turns), executor=executor)
@@ -116,7 +116,7 @@ def table() -> str:
     for name, loop in LOOPS.items():
         for peer, executor in peers.items():
             lines.append(row(f"`{name}`, {peer}", loop, executor, TURNS[peer], False))
-    # A while loop has no gradient in reverse.
+    # A while loop has no gradient in reverse mode.
     for name in ("scan", "fori_loop"):
         for peer, executor in peers.items():
             lines.append(

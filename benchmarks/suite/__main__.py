@@ -1,7 +1,7 @@
 """The benchmark suite: all contestants run each case in one process, in alternation.
 
 python benchmarks/suite                        all cases
-python benchmarks/suite --only chain           those whose name or group holds the word
+python benchmarks/suite --only chain           cases whose name or group contains the word
 python benchmarks/suite --against jax.jit      only native and these
 python benchmarks/suite --write                also build/suite.json, docs/images/suite.png and the table
                                                in docs/performance.md
@@ -26,7 +26,7 @@ os.environ.setdefault("JAX_ENABLE_X64", "1")
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from cases import CASES, Case
-from contestants import CONTESTANTS, program_of  # because the environment comes first
+from contestants import CONTESTANTS, program_of  # because the environment must be set first
 from interleaved import geometric_mean, turns
 from limits import Limits
 from pairs import compare, serve
@@ -41,13 +41,13 @@ PAUSE = 0.005
 SHORTEST = 2e-3
 """Seconds of a measurement; a short run is repeated until it takes as long."""
 FEWEST = 5
-"""Measurements of one case."""
+"""Minimum number of measurements of one case."""
 WARM = 0.5
 """Seconds for which each contestant runs by itself before the measurements begin, because tenferro and PyTorch
 optimise programs while they run.
 """
 LIMIT = 60.0
-"""Seconds after which a checkout gives up a case."""
+"""Seconds after which a checkout's run of a case is stopped."""
 
 
 def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str, float]]:
@@ -59,7 +59,7 @@ def measure(case: Case, names: list[str], limits: Limits) -> dict[str, dict[str,
     runs: dict[str, Any] = {}
     timings: dict[str, dict[str, float]] = {}
     for name in names:
-        gc.collect()  # so that no contestant pays for the garbage of another
+        gc.collect()  # so that no contestant collects another's garbage
         start = time.perf_counter()
         run = None if name in case.without else CONTESTANTS[name](case, args)
         if run is None:

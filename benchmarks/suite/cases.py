@@ -22,10 +22,10 @@ class Case:
     """One row of the table.
 
     Attributes:
-        fn: `fn(n, *args)`; a differentiated one returns a scalar.
+        fn: the function `fn(n, *args)`; its result is a scalar if it is differentiated.
         args: creates the arguments, once in each run of the suite.
         gradient: whether to compute the gradient with respect to every argument, too.
-        without: contestants that do not support it.
+        without: contestants that do not support the case.
     """
 
     group: str
@@ -66,7 +66,7 @@ def arithmetic(n: Any, x: Any, y: Any, z: Any) -> Any:
 
 
 def transcendental(n: Any, x: Any, y: Any, z: Any) -> Any:
-    """Apply twelve operations, five of them from the mathematical library."""
+    """Apply twelve operations, five of which call the C mathematical library."""
     a = n.exp(x * 0.1) + n.tanh(y)
     b = n.log(a + z) * x
     c = n.sqrt(a * a + b * b)
@@ -263,7 +263,8 @@ LAYERS = {
     "Xception, depthwise": ((1, 19, 19, 728), (3, 3, 1, 728), 1, 728),
 }
 """Layers of networks: arrays channels last, kernels, strides, groups. From the papers of He et al. 2015, Sandler et
-al. 2018, Tan and Le 2019, Liu et al. 2022, Chollet 2017."""
+al. 2018, Tan and Le 2019, Liu et al. 2022, Chollet 2017.
+"""
 
 
 def convolved(stride: int, groups: int) -> Callable[..., Any]:
@@ -283,7 +284,7 @@ def _layers() -> Iterator[Case]:
     for name, (x, w, stride, groups) in LAYERS.items():
         make = lambda x=x, w=w: (normal(*x, dtype=np.float32), normal(*w, dtype=np.float32))
         layer = convolved(stride, groups)
-        none = ("NumPy", "PyTensor")  # because neither supports them
+        none = ("NumPy", "PyTensor")  # because neither library supports them
         yield Case("convolutions", name, layer, make, without=none)
         yield Case("convolutions", f"{name}, gradients", summed(layer), make, True, none)
 
@@ -332,7 +333,7 @@ def _cases() -> list[Case]:
         Case("contractions", "MPS overlap, gradient", overlap, lambda: states(100, 32), True),
         Case("contractions", "MERA energy, extent 8", mera, lambda: mera_args(8)),
         Case("contractions", "MERA energy, gradient", mera, lambda: mera_args(8), True,
-             ("NumPy",)),  # because autograd contracts all at once
+             ("NumPy",)),  # because autograd contracts all tensors in one call
         Case("contractions", "1024 products of 8 x 8", lambda n, x, y: x @ y,
              lambda: (normal(1024, 8, 8), normal(1024, 8, 8))),
         Case("contractions", "1024 products of 8 x 8, gradient", batched,

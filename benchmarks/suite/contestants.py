@@ -1,4 +1,4 @@
-"""Contestants. Each prepares a case and returns a call that runs it once, with NumPy arrays as results."""
+"""Contestants: functions that prepare a case and return a call, which runs it once and returns NumPy arrays."""
 
 from __future__ import annotations
 

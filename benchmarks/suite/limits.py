@@ -1,6 +1,6 @@
-"""Lower bounds of times: bytes divided by the measured rate of copies, multiplications by that of BLAS.
+"""Lower bounds of times: bytes divided by the rate of copies, and multiplications divided by the rate of BLAS.
 
-For NumPy: elements divided by the measured rate of its loops on cached arrays.
+For NumPy, the bound is elements divided by the rate of its loops on cached arrays. All rates are measured.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class Limits:
         return max(moved, multiplied)
 
     def loops(self, program: tnf.GraphProgram) -> float:
-        """Return the seconds of NumPy's loops over large arrays, if calls took no time and nothing left the caches."""
+        """Return the seconds of NumPy's loops over large arrays, without the time of calls and of cache misses."""
         spent = 0.0
         for step, inputs in _steps(program):
             y = step.output_types[0]
@@ -88,7 +88,7 @@ class Limits:
     def _per_element(self, function: np.ufunc, dtypes: list[Any]) -> float:
         key = function, *dtypes
         if key not in self._seconds_of:
-            # Both include the fixed cost of a call.
+            # Both times include the fixed cost of a call.
             short, long = (_seconds_of_loop(function, dtypes, n) for n in (8, CACHED + 8))
             self._seconds_of[key] = (long - short) / CACHED
         return self._seconds_of[key]
@@ -106,7 +106,7 @@ def _seconds_of_loop(function: np.ufunc, dtypes: list[Any], count: int) -> float
 
 
 def _terms(op: Convolution, x: tnf.TensorSpec, w: tnf.TensorSpec, y: tnf.TensorSpec) -> int:
-    """Return the products of a convolution whose factors are elements, neither padding nor the zeros between elements."""
+    """Return the number of a convolution's products with elements of x, excluding padding and holes."""
     terms = y.shape[op.output_batch] * y.shape[op.output_feature]
     terms *= w.shape[op.kernel_input_feature]
     for i, (low, _) in enumerate(op.padding):

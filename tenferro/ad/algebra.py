@@ -110,7 +110,7 @@ def lead_all(inputs: Sequence[Value], batched: Sequence[bool]) -> list[Value]:
 
 
 def reshape(x: Value, shape: Sequence[Any]) -> Value:
-    """Return the elements in column-major order, with a new shape."""
+    """Give the elements a new shape, in column-major order."""
     return x if x.shape == tuple(shape) else apply_one(Reshape(tuple(shape)), x)
 
 
@@ -148,7 +148,7 @@ def ceil_log2(count: int) -> int:
 
 
 def add(x: Value | None, y: Value | None) -> Value | None:
-    """Return the sum of two tangents, None being zero."""
+    """Return the sum of two tangents, where None is zero."""
     if x is None:
         return y
     return x if y is None else x + y

@@ -30,7 +30,7 @@ def batch(
 ) -> list[int | None]:
     """Return the outputs with a leading axis, given values with a leading axis for `inputs`.
 
-    An output that is None, or that depends on no batched input, is None in the result.
+    The result is None for an output that is None, or that depends on no batched input.
 
     Args:
         start: the number of nodes when the inputs were created.
@@ -142,7 +142,7 @@ def _batch_of(
 def marked(
     emitter: GraphEmitter, op: Mark | Opaque, handles: Sequence[int], mask: Sequence[bool]
 ) -> tuple[int, ...]:
-    """Return a mark that applies to every slice of a batch; all of its outputs have the leading axis."""
+    """Batch a mark: apply its rule to every slice. All outputs get the leading axis."""
     graph, operands, has = emitter.graph, list(handles), list(mask)
     size = graph.types[operands[has.index(True)]].shape[0]
     if isinstance(op, Opaque):
@@ -155,7 +155,7 @@ def marked(
 
 
 class _Slices:
-    """Placeholders for one slice of a batch, for rules of single slices, and the results for all slices."""
+    """Placeholders for one slice of a batch, on which a rule for single slices acts, and the results for all slices."""
 
     def __init__(self, emitter: GraphEmitter) -> None:
         self._emitter = emitter
@@ -207,7 +207,7 @@ class _BatchedMark(Mark):
 
     @property
     def is_kept(self) -> bool:
-        """Whether the mark is kept."""
+        """Whether programs keep the mark."""
         return self.mark.is_kept
 
     def kept_part(self, graph: Any, inputs: Sequence[int], outputs: Sequence[int]) -> Any:
@@ -239,7 +239,7 @@ class _BatchedMark(Mark):
 
 
 class _BatchedOpaque(Opaque):
-    """A linear map of every slice, given by its transpose for one slice."""
+    """Linear map of every slice, which has only a transpose for one slice."""
 
     __slots__ = ("map", "mask")
 
@@ -250,7 +250,7 @@ class _BatchedOpaque(Opaque):
         self.mask = mask
 
     def transpose(self, emitter: Any, inputs: Any, linear: Any, y_bars: Any) -> Any:
-        """Return the transpose for a batch, from that of one slice."""
+        """Return the transpose for a batch, from the transpose for one slice."""
         return _transposed_slices(emitter, self.map, self.mask, inputs, linear, y_bars)
 
 
@@ -262,7 +262,7 @@ def _transposed_slices(
     linear: Sequence[bool],
     y_bars: Sequence[Value | None],
 ) -> Any:
-    """Return the cotangents of a batch, from the transpose of one slice; operands that all slices share get the sum."""
+    """Return the cotangents of a batch, from the transpose of one slice; those of a shared operand are added."""
     slices = _Slices(emitter)
     xs = slices.of(inputs, mask)
     size = next(y_bar.shape[0] for y_bar in y_bars if y_bar is not None)

@@ -34,7 +34,8 @@ POLICIES: Mapping[str, Callable[[Any], bool]] = {
         isinstance(op, contraction.DotGeneral) and not op.lhs_batch
     ),
 }
-"""Policies that return whether the results of an op are saved, with the names of `jax.checkpoint_policies`."""
+"""Policies, named as in `jax.checkpoint_policies`: functions that return whether the results of an op are saved.
+"""
 
 
 class Checkpoint(Mark):
@@ -125,7 +126,7 @@ class Recomputed(Opaque):
         return (*([None] * self.first_linear), *values)
 
     def _emitted(self, graph: Any, inputs: Sequence[int], saved: Sequence[int]) -> list[int]:
-        """Emit the region's outputs, with the saved values in place of the results of their instructions."""
+        """Emit the region's instructions except those whose results are saved, and return its outputs."""
         if not self.saved:
             return self.region.emit(graph, inputs)
         code, values, left = self.region.instructions, dict(enumerate(inputs)), iter(saved)
@@ -158,7 +159,7 @@ class Saved(Mark):
         return (Saved, self.op)
 
     def differentiates(self, mode: str) -> tuple[int, ...]:
-        """Return the op's inputs."""
+        """Return the positions of the op's inputs; the saved results behind them need no tangents."""
         return tuple(range(self.count))
 
     def linearize(self, emitter: Any, inputs: Any, outputs: Any, tangents: Any, mode: str) -> Any:

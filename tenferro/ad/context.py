@@ -21,8 +21,8 @@ INSTRUCTION_BYTES = 400
 class AdContext:
     """Derivative rules, and a bounded cache of the programs that transforms create.
 
-    A transform called on arrays traces its function each time and looks up the derivative program by
-    the structure of the trace; arrays are its arguments, so that no array is retained.
+    A transform that is called on arrays traces its function each time, and looks the derivative program up by the
+    structure of the trace. The program takes the arrays as arguments, so that the cache retains no array.
 
     Args:
         rule_sets: derivative rules of extension families, which replace the families' own.

@@ -20,8 +20,7 @@ Tangents = Sequence[Value | None]
 
 
 def expansion(op: Extension, inputs: Values, batched: Sequence[bool] | None = None) -> Subprogram:
-    """Return the op's expansion into standard ops, for inputs of these types, or for slices of inputs with a
-    leading axis.
+    """Return the op's expansion into standard ops, for inputs of these types, or for slices of batched inputs.
 
     Raises:
         UnsupportedError, ExtensionLoweringError: the errors of `expand_extensions`.
@@ -36,7 +35,7 @@ def expansion(op: Extension, inputs: Values, batched: Sequence[bool] | None = No
 
 
 def written(part: Subprogram, like: Value, operands: Values) -> list[Value]:
-    """Write a sub-program on these values into their graph, and return its outputs."""
+    """Emit a sub-program applied to these values, and return its outputs."""
     emitter = like.emitter
     handles = part.emit(emitter.graph, [x.handle for x in operands], emitter.source)
     return [Value(emitter, handle) for handle in handles]

@@ -75,7 +75,7 @@ class ExtensionAdRule:
     def batch_rule(
         self, op: Any, builder: RuleBuilder, inputs: tuple[Value, ...], batched: tuple[bool, ...]
     ) -> Any:
-        """Return the outputs with a leading axis; `batched` tells which inputs have one."""
+        """Return the outputs with a leading axis; `batched` is the mask of inputs that have one."""
         raise UnsupportedError(f"extension: {op.family_id}: no batch_rule rule")
 
 

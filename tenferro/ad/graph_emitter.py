@@ -79,10 +79,7 @@ class GraphEmitter(GraphBuilder):
         return emitter
 
     def extend(self, op: StdTensorOp) -> tuple[int, ...]:
-        """Extend the instruction that is being differentiated to also return the outputs of `op`.
-
-        Return its outputs.
-        """
+        """Replace the differentiated instruction by `op`, which returns further outputs; return all outputs of `op`."""
         return self.graph.extend(self.index, op)
 
     def apply(self, op: StdTensorOp, *inputs: int) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""Merge the pads and sums from transposed slices, so that cotangents need fewer copies.
+"""Merge the pads and sums that transposing slices has produced, so that cotangents need fewer copies.
 
 The rules transpose one op at a time, so the gradient of a stencil is a sum of pads, one per neighbour. The
 native passes would merge these too, but XLA would not.
@@ -24,7 +24,7 @@ PIECES = (Pad, DynamicUpdateSlice, Scatter)
 
 
 def joined(graph: Graph, start: int, cotangents: Sequence[int | None]) -> list[int | None]:
-    """Return values with the same bits, computed by at most as many nodes.
+    """Merge the pads that compute the cotangents, and return the new cotangents, which have the same bits.
 
     Args:
         start: the number of nodes before the first of the cotangents.

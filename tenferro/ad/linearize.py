@@ -33,7 +33,7 @@ def linearize(
         start: the number of nodes when the first value in `tangents` was created; no earlier node depends on
             these values.
         tangents: the given tangents, by value; a given tangent replaces the one that the rule would compute.
-        mode: "reverse" promises that the result will be transposed.
+        mode: "reverse" if the result will be transposed, otherwise "forward".
 
     Raises:
         ADRuleUnsupportedError: an active op has no rule; the error names the user's line.

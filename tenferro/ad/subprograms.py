@@ -144,7 +144,7 @@ def transposed(
         asked: mask of the outputs that have a cotangent.
 
     Raises:
-        ADRuleUnsupportedError: an op in it without a transpose.
+        ADRuleUnsupportedError: an op in it has no transpose.
     """
     graph = Graph()
     emitter = surroundings.inner(graph)
@@ -201,7 +201,7 @@ def transposed_body(
     """Transpose the body for the asked outputs; find the moving carries by iterating to a fixed point.
 
     Raises:
-        ADRuleUnsupportedError: an op in it without a transpose.
+        ADRuleUnsupportedError: an op in it has no transpose.
     """
     n, m, specs = num_consts, num_carry, body.input_specs
     has_bar = tuple(asked)
@@ -239,7 +239,7 @@ def batched(
     wanted: Sequence[bool],
     surroundings: GraphEmitter,
 ) -> Batched:
-    """Batch a sub-program over `size` slices; `mask` tells which inputs have a leading axis.
+    """Batch a sub-program over `size` slices; `mask` selects the inputs that have a leading axis.
 
     Args:
         wanted: the outputs that must have the leading axis.

@@ -113,7 +113,7 @@ def _transpose_of(op: StdTensorOp, rule: AdRule, mask: tuple[bool, ...]) -> Tran
         raise missing_rule(op, "transpose")
     if rule.is_linear is not None and not rule.is_linear(mask):
         raise ADRuleUnsupportedError(
-            f"{op.name}: is not linear in what depends on a tangent here, so that nothing can be transposed; "
-            "the rule of a derivative must be linear in its tangents"
+            f"{op.name}: is not linear in operands that depend on a tangent, so it has no transpose; "
+            "a derivative rule must be linear in its tangents"
         )
     return rule.transpose

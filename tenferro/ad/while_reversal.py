@@ -48,8 +48,8 @@ def transposed_while(
     mask = _linear_inputs(op, linear)
     if any([mask[i] for i in op.cond.reads([0])]):
         raise ADRuleUnsupportedError(
-            "While: has no transpose, because cond depends on what the loop is linear in; differentiate the function "
-            "instead of transposing it, or put the loop into custom_linear_solve"
+            "While: has no transpose, because cond depends on a carry in which the loop is linear; "
+            "differentiate the function instead of transposing it, or put the loop into custom_linear_solve"
         )
     nonlinear = [x for x, is_linear in zip(inputs, mask, strict=True) if not is_linear]
     n_nonlinear = mask[:n].count(False)
@@ -86,8 +86,8 @@ class _Loop:
     Attributes:
         condition: the loop's condition, on nonlinear constants and state.
         body: the next state, of nonlinear constants and state.
-        pull: the transposed body. It takes constants, state, cotangents of the moving carries, and sums of the linear
-            constants' cotangents. It returns the cotangents before the iteration, and the sums after it.
+        pull: the transposed body. Its inputs are constants, state, cotangents of the moving carries, and sums of the
+            linear constants' cotangents. It returns the cotangents before the iteration, and the sums after it.
         moving: the inputs of the linear carry that have a cotangent in some iteration.
         summed: the linear constants that have a cotangent.
         rows: the number of states in a buffer.

@@ -14,7 +14,7 @@ __all__ = ["DimExpr", "resolve_shape"]
 class DimExpr(Polynomial):
     """An extent that an op computes from its inputs' shapes, such as `DimExpr.input_axis(0, 1) * 2`.
 
-    Hence one op, with this expression in its payload, applies to inputs of any extents.
+    An op with such an expression in its payload applies to inputs of any extents.
 
     >>> rows = DimExpr.input_axis(0, 0)
     >>> (rows * 2 + 1).resolve([(3, 4)])

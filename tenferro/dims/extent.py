@@ -1,4 +1,4 @@
-"""Knowledge of an extent: exact, an upper bound, or unknown.
+"""Kinds of extents: exact, bounded from above, or unknown.
 
 In a shape, an exact extent is written as the number or `SymDim` itself; `UpperBound` and `UNKNOWN` stand for
 data-dependent extents. Arithmetic keeps bounds where possible, so that shape rules are total. No function converts
@@ -127,7 +127,7 @@ def extent_of(entry: Extent) -> ShapeExtent:
 
 
 def is_exact(entry: object) -> bool:
-    """Return whether the entry may become a shape parameter."""
+    """Return whether the entry is exact, and may be a shape parameter of an op."""
     return isinstance(entry, int | Polynomial)
 
 

@@ -68,7 +68,7 @@ def load_guards(saved: Sequence[Any]) -> tuple[Guard, ...]:
     """Load the guards that `save_guards` saved.
 
     Raises:
-        InvalidConfigError: an unknown relation, sides that are not extents, too many guards.
+        InvalidConfigError: a relation is unknown, a side is not an extent, or there are too many guards.
 
     >>> load_guards([["n", "==", "m*2", "Add: axis 0", None]])
     (Guard(lhs=n, relation='==', rhs=m*2, reason='Add: axis 0', source=None),)
@@ -89,7 +89,7 @@ def _loaded(lhs: str, relation: str, rhs: str, reason: str, source: str | None) 
 
 @dataclass(slots=True, eq=False)
 class GuardLog:
-    """A log of guards during shape inference; equal guards are recorded once.
+    """Log of the guards that shape inference requires; equal guards are recorded once.
 
     Data-dependent entries (`UpperBound`, `UNKNOWN`) cannot be guarded before the run:
     their kernel compares the arrays themselves.
@@ -104,10 +104,10 @@ class GuardLog:
             self.guards.setdefault(guard, guard)
 
     def carry(self, guard: Guard, bindings: Mapping[Any, Any]) -> None:
-        """Add a guard of a program with symbols bound to extents of this trace: checked now, or when it runs.
+        """Add a guard of a program whose symbols are bound to extents of this trace, or check it now if possible.
 
         Raises:
-            GuardError: it does not hold.
+            GuardError: the guard does not hold.
         """
         sides = [
             side if isinstance(side, int) else side.evaluate(bindings)

@@ -35,7 +35,7 @@ _LONGEST = 1 << 16
 """The most characters."""
 _LONGEST_NUMBER = len(str(1 << LARGEST_BITS))
 _WORK_PER_CHARACTER = 64
-"""Enough for a product of as many symbols as the maximum degree allows."""
+"""Work allowed per character of text, enough for a product of `HIGHEST_DEGREE` symbols."""
 _BINARY: Mapping[type[ast.AST], Callable[[Any, Any], Any]] = {
     ast.Mult: operator.mul,
     ast.FloorDiv: operator.floordiv,
@@ -48,7 +48,7 @@ def parse_dim(text: str) -> Dim:
     """Read an extent from its printed form.
 
     Raises:
-        InvalidConfigError: text that is not an extent.
+        InvalidConfigError: the text is not an extent.
 
     >>> parse_dim("n*2+1"), parse_dim("max(n, 3)//2"), parse_dim("12")
     (n*2+1, max(n, 3)//2, 12)
@@ -71,7 +71,7 @@ def _reduced(dim: SymDim) -> tuple[Callable[[str], Any], tuple[str]]:
     return parse_dim, (str(dim),)
 
 
-copyreg.pickle(SymDim, _reduced)  # because the class is below its parser
+copyreg.pickle(SymDim, _reduced)  # because the module of the class cannot import the parser
 
 
 def _as_python(text: str) -> tuple[str, dict[str, SymDim]]:
@@ -157,7 +157,7 @@ class _Reader:
         self.work -= cost(lhs, rhs)
         if self.work < 0:
             raise InvalidConfigError(
-                "an extent takes more work to read than its length allows; write it as it is printed, "
+                "an extent takes too much work to expand for its length; write it as it is printed, as "
                 "a sum of products"
             )
         result = function(lhs, rhs)

@@ -35,14 +35,14 @@ __all__ = [
 Monomial = tuple[tuple[Hashable, int], ...]
 
 MOST_PARTS = 4096
-"""The most terms, leaves and operations of an extent."""
+"""Maximum number of terms, leaves and operations of an extent."""
 MOST_WORK = 1 << 16
 """Maximum number of parts that one operation may read; see `cost`."""
 HIGHEST_DEGREE = 256
 LARGEST_BITS = 4096
 """Maximum number of bits of a coefficient: more than the number of elements of any tensor of 64 axes needs."""
 DEEPEST = 40
-"""The deepest nesting of operations."""
+"""Maximum nesting depth of operations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Polynomial:
     Its size is bounded, because a short program, or a short file, could otherwise compute without end.
 
     Raises:
-        InvalidConfigError: arithmetic beyond `MOST_PARTS`, `HIGHEST_DEGREE`, `LARGEST_BITS`, `DEEPEST`.
+        InvalidConfigError: the result exceeds `MOST_PARTS`, `HIGHEST_DEGREE`, `LARGEST_BITS` or `DEEPEST`.
     """
 
     __slots__ = ("_hash", "depth", "operations", "parts", "terms")
@@ -104,7 +104,7 @@ class Polynomial:
 
     @classmethod
     def _from_terms(cls, terms: Mapping[Monomial, int]) -> Self | int:
-        """Build the normal form of these terms; an `int` without atoms."""
+        """Build the normal form of these terms, which is an `int` if they have no atoms."""
         nonzero = {monomial: value for monomial, value in terms.items() if value}
         if not nonzero:
             return 0
@@ -136,7 +136,7 @@ class Polynomial:
             return dict(side.terms)
         try:
             return {(): operator.index(side)}  # type: ignore[arg-type]  # because what is none raises
-        except TypeError:  # such as a tensor, which takes an extent as an operand
+        except TypeError:  # for example a tensor, whose operators accept an extent
             return None
 
     def __add__(self, rhs: object) -> Self | int:
@@ -236,7 +236,7 @@ class Polynomial:
         """Replace each leaf of this polynomial by `value_of(leaf)`; the result is an int if all values are.
 
         Raises:
-            InvalidConfigError: a division by an extent that is zero.
+            InvalidConfigError: an extent that is zero is a divisor.
         """
         values: dict[Hashable, Any] = {}
 
@@ -321,7 +321,7 @@ class Polynomial:
 
 
 def cost(lhs: Any, rhs: Any) -> int:
-    """Count the parts that an operation on these two reads."""
+    """Count the parts that an operation on these two extents reads."""
     terms = [1 if isinstance(side, int) else len(side.terms) for side in (lhs, rhs)]
     return terms[0] * _parts(rhs) + terms[1] * _parts(lhs)
 
@@ -351,7 +351,7 @@ def is_static(dim: object) -> bool:
 
 
 def product(dims: Any) -> Any:
-    """Multiply extents; 1 for none."""
+    """Multiply extents; the product of no extents is 1."""
     total: Any = 1
     for dim in dims:
         total = dim * total
@@ -364,7 +364,7 @@ def at_least(lhs: Any, rhs: Any) -> bool | None:
     if isinstance(difference, int):
         return difference >= 0
     if not isinstance(difference, Polynomial):
-        return None  # because it depends on the data
+        return None  # because the extent depends on data
     constant = dict(difference.terms).get((), 0)
     others = [value for monomial, value in difference.terms if monomial]
     bounded = all([
@@ -446,7 +446,7 @@ def _measured(terms: Mapping[Monomial, int]) -> tuple[int, int]:
     """Measure the parts and the depth of a sum.
 
     Raises:
-        InvalidConfigError: beyond the limits.
+        InvalidConfigError: the sum exceeds the limits.
     """
     parts, depth = 0, 0
     for monomial, value in terms.items():
@@ -472,7 +472,7 @@ def _measured(terms: Mapping[Monomial, int]) -> tuple[int, int]:
 
 def _too_large(what: str) -> NoReturn:
     raise InvalidConfigError(
-        f"a symbolic extent is too large: {what}; name what it stands for by a symbol of its own"
+        f"a symbolic extent is too large: {what}; name this extent by a new symbol"
     )
 
 

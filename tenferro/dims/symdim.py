@@ -26,7 +26,7 @@ class InputAxis:
     """The extent of one axis of one input: of the program in a `SymDim`, of the op in a `DimExpr`.
 
     Raises:
-        InvalidConfigError: a number that is not an int, or is negative.
+        InvalidConfigError: a number is not an int, or is negative.
     """
 
     input: int
@@ -54,7 +54,7 @@ class SymDim(Polynomial):
     x0.1
 
     Raises:
-        InvalidConfigError: a name that is not an identifier, or not a string; static extents are ints.
+        InvalidConfigError: the name is not a string that is an identifier; static extents are ints.
     """
 
     __slots__ = ()

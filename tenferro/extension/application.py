@@ -16,16 +16,16 @@ __all__ = ["apply"]
 def apply(op: ExtensionOp, *inputs: Any, like: Any = None) -> Any:
     """Apply `op`, and return its output; a tuple if it has several. It is traced on traced tensors, and runs on arrays.
 
-    On arrays the family's runtime on the default executor runs it; a missing runtime is an error. In a traced
-    function an op without inputs, or with effects, is traced: it runs in every run of the program.
+    On arrays, the family's runtime on the default executor runs the op; a missing runtime is an error. In a traced
+    function, an op without inputs, or with effects, is traced, so that it runs in every run of the program.
 
     Args:
-        like: for an op without inputs, a tensor of the trace or runtime that it belongs to.
+        like: for an op without inputs, a tensor of the trace or runtime to which the op belongs.
 
     Raises:
         MalformedFamilyIdError: the family id is not `<package>.<name>.v<major>`.
-        InvalidConfigError: counts that disagree with the op's declaration.
-        UnsupportedError: on arrays, when no runtime is registered.
+        InvalidConfigError: the number of inputs or outputs disagrees with the op's declaration.
+        UnsupportedError: the operands are arrays, and no runtime is registered.
     """
     if not hasattr(op, "infer_output_meta"):
         raise InvalidConfigError(f"extension: expected an ExtensionOp, got {op!r:.60}")

@@ -114,15 +114,15 @@ def check_extension(
     """Check one op on sample inputs; the report names each failed law, with the smallest example.
 
     Args:
-        sample_inputs: arrays; of float64 or complex128 where derivatives are to be checked.
+        sample_inputs: arrays, of float64 or complex128 for inputs whose derivatives are checked.
         rules: the derivative rules to check, in place of those of the op's family.
-        runtime: executes the op, in place of its family's runtime; of an op whose family has none,
-            `HostReferenceRuntime` by default.
+        runtime: executes the op, in place of its family's runtime; if the family has none, the default is
+            `HostReferenceRuntime`.
         executor: another peer that must agree, such as an `XlaExecutor`, or several;
             `XlaExecutor(extensions="composite")` runs a composite and its decomposition.
         tolerance: the largest relative difference of values.
-        analytic: the op accepts complex numbers and is holomorphic, so that tangents are compared
-            with the complex step, too, to 13 digits.
+        analytic: whether the op accepts complex numbers and is holomorphic. Then tangents are also compared with the
+            complex step, to 13 digits.
 
     >>> from tenferro.ext.linalg import families
     >>> a = np.array([[4.0, 1.0], [1.0, 3.0]])
@@ -144,7 +144,7 @@ def check_extension(
 
 
 class _NotApplicable(str):
-    """A reason for not checking."""
+    """Reason why a law does not apply."""
 
     __slots__ = ()
 
@@ -183,7 +183,7 @@ LAWS: dict[str, str] = {
     "a file brings it back": "file",
     "the other executor agrees": "peers",
 }
-"""Each law, and the method that tries it; an empty answer means that it holds."""
+"""Each law, and the method that checks it, which returns an empty text if the law holds."""
 ESSENTIAL = (FORMAT, ARITY, METADATA, EXECUTION)
 ABOUT_THE_OP = (FORMAT, IDENTITY, ARITY)
 
@@ -238,7 +238,7 @@ class _Bench:
         return shown
 
     def cut(self, extent: int, fewer: int) -> _Bench:
-        """Return the bench of the same op on the first elements along every axis of that extent."""
+        """Return the bench of the same op on the first elements along every axis of this extent."""
         inputs = [
             x[tuple(slice(fewer if n == extent else n) for n in x.shape)] for x in self.inputs
         ]
@@ -272,7 +272,7 @@ class _Bench:
             try:
                 is_equal = self.op.payload_eq(other)
             except (AttributeError, TypeError, ValueError):
-                continue  # because payload_eq reads what this value does not have
+                continue  # because payload_eq reads attributes that this value lacks
             if is_equal:
                 return f"payload_eq takes an op with another {name} for equal"
         return ""
@@ -386,7 +386,7 @@ class _Bench:
         return self.held(executor)
 
     def held(self, executor: GraphExecutor) -> str:
-        """Find the first output that something other than a local variable refers to."""
+        """Find the first output that is referenced by more than local variables."""
         _, outputs = self.called(executor, self.inputs)
         addresses = [y.ctypes.data if _is_owned(y) else None for y in list(outputs)]
         take_ownership(outputs)
@@ -472,7 +472,7 @@ class _Bench:
         return ""
 
     def refusals(self) -> str:
-        """Rank 0 or bool as each input is accepted, or refused."""
+        """Check that each input is accepted or rejected if it has rank 0, or is bool."""
         for position, spec in enumerate(self.specs):
             for replacement in (TensorSpec((), spec.dtype), TensorSpec(spec.shape, "bool")):
                 specs = [*self.specs[:position], replacement, *self.specs[position + 1 :]]
@@ -713,7 +713,7 @@ class _Bench:
 
 
 def _is_owned(array: Any) -> bool:
-    """Return whether its memory is NumPy's, and not that of another library."""
+    """Return whether an array's memory is NumPy's, not another library's."""
     while isinstance(array.base, np.ndarray):
         array = array.base
     return array.base is None and bool(array.flags.owndata)

@@ -27,12 +27,12 @@ def extension_family(
     """Return a class decorator that sets `family_id` and `FAMILY_ID` from their parts.
 
     Args:
-        parts: the parts of the `Family` besides the op, such as `runtime` and `rules`; the class then
-            carries it, as `family`.
+        parts: the parts of the `Family` besides the op, such as `runtime` and `rules`. The class then has the family
+            as its attribute `family`.
 
     Raises:
-        MalformedFamilyIdError: parts that do not form an op.
-        RegistrationError: an invalid part.
+        MalformedFamilyIdError: the parts of the id do not form an id.
+        RegistrationError: a part of the family is invalid.
 
     >>> @extension_family("my-package", "fft", version=1)
     ... class Fft(ExtensionOp): ...
@@ -125,15 +125,15 @@ class ExtensionOp:
         """
         if attributes := _undeclared(self):
             raise UnsupportedError(
-                f"extension: family_id={self.family_id}: whether {', '.join(attributes)} of "
-                f"{type(self).__name__} tell two ops apart is not known, because they are not fields of a "
-                "dataclass; declare a frozen dataclass, or define payload_fields()"
+                f"extension: family_id={self.family_id}: {', '.join(attributes)} of "
+                f"{type(self).__name__} may distinguish ops, but are not fields of a dataclass; "
+                "declare a frozen dataclass, or define payload_fields()"
             )
         names = [f.name for f in fields(self) if f.compare and f.init] if is_dataclass(self) else []
         return {name: getattr(self, name) for name in names}
 
     def payload_hash(self) -> int:
-        """Hash everything that `payload_eq` compares; no transient state."""
+        """Hash everything that `payload_eq` compares, and nothing else."""
         return hash(self._normal_payload())
 
     def payload_eq(self, other: Any) -> bool:
@@ -154,14 +154,14 @@ class ExtensionOp:
                 ]
                 return f"{cls.__module__}.{cls.__qualname__}({', '.join(entries)})"
             except NotWritableError:
-                pass  # because there is a text for that
+                pass  # because its text is known
         return f"{cls.__qualname__}, {os.urandom(16).hex()}"
 
     def _normal_payload(self) -> Any:
         """Return the payload in the form that equality and hash compare.
 
         Raises:
-            InvalidConfigError: a value that has no hash.
+            InvalidConfigError: a value has no hash.
         """
         if self._normal is not None:
             return self._normal
@@ -190,7 +190,7 @@ class ExtensionOp:
         raise NotImplementedError(f"{type(self).__name__}.infer_output_meta")
 
     def eager_execute(self, inputs: Sequence[Any]) -> Any:
-        """Compute the outputs for NumPy arrays; used where `HostReferenceRuntime` is registered."""
+        """Compute the outputs for NumPy arrays; `HostReferenceRuntime` calls it."""
         raise NotImplementedError(f"{type(self).__name__}.eager_execute")
 
     def prune_outputs(self, used: Sequence[bool]) -> ExtensionOp | None:

@@ -1,6 +1,6 @@
 """Checks of payload fields, which reject wrong values when an op is created, loaded, or changed.
 
-Each takes the names of the op and of the field and the value, and returns the value in its normal form.
+Each function has the arguments op name, field name and value, and returns the value in its normal form.
 """
 
 from tenferro.rules.payload import as_bool, as_choice, as_dim, as_dims, as_int, as_ints, as_tuple

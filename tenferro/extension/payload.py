@@ -34,8 +34,8 @@ def payload_of(op: Any, inside: Inside | None = None) -> dict[str, Any]:
     """Return the payload of an op by name, each value in the form of `saved_value`.
 
     Raises:
-        UnsupportedError: a value without a plain form; an extension op without a declared payload, or one that
-            cannot be created from its payload.
+        UnsupportedError: a value has no plain form, or an extension op has no declared payload, or cannot be created
+            from it.
     """
     if isinstance(op, StdTensorOp):
         values = {field.name: getattr(op, field.name) for field in fields(op)}
@@ -76,15 +76,15 @@ def _hints(cls: type[Any]) -> dict[str, Any]:
 
 
 def _require_nothing_lost(where: str, record: Any) -> None:
-    """Refuse a dataclass that could not be created from its payload.
+    """Raise for a dataclass that could not be created from its payload.
 
     Raises:
-        UnsupportedError: by field.
+        UnsupportedError: a field would be lost; the message names it.
     """
     if lost := [field.name for field in fields(record) if _is_lost(field)]:
         raise UnsupportedError(
             f"save: {where}: {', '.join(lost)} of {type(record).__name__} is not compared and has no "
-            "default, so that a file could not bring the op back; give it a default"
+            "default, so the op could not be restored from a file; give it a default"
         )
 
 
@@ -103,7 +103,7 @@ def saved_value(
         classes: the enums and dataclasses that can be loaded again, by name; see `payload_classes`.
 
     Raises:
-        UnsupportedError: a type that has no plain form.
+        UnsupportedError: a value's type has no plain form.
 
     >>> saved_value((1, None, 0.5), "Example")
     [1, None, {'float': '0x1.0000000000000p-1'}]
@@ -156,13 +156,13 @@ def _saved_record(
     """Save a member of an enum, or a dataclass by its fields.
 
     Raises:
-        UnsupportedError: a class that a file could not look up by its name.
+        UnsupportedError: a file could not look up the class by its name.
     """
     cls = type(value)
     if classes.get(cls.__qualname__) is not cls:
         raise UnsupportedError(
-            f"save: {op} has a payload of type {cls.__name__}, which its annotations do not name, so that a "
-            f"file could not bring it back; annotate the field, or list it: payload_classes = ({cls.__name__},)"
+            f"save: {op} has a payload of type {cls.__name__}, which its annotations do not name, so it "
+            f"could not be restored from a file; annotate the field, or list it: payload_classes = ({cls.__name__},)"
         )
     if isinstance(value, Enum):
         # Combined flags are not members, and have only a number.
@@ -185,7 +185,7 @@ def loaded_value(
         classes: the enums and dataclasses that may be created, by name; see `payload_classes`.
 
     Raises:
-        InvalidConfigError: an object of another kind, or a class that may not be created.
+        InvalidConfigError: an object has an unknown kind, or a class may not be created.
 
     >>> loaded_value([1, None, {"float": "0x1p-1"}])
     (1, None, 0.5)

@@ -50,7 +50,7 @@ VERSION = 1
 class MissingExtension(ExtensionOp):
     """Op that replaces an op of an unregistered family with `skip_missing_extensions=True`.
 
-    It keeps the declared types, and is an error wherever it would be executed, expanded or lowered.
+    It has the declared types of the saved op. Executing, expanding or lowering it is an error.
     """
 
     family_id: str
@@ -60,7 +60,7 @@ class MissingExtension(ExtensionOp):
     output_count: int
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
-        """Return the types it was saved with."""
+        """Return the types with which the op was saved."""
         return list(self.types)
 
     def eager_execute(self, inputs: Any) -> Any:
@@ -84,9 +84,9 @@ def save(program: GraphProgram, path: Any, *, attributes: Mapping[str, Any] | No
         attributes: values for JSON by name, which are stored beside the program; see `load_attributes`.
 
     Raises:
-        UnsupportedError: a payload or a tree that JSON cannot hold, by op.
-        InvalidConfigError: an object that is not a program; a path that names a folder, a pipe or a device.
-        OSError: a missing folder, a full disk, or no permission to write.
+        UnsupportedError: JSON cannot represent a payload or a tree; the message names the op.
+        InvalidConfigError: the object is not a program, or the path names a folder, a pipe or a device.
+        OSError: the folder is missing, the disk is full, or there is no permission to write.
 
     >>> import numpy as np, os, tempfile, tenferro as tnf
     >>> path = os.path.join(tempfile.mkdtemp(), "double.tenferro")
@@ -173,20 +173,20 @@ def load(
 
     Args:
         path: the file.
-        skip_missing_extensions: replace ops of unregistered families by an op that is an error when it is
-            reached.
-        limit: bytes that the file may unpack to. By default 32 times the file's size, and at least 64 MiB; files
-            of `save` are not compressed, and pass at any size.
-        trusted: XLA compiles the program directly in this process, which it may end; otherwise a separate process
+        skip_missing_extensions: replace ops of unregistered families by ops whose execution is an error.
+        limit: the maximum unpacked size in bytes; by default 32 times the file's size, and at least 64 MiB. Files of
+            `save` are not compressed, so they never exceed it.
+        trusted: whether XLA compiles the program in this process, which it may end. Otherwise a separate process
             compiles it first, within limits of time and memory.
-        mapped: leave constants of 64 KiB or more in the file, and map them, so that all processes which load it share
-            their memory. The file may be replaced, as `save` does, and must not be overwritten.
+        mapped: map constants of 64 KiB or more from the file, so that all processes that load it share their memory.
+            The file may be replaced, as `save` does, but must not be overwritten.
 
     Raises:
         FileNotFoundError, PermissionError: the file does not exist, or may not be read.
-        InvalidConfigError: the file is not from `save`, malformed, or beyond the limits; a folder or a pipe.
-        MalformedFamilyIdError: a family id that is not `<package>.<name>.v<major>`.
-        UnsupportedError: a family that is not registered, or is in another major version.
+        InvalidConfigError: the file is not from `save`, is malformed or exceeds the limits, or the path is a folder
+            or a pipe.
+        MalformedFamilyIdError: a family id is not `<package>.<name>.v<major>`.
+        UnsupportedError: a family is not registered, or only in another major version.
     """
     with _opened(path, limit) as archive:
         constants = _Constants(archive, mapped)
@@ -290,7 +290,7 @@ def _loaded_steps(
         values.extend(outputs)
     slots = document["outputs"]
     if not all([type(slot) is int and 0 <= slot < len(values) for slot in slots]):
-        raise InvalidConfigError(f"load: outputs {slots!r:.80} are not all there")
+        raise InvalidConfigError(f"load: outputs {slots!r:.80} are not all defined")
     return graph, [values[slot] for slot in slots], load_guards(document["guards"])
 
 

@@ -22,8 +22,8 @@ class GraphBuilder:
 
     Attributes:
         source: the user's line, recorded with emitted ops.
-        caches: stores for the plans of extensions while tracing, owned by the compiler or context that traces;
-            None if the trace has no stores yet.
+        caches: stores for the plans that extensions create while tracing. They belong to the compiler or context that
+            traces; None if there are none yet.
 
     >>> from tenferro.ops.elementwise import Multiply
     >>> builder = GraphBuilder()
@@ -67,7 +67,7 @@ class GraphBuilder:
         """
         outputs = self.apply(op, *inputs)
         if len(outputs) != 1:
-            raise ArityError(f"{op.name}: has {len(outputs)} outputs; apply gives them all")
+            raise ArityError(f"{op.name}: has {len(outputs)} outputs; apply returns them all")
         return outputs[0]
 
     emit, emit_all = apply_one, apply
@@ -102,7 +102,7 @@ class GraphBuilder:
         return self.apply_one(Constant.of(number_in(number, dtype)))
 
     def witness(self, value: int) -> int:
-        """Return the value itself; a value of a graph has elements."""
+        """Return the value itself, because values of a graph have elements."""
         return value
 
     def lift(self, array: Any) -> int:

@@ -71,7 +71,7 @@ class Graph:
         self._numbers: dict[Any, int] = {}
         """Number of each token, in order of appearance.
 
-        It is hashed instead of the op, so that an op is hashed only once.
+        The number is hashed in place of the op, so that an op is hashed only once.
         """
         self._applied: dict[tuple[int, tuple[int, ...]], tuple[int, ...]] = {}
         self._inferred: dict[tuple[int, ...], tuple[TensorSpec, ...]] = {}
@@ -85,7 +85,7 @@ class Graph:
         return value
 
     def add_stand_in(self, spec: TensorSpec) -> int:
-        """Return a placeholder that occurs in no program, such as a tangent that will be transposed."""
+        """Return a placeholder that never occurs in a program, such as a tangent that will be transposed."""
         value = len(self.types)
         self.types.append(spec)
         return value
@@ -138,8 +138,8 @@ class Graph:
     ) -> None:
         if not outputs:
             raise InvalidConfigError(
-                f"{op.name}: nothing comes out of it, so that no result can wait for what is printed in it; "
-                "let it give something, such as a count"
+                f"{op.name}: its body prints but has no outputs, so no result can depend on the print; "
+                "return something from it, such as a count"
             )
         self.effects = [*[value for value in self.effects if value not in inputs], outputs[0]]
 
@@ -157,7 +157,7 @@ class Graph:
             return list(outputs)
         if not outputs:
             raise InvalidConfigError(
-                "debug_print: the function returns no tensor, so that none can wait for what is printed; "
+                "debug_print: the function returns no tensor, so no result can depend on the print; "
                 "return one"
             )
         tied = (*outputs, *self.effects)
@@ -240,4 +240,4 @@ class Graph:
         return f"<Graph of {len(self.inputs)} inputs and {len(self.instructions)} instructions>"
 
     def __getstate__(self) -> Any:
-        raise TypeError("a Graph is not pickled; save a GraphProgram instead")
+        raise TypeError("a Graph cannot be pickled; save a GraphProgram instead")

@@ -19,7 +19,7 @@ __all__ = ["Alias", "Mark", "Opaque", "StopGradient"]
 
 
 class Mark:
-    """A mark: output i is input `takes[i]` under a new name.
+    """Mark, whose output i is input `takes[i]` under a new name.
 
     Equal marks are not merged.
 
@@ -47,7 +47,7 @@ class Mark:
 
     @property
     def key(self) -> Any:
-        """Key that is equal for the same mark in different traces of a function, or None."""
+        """Key that the same mark has in every trace of a function; None if there is no such key."""
         return (type(self), self.takes)
 
     def specialize(self, bindings: Any) -> Mark:
@@ -87,7 +87,7 @@ class Alias(Mark):
 
 
 class StopGradient(Mark):
-    """Mark that makes its input a constant to differentiation."""
+    """Mark whose output differentiation treats as a constant."""
 
     __slots__ = ()
 

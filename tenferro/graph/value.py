@@ -195,7 +195,7 @@ class Value:
         return full(self, value)
 
     def __tenferro_stop__(self) -> Value:
-        """Return this tensor as a constant to differentiation."""
+        """Return this tensor, which differentiation then treats as a constant."""
         (handle,) = self.emitter.apply(StopGradient((0,)), self.handle)
         return Value(self.emitter, handle)
 
@@ -203,7 +203,7 @@ class Value:
         """Raise an error, because a rule's tensor does not belong to a trace."""
         raise InvalidConfigError(
             f"{self!r} is a tensor of a rule, which a trace does not know; "
-            "use only what the rule is given and constants"
+            "use only constants and the rule's arguments"
         )
 
     def __tenferro_elements__(self, asked: str, hint: str) -> NoReturn:
@@ -224,8 +224,8 @@ class Value:
             return array
         if hasattr(type(array), "__tenferro_apply__"):
             raise InvalidConfigError(
-                f"{array!r:.60} meets {self!r} in a rule, which it does not belong to; use only what the "
-                "rule is given and constants"
+                f"{array!r:.60} meets {self!r}, but does not belong to the same rule; use only "
+                "constants and the rule's arguments"
             )
         (handle,) = self.emitter.apply(Constant.of(np.asarray(array)))
         return Value(self.emitter, handle)
@@ -272,7 +272,7 @@ def _require_one_graph(x: Value, y: Value) -> None:
     """Raise an error for values of two graphs; values of text emitters, and of bodies with captures, are exempt."""
     if getattr(x.emitter, "graph", None) is not getattr(y.emitter, "graph", None):
         raise InvalidConfigError(
-            f"{x!r} and {y!r} belong to two graphs; use only what the rule is given"
+            f"{x!r} and {y!r} belong to two graphs; use only the rule's arguments"
         )
 
 
@@ -329,7 +329,9 @@ def bound_of(extent: Extent) -> Any:
         return extent
     if isinstance(extent, UpperBound):
         return extent.dim
-    raise NonStaticShapeError("a derivative needs a bound of each extent, and one has none")
+    raise NonStaticShapeError(
+        "the derivative needs a bound on each extent, and one extent has none"
+    )
 
 
 def compare(x: Value, direction: str, y: Any) -> Value:
@@ -350,7 +352,7 @@ def number_in(number: Any, dtype: DType) -> Any:
         cast = (array.real if is_wider else array).astype(dtype.dtype)
     if (is_wider or not dtype.is_inexact) and cast != array:
         raise DTypeError(
-            f"{number!r:.60} meets a tensor of {dtype} in a rule, which does not hold it; "
+            f"{number!r:.60} meets a tensor of {dtype} in a rule, which cannot represent it; "
             "convert the tensor first"
         )
     return cast

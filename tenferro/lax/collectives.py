@@ -45,8 +45,9 @@ def psum(x: PyTree, axis_name: Hashable, *, axis_index_groups: None = None) -> A
         axis_name: the axis_name of an enclosing `vmap`, or a tuple of several.
 
     Raises:
-        InvalidConfigError: not inside such a `vmap`.
-        UnsupportedError: inside a loop, a branch or a derivative within the `vmap`; axis_index_groups.
+        InvalidConfigError: no enclosing `vmap` has this axis name.
+        UnsupportedError: the call is in a loop, a branch or a derivative within the `vmap`; or axis_index_groups is
+            given.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x / psum(x, "i"), axis_name="i")(np.array([1.0, 3.0]))
@@ -130,12 +131,11 @@ def all_to_all(
 
     Args:
         split_axis: the axis of x that is distributed over the slices; its extent is that of the named axis.
-        concat_axis: the axis of y that the source slices are stacked along.
+        concat_axis: the axis of y along which the source slices are stacked.
         tiled: split `split_axis` into equal parts instead, and concatenate them along `concat_axis`.
 
     Raises:
-        ShapeError: an extent of `split_axis` that differs from that of the named axis (tiled: is not a multiple of
-            it).
+        ShapeError: the extent of `split_axis` is not that of the named axis (tiled: not a multiple of it).
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: all_to_all(x, "i", 0, 0), axis_name="i")(np.array([[1, 2], [3, 4]]))
@@ -180,7 +180,7 @@ def psum_scatter(
         tiled: split `scatter_dimension` into equal parts instead; y is part i.
 
     Raises:
-        ShapeError: an extent that differs from that of the named axis (tiled: is not a multiple of it).
+        ShapeError: the extent is not that of the named axis (tiled: not a multiple of it).
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: psum_scatter(x, "i"), axis_name="i")(np.array([[1, 2], [3, 4]]))
@@ -199,7 +199,7 @@ def ppermute(x: PyTree, axis_name: Hashable, perm: Sequence[tuple[int, int]]) ->
     """Send slices: y of slice j = x of slice i for each pair (i, j) of `perm`, and 0 for other slices.
 
     Raises:
-        InvalidConfigError: a source or a target that is repeated, or outside of the axis.
+        InvalidConfigError: a source or a target is repeated, or outside of the axis.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: ppermute(x, "i", [(0, 1)]), axis_name="i")(np.array([1.0, 3.0]))
@@ -240,7 +240,7 @@ def pbroadcast(x: PyTree, axis_name: Hashable, source: int) -> Any:
     """Broadcast slice `source`: y = x of slice `source`, the same for each slice.
 
     Raises:
-        InvalidConfigError: no such slice.
+        InvalidConfigError: the axis has no slice of this number.
 
     >>> import numpy as np, tenferro as tnf
     >>> tnf.vmap(lambda x: x - pbroadcast(x, "i", 0), axis_name="i")(np.array([1.0, 3.0]))
@@ -303,7 +303,7 @@ def _for_each_slice(
     """Stack all slices along a leading axis, apply a function of that axis, and return this slice's part, per leaf.
 
     Raises:
-        UnsupportedError: several names; axis_index_groups; where `psum` is not supported.
+        UnsupportedError: there are several names, axis_index_groups is given, or `psum` is not supported here.
     """
     names = axis_names(name, axis_name)
     if groups is not None or len(names) != 1:
@@ -322,7 +322,7 @@ def _parts(name: str, y: Any, axis: int, count: int, tiled: bool) -> Any:
     """Split an axis of every slice into parts, and return y[part, slice, ..].
 
     Raises:
-        ShapeError: an extent that does not fit the number of parts.
+        ShapeError: the extent does not fit the number of parts.
     """
     extent = y.shape[axis + 1]
     if extent % count if tiled else extent != count:

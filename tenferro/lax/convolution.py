@@ -55,8 +55,8 @@ def conv_dimension_numbers(
             is ("NCHW", "OIHW", "NCHW") for every rank; or a `ConvDimensionNumbers`.
 
     Raises:
-        ShapeError: operands of different ranks.
-        InvalidConfigError: strings that do not name the axes.
+        ShapeError: the operands have different ranks.
+        InvalidConfigError: the strings do not name the axes.
 
     >>> conv_dimension_numbers((1, 8, 8, 3), (2, 2, 3, 4), ("NHWC", "HWIO", "NHWC"))
     ConvDimensionNumbers(lhs_spec=(0, 3, 1, 2), rhs_spec=(3, 2, 0, 1), out_spec=(0, 3, 1, 2))
@@ -108,8 +108,8 @@ def padtype_to_pads(
             end; "SAME_LOWER" puts it at the start.
 
     Raises:
-        InvalidConfigError: another name.
-        NonStaticShapeError: "SAME" along a symbolic extent with a stride.
+        InvalidConfigError: the padding has another name.
+        NonStaticShapeError: the padding is "SAME", with a stride along a symbolic extent.
 
     >>> padtype_to_pads((8,), (3,), (2,), "SAME"), padtype_to_pads((8,), (3,), (2,), "SAME_LOWER")
     ([(0, 1)], [(1, 0)])
@@ -183,7 +183,7 @@ def conv_general_dilated(
         preferred_element_type: dtype of the sums and of the result; None for the operands'.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: ranks, features, groups or dtypes that do not fit.
+        ShapeError, DTypeError, InvalidConfigError: ranks, features, groups or dtypes do not fit.
 
     >>> import numpy as np
     >>> conv_general_dilated(np.arange(5.0).reshape(1, 1, 5), np.array([[[1.0, 10.0]]]), (1,), "VALID")
@@ -294,13 +294,13 @@ def conv_general_dilated_local(
     """Return the convolution with a separate kernel at each position of the result.
 
     Args:
-        rhs: kernels: the spatial axes are those of the result, and the input features are the features of
+        rhs: the kernels. The spatial axes are those of the result, and the input features are the features of
             `conv_general_dilated_patches`.
         filter_shape: the extents of the window, in the order of the kernel's spatial axes.
         window_strides, padding, lhs_dilation, rhs_dilation, dimension_numbers, precision: as in `conv_general_dilated`.
 
     Raises:
-        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`; other positions in rhs.
+        ShapeError, DTypeError, InvalidConfigError: as for `conv_general_dilated`, or rhs has other positions.
 
     >>> import numpy as np
     >>> kernels = np.array([[[1.0, 0.0], [1.0, 2.0]]])
@@ -390,7 +390,7 @@ def conv_transpose(
     preferred_element_type: DTypeLike | None = None,
     use_consistent_padding: bool = False,
 ) -> Any:
-    """Compute the transposed convolution of lhs, which is dilated by the strides: it enlarges what `conv` shrinks.
+    """Compute the transposed convolution of lhs, which is dilated by the strides: the result is larger than lhs.
 
     Args:
         strides: the factor by which each spatial axis grows.

@@ -205,13 +205,13 @@ def is_finite(x: ArrayLike) -> Any:
     """Test whether elements of x, of a float dtype, are neither infinite nor NaN.
 
     Raises:
-        DTypeError: another dtype.
+        DTypeError: x is not a float.
     """
     return apply_one(ops.IsFinite(), as_operand(x))
 
 
 def conj(x: ArrayLike) -> Any:
-    """Compute the complex conjugate; a complex number also for real x, as in jax.lax.
+    """Compute the complex conjugate; the result is complex even for real x, as in jax.lax.
 
     Raises:
         DTypeError: x is neither float nor complex.
@@ -245,7 +245,7 @@ def complex(x: ArrayLike, y: ArrayLike) -> Any:
     """x + i y, of float32 or float64 parts.
 
     Raises:
-        DTypeError, ShapeError: other dtypes; parts of different dtypes or shapes.
+        DTypeError, ShapeError: the parts have other dtypes, or differ in dtype or shape.
 
     >>> complex(1.0, 2.0)
     array(1.+2.j)
@@ -299,7 +299,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Any:
     """Return x^y for a float or complex dtype; a Python integer y is expanded into products.
 
     Raises:
-        DTypeError, ShapeError: other dtypes; operands of different dtypes or shapes.
+        DTypeError, ShapeError: the operands have other dtypes, or differ in dtype or shape.
 
     >>> pow(3.0, 2), pow(3.0, -1.0)
     (array(9.), array(0.33333333))
@@ -344,7 +344,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike) -> Any:
     """Return the next number after x1 towards x2; x2 if they are equal, NaN if either is NaN.
 
     Raises:
-        DTypeError, ShapeError: operands that are not floats, or of different dtypes or shapes.
+        DTypeError, ShapeError: the operands are not floats, or differ in dtype or shape.
     """
     start, end = same_types("nextafter", x1, x2)
     if not spec_of(start).dtype.is_float:
@@ -367,7 +367,7 @@ def round(x: ArrayLike, rounding_method: Any = RoundingMethod.AWAY_FROM_ZERO) ->
 
     Raises:
         DTypeError: x is not a float.
-        InvalidConfigError: another method.
+        InvalidConfigError: `rounding_method` is not a `RoundingMethod`.
 
     >>> round(2.5), round(2.5, RoundingMethod.TO_NEAREST_EVEN)
     (array(3.), array(2.))
@@ -384,7 +384,7 @@ def convert_element_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any
     """Convert the operand to another dtype: floats truncate to integers, complex numbers to their real parts.
 
     Raises:
-        DTypeError: not a dtype.
+        DTypeError: `new_dtype` is not a dtype.
 
     >>> convert_element_type(1.5, "int32")
     array(1, dtype=int32)
@@ -396,8 +396,8 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: DTypeLike | None) -> Any
     """Reinterpret the operand's bits as another dtype; a narrower dtype adds a last axis, a wider dtype removes it.
 
     Raises:
-        DTypeError: bool, or a complex and a real dtype.
-        ShapeError: a last extent that does not form one element of the wider dtype.
+        DTypeError: a dtype is bool, or only one of the two is complex.
+        ShapeError: the last axis does not form one element of the wider dtype.
 
     >>> import numpy as np
     >>> bitcast_convert_type(np.float32(1), "uint16")
@@ -410,8 +410,8 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
     """Round the operand, of a float dtype, to a format with fewer bits.
 
     Raises:
-        DTypeError: not a float.
-        InvalidConfigError: numbers of bits that no format has.
+        DTypeError: the operand is not a float.
+        InvalidConfigError: no format has these numbers of bits.
 
     >>> reduce_precision(1.2345, 8, 7)
     array(1.234375)
@@ -425,7 +425,7 @@ def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it.
 
     Raises:
-        DTypeError, ShapeError: operands of different dtypes, or bounds of another shape.
+        DTypeError, ShapeError: the operands have different dtypes, or a bound has another shape.
 
     >>> clamp(0.0, 2.0, 1.0)
     array(1.)
@@ -443,7 +443,7 @@ def select(pred: ArrayLike, on_true: Any, on_false: Any) -> Any:
     """Return on_true where `pred` holds, else on_false; both have one type, and pred has rank 0 or their shape.
 
     Raises:
-        DTypeError, ShapeError: a predicate that is not bool, or of another shape; cases of different types.
+        DTypeError, ShapeError: `pred` is not bool or has another shape, or the cases have different types.
 
     >>> import numpy as np
     >>> select(np.array([True, False]), np.ones(2), np.zeros(2))
@@ -459,8 +459,8 @@ def select_n(which: Any, *cases: Any) -> Any:
         which: index of rank 0, or of the cases' shape; out of range it is clamped.
 
     Raises:
-        DTypeError, ShapeError: cases of different types, or `which` of another dtype or shape.
-        InvalidConfigError: no cases, or a bool `which` without exactly two.
+        DTypeError, ShapeError: the cases have different types, or `which` has another dtype or shape.
+        InvalidConfigError: there are no cases, or `which` is bool and there are not two cases.
 
     >>> import numpy as np
     >>> select_n(np.array([2, 0], np.int32), np.zeros(2), np.ones(2), np.full(2, 5.0))
@@ -473,7 +473,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     if any(tuple(case.shape) != shape for case in tensors) or tuple(which.shape) not in ((), shape):
         shown = ", ".join(str(spec_of(x)) for x in (which, *tensors))
         raise ShapeError(
-            f"lax.select_n: cases must have one shape, and the choice that or rank 0, got {shown}"
+            f"lax.select_n: cases must have one shape, and which must have that shape or rank 0, got {shown}"
         )
     if spec.dtype.is_bool and len(tensors) == 2:
         return apply_one(ops.Select(), broadcast_to(which, shape), tensors[1], tensors[0])

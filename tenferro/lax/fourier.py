@@ -32,11 +32,11 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: Sequence[int]) -> An
 
     Args:
         fft_type: an `FftType` or its name.
-        fft_lengths: the extents of these axes; those of the result for IRFFT.
+        fft_lengths: the extents of these axes; for IRFFT, the extents of the result.
 
     Raises:
-        InvalidConfigError, ShapeError: another kind; extents that are not the operand's.
-        DTypeError: complex numbers for RFFT.
+        InvalidConfigError, ShapeError: the kind is unknown, or the lengths are not the operand's extents.
+        DTypeError: the operand of an RFFT is complex.
 
     >>> import numpy as np
     >>> fft(np.array([1.0, 2.0]), "RFFT", (2,))

@@ -46,7 +46,7 @@ __all__ = [
 
 
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Any:
-    """Return L with x = L L^H; NaN where x is not positive definite.
+    """Return L with x = L L^H; NaN for matrices that are not positive definite.
 
     Args:
         symmetrize_input: factorise (x + x^H) / 2; otherwise the lower triangle is read.
@@ -68,7 +68,7 @@ def cholesky_update(r_matrix: ArrayLike, w_vector: ArrayLike) -> Any:
     U is the triangular factor of [R; w^T]; its diagonal is nonnegative.
 
     Raises:
-        ShapeError, DTypeError: a vector of another extent or dtype.
+        ShapeError, DTypeError: the vector has another extent or dtype.
 
     >>> import numpy as np
     >>> cholesky_update(np.array([[3.0]]), np.array([4.0]))
@@ -96,8 +96,8 @@ def eig(
     """Return the eigenvalues, left eigenvectors u (u^H x = w u^H) and right eigenvectors v (x v = w v), all complex.
 
     Args:
-        compute_left_eigenvectors, compute_right_eigenvectors: whether these are in the list.
-        enable_eigvec_derivs: no effect: eigenvectors are differentiable if their eigenvalues differ.
+        compute_left_eigenvectors, compute_right_eigenvectors: whether the returned list contains them.
+        enable_eigvec_derivs: has no effect; eigenvectors are differentiable if their eigenvalues differ.
 
     Raises:
         ShapeError: x is not square.
@@ -122,8 +122,9 @@ def eigh(
     """Return the eigenvectors and the eigenvalues, ascending, of a Hermitian matrix.
 
     Args:
-        lower: the triangle that is read without `symmetrize_input`, which factorises (x + x^H) / 2.
-        sort_eigenvalues: no effect: they are sorted.
+        lower: whether the lower or the upper triangle is read if `symmetrize_input` is False.
+        symmetrize_input: whether (x + x^H) / 2 is factorised instead of a triangle.
+        sort_eigenvalues: has no effect; eigenvalues are always sorted.
         subset_by_index: first and one past last index of the eigenvalues that are returned.
 
     Raises:
@@ -164,7 +165,7 @@ def householder_product(a: ArrayLike, taus: ArrayLike) -> Any:
         taus: one factor per reflector, at most n.
 
     Raises:
-        ShapeError, DTypeError: shapes or dtypes that do not fit.
+        ShapeError, DTypeError: the shapes or dtypes do not fit.
 
     >>> import numpy as np
     >>> householder_product(np.array([[5.0], [0.5]]), np.array([1.6]))
@@ -198,7 +199,7 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Any:
     """Return 0, .., permutation_size - 1 after swapping entries i and pivots[i] for i = 0, 1, .. in turn.
 
     Raises:
-        DTypeError, ShapeError: pivots that are not integers, or have no axis.
+        DTypeError, ShapeError: the pivots are not integers, or have no axis.
 
     >>> import numpy as np
     >>> lu_pivots_to_permutation(np.array([2, 1]), 3)
@@ -210,14 +211,14 @@ def lu_pivots_to_permutation(pivots: ArrayLike, permutation_size: int) -> Any:
 def ormqr(
     a: ArrayLike, taus: ArrayLike, c: ArrayLike, *, left: bool = True, transpose: bool = False
 ) -> Any:
-    """Return Q c, or c Q, for the square Q whose reflectors a and taus hold, as in `householder_product`.
+    """Return Q c, or c Q, for the square Q that a and taus represent by reflectors, as in `householder_product`.
 
     Args:
         left: False multiplies from the right.
         transpose: multiply with Q^H instead.
 
     Raises:
-        ShapeError, DTypeError: shapes or dtypes that do not fit.
+        ShapeError, DTypeError: the shapes or dtypes do not fit.
 
     >>> import numpy as np
     >>> ormqr(np.array([[5.0], [0.5]]), np.array([1.6]), np.array([[1.0], [0.0]]))
@@ -272,14 +273,15 @@ def schur(
     sort_eig_vals: bool = False,
     select_callable: Callable[..., Any] | None = None,
 ) -> tuple[Any, ...]:
-    """Return T and Z with x = Z T Z^H, T upper triangular, with blocks of two for pairs of a real matrix.
+    """Return an upper triangular T and a unitary Z with x = Z T Z^H.
 
     Args:
+        x: square matrices; if they are real, so is T, with a 2 x 2 block on its diagonal for each conjugate pair.
         compute_schur_vectors: False returns T alone, in a tuple.
-        sort_eig_vals, select_callable: False and None.
+        sort_eig_vals, select_callable: must be False and None.
 
     Raises:
-        ShapeError: x is not square. UnsupportedError: a sorted form.
+        ShapeError: x is not square. UnsupportedError: a sorted form is requested.
 
     >>> import numpy as np
     >>> schur(np.array([[2.0, 0.0], [0.0, 1.0]]))[0]
@@ -307,7 +309,7 @@ def svd(
 
     Raises:
         ShapeError: x is not a matrix.
-        InvalidConfigError: a subset with full_matrices.
+        InvalidConfigError: a subset is combined with full_matrices.
 
     >>> import numpy as np
     >>> svd(np.array([[3.0, 0.0], [0.0, 4.0]]), compute_uv=False)
@@ -340,7 +342,7 @@ def symmetric_product(
         symmetrize_output: copy the lower triangle to the upper one.
 
     Raises:
-        ShapeError, DTypeError: shapes or dtypes that do not fit.
+        ShapeError, DTypeError: the shapes or dtypes do not fit.
 
     >>> import numpy as np
     >>> symmetric_product(np.array([[1.0, 2.0]]), np.array([[1.0]]), beta=3.0)
@@ -372,12 +374,12 @@ def triangular_solve(
     """Return X with X op(a) = b, or op(a) X = b with `left_side`, reading one triangle of a.
 
     Args:
-        lower: the lower triangle.
-        transpose_a, conjugate_a: op(a) is transposed, conjugated, or both.
-        unit_diagonal: the diagonal counts as ones.
+        lower: whether the lower triangle is read.
+        transpose_a, conjugate_a: whether op transposes and conjugates a.
+        unit_diagonal: whether the diagonal is taken to be ones, and not read.
 
     Raises:
-        ShapeError, DTypeError: shapes or dtypes that do not fit.
+        ShapeError, DTypeError: the shapes or dtypes do not fit.
 
     >>> import numpy as np
     >>> triangular_solve(np.array([[2.0]]), np.array([[6.0]]))
@@ -418,11 +420,11 @@ def tridiagonal_solve(
     Args:
         dl, d, du: vectors of one extent; dl[0] and du[-1] are not read.
         b: matrices of right-hand sides.
-        perturb_singular: False.
+        perturb_singular: must be False.
 
     Raises:
-        ShapeError, DTypeError: shapes or dtypes that do not fit.
-        UnsupportedError: perturb_singular.
+        ShapeError, DTypeError: the shapes or dtypes do not fit.
+        UnsupportedError: perturb_singular is True.
 
     >>> import numpy as np
     >>> tridiagonal_solve(np.zeros(2), np.array([2.0, 4.0]), np.zeros(2), np.ones((2, 1)))

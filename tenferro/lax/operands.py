@@ -21,7 +21,7 @@ def same_dtype(name: str, *operands: ArrayLike) -> list[Any]:
     """Convert operands to tensors of one dtype; Python numbers take the dtype of the tensors.
 
     Raises:
-        DTypeError: tensors of different dtypes, or a number that their dtype cannot hold.
+        DTypeError: the tensors have different dtypes, or their dtype cannot represent a number.
     """
     tensors = [as_operand(x) for x in operands if not is_weak(x)]
     dtypes = list(dict.fromkeys(spec_of(x).dtype for x in tensors))
@@ -48,7 +48,7 @@ def same_types(name: str, *operands: ArrayLike) -> list[Any]:
     """Convert operands to tensors of one dtype and one shape; scalars are repeated.
 
     Raises:
-        DTypeError, ShapeError: different dtypes or shapes.
+        DTypeError, ShapeError: the dtypes or shapes differ.
     """
     tensors = same_dtype(name, *operands)
     shapes = list(dict.fromkeys(tuple(x.shape) for x in tensors if x.shape))
@@ -65,7 +65,7 @@ def axis_list(name: str, what: str, axes: Any) -> tuple[int, ...]:
     """Return a sequence of integers as a tuple.
 
     Raises:
-        InvalidConfigError: a single integer.
+        InvalidConfigError: the value is a single integer.
     """
     if not isinstance(axes, Sequence) and not hasattr(axes, "__iter__"):
         raise InvalidConfigError(f"lax.{name}: {what} is a sequence of integers, got {axes!r}")

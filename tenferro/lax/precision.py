@@ -22,7 +22,7 @@ def precision_name(name: str, precision: Any) -> str | None:
     """Return the precision as a name for ops; None leaves it to the lowering.
 
     Raises:
-        InvalidConfigError: another name, or two different ones.
+        InvalidConfigError: the name is unknown, or the names for the two operands differ.
     """
     words = precision if isinstance(precision, tuple | list) else (precision,)
     names = {word.value if isinstance(word, Precision) else word for word in words}

@@ -51,7 +51,7 @@ def dot_general(
         preferred_element_type: dtype of the sums and of the result; None for the operands'.
 
     Raises:
-        ShapeError, DTypeError, AxisError, InvalidConfigError: axes or dtypes that do not fit.
+        ShapeError, DTypeError, AxisError, InvalidConfigError: axes or dtypes do not fit.
 
     >>> import numpy as np
     >>> dot_general(np.ones((2, 3)), np.ones((2, 3)), (((1,), (1,)), ((0,), (0,))))
@@ -87,8 +87,8 @@ def dot(
         dimension_numbers: as in `dot_general`, instead of these axes.
 
     Raises:
-        ShapeError: ranks other than 1 and 2 without `dimension_numbers`, or extents that differ.
-        DTypeError: operands of different dtypes.
+        ShapeError: a rank is not 1 or 2 and there are no `dimension_numbers`, or extents differ.
+        DTypeError: the operands have different dtypes.
 
     >>> import numpy as np
     >>> dot(np.ones((2, 3)), np.arange(3.0))
@@ -109,7 +109,7 @@ def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Any = None) -> Any:
     """Multiply two batches of matrices with equal leading axes.
 
     Raises:
-        ShapeError, DTypeError: ranks or extents that differ; operands of different dtypes.
+        ShapeError, DTypeError: ranks, extents or dtypes differ.
 
     >>> import numpy as np
     >>> batch_matmul(np.ones((2, 1, 3)), np.ones((2, 3, 1))).shape
@@ -140,11 +140,11 @@ def ragged_dot(
         rhs: matrices (g, k, n), one for each group.
         group_sizes: the number of rows of each group, integers (g,).
         precision, preferred_element_type: as in `dot_general`.
-        group_offset: None.
+        group_offset: must be None.
 
     Raises:
-        ShapeError, DTypeError: shapes that do not fit; sizes that are not integers.
-        UnsupportedError: a group_offset.
+        ShapeError, DTypeError: the shapes do not fit, or the sizes are not integers.
+        UnsupportedError: group_offset is given.
 
     >>> import numpy as np
     >>> ragged_dot(np.ones((3, 1)), np.array([[[1.0]], [[5.0]]]), np.array([2, 1]))
@@ -183,8 +183,8 @@ def sort(operand: ArrayLike, dimension: int = -1, is_stable: bool = True, num_ke
             tangents are sorted with their elements.
 
     Raises:
-        ShapeError, AxisError: operands of different shapes; an axis outside the rank.
-        InvalidConfigError: a number of keys outside 1 to the number of operands.
+        ShapeError, AxisError: the operands have different shapes, or the axis is outside the rank.
+        InvalidConfigError: the number of keys is not between 1 and the number of operands.
 
     >>> import numpy as np
     >>> sort((np.array([1, 0, 1]), np.array([5.0, 4.0, 3.0])), num_keys=2)
@@ -211,7 +211,7 @@ def sort_key_val(
     """Sort the keys along an axis, ascending, and move the values with them.
 
     Raises:
-        ShapeError, AxisError: values of another shape; an axis outside the rank.
+        ShapeError, AxisError: the values have another shape, or the axis is outside the rank.
 
     >>> import numpy as np
     >>> sort_key_val(np.array([2, 1]), np.array([5.0, 6.0]))
@@ -229,7 +229,8 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True)
         is_stable: has no effect; equal elements always keep their order.
 
     Raises:
-        ShapeError, AxisError, DTypeError: fewer than k elements; an axis outside the rank; complex numbers.
+        ShapeError, AxisError, DTypeError: there are fewer than k elements, the axis is outside the rank, or the
+            operand is complex.
 
     >>> import numpy as np
     >>> top_k(np.array([3.0, 1.0, 2.0]), 2)
@@ -252,8 +253,8 @@ def approx_max_k(
     """Return the k largest elements along an axis and their indices, which are int32; exactly, as by `top_k`.
 
     Args:
-        recall_target, reduction_input_size_override: no effect: every extreme is exact.
-        aggregate_to_topk: True.
+        recall_target, reduction_input_size_override: have no effect, because the result is exact.
+        aggregate_to_topk: must be True.
 
     Raises:
         UnsupportedError: aggregate_to_topk=False, because the extent of its result depends on the machine.
@@ -265,7 +266,7 @@ def approx_max_k(
     """
     if not aggregate_to_topk:
         raise UnsupportedError(
-            "lax.approx_max_k: aggregate_to_topk=False returns as many elements as a machine decides; use True"
+            "lax.approx_max_k: with aggregate_to_topk=False the number of elements depends on the machine; use True"
         )
     values, indices = top_k(operand, k, axis=reduction_dimension)
     return values, convert(indices, DType.I32)

@@ -49,7 +49,7 @@ def full(shape: Any, fill_value: ArrayLike, dtype: DTypeLike | None = None) -> A
     """Return a tensor of `shape` with every element equal to `fill_value`.
 
     Raises:
-        ShapeError, DTypeError: an invalid shape; a value that the dtype cannot hold.
+        ShapeError, DTypeError: the shape is invalid, or the dtype cannot represent the value.
 
     >>> full((2,), 1, "float32")
     array([1., 1.], dtype=float32)
@@ -85,7 +85,7 @@ def broadcasted_iota(dtype: DTypeLike | None, shape: Any, dimension: int) -> Any
     """Return the indices along one axis of a shape.
 
     Raises:
-        AxisError: a dimension outside the shape.
+        AxisError: the dimension is outside the shape.
 
     >>> broadcasted_iota("int32", (2, 2), 0)
     array([[0, 0],
@@ -111,7 +111,7 @@ def broadcast_in_dim(operand: ArrayLike, shape: Any, broadcast_dimensions: Seque
     """Repeat the operand to a shape; its axis i is axis broadcast_dimensions[i] of the result.
 
     Raises:
-        ShapeError, AxisError: an extent that is neither 1 nor that of the result's axis.
+        ShapeError, AxisError: an extent is neither 1 nor that of the result's axis.
 
     >>> import numpy as np
     >>> broadcast_in_dim(np.array([1, 2]), (2, 2), (0,))
@@ -130,7 +130,7 @@ def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None
         dimensions: the order of axes in which elements are read; None keeps the order.
 
     Raises:
-        ShapeError, AxisError: another number of elements; missing axes.
+        ShapeError, AxisError: the number of elements differs, or `dimensions` lacks an axis.
 
     >>> import numpy as np
     >>> reshape(np.arange(4).reshape(2, 2), (4,), (1, 0))
@@ -147,7 +147,7 @@ def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Any:
     """Transpose the operand: axis i of the result is axis permutation[i] of the operand.
 
     Raises:
-        AxisError: unless each axis is named once.
+        AxisError: an axis is not named exactly once.
 
     >>> import numpy as np
     >>> transpose(np.array([[1, 2]]), (1, 0))
@@ -181,7 +181,7 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Any:
     """Remove these axes, which must have extent 1.
 
     Raises:
-        ShapeError: another extent.
+        ShapeError: an axis has another extent.
 
     >>> import numpy as np
     >>> squeeze(np.ones((1, 2, 1)), (0,)).shape
@@ -194,7 +194,7 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
     """Merge the axes from start up to stop into one.
 
     Raises:
-        ShapeError: a stop before the start.
+        ShapeError: the stop precedes the start.
 
     >>> import numpy as np
     >>> collapse(np.ones((2, 3, 4)), 0, 2).shape
@@ -216,7 +216,7 @@ def concatenate(operands: Sequence[Any], dimension: int) -> Any:
     """Join operands of one dtype along an axis.
 
     Raises:
-        DTypeError, ShapeError: different dtypes; other axes that differ.
+        DTypeError, ShapeError: the dtypes, or the extents of other axes, differ.
 
     >>> import numpy as np
     >>> concatenate([np.zeros(1), np.ones(1)], 0)
@@ -229,7 +229,7 @@ def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Any]:
     """Split the operand along an axis into pieces of these sizes.
 
     Raises:
-        ShapeError: sizes that do not add up to the extent.
+        ShapeError: the sizes do not add up to the extent.
 
     >>> import numpy as np
     >>> split(np.arange(3), (1, 2))
@@ -254,7 +254,7 @@ def pad(
         padding_config: for each axis the numbers of values before it, after it, and between neighbours.
 
     Raises:
-        InvalidConfigError, ShapeError, DTypeError: not three numbers for each axis; a value that is not a scalar
+        InvalidConfigError, ShapeError, DTypeError: an axis does not have three numbers, or the value is not a scalar
             of the operand's dtype.
 
     >>> import numpy as np
@@ -272,7 +272,7 @@ def pad(
 
 
 def empty(shape: Any, dtype: DTypeLike | None) -> Any:
-    """Return zeros of `shape`: uninitialised elements would differ from run to run.
+    """Return zeros of `shape`, because uninitialised elements would differ from run to run.
 
     >>> empty((2,), "int32")
     array([0, 0], dtype=int32)
@@ -284,7 +284,7 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Any:
     """Return the operand broadcast to the shape of another one, by NumPy's rules.
 
     Raises:
-        ShapeError: an extent that is neither 1 nor that of the other's axis.
+        ShapeError: an extent is neither 1 nor that of the other operand's axis.
 
     >>> import numpy as np
     >>> broadcast_like(np.array([1, 2]), np.zeros((2, 2)))
@@ -298,7 +298,7 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Any:
     """Return the operand with leading axes of extent 1 up to a rank.
 
     Raises:
-        ShapeError: an operand of a higher rank.
+        ShapeError: the operand has a higher rank.
 
     >>> import numpy as np
     >>> broadcast_to_rank(np.ones(3), 2).shape
@@ -315,7 +315,7 @@ def stack(operands: Sequence[Any], axis: int = 0) -> Any:
     """Return tensors of one shape and dtype joined along a new axis.
 
     Raises:
-        DTypeError, ShapeError, AxisError: different dtypes or shapes; an axis outside the rank.
+        DTypeError, ShapeError, AxisError: the dtypes or shapes differ, or the axis is outside the rank.
 
     >>> import numpy as np
     >>> stack([np.zeros(1), np.ones(1)])
@@ -329,7 +329,7 @@ def unstack(x: ArrayLike, axis: int = 0) -> tuple[Any, ...]:
     """Return the slices of a tensor along an axis, without that axis.
 
     Raises:
-        AxisError, NonStaticShapeError: an axis outside the rank, or of a symbolic extent.
+        AxisError, NonStaticShapeError: the axis is outside the rank, or has a symbolic extent.
 
     >>> import numpy as np
     >>> unstack(np.array([[1], [2]]))
@@ -345,7 +345,7 @@ def tile(operand: ArrayLike, reps: Sequence[int]) -> Any:
         reps: the number of copies for every axis.
 
     Raises:
-        InvalidConfigError: another number of axes.
+        InvalidConfigError: `reps` does not have one number per axis.
 
     >>> import numpy as np
     >>> tile(np.array([1, 2]), (2,))

@@ -74,7 +74,7 @@ def slice(
     """Return operand[start:limit:stride] along every axis.
 
     Raises:
-        ShapeError, InvalidConfigError: bounds outside the operand, or not one per axis.
+        ShapeError, InvalidConfigError: a bound is outside the operand, or there is not one bound per axis.
 
     >>> import numpy as np
     >>> slice(np.arange(6), (1,), (6,), (2,))
@@ -95,7 +95,7 @@ def slice_in_dim(
     """Return operand[start:limit:stride] along one axis; negative bounds count from the end.
 
     Raises:
-        ShapeError, AxisError: bounds or an axis outside the operand.
+        ShapeError, AxisError: the bounds or the axis are outside the operand.
 
     >>> import numpy as np
     >>> slice_in_dim(np.arange(6), 1, -1)
@@ -117,10 +117,10 @@ def _from_start(index: Any, extent: Any) -> Any:
 
 
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Any:
-    """Return operand[index] along one axis, which stays with extent 1 unless `keepdims` is False.
+    """Return operand[index] along one axis, which is kept with extent 1 unless `keepdims` is False.
 
     Raises:
-        OutOfBoundsError, AxisError: an index or an axis outside the operand.
+        OutOfBoundsError, AxisError: the index or the axis is outside the operand.
 
     >>> import numpy as np
     >>> index_in_dim(np.arange(6), -1)
@@ -196,7 +196,7 @@ def dynamic_slice(
         allow_negative_indices: whether negative starts count from the end; one bool, or one per axis.
 
     Raises:
-        ShapeError, DTypeError: sizes beyond the operand; starts that are not integer scalars.
+        ShapeError, DTypeError: the sizes exceed the operand, or the starts are not integer scalars.
 
     >>> import numpy as np
     >>> dynamic_slice(np.arange(5), (4,), (2,)), dynamic_slice(np.arange(5), (-3,), (2,))
@@ -218,7 +218,7 @@ def dynamic_slice_in_dim(
     """Apply `dynamic_slice` along one axis.
 
     Raises:
-        ShapeError, DTypeError, AxisError: as for `dynamic_slice`; an axis outside the rank.
+        ShapeError, DTypeError, AxisError: as for `dynamic_slice`, or the axis is outside the rank.
 
     >>> import numpy as np
     >>> dynamic_slice_in_dim(np.arange(5), 1, 2)
@@ -275,7 +275,7 @@ def dynamic_update_slice(
     """Replace the window from `start_indices` on, clamped into the operand, by `update`.
 
     Raises:
-        ShapeError, DTypeError: an update of another dtype, or beyond the operand; starts that are not integer
+        ShapeError, DTypeError: the update has another dtype or exceeds the operand, or the starts are not integer
             scalars.
 
     >>> import numpy as np
@@ -298,7 +298,7 @@ def dynamic_update_slice_in_dim(
     """Apply `dynamic_update_slice` along one axis.
 
     Raises:
-        ShapeError, DTypeError, AxisError: as for `dynamic_update_slice`; an axis outside the rank.
+        ShapeError, DTypeError, AxisError: as for `dynamic_update_slice`, or the axis is outside the rank.
 
     >>> import numpy as np
     >>> dynamic_update_slice_in_dim(np.zeros(4), np.ones(2), 1, 0)
@@ -360,10 +360,10 @@ class ScatterDimensionNumbers(NamedTuple):
 
 
 class GatherScatterMode(enum.Enum):
-    """The treatment of windows that are not within the operand.
+    """Treatment of windows that are not within the operand.
 
-    CLIP moves them into the operand; FILL_OR_DROP reads a fill value instead, and does not write; PROMISE_IN_BOUNDS
-    asserts that all windows are within the operand.
+    CLIP moves such a window into the operand. FILL_OR_DROP reads a fill value in its place, or drops the write.
+    PROMISE_IN_BOUNDS asserts that all windows are within the operand.
     """
 
     CLIP = "clip"
@@ -375,7 +375,7 @@ class GatherScatterMode(enum.Enum):
         """Return a mode from its name: "clip", "fill" or "drop", "promise_in_bounds"; None is FILL_OR_DROP.
 
         Raises:
-            InvalidConfigError: another name.
+            InvalidConfigError: the name is unknown.
         """
         if isinstance(s, GatherScatterMode):
             return s
@@ -438,7 +438,7 @@ def gather(
         fill_value: the value outside the operand; None is NaN, the least signed or largest unsigned integer, or True.
 
     Raises:
-        ShapeError, AxisError, DTypeError, InvalidConfigError: dimension numbers or sizes that do not fit.
+        ShapeError, AxisError, DTypeError, InvalidConfigError: the dimension numbers or sizes do not fit.
 
     >>> import numpy as np
     >>> rows = GatherDimensionNumbers((), (0,), (0,))
@@ -481,7 +481,7 @@ def gather(
 
 
 def _fill_value(dtype: DType) -> Any:
-    """Return JAX's default of the value outside an operand."""
+    """Return JAX's default for the value outside an operand."""
     if dtype.is_inexact:
         return math.nan
     if dtype.is_bool:

@@ -33,7 +33,7 @@ def bessel_i0e(x: ArrayLike) -> Any:
     """Return e^-|x| I0(x), the scaled modified Bessel function of order 0.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> import numpy as np
     >>> bessel_i0e(np.array([0.0, 1.0]))
@@ -46,7 +46,7 @@ def bessel_i1e(x: ArrayLike) -> Any:
     """Return e^-|x| I1(x), the scaled modified Bessel function of order 1.
 
     Raises:
-        DTypeError: complex x.
+        DTypeError: x is complex.
 
     >>> import numpy as np
     >>> bessel_i1e(np.array([0.0, 1.0]))
@@ -59,7 +59,7 @@ def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Any:
     """Return the regularised incomplete beta function I_x(a, b), with derivatives in all arguments.
 
     Raises:
-        DTypeError, ShapeError: operands of several dtypes or shapes.
+        DTypeError, ShapeError: the operands differ in dtype or shape.
 
     >>> import numpy as np
     >>> betainc(np.array([1.0]), np.array([2.0]), np.array([0.5]))
@@ -72,7 +72,7 @@ def igamma(a: ArrayLike, x: ArrayLike) -> Any:
     """Return the lower regularised incomplete gamma function P(a, x), with derivatives in both arguments.
 
     Raises:
-        DTypeError, ShapeError: operands of several dtypes or shapes.
+        DTypeError, ShapeError: the operands differ in dtype or shape.
 
     >>> import numpy as np
     >>> igamma(np.array([1.0]), np.array([1.0]))
@@ -85,7 +85,7 @@ def igammac(a: ArrayLike, x: ArrayLike) -> Any:
     """Return the upper regularised incomplete gamma function Q(a, x) = 1 - P(a, x).
 
     Raises:
-        DTypeError, ShapeError: operands of several dtypes or shapes.
+        DTypeError, ShapeError: the operands differ in dtype or shape.
 
     >>> import numpy as np
     >>> igammac(np.array([1.0]), np.array([1.0]))
@@ -98,7 +98,7 @@ def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Any:
     """Return dP(a, x) / da, the derivative of `igamma` in its first argument.
 
     Raises:
-        DTypeError, ShapeError: operands of several dtypes or shapes.
+        DTypeError, ShapeError: the operands differ in dtype or shape.
 
     >>> import numpy as np
     >>> igamma_grad_a(np.array([1.0]), np.array([1.0]))
@@ -112,8 +112,8 @@ def polygamma(m: ArrayLike, x: ArrayLike) -> Any:
     """Return the m-th derivative of digamma, for a Python integer m or a tensor of orders.
 
     Raises:
-        InvalidConfigError: a Python number m that is not an int of at least 0.
-        DTypeError, ShapeError: x is not a float, or a tensor m of another dtype or shape.
+        InvalidConfigError: m is a Python number other than an int of at least 0.
+        DTypeError, ShapeError: x is not a float, or m is a tensor of another dtype or shape.
 
     >>> import numpy as np
     >>> polygamma(np.array([0.0, 1.0]), np.array([1.0, 1.0]))
@@ -130,7 +130,7 @@ def zeta(x: ArrayLike, q: ArrayLike) -> Any:
     """Return the Hurwitz zeta function: the sum of (n + q)^-x over n = 0, 1, ..
 
     Raises:
-        DTypeError, ShapeError: operands of several dtypes or shapes.
+        DTypeError, ShapeError: the operands differ in dtype or shape.
 
     >>> import numpy as np
     >>> zeta(np.array([2.0]), np.array([1.0]))

@@ -63,14 +63,14 @@ __all__ = [
 _REDUCTIONS: dict[type[StdTensorOp], type[ops.Reduction]] = {
     card.combiner: card for card in ops.CARDS if issubclass(card, ops.Reduction)
 }
-"""The reduction of each op on two numbers."""
+"""Reduction that repeats each op on two numbers."""
 
 
 def _combiner(name: str, computation: Callable[[Any, Any], Any], dtype: DType) -> StdTensorOp:
     """Return the op that is equal to a function of two scalars.
 
     Raises:
-        UnsupportedError: another function.
+        UnsupportedError: the function is not one of these ops.
     """
     shown = getattr(computation, "__name__", repr(computation))
     scalar = TensorSpec.of((), dtype)
@@ -109,8 +109,8 @@ def _one_pair(name: str, operand: ArrayLike, init_value: ArrayLike) -> tuple[Any
     """Convert an operand and its initial value of rank 0 to one dtype.
 
     Raises:
-        UnsupportedError: several operands.
-        ShapeError, DTypeError: an initial value of another rank or dtype.
+        UnsupportedError: there are several operands.
+        ShapeError, DTypeError: the initial value has another rank or dtype.
     """
     if isinstance(operand, tuple | list | dict):
         raise UnsupportedError(f"lax.{name}: takes one operand, not a tree; reduce each by itself")
@@ -134,8 +134,8 @@ def reduce(
         computation: a function of two scalars: a sum, product, maximum, minimum, and, or or.
 
     Raises:
-        UnsupportedError: another function, or several operands.
-        ShapeError, DTypeError: an initial value of another rank or dtype; axes outside the rank.
+        UnsupportedError: the function is another one, or there are several operands.
+        ShapeError, DTypeError: the initial value has another rank or dtype, or an axis is outside the rank.
 
     >>> import numpy as np
     >>> reduce(np.arange(6.0).reshape(2, 3), 10.0, lambda a, b: a + b, (1,))
@@ -172,9 +172,9 @@ def reduce_window(
         window_dilation: the distance of the elements in a window.
 
     Raises:
-        UnsupportedError: another function, or several operands.
-        InvalidConfigError, ShapeError, DTypeError: numbers that do not fit the rank; an initial value of
-            another rank or dtype.
+        UnsupportedError: the function is another one, or there are several operands.
+        InvalidConfigError, ShapeError, DTypeError: numbers do not fit the rank, or the initial value has another rank
+            or dtype.
 
     >>> import numpy as np
     >>> reduce_window(np.array([1.0, 5.0, 2.0, 4.0]), -np.inf, np.maximum, (2,), (2,))
@@ -257,7 +257,7 @@ def _windows_along(x: Any, axis: int, size: int, stride: int, hole: int) -> Any:
     else:
         count = 0 if extent < reach else (extent - reach) // stride + 1
     if is_static(count) and count and hole == 1 and (stride == size or count == 1):
-        # Adjacent windows that do not overlap are a matter of shape alone.
+        # Adjacent windows that do not overlap are a reshape.
         x = _strided(x, axis, 0, count * size, 1)
         shape = tuple(x.shape)
         x = reshape(x, (*shape[:axis], count, size, *shape[axis + 1 :]))
@@ -322,8 +322,8 @@ def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Any:
     Dtypes: bool and integers.
 
     Raises:
-        AxisError, DTypeError: axes outside the rank, or named twice; another dtype.
-        NonStaticShapeError: axes of symbolic extents.
+        AxisError, DTypeError: an axis is outside the rank or named twice, or the dtype is another one.
+        NonStaticShapeError: an axis has a symbolic extent.
 
     >>> import numpy as np
     >>> reduce_xor(np.array([1, 3, 4]), (0,))
@@ -354,7 +354,7 @@ def argmax(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
     """Return the index of the first largest element along `axis`, or of the first NaN, in `index_dtype`.
 
     Raises:
-        ShapeError, AxisError, DTypeError: an empty axis, or one outside the rank; complex numbers.
+        ShapeError, AxisError, DTypeError: the axis is empty or outside the rank, or the operand is complex.
     """
     return _arg_reduction("argmax", ops.ArgMax, operand, axis, index_dtype)
 
@@ -363,7 +363,7 @@ def argmin(operand: ArrayLike, axis: int, index_dtype: DTypeLike | None) -> Any:
     """Return the index of the first smallest element along `axis`, or of the first NaN, in `index_dtype`.
 
     Raises:
-        ShapeError, AxisError, DTypeError: an empty axis, or one outside the rank; complex numbers.
+        ShapeError, AxisError, DTypeError: the axis is empty or outside the rank, or the operand is complex.
     """
     return _arg_reduction("argmin", ops.ArgMin, operand, axis, index_dtype)
 
@@ -407,7 +407,7 @@ def cumlogsumexp(operand: ArrayLike, axis: int = 0, reverse: bool = False) -> An
         reverse: sum from each element to the end.
 
     Raises:
-        AxisError, DTypeError: an axis outside the rank; an operand that is not float.
+        AxisError, DTypeError: the axis is outside the rank, or the operand is not a float.
 
     >>> import numpy as np
     >>> cumlogsumexp(np.array([1000.0, 1000.0]))

@@ -31,7 +31,7 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
     tenferro.errors.MissingCellError: column kernel has no cell for Right; write it in tenferro/exec/kernels/column.py. `python tools/cells.py` lists what is missing in every column
 
     Raises:
-        MissingCellError: a card without a cell, a cell without a card, or two cells for one card.
+        MissingCellError: a card has no cell or two cells, or a cell has no card.
     """
 
     __slots__ = ("_cells", "cells", "name")
@@ -69,13 +69,13 @@ class Column(Mapping[type[StdTensorOp], Cell], Generic[Cell]):
     def cell(self, op: StdTensorOp, default: Cell | None = None) -> Cell:
         """Return the cell of an op.
 
-        The class of an op that a planning step introduces has its cells in its attribute `cells`, by column name.
+        An op that a planning step introduces has its cells in the class attribute `cells`, by column name.
 
         Args:
             default: the cell of a planning op without a cell in `cells`.
 
         Raises:
-            MissingCellError: an op without a cell.
+            MissingCellError: the op has no cell.
         """
         cell = self._cells.get(type(op))
         if cell is None:
@@ -106,7 +106,7 @@ def require_listed(
     """Require that every card of these classes is in the vocabulary; a base class is not a card.
 
     Raises:
-        MissingCellError: an op that is not listed in `CARDS`.
+        MissingCellError: an op is not listed in `CARDS`.
     """
     unlisted = {card for card in cards if not card.__subclasses__()} - set(vocabulary)
     if unlisted:

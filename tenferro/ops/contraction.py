@@ -198,7 +198,7 @@ class Convolution(StdTensorOp):
             if spec.rank != rank:
                 raise ShapeError(f"Convolution: {role} must have rank {rank}, got {spec}")
             if not spec.is_exact:
-                raise NonStaticShapeError(f"Convolution: {role} {spec} has extents the data decide")
+                raise NonStaticShapeError(f"Convolution: {role} {spec} has data-dependent extents")
         features = x.shape[self.input_feature]
         outputs = kernel.shape[self.kernel_output_feature]
         batch = x.shape[self.input_batch]

@@ -75,7 +75,7 @@ class ControlOp(StdTensorOp):
         return f"{self.name}({', '.join(shown)})"
 
     def specialize(self, bindings: Any) -> StdTensorOp:
-        """Return the op with numbers for symbols, in the sub-programs too."""
+        """Return the op with numbers for symbols, also in its sub-programs."""
         return self.with_parts(*[part.specialize(bindings) for part in self.parts])
 
     @property
@@ -85,7 +85,7 @@ class ControlOp(StdTensorOp):
 
     @property
     def output_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because the sub-programs decide
-        """The number of outputs, from those of the sub-programs."""
+        """The number of outputs, from the outputs of the sub-programs."""
         return len(self.parts[-1].output_specs)
 
 
@@ -228,7 +228,7 @@ class While(ControlOp):
 
     @property
     def first_xs(self) -> int:
-        """The number of operands: a scan's xs would follow."""
+        """The number of operands, because a while loop has no xs."""
         return self.input_count
 
     @property
@@ -323,7 +323,9 @@ class Scan(ControlOp):
         slices: list[TensorSpec] = []
         for number, spec in enumerate(inputs[first:]):
             if not spec.rank:
-                raise ShapeError(f"Scan: xs {number} needs a leading axis to go along, got {spec}")
+                raise ShapeError(
+                    f"Scan: xs {number} needs a leading axis to iterate over, got {spec}"
+                )
             what = f"the leading axis of xs {number}, {spec}, and the length"
             same_extent("Scan", what, spec.shape[0], self.length, guards)
             slices.append(TensorSpec.of(spec.shape[1:], spec.dtype))
@@ -401,7 +403,7 @@ def _closure(
 
 
 def _takes(op: str, who: str, part: Any, operands: Sequence[TensorSpec], guards: GuardLog) -> None:
-    """Require that a sub-program accepts operands of these types; its guards become the caller's."""
+    """Require that a sub-program accepts operands of these types; its guards are added to the caller's."""
     for guard in part.guards:
         guards.guards.setdefault(guard, guard)
     _same(op, who, "its operands", part.input_specs, operands, guards)
@@ -427,7 +429,7 @@ def _same(
             raise ShapeError(f"{what}; their shapes must agree")
         for axis, (a, b) in enumerate(zip(mine.shape, theirs.shape, strict=True)):
             if not (is_exact(a) and is_exact(b)):
-                raise ShapeError(f"{what}; an extent that the data decide cannot pass")
+                raise ShapeError(f"{what}; data-dependent extents cannot be passed")
             same_extent(op, f"axis {axis} of tensor {number} of {who} and of {whom}", a, b, guards)
     return tuple(actual)
 

@@ -16,9 +16,9 @@ from tenferro.aligned import aligned_bytes
 __all__ = ["LARGE", "adopted_elements", "digest_of", "held_elements", "shared_elements"]
 
 LARGE = 1 << 16
-"""Bytes from which elements are shared."""
+"""Minimum size in bytes of elements that are shared."""
 _SHARED: weakref.WeakValueDictionary[bytes, memoryview] = weakref.WeakValueDictionary()
-"""Weak references to elements, by digest; unused entries vanish, so the table needs no bound."""
+"""Weak references to elements, by digest. Entries that nothing refers to are removed, so the table needs no bound."""
 
 
 class Elements(np.ndarray[Any, Any]):
@@ -29,7 +29,7 @@ class Elements(np.ndarray[Any, Any]):
 
 def digest_of(data: Any) -> bytes:
     """Return the SHA-256 of contiguous bytes."""
-    import hashlib  # because importing it takes long, and few constants are large
+    import hashlib  # because the import takes long, and few constants are large
 
     return hashlib.sha256(data).digest()
 

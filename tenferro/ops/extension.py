@@ -65,8 +65,8 @@ class Extension(StdTensorOp):
 
         Raises:
             MalformedFamilyIdError: the family id is not `<package>.<name>.v<major>`.
-            ArityError: another number of inputs than declared.
-            InvalidConfigError: another number of outputs than declared, or a malformed answer.
+            ArityError: the number of inputs is not the declared one.
+            InvalidConfigError: the shape rule returns a malformed list, or another number of outputs than declared.
         """
         family = check_family_id(getattr(self.op, "family_id", None))
         if len(inputs) != self.op.input_count:

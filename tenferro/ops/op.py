@@ -49,7 +49,7 @@ class StdTensorOp:
     """
 
     accepts: ClassVar[frozenset[DType]]
-    """Dtypes of the operand that decides the op's meaning."""
+    """Accepted dtypes of the operand that determines the op's dtype."""
     input_count: ClassVar[Any] = 1
     output_count: ClassVar[Any] = 1
     ufunc: ClassVar[str] = ""
@@ -58,11 +58,11 @@ class StdTensorOp:
     """Whether the op has effects besides its outputs; such ops are neither merged nor dropped."""
 
     parts: ClassVar[Any] = ()
-    """The programs inside of the op: of a loop, a conditional or alternatives."""
+    """The programs inside of a loop, a conditional or alternatives; none for other ops."""
     payload_of: ClassVar[attrgetter[Any] | None] = None
     """Getter of the payload that distinguishes ops of the class; None without payload."""
     token: ClassVar[Any]
-    """Key that equal ops share; without payload the class itself, which is fastest to hash."""
+    """Key that equal ops share. Without a payload it is the class itself, which is fastest to hash."""
 
     def __init_subclass__(cls) -> None:
         if cls.payload_of is None:
@@ -100,7 +100,7 @@ class StdTensorOp:
         return type(self).__name__
 
     def infer(self, *inputs: TensorSpec, guards: GuardLog | None = None) -> tuple[TensorSpec, ...]:
-        """Infer the types of the outputs; total over symbolic extents.
+        """Infer the types of the outputs, also for symbolic extents.
 
         Conditions on extents that cannot be compared yet are added to `guards`.
 

@@ -92,7 +92,10 @@ class Constant(StdTensorOp):
 
     @classmethod
     def adopting(cls, array: np.ndarray[Any, Any]) -> Constant:
-        """Create the constant that takes over a row-major array in aligned memory without other references."""
+        """Create a constant from a row-major array in aligned memory, without a copy.
+
+        Nothing else may reference the array.
+        """
         memory = array.ravel().view(np.uint8)
         data = adopted_elements(memory) if memory.nbytes >= LARGE else memory.data
         return cls(DType.of(array.dtype), array.shape, data)

@@ -35,7 +35,7 @@ __all__ = ["clean_up"]
 
 
 MAX_FOLDED_ELEMENTS = 64
-"""Maximum number of elements of a folded constant; an index has fewer axes than this."""
+"""Maximum number of elements of a folded constant; it exceeds the number of axes, so that indices are folded."""
 CHUNK_ELEMENTS = 1 << 12
 """Number of elements that are compared at once."""
 

@@ -181,7 +181,7 @@ def _layout(program: GraphProgram, maker_of: dict[int, Instruction], total: _Sum
         if layer == len(layers):
             layers.append([])
         layers[layer].append((start, slot))
-    # Where all terms overlap, the pads have no zeros.
+    # If most terms overlap, the pads have few zeros, and concatenations save nothing.
     if 2 * len(layers) > len(total.pads):
         return None
     for each in layers:

@@ -255,8 +255,8 @@ def _longest(code: _Code, period: int, start: int, stop: int) -> _Stretch | None
     for i in range(start + period, stop):
         at, before = operands[i - start] = _external(steps[i], steps[i - period], period, place)
         if at > i - period:
-            # This operand is computed within its iteration, the earlier one before: at best it is
-            # carried from the first iteration to the second.
+            # This operand is computed within its iteration, and the operand one period earlier before it. So it can
+            # at best be carried from the first iteration to the second.
             parts.append((begin, i))
             begin = max(start, before + 1, i - 2 * period + 1)
     parts.append((begin, stop))
@@ -301,8 +301,7 @@ def _bounded(
 def _external(
     step: Instruction, earlier: Instruction, period: int, place: Sequence[int]
 ) -> tuple[int, int]:
-    """Return the last step that computes an external operand of this step, and that of the earlier step; -1 if
-    there is none.
+    """Return the last step that computes an external operand of this step, and of the earlier step, or -1.
 
     An operand is external if its distance from the step differs from that of the earlier step's operand.
     """
@@ -387,7 +386,7 @@ class _Writer:
     def __init__(self, code: _Code, stretches: Sequence[_Stretch]) -> None:
         self.code, self.stretches = code, stretches
         self.graph, self.values = fresh_arena(code.program)
-        # The stack, and the index in it, of each value that a scan has stacked.
+        # For each value that a scan has stacked: the stack, and the index in it.
         self.stacked: dict[int, tuple[int, int]] = {}
         self.needed = self._read_elsewhere()
 

@@ -29,7 +29,8 @@ from tenferro.types import TensorSpec
 __all__ = ["shrink_dots"]
 
 MIN_MULTIPLICATIONS = round(costs.MIN_PARALLEL_COST * costs.MULTIPLICATIONS)
-"""Minimum number of multiplications of a dot that is rewritten; it is the size from which threads share a dot."""
+"""Minimum number of multiplications of a dot that is rewritten: the size from which threads split a dot.
+"""
 
 
 def shrink_dots(program: GraphProgram) -> GraphProgram:

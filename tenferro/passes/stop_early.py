@@ -28,7 +28,7 @@ COUNT = TensorSpec.of((), DType.I64)
 
 
 def stop_early(program: GraphProgram) -> GraphProgram:
-    """Return the program with each such scan rewritten as a while loop."""
+    """Return the program with each scan whose carry stops changing rewritten as a while loop."""
     return rewrite(program, {Scan: scan})
 
 
@@ -88,7 +88,7 @@ def conditional_of(op: Scan) -> Instruction | None:
 
 
 def keeps(conditional: Instruction, slot: int, own: int) -> bool:
-    """Return whether an output of a conditional is `own` if the predicate is false."""
+    """Return whether a conditional returns the value `own` for an output if the predicate is false."""
     branch = conditional.op.branches[0].program  # type: ignore[union-attr]
     output = branch.output_slots[conditional.outputs.index(slot)]
     operands = conditional.inputs[1:]

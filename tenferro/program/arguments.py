@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 _KEPT_KINDS = {"b": "biufc", "i": "iufc", "f": "fc", "c": "c"}
-"""Kinds of arrays that keep their dtype in arithmetic with a Python number, by the kind of the number."""
+"""Kinds of arrays that keep their dtype in arithmetic with a Python number, for each kind of the number."""
 
 
 def check_arguments(
@@ -40,8 +40,8 @@ def check_arguments(
 
     Raises:
         ArityError: the number of arguments, or their structure, is wrong.
-        DTypeError, ShapeError: a leaf of another dtype or rank, by name.
-        BackendFailureError: a leaf on another device than the host, or cut over several.
+        DTypeError, ShapeError: a leaf has another dtype or rank; the message names it.
+        BackendFailureError: a leaf is not on the host, or is sharded over several devices.
     """
     leaves, tree = flatten(arguments)
     if not agree(tree, in_tree):
@@ -60,8 +60,8 @@ def check_leaves(
     """Return the leaves as arrays of the declared dtypes and ranks.
 
     Raises:
-        DTypeError, ShapeError: a leaf of another dtype or rank, by name.
-        BackendFailureError: a leaf on another device than the host, or cut over several.
+        DTypeError, ShapeError: a leaf has another dtype or rank; the message names it.
+        BackendFailureError: a leaf is not on the host, or is sharded over several devices.
     """
     return [
         leaf
@@ -136,7 +136,7 @@ def bind_symbols(
                     )
                 continue
             if isinstance(extent, UpperBound | Unknown):
-                continue  # because it depends on the data
+                continue  # because the extent depends on data
             leaf = extent.as_leaf()
             if leaf is not None and leaf not in bindings:
                 bindings[leaf] = actual
@@ -147,7 +147,9 @@ def bind_symbols(
             _solve(extent, actual, bindings)
     for name, axis, extent, actual in pending:
         if not extent.leaves() <= bindings.keys():
-            raise ShapeError(f"{name}: axis {axis} has extent {extent}, which nothing determines")
+            raise ShapeError(
+                f"{name}: axis {axis} has extent {extent}, which no other extent determines"
+            )
         value = extent.evaluate(bindings)
         if not _may_be_equal(value, actual, guards, name, axis):
             raise ShapeError(

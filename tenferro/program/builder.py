@@ -21,7 +21,9 @@ __all__ = ["ProgramBuilder"]
 
 
 class ProgramBuilder:
-    """A builder of programs. Values are numbers; applying the same op to the same values returns the same outputs.
+    """Builder of programs, whose values are integers.
+
+    Applying an op to the same values again returns the same outputs.
 
     Args:
         trusted: False if ops come from a file of unknown origin.
@@ -56,7 +58,7 @@ class ProgramBuilder:
         return value
 
     def known(self, value: int) -> Any:
-        """Return the array of a constant; None for a computed value."""
+        """Return the array of a constant; None for any other value."""
         return self._constants.get(value)
 
     def made_by(self, value: int) -> tuple[StdTensorOp, tuple[int, ...]] | None:
@@ -75,7 +77,7 @@ class ProgramBuilder:
         return self._graph.add(op, values, source)
 
     def mark(self, mark: Mark, *values: int) -> tuple[int, ...]:
-        """Rename some values by a mark, which defines the derivatives of the new names."""
+        """Apply a mark, which renames some values and defines the derivatives of the new names."""
         return self._graph.add(mark, values)
 
     def copy(self, instructions: Iterable[Instruction], values: MutableMapping[int, int]) -> None:
@@ -85,7 +87,7 @@ class ProgramBuilder:
     def evaluated(self, value: int) -> Any:
         """Return the elements of a value that depends on no input, computed natively; None for other values.
 
-        Results are cached, so each iteration's value of an induction variable takes only one further step.
+        Results are cached, so computing an induction variable for the next iteration takes one further step.
         """
         part: dict[int, Instruction] = {}
         waiting = [value]

@@ -113,7 +113,7 @@ class BoundedCache(Generic[Value]):
             making = self._making.setdefault(key, threading.RLock())
         with making:
             with self._lock:
-                if key in self._entries:  # because another thread has computed it meanwhile
+                if key in self._entries:  # another thread has computed it meanwhile
                     self._hits += 1
                     return self._entries[key]
                 self._misses += 1
@@ -130,7 +130,7 @@ class BoundedCache(Generic[Value]):
                 self._nbytes += self._sizes[key]
                 while self._is_over():
                     dropped, _ = self._entries.popitem(last=False)
-                    # A key has no size in a child that was forked between the two lines above.
+                    # In a child that was forked between the two lines above, the key has no size.
                     self._nbytes -= self._sizes.pop(dropped, 0)
                     self._evictions += 1
                     self.at_hand.clear()

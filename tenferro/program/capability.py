@@ -16,7 +16,8 @@ from tenferro.types import DType, DTypeLike
 __all__ = ["Capability", "capabilities", "install_platforms"]
 
 Refusal: TypeAlias = Callable[[type[StdTensorOp] | str, DType, str], str | None]
-"""Function that returns why an op, or a family given by its id, is refused for a dtype on a platform, or None."""
+"""Function that returns why an op or a family's id is refused for a dtype on a platform; None if it is supported.
+"""
 _REFUSALS: dict[str, Refusal] = {}
 
 
@@ -35,7 +36,7 @@ class Capability(NamedTuple):
 
 
 def install_platforms(names: Iterable[str], refusal: Refusal) -> None:
-    """Install the function that answers for some platforms."""
+    """Install the function that decides what some platforms support."""
     _REFUSALS.update(dict.fromkeys(names, refusal))
 
 
@@ -47,8 +48,8 @@ def capabilities(op: Any, dtype: DTypeLike, platform: str = "native") -> Capabil
         platform: "native"; "cpu", "cuda", "rocm" or "tpu" once `xla_peer` or `lowering` is imported.
 
     Raises:
-        InvalidConfigError: an unknown op or platform.
-        DTypeError: an unknown dtype.
+        InvalidConfigError: the op or the platform is unknown.
+        DTypeError: the dtype is unknown.
 
     >>> capabilities("Sin", "float64"), bool(capabilities("Sin", "int32"))
     (Capability(is_supported=True, reason=''), False)
@@ -69,7 +70,7 @@ def capabilities(op: Any, dtype: DTypeLike, platform: str = "native") -> Capabil
 
 
 def _kind(op: Any) -> type[StdTensorOp] | str:
-    """Return the class of an op; the id of a family."""
+    """Return the class of an op, or the id of a family."""
     family = getattr(op, "family_id", None)
     if isinstance(family, str):
         return family

@@ -1,6 +1,6 @@
 """Expand: a program with its extensions written as standard ops, for peers without their runtimes.
 
-Law: the result computes the same; extensions that `keep` accepts are unchanged.
+Law: the result computes the same values; extensions that `keep` accepts are unchanged.
 
 Source: docs/specification/expansion.md.
 """

@@ -41,7 +41,7 @@ class Family:
             each executor instantiates for the family id.
         rules: its `ExtensionAdRule`, as an object or a class.
         lowering: writes its StableHLO, `lowering(op, writer, *operands)`; or one such function per platform.
-        batch: its batch rule, `batch(op, builder, inputs, batched)`, where `rules` has none.
+        batch: its batch rule, `batch(op, builder, inputs, batched)`, if `rules` has none.
         factory: creates ops from files; by default the op's dataclass does.
 
     A part that is None is missing, unless the op has `from_expansion`. A context, an executor or
@@ -161,7 +161,7 @@ ENTRY_POINTS = "tenferro.extensions"
 _REGISTERED: dict[str, Family | ExtensionFactory] = {}
 _LOCK = threading.RLock()
 _ASKED: set[str] = set()
-"""Families that were looked up in installed packages, and not found."""
+"""Ids that were looked up in installed packages without success."""
 _default_families: list[Callable[[], Iterable[Family]]] = []
 
 
@@ -179,7 +179,7 @@ def _known() -> dict[str, Family | ExtensionFactory]:
                 _REGISTERED.setdefault(family.family_id, family)
         except (
             BaseException
-        ):  # also an exception of a signal handler: the next lookup loads them again
+        ):  # even for an exception of a signal handler: the next lookup loads them again
             _default_families.append(make)
             raise
     return _REGISTERED
@@ -291,7 +291,7 @@ def lookup_extension_factory(family_id: str) -> ExtensionFactory | None:
 
 def _discover() -> None:
     """Register the entry points of packages: a family, a dataclass, a factory, a list of these, or a function."""
-    from importlib import metadata  # because importing it takes long, and few ids are unknown
+    from importlib import metadata  # because the import takes long, and few ids are unknown
 
     for point in metadata.entry_points(group=ENTRY_POINTS):
         try:
@@ -302,7 +302,7 @@ def _discover() -> None:
                 else:
                     entry()
         except DuplicateFamilyError:
-            continue  # because the function has been called before
+            continue  # the function was called before
         except Exception as error:
             if is_interruption(error):
                 raise

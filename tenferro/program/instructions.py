@@ -95,7 +95,7 @@ def dependents(instructions: Iterable[Instruction], values: Iterable[int]) -> se
 
 
 def last_uses(reads: Sequence[Sequence[int]], outputs: Iterable[int]) -> list[tuple[bool, ...]]:
-    """Return, for each value that a step reads, whether it is not an output and no later step reads it.
+    """Return for each value that a step reads whether this is its last use; outputs have no last use.
 
     Args:
         reads: the values that each step reads.
@@ -152,7 +152,7 @@ def copy_into(
     source: SourceLine | None = None,
     types: Sequence[TensorSpec] | None = None,
 ) -> None:
-    """Write instructions into a graph, marks and all.
+    """Write instructions into a graph, including marks.
 
     Args:
         values: the value for each input; outputs of the instructions are added.

@@ -12,10 +12,10 @@ __all__ = ["Block", "MemoryPlan"]
 
 @dataclass(frozen=True)
 class Block:
-    """The bytes of a slot in the buffer, and its live range.
+    """Memory of a slot in the buffer, and its live range.
 
     Attributes:
-        size, offset: in bytes.
+        size, offset: size and position in bytes.
         first, last: the first and the last step in which it is live.
     """
 

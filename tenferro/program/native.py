@@ -39,7 +39,7 @@ class Executor(Protocol):
 
 _makers: list[Callable[[str], Executor]] = []
 _shared: list[Executor] = []
-_LOCK = threading.RLock()  # because signal handlers run programs too
+_LOCK = threading.RLock()  # because signal handlers may run programs
 
 
 def install_native_executor(make: Callable[[str], Executor]) -> None:
@@ -70,8 +70,8 @@ def native_executor() -> Any:
         UnsupportedError: no executor is installed.
     """
     if not _shared:
-        with until_compiled(), _LOCK:  # the executor is imported only now
-            if not _shared:  # because another thread may have created it
+        with until_compiled(), _LOCK:  # imports the executor at the first use
+            if not _shared:  # another thread may have created it
                 _shared.append(new_native_executor("loops"))
     return _shared[0]
 

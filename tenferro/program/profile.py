@@ -24,12 +24,12 @@ class InstructionProfile:
         op: the op with its payload.
         types: the types of its outputs.
         source: the user's line, or "".
-        seconds: the time of all its executions, median over the runs.
+        seconds: the time of all its executions in one run; the median over the runs.
         made_bytes: bytes that it allocated in its last execution; a view allocates none.
         moved_bytes: bytes of operands and results.
         live_bytes: bytes of all arrays that are live while it runs, including arguments, operands and results.
-        depth: the number of enclosing loops and branches. The instructions of a loop follow it, and its seconds
-            include theirs.
+        depth: the number of enclosing loops and branches. The instructions of a loop follow the loop, whose seconds
+            include their seconds.
         turns: the number of its executions in one run, such as the number of iterations of the enclosing loop.
     """
 

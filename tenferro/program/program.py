@@ -181,7 +181,7 @@ class GraphProgram:
 
         Raises:
             ArityError, ShapeError, DTypeError: the arguments do not fit `input_specs`.
-            GuardError: symbolic extents that must be equal are not.
+            GuardError: a condition on symbolic extents does not hold.
         """
         try:
             return native_run(self, arrays)
@@ -243,11 +243,11 @@ class GraphProgram:
 
     @public
     def specialize_to(self, specs: Sequence[Any]) -> GraphProgram:
-        """Return the program specialised to concrete specs, or arrays: one per input, or in trees as `run` takes them.
+        """Return the program specialised to concrete specs or arrays, one per input or in the arguments' trees.
 
         Raises:
-            ArityError, ShapeError, DTypeError, GuardError: specs that do not fit.
-            NonStaticShapeError: a spec that is itself symbolic.
+            ArityError, ShapeError, DTypeError, GuardError: the specs do not fit.
+            NonStaticShapeError: a spec is symbolic.
         """
         leaves = flatten(tuple(specs))[0]
         if len(leaves) != len(self.input_slots):
@@ -286,7 +286,7 @@ class GraphProgram:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the meaning: equal programs have equal fingerprints, in every process.
+        """Digest of what the program computes: equal programs have equal fingerprints, in every process.
 
         If the payload of an extension op has no text, the program has a unique fingerprint; see
         `ExtensionOp.payload_text`.
@@ -347,12 +347,12 @@ class GraphProgram:
     def profile(self, *arrays: Any, runs: int = 5) -> Profile:
         """Run natively, and measure time and memory of each instruction.
 
-        Times in seconds, the median of `runs`; memory in bytes. `print` shows the slowest instructions
+        Times are in seconds, the median of `runs`; memory is in bytes. `print` shows the slowest instructions
         and memory over time, `to_html()` the graph with both.
 
         Raises:
             ArityError, ShapeError, DTypeError, GuardError: as `run`.
-            InvalidConfigError: fewer than one run.
+            InvalidConfigError: `runs` is less than one.
         """
         return native_executor().profile(self, *arrays, runs=runs)
 
@@ -376,7 +376,7 @@ class GraphProgram:
         """Return the live ranges of large intermediate values in a native run on inputs of these shapes.
 
         `print` lists each value's bytes, its offset in the executor's arena, and its first and last line in
-        `source()`. `size` is the arena's, `bound` the most that is needed at once.
+        `source()`. `size` is the size of the arena, and `bound` the maximum number of bytes that are live at once.
 
         >>> import numpy as np, tenferro as tnf
         >>> program = tnf.compile(lambda x: tnf.sum((x @ x) @ x), np.ones((200, 200)))
@@ -405,8 +405,10 @@ class GraphProgram:
 
     @public
     def to_html(self) -> str:
-        """Return the graph as a page for a browser, complete in itself: types on every box, runs of ops of one
-        line or function folded, your line where you hover.
+        """Return the graph as a self-contained page for a browser.
+
+        Every box has the types of its outputs. Consecutive ops of one line or function are collapsed, and hovering
+        shows the user's line.
         """
         from tenferro.program.drawing import to_html  # because few programs are drawn
 
@@ -455,7 +457,7 @@ class GraphProgram:
 
 
 def _text_of(op: StdTensorOp) -> str:
-    """Return all that identifies an op."""
+    """Return a text that identifies an op."""
     if isinstance(op, Extension):
         return op.written()
     if isinstance(op, Constant):

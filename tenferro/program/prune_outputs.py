@@ -80,6 +80,6 @@ def _check(
     if smaller.family_id != op.family_id or types != declared:
         raise InvalidConfigError(
             f"extension: family_id={op.family_id}: prune_outputs gives {smaller.name} with "
-            f"({', '.join(map(str, types))}); an op of the family with the used outputs, "
-            f"({', '.join(map(str, declared))}), takes the place of another"
+            f"({', '.join(map(str, types))}), expected an op of the same family and inputs with the used outputs, "
+            f"({', '.join(map(str, declared))})"
         )

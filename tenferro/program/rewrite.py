@@ -33,7 +33,7 @@ Values = tuple[int, ...]
 
 
 class WritesError(Exception):
-    """A rule writes while it is tried on the unchanged program."""
+    """Error: a rule writes while it is only tried on the unchanged program."""
 
 
 class Producers:
@@ -117,7 +117,7 @@ def emit_again(program: GraphProgram, rule: Rule, start: int = 0) -> GraphProgra
 
 
 def fresh_arena(program: GraphProgram) -> tuple[Graph, list[int]]:
-    """Return an arena with the program's inputs, and the value of each slot: -1 for values that have to be written."""
+    """Return an arena with the program's inputs, and the value of each slot, -1 for slots to be written."""
     graph = Graph(program.trusted)
     values = [graph.add_input(spec) for spec in program.input_specs]
     return graph, values + [-1] * (program.n_slots - len(values))
@@ -163,7 +163,7 @@ def merged(
     merged one.
 
     Args:
-        first, second: their numbers.
+        first, second: the numbers of the two instructions.
         later: the values in between that depend on the first.
         write: writes the replacement of both into the graph, and adds their outputs to the values.
     """

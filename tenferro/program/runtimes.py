@@ -58,7 +58,9 @@ class Routine:
 
     def __post_init__(self) -> None:
         if self.name not in ROUTINES:
-            raise InvalidConfigError(f"Routine: one of {', '.join(ROUTINES)}, got {self.name!r}")
+            raise InvalidConfigError(
+                f"Routine: expected one of {', '.join(ROUTINES)}, got {self.name!r}"
+            )
 
 
 class ExtensionRuntime:
@@ -75,7 +77,7 @@ class ExtensionRuntime:
     def execute(self, op: Any, inputs: Sequence[Any], caches: ExtensionCaches) -> Any:
         """Return the outputs, in order, of the dtypes and shapes that the op declares.
 
-        Inputs are borrowed: they are read-only, and valid during the call. The caller owns the outputs: an
+        Inputs are borrowed: they are read-only, and valid only during the call. The caller owns the outputs: an
             output that shares memory with an input, another output, or a cached array is copied. An input in
             the op's `aliases` is writable, and owned by the call. Plans are stored in `caches`; `caches.owner`
             is the calling executor.

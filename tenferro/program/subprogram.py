@@ -49,7 +49,7 @@ def require_depth(depth: int) -> None:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Subprogram(GraphProgram):
-    """A program that may have marks. Two sub-programs are equal if they compute the same on the same types.
+    """A program that may have marks. Two sub-programs are equal if they compute the same values for the same types.
 
     Attributes:
         is_plain: whether it has no marks, and no unused instructions.
@@ -65,7 +65,7 @@ class Subprogram(GraphProgram):
     True
 
     Raises:
-        UnsupportedError: more than 50 are nested.
+        UnsupportedError: more than `MAX_DEPTH` are nested.
     """
 
     is_plain: bool = False
@@ -133,7 +133,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def depth(self) -> int:
-        """The depth of nested sub-programs, itself included."""
+        """The depth of nested sub-programs, including this one."""
         ops = [i.op for i in self.instructions if isinstance(i.op, ControlOp)]
         return 1 + max([part.depth for op in ops for part in op.parts], default=0)
 
@@ -184,14 +184,14 @@ class Subprogram(GraphProgram):
         return {}
 
     def _cut(self, selected: tuple[int, ...]) -> GraphProgram:
-        """Return the program of some of the outputs."""
+        """Return a program that computes only some of the outputs."""
         cut = self._cuts.get(selected)
         if cut is None:
             cut = self._cuts[selected] = self._selected([self.output_slots[i] for i in selected])
         return cut
 
     def _selected(self, outputs: Sequence[int]) -> GraphProgram:
-        """Return the program of the outputs in these slots."""
+        """Return a program that computes the outputs in these slots."""
         if not self._is_shared:
             graph, values = self.to_graph()
             outputs = [values[slot] for slot in outputs]
@@ -210,7 +210,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def _has_marks(self) -> bool:
-        """Whether it has marks itself, not only in sub-programs."""
+        """Whether it has marks of its own, besides those of inner sub-programs."""
         return any([isinstance(i.op, Mark | Opaque) for i in self.instructions])
 
     # ---- parts of a program --------------------------------------------------------------------
@@ -287,7 +287,7 @@ class Subprogram(GraphProgram):
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of the meaning, equal in every process."""
+        """Digest of what it computes, equal in every process."""
         return self.program.fingerprint
 
     @cached_property

@@ -47,8 +47,8 @@ class Tape:
 
     Attributes:
         turns: the extent of the stacks.
-        stacked: the values that are stacked, iteration by iteration.
-        recomputed: in the loop of a derivative, values of the original loop that are computed again.
+        stacked: the values that every iteration stacks.
+        recomputed: in the loop of a derivative, the values of the original loop that it computes again.
         passing: the number of values of an iteration that are neither carried nor stacked.
     """
 

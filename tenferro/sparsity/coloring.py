@@ -1,7 +1,7 @@
 """Groups of columns or rows of a sparse matrix that one derivative computes together.
 
-A cover names, for each nonzero, the product to read it from. A product is the matrix times the sum of the unit vectors
-of a group of columns, or its transpose times that of a group of rows. Groups are colours of a graph:
+A cover states for each nonzero the product from which it is read. A product is the matrix times the sum of the unit
+vectors of a group of columns, or its transpose times that of a group of rows. Groups are colours of a graph:
 
 - columns of one colour have no nonzero in a common row (Curtis, Powell and Reid, 1974);
 - both: dense rows by colours of rows, other rows by colours of columns (Coleman and Verma, 1998);
@@ -45,18 +45,18 @@ MAX_SAMPLES = 12
 MAX_LATTICE_ROW = 200
 """Maximum number of columns of a row whose displacements are computed."""
 DENSE = 3
-"""Ratio of the longest line to the mean from which covers in both directions are tried."""
+"""Minimum ratio of the longest row or column to the mean at which covers in both directions are tried."""
 MAX_STAR_WORK = 3_000_000
 """Maximum number of paths of two edges up to which star and acyclic colourings are computed, vertex by vertex."""
 
 
 @dataclass(frozen=True, eq=False)
 class Cover:
-    """Colours, and where to read each nonzero.
+    """Colours of columns and rows, and the position in the products at which each nonzero is read.
 
     Attributes:
         kind: "forward", "reverse", "bidirectional", "star" or "acyclic".
-        columns: the colour of each column, -1 for one that is not needed; None without forward products.
+        columns: the colour of each column, -1 for columns that are not needed; None if there are no forward products.
         rows: the colour of each row, likewise for reverse products.
         forward: the number of colours of columns.
         reverse: the number of colours of rows.
@@ -170,7 +170,7 @@ def _where(pattern: Pattern, chosen: Array) -> Pattern:
 
 
 def _used(colors: Array, pattern: Pattern) -> Array:
-    """Keep the colours of the columns with nonzeros, counted again from 0."""
+    """Keep the colours of the columns with nonzeros, renumbered from 0."""
     used = np.bincount(pattern.indices, minlength=pattern.shape[1]) > 0
     result = np.full(colors.size, -1, np.int32)
     result[used] = np.unique(colors[used], return_inverse=True)[1]
@@ -337,8 +337,8 @@ def symmetric_cover_of(pattern: Pattern, kind: str, shapes: Sequence[tuple[int, 
     """Choose the cover of a symmetric matrix.
 
     Args:
-        kind: "star", "acyclic", "forward" for columns without symmetry, or "auto": star, or columns where those
-            are as few.
+        kind: "star"; "acyclic"; "forward", which ignores the symmetry; or "auto", which is "star" unless "forward"
+            needs no more products.
         shapes: the shapes of the tensors that the columns belong to, one after another.
     """
     if kind == "acyclic":
@@ -403,7 +403,7 @@ def _star_colors(pattern: Pattern, order: Array) -> Array:
             forbidden.add(own)
             is_repeated = counts[v][own] > 1
             for x in neighbours[w]:
-                # v, w, x, y with y another neighbour of x in w's colour; or a second neighbour of v in it
+                # Avoid two colours on a path v, w, x, y or x, w, v, y, where y is another neighbour of its end.
                 if color[x] >= 0 and (is_repeated or counts[x].get(own, 0) > 1):
                     forbidden.add(color[x])
         chosen = _smallest_but(forbidden)
@@ -508,10 +508,10 @@ def _acyclic_colors(pattern: Pattern, order: Array) -> Array:
     color = [-1] * len(neighbours)
     parent: dict[
         tuple[int, int], tuple[int, int]
-    ] = {}  # of edges, in the tree of their two colours
+    ] = {}  # maps an edge to its parent in the tree of two colours
     of_color: list[dict[int, tuple[int, int]]] = [
         {} for _ in neighbours
-    ]  # an edge at a vertex, by colour
+    ]  # for each vertex, one of its edges by colour
 
     def root(edge: tuple[int, int]) -> tuple[int, int]:
         while parent[edge] != edge:

@@ -1,9 +1,9 @@
 """Propagate sets of input elements through a program.
 
-Law: where the derivative of an element of the result by an element of an input is not zero for some values, that
-element is in the set. For structure the sets are exact: ops that move elements, and ops whose positions and
-conditions depend on no input, read just their own elements. Where data decide, the pattern is the union of all
-cases.
+Law: if the derivative of a result's element by an input's element is not zero for some values, the input's element is
+in the set. For structure the sets are exact: ops that move elements, and ops whose positions and
+conditions depend on no input, read just their own elements. If positions or conditions depend on data, the pattern is
+the union of all cases.
 
 Loops run iteration by iteration while their conditions and counters are known, up to a bound; above it, the sets of
 their carries are the least fixpoint.
@@ -44,12 +44,12 @@ def dependencies(
     """Compute the patterns of the outputs from the patterns of the inputs; also return the known outputs.
 
     Args:
-        patterns: for each input, the inputs' elements that its elements depend on; None where there are none.
-        known: for each input, its array where it is the same in every run; None for data.
+        patterns: for each input, the elements of inputs on which its elements depend; None if there are none.
+        known: for each input, its array if it is the same in every run; None for data.
 
     Raises:
-        NonStaticShapeError: an extent that is not a number.
-        UnsupportedError: a pattern with too many nonzeros, or an extent that depends on the data.
+        NonStaticShapeError: an extent is not a number.
+        UnsupportedError: a pattern has too many nonzeros, or an extent depends on the data.
     """
     columns = next((p.shape[1] for p in patterns if p is not None), 0)
     return _Propagation(columns).run(program, patterns, known)
@@ -119,7 +119,10 @@ class _Propagation:
         patterns: Patterns,
         known: Known,
     ) -> Patterns:
-        """Propagate patterns through an op's expansion; without one, a result reads its slice of all operands."""
+        """Propagate patterns through an op's expansion.
+
+        Without an expansion, a slice of the result depends on the whole slice of each operand.
+        """
         try:
             expansion = expansion_of(op, types, lambda inner: inner is not op and inner != op)
         except UnsupportedError:
@@ -198,7 +201,7 @@ class _Propagation:
     def scan_fixpoint(
         self, op: cf.Scan, patterns: Patterns, known: Known
     ) -> tuple[Patterns, Known]:
-        """Find the fixpoint of the carry; each y reads, besides, its own slices of xs."""
+        """Find the fixpoint of the carry; each slice of ys additionally reads its own slices of xs."""
         n, m, first, length = op.num_consts, op.num_carry, op.first_xs, op.length
         local = _Local(op.body.program, list(known[:n]), n)
         sources = [

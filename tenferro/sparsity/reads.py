@@ -55,7 +55,7 @@ class Operands:
 
 Relations: TypeAlias = Sequence[Relation | None]
 Reads: TypeAlias = Callable[[Any, Operands, int], Relations]
-"""Function of an op, its operands and the position of one that returns a relation per result, or None."""
+"""Function of an op, its operands and the position of one operand, which returns a relation per result, or None."""
 
 
 # ---- by running the op on numbers ------------------------------------------------------------------
@@ -73,9 +73,9 @@ def _numbers(shape: Sequence[int]) -> np.ndarray[Any, Any]:
 
 
 def moved(op: StdTensorOp, x: Operands, position: int) -> Relations:
-    """Return which operand elements the result's elements are, or zeros, by applying the op to the elements' numbers.
+    """Run the op on the numbers of an operand's elements, to find the element that each result element copies.
 
-    Operands that are not numbers are read unchanged, or as zeros if they are unknown.
+    Other operands that are known integers or bools are unchanged, and all others are zeros.
     """
     arrays: list[Any] = []
     for other, (spec, value) in enumerate(zip(x.types, x.known, strict=True)):
@@ -98,7 +98,7 @@ def same(op: StdTensorOp, x: Operands, position: int) -> Relations:
 
 
 def _bitcast(op: el.BitcastConvert, x: Operands, position: int) -> Relations:
-    return (None,)  # because it has no derivative
+    return (None,)  # it has no derivative
 
 
 def _product(op: el.Multiply, x: Operands, position: int) -> Relations:

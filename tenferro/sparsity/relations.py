@@ -1,4 +1,4 @@
-"""Relations between the elements of two tensors, and patterns: sets of input elements, one per element of a tensor.
+"""Relations between the elements of two tensors; and patterns, which have a set of input elements for each element.
 
 A pattern is a boolean `scipy.sparse.csr_array` with a row per element of the tensor, in row-major order, and a column
 per element of the inputs. None is the empty pattern. A relation maps the pattern of an operand to that of the result.
@@ -31,7 +31,7 @@ __all__ = [
 ]
 
 Pattern: TypeAlias = Any
-"""`scipy.sparse.csr_array` of bools, or None where no element depends on an input."""
+"""`scipy.sparse.csr_array` of bools, or None if no element depends on an input."""
 Index: TypeAlias = np.ndarray[Any, Any]
 
 MAX_NONZEROS = 1 << 28

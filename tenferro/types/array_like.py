@@ -119,14 +119,14 @@ Axis: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
 """One axis, several, or None for all; negative ones count from the end."""
 
 Index: TypeAlias = "SupportsIndex | slice | EllipsisType | ArrayLike | tuple[Index, ...] | None"
-"""An index: numbers, slices, `...`, None, masks and arrays of integers, or a tuple of these."""
+"""An index: a number, a slice, `...`, None, a mask, an array of integers, or a tuple of these."""
 
 DTypeLike: TypeAlias = npt.DTypeLike | DType
-"""A name of an element type: a `DType`, or any form that NumPy takes for one."""
+"""An element type: a `DType`, or any form that NumPy accepts as a dtype."""
 
 
 class UfuncOptions(TypedDict, total=False):
-    """Options of NumPy's elementwise functions; accepted with their defaults alone."""
+    """Options of NumPy's elementwise functions, which must have their defaults."""
 
     where: bool
     casting: str

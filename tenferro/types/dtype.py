@@ -69,7 +69,10 @@ class DType(Enum):
     short: str
     """The printed form in types: `f64[2,3]`, `c128[4]`, `bool[]`, `f8e4m3fn[2]`."""
     is_narrow: bool
-    """Whether it is a float of at most 8 bits or an integer of at most 4: a byte each, computed in `wide`."""
+    """Whether it is a float of at most 8 bits or an integer of at most 4.
+
+    Elements take a byte, and are computed in `wide`.
+    """
 
     def __init__(self, name: str) -> None:
         scalar: Any = getattr(ml_dtypes, name, None)
@@ -89,7 +92,7 @@ class DType(Enum):
 
     @classmethod
     def of(cls, dtype: DTypeLike | DType | None) -> DType:
-        """Return the member for any form that NumPy takes for a dtype.
+        """Return the member for any form that NumPy accepts as a dtype.
 
         Raises:
             DTypeError: NumPy has no such dtype, or tenferro lacks it.
@@ -122,7 +125,7 @@ class DType(Enum):
 
     @property
     def is_integer(self) -> bool:
-        """Signed or unsigned integer."""
+        """Whether it is a signed or unsigned integer."""
         return self.kind in "iu"
 
     @property
@@ -137,7 +140,7 @@ class DType(Enum):
 
     @property
     def is_inexact(self) -> bool:
-        """Real or complex floating point: the differentiable dtypes."""
+        """Whether it is real or complex floating point, and so differentiable."""
         return self.kind in "fc"
 
     @property
@@ -147,7 +150,7 @@ class DType(Enum):
 
     @property
     def complex(self) -> DType:
-        """The complex dtype that holds this one: C64 for float64 and wider integers, else C32."""
+        """The complex dtype that can represent this one: C64 for float64 and wider integers, else C32."""
         return (
             self
             if self.is_complex
@@ -165,7 +168,7 @@ class DType(Enum):
 
     @property
     def wide(self) -> DType:
-        """The dtype that a narrow one is computed in; the dtype itself if it is not narrow.
+        """The dtype in which a narrow dtype is computed; the dtype itself if it is not narrow.
 
         Sums and products of two narrow floats are exact in float64, so that a result is rounded once.
         """
@@ -205,7 +208,7 @@ class DType(Enum):
         try:
             if isinstance(
                 other, tuple | list | dict
-            ):  # because NumPy takes a pair of dtypes for a dtype
+            ):  # because NumPy accepts a pair of dtypes as a dtype
                 return False
             return DType.of(other) is self  # type: ignore[arg-type]  # because anything may be compared
         except Exception:  # because NumPy reads attributes of the object, which may raise anything

@@ -26,23 +26,23 @@ def host_array(value: Any, name: str) -> np.ndarray[Any, Any]:
         name: name of the argument or result, for the message.
 
     Raises:
-        BackendFailureError: an array on another device than the host, or on several; one of
-            another library that NumPy does not read, such as torch's bfloat16.
-        InvalidConfigError: a tensor of torch that requires grad, which would be lost.
-        ValueError, TypeError: a value that NumPy refuses, or whose conversion to an array fails.
+        BackendFailureError: the array is not on the host, or on several devices, or NumPy cannot read another
+            library's array, such as torch's bfloat16.
+        InvalidConfigError: a tensor of torch requires grad, which would be lost.
+        ValueError, TypeError: NumPy rejects the value, or its conversion to an array fails.
 
     >>> host_array([1.0, 2.0], "x")
     array([1., 2.])
     """
     if not isinstance(value, np.ndarray | np.generic) and not _lies_on_the_host(value):
         raise BackendFailureError(
-            f"{name}: this {type(value).__name__} lies on {_device_name(value)}, and is not copied to the host "
-            "unasked; give numpy.asarray(x) or jax.device_get(x), or run on the device by XlaExecutor.compile"
+            f"{name}: this {type(value).__name__} is on {_device_name(value)}, and is not copied to the host "
+            "unasked; pass numpy.asarray(x) or jax.device_get(x), or run on the device by XlaExecutor.compile"
         )
     if getattr(value, "requires_grad", None) is True:
         raise InvalidConfigError(
-            f"{name}: this {type(value).__name__} requires grad, and its library would not see what is "
-            "computed here; give x.detach()"
+            f"{name}: this {type(value).__name__} requires grad, which would be lost "
+            "here; pass x.detach()"
         )
     producer: Any = value
     cls = type(value)
@@ -83,13 +83,13 @@ def has_dtype(value: Any) -> bool:
 
 def _lies_on_the_host(value: Any) -> bool:
     if not hasattr(type(value), "__dlpack_device__"):
-        return True  # because there is no device to ask about
+        return True  # because the object has no device
     try:
         kind, _ = value.__dlpack_device__()
     except BufferError:
-        return False  # jax raises it for several devices, and for devices unknown to DLPack
+        return False  # jax raises for several devices, and for devices unknown to DLPack
     except (ValueError, TypeError, RuntimeError):
-        return True  # memory of no device, which NumPy refuses by itself
+        return True  # the memory has no device, and NumPy raises by itself
     return int(kind) in HOST_MEMORY
 
 

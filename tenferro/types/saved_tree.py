@@ -11,16 +11,16 @@ from tenferro.types.tree import TreeDef, flatten, unflatten
 __all__ = ["load_tree", "save_tree"]
 
 DEEPEST = 100
-"""The deepest nesting of containers."""
+"""Maximum nesting depth of containers."""
 MOST_FIELDS = 1000
-"""The most fields of a named tuple, with a class that is created on loading."""
+"""Maximum number of fields of a named tuple, whose class is created on loading."""
 
 
 def save_tree(treedef: TreeDef) -> Any:
     """Save the structure as JSON values, with leaves numbered in order.
 
     Raises:
-        UnsupportedError: a container that loading could not create without running code.
+        UnsupportedError: loading could not create a container without running code.
 
     >>> save_tree(flatten({"a": 1, "b": (2, None)})[1])
     {'dict': [['a', 0], ['b', {'tuple': [1, None]}]]}
@@ -32,7 +32,7 @@ def load_tree(saved: Any, leaves: int) -> TreeDef:
     """Load the structure saved by `save_tree`, which must number `leaves` leaves in order.
 
     Raises:
-        InvalidConfigError: a document that is not such a structure.
+        InvalidConfigError: the document is not such a structure.
 
     >>> load_tree({"list": [0, 1]}, 2) == flatten([5, 6])[1]
     True

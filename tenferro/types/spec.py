@@ -32,8 +32,8 @@ class TensorSpec:
     (n*2, 3)
 
     Raises:
-        ShapeError: a negative extent, or an entry that is not an extent.
-        DTypeError: an unknown dtype.
+        ShapeError: an extent is negative, or an entry is not an extent.
+        DTypeError: the dtype is unknown.
     """
 
     __slots__ = ("dtype", "shape")
@@ -48,7 +48,7 @@ class TensorSpec:
 
     @classmethod
     def of(cls, shape: tuple[Any, ...], dtype: DType) -> TensorSpec:
-        """Create a spec without checks, for shape rules with entries that are extents already."""
+        """Create a spec without checks, for shape rules whose entries are known to be extents."""
         self = object.__new__(cls)
         self.shape = shape
         self.dtype = dtype
@@ -59,7 +59,7 @@ class TensorSpec:
         """Read a spec from its printed form.
 
         Raises:
-            InvalidConfigError: text that is not a spec.
+            InvalidConfigError: the text is not a spec.
 
         >>> TensorSpec.parse("f32[2,max(n, 3),<=4,?]").rank
         4

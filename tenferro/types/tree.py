@@ -47,7 +47,7 @@ __all__ = [
 
 TreeDef: TypeAlias = "optree.PyTreeSpec"
 NAMESPACE = "tenferro"
-"""The namespace of classes registered with optree here; those in optree's global namespace are trees too."""
+"""optree's namespace of classes registered here; classes in its global namespace are trees, too."""
 
 
 # ---- paths -----------------------------------------------------------------------------------
@@ -121,7 +121,7 @@ def key_paths(treedef: TreeDef) -> list[KeyPath]:
 
 
 def _key(entry: Any) -> Any:
-    """Convert an optree path entry to the key of one of the classes above."""
+    """Convert an optree path entry to a key of one of the classes above."""
     import optree
 
     if isinstance(entry, optree.NamedTupleEntry | optree.GetAttrEntry):
@@ -131,7 +131,7 @@ def _key(entry: Any) -> Any:
     if isinstance(entry, optree.SequenceEntry):
         return SequenceKey(entry.entry)
     own = entry.entry
-    if hasattr(own, "name"):  # this module's keys and JAX's
+    if hasattr(own, "name"):  # keys of this module or of JAX
         return GetAttrKey(own.name)
     if hasattr(own, "idx"):
         return SequenceKey(own.idx)
@@ -147,7 +147,7 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
     """Return the leaves in order, and the structure without them; None is an empty tree.
 
     Raises:
-        InvalidConfigError: a tree that contains itself, or is deeper than optree's `MAX_RECURSION_DEPTH`.
+        InvalidConfigError: the tree contains itself, or is deeper than optree's `MAX_RECURSION_DEPTH`.
 
     >>> flatten({"b": 1, "a": (2, None)})[0]
     [2, 1]
@@ -161,7 +161,7 @@ def flatten(tree: Any, is_leaf: Callable[[Any], bool] | None = None) -> tuple[li
         while not _LEAVES.issuperset(map(type, leaves)) and _registered_any(tree, leaves):
             leaves, treedef = optree.tree_flatten(tree, is_leaf, namespace=NAMESPACE)
     except RecursionError as error:
-        if "flattening" not in str(error):  # Python's own, of functions that call each other
+        if "flattening" not in str(error):  # a RecursionError of Python, not of optree
             raise
         raise InvalidConfigError(
             f"a {type(tree).__name__} is not a tree: it contains itself, or more than "
@@ -199,7 +199,7 @@ def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
     """Return the entry of `prefix` above each leaf of `full`; None may be an entry.
 
     Raises:
-        ValueError: a tree that is not a prefix.
+        ValueError: `prefix` is not a prefix of `full`.
 
     >>> prefix_leaves((0, None), ({"a": 1, "b": 2}, 3))
     [0, 0, None]
@@ -216,7 +216,7 @@ def prefix_leaves(prefix: Any, full: Any) -> list[Any]:
 
 
 def agree(tree: TreeDef, wanted: TreeDef) -> bool:
-    """Return whether two structures agree, as `difference` says."""
+    """Return whether two structures agree, by the rules of `difference`."""
     return tree == wanted or not difference(tree, wanted, ("", ""))
 
 
@@ -243,7 +243,7 @@ def difference(
             left_node, right_node
         ):
             first, second = _described(left_node), _described(right_node)
-            if first == second:  # one class with different static fields, which only optree prints
+            if first == second:  # only static fields differ, which optree's message shows
                 first, second = f"{left_node.one_level()}", f"{right_node.one_level()}"
             return f"{names[0]}{path} is {first}, and {names[1]}{path} {second}"
         level = left_node.one_level()
@@ -254,7 +254,7 @@ def difference(
 
 
 def _are_alike(left: TreeDef, right: TreeDef) -> bool:
-    """Return whether both are named tuples, of one name and the same fields."""
+    """Return whether both are named tuples with equal names and fields."""
     names, others = (getattr(each.type, "_fields", None) for each in (left, right))
     if left.type is None or right.type is None or names is None or names != others:
         return False
@@ -290,12 +290,12 @@ def register_pytree_node(
     """Register a class as a tree, by functions that flatten and unflatten its objects.
 
     Args:
-        flatten_func: from an object to its children and its other data, which are compared and hashed.
-        unflatten_func: from the other data and the children to the object.
-        flatten_with_keys_func: as `flatten_func`, with a key for each child (such as a `tree.DictKey`).
+        flatten_func: function from an object to its children and its other data, which are compared and hashed.
+        unflatten_func: function from the other data and the children to the object.
+        flatten_with_keys_func: like `flatten_func`, with a key for each child (such as a `tree.DictKey`).
 
     Raises:
-        RegistrationError: a class that is a tree already, or not a class.
+        RegistrationError: the class is a tree already, or `nodetype` is not a class.
 
     Source: jax.tree_util.register_pytree_node.
     """
@@ -379,12 +379,13 @@ def register_dataclass(
     are compared (`tree.static()`). Objects are rebuilt by calling the class with all fields by name.
 
     Args:
-        data_fields: subtrees; of a dataclass by default all fields of `__init__` that are not static.
-        meta_fields: hashable; with `data_fields` or not at all.
+        data_fields: the fields that are subtrees; by default all fields of a dataclass's `__init__` that are not
+            static.
+        meta_fields: the hashable static fields; give both lists or neither.
         drop_fields: fields of `__init__` to omit.
 
     Raises:
-        RegistrationError: fields other than those of `__init__`, or a class registered already.
+        RegistrationError: the fields are not those of `__init__`, or the class is registered already.
 
     Source: jax.tree_util.register_dataclass.
     """
@@ -446,7 +447,7 @@ class _JaxNode:
 
 
 def _registered_any(tree: Any, leaves: list[Any]) -> bool:
-    """Register the leaves' classes that are trees; whether there were any."""
+    """Register the leaves' classes that are trees; return whether there were any."""
     classes = dict(zip(map(type, leaves), leaves, strict=True))
     registered = False
     for cls in classes.keys() - _LEAVES:

@@ -25,7 +25,7 @@ SKIPPED: dict[type[StdTensorOp], str] = {
 }
 
 FIRST_ONLY = (dynamic.DynamicTruncate, dynamic.PadToMatch)
-"""Ops whose other operands determine a shape."""
+"""Ops that are differentiable only in their first operand; the others determine a shape."""
 
 
 @dataclass(frozen=True)
@@ -97,12 +97,12 @@ def case_of(sample: OpSample, tamed: bool = False) -> Case | None:
 
 @functools.cache
 def case_at(card: type[StdTensorOp], index: int, tamed: bool) -> Case | None:
-    """Return the case of a sample by its place, computed once for all files."""
+    """Return the case of the sample at this index, cached for all test files."""
     return case_of(SAMPLES[card][index], tamed)
 
 
 def tame(x: Any, seed: int) -> Any:
-    """Replace elements that are not finite, zero, or of another magnitude by ordinary numbers."""
+    """Replace elements outside of 0.05 < |x| < 20 by random numbers of moderate size."""
     with np.errstate(all="ignore"):
         ordinary = (np.abs(x) > 0.05) & (np.abs(x) < 20)
     replaced = direction_like(x, 7 + seed) * 0.5

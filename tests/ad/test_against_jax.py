@@ -80,7 +80,7 @@ def compare(steps: list[Any], x: Any) -> None:
         gradient = jax.grad(composed(jnp, steps))
         second = np.conj(jax.jvp(gradient, (x,), (direction,))[1])
         beside = [np.conj(gradient(x + step * direction)) for step in (1e-9, -1e-9)]
-    # At a kink, such as |x - mean(x)|, rounding decides on which side x is, and both answers are right.
+    # At a kink, such as that of |x - mean(x)|, rounding selects a one-sided derivative; both are right.
     assume(all(np.allclose(near, expected, rtol=1e-5, atol=1e-5) for near in beside))
     program = tnf.compile(
         lambda x, v: tnf.jvp(tnf.grad(composed(tnf, steps)), (x,), (v,)), x, direction

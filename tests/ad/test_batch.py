@@ -29,7 +29,7 @@ COVERED = [
     for sample in samples[:: max(1, len(samples) // PER_OP)]
     if sample.inputs and sample.op.name != "DynamicTruncate"
 ]
-"""DynamicTruncate with different sizes would give slices of different extents."""
+"""Samples whose batches are checked. DynamicTruncate is excluded, because its slices may have different extents."""
 
 
 def masks(sample: OpSample) -> list[tuple[bool, ...]]:
@@ -114,7 +114,7 @@ def require_each_slice(op: Any, mask: tuple[bool, ...], operands: tuple[Any, ...
 
 
 def require_each_slice_of_all(calls: list[tuple[Any, tuple[bool, ...], tuple[Any, ...]]]) -> None:
-    """Compare batches of one program, whose results are those of all calls, with one slice after another."""
+    """Compile all calls as one program, and compare its batched results with runs on each slice."""
     ends = np.cumsum([len(operands) for _, _, operands in calls])
 
     def all_of_them(*xs: Any) -> Any:

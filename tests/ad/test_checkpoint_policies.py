@@ -22,7 +22,10 @@ POLICIES: dict[str | None, tuple[int, int]] = {
     "dots_with_no_batch_dims_saveable": (11, 7),
     "everything_saveable": (11, 4),
 }
-"""Numbers of matrix products and sines in value and gradient: 4 and 4 forward, 7 products backward, and recomputed ones, without the last sine."""
+"""Expected numbers of matrix products and sines in a program of the value and the gradient.
+
+The forward pass has 4 of each, and the backward pass 7 products. The rest is recomputed: all but the last sine.
+"""
 
 
 def layers(weights: Any, x: Any) -> Any:

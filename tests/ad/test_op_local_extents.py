@@ -1,4 +1,4 @@
-"""Ops whose payload refers to extents of their operands: one op on operands of several shapes, in every column."""
+"""Ops whose payload refers to extents of their operands: every rule of one op, on operands of several shapes."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_batches_of_places(name: str, shape: tuple[int, ...], both: bool) -> Non
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", OPS)
 def test_cotangents(name: str, shape: tuple[int, ...]) -> None:
-    """Each cotangent is a linear map: its values on the basis are the columns of its matrix."""
+    """Compare the gradient with A^T y_bar, where the columns of A are the definition's values on unit arrays."""
     op, rest, definition = OPS[name]
     basis = np.eye(int(np.prod(shape))).reshape(-1, *shape)
     matrix = np.stack([definition(one).ravel() for one in basis], 1)

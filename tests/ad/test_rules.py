@@ -70,7 +70,7 @@ CLOSED = {
     an.Erf: lambda x: 2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-x * x),
     an.Erfc: lambda x: -2 / mpmath.sqrt(mpmath.pi) * mpmath.exp(-x * x),
 }
-"""Functions that are so flat that differences need hundreds of digits."""
+"""Derivatives in closed form, for functions so flat that differences would need hundreds of digits."""
 
 
 def moved(case: Case, directions: Any, step: float) -> tuple[Any, ...]:
@@ -278,7 +278,10 @@ def in_double(op: Any) -> Any:
 
 
 def within_range(case: Case) -> tuple[Case, Any, Any]:
-    """Return the case, a direction and its tangents, at ordinary points if they would overflow the dtype."""
+    """Return the case, a direction and the tangents along it.
+
+    If a tangent overflows, the case is evaluated at ordinary points instead.
+    """
     directions = [direction_like(x, 1) for x in case.primals]
     _, y_dots = tnf.jvp(case.fn, case.primals, directions)
     if all(np.isfinite(y_dot).all() for y_dot in y_dots):

@@ -63,7 +63,10 @@ CASES: dict[str, tuple[Function, Function, tuple[float, ...]]] = {
 
 
 def expected(definition: Function, x: float, order: int) -> float:
-    """Return the derivative by differences with 450 digits; at infinity the limit, which is 0 or 1 here."""
+    """Return the derivative by differences with 450 digits.
+
+    At infinity, return its limit, rounded to an integer: the limits of these functions are 0 or 1.
+    """
     with mpmath.workdps(450):
         if np.isinf(x):
             point = mpmath.mpf(10) ** 30 * (1 if x > 0 else -1)
@@ -243,7 +246,7 @@ def test_a_clamp_is_constant_at_its_bounds_and_beyond(transform: Any) -> None:
     assert by_lower == [1, 0, 0, 0, 0, 0]
     by_upper = [transform(lambda upper, v=v: tnf.lax.clamp(-1.0, v, upper), 1)(1.0) for v in x]
     assert by_upper == [0, 0, 0, 0, 0, 1]
-    # if the bounds are equal or exchanged, the upper one wins
+    # if the lower bound is not below the upper one, the result is the upper one
     for lower, upper in ((1.0, 1.0), (2.0, 1.0)):
         tangents = [
             transform(lambda b, v=v: tnf.lax.clamp(lower, v, b), 1)(upper) for v in (0.5, 3.0)

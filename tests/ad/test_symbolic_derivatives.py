@@ -71,7 +71,7 @@ def weighted(fn: Callable[[Any], Any], x: Any) -> Any:
 def test_symbols_and_numbers_have_the_same_derivatives(name: str, level: str, point: str) -> None:
     x = POINTS[point]
     if point == "with zeros" and name in ("norm", "std"):
-        x = x + 3.0  # because these have no derivative at zero
+        x = x + 3.0  # because these functions have no derivative at zero
     derivative = LEVELS[level](lambda x: weighted(FUNCTIONS[name], x))
     spec = tnf.TensorSpec((N, M), "float64")
     static = tnf.compile(derivative, x, V).run(x, V)

@@ -62,7 +62,7 @@ def test_nothing_is_confused_with_an_outer_derivative() -> None:
     # d/dx (x * d/dy (x + y)) = 1; a tangent that leaked would give 2.
     assert tnf.grad(lambda x: x * tnf.grad(lambda y: x + y)(1.0))(1.0) == 1.0
 
-    # The inner variable equals the outer one, and values computed from the outer one are constants.
+    # The inner derivative is taken at the outer variable, but treats values computed from it as constants.
     def outer(x: Any) -> Any:
         seen = tnf.sin(x)
         return tnf.grad(lambda z: z * seen)(x)
@@ -84,7 +84,7 @@ def test_derivatives_of_any_order_in_any_nesting() -> None:
         ("fwd", "fwd", "fwd"),
         ("rev",) * 3,
     ):
-        fn: Any = lambda x: tnf.sin(x) * tnf.exp(x)  # because it is wrapped below
+        fn: Any = lambda x: tnf.sin(x) * tnf.exp(x)  # because the function is wrapped below
         for mode in modes:
             fn = d(fn, mode)
         expected = 2 * np.exp(0.4) * (np.cos(0.4) - np.sin(0.4))
@@ -227,7 +227,7 @@ def test_stop_gradient() -> None:
     np.testing.assert_array_equal(tnf.stop_gradient(X), X)
 
 
-# ---- rules of users -------------------------------------------------------------------------------
+# ---- custom rules of users -------------------------------------------------------------------------------
 
 
 def test_custom_jvp_is_used_in_both_modes_and_at_every_order() -> None:
@@ -604,7 +604,7 @@ def test_an_update_is_linear_in_each_operand_alone() -> None:
 
 
 def test_updates_that_tie_share_a_tangent() -> None:
-    """The maximum and x or updates equal to it share the tangent: its mean."""
+    """The tangent of a maximum is the mean of the tangents of all elements and updates that attain it."""
 
     def largest(x: Any, updates: Any) -> Any:
         return x.at[np.array([0, 0, 1, 2])].max(updates)

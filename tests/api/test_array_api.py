@@ -103,7 +103,7 @@ def test_functions_of_one_array(name: str, dtype: str, where: str) -> None:
         wanted = getattr(strict, name)(strict.asarray(x))
     found = getattr(xp, name)(xp.asarray(x))
     if name == "expm1" and dtype in COMPLEX:
-        # NumPy gives NaN on the real axis at infinity and NaN, and at infinities without a direction.
+        # NumPy's expm1 has a NaN imaginary part on the real axis, and for infinite real parts.
         known = ~(np.isnan(np.asarray(wanted).imag) & ((x.imag == 0) | np.isinf(x.real)))
         found, wanted = found[known], strict.asarray(np.asarray(wanted)[known])
     assert_strict(found, wanted, ulps_of(name, dtype))
@@ -413,7 +413,7 @@ ROUNDED = {
 }  # fmt: skip
 """Functions besides `linalg` and `fft` that round; all others copy elements or compute them exactly."""
 EXACT_ALL_THE_SAME = {"diagonal", "fftshift", "ifftshift", "matrix_transpose", "outer"}
-"""Functions of `linalg` and `fft` that do not round."""
+"""Functions of `linalg` and `fft` that do not round, unlike all others there."""
 
 EVERY_CALL = [
     pytest.param(
@@ -467,14 +467,11 @@ def test_every_argument_is_there(module: str, where: str) -> None:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 assert any(p.kind is parameter.kind for p in found.values()), name
                 continue
-            if parameter.kind is parameter.POSITIONAL_ONLY:  # has NumPy's name if NumPy has one
+            if parameter.kind is parameter.POSITIONAL_ONLY:  # our name is NumPy's
                 own = list(found.values())[place]
                 assert own.kind in (own.POSITIONAL_ONLY, own.POSITIONAL_OR_KEYWORD), (name, key)
                 continue
-            if name == "clip" and key in (
-                "min",
-                "max",
-            ):  # the positional names are NumPy's a_min and a_max
+            if name == "clip" and key in ("min", "max"):  # NumPy's names are a_min and a_max
                 own = list(found.values())[place]
                 assert (own.kind, own.default) == (own.POSITIONAL_OR_KEYWORD, None)
                 continue
@@ -587,7 +584,7 @@ MATRIX_ORDERS = ("fro", "nuc", 1, 2, np.inf)
 def test_matrices_without_elements(shape: tuple[int, ...], where: str) -> None:
     def found(xp: Any) -> Any:
         x = xp.zeros(shape)
-        rank = [] if 0 in shape[-2:] else [xp.linalg.matrix_rank(x)]  # NumPy's is integer or bool
+        rank = [] if 0 in shape[-2:] else [xp.linalg.matrix_rank(x)]  # NumPy: int or bool
         return [
             xp.linalg.pinv(x),
             *rank,
@@ -665,7 +662,7 @@ def test_exchange() -> None:
     assert x.__dlpack_device__() == given.__dlpack_device__()
     found, wanted = (inspect.signature(y.__dlpack__).parameters for y in (x, strict.asarray(F)))
     assert list(found) == list(wanted)
-    with pytest.raises((RuntimeError, ValueError), match="stream"):  # as in the version of NumPy
+    with pytest.raises((RuntimeError, ValueError), match="stream"):  # by NumPy's version
         x.__dlpack__(stream=1)
     xp = RT.namespace
     assert xp.asarray(x, copy=False) is x
@@ -712,7 +709,7 @@ def test_gradients_pass_through_sets() -> None:
 
 
 def test_lookups_of_the_public_suite() -> None:
-    """The fixtures of the public suite look parameters, names and statistics up among the dtypes, by `==`."""
+    """Look parameters, names and statistics up among the dtypes by `==`, as fixtures of the public test suite do."""
     dtypes = [(getattr(tnf, name), name) for name in ("bool", *NUMBERS)]
 
     def plain(entry: Any) -> Any:

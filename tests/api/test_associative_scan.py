@@ -108,7 +108,7 @@ def test_natively_one_compiled_scan_and_no_loop_in_the_text() -> None:
     )  # the values, the values with residuals, and the backward pass
     assert "Alternatives" not in native
     assert "stablehlo.while" not in lower_to_stablehlo(program).plain_text
-    # A loop of few iterations is not worth compiling; the tree of calls on many elements at once is the default.
+    # A loop of few iterations is not worth compiling: the default is a tree of calls on many elements.
     assert "Scan(" not in str(GraphExecutor().compile(program))
 
 

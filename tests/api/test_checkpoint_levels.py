@@ -31,7 +31,7 @@ def loss_of(body: Any, reverse: bool = False) -> Any:
 
 
 def stacked_bytes(program: Any) -> int:
-    """Return the bytes of stacks that are live at once: those of a program plus the largest of one of its bodies."""
+    """Return the bytes of all stacks that are live at once: the program's own, plus the maximum over its bodies."""
     own, inner = 0, [0]
     for step in program.instructions:
         if isinstance(step.op, Scan):

@@ -324,7 +324,7 @@ def test_check_finite_names_a_bounded_while_that_does_not_end() -> None:
 
 
 def test_a_bounded_while_has_any_carry() -> None:
-    """Use complex and empty tensors, a counter, a bool, an inactive carry, and a closure."""
+    """Carry complex and empty tensors, a counter, a bool, and a tensor without derivative; close over a tensor."""
 
     def run(w: Any, z: Any) -> Any:
         def body(c: Any) -> Any:
@@ -513,7 +513,7 @@ def kept(fn: Any) -> int:
 
 
 def test_what_is_cheaply_made_again_is_not_stacked() -> None:
-    """An elimination step stacks a row and a column per iteration, but neither their product nor masks of a counter."""
+    """Stack a row and a column per elimination step; recompute their product and the masks of the counter."""
     n = 12
 
     def eliminated(a: Any) -> Any:
@@ -915,7 +915,7 @@ def test_refused(case: tuple[Callable[[], Any], type[Exception], list[str]]) -> 
 
 
 def test_the_gradient_of_a_conditional_computes_nothing_twice() -> None:
-    """The values that branches save for the derivative share the same outputs."""
+    """Each branch computes the sine, the cosine and the exponentials once, and saves them in shared outputs."""
 
     def chosen(x: Any, i: Any) -> Any:
         branches = [lambda x: tnf.exp(tnf.sin(x)), lambda x: tnf.exp(tnf.exp(x)), lambda x: x]

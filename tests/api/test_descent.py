@@ -94,7 +94,7 @@ def test_a_curve_fit_and_its_derivatives() -> None:
 
 
 def test_both_in_batches_and_float32() -> None:
-    """Find roots of x^2 = c, by least squares and as minima."""
+    """Solve x^2 = c by both minimisers: as a least-squares problem, and as the minimum of (x^2 - c)^2."""
     c = np.array([4, 9], np.float32)
     for method in (
         lambda c: levenberg_marquardt(lambda x: x * x - c, np.float32(1)).x,

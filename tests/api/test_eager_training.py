@@ -1,4 +1,4 @@
-"""Manual training of eager tensors: nothing is recorded under no_grad, and variables change."""
+"""Training loops written by hand on eager tensors: no_grad records nothing, and variables are updated in place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`==` on public objects returns True, False or a tensor, and raises for no other operand."""
+"""`==` on public objects returns True, False or a tensor for any other operand, and never raises."""
 
 from __future__ import annotations
 

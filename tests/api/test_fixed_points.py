@@ -57,7 +57,7 @@ def direct(matvec: Any, b: Any) -> Any:
 
 
 def richardson(matvec: Any, b: Any) -> Any:
-    """Iterate x <- x + w (b - A x), whose derivative cannot be transposed."""
+    """Iterate x <- x + w (b - A x) in a while loop, which has no reverse mode."""
     start = (0 * b, 0)
     return tnf.while_loop(
         lambda s: s[1] < 200, lambda s: (s[0] + 0.2 * (b - matvec(s[0])), s[1] + 1), start
@@ -160,7 +160,7 @@ def test_vectors_may_be_trees() -> None:
             return {"a": s * v["a"] + v["c"][0], "c": [3.0 * v["c"][0] - v["a"]]}
 
         def solve(matvec: Any, b: Any) -> Any:
-            # Solve the 2 by 2 system by its inverse; the matrix is recovered from unit vectors.
+            # Solve the 2 by 2 system by Cramer's rule; `matvec` of unit vectors yields the matrix.
             one = matvec({"a": 1.0, "c": [0.0]})
             two = matvec({"a": 0.0, "c": [1.0]})
             det = one["a"] * two["c"][0] - two["a"] * one["c"][0]
@@ -478,7 +478,7 @@ def test_reverse_mode_asks_for_transpose_solve() -> None:
 
 
 def test_a_loop_for_the_tangent_is_transposed() -> None:
-    """The iterations are recomputed backward: dx = inv(M) db."""
+    """The tangent dx = inv(M) db is computed by a linear solve, whose transpose gives the gradient."""
 
     def fn(b: Any) -> Any:
         return tnf.custom_root(

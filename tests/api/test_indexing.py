@@ -111,7 +111,7 @@ def test_rank_0_masks(mask: bool) -> None:
 def test_masks_that_do_not_fit() -> None:
     indices: list[Any] = [
         np.array([True, False]),
-        (..., np.array([True, False, True])),  # as long as the first axis
+        (..., np.array([True, False, True])),  # a mask of the first axis's extent
         (..., MASK),
         (0, ..., None, np.array([True, False])),
     ]
@@ -299,7 +299,7 @@ def test_the_next_number(dtype: str) -> None:
         wanted = np.nextafter(x, y)
     program = tnf.compile(tnf.nextafter, x, y)
     for found in (tnf.nextafter(x, y), XLA.run(program, x, y)):
-        # NumPy's float16 version keeps the first of two zeros.
+        # For two zeros of float16, NumPy returns the first one instead of the second.
         alike = np.isnan(wanted) if dtype != "float16" else np.isnan(wanted) | (x == 0) & (y == 0)
         is_same = (found.view(bits) == wanted.view(bits)) | alike
         assert (np.isnan(found) == np.isnan(wanted)).all()
@@ -325,7 +325,7 @@ def test_clipped_positions_of_every_integer_type() -> None:
 
 
 def test_traced_positions_beyond_every_signed_integer() -> None:
-    """Such indices are beyond the last element, not before the first."""
+    """An index of 2^63 or more is clamped to the last element; it is not read as a negative index."""
     x = np.arange(12.0).reshape(3, 4)
     far = np.array([2**63, 2**64 - 1, 2], "u8")
     for peer in (tnf.GraphExecutor(), XLA):

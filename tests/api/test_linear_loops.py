@@ -51,7 +51,7 @@ def float_counter(x: Any, w: Any) -> Any:
 
 
 def carries_of_each_other(x: Any, w: Any) -> Any:
-    """Use a counter of a counter; the slices are linear, too, and are returned."""
+    """Scan with a counter that is the sum of another counter; the stacked slices are linear results, too."""
 
     def body(carry: Any, row: Any) -> Any:
         i, j, y = carry
@@ -118,7 +118,7 @@ def test_tangents_that_are_loops_are_transposed(fn: Map) -> None:
 
 @pytest.mark.parametrize("fn", MAPS)
 def test_systems_of_loops(fn: Map) -> None:
-    """The transpose of the map is taken without evaluating the rest of its loop."""
+    """Solve systems whose matvec is a loop; the gradient transposes it without evaluating its linear carries."""
 
     def loss(b: Any, w: Any) -> Any:
         direct = lambda matvec, b: tnf.linalg.solve(tnf.jacfwd(matvec)(b), b)
@@ -138,7 +138,7 @@ def test_systems_of_loops(fn: Map) -> None:
 
 
 def test_a_rule_inside_a_counting_loop_is_refused() -> None:
-    """Narrowing the loop would lose the rule."""
+    """Reducing the loop to its linear carry would drop the custom rule."""
 
     @tnf.custom_jvp
     def doubled(x: Any) -> Any:

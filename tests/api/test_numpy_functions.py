@@ -89,7 +89,7 @@ FFTN = [
 ]  # fmt: skip
 
 DOWN = [Call(V, descending=True)] if "descending" in inspect.signature(np.sort).parameters else []
-"""Calls that NumPy has since 2.5; NaN is last in them, and first in a reversed order."""
+"""Calls with `descending=True`, which NumPy accepts since 2.5; NaN is last, unlike in a reversed sort."""
 CALLS: dict[Any, list[Call]] = {
     **each(np.sum, np.prod, calls=SUMMED),
     **each(np.max, np.amax, np.min, np.amin, calls=EXTREME),
@@ -284,7 +284,7 @@ CALLS |= {
         Call(K[:, :3], K[:, 1:]),
     ],
     np.rollaxis: [Call(T, 2), Call(T, 0, 3), Call(T, 0, 2), Call(T, axis=-1, start=1), Call(T, 1, -1)],
-    # In an array of three elements the middle one determines the positions of all.
+    # Partition three elements around the middle one: then the result is unique.
     **each(np.partition, np.argpartition, calls=[Call(M[:, :3], 1), Call(M, 1, 0), Call(V[:3], 1, None), Call(K[:3, 0] + [0, 20, 40], kth=-2, axis=0, kind="introselect")]),
     np.argwhere: [Call(K), Call(MASK), Call(V[0]), Call(np.zeros(()))], np.flatnonzero: [Call(K), Call(MASK)],
     np.nanmedian: [Call(GAPS), Call(GAPS, 0), Call(T, (0, 2)), Call(K, 1), Call(GAPS, 1, None, False, True), Call(GAPS.astype("f4"), axis=1, keepdims=True)],
@@ -743,7 +743,7 @@ def test_a_ufunc_gives_what_numpy_gives(ufunc: Any, dtype: str) -> None:
                 else:
                     result = tnf.compile(lambda *xs: ufunc(*xs), *operands).run(*operands)
             except errors.TenferroError:
-                # An error is not another meaning; these are all cases.
+                # tenferro may reject a kind that NumPy accepts; these are all such cases.
                 assert (ufunc.__name__, x.dtype.kind) in REFUSED_KINDS
                 continue
             parts = (wanted, result) if ufunc.nout > 1 else ((wanted,), (result,))

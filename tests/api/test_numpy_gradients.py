@@ -121,7 +121,7 @@ def test_sinc_is_smooth_at_zero() -> None:
     for order, right in enumerate(wanted):
         np.testing.assert_allclose(derivative(0.0), right, rtol=1e-14, err_msg=str(order))
         derivative = tnf.grad(derivative)
-    for x in (0.02, 0.15, 0.16, 0.5):  # on both sides of the end of the series, at 1 / (2 pi)
+    for x in (0.02, 0.15, 0.16, 0.5):  # the series is used up to 1 / (2 pi)
         y = math.pi * x
         curvature = ((2 - y * y) * math.sin(y) - 2 * y * math.cos(y)) / y**3 * math.pi**2
         np.testing.assert_allclose(tnf.grad(tnf.grad(tnf.sinc))(x), curvature, rtol=1e-9)
@@ -150,7 +150,7 @@ def test_nan_has_no_part_in_gradients(function: Any, wanted: list[float]) -> Non
 
 
 def test_equal_elements_share_the_gradient_of_order_statistics() -> None:
-    """Any division of the gradient adds up to the whole, and elements elsewhere have none."""
+    """The gradients of equal elements sum to 1, however they share it; other elements have gradient 0."""
     x = np.array([2.0, 1.0, 2.0, 5.0, 2.0])
     for function in (tnf.median, lambda x: tnf.percentile(x, 50), lambda x: tnf.quantile(x, 0.6)):
         gradient = tnf.grad(function)(x)
@@ -218,7 +218,7 @@ def test_counts_in_a_trace_have_a_length() -> None:
 
 
 def test_interpolation_at_steps_and_beside_infinities() -> None:
-    """At a point the interpolant is the point's value whatever its neighbours, and every gradient is finite."""
+    """At a given point the interpolant is the value there, even beside an infinity, and every gradient is finite."""
     inf = np.inf
     points: list[tuple[list[float], list[float]]] = [
         ([0, 0, 1, 1], [1, 2, 3, 4]), ([0, 1, 2], [1, 2, inf]), ([0, 1, 2], [inf, 2, 1]), ([0, 1, 2], [1, inf, inf]),

@@ -19,7 +19,7 @@ V, M = R.normal(size=4), R.normal(size=(3, 4))
 
 NAMESPACES = {"": (np, tnf), "linalg.": (np.linalg, tnf.linalg), "fft.": (np.fft, tnf.fft)}
 NOT_NUMPYS = {"load": "reads programs, not arrays", "save": "writes programs, not arrays"}
-"""Names that both libraries have for different functions."""
+"""Names that mean different functions in both libraries."""
 
 CREATED: dict[str, list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     "arange": [((3,), {}), ((1, 7, 2), {}), ((1,), {"stop": 7, "step": 2}), ((2.5,), {"dtype": "int32", "device": "cpu"})],

@@ -118,7 +118,7 @@ def test_derivatives_in_all_arguments(way: dict[str, Any]) -> None:
     weights = np.array([0.5, -1.0, 2.0, 1.5])
 
     def loss(start: Any, times: Any, length: Any, a: Any) -> Any:
-        # The function captures one tensor and takes the other one as an argument.
+        # The right-hand side closes over `length`, and receives `push` as an argument.
         moved = tnf.odeint(
             lambda y, t, push: pendulum(y, t, length, push), start, times, {"a": a}, **way
         )

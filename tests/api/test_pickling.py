@@ -58,7 +58,7 @@ def tangent(primals: Any, tangents: Any) -> Any:
     return square(x), 7 * x_dot
 
 
-doubtful = tnf.custom_jvp(square)  # whose name is that of the undecorated function
+doubtful = tnf.custom_jvp(square)  # the name `square` is the undecorated function's
 doubtful.defjvp(tangent)
 
 

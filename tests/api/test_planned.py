@@ -93,7 +93,7 @@ REFUSED: list[tuple[Callable[..., Any], Callable[..., Any]]] = [
 def test_what_is_refused_is_refused_as_on_arrays(
     fine: Callable[..., Any], refused: Callable[..., Any]
 ) -> None:
-    with pytest.raises(Exception) as wanted:  # because which one is what is compared
+    with pytest.raises(Exception) as wanted:  # because the classes are compared
         refused(M)
     x = RT.constant(M)
     fine(x)

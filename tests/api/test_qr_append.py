@@ -126,7 +126,7 @@ def test_derivatives(axis: int) -> None:
 
 def test_batches() -> None:
     a, b = matrix(3, 5, 2), matrix(3, 5, 2)
-    b[1] = a[1]  # one of the slices has dependent columns
+    b[1] = a[1]  # makes the columns of one slice dependent
     q, r = tnf.vmap(lambda a, b: la.qr_append(*la.qr(a), b))(a, b)
     assert_factors(np.asarray(q), np.asarray(r), np.concatenate([a, b], -1))
 

@@ -81,7 +81,7 @@ def test_a_body_whose_number_takes_another_dtype_is_called_twice(
 
 
 def test_a_number_that_comes_back_as_a_tensor_decides_as_one() -> None:
-    """The carry is float64 in every iteration, and so is its product with a float32 tensor."""
+    """A carry that begins as a number and becomes a float64 tensor is float64 throughout, as are its products."""
     counted = Counted(lambda c, x: (c + np.float64(1), c * x))
     last, products = tnf.scan(counted, 0.0, SINGLE)
     assert (last.dtype, products.dtype) == ("float64", "float64")
@@ -137,7 +137,7 @@ OPERATORS = [
 @pytest.mark.parametrize("number", [3, 0.5])
 @pytest.mark.parametrize("init", [2, 1.5])
 def test_arithmetic_on_numbers_gives_numbers(apply: Any, number: Any, init: Any) -> None:
-    """Compare the value and dtype with Python's arithmetic, beside an array of float16."""
+    """Compare with Python's arithmetic; the result is weakly typed, so its product with float16 is float16."""
     half = np.float16(1)
     for left, right in [(lambda c: c, lambda c: number), (lambda c: number, lambda c: c)]:
         steps = tnf.scan(

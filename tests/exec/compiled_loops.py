@@ -22,7 +22,7 @@ __all__ = [
 def run_as_written_and_optimised(
     executor: tnf.GraphExecutor, program: tnf.GraphProgram, *arrays: Any
 ) -> Any:
-    """Return the results of optimised code, and require the same bits but of NaN from baseline code."""
+    """Return the results of optimised code, after checking that baseline code gives the same bits, except for NaN."""
     executor.cache_clear()
     result, optimised = executor.run(program, *arrays), executor.run(program, *arrays)
     for y, z in zip(tnf.tree.leaves(result), tnf.tree.leaves(optimised), strict=True):
@@ -31,7 +31,7 @@ def run_as_written_and_optimised(
 
 
 def require_same_bits(y: Any, z: Any) -> None:
-    """Require equal bits, except of NaN."""
+    """Require equal bits, except for NaN."""
     is_nan = y != y
     assert (y.dtype, y.shape) == (z.dtype, z.shape)
     np.testing.assert_array_equal(is_nan, z != z)
@@ -39,7 +39,7 @@ def require_same_bits(y: Any, z: Any) -> None:
 
 
 def require_near(found: list[Any], wanted: list[Any], relative: float = 1e-12) -> None:
-    """Require equal types and integers, and floats within a multiple of rounding; equal values if they are not finite."""
+    """Require equal types, equal integers, and floats within a multiple of rounding; infinities and NaN must match."""
     for y, z in zip(found, wanted, strict=True):
         assert (y.dtype, y.shape) == (z.dtype, z.shape)
         if y.dtype.kind in "biu":

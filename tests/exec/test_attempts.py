@@ -1,4 +1,4 @@
-"""Failed attempts of the native path end as "not compiled", and never reach the user."""
+"""Errors of optional optimisations: the step runs uncompiled, and no error reaches the user."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def convolved(x: Any) -> Any:
 
 
 class Place(NamedTuple):
-    """A guarded attempt, and a program that makes it."""
+    """A function whose errors are caught, and a program that calls it."""
 
     owner: Any
     name: str
@@ -123,7 +123,7 @@ NAMES = [f"{place.name}-{place.function.__name__}" for place in PLACES]
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count failed attempts instead of raising, as users see them; the warning has already been given."""
+    """Count failed attempts instead of raising them, as in users' processes, after the first warning."""
     monkeypatch.setenv(FAILED_ATTEMPTS_VARIABLE, "")
     monkeypatch.setattr("tenferro.process_warnings._warned", {CompileWarning})
 
@@ -189,7 +189,7 @@ def test_the_cache_folder(name: str, monkeypatch: Any, tmp_path: Any) -> None:
 
 @pytest.mark.usefixtures("counting")
 def test_the_optimised_code_of_a_while_loop(monkeypatch: Any) -> None:
-    """If the optimised code that should take over fails, the first call's code continues."""
+    """If compiling the optimised code fails, the loop continues in the code of the first call."""
     executor, program = tnf.GraphExecutor("K", compiled=True), tnf.compile(unbounded, X)
     compiled = link._compiled
 
@@ -246,7 +246,7 @@ class Runtime(HostReferenceRuntime):
 
 @pytest.mark.usefixtures("counting")
 def test_exceptions_of_user_code_pass() -> None:
-    """They propagate wherever they are raised; within an attempt, they do not count as a failed attempt."""
+    """Exceptions of a user's runtime propagate, and are not counted as failed attempts."""
 
     def step(_: Any, x: Any) -> Any:
         return tnf.sin(tnf.cos(apply(Refusing(), tnf.sin(x))))
@@ -308,7 +308,7 @@ def test_one_warning_in_a_process(monkeypatch: pytest.MonkeyPatch) -> None:
 
     with pytest.warns(CompileWarning, match="could not compile a loop, and interprets it"):
         fail()
-    fail()  # where a second warning would be an error
+    fail()  # a second warning would be an error
 
 
 def test_counts_of_what_was_compiled() -> None:

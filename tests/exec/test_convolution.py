@@ -69,9 +69,9 @@ def any_case(random: Random) -> tuple[Convolution, Any, Any]:
     rhs = [1 if is_gradient else random.choice([1, 1, 2]) for _ in range(rank)]
     lhs = [random.choice([1, 2, 3]) if is_gradient or random.random() < 0.2 else 1 for _ in range(rank)]  # fmt: skip
     padding = [(random.choice([0, 0, 1, 2, -1]), random.choice([0, 0, 1, 2, -1])) for _ in range(rank)]  # fmt: skip
-    if random.random() < 0.2:  # as in gradients of kernels
+    if random.random() < 0.2:  # a kernel as large as the padded input, as in gradients
         sizes = [max(1, n + low + high - random.choice([0, 1])) for n, (low, high) in zip(extents, padding, strict=True)]  # fmt: skip
-    # Negative padding that removes more than the extent has no meaning.
+    # Negative padding may not remove more than the extent.
     padding = [(max(low, -n), max(high, -n)) if low + high + n >= 0 else (0, 0) for n, (low, high) in zip(extents, padding, strict=True)]  # fmt: skip
     axes = tuple(range(2, 2 + rank))
     op = Convolution(
@@ -95,7 +95,7 @@ def channels_last(x: Any) -> Any:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vary the block size, the number of positions and of threads, and the old contents of memory."""
+    """Vary the block size, the thresholds of each algorithm, the number of threads, and the old contents of memory."""
     random = Random(seed)
     memory = Pool(1 << 24)
     shared = Resources(Workers(2), memory)
@@ -163,7 +163,7 @@ def _noted(function: Any, ways: set[str], name: str) -> Any:
 def test_blocks_that_lie_in_the_padding(
     edges: tuple[int, int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Neither read nor write the input for such blocks."""
+    """A block of outputs that reads only padding does not access the input."""
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
     monkeypatch.setattr(window_products, "MIN_BLOCK_EXTENT", 1)
     op, _, _ = any_case(Random(0))

@@ -1,4 +1,4 @@
-"""Copies to another layout: equal elements, and work that threads share."""
+"""Copies to another layout: equal elements, and splitting among threads."""
 
 from collections.abc import Callable
 from typing import Any
@@ -59,7 +59,7 @@ def test_repeated_elements_and_gaps_are_copied() -> None:
 
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_large_arrays_are_copied_on_threads(order: str) -> None:
-    """Share copies among threads, including those by NumPy between equal layouts."""
+    """Split copies among threads, including NumPy's copies between equal layouts."""
     dense = Dense(order, Resources(Workers(2), Pool(0)))
     x = np.arange(1_600_000.0)
     for view in (
@@ -130,7 +130,7 @@ def test_short_common_runs_are_elements(
     assert np.array_equal(out, x)
     rows = Copy(np.empty((6, 4)), np.empty((6, 8))[:, :4])
     assert (rows.shape, rows.run) == ([6, 4], 32)
-    wide = np.zeros((*x.shape, 2))[..., 0]  # neighbours that are not contiguous
+    wide = np.zeros((*x.shape, 2))[..., 0]  # elements with gaps between them
     assert Copy(out, wide).run == 0
     assert Copy(wide, x).run == 0
 

@@ -39,7 +39,7 @@ def laid_out(pick: random.Random, shape: list[int], dtype: str) -> np.ndarray:
 
 @pytest.fixture
 def small_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Split and share small products like large ones, and copy them into scratch."""
+    """Lower the thresholds, so that small products are split among threads and copied into scratch like large ones."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
     monkeypatch.setattr(matrix_product, "MIN_BLOCK_EXTENT", 2)
     monkeypatch.setattr(matrix_product, "MIN_POOLED_BYTES", 1)
@@ -220,7 +220,7 @@ def test_the_longest_products_of_narrow_integers_are_exact() -> None:
 def test_a_large_matrix_by_a_vector_is_shared(
     shape: tuple[int, int], vector: int, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Memory bandwidth limits a matrix-vector product at fewer multiplications than a matrix product."""
+    """Split a matrix-vector product at fewer multiplications than a matrix product: memory bandwidth limits it."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 8 * 20 * 300)
     kinds: list[str] = []
     original = matrix_product.BlockedProduct.__call__

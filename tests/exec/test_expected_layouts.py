@@ -25,7 +25,7 @@ ARRANGEMENTS = {
 
 @each_card
 def test_kernels_give_the_layouts_that_they_say(card: Any) -> None:
-    """A kernel without a declared layout is expected to return row-major arrays; otherwise a copy is needed."""
+    """A kernel's declared layout is that of its results; without one, row-major results are expected."""
     kernel = KERNELS[card]
     if getattr(kernel, "_layout", None) is None:
         pytest.skip("rows are expected")
@@ -34,7 +34,7 @@ def test_kernels_give_the_layouts_that_they_say(card: Any) -> None:
             continue
         for name, arrange in ARRANGEMENTS.items():
             if card is Reshape and name in ("gaps", "backwards"):
-                continue  # some are views, which the schedule does not expect
+                continue  # the result may be a view, which the schedule does not expect
             arrays = [arrange(x) for x in sample.inputs]
             types = tuple([TensorSpec(x.shape, DType.of(x.dtype)) for x in arrays])
             layouts = [layout_of(x) for x in arrays]

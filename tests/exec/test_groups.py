@@ -60,7 +60,7 @@ def totals(x: Any, y: Any) -> Any:
 
 
 def around_a_total(x: Any) -> Any:
-    """Use a scalar computed from a total, between the terms of the total and the ops that need the scalar."""
+    """Compute a total, a scalar from the total, and elements that need the scalar."""
     e = tnf.exp(x)
     number = tnf.log(tnf.sum(e))
     positive = tnf.where(x > 0, e, 0.0)
@@ -224,7 +224,7 @@ def test_a_group_that_reads_nothing_runs() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.complex128])
 def test_a_view_by_elements_keeps_what_it_looks_at(dtype: Any) -> None:
-    """Real, imaginary and conjugate parts may be views; their scratch buffer is not free while they are read."""
+    """A scratch buffer stays in use while its real, imaginary or conjugate part is read, which may be a view of it."""
 
     def parts(x: Any) -> Any:
         y = x * x
@@ -283,7 +283,7 @@ def test_a_large_reduction_by_itself(
 
 
 def test_which_reductions_go_by_themselves() -> None:
-    """Large ones; NumPy ends early where nothing can change any more."""
+    """Large reductions run as groups; `any` does not, because NumPy's stops at the first true element."""
 
     def steps(fn: Any, *shape: int, dtype: str = "float64") -> str:
         return str(tnf.GraphExecutor(order="K").compile(tnf.compile(fn, tnf.TensorSpec(shape, dtype))))  # fmt: skip
@@ -382,7 +382,7 @@ def over_rows_by_two_views(x: Any) -> Any:
 TABLE = ones(4, 5)
 CUBE = ones(3, 4, 5)
 RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
-    # where a group begins
+    # extents that are large enough for a group
     "large enough": (lambda x: -tnf.exp(x), (ones(4, 4),), "(Exp Negate) 4x4 by 2: 1+0"),
     "too small": (lambda x: -tnf.exp(x), (ones(3, 5),), "Exp, Negate"),
     "a step by itself": (lambda x: -x, (TABLE,), "(Negate) 4x5 by 2: 1+0"),
@@ -492,7 +492,7 @@ def laid_out(x: Any) -> Any:
 
 
 def group_of(lead: int, shape: tuple[int, ...], operands: int = 0) -> Any:
-    """Return the part of a group on which its tiling depends."""
+    """Return a group with only the fields on which its tiling depends."""
     spec = tnf.TensorSpec(shape, "float64")
     step: Any = SimpleNamespace(op=Add(), input_types=(), output_types=(spec,))
     body: Any = SimpleNamespace(instructions=(step,), input_types=(spec,) * operands)
@@ -506,7 +506,7 @@ def tiling_of(op: Fused, arrays: Any) -> Tiling:
 @pytest.mark.parametrize(
     ("lead", "arrays", "views"),
     [
-        # The number of axes that views share, their order, and how many are merged.
+        # Expected number of axes that the views share, their order, and the number of merged axes.
         (2, [C], (1, (), 2)), (2, [F], (1, (1, 0), 2)), (2, [C, C, F], (2, (), 1)),
         (2, [gaps(3, 4)], (2, (), 1)), (2, [gaps(4, 3).T], (2, (1, 0), 1)),
         (1, [C], (1, (), 1)), (1, [F], (1, (), 1)), (1, [F, C], (1, (), 1)),
@@ -602,7 +602,7 @@ def test_groups_that_take_long_are_shared(dtype: str, monkeypatch: pytest.Monkey
 
 @needs_llvmlite
 def test_a_group_that_llvm_refuses_is_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check results in the schedule's memory, in place of an operand, and totals."""
+    """Interpret a group whose results are in the schedule's memory or replace an operand, and a group with totals."""
 
     def refused(*_: Any, **options: Any) -> Any:
         raise NotCompiledError("no reason")
@@ -643,14 +643,14 @@ def both_largest(x: Any) -> Any:
     ("shape", "fn", "chained"),
     [
         ((300,), largest, 1),
-        ((9,), largest, 1),  # whose rows are numbers
-        ((5, 127), largest, 1),  # whose rows are merged
+        ((9,), largest, 1),  # rows of rank 0
+        ((5, 127), largest, 1),  # rows that are merged
         ((5, 128), largest, 1),
         ((128, 5), largest, 1),
         ((3, 5, 128), largest, 1),
         ((3, 5, 128), lambda x: (x + 1.0, largest(x)), 1),
         ((5, 128), largest_of_columns, 0),
-        # Rows one after the other; the extremum of a row has its own loop.
+        # The rows run one after the other, with one loop for each extremum of a row.
         ((5, 127), both_largest, 1),
         ((5, 128), both_largest, 2),
     ],
@@ -658,7 +658,7 @@ def both_largest(x: Any) -> Any:
 def test_extremes_of_many_numbers_go_in_chains(
     shape: tuple[int, ...], fn: Any, chained: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The rows' chains are interleaved in the innermost loop, so that no chain waits for its previous addition."""
+    """The innermost loop interleaves several chains of comparisons, so that their latencies overlap."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     executor = tnf.GraphExecutor("K", compiled=True)
     text = executor.source(tnf.compile(fn, np.ones(shape)), "llvm")

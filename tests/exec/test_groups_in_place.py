@@ -47,12 +47,12 @@ def twice(x: Any) -> Any:
 
 
 def inside(x: Any) -> Any:
-    """Program whose in-place value is not a result."""
+    """Program in which the in-place value is an intermediate one."""
     return tnf.sum(normalised(x) @ tnf.matrix_transpose(x), axis=0)
 
 
 def kept(x: Any) -> Any:
-    """Program whose operand is a result too."""
+    """Program that returns the operand of the group, too."""
     w, total = middle(x)
     return w, w / total * 2.0
 
@@ -92,7 +92,7 @@ def by_rows(x: Any) -> Any:
 
 
 def several(x: Any) -> Any:
-    """Program with as many results as operands at their last use."""
+    """Return two results, from two operands that are not used later."""
     w, total = middle(x)
     v, other = middle(x + 1.0)
     return w / other * 2.0, v / total * 2.0
@@ -159,7 +159,7 @@ def test_results_in_place_of_operands_at_their_last_use(
         expected = tnf.types.flatten(fn(x))[0]
         alone = tnf.types.flatten(plain.run(program, x))[0]
         for y, other, by_itself in zip(results, expected, alone, strict=True):
-            # A float32 result may be rounded differently if totals are added in another order.
+            # Adding totals in another order may change the rounding of a float32 result.
             rtol = 1e-12 if y.dtype == np.float64 else 2 * float(np.finfo(y.dtype).eps)
             np.testing.assert_allclose(y, np.asarray(other), rtol=rtol, atol=1e-12)
             np.testing.assert_allclose(y, by_itself, rtol=rtol, atol=1e-12)
@@ -187,7 +187,7 @@ def test_no_result_is_in_place_of_a_copied_operand(monkeypatch: pytest.MonkeyPat
 
 @needs_llvmlite
 def test_operands_of_another_layout_are_copied(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Check operands of another layout than the majority's, which results have: their copies are overwritten."""
+    """Operands whose layout differs from that of the results are copied, and the copies are overwritten."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
     x, y, z = np.asfortranarray(uniform(200, 200)), uniform(200, 200), uniform(200, 200)
 

@@ -114,7 +114,7 @@ def test_many_additions_at_pairs_of_indices() -> None:
 def test_many_additions_leave_other_elements_alone(
     dtype: str, shape: tuple[int, ...], places: list[int]
 ) -> None:
-    """With many updates of few positions, some out of bounds, other zeros keep their sign."""
+    """Many updates of few positions, some out of bounds, do not change the signs of zeros elsewhere."""
     axis = shape.index(7)
     x = np.full(shape, -np.dtype(dtype).type(0))
     indices = np.resize([*places, 7, 9], 9000)
@@ -155,7 +155,7 @@ def test_sums_of_products_along_any_axis(axis: Any, dtype: str, compiled: bool) 
     for right in (y, y[:, :1], y[0]):
         got = run(lambda x, y: tnf.sum(x * y, axis=axis), x, right, compiled=compiled)
         wide = np.complex128 if dtype == "complex128" else np.float64
-        products = (x * right).astype(wide)  # which are rounded in the group, too
+        products = (x * right).astype(wide)  # rounded, as in the group
         size = np.abs(products).sum(axis=axis).max()
         eps = float(np.finfo(dtype).eps)
         np.testing.assert_allclose(

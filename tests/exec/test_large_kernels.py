@@ -28,7 +28,7 @@ def test_layers_are_added_where_indices_say(
     n = shape[axis]
     x = RNG.integers(-4, 5, shape).astype(dtype)
     indices = RNG.integers(-3, n + 3, batch)
-    if once:  # others are out of bounds
+    if once:  # all other indices are out of bounds
         indices = (RNG.permutation(indices.size) - 3).reshape(batch)
     updates = RNG.integers(-4, 5, (*shape[:axis], *batch, *shape[axis + 1 :])).astype(dtype)
     window = [*range(axis), *range(axis + len(batch), updates.ndim)]

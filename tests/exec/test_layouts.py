@@ -66,7 +66,7 @@ def elsewhere(random: Random, x: Any) -> Any:
 
 
 def repeated(random: Random, x: Any) -> Any:
-    """Return an array of other elements than x that is broadcast along some axis."""
+    """Return an array of x's shape that is broadcast along a random axis; its elements differ from those of x."""
     axis = random.randrange(x.ndim)
     return np.broadcast_to(x.take([0], axis), x.shape)
 

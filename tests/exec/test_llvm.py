@@ -93,9 +93,7 @@ def test_samples(card: Any, most: int) -> None:
         several = pending.pop()
         remark = require_same(card, several)
         assert "compiled" in remark, remark
-        if (
-            remark != "compiled" and len(several) > 1
-        ):  # some are complete in loops without the others
+        if remark != "compiled" and len(several) > 1:  # the samples may be compiled separately
             half = len(several) // 2
             pending += [several[:half], several[half:]]
 
@@ -431,7 +429,7 @@ def test_threads_share_a_compiled_loop() -> None:
 @pytest.mark.parametrize("extents", [(1, 40, 30, 20), (3, 20, 17, 16), (2, 1, 200, 90), (1, 300, 1, 80), (1, 600, 70, 1)])  # fmt: skip
 @pytest.mark.parametrize("axes", ["bmk,bkn", "bmk,bnk", "kmb,nbk", "bkm,bkn", "mbk,knb"])
 def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -> None:
-    """Old values in the memory of the result do not matter, NaN included."""
+    """The result does not depend on the old contents of its memory, not even on NaN."""
     rng = np.random.default_rng(0)
     extent = dict(zip("bmnk", extents, strict=True))
     left, right = axes.split(",")
@@ -459,7 +457,7 @@ def test_products_of_matrices(dtype: Any, extents: tuple[int, ...], axes: str) -
 
 
 def test_loops_with_an_op_that_is_not_compiled_are_interpreted() -> None:
-    """The loops inside of them are compiled; threads share the schedule."""
+    """Loops inside an interpreted loop are compiled; threads share the schedule."""
 
     def turned(x: Any, a: Any) -> Any:
         def iteration(c: Any, r: Any) -> Any:
@@ -578,7 +576,7 @@ def test_the_first_call_does_not_wait_for_passes(runs: list[bool]) -> None:
     executor = tnf.GraphExecutor("K")
     executor.run(program, x)
     runs.clear()
-    # A text that was linked once is reused by every caller.
+    # Every caller of the same text reuses the code that was linked first.
     executor.run(tnf.compile(lambda x: short(x), x), x)
     assert runs == [True]
     executor.cache_clear()
@@ -620,7 +618,7 @@ def test_the_first_call_of_a_group_does_not_wait_for_passes(runs: list[bool]) ->
         (lambda x: tnf.exp(-x * x) * x + 1, [False, True]),
         (lambda x: tnf.exp(x) / tnf.sum(tnf.exp(x), axis=1, keepdims=True), [False, True]),
         (lambda x: tnf.sum(tnf.exp(-x * x) * x + 1, axis=0), [False, True]),
-        # LLVM decides the order of the sum of a row's numbers.
+        # LLVM chooses the order in which the numbers of a row are added.
         (lambda x: tnf.sum(tnf.exp(-x * x) * x + 1), [True]),
     ):
         program, executor = tnf.compile(f, x), tnf.GraphExecutor("K", compiled=True)
@@ -664,7 +662,7 @@ TAKEN: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 @pytest.mark.parametrize("name", TAKEN)
 def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Functions that release the GIL are called with it."""
+    """Each call passes as many arguments as the text reads, and text that releases the GIL is called with the GIL."""
     texts: list[str] = []
     engine_of, linked = link.Linker._engine, link._linked
 
@@ -741,7 +739,7 @@ def test_sums(dtype: str, shape: tuple[int, ...], axes: Any) -> None:
 
 
 def test_fused_group_of_a_record_field() -> None:
-    """Its stride of twelve bytes is not a multiple of the item size."""
+    """The field's stride of twelve bytes is not a multiple of its item size."""
     records = np.zeros(100_000, [("a", "f8"), ("b", "i4")])
     records["a"] = np.linspace(0.0, 1.0, records.size)
     x = records["a"]
@@ -856,7 +854,7 @@ def test_short_functions_run_without_passes(
 
 
 def test_break_even_of_while_loops(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A chunk in baseline code takes 0.8 ms more."""
+    """Each chunk takes 0.8 ms longer in baseline code than in optimised code."""
     linker = link.Linker()
     assert [linker.break_even_chunks(long_module(lines)) for lines in (0, 100, 1000)] == [
         6,
@@ -920,7 +918,7 @@ def test_loops_take_more_operands_than_ctypes_would() -> None:
 
 @pytest.mark.parametrize("combiner", ["set", "add", "multiply"])
 def test_overlapping_windows_are_combined_in_order(combiner: str) -> None:
-    """The order is row-major in the updates, although their window axis comes first."""
+    """Updates are combined in their row-major order, although the window axis comes first."""
     op = Scatter((0,), (), (), (), (0,), 1, combiner)
     rng = np.random.default_rng(7)
     x, starts = (

@@ -83,7 +83,7 @@ def test_fused_groups_have_scratch_areas(threads: int) -> None:
     ],
 )
 def test_small_values_are_on_the_stack(text: str, cell: str, size: int) -> None:
-    """Other values have areas of scratch memory, aligned to 64 bytes."""
+    """Values too large for the stack are stored in scratch memory, aligned to 64 bytes."""
     body = Body(Code())
     body.scratch_bytes = 640
     spec = TensorSpec.parse(text)
@@ -107,7 +107,7 @@ def test_maximum_scratch_memory() -> None:
 
 
 def test_results_are_written_to_their_destination() -> None:
-    """Only one result, of the destination's type, uses the destination."""
+    """The destination is used by one result only, and only if the types agree."""
     body = Body(Code())
     spec = TensorSpec.parse("f64[3,4]")
     target = body.memory(spec)
@@ -122,7 +122,7 @@ def test_results_are_written_to_their_destination() -> None:
 
 
 def test_operands_are_updated_in_place() -> None:
-    """Other values are copied."""
+    """An operand in the reusable memory is updated in place once; all other operands are copied."""
     body = Body(Code())
     memory, other = (body.memory(TensorSpec.parse("f64[40]")) for _ in range(2))
     x = body.stored(memory)
@@ -136,7 +136,7 @@ def test_operands_are_updated_in_place() -> None:
 
 
 def test_memory_that_values_read() -> None:
-    """Aligned memory is read only at an element's own index."""
+    """Memory counts as aligned if each element of a value reads it only at the element's own index."""
     body = Body(Code())
     spec = TensorSpec.parse("f64[40]")
     memories = [body.memory(spec) for _ in range(3)]

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 pytest.importorskip("llvmlite.binding")
-from tenferro.exec.llvm import array_function, python_calls  # because of their requirements
+from tenferro.exec.llvm import array_function, python_calls  # because these modules need llvmlite
 from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.python_calls import define_function
@@ -87,7 +87,7 @@ def test_buffers_are_released(summed: Any) -> None:
         summed(owner, owner, None, 0)
     assert sys.getrefcount(owner) == counts
     del owner, arguments
-    memory.extend(b"more")  # which a held buffer would prevent
+    memory.extend(b"more")  # fails while a buffer is held
 
 
 @pytest.mark.parametrize("module", [array_function, python_calls])

@@ -48,7 +48,7 @@ def calls_of(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Call]]:
 
     def calls(function: Callable[..., Any], *arrays: Any) -> list[Call]:
         def iteration(number: Any, _: Any, xs: Any) -> Any:
-            # Sums with the counter are row-major in memory.
+            # Adding the counter makes the operands new arrays, which are row-major.
             return number + 1, function(*[x + number.astype(x.dtype.value) for x in xs])
 
         program = tnf.compile(
@@ -73,7 +73,7 @@ def ones(*shape: int, dtype: Any = np.float64) -> Any:
 @pytest.mark.parametrize(
     ("lhs", "rhs", "transposed", "expected"),
     [
-        # Loops up to 4096 multiplications, and up to 16384 of a few rows or columns.
+        # Loops are generated up to 4096 multiplications, and up to 16384 if there are few rows or columns.
         ((16, 16), (16, 16), False, None),
         ((16, 17), (17, 16), False, ("dgemm", ("n", "n", 16, 16, 17, 16, 17, 16), 16 * 17 * 16)),
         ((5, 32), (32, 26), False, ("dgemm", ("n", "n", 26, 5, 32, 26, 32, 26), 5 * 32 * 26)),

@@ -110,7 +110,7 @@ def test_padding_times_infinity() -> None:
 def test_convolutions_that_are_not_compiled(
     options: Any, dtype: str, most: int, is_compiled: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Loops with large convolutions, complex ones and those of groups of a batch are interpreted."""
+    """Loops with large, complex, or batch-grouped convolutions are interpreted."""
     op = payload(2, **options)
     xs, kernel = np.ones((3, 2, 6, 5, 3), dtype), np.ones((3, 2, 3, 4), dtype)
 

@@ -118,7 +118,7 @@ def test_infinite_matrices_do_not_affect_their_batch(op: Any) -> None:
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("n", [3, 20])
 def test_lapack_is_not_called_on_infinite_matrices(op: Any, dtype: Any, n: int) -> None:
-    """One matrix per iteration that is not finite has NaN results, and the others do not."""
+    """In each iteration one matrix has an infinity or NaN: its results are NaN, and the other matrices' are finite."""
     imaginary = [complex(1, np.inf), complex(0, np.nan)] if np.dtype(dtype).kind == "c" else []
     spots = [
         (row, column, bad)

@@ -1,4 +1,4 @@
-"""Order of sums in compiled loops: by lanes, then pairwise, then the remainder."""
+"""Order of sums in compiled loops: each vector lane sums its terms, lanes are added pairwise, then the remainder."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sequential(total: Any, terms: Any) -> Any:
 
 
 def by_lanes(x: Any) -> Any:
-    """Return the sum by lanes of fewer than two blocks of terms."""
+    """Return the sum of fewer than two blocks of terms, as the vector lanes add them."""
     lanes = min(link.processor().lanes, key=lambda n: len(x) // n + len(x) % n, default=1)
     if lanes == 1:
         return sequential(x.dtype.type(0), x)
@@ -39,7 +39,10 @@ def by_lanes(x: Any) -> Any:
 
 
 def in_order(x: Any) -> Any:
-    """Return the sum in sequence; for many terms the remainder first, then blocks of 1024."""
+    """Return the sum in the order of compiled code.
+
+    Up to 4 terms are added in sequence, fewer than 2048 by lanes, and more in blocks of 1024 after the remainder.
+    """
     if len(x) <= 4:
         return sequential(x[0], x[1:])
     if len(x) < 2048:
@@ -139,7 +142,7 @@ def test_results_of_few_vectors_stay_in_registers(vectors: int, chains: int) -> 
     ("shape", "axis"), [((5, 16), 0), ((1, 9), 0), ((3, 4, 12), 1), ((2, 7, 3, 8), 1), ((9, 3), 0)]
 )
 def test_argmax_and_argmin(dtype: str, shape: tuple[int, ...], axis: int) -> None:
-    """The first of equal elements, with zeros of either sign, and the first NaN."""
+    """The index is that of the first of equal elements, with zeros of either sign, or of the first NaN."""
     rng = np.random.default_rng(1)
     x = rng.integers(0, 2 if dtype == "bool" else 4, (20, *shape)).astype(dtype)
     if dtype.startswith("float"):

@@ -141,7 +141,7 @@ def _numbers(name: str) -> np.ndarray:
     several["expm1"] = [
         *usual,
         rng.uniform(34, 39, 400),
-    ]  # up to numbers to which adding 1 has no effect
+    ]  # up to values of e^x that absorb an added 1
     return np.concatenate([POINTS, WORST, *several.get(name, usual)])
 
 
@@ -188,7 +188,7 @@ def exactly(name: str, x: float) -> Any:
     if name in ("log", "log1p") and x == (-1 if name == "log1p" else 0):
         return -mpmath.inf
     if name == "erfc":
-        return mpmath.erfc(min(x, 100.0))  # which vanish; mpmath overflows for large ones
+        return mpmath.erfc(min(x, 100.0))  # 0 in float64; mpmath overflows for larger x
     if name == "logistic":
         return 1 / (1 + mpmath.exp(-mpmath.mpf(x)))
     return getattr(mpmath, name)(mpmath.mpf(x))
@@ -296,7 +296,7 @@ def _signed_zero(name: str, x: float, y: float) -> float:
 
 @pytest.mark.parametrize("name", TURNS)
 def test_along_two_lanes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Vectorise by two lanes, with any of the arguments large."""
+    """Vectorise by two lanes, with large arguments in either lane."""
     narrow = replace(link.processor(), lanes=(2,))
     monkeypatch.setattr(link, "processor", lambda: narrow)
     x = np.linspace(-9.0, 9.0, 3 * 41).reshape(3, 41)

@@ -156,12 +156,12 @@ def iteration(steps: Sequence[Step], is_traced: bool, values: list[Any], i: Any)
 def test_reads_precede_writes_of_the_same_memory(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # In every second program, small windows are computed while they are combined, too.
+    # In every second program, even small windows are computed and combined in one loop.
     monkeypatch.setattr(indexing, "MIN_FUSED_WINDOW", seed % 2 * indexing.MIN_FUSED_WINDOW)
     pick = random.Random(seed)
     steps = steps_of(pick, pick.randrange(3, 9))
     last = 3 + len(steps)
-    # Outputs may be old values, whose memory may have been updated since.
+    # Outputs may be values whose memory a later step could have updated.
     ends = [pick.randrange(last - 3, last), pick.randrange(last), *pick.choices(range(last), k=3)]
     rng = np.random.default_rng(seed)
     a, b = rng.integers(0, MODULUS, (2, N, N))

@@ -173,7 +173,7 @@ def test_routines_of_large_matrices(size: int, remark: str) -> None:
 
 
 def test_results_kept_by_a_runtime_are_not_overwritten_by_the_next_iteration() -> None:
-    """Pass arrays of its own to an extension in a loop."""
+    """Each iteration passes a new array to the extension, because its runtime may keep the array."""
     from dataclasses import dataclass
 
     from tenferro.extension import ExtensionOp, HostReferenceRuntime, extension_family

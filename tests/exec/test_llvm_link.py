@@ -111,7 +111,7 @@ def test_linkers_share_the_code_generator(monkeypatch: pytest.MonkeyPatch) -> No
 def test_the_first_module_that_calls_no_missing_function_is_used(
     codes: list[bytes], chosen: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The modules are in order of decreasing optimisation."""
+    """The codes are ordered by decreasing optimisation; the first one without missing functions is chosen."""
     monkeypatch.setattr(link, "_modules", lambda *_: iter(codes))
     context: Any = SimpleNamespace(machine=SimpleNamespace(emit_object=lambda module: module))
     module: Any = None

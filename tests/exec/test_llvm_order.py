@@ -166,7 +166,7 @@ def updated_alone(x: Any, w: Any) -> Any:
         (read_again, "Multiply Exp Cos Update Tanh"),
         (needed, "Sin Update Exp Cos"),
         (returned, "Update Sin"),
-        # The row, then the vector.
+        # The row is updated before the vector.
         (written_by_what_is_updated, "Sin Update Update Exp"),
         (updated_and_written, "Sin Update Multiply Update Exp Cos Tanh"),
         (chained, "Update Sin Cos Update Exp Tanh"),

@@ -32,7 +32,7 @@ READ_OFTEN = {
     "ArgMax": True, "ArgMin": True, "Sort": (0,), "TopK": (0,), "DotGeneral": True,
     "Convolution": True, "Gather": True, "Scatter": (1,),
 }  # fmt: skip
-"""Operands that are in memory: all of them, or those at these positions."""
+"""Operands that are stored in memory before the op reads them: True for all, else their positions."""
 
 
 def named(fact: Any) -> set[str]:

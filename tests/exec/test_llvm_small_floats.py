@@ -172,7 +172,7 @@ def test_sums_and_products_of_matrices(dtype: DType) -> None:
 
 
 def test_float32_rounded_to_float16() -> None:
-    """Convert the float16 numbers, their float32 neighbours, midpoints, and others."""
+    """Convert every float16 number, the midpoints, their float32 neighbours, and random float32 numbers."""
     halves = BITS.view(np.float16).astype(np.float32)
     with np.errstate(invalid="ignore", over="ignore"):
         between = halves + np.spacing(halves.astype(np.float16)).astype(np.float32) / 2

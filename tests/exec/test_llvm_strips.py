@@ -142,7 +142,7 @@ ACROSS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
 
 
 CUT = (Add, Exp)
-"""Cards of which some sample is cut."""
+"""Ops for which at least one sample must be strip-mined."""
 
 
 def remarks(executor: Any, program: Any) -> list[str]:
@@ -168,7 +168,7 @@ def test_same_bits(name: str, threads: int, monkeypatch: pytest.MonkeyPatch) -> 
     assert set(remarks(whole, program)) == {"compiled"}
     expected = [tnf.tree.leaves(whole.run(program, *arrays))]
     if name not in ("functions", "gradient", "powers complex", "stacked complex", "orbits"):
-        # Functions are polynomials if they are compiled, and NumPy contracts complex products.
+        # Compiled functions are polynomials that differ from NumPy's, and NumPy contracts complex products.
         expected.append(
             tnf.tree.leaves(tnf.GraphExecutor("K", compiled=False).run(program, *arrays))
         )
@@ -209,7 +209,7 @@ def test_samples_in_narrow_strips(card: Any, monkeypatch: pytest.MonkeyPatch) ->
             results.append(tnf.tree.leaves(executor.run(program, x, *others)))
         for one, other in zip(*results, strict=True):
             assert (one.shape, one.dtype) == (other.shape, other.dtype)
-            if one.dtype == "bfloat16":  # with NaN that differ from NumPy's
+            if one.dtype == "bfloat16":  # the NaN have other bits than NumPy's
                 one, other = one.astype("f4"), other.astype("f4")
             np.testing.assert_array_equal(one, other)
     assert number_in_strips or card not in CUT
@@ -308,7 +308,7 @@ HALVED = lambda x, iterations=9: tnf.scan(lambda c, _: (c * 0.5, None), x, None,
 @pytest.mark.parametrize(
     ("fn", "shapes", "remark"),
     [
-        # The carry, and the carry with a constant; a strip takes 16384 bytes.
+        # A strip of the carry, or of the carry and a constant, takes 16384 bytes.
         (HALVED, [(N,)], "in 10 strips of 2048"),
         (powers, [(N,), (7,)], "in 20 strips of 1024"),
         # At least 64 kB and at least four iterations.
@@ -378,9 +378,9 @@ def test_types_of_strips() -> None:
     [
         (np.full(N, 2.0), True),
         (np.full(N, np.nan), True),
-        (np.full((3, N), 2.0), False),  # whose indices are along another axis
+        (np.full((3, N), 2.0), False),  # indices along another axis
         (np.arange(float(N)), False),
-        (np.where(np.arange(N) < N - 1, 0.0, -0.0), False),  # which differ in one bit
+        (np.where(np.arange(N) < N - 1, 0.0, -0.0), False),  # constants that differ in one bit
     ],
 )
 def test_strips_of_constants(array: Any, is_cut: bool) -> None:

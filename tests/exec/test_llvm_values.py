@@ -33,7 +33,7 @@ def values(dtype: DType, *shape: int) -> Any:
 
 
 def require_same_bits(fn: Any, *arrays: Any) -> None:
-    """Require the bits of the interpreter from a compiled loop."""
+    """Require that a compiled loop returns the same bits as the interpreter."""
     program = tnf.compile(fn, *arrays)
     compiled, interpreted = (tnf.GraphExecutor("C", compiled=way) for way in (True, False))
     assert "# compiled" in str(compiled.compile(program, *arrays))
@@ -137,7 +137,10 @@ FLOATS = [dtype for dtype in REAL if dtype.is_float]
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("length", [1, 63, 64, 127, 128, 129, 200, 1024, 2048 + 70])
 def test_extremes_of_rows(length: int, dtype: DType) -> None:
-    """Include NaN at any position, and 0 and -0 in either order; 0 is larger. Each lane has the extremum in turn."""
+    """Put the extremum into each vector lane.
+
+    Include NaN at any position, and 0 and -0 in either order; 0 is the larger one.
+    """
     places = sorted({0, length // 2, length - 1, *range(0, length, 37)})
     rows = np.full((4 * len(places), length), -0.0)
     for number, place in enumerate(places):

@@ -189,7 +189,7 @@ def blocks(
         (2, MAX_PARTIAL_ELEMENTS // 2 + 1, MAX_PARTIAL_ELEMENTS // 2, False, ("terms", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2, MAX_PARTIAL_ELEMENTS // 2, False, ("columns", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2 + 2, MAX_PARTIAL_ELEMENTS // 2 + 1, False, ("columns", 16)),
-        # Rows, which are contiguous, if there are as many as columns or enough for all blocks; else columns.
+        # Split the contiguous rows if there are as many as columns, or enough for all blocks; else columns.
         (256, 9, 256, False, ("rows", 2)), (255, 9, 255, False, None),
         (384, 9, 512, False, ("columns", 4)), (512, 9, 384, False, ("rows", 4)),
         (2048, 9, 4096, False, ("rows", 16)), (2047, 9, 4096, False, ("columns", 16)),
@@ -229,7 +229,7 @@ def test_products_that_are_worth_pieces(monkeypatch: pytest.MonkeyPatch) -> None
 def test_rooms_of_pieces(
     rows: Any, terms: Any, is_copied: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Scratch is needed for one block of the split operand, and for all of the other one."""
+    """Copying needs scratch for one block of the split operand, and for the whole other operand."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
     lhs = np.empty((300, 5, 4))
     k = lhs.shape[terms[0]]
@@ -343,7 +343,7 @@ def test_many_small_matrices_by_a_vector_each(
     np.testing.assert_array_equal(matmul(a, b, out, False), expected, strict=True)
     np.testing.assert_array_equal(out, expected)
     assert len(calls) == 2 * is_by_sums
-    # Terms that are not contiguous are left to BLAS, unless there is one.
+    # If the terms are not contiguous, BLAS computes the product, unless there is only one term.
     np.testing.assert_array_equal(matmul(np.repeat(a, 2, -1)[..., ::2], b, None, False), expected)
     assert len(calls) == 2 * is_by_sums
     is_column_major = np.empty((*batch, columns, rows), dtype).swapaxes(-1, -2)

@@ -181,7 +181,7 @@ def test_what_comes_back_while_another_piece_does_is_there_afterwards(look: str)
     del piece
     pool.release(
         np.zeros(4096, np.uint8)
-    )  # which frees the first, and the array that it kept alive
+    )  # the pool evicts the first buffer, which frees the array that it references
     if look == "take":
         pool.acquire(1000)
         assert pool.stats().reused == 1
@@ -209,7 +209,7 @@ def test_a_plan_is_printed_in_columns() -> None:
     [(1024, "large"), (961, "large"), (512, "large"), (449, "large"), (448, ""), (1025, ""), (256, "small"), (128, "small"), (64, "")],
 )  # fmt: skip
 def test_pieces_of_less_than_twice_the_size_are_taken_again(size: int, piece: str) -> None:
-    """Sizes are multiples of a cache line."""
+    """A request reuses a free buffer of less than twice its size; sizes are multiples of a cache line."""
     pool = Pool(1 << 20)
     pieces = {"large": pool.acquire(1024), "small": pool.acquire(256)}
     for each in pieces.values():

@@ -26,7 +26,7 @@ def test_every_interval(order: int) -> None:
 
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 def test_far_below_zero(order: int) -> None:
-    """A sum over the poles up to zero would not end; the value at 1 - x is negligible."""
+    """Far below zero, a sum over all poles up to zero would have 2^50 terms."""
     x = np.array([-(2.0**50) - 0.5, -(2.0**50) - 0.25])
     near_zero = exact(order, np.array([-0.5, -0.25])) - (-1) ** order * exact(order, [1.5, 1.25])
     wanted = near_zero + (-1) ** order * exact(order, -x)
@@ -48,7 +48,7 @@ def test_poles_and_ends(order: int) -> None:
 
 
 def test_orders_end() -> None:
-    """Orders in a file may be any number, and their polynomials take time and memory."""
+    """The order is limited, because its polynomials take time and memory, and a file may contain any order."""
     with pytest.raises(
         tnf.errors.InvalidConfigError, match="order is at most 1000, got 1000000000"
     ):

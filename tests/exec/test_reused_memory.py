@@ -28,7 +28,7 @@ def capsule(y: Any) -> Callable[[], bytes]:
     """Hold the array by DLPack, in jax."""
     try:
         held = jax.dlpack.from_dlpack(y)
-    except (jax.errors.JaxRuntimeError, BufferError):  # because it accepts compact strides only
+    except (jax.errors.JaxRuntimeError, BufferError):  # jax accepts compact strides only
         return by_view(y)
     return lambda: np.asarray(held).tobytes()
 

@@ -27,7 +27,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 needs_llvmlite = pytest.mark.skipif(not is_installed(), reason="llvmlite is not installed")
 COMPILED = ["loops", pytest.param("jit", marks=needs_llvmlite)]
-"""Executors without compiled blocks, whose bits are the interpreter's, and with them."""
+"""Executors without compiled blocks, which must give the interpreter's bits, and with compiled blocks."""
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -81,7 +81,7 @@ def test_the_extreme_of_zeros(way: str, dtype: str, name: str) -> None:
 @pytest.mark.parametrize("dtype", [DType.F16, DType.BF16, DType.F32, DType.F64], ids=str)
 @pytest.mark.parametrize("size", [1, 5, 600, 3000])
 def test_one_negative_zero_is_told_apart_among_many_elements(size: int, dtype: DType) -> None:
-    """Include a NaN with a sign, whose bits are not the smallest, and a broadcast axis."""
+    """Include a negative NaN, so that the smallest bits are not those of -0.0, and a broadcast operand."""
     x = np.full(size, 2.0).astype(dtype.dtype)
     x[0] = -np.nan
     x[-1] = -0.0

@@ -180,11 +180,11 @@ def vectors_of(*lanes: int, has_fma: bool = True) -> Processor:
         ((8, 4), 31, 40, (31, 1, 8)),
         ((8, 4), 3, 40, (3, 1, 8)),
         ((8, 4), 1, 64, (1, 4, 8)),
-        # Tiles with the fewest loads: two of 4 instead of 7 and 1; among equals, the largest.
+        # Choose the tiles with the fewest loads, such as two of 4 instead of 7 and 1; at a tie, the largest.
         ((8, 4), 8, 64, (4, 4, 8)),
         ((8, 4), 40, 40, (20, 1, 8)),
         ((8, 4), 64, 64, (7, 4, 8)),
-        # 16 registers without vectors of 512 bits, one of which holds an element of a.
+        # Without 512-bit vectors there are 16 registers, one of which stores an element of a.
         ((4,), 14, 8, (5, 2, 4)),
         ((4,), 12, 16, (6, 2, 4)),
         ((4,), 15, 12, (8, 1, 4)),
@@ -258,13 +258,13 @@ def test_compilation_threshold(has_one_for_now: bool) -> None:
     # A half vector is used only if calls cost more than the work.
     assert machine.function(sums(40, 6), MAX_NARROW_MULTIPLICATIONS) is None
     assert linker.asked == []
-    # 40 places are four tiles of 10.
+    # The 40 output positions are split into four tiles of 10.
     expected = ("for now" if has_one_for_now else "for good", 4)
     assert machine.function(sums(40, 4), 102) == expected
     (_, text, *asked), *later = linker.asked
     assert asked == [102 // 4 * 6]
     assert later == ([] if has_one_for_now else [("for good", text)])
-    # 41 columns are three tiles of 14, the last of which begins earlier.
+    # The 41 columns are split into three tiles of 14; the last one overlaps its neighbour.
     assert machine.function(sums(41, 4), 100) == (expected[0], 3)
 
 
@@ -287,7 +287,7 @@ def test_pointwise_kernels_are_read_without_a_copy(monkeypatch: pytest.MonkeyPat
 @pytest.mark.parametrize(
     ("dilation", "expected"),
     [
-        ((1, 1), ((3, 45, 160), (10, 1, 16))),  # a row of the kernel and its channels are one axis
+        ((1, 1), ((3, 45, 160), (10, 1, 16))),  # the kernel's row axis and channel axis are merged
         ((2, 1), ((3, 90, 160), (10, 1, 16))),
         ((1, 2), ((3, 45, 160), (2, 10, 80), (5, 1, 16))),
     ],

@@ -100,8 +100,8 @@ def test_blocks_of_any_extents_are_transposed(
     ("shape", "is_transposed"),
     [
         ((40, 64), True),
-        ((40, 63), False),  # partial cache lines of the result
-        ((3, 64), False),  # short contiguous runs in the source
+        ((40, 63), False),  # rows of the result would end within a cache line
+        ((3, 64), False),  # contiguous runs of the source are too short
         ((4, 64), True),
         ((1, 64), False),
     ],

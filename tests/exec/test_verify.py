@@ -1,4 +1,4 @@
-"""The rules of the language of schedules: a schedule of each kind keeps them, and each is broken once."""
+"""The verifier of schedules: it accepts a schedule of each kind, and rejects a violation of each rule."""
 
 from __future__ import annotations
 

@@ -68,11 +68,11 @@ def test_without_elements_nothing_is_multiplied() -> None:
 @pytest.mark.parametrize(
     ("shape", "strides", "positions", "taps", "expected"),
     [
-        # Both axes are the image's: the longer rows.
+        # If both axes are contiguous in the image, the longer one is innermost.
         ((1, 2, 9, 3), (18, 9, 1, 1), (0, 2), (1, 3), True),
         ((1, 2, 3, 3), (18, 9, 1, 1), (0, 2), (1, 3), True),
         ((1, 2, 3, 9), (18, 9, 1, 1), (0, 2), (1, 3), False),
-        # Otherwise the axis with the smaller stride.
+        # Otherwise the axis with the smaller stride is innermost.
         ((4, 2, 9, 1), (18, 1, 2, 2), (0, 2), (1, 3), False),
         ((4, 2, 9, 1), (18, 9, 1, 1), (0, 2), (1, 3), True),
         ((4, 2, 9, 1), (18, -9, -1, 1), (0, 2), (1, 3), True),
@@ -120,7 +120,7 @@ def test_cuts_hold_as_many_bytes_as_are_copied_at_once(monkeypatch: pytest.Monke
         slice(i, i + 250) for i in range(0, 1000, 250)
     ]
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
-    assert len(operands.split()) == 8  # of MIN_BLOCK_EXTENT elements, at least
+    assert len(operands.split()) == 8  # blocks of at least MIN_BLOCK_EXTENT
 
 
 @pytest.mark.parametrize(

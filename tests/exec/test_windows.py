@@ -30,7 +30,7 @@ def spread(n: int, low: int, high: int, gap: int) -> list[int | None]:
 @pytest.mark.parametrize("order", [*permutations(range(4))][::3], ids=str)
 def test_edges_and_gaps(order: tuple[int, ...]) -> None:
     memory = np.arange(1.0, 121.0).reshape([(2, 3, 4, 5)[axis] for axis in order])
-    x = memory.transpose(np.argsort(order))[:, :, ::-1]  # a negative step has this order, too
+    x = memory.transpose(np.argsort(order))[:, :, ::-1]  # same axis order despite the stride
     for first, second, gap in product(EDGES, EDGES[:4], (0, 1)):
         rows, columns = spread(4, *first, gap), spread(5, *second, 0)
         wanted = np.zeros((2, 3, len(rows), len(columns)))

@@ -248,7 +248,7 @@ def test_the_caller_works_with_the_threads_that_can_be_started(
         assert sorted(numbers) == list(range(9))
         with pytest.raises(ZeroDivisionError):
             workers.parallel_for(lambda start, _: 1 // start, 12, 2)
-    assert names == [f"tenferro_{n}" for n in range(1, count + 2)]  # because it asks once
+    assert names == [f"tenferro_{n}" for n in range(1, count + 2)]  # one failed request, no retry
 
 
 PARTS_OF_TWELVE = {0: [(0, 12)], 1: [(0, 6), (6, 12)], 2: [(0, 4), (4, 8), (8, 12)]}
@@ -269,7 +269,7 @@ def test_what_is_computed_ahead_without_a_thread(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_interruption_of_what_the_caller_computes_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is raised at once, not when the result is read."""
+    """If the caller computes a future itself, an interruption is raised immediately, not when the result is read."""
     without_threads(monkeypatch, 0)
 
     def interrupted() -> None:

@@ -144,7 +144,7 @@ def doubled(x: Any) -> Any:
 
 @each_family
 def test_tangents(family: Any, ledger: Passes) -> None:
-    """Tangents equal central differences in double precision, and in single precision those in double."""
+    """Compare double-precision tangents with central differences, and single-precision with double-precision ones."""
     for sample in samples_for("jvp", family):
         directions, y_dots, _ = derivatives(sample)
         wide = replace(sample, inputs=tuple(map(doubled, sample.inputs)))

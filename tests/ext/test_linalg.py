@@ -270,7 +270,7 @@ def test_derivatives_that_others_give_as_nan() -> None:
     zero = np.zeros(3)
     np.testing.assert_array_equal(tnf.grad(la.vector_norm)(zero), zero)
     np.testing.assert_array_equal(tnf.grad(la.norm)(np.zeros((2, 2))), np.zeros((2, 2)))
-    # Functions that are smooth at equal singular values and eigenvalues.
+    # These functions are smooth even where singular values or eigenvalues are equal.
     eye = np.eye(3)
     np.testing.assert_allclose(tnf.grad(lambda x: tnf.sum(la.svdvals(x)))(eye), eye)
     np.testing.assert_allclose(
@@ -356,7 +356,7 @@ def test_pseudoinverse_along_matrices_of_one_rank(shape: tuple[int, int], dtype:
 
 
 def test_derivatives_of_pinv_at_an_ill_conditioned_matrix() -> None:
-    """For an invertible matrix they are those of the inverse: A' = -P V P, A'' = 2 P V P V P."""
+    """For an invertible matrix the derivatives are those of the inverse P along V: -P V P and 2 P V P V P."""
     rng = np.random.default_rng(7)
     q, _ = np.linalg.qr(rng.standard_normal((4, 4)))
     a, v = q @ np.diag([10.0, 4.0, 1.0, 2e-3]) @ q.T, rng.standard_normal((4, 4))
@@ -368,7 +368,7 @@ def test_derivatives_of_pinv_at_an_ill_conditioned_matrix() -> None:
     np.testing.assert_allclose(first(a), slope, rtol=0, atol=1e-11 * np.abs(slope).max())
     second = tnf.jvp(first, (a,), (v,))[1]
     np.testing.assert_allclose(second, curvature, rtol=0, atol=1e-11 * np.abs(curvature).max())
-    # Reverse mode, too: second derivatives along v, of the product with w.
+    # Check reverse mode, too: its inner product with v is the weighted sum of second derivatives.
     w = rng.standard_normal((4, 4))
     pulled = tnf.vjp(lambda x: tnf.sum(w * first(x)), a)[1](1.0)[0]
     np.testing.assert_allclose(np.sum(pulled * v), np.sum(w * curvature), rtol=1e-9)
@@ -381,7 +381,7 @@ def repeated(dtype: str, values: Any = (3.0, 3.0, 3.0, -1.0, -1.0)) -> Any:
 
 @both_kinds
 def test_observables_that_are_smooth_where_values_repeat(dtype: str) -> None:
-    """Rounding separates the values slightly, and this difference must not be a divisor."""
+    """Rounding makes equal eigenvalues differ slightly, and the derivative must not divide by that difference."""
     x = repeated(dtype)
     direction = symmetric(random(5, 5, dtype=dtype, seed=4))
 
@@ -447,7 +447,7 @@ def test_qr_of_large_matrices(mode: str, shape: tuple[int, ...], dtype: str) -> 
         inner = np.swapaxes(q.conj(), -1, -2) @ q
         np.testing.assert_allclose(inner, np.broadcast_to(np.eye(q.shape[-1]), inner.shape), **near)
         np.testing.assert_array_equal(r, np.triu(r))
-        # The same reflections, so that the signs agree.
+        # Both are computed by the same reflections, so that the signs of R agree.
         np.testing.assert_allclose(r, expected_r, atol=near["atol"] * 20, rtol=0)
 
 
@@ -663,7 +663,7 @@ ON_ONE: dict[str, Fn] = {
 @pytest.mark.parametrize("n", [3, 70])
 @pytest.mark.parametrize("name", ON_ONE)
 def test_a_batch_of_one_gives_what_its_matrix_does(name: str, n: int) -> None:
-    """Large matrices are processed one at a time, in every batch."""
+    """A batch of one gives the bits of its matrix, because large matrices are processed one at a time."""
     x = random(n, n) + n**0.5 * np.eye(n)
     alone, batch = (tnf.types.flatten(ON_ONE[name](each))[0] for each in (x, x[None]))
     for y, one in zip(alone, batch, strict=True):

@@ -26,7 +26,7 @@ FOR_DEVICES = ("tenferro.ad", "tenferro.program")
 FILES = sorted([*(ROOT / "tenferro/ext").rglob("*.py"), *(ROOT / "examples").rglob("*.py")])
 FILES = [
     path for path in FILES if "torch_backend/tests" not in str(path)
-]  # which observe NumPy's kernels
+]  # those tests observe NumPy's kernels
 
 
 def imported(path: Path) -> list[tuple[str, str]]:

@@ -47,7 +47,7 @@ def test_our_own_families_pass(op: Any, inputs: Any) -> None:
     )
     failed = [check for check in report.checks if check.ok is False]
     symbols = [check for check in failed if "symbols" in check.law]
-    # The lengths of a transform belong to the op, and there is no such op with symbols.
+    # A transform's lengths are part of its payload, so it cannot be checked with symbols.
     assert failed == (symbols if isinstance(op, fft.families.Fft) else []), str(report)
 
 

@@ -200,7 +200,7 @@ def test_jit_runs_eager_tensors_on_the_executor_given() -> None:
     traced = tnf.compile(lambda x: jitted({"x": x, "s": rt.constant(2.0)})["y"], X)
     np.testing.assert_array_equal(traced.run(X), 2.0 * X)
     assert executor.runs == 1
-    # Without its own executor, the function runs op by op.
+    # An eager variable from a runtime makes the function run op by op, without its own executor.
     x = rt.variable(X)
     tnf.sum(tnf.jit(lambda x: x * x)(x)).backward()
     np.testing.assert_array_equal(x.grad.numpy(), 2.0 * X)

@@ -462,7 +462,7 @@ def test_composites_keep_identity_and_payload() -> None:
 
 
 def test_12_another_backend_names_the_family() -> None:
-    """The backend has no kernel for extensions, rejects a dtype, or fails."""
+    """Errors name the family if a backend lacks a kernel for extensions, rejects a dtype, or raises."""
 
     def failing(op: Any, *arrays: Any) -> Any:
         raise ValueError("no room")

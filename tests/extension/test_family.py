@@ -1,4 +1,4 @@
-"""A package defines one value per operation, and users of the operation pass nothing around."""
+"""A package registers each family once, and users apply its ops without passing rules or runtimes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ X = np.array([1.0, 2.0, 3.0])
 @extension_family("tenferro-tests", "owned", version=1)
 @dataclass(frozen=True)
 class Owned(ExtensionOp):
-    """Outputs of the input's type, computed by the runtime's function."""
+    """Op whose outputs have the input's type and are computed by the runtime's function."""
 
     output_count: int = 1  # pyright: ignore[reportIncompatibleVariableOverride]  # because tests choose it
 

@@ -259,7 +259,7 @@ def once_given_twice(x: Any, w: Any) -> Any:
 
 @dataclass(frozen=True)
 class TwoProducts(Product):
-    """Op with the outputs factor x w and x + w; if the second is not used, `smaller` selects the op that replaces it."""
+    """Op with the outputs factor x w and x + w; `smaller` selects its replacement if the second is unused."""
 
     smaller: str = "right"
 

@@ -30,7 +30,7 @@ RELATIONS = {
     ">=": ((4, 3), (3, 4), "n >= m"),
     "divisible by": ((4, 2), (4, 3), "n divisible by m"),
 }
-"""Extents that satisfy the relation, extents that do not, and the guard for two symbols."""
+"""For each relation: extents (n, m) that satisfy it, extents that violate it, and its guard on symbols n and m."""
 
 
 @extension_family("tenferro-tests", "related", version=1)
@@ -77,7 +77,7 @@ class Quarters(ExtensionOp):
 @extension_family("tenferro-tests", "repeated", version=1, runtime=HostReferenceRuntime)
 @dataclass(frozen=True)
 class Repeated(ExtensionOp):
-    """The positive elements, `times` over; their number depends on data."""
+    """The positive elements of x, repeated `times` times; the length of the result depends on data."""
 
     times: int
 

@@ -456,7 +456,7 @@ def test_payloads_that_no_file_can_bring_back_are_refused(tmp_path: Path) -> Non
         tnf.compile(lambda x: apply(Listing(Kind.MAX, accumulated=Local.ONE), x), X), tmp_path / "f"
     )
     with pytest.raises(errors.InvalidConfigError, match="is no enum that the op"):
-        tnf.load(tmp_path / "f")  # because the registered class does not list it
+        tnf.load(tmp_path / "f")  # because the registered class, Configured, does not list Local
     losing = tnf.compile(lambda x: apply(Listing(Kind.MAX, accumulated=Losing(1, None)), x), X)
     with pytest.raises(errors.UnsupportedError, match="plan of Losing is not compared"):
         tnf.save(losing, tmp_path / "g")
@@ -484,7 +484,7 @@ def test_large_constants_are_mapped_from_the_file(tmp_path: Path) -> None:
         np.testing.assert_array_equal(array, expected)
     program = tnf.load(path, mapped=True)
     assert program.fingerprint == saved.fingerprint
-    tnf.save(program, path)  # replaces the file that is mapped
+    tnf.save(program, path)  # overwrites the file that is still mapped into memory
     x = np.ones(200)
     total = first.sum() + second.sum(dtype="f8") + small.sum()
     executor = tnf.GraphExecutor(compiled=False, segmented=False, passes=())

@@ -77,7 +77,7 @@ class SoftThreshold(ExtensionOp):
 
 
 class SoftThresholdRule(ExtensionAdRule):
-    """The slope is 1 above the threshold."""
+    """Rule of `SoftThreshold`: the slope is 1 where |x| > 1, and 0 elsewhere."""
 
     family_id = SoftThreshold.family_id
 

@@ -1,7 +1,7 @@
 """Calls with the same meaning in `tenferro.lax` and in jax.lax: one table for values, derivatives and the peer.
 
-Each call is a function of the module and of arrays. Derivatives of functions that are a single op are not tested
-here, but by the samples of the op.
+Each call is a function of the module and of arrays. Functions that consist of a single op have no derivatives here:
+the samples of the op test them.
 """
 
 from __future__ import annotations

@@ -23,7 +23,7 @@ CALLS = [
 
 
 TO_SECOND_ORDER = ("windows", "gathers")
-"""Tables of functions that consist of several ops; second derivatives of single ops have other tests."""
+"""Tables whose second derivatives are tested here, because the functions consist of several ops."""
 
 
 def arrays_of(table: str) -> list[Any]:
@@ -297,7 +297,7 @@ ADDED = {
     "scan": {"parallel"},
     "fori_loop": {"max_steps"},
     "while_loop": {"max_steps"},
-    "top_k": {"is_stable"},  # which exist in jax.lax since 0.11
+    "top_k": {"is_stable"},  # new in jax.lax 0.11
 }
 """Parameters that jax.lax lacks, in all versions or in some."""
 

@@ -61,7 +61,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Note:
-    """Reason why some samples of an op are in none of these columns."""
+    """Reason why some samples of an op are not counted in some columns."""
 
     op: str
     columns: tuple[str, ...]

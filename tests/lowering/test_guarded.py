@@ -37,7 +37,7 @@ FATAL = """func.func @main(%x: tensor<4x16xf32>) -> tensor<16x4xf32> {
     replica_groups = dense<> : tensor<0x0xi64>} : (tensor<4x16xf32>) -> tensor<16x4xf32>
   return %0 : tensor<16x4xf32>
 }"""
-"""StableHLO's verifier divides by the size of the groups; since jaxlib 0.11 it checks for zero first."""
+"""Module that ends the process of older jaxlibs: the verifier divides by the group size, which is zero."""
 LAST_WORDS = "SIGFPE|group size of replica_groups"
 X = np.arange(3.0, dtype="f4")
 
@@ -66,7 +66,7 @@ def saved(tmp_path: Path, text: str) -> Path:
 
 
 def artifact_of(tmp_path: Path, text: str) -> Path:
-    """Return an artifact of tenferro with another function beside `main`."""
+    """Return an artifact of tenferro to which the text's function was added as a private one."""
     path = tmp_path / "artifact.mlir"
     xla_peer.export(lambda x: x + x, X, path=path)
     beside = text.replace("@main", "private @beside")
@@ -209,7 +209,7 @@ def test_programs_of_unknown_origin_are_tried_first(
         )
     with pytest.raises(errors.TenferroError, match="SIGABRT"):
         USES[use](programs[False])
-    if use != "export":  # with bytes that the replacement above does not produce
+    if use != "export":  # other bytes than the ones replaced above
         USES[use](programs[True])
     assert len(asked) == 1
 
@@ -296,7 +296,7 @@ def test_a_command_tries_a_program_first(command: str, monkeypatch: Any, tmp_pat
 
 
 def test_values_that_64_bits_do_not_count_are_refused() -> None:
-    """XLA ends the process that compiles such sizes."""
+    """Sizes beyond 64 bits are rejected, because XLA's compiler aborts the process on them."""
     program = tnf.compile(lambda x: tnf.pad(x, 1 << 31)[:1, :1], np.ones((1, 1)))
     with pytest.raises(
         errors.UnsupportedError, match=r"Pad: f64\[\d+,\d+\] takes.*\n.*test_guarded"
@@ -376,7 +376,7 @@ def test_flipped_bits_are_errors_or_artifacts(count: int, tmp_path: Path) -> Non
     )
     assert "survived" in done.stdout, (done.returncode, done.stderr[-2000:])
     assert "'refused'" in done.stdout
-    assert "'SIG'" in done.stdout  # some would have ended this process
+    assert "'SIG'" in done.stdout  # some modules abort their process
 
 
 # ---- limits --------------------------------------------------------------------------------------
@@ -401,7 +401,7 @@ def test_limits(change: dict[str, Any], levels: int, match: str) -> None:
 
 @pytest.mark.parametrize(("size", "kind"), [(200 << 20, "MemoryError"), (1 << 20, "")])
 def test_a_system_error_after_the_memory_is_used(size: int, kind: str) -> None:
-    """The bindings may run out of memory and return without an exception."""
+    """If memory ran out, the bindings may return NULL without an exception, which Python reports as SystemError."""
     code = f"""
 import json
 from lowering import reading_process
@@ -516,7 +516,7 @@ def test_a_forked_process_has_one_of_its_own_and_both_end(tmp_path: Path) -> Non
     place = str(Path(guarded.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-P", "-W", "error", "-c", FORK, GOOD],
-        cwd=tmp_path,  # without imports from it
+        cwd=tmp_path,  # nothing is imported from there
         env={**os.environ, "PYTHONPATH": place},
         capture_output=True,
         text=True,
@@ -610,7 +610,7 @@ def test_damaged_trees_are_errors_or_trees() -> None:
     assert refused > 100
     with pytest.raises(errors.InvalidConfigError, match="tree"):
         decoded_tree(b"")
-    looped = whole.replace(b"[1, 2], ", b"[0, 0], ")  # regions that contain themselves
+    looped = whole.replace(b"[1, 2], ", b"[0, 0], ")  # a region that contains itself
     assert looped != whole
     with pytest.raises(errors.InvalidConfigError, match="itself"):
         decoded_tree(looped)

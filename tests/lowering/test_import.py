@@ -35,7 +35,7 @@ def flat(result: Any) -> list[Any]:
 
 # ---- round trips ---------------------------------------------------------------------------------
 
-# Dots and convolutions that widen, integer divisions, powers and comparators are written as other operations.
+# Ops that lowering may write as several operations, for example a dot that widens, or an integer division.
 COMPOUND = {
     "Constant", "Convolution", "Divide", "DotGeneral", "Polygamma", "Power", "ReducePrecision", "Remainder",
     "Sort",
@@ -51,7 +51,7 @@ def test_what_we_write_comes_back(sample: OpSample) -> None:
     assert again.output_specs == program.output_specs
     wanted, found = flat(program.run(*sample.inputs)), flat(again.run(*sample.inputs))
     for y, z in zip(found, wanted, strict=True):
-        if sample.op.name == "Polygamma":  # its text has the sums written out
+        if sample.op.name == "Polygamma":  # lowered to finite sums
             np.testing.assert_allclose(y.astype(float), z.astype(float), rtol=0.01)
         else:
             assert y.tobytes() == z.tobytes()
@@ -499,7 +499,7 @@ def test_every_way_of_counting(first: int, bound: int, step: int) -> None:
         ) and turns < 20:
             i, turns = i + moved, turns + 1
         if turns == 20:
-            continue  # because it counts beyond the range of int32 first
+            continue  # because the counter overflows int32 before it ends
         sides = "%n, %i" if flipped else "%i, %n"
         text = COUNTING.format(
             first=first, bound=bound, direction=direction, sides=sides, step=step, op=op
@@ -581,7 +581,7 @@ COMPARED = {"LT": operator.lt, "LE": operator.le, "GT": operator.gt, "GE": opera
 
 @pytest.mark.parametrize("direction", COMPARED)
 def test_indices_that_are_chosen_are_known_where_the_choice_is(direction: str) -> None:
-    """Use the index i if `i direction m` holds, and 4 - i otherwise; if all iterations agree, each accesses one slice."""
+    """Read x[i] if `i direction m` holds, else x[4 - i]; if all iterations choose alike, the scan slices x."""
     chosen = "stablehlo.subtract %k, %i : tensor<i32>\n    %w = stablehlo.compare {}, %i, %m : {}"
     chosen += "\n    %j = stablehlo.select %w, %i, %v : tensor<i1>, tensor<i32>"
     x = np.array([1, 3, 9, 27, 81], np.float32)
@@ -711,7 +711,7 @@ def test_what_is_handed_on_whole_is_neither_cut_nor_stacked(
 
 
 def called_in_a_row(count: int) -> str:
-    """Return `main`, which calls the last of these functions and then the first, each of which calls the next."""
+    """Return a chain of `count` functions, each calling the next; `main` calls the last one, then the first."""
     head = "func.func private @f{}(%x: tensor<3xf32>) -> tensor<3xf32> {{ "
     call = "%0 = func.call @f{}(%x) : (tensor<3xf32>) -> tensor<3xf32> "
     calls = [f"{head.format(i)}{call.format(i + 1)}return %0 : tensor<3xf32> }}" for i in range(1, count)]  # fmt: skip
@@ -814,7 +814,7 @@ def test_places_that_locations_name(location: str, source: Any, place: str) -> N
     text = HEAD + f"%0 = stablehlo.sine %x : tensor<3xf32> {location}" + TAIL
     (step,) = import_stablehlo(text).instructions
     assert step.source is not None
-    if source is None:  # the line that imports it
+    if source is None:  # then the line is that of the import
         assert step.source.file == __file__
     else:
         shown = (step.source.file, step.source.line, step.source.function)
@@ -844,7 +844,7 @@ def test_places_that_locations_name(location: str, source: Any, place: str) -> N
     ],
 )  # fmt: skip
 def test_reshapes_turn_only_what_is_no_row(before: Any, after: Any, ops: str) -> None:
-    """Our order is column-major and StableHLO's row-major; they agree if at most one extent differs from 1."""
+    """Reshapes are column-major here and row-major in StableHLO; both agree if at most one extent differs from 1."""
     kinds = ["x".join([*map(str, shape), "f32"]) for shape in (before, after)]
     program = import_stablehlo(
         f"func.func @main(%x: tensor<{kinds[0]}>) -> tensor<{kinds[1]}> {{\n"
@@ -892,7 +892,7 @@ def test_operations_that_change_nothing_are_no_ops(name: str) -> None:
 
 @pytest.mark.parametrize("count", [1024, 1025])
 def test_constants_of_many_equal_elements_are_spread(count: int) -> None:
-    """Up to a thousand elements are kept as they are, and written inside regions."""
+    """Up to 1024 elements stay a constant, also inside regions; more are a broadcast scalar."""
     kind = f"tensor<{count}xf32>"
     constants = (
         f"%c = stablehlo.constant dense<2.5> : {kind} "

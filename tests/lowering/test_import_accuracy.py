@@ -79,7 +79,7 @@ def test_a_demand_is_compared_with_native_errors(
 
 
 def test_the_errors_are_those_of_the_page() -> None:
-    """Compare with the larger one of the errors of interpreted and compiled code."""
+    """Declared errors equal docs/accuracy.md: the larger of the errors of interpreted and compiled code."""
     page = (Path(__file__).parents[2] / "docs" / "accuracy.md").read_text().splitlines()
     cells = [[cell.strip() for cell in line.split("|")] for line in page]
     rows = {row[1]: row for row in cells if len(row) == 15}

@@ -90,7 +90,7 @@ INDICES = np.array([[-12], [1], [7]], "i4")
 
 
 def read_again(text: str, *arrays: np.ndarray) -> np.ndarray:
-    """Run a module, and what it is lowered to: both give the same bits."""
+    """Run a module; require the same bits after lowering the imported program and importing it again."""
     program = lowering.import_stablehlo(text)
     result = program.run(*arrays)
     again = lowering.import_stablehlo(str(lowering.lower_to_stablehlo(program))).run(*arrays)
@@ -112,7 +112,7 @@ def read_again(text: str, *arrays: np.ndarray) -> np.ndarray:
 def test_a_product_is_rounded_once_to_a_result_of_as_many_bits(
     lhs: str, rhs: str, result: str, numbers: tuple[float, float], wanted: float
 ) -> None:
-    """#dot_general: operands are promotable to the result by their bits; a byte may hold 2, 4, 6 or 8 of them."""
+    """#dot_general: operands are promoted to a result type with at least as many bits; products are rounded once."""
     types = f"(tensor<2x{lhs}>, tensor<2x{rhs}>) -> tensor<{result}>"
     text = f"""func.func @main(%x: tensor<2x{lhs}>, %y: tensor<2x{rhs}>) -> tensor<{result}> {{
       %z = stablehlo.dot_general %x, %y, contracting_dims = [0] x [0] : {types}
@@ -159,7 +159,7 @@ def test_bits_of_less_than_a_byte(source: str, target: str) -> None:
     [("i32", "UNSIGNED"), ("ui8", "SIGNED"), ("i1", "SIGNED"), ("i4", "UNSIGNED")],
 )
 def test_integers_have_an_order_by_their_own_sign(kind: str, other: str) -> None:
-    """#compare (C3): implementations differ if the comparison type's signedness is not the operands'."""
+    """#compare (C3): a comparison type of the other signedness is an error, except for EQ and NE."""
     own = "SIGNED" if other == "UNSIGNED" else "UNSIGNED"
     text = f"""func.func @main(%x: tensor<2x{kind}>) -> tensor<2xi1> {{
       %y = stablehlo.compare LE, %x, %x, {other} : (tensor<2x{kind}>, tensor<2x{kind}>) -> tensor<2xi1>
@@ -210,7 +210,7 @@ def test_scatters_out_of_bounds_and_their_adjoint() -> None:
 
 @pytest.mark.parametrize("kind", ["i4", "i8", "i16", "i32", "i64", "ui4", "ui8", "ui32", "ui64"])
 def test_integers_divided_by_zero(kind: str) -> None:
-    """#divide and #remainder leave x / 0 and the overflow of min / -1 to the implementation: here they are XLA's."""
+    """#divide, #remainder: x / 0 and min / -1 are implementation-defined; here the results are XLA's."""
     bits = int(kind.lstrip("ui"))
     low, high = (0, 2**bits - 1) if kind[0] == "u" else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
     ones = high if kind[0] == "u" else -1

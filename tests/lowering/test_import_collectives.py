@@ -20,7 +20,7 @@ from tenferro import errors
 REPLICAS, PARTITIONS = 2, 2
 X = np.arange(4 * 4 * 3, dtype="f4").reshape(4, 4, 3) ** 2  # devices, rows, columns
 
-# Processes are replica * 2 + partition, in the groups that "Parallel execution" of the specification defines.
+# The number of a process is replica * 2 + partition; the specification's "Parallel execution" defines the groups.
 ACROSS: dict[str, tuple[str, str, list[list[int]]]] = {
     "replicas": ("[[0, 1]]", "", [[0, 2], [1, 3]]),
     "replicas in the other order": ("[[1, 0]]", "", [[2, 0], [3, 1]]),
@@ -249,7 +249,7 @@ def test_a_collective_of_what_all_devices_share(read: Any) -> None:
 
 
 def test_a_collective_in_a_loop_and_in_a_branch(read: Any) -> None:
-    """Regions inside regions can use the number of the device."""
+    """A collective in a nested region refers to the device of the enclosing program."""
     permute = (
         '"stablehlo.collective_permute"({}) <{{source_target_pairs = dense<[[0, 1], [1, 2], [2, 3], [3, 0]]> : '
         "tensor<4x2xi64>}}> : (tensor<4x3xf32>) -> tensor<4x3xf32>"
@@ -487,7 +487,7 @@ def test_the_first_of_a_group_has_the_reduction() -> None:
 
 
 def test_roots_are_data() -> None:
-    """The two results have different roots, and device 4 is in no group."""
+    """Broadcast each of two results from its own root, which is data; device 4 is in no group."""
     x, roots = np.concatenate([X, X[:1] + 9]), np.array([[1, 0]] * 2 + [[0, 1]] * 3, "i4")
     kinds = (
         "(tensor<4x3xf32>, tensor<4x3xf32>, tensor<2xi32>) -> (tensor<4x3xf32>, tensor<4x3xf32>)"
@@ -641,7 +641,7 @@ TOGETHER = f"""
 
 
 def test_collectives_of_processes_of_different_functions(read: Any) -> None:
-    """All take part in one collective after the other: 2 x + x, exchanged after device 1 has added its number."""
+    """Both processes run the collectives in order: first a sum; then device 1 adds its number, and both exchange."""
     kinds = "(tensor<2xi32>, tensor<2xi32>) -> (tensor<2xi32>, tensor<2xi32>)"
     sums = "check.expect_eq_const %r#0, dense<[10, 13]> : tensor<2xi32> check.expect_eq_const %r#1, dense<[9, 12]> : tensor<2xi32>"
     text = processes(TOGETHER, "programs = [[@first], [@second]]", "%x, %x", kinds, sums)

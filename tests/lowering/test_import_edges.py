@@ -88,7 +88,7 @@ def test_counted_loops_are_scans(loop: Any, kind: str) -> None:
     direction, is_flipped, start, bound, step, turns = loop
     changes = ["add %i, %s", "add %s, %i"] if step > 0 else ["add %i, %s", "subtract %i, %s"]
     if kind == "ui32" and start + turns * step < 0:
-        return  # the last count wraps around
+        return  # the last value would wrap around
     if kind == "ui32" and step < 0:
         changes = ["subtract %i, %s"]
     for change in changes:
@@ -174,7 +174,10 @@ func.func @main(%x: tensor<5xf64>) -> tensor<f64> {{
 def test_a_comparison_that_never_changes_chooses_the_slices_of_a_scan(
     direction: str, is_flipped: bool
 ) -> None:
-    """Compare slope t + first with zero for t = 0 .. 4: the slice is x[t] if the comparison holds, else x[4 - t]."""
+    """Read x[t] if the comparison of slope t + first with zero holds, else x[4 - t], for t = 0 .. 4.
+
+    If it holds always or never, the loop scans over x.
+    """
     compare = {"EQ": lambda i, n: i == n, **COMPARISONS}[direction]
     x = np.random.default_rng(3).normal(size=5)
     for slope in (-1, 0, 1):
@@ -226,7 +229,7 @@ SHIFTED = "%o = stablehlo.constant dense<{}> : tensor<i32> %{} = stablehlo.{} : 
 def test_a_loop_goes_along_what_it_reads_from_end_to_end(
     start: int, end: int, extent: int, shift: int
 ) -> None:
-    """The loop reads neither a part of the array, nor beyond its end."""
+    """The loop scans over the array only if its reads cover all of it, without clamped indices."""
     turn = SHIFTED.format(shift, "k", "add %i, %o") + "%l = stablehlo.add %i, %i : tensor<i32>"
     program = import_stablehlo(ALONG.format(start=start, end=end, extent=extent, turn=turn))
     x, y = np.arange(1, extent + 1, dtype="f4"), -np.arange(1, 6, dtype="f4")
@@ -246,7 +249,7 @@ def test_a_loop_goes_along_what_it_reads_from_end_to_end(
         assert not loop.reverse
 
 
-# Reads and writes of iteration i: whether they are slices along the loop, and whether the loop is reversed.
+# Expected for the read and the write of iteration i: whether each is a slice along the loop, and its direction.
 WAYS: dict[str, tuple[str, Any, Any, int, int, bool]] = {
     "forwards both": ("i", lambda i: i, lambda i: i, 1, 1, False),
     "backwards both": ("v", lambda i: 4 - i, lambda i: 4 - i, 1, 1, True),
@@ -287,7 +290,7 @@ def test_what_goes_the_other_way_is_indexed(name: str) -> None:
 def test_indices_that_wrap_around_are_no_lines(
     narrow: str, name: str, least: int, most: int, is_up: bool, beyond: int
 ) -> None:
-    """The index is i if i + first is above the middle, else 4 - i; the last of five may wrap around."""
+    """Read at i if i + first is above the middle of the dtype's range, else at 4 - i; the sum may wrap around."""
     first = most - 4 + beyond if is_up else least + 4 + beyond
     middle = (least + most) // 2
     change = "add %first, %w" if is_up else "subtract %first, %w"
@@ -334,7 +337,7 @@ def test_loops_that_data_end_or_that_wrap_around_are_while_loops() -> None:
 
 @in_turn("dtype", ["uint8", "uint16", "uint32", "uint64"], "algorithm", list(RandomAlgorithm))
 def test_random_bits_are_those_of_jax(dtype: str, algorithm: RandomAlgorithm) -> None:
-    """Compare the bits and the final state with JAX, which compiles its own text."""
+    """Compare the bits and the final state with JAX, which compiles the original module."""
     states = [[0, 0], [2**40 + 5, 7], [2**63 + 3, 2**64 - 2], [1, 2**32 - 1]]
     for shape in [(), (3,), (2, 5), (5, 7, 3)]:
 
@@ -352,7 +355,7 @@ def test_random_bits_are_those_of_jax(dtype: str, algorithm: RandomAlgorithm) ->
 
 @pytest.mark.parametrize("state", [[5, 2**64 - 1, 0], [5, 2**64 - 2, 2**64 - 1], [7, 3, 9]])
 def test_random_bits_of_a_longer_state(state: list[int]) -> None:
-    """The state has three numbers, the last of which is the upper half of the counter; XLA compiles the text itself."""
+    """Compare with XLA for a state of three numbers, the last of which is the upper half of the counter."""
     text = """
     func.func @main(%s: tensor<3xui64>) -> (tensor<3xui64>, tensor<9xui32>) {
       %t, %v = stablehlo.rng_bit_generator %s, algorithm = PHILOX : (tensor<3xui64>) -> (tensor<3xui64>, tensor<9xui32>)
@@ -414,7 +417,7 @@ def test_approximate_largest_elements_are_the_exact_ones(name: str, axis: int) -
 
 @pytest.mark.parametrize("kind", ["bool", "int8", "uint16", "int64", "float16", "float32"])
 def test_products_of_other_kinds(kind: str) -> None:
-    """For bool: whether any pair is true. Integers wrap around, and float16 accumulates in the requested dtype."""
+    """Products of bools are logical; integers wrap around; float16 accumulates in the requested dtype."""
     rng = np.random.default_rng(2)
     x, y = (
         rng.integers(0, 2 if kind == "bool" else 9, shape).astype(kind)

@@ -67,7 +67,7 @@ RNG = np.random.default_rng(0)
 
 
 def test_groups_of_rows() -> None:
-    """Rows after the groups are zero, and an infinity in one group's matrix affects no other group."""
+    """Rows beyond the last group give zeros, and an infinity in one group's matrix does not affect other groups."""
     a, b = RNG.normal(size=(2, 9, 4)), RNG.normal(size=(2, 4, 3, 5))
     b[0, 0, 1, 0] = np.inf
     text = ragged(
@@ -108,7 +108,7 @@ def parts(sizes: np.ndarray) -> list[slice]:
 
 
 def test_group_sizes_of_each_batch_and_of_outer_axes() -> None:
-    """CHLO, "ragged_dot": group_sizes has [b.., x.., g] for rows x before the ragged axis, or summands before it."""
+    """CHLO, "ragged_dot": group_sizes has the shape [b.., x.., g], where x are the axes before the ragged one."""
     a, b = RNG.normal(size=(2, 9, 4)), RNG.normal(size=(2, 3, 4, 5))
     text = ragged(
         "2x9x4xf64", "2x3x4x5xf64", "2x3xi32", "2x9x5xf64", lhs_batching=[0], rhs_batching=[0],

@@ -70,7 +70,7 @@ def test_an_extent_that_is_an_argument(read: Any) -> None:
 
 
 def test_arrays_of_one_shape_and_different_extents(read: Any) -> None:
-    """Programs are cached by the shapes of their arguments, and equal shapes may come with different extents."""
+    """An extent is data here, so a program cached by argument shapes must not be reused for another extent."""
     body = (
         N32
         + vector("s", "%n")
@@ -398,7 +398,7 @@ BOUNDED = {
 
 @pytest.mark.parametrize("constraint", BOUNDED)
 def test_constraints_on_extents_with_bounds(read: Any, constraint: str) -> None:
-    """No extent within the bound keeps the constraint."""
+    """A constraint that no extent within the bound satisfies is an error."""
     text, broken, kept = BOUNDED[constraint]
     arguments = f"%x: {TWO}, %c: tensor<f32>, %z: tensor<4x2xf32>, %w: tensor<3x2xf32>"
     for operation, is_kept in ((text.replace(broken, kept, 1), True), (text, False)):
@@ -449,7 +449,7 @@ def test_a_slice_whose_bounds_data_decide(read: Any, stride: int) -> None:
 
 
 def test_numbers_for_open_extents_beside_an_integer_that_is_data(read: Any) -> None:
-    """The integer could determine an extent but does not, and calls with concrete shapes need no specs."""
+    """The integer argument is data, not an extent, so calls with concrete shapes need no specs."""
     body = (
         "%n = stablehlo.get_dimension_size %x, dim = 0 : (tensor<?xf32>) -> tensor<i32> "
         "%m = stablehlo.subtract %n, %k : tensor<i32> "
@@ -466,7 +466,7 @@ def test_numbers_for_open_extents_beside_an_integer_that_is_data(read: Any) -> N
 
 
 def test_empty_flags_are_no_extents() -> None:
-    """An argument of the module may have the type that extents have inside a program."""
+    """An empty bool argument stays an argument, although extents have this type inside a program."""
     program = lowering.import_stablehlo(
         """func.func @main(%x: tensor<2x2x0xi1>) -> tensor<2x2x0xi1> {
           %y = stablehlo.not %x : tensor<2x2x0xi1>

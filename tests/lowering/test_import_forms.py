@@ -92,7 +92,7 @@ def test_a_tuple_as_result_is_its_elements() -> None:
 def test_tuples_that_functions_take_and_return(
     with_mlir: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Arguments, calls and custom calls have the elements of tuples, and of tuples in these, in their place."""
+    """Nested tuples are flattened: arguments, calls and custom calls have the elements instead."""
     monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: with_mlir)
     kind = "tensor<3xf32>"
     pair = f"tuple<{kind}, tuple<{kind}>>"

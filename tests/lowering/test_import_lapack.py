@@ -85,7 +85,10 @@ TPU: dict[str, Any] = {
 @pytest.mark.parametrize("dtype", ["float32", "complex64"])
 @pytest.mark.parametrize("name", TPU)
 def test_what_jax_calls_on_a_tpu(name: str, dtype: str) -> None:
-    """Vectors are compared up to their phases; the text is lowered for a TPU with the same calls again."""
+    """Import JAX's text for a TPU; lowering it for a TPU again writes the same calls.
+
+    Vectors are compared up to phases.
+    """
     x = general(2, 5, 5, dtype=dtype)
     text = jax.jit(TPU[name]).trace(x).lower(lowering_platforms=("tpu",)).as_text()
     program = import_stablehlo(text)
@@ -185,7 +188,7 @@ def test_gradients_of_what_was_read(name: str, dtype: str) -> None:
 
 
 def module(target: str, operands: str, results: str, config: str, more: str = "") -> str:
-    """Write a call of one operand and one compared result, `%x` and `%0#0`."""
+    """Write a module that calls a target."""
     given = operands.split(" | ")
     made = results.split(" | ")
     head = ", ".join(f"%a{i}: {kind}" for i, kind in enumerate(given))
@@ -391,7 +394,7 @@ def test_flags_of_triangular_solves(side: str, uplo: str, trans: str, diag: str)
 
 @pytest.mark.parametrize("exponent", [470, 1000, -470, -1060])
 def test_eigenvalues_of_large_and_small_matrices(exponent: int) -> None:
-    """LAPACK scales such a matrix, and OpenBLAS's version does not scale its eigenvalues back."""
+    """Eigenvalues of very large or small matrices are right, although OpenBLAS does not undo LAPACK's scaling."""
     results = f"{VALUES} | {VALUES} | tensor<4x4xcomplex<f64>> | tensor<4x4xcomplex<f64>> | {INFO}"
     config = "compute_left = 86 : ui8, compute_right = 86 : ui8"
     program = import_stablehlo(module("lapack_dgeev_ffi", MATRIX, results, config))

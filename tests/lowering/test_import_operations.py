@@ -567,7 +567,7 @@ def test_windows_of_narrow_floats_are_added_in_wider_ones(kind: str, one: float)
 
 
 def test_places_that_a_broadcast_counts() -> None:
-    """Return the index of each row's winner; the indices are broadcast along the rows."""
+    """Recognise an arg reduction whose indices are an iota, broadcast along the rows."""
     x = np.array([[3, 9, 2, 9], [5, 1, 7, 0], [4, 4, 4, 4]], "f4")
     body = (
         "%i = stablehlo.iota dim = 0 : tensor<4xi32> "
@@ -721,7 +721,7 @@ def test_cholesky_reads_one_triangle(lower: str | None, is_complex: bool) -> Non
 def test_triangular_solves_by_their_definition(
     left: bool, lower: bool, unit: bool, turned: str
 ) -> None:
-    """The other triangle and the diagonal of a unit triangular matrix may contain anything."""
+    """Neither the other triangle, nor the diagonal of a unit triangular matrix, affects the solution."""
     a = RNG.normal(size=(2, 3, 3, 2)) @ [1, 1j] + 3 * np.eye(3)
     b = RNG.normal(size=(2, 3, 2, 2)) @ [1, 1j]
     b = b if left else b.swapaxes(1, 2).copy()
@@ -761,7 +761,7 @@ def test_transforms(name: str, lengths: list[int]) -> None:
 
 @pytest.mark.parametrize(("kind", "barriers"), [("i32", 0), ("f32", 1)])
 def test_the_barrier_before_a_convolution_of_integers_is_ours(kind: str, barriers: int) -> None:
-    """The barrier before integers comes from lowering; one before floats was in the original and stays."""
+    """Import drops the barrier that lowering writes before integer convolutions, and preserves one before floats."""
     text = f"""func.func @main(%x: tensor<1x1x4x{kind}>, %w: tensor<1x1x2x{kind}>) -> tensor<1x1x3x{kind}> {{
   %y = stablehlo.optimization_barrier %x : tensor<1x1x4x{kind}>
   %0 = "stablehlo.convolution"(%y, %w) <{{batch_group_count = 1 : i64, feature_group_count = 1 : i64,
@@ -839,7 +839,7 @@ def test_the_imaginary_part_of_real_numbers_is_zero() -> None:
     ],
 )  # fmt: skip
 def test_the_order_of_a_polygamma(order: str, orders: list[int] | None) -> None:
-    """Only natural numbers are orders; StableHLO's formula gives NaN for others."""
+    """Orders are natural numbers; for all others the result is NaN, as by StableHLO's formula."""
     x = np.array([1.25, 3.5])
     body = (
         f"%n = stablehlo.constant dense<{order}> : tensor<2xf64> "
@@ -996,7 +996,7 @@ STARTS: dict[str, dict[str, list[str]]] = {
     ("kind", "name"), [(kind, name) for kind, starts in STARTS.items() for name in starts]
 )
 def test_reductions_from_their_identity_and_from_another_number(kind: str, name: str) -> None:
-    """Starting from the identity adds nothing to the program; on booleans arithmetic is logic."""
+    """An initial value that is the identity adds no op; sums and products of booleans are logical ops."""
     x = np.array([[3, 1, 7, 2], [5, 5, 0, 4], [6, 1, 1, 3]]).astype(WORDS[kind])
     x = x > 2 if kind == "i1" else x
     logic = ON_BOOLS.get(name, name) if kind == "i1" else name
@@ -1036,7 +1036,7 @@ def windowed(kind: str, n: int, made: int, region: str, start: str, numbers: str
 }}"""
 
 
-# Windows of few elements are combined one element at a time, larger ones by powers of two.
+# Expected number of combining ops by window size: small windows combine element by element, larger ones by doubling.
 STEPS = {1: 0, 2: 1, 3: 2, 4: 3, 5: 4, 6: 5, 7: 4, 8: 7, 9: 4, 10: 4, 11: 5, 12: 4, 15: 6, 16: 4, 21: 6}  # fmt: skip
 
 
@@ -1059,7 +1059,7 @@ SCANS = {"add": "CumSum", "multiply": "CumProd", "maximum": "CumMax", "minimum":
     ("kind", "name"), [(kind, name) for kind, starts in STARTS.items() for name in starts]
 )
 def test_windows_of_all_up_to_an_element_are_scans(kind: str, name: str, reverse: bool) -> None:
-    """They start from the identity, with all padding on one side."""
+    """A window is a scan if it starts from the identity and all padding is on one side."""
     x = np.array([3, 1, 7, 0, 2, 5]).astype(WORDS[kind])
     x = x > 2 if kind == "i1" else x
     logic = ON_BOOLS.get(name, name) if kind == "i1" else name

@@ -189,7 +189,7 @@ UNKNOWN = (
     ": (tensor<?xf32>, tensor<f32>) -> tensor<f32> "
     "%u = stablehlo.convert %s : (tensor<f32>) -> tensor<i32>"
 )
-"""A length m, and a number u that depends on elements."""
+"""Text that defines a length m, and an integer u that depends on elements."""
 LENGTHS: dict[str, tuple[str, Any]] = {
     "minimum": ("%r = stablehlo.minimum %n, %three : tensor<i32>", lambda n: min(n, 3)),
     "maximum": ("%r = stablehlo.maximum %n, %three : tensor<i32>", lambda n: max(n, 3)),
@@ -376,7 +376,7 @@ def of_length(text: str) -> str:
 
 
 COMPARE = "%{} = stablehlo.compare {}, %{}, %{}, SIGNED : (tensor<i32>, tensor<i32>) -> tensor<i1> "
-# Comparisons of n + 3 with n, and of each with itself.
+# Expected results of comparing n and m = n + 3 with each other and with themselves.
 DECIDED = {
     ("m", "n"): {"LT": False, "LE": False, "GT": True, "GE": True, "EQ": False, "NE": True},
     ("n", "m"): {"LT": True, "LE": True, "GT": False, "GE": False, "EQ": False, "NE": True},

@@ -135,7 +135,7 @@ def test_several_operands(direction: str) -> None:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("direction", ["LT", "GT"])
 def test_lowered_again_it_is_the_sort_that_it_was(direction: str, form: str) -> None:
-    """Lowering adds no integers beside the floats unless an op reads them, also after a second import."""
+    """Import and lowering reproduce the sort: no integer keys are added, unless an op reads them."""
     given = sort_of([form, "i32"], compared(direction, form) + RETURNED)
     program = import_stablehlo(given)
     text = lower_to_stablehlo(program).text
@@ -232,7 +232,7 @@ def test_gradients_reach_the_values() -> None:
 
 
 def test_text_does_not_grow_with_the_extent() -> None:
-    """A network of comparisons would store tables of indices: 457 MB of text."""
+    """The sort is one op; as a network of comparisons it would need 457 MB of index tables."""
     program = import_stablehlo(sort_of(["f32"], f"{compared('LT')} {RETURNED}", 100_000))
     assert len(lower_to_stablehlo(program).text) < 5_000
     x = np.random.default_rng(0).standard_normal(100_000).astype("f4")
@@ -240,7 +240,7 @@ def test_text_does_not_grow_with_the_extent() -> None:
 
 
 def test_zeros_alone_told_apart_is_another_order() -> None:
-    """Equal NaNs and distinct zeros are neither NumPy's order nor the total order, so the comparator is interpreted."""
+    """Equal NaNs with distinct zeros are neither NumPy's order nor the total order: the comparator is interpreted."""
     body = (
         "%n = stablehlo.constant dense<0x7FC00000> : tensor<f32> "
         "%e = stablehlo.compare NE, %a, %a, FLOAT : (tensor<f32>, tensor<f32>) -> tensor<i1> "
@@ -273,7 +273,7 @@ def one_compared(direction: str, pair: str, kind: str, result: str) -> str:
 def test_numbers_between_two_constants_go_first(
     kind: str, low: float, high: float, between: float, is_outside: bool
 ) -> None:
-    """Numbers between the constants come first, also if the constants are close together, inside the comparator or outside."""
+    """Numbers between two constants sort first, wherever the constants are defined, and however close they are."""
     constants = (
         f"%low = stablehlo.constant dense<{low}> : tensor<{kind}> "
         f"%high = stablehlo.constant dense<{high}> : tensor<{kind}> "
@@ -354,5 +354,5 @@ def test_a_network_sorts_any_number_of_pairs(n: int, stable: str) -> None:
     depth = (n - 1).bit_length()
     rounds = depth * (depth + 1) // 2
     moves = [i.op for i in program.instructions if isinstance(i.op, Concatenate)]
-    # Both operands move in each round, and for stable sorts their indices in all rounds but the last.
+    # Each round permutes both operands; for stable sorts, all rounds but the last permute the indices, too.
     assert len(moves) == 2 * rounds + (max(0, rounds - 1) if stable == "true" else 0)

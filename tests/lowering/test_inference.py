@@ -1,4 +1,4 @@
-"""Types of emitted operations: inferred, given, and compared with those of the op's own rule."""
+"""Types of emitted operations, inferred or stated by the emitter, are the types that the op's rule infers."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ def test_text(form: str, with_mlir: bool, tmp_path: Path, monkeypatch: pytest.Mo
     assert len(contents) < 4000
     require_constants(import_stablehlo(path))
     require_constants(import_stablehlo(str(path), trusted=True))
-    require_constants(import_stablehlo(path, trusted=True))  # MLIR has seen the names before
+    require_constants(import_stablehlo(path, trusted=True))  # MLIR checked the names before
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_text(form: str, with_mlir: bool, tmp_path: Path, monkeypatch: pytest.Mo
 def test_bytecode(form: str, write: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "module.mlirbc"
     path.write_bytes(write(module(form)))
-    monkeypatch.setattr(importing, "perform", None)  # MLIR is not asked
+    monkeypatch.setattr(importing, "perform", None)  # MLIR is not used
     require_constants(import_stablehlo(path))
     monkeypatch.setattr(importing, "is_jaxlib_installed", lambda: False)
     require_constants(import_stablehlo(path))

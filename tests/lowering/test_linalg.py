@@ -29,13 +29,13 @@ SQUARE = [(4, 4), (2, 3, 5, 5), (1, 1), (2, 2), (37, 37), (0, 0)]
 
 @pytest.fixture(scope="module", params=LEVELS, autouse=True)
 def level(request: pytest.FixtureRequest) -> None:
-    """Return the executor for the whole file, at each optimisation level."""
+    """Set the executor of this file, once for each optimisation level."""
     global INLINE
     INLINE = XlaExecutor("cpu", linalg="inline", optimization_level=request.param)
 
 
 def combined(shapes: list[Any]) -> list[Any]:
-    """Pair each shape with one of the dtypes in turn; the sweep has all pairs."""
+    """Pair shapes and dtypes, so that each shape runs with one dtype; the sweep runs all pairs."""
     return [
         pytest.param(
             shape,
@@ -210,7 +210,7 @@ def test_inline_gradients() -> None:
 
 # ---- library calls -------------------------------------------------------------------------------------
 
-PLAIN = ll.SvdAlgorithm.QR  # which is gesvd on a GPU, as jax calls it for large matrices
+PLAIN = ll.SvdAlgorithm.QR  # gesvd on a GPU, as for large matrices in jax
 
 PAIRS: dict[str, tuple[Any, Any, tuple[int, ...]]] = {
     "qr": (fam.Qr(), lambda a: ll.qr(a, full_matrices=False), (2, 6, 4)),
@@ -353,7 +353,7 @@ def test_no_matrices_and_matrices_of_nothing(shape: tuple[int, ...], linalg: str
     a = np.zeros(shape)
     executor = XlaExecutor("cpu", linalg=linalg)
     names = set(EMPTY) - ({"eig"} if linalg == "inline" else set())
-    names -= {"expm", "pinv"} if 0 in shape[-2:] else set()  # NumPy and tnf.expm reject these
+    names -= {"expm", "pinv"} if 0 in shape[-2:] else set()  # empty matrices are errors
     program = tnf.compile(lambda a: {name: EMPTY[name][0](a) for name in sorted(names)}, a)
     for name, found in executor.run(program, a).items():
         wanted = EMPTY[name][1](a)

@@ -100,9 +100,9 @@ def test_malformed_bytes_are_an_error(content: bytes) -> None:
 
 
 NEWER = {"digamma": (0, 11, 2), "asin": (0, 12)}
-"""The first jaxlib whose StableHLO expands an op differently, with the same meaning except for digamma.
+"""The first jaxlib whose StableHLO expands the op differently. The meaning is the same except for digamma.
 
-Its digamma is minus infinity at zero; here it stays NaN, as natively.
+StableHLO's digamma is minus infinity at zero; tenferro's is NaN, natively and lowered.
 """
 
 

@@ -46,7 +46,7 @@ def test_narrow_dtypes_are_rounded_once(dtype: str) -> None:
 
 
 def test_even_orders_at_half_integers() -> None:
-    """The cotangent is zero there, but the cosine of a rounded pi / 2 would not be."""
+    """The cotangent in the reflection formula is exactly zero at half-integers, although pi / 2 is rounded."""
     x = np.array([-0.5, -7.5, -19.5])
     for order in (2, 4, 6):
         found = on_xla(lambda x, n=order: tnf.polygamma(n, x), x)
@@ -83,7 +83,7 @@ def test_symbolic_extents() -> None:
 
 
 def test_polynomials_of_the_cotangent() -> None:
-    """Each is the derivative of the one before, by differences with 50 digits."""
+    """The polynomial in cot(x) of each order equals the derivative of cot, by differences with 50 digits."""
     with mpmath.workdps(50):
         for order in (1, 2, 3, 7):
             x = mpmath.mpf("0.3")

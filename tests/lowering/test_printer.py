@@ -54,7 +54,7 @@ def test_a_region_uses_values_of_its_surroundings() -> None:
     text = lowered(doubled_sum, 1)
     (two,) = re.findall(r"(%\d+) = stablehlo.add %0, %0", text)
     assert re.search(rf"stablehlo.multiply %b, {two} : tensor<f64>", text)
-    # For one element, any order of combining 0 and x gives x + 2 * 0 or 0 + 2 * x.
+    # Combining the initial value 0 with x gives x + 2 * 0 or 0 + 2 * x, depending on the order.
     (y,) = XlaExecutor("cpu").run(program_of(doubled_sum, 1), np.array([3.0]))
     assert y in (6.0, 9.0)
 

@@ -408,7 +408,7 @@ def test_versions_of_operations_that_do_not_exist_are_refused() -> None:
 
 
 def test_locations_of_arguments_and_ends_of_strings_are_read_as_mlir_reads_them() -> None:
-    """MLIR decodes every location, and takes any byte behind a string for its end."""
+    """Like MLIR, decode every location, and accept any byte as the terminator of a string."""
     arguments, body = (
         "func.func @main(%x: tensor<2xf32>",
         ") -> tensor<2xf32> { return %x : tensor<2xf32> }",
@@ -494,7 +494,7 @@ def check_mutants(count: int, seed: int, monkeypatch: pytest.MonkeyPatch) -> Non
         if ours[:8] != theirs[:8] and "chlo." not in text:
             differences.append((ours, theirs, text))
     assert outcomes == {"accepted", "refused:"}
-    # Annotations that no program depends on are not parsed; MLIR ignores words after an enumeration's value.
+    # Our reader skips annotations without a meaning, and MLIR ignores words after an enumeration's value.
     assert len(differences) <= 1 + count // 200, differences
 
 

@@ -112,7 +112,7 @@ def solver(a: Any, b: Any) -> Any:
 
 
 def triangles(a: Any, b: Any) -> Any:
-    """Hold all factorisations that are steps of plain functions."""
+    """Apply all factorisations that are written as calls of plain functions."""
     upper = tnf.triu(a) + 2.0 * np.eye(4)
     x = tnf.lax.linalg.triangular_solve(upper, b, left_side=True, transpose_a=True)
     factors = tnf.linalg.qr(a), tnf.linalg.qr(a[:, :3], "complete"), tnf.linalg.qr(a[:2], "r")
@@ -282,7 +282,7 @@ def test_no_two_minus_signs_follow_each_other() -> None:
 def test_comparisons_with_true_and_false() -> None:
     p = np.array([True, False])
     program = tnf.compile(
-        lambda p: (p == True, p == False, p != True, p != False),  # noqa: E712  because these are traced
+        lambda p: (p == True, p == False, p != True, p != False),  # noqa: E712  because == is traced
         p,
     )
     source = to_numpy(program)
@@ -367,7 +367,7 @@ def test_files_are_traced_again_with_equal_values(name: str) -> None:
             [4 if not isinstance(n, int) else n for n in spec.shape], spec.dtype
         ),
         specs,
-    )  # because the count of a mean is a number
+    )  # because a mean divides by a concrete number
     again = tnf.compile(function_of(to_numpy(program)), *specs)
     arguments = [np.full((), 5, "uint32")] if name == "random" else None
     if arguments is None:
@@ -414,7 +414,7 @@ def _spread(name: str) -> tuple[Any, ...]:
 
 
 def test_results_are_found_by_the_tree_of_results(tmp_path: Path) -> None:
-    """Names are those of another tree where a module of JAX is read: its results are a tuple."""
+    """Results are unpacked by the program's output tree, here a tuple, as in modules that JAX exported."""
     program = tnf.compile(
         lambda p: {"y": p["w"] * 2.0, "z": [p["w"]]}, {"w": TensorSpec((2,), F64)}
     )
@@ -594,7 +594,7 @@ def test_refusals_name_what_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("to", [*COMPLEX, DType.F32, DType.F64, DType.of("bool")], ids=str)
 @pytest.mark.parametrize("dtype", COMPLEX, ids=str)
 def test_complex_numbers_are_converted(dtype: DType, to: DType) -> None:
-    """Convert to the real part, or to whether the number is not zero."""
+    """Complex to float takes the real part, and complex to bool compares with zero."""
     x = np.array([0.0, 1.5 - 2.0j, 3.0j, -0.25]).astype(dtype.dtype)
     graph = Graph()
     program = GraphProgram.from_graph(

@@ -139,7 +139,7 @@ def test_updates_that_choose_no_axis_all_meet(
 @pytest.mark.parametrize("k", range(5))
 @pytest.mark.parametrize("shape", [(3, 4), (4, 3, 5), (4,)])
 def test_the_largest_of_each_row(shape: tuple[int, ...], k: int) -> None:
-    """The count of results equals that of rows by chance; each row still has further elements."""
+    """Check every k, including one that equals the number of rows."""
     x = np.random.default_rng(5).permutation(np.arange(np.prod(shape), dtype=float)).reshape(shape)
     program = tnf.compile(lambda x: tnf.top_k(x, k), x)
     order = np.argsort(-x, axis=-1)[..., :k]
@@ -217,7 +217,7 @@ def test_the_absolute_value_of_complex_counts() -> None:
 
 
 def power(x: int, y: int) -> int:
-    """Return x ** y, which for negative y keeps only a sign: 1, -1 or 0."""
+    """Return x ** y; for negative y, 1 / x^-y rounded towards zero, which is 1, -1 or 0."""
     if y >= 0:
         return x**y
     return {1: 1, -1: -1 if y % 2 else 1}.get(x, 0)
@@ -256,7 +256,10 @@ def test_powers_by_the_highest_bits(dtype: str) -> None:
 @pytest.mark.parametrize("op", [Divide(), Remainder()], ids=lambda op: op.name)
 @pytest.mark.parametrize("dtype", ["int8", "uint8"])
 def test_every_quotient_of_eight_bits(dtype: str, op: Any) -> None:
-    """Round towards zero. Division by zero gives all bits set and leaves the dividend; the minimum by -1 is itself."""
+    """Check all pairs: quotients round towards zero.
+
+    x / 0 has all bits set, x % 0 is x, and the minimum divided by -1 is the minimum.
+    """
     limits = np.iinfo(dtype)
     x, y = (z.ravel() for z in np.mgrid[limits.min : limits.max + 1, limits.min : limits.max + 1])
     wanted = []

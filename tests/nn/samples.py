@@ -149,7 +149,8 @@ AT_ZERO: dict[str, tuple[float, float, float]] = {
     "soft_sign": (0, 1, 0), "squareplus": (1, 0.5, 0.25), "sparse_plus": (0.25, 0.5, 0.5),
     "sparse_sigmoid": (0.5, 0.5, 0), "tanh": (0, 1, 0), "identity": (0, 1, 0),
 }  # fmt: skip
-"""Value, derivative and second derivative at 0; at a corner the one-sided derivatives of one side."""
+"""Value, derivative and second derivative at 0; at a corner, the derivatives from one side.
+"""
 AT_CORNERS: dict[str, dict[float, float]] = {
     "relu6": {6.0: 0, 5.9: 1, 6.1: 0}, "hard_tanh": {-1.0: 1, 1.0: 1, 1.1: 0},
     "hard_sigmoid": {-3.0: 0, 3.0: 0, 2.9: 1 / 6}, "hard_silu": {-3.0: 0, 3.0: 1},

@@ -150,7 +150,7 @@ def test_far_out_values_and_derivatives_are_the_definitions(name: str) -> None:
     for place, x in enumerate(POINTS):
         for order, found in enumerate((y, first, second)):
             wanted = float(mp.diff(definition, mp.mpf(x), order, h=mp.mpf(10) ** -80))
-            # The tolerance for a derivative far out is relative to its cancelling terms.
+            # Far from zero, a derivative is a difference of terms; the absolute tolerance is relative to these terms.
             np.testing.assert_allclose(found[place], wanted, rtol=1e-11, atol=1e-15)
 
 

@@ -167,10 +167,10 @@ def test_the_page_says_what_it_takes() -> None:
 
 def test_bases_of_cards_are_no_ops() -> None:
     class Base(StdTensorOp):
-        """Base class of others."""
+        """Base class of another op class."""
 
     class Leaf(Base):
-        """An op class that is in no list."""
+        """Op class that is not listed in the vocabulary."""
 
     require_listed([Base], STD_OPS)
     with pytest.raises(
@@ -183,7 +183,7 @@ def test_bases_of_cards_are_no_ops() -> None:
 def test_the_file_that_a_cell_belongs_into_is_told(
     folder: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The error names the file, as if the class were there and nothing else."""
+    """If an op class has no cells at all, the error of each folder names the file to write."""
     card = type("Exp2", (StdTensorOp,), {"__module__": "tenferro.ops.analytic"})
     monkeypatch.setattr("tenferro.ops.ALL_OPS", [*STD_OPS, card])
     told = re.escape(f"Exp2; write it in {folder}/analytic.py")

@@ -108,7 +108,7 @@ def test_signs_of_results(card: type[StdTensorOp]) -> None:
 
 @each(SIGNS)
 def test_signs_of_results_of_operands_of_one_sign(card: type[StdTensorOp]) -> None:
-    """Use the samples with the magnitudes of their operands, and with these negated."""
+    """Check the declared signs on samples whose float operands are replaced by |x|, and by -|x|."""
     facts = FACTS[card]
     signs = [-1, 1] if facts & (Fact.KEEPS_SIGN | Fact.NONNEGATIVE) else [1]
     for sample in SAMPLES[card]:

@@ -31,7 +31,8 @@ FLOATS = {
     "float8_e8m0fnu": (8, 0, 127, "powers"),
 }
 """Bits of exponent and mantissa, bias, and which codes are not numbers. Source: IEEE 754, and the papers that StableHLO
-names for each type."""
+names for each type.
+"""
 INTEGERS = {"int2": (-2, 1), "int4": (-8, 7), "uint2": (0, 3), "uint4": (0, 15)}
 
 
@@ -62,10 +63,10 @@ def codes(name: str) -> Any:
 
 
 def rounded(x: Any, name: str, is_above: Any = None) -> Any:
-    """Round exact numbers in float64 to the nearest value, with ties to even codes, by comparison with midpoints.
+    """Round float64 numbers to the nearest value of the format, ties to even codes, by comparing with midpoints.
 
     Args:
-        is_above: whether |x| is above, and whether it is at a midpoint; by default from x.
+        is_above: returns for a midpoint whether |x| is above it, and whether |x| is equal; by default x is compared.
     """
     e, m, _, special = FLOATS[name]
     positive = table(name)[: 1 << (e + m)]

@@ -42,7 +42,7 @@ BATCH = 60
 
 
 def is_compiled(sample: OpSample) -> bool:
-    """Return whether XLA compiles it for the given processor."""
+    """Return whether XLA can compile the sample for this processor, which may lack float16."""
     return HAS_FLOAT16 or not any(x.dtype == np.float16 for x in (*sample.inputs, *sample.expected))
 
 
@@ -138,7 +138,7 @@ def runs_on(sample: OpSample, platform: str) -> bool:
 
 
 def parted(samples: list[OpSample], results: list[Any], platform: str = "cpu") -> Iterator[str]:
-    """Yield the samples whose results differ from the native ones by more than declared.
+    """Yield the samples whose results differ from the native ones by more than their `xla_ulps`.
 
     On platforms other than the CPU, the parity check's rounding for the platform counts too.
     """
@@ -163,7 +163,7 @@ def parted(samples: list[OpSample], results: list[Any], platform: str = "cpu") -
 def rounded_differently(
     samples: list[OpSample], results: list[Any], platform: str
 ) -> Iterator[str]:
-    """Yield the samples with different bits although the parity check considers them exact."""
+    """Yield the samples with different bits although the parity check finds no op that rounds."""
     rest = iter(results)
     for sample in samples:
         alone = program_of([sample], False)
@@ -198,7 +198,7 @@ INTERPRETED = {
 }
 ONE_EACH = [samples[0] for samples in INTERPRETED.values() if samples]
 A_PROCESS = 30
-"""Number of samples per process, which takes a second to start, if there is one sample of each op."""
+"""Number of samples per process when one sample of each op runs: a process takes a second to start."""
 
 
 @pytest.mark.parametrize("start", range(0, len(ONE_EACH), A_PROCESS))

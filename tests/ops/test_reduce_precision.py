@@ -20,7 +20,7 @@ FORMATS = {"float16": (5, 10), "bfloat16": (8, 7), "float32": (8, 23), "float64"
 def reduced(x: Any, name: str, e: int, m: int) -> Any:
     """Round to m bits after the leading one, ties to even; then check the exponent.
 
-    Subnormal numbers have the least exponent, so that m bits after its leading place are kept.
+    Subnormal numbers are rounded with the smallest normal exponent.
     """
     exponent_bits, mantissa_bits = FORMATS[name]
     bias = (1 << (exponent_bits - 1)) - 1
@@ -28,7 +28,7 @@ def reduced(x: Any, name: str, e: int, m: int) -> Any:
         exponent = np.maximum(np.frexp(np.abs(x))[1] - 1, 1 - bias)
         quantum = np.ldexp(1.0, exponent - min(m, mantissa_bits))
         multiple = np.abs(x) / quantum
-        # Without mantissa bits, the last bit is that of the exponent, whose parity decides.
+        # Without mantissa bits, ties to even refers to the last bit of the exponent.
         down = (m == 0) & (multiple == 1.5) & ((exponent + bias) % 2 == 0)
         y = np.where(down, 1, np.rint(multiple)) * quantum
         reach = (1 << (e - 1)) - 1

@@ -181,7 +181,7 @@ def test_sums_are_the_same(name: str) -> None:
 def test_sizes_of_deferred_sums(
     rows: int, columns: int, terms: int, length: int, is_deferred: bool
 ) -> None:
-    """The sum has 4096 elements, twice as many as its operands and an eighth of the stacks."""
+    """Defer a sum of at least 4096 elements, twice as many as its operands have, and an eighth of the stacks'."""
 
     def body(c: Any, i: Any) -> Any:
         u, v = tnf.full((terms, rows), i), tnf.full((terms, columns), i)

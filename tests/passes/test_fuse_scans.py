@@ -58,7 +58,7 @@ def require_same_bits(program: Any, fused: Any, *arrays: Any) -> None:
         (lambda x, xs: tnf.jvp(tnf.grad(total), (x, xs), (x, xs)), 4, 2),
         (two(lambda last, states, x, xs: (x, states)), 2, 1),
         (two(lambda last, states, x, xs: (x * 2, states)), 2, 1),
-        # Ops in between stay on their side.
+        # An op between the scans is computed before the merged scan, unless it reads a result of the first one.
         (two(lambda last, states, x, xs: (tnf.sum(xs) + x, states)), 2, 1),
         (two(lambda last, states, x, xs: (last, states)), 2, 2),
         (two(lambda last, states, x, xs: (x, states * 2)), 2, 2),
@@ -113,5 +113,5 @@ def test_three_in_a_row_are_one() -> None:
 
 
 def test_bounded_loops_end_early_first() -> None:
-    """A loop with two conditionals would run all iterations."""
+    """Fusing runs after `stop_early`, because a merged loop with two conditionals would run all iterations."""
     assert NATIVE_PASSES.index(fuse_scans) > NATIVE_PASSES.index(stop_early)

@@ -1,4 +1,4 @@
-"""Loop invariants are computed once before the loop, unless they may fail or not end: the same bits."""
+"""Loop invariants are computed once before the loop, with the same bits, unless they may fail or never end."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_a_carry_that_is_handed_on_stays_the_same() -> None:
 
 
 def test_inner_loops_first() -> None:
-    """Invariants of both loops move before both, those of the inner loop before the inner one."""
+    """Values that are invariant in both loops move before the outer loop, and others before the inner loop."""
 
     def outer(c: Any, x: Any, w: Any) -> Any:
         return tnf.fori_loop(0, 3, lambda i, y: y + w @ x + tnf.sin(c), c)
@@ -92,7 +92,7 @@ def test_inner_loops_first() -> None:
 
 
 def test_a_while_loop_may_not_run() -> None:
-    """Loops and extensions in its body stay inside; ops that cannot fail move, and so do those of the condition."""
+    """Loops and extensions stay in a body that may not run; ops that cannot fail, and the condition's ops, move."""
 
     def f(x: Any, w: Any) -> Any:
         def body(c: Any) -> Any:

@@ -20,7 +20,7 @@ CORNERS = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1.5, -2.25, 1e-310])
 
 
 def moved(program: GraphProgram) -> list[str]:
-    """Return the ops besides constants, broadcast scalars, and sums with them."""
+    """Return the names of all ops except constants, broadcasts and sums."""
     names = [instruction.op.name for instruction in program.instructions]
     return [name for name in names if name not in ("Constant", "BroadcastInDim", "Add")]
 
@@ -222,7 +222,7 @@ def placed(x: Any, updates: Any, at: int) -> Any:
 
 @pytest.mark.parametrize("at", range(-2, 9))
 def test_a_window_at_every_place(at: int) -> None:
-    """Out of bounds, a scatter is dropped, and a slice or an update is moved inside."""
+    """An out-of-bounds scatter is dropped; the start of an out-of-bounds slice or update is clamped."""
     program = tnf.compile(lambda x: placed(x, -x[:3], at), ROW)
     expected = ROW.copy()
     if 0 <= at <= 5:
@@ -276,7 +276,7 @@ def test_every_slice_of_pads_concatenations_and_updates(low: int, length: int, s
 def test_pads_are_slices_of_one_that_is_smaller_than_both(
     rows: int, columns: int, is_one: bool
 ) -> None:
-    """For 4 rows and 5 columns: (4 + a) (5 + b) elements, or 5 (4 + a) and 4 (5 + b)."""
+    """Join two pads of a 4x5 grid if the joint pad has fewer elements: (4 + a) (5 + b) < 5 (4 + a) + 4 (5 + b)."""
     program = tnf.compile(
         lambda x: (padded(x, (rows, 0), (0, 0)), padded(x, (0, columns), (0, 0))), GRID
     )
@@ -339,7 +339,7 @@ def test_what_is_no_law_keeps_its_values(fn: Any) -> None:
 
 
 class Walk:
-    """A random program, and the same in NumPy."""
+    """A random program, written with tenferro and with NumPy."""
 
     def __init__(self, seed: int, dtype: Any) -> None:
         self.random = np.random.default_rng(seed)
@@ -466,7 +466,7 @@ def stencil_of(stencil: Any, x: Any) -> Any:
 
 @pytest.mark.parametrize(("start", "rows"), [((2, 1), [2]), ((9, 9), [3]), ((-4, 0), [0])])
 def test_one_window_without_its_axis_of_one_is_a_slice(start: Any, rows: Any) -> None:
-    """Its index is constant, and is clamped."""
+    """A gather of one window at a constant index, which is clamped, is rewritten as a slice."""
     x = np.arange(28.0).reshape(4, 7)
     op = Gather((0,), (0,), (), (), (0, 1), 0, (1, 3))
     program = tnf.compile(lambda x: apply_one(op, x, np.array(start)), x)

@@ -19,7 +19,7 @@ T = 12
 
 
 def recurrent(x: Any, rows: Any, w: Any) -> Any:
-    """Use rows of an input, numbers that differ, one with another use, and a constant number."""
+    """Use a new row and a new number in each iteration, and a constant number; one of the numbers has another use."""
     for t in range(T):
         x = tnf.tanh(x @ w + rows[t]) + 0.5 * np.float64(t + 1)
         x = x - tnf.sum(x * x) * 1e-2
@@ -33,7 +33,7 @@ def layers(weights: list[Any], x: Any) -> Any:
 
 
 def verlet(x: Any, v: Any) -> Any:
-    """Read two earlier states in each iteration, and return every position."""
+    """Integrate by Verlet's method: each iteration reads the two latest states; return every position."""
     before, trajectory = x - v * 0.1, []
     for _ in range(T):
         before, x = x, 2.0 * x - before - 0.01 * tnf.sin(x)
@@ -68,14 +68,14 @@ def bits(x: Any) -> Any:
 
 
 def twice(x: Any, rows: Any) -> Any:
-    """Read each row in two iterations, and all of them once more."""
+    """Read each row in two consecutive iterations, and all rows after the loop."""
     for t in range(1, len(rows)):
         x = tnf.tanh(x + rows[t]) * rows[t - 1]
     return tnf.sum(x) + tnf.sum(rows**3)
 
 
 def blocks(x: Any, rows: Any, matrix: Any) -> Any:
-    """Read two rows in each iteration, and three columns, the last ones first and none of the first."""
+    """Read two rows per iteration, and three columns, from the end of the matrix to its second column."""
     for t in range(T):
         last = 3 * (T - t) + 1
         x = tnf.tanh(x + rows[2 * t : 2 * t + 2]) * matrix[:, last - 3 : last] + 0.5 * x
@@ -83,7 +83,7 @@ def blocks(x: Any, rows: Any, matrix: Any) -> Any:
 
 
 def windows(x: Any, rows: Any) -> Any:
-    """Read rows that the next iteration reads again."""
+    """Read overlapping windows of rows: the next iteration reads the second row again."""
     for t in range(T):
         x = tnf.tanh(x + rows[t : t + 2]) * tnf.sin(x) - rows[t : t + 2]
     return tnf.sum(x)
@@ -283,6 +283,6 @@ def test_small_constants_are_written_into_the_body(size: int) -> None:
 
 
 def test_a_long_period_of_two_kinds_is_found() -> None:
-    """Steps of the same kind occur within a period too, so only longer sequences of steps show the period."""
+    """Each kind of step occurs many times within a period, so only longer sequences of steps reveal the period."""
     period = np.random.default_rng(0).integers(0, 2, 30)
     assert 30 in _periods(np.tile(period, 5))

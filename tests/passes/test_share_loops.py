@@ -1,4 +1,4 @@
-"""A while loop that another loop contains is not run separately: the same bits, with one loop fewer."""
+"""A while loop whose computation another loop repeats is removed: the same bits, with one loop fewer."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def mixed(x: Any, _: Any) -> Any:
 
 
 def ends_otherwise(x: Any, _: Any) -> Any:
-    """Use another carry in the condition."""
+    """Let the condition depend on another carry."""
     step = body(x)
     return tnf.while_loop(
         lambda c: (c[0] < 5.0) & (c[2] < 2), lambda c: (*step(c), c[2] + 1), (0.0, x, 0)

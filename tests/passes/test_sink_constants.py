@@ -46,7 +46,7 @@ def require_same_bits(program: GraphProgram, x: Any) -> None:
 
 
 def test_a_converted_scalar_goes_into_the_loop_and_a_table_does_not() -> None:
-    """Use JAX's binary search, in which the divisor of unsigned bounds is an operand of the loop."""
+    """Sink the divisor of a binary search, which JAX writes as an operand of the loop, but not a table."""
     bounds = np.array([1, 7, 2**31, 2**32 - 1, 0], np.uint32)
     body = part(lambda two, table, c: c // two + table, np.uint32(2), bounds, bounds)
     loop = Scan(body, 3, 2, 1, False)
@@ -58,7 +58,7 @@ def test_a_converted_scalar_goes_into_the_loop_and_a_table_does_not() -> None:
 
 
 def test_loops_inside_of_loops_and_conditions() -> None:
-    """A bound reaches the condition of an inner loop, in order with its neighbour."""
+    """Sink a constant bound into the condition of an inner loop; the operand beside it stays in order."""
     i = np.int64(3)
     inner = While(
         part(lambda limit, step, c: c < limit, i, i, i),

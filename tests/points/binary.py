@@ -77,7 +77,7 @@ def truncated(x: Any) -> Any:
 
 
 def clipped(x: Any, bound: Any) -> tuple[Any, ...]:
-    """Return the partials, which are zero at the bound."""
+    """Return the partials of max(x, bound), which are zero at the bound."""
     return float(x > bound), float(x < bound), 0, 0, 0
 
 

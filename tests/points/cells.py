@@ -1,4 +1,4 @@
-"""The table: each cell of a function in a dtype on a peer, computed and judged."""
+"""Compute and judge the cells of the table; a cell is a function in a dtype on a peer."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Cell:
 
 
 def derivatives(name: str) -> Callable[..., tuple[Any, ...]]:
-    """Return one function with all derivatives of a function."""
+    """Return a function that computes all derivatives of a function."""
     if name in UNARY:
         return four_derivatives(UNARY[name].function)
     return partial_derivatives(BINARY[name].function)
@@ -90,7 +90,7 @@ def cells(name: str, dtype: str, executor: Any = None) -> Iterator[Cell]:
 
 
 def is_as_expected(cell: Cell, peer: str) -> bool:
-    """Return whether a cell is right; through PJRT a subnormal point may be zero, and a zero of either sign."""
+    """Return whether a cell is right. PJRT may flush a subnormal point to a zero of either sign."""
     candidates = [cell.entry]
     if peer == "PJRT" and cell.function in UNARY and is_subnormal(cell):
         zeros = ("0.0", "-0.0") if cell.dtype != "complex128" else ("0j", "-0j")

@@ -15,7 +15,8 @@ __all__ = ["Entry", "binary_points", "binary_table", "unary_table"]
 
 EITHER_SIGN = "infinite, with either sign at -0"
 Entry = list[Any]
-"""Value and derivatives of a function at a point, and how far each moves with a relative change of x."""
+"""Derivatives at a point, each followed by its sensitivity to a relative change of x; then the convention.
+"""
 
 
 def real_entry(record: Unary, x: float) -> Entry:
@@ -31,7 +32,7 @@ def real_entry(record: Unary, x: float) -> Entry:
 
 
 def terms_at(record: Unary, x: float) -> float:
-    """Return the size of the terms of a derivative that cancel; 0 where they are zero or have no limit."""
+    """Return the size of a derivative's cancelling terms; 0 at zero and at points that are not finite."""
     if not callable(record.terms):
         return record.terms
     if x == 0 or not math.isfinite(x):
@@ -61,7 +62,7 @@ def unary_table() -> dict[str, dict[str, Entry]]:
 
 
 def binary_entry(record: Binary, x: float, y: float) -> Entry:
-    """Return the five partials, each with the effect of the arguments' last bits, and the convention."""
+    """Return the five partial derivatives, each followed by its sensitivity to the arguments; then the convention."""
     if (x, y) in record.conventions and convention_meant(record, x, y):
         values, name = record.conventions[x, y]
         return [*[part for value in values for part in (value, 0.0)], name]
@@ -76,7 +77,7 @@ def binary_entry(record: Binary, x: float, y: float) -> Entry:
 
 
 def convention_meant(record: Binary, x: float, y: float) -> bool:
-    """Return whether the key is 0.0 or -0.0 as written, although both are equal keys."""
+    """Return whether the convention is for a zero of this sign: 0.0 and -0.0 are equal as keys."""
     return any(repr(key) == repr((x, y)) for key in record.conventions)
 
 

@@ -71,7 +71,7 @@ def of_sequence(values: Sequence[Any]) -> Any:
 
 
 def complex_limit(formula: Formula, z: complex) -> Any:
-    """Return the limit at z, approached from the side given by the signs of its zeros; infinity is inf + 0i."""
+    """Return the limit at z, from the side that the signs of its zeros select; complex infinity is inf + 0i."""
     with mpmath.workdps(DIGITS):
         if math.isnan(z.real):
             return mpmath.mpc(of_nan(formula))

@@ -62,13 +62,14 @@ PARTIAL_CELLS = tuple(
     for kind, indices in zip(KINDS, ((0, 1), (0, 1), (2, 3, 3, 4), (2, 3, 3, 4)), strict=True)
     for index in indices
 )
-"""Kind, and index into `PARTIALS`, of each result of `partial_derivatives`."""
+"""Kind of each result of `partial_derivatives`, and its index in `PARTIALS`."""
 
 
 def is_right(got: Any, want: Any, slack: float, peer: str) -> bool:
-    """Return whether a value is within some ulps and the effect of the argument's last bit; special values must match.
+    """Return whether a value is within some ulps, plus the effect of the argument's last bit.
 
-    Subnormal numbers may be zero through PJRT, which flushes them. An infinite complex number is any that is not finite.
+    NaN and infinities must match. PJRT may flush subnormal numbers to zero. A complex number that is not finite
+    counts as infinite, also with a NaN part.
     """
     info = np.finfo(got.dtype)
     tiny = 4 * float(info.smallest_subnormal) if peer == "native" else 4 * float(info.tiny)

@@ -19,7 +19,7 @@ DIGITS = 120
 
 
 def quick(formula: Formula, powers: int = 3) -> Formula:
-    """Evaluate a formula with fewer digits than the table has, of which cancelling terms lose some powers of x."""
+    """Evaluate a formula with `DIGITS` digits, plus the digits that cancellation loses: some powers of x."""
 
     def evaluate(x: Any) -> Any:
         lost = powers * max(0, int(mpmath.log10(abs(x)))) if x else 0
@@ -97,7 +97,7 @@ def besselk(v: float, x: Any) -> Any:
     """Return K_v(x), by the trapezoidal rule (DLMF 10.32.9) where mpmath takes long."""
     if x < 0.2 or x > 1000:
         return mpmath.besselk(v, x)
-    # At the end the integrand is less than a unit of the digits, and so is the error of the rule.
+    # Beyond `end`, the integrand is below the precision; so is the error of the trapezoidal rule.
     end = mpmath.acosh(1 + (2.4 * mpmath.mp.dps + 20 + 4 * v) / x)
     count = 3 * mpmath.mp.dps
     terms = [
@@ -137,7 +137,7 @@ def bessel(name: str, v: float) -> tuple[Formula, Formula, Formula]:
 
 
 def oscillating(call: Callable[[Any], Any], name: str, v: float, **others: Any) -> Unary:
-    """Return the row of J or Y, whose errors are relative to 1 where it oscillates."""
+    """Return the row of J or Y, which tends to 0 at both infinities."""
     value, first, second = bessel(name, v)
     zero = (0.0, 0.0, "limit")
     ends = {"inf": zero, "-inf": zero}
@@ -351,7 +351,7 @@ SHAPES = ((0.5, 0.25), (2.5, 3.0), (20.0, 15.0), (0.5, 2.0**-55), (1.0, 2.0**-55
 
 
 def gamma_ends(sign: float) -> dict[tuple[float, float], tuple[tuple[float, ...], str]]:
-    """Return the derivatives of P for sign 1, and of Q for -1."""
+    """Return the partials at ends of the domain of the incomplete gamma functions: lower for sign 1, upper for -1."""
     return {
         (1.0, 0.0): ((0.0, sign, 0.0, -sign * INF, -sign), "limit"),
         (0.5, 0.0): ((0.0, sign * INF, 0.0, -sign * INF, -sign * INF), "limit"),

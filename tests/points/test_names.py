@@ -66,8 +66,8 @@ def public_functions() -> Iterator[str]:
 def test_every_public_function_is_in_the_table_or_has_a_reason() -> None:
     names = {ALIASES.get(name, name) for name in public_functions()}
     assert names - TABLE - OTHERS.keys() == set()
-    assert OTHERS.keys() - names == set(), "reasons for what is not there"
-    assert OTHERS.keys() & TABLE == set(), "reasons for what is in the table"
+    assert OTHERS.keys() - names == set(), "reasons for names that do not exist"
+    assert OTHERS.keys() & TABLE == set(), "reasons for names that are in the table"
 
 
 WITHOUT_A_ROW = {

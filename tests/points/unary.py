@@ -25,7 +25,7 @@ EXTREME: Mapping[str, tuple[float, ...]] = {
 
 
 def points(record: Unary, dtype: str) -> list[str]:
-    """Return common points, extreme ones of the dtype, the function's own inside its closed domain, and NaN."""
+    """Return NaN and the points inside the closed domain: common ones, the dtype's extremes, the function's own."""
     low, high = record.domain
     sizes = (*COMMON, *EXTREME[dtype], INF)
     candidates = (*sizes, *[-x for x in sizes], *record.own)
@@ -142,7 +142,7 @@ SIDES = "NaN: the sides of a pole differ"
 
 
 def at_zero(first: float, second: float) -> Mapping[str, tuple[float, float, str]]:
-    """Return the convention for a pole at zero, whose sides differ whatever the sign of zero."""
+    """Return the convention for a pole at zero, for both signs of zero: the one-sided limits differ."""
     return dict.fromkeys(("0.0", "-0.0"), (first, second, SIDES))
 
 

@@ -52,7 +52,7 @@ def winners(best: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 
 def products_but(x: Any, *left_out: int) -> Any:
-    """Return the product of x without some of its elements, exactly: no division by them."""
+    """Return the product of all elements of x but some, without dividing by these, which may be zero."""
     return float(np.prod(np.delete(x, left_out)))
 
 

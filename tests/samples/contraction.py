@@ -39,7 +39,7 @@ def finished(
     dtype: DType,
     label: str,
 ) -> OpSample:
-    """Return the sample from a table of (sum, weight) by index."""
+    """Return the sample whose expected values are a table: index to (sum, sum of magnitudes)."""
     y = np.zeros(shape, dtype.dtype)
     scale = np.zeros(shape, dtype.real.dtype)
     for index, (total, weight) in values.items():
@@ -239,7 +239,7 @@ def convolutions() -> list[OpSample]:
 
 
 def other_dots() -> list[OpSample]:
-    """Contract three pairs of axes in every order; the last ones are batch axes, and each side has a free axis."""
+    """Return dots of three pairs of axes in every order, of which the last are batch axes; each side has a free axis."""
     samples = []
     lhs, rhs = (ordinary_values(shape, DType.F64, 3) for shape in ((2, 5, 3, 4), (4, 2, 3, 2)))
     pairs = ((0, 1), (2, 2), (3, 0))

@@ -177,7 +177,7 @@ def chosen(dtype: DType, index: Any) -> OpSample:
 
 
 def negated(flag: bool) -> OpSample:
-    """Use rank 0, and one operand fewer than the branches accept."""
+    """Return a conditional on scalars of rank 0."""
     x = np.asarray(True)
 
     def yes(b: GraphBuilder, x: int) -> Sequence[int]:
@@ -198,7 +198,7 @@ def conds() -> list[OpSample]:
 
 
 def added_up(dtype: DType) -> OpSample:
-    """Add x[0] + x[1] + x[2], by iterations and at once."""
+    """Add three rows to `start`, by a scan or by sums of all rows at once: the alternatives of one op."""
     x = small((3, 2), dtype, 6)
     row = x[0]
 

@@ -43,7 +43,7 @@ NOT_INTERPRETED = "the reference interpreter does not have the operation"
 
 
 def as_they_are(*outputs: Any) -> tuple[Any, ...]:
-    """Return the outputs, if they are unique."""
+    """Return the outputs themselves: the `shown` function of ops whose outputs are unique."""
     return outputs
 
 
@@ -83,7 +83,7 @@ class FamilySample:
         return self.dtype.is_inexact
 
     def fn(self, *inputs: Any) -> tuple[Any, ...]:
-        """Return the op, followed by the unique function of its outputs."""
+        """Apply the op, and return functions of its outputs that are unique, as the outputs may not be."""
         outputs = apply(self.op, *self.given(*inputs))
         return self.shown(*(outputs if isinstance(outputs, tuple) else (outputs,)))
 

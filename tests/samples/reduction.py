@@ -144,7 +144,7 @@ def with_specials(card: Any, fold: Callable[[DType], Fold]) -> list[OpSample]:
         x = np.stack([np.repeat(values, len(values)), np.tile(values, len(values))])
         kept, at = lines(x, (0,))
         y = by_index(kept, dtype, lambda i, at=at, dtype=dtype: fold(dtype)(at(i)))
-        # On XLA either zero may win if the signs differ; a scale makes the comparison ignore the sign of zero.
+        # XLA may return either zero if both signs occur; with a scale, the comparison ignores the sign of zero.
         scale = (np.abs(y),) if dtype.is_float else None
         samples.append(
             OpSample(card((0,)), (x,), (y,), scale=scale, label=f"special-{dtype.short}")
@@ -191,10 +191,7 @@ def scans(card: Any, fold: Callable[[DType], Fold], rounds: bool) -> list[OpSamp
             x = ordinary_values(shape, dtype, 1)
             if not rounds and dtype.is_float and shape == (5,):
                 x = np.array([1.0, -2.0, 3.0, np.nan, 5.0]).astype(dtype.dtype)
-            if shape == (
-                7,
-                2,
-            ):  # zeros of both signs, and numbers that never win and have no derivative
+            if shape == (7, 2):  # zeros of both signs, which tie, and -inf
                 zeros = [-0.0, 0.0, -0.0, -np.inf, 0.0, 0.0, -0.0]
                 x = np.array([zeros, zeros[::-1]]).T.astype(dtype.dtype)
                 x = np.abs(x, where=np.isinf(x), out=x) if card is ops.CumMin else x

@@ -39,9 +39,9 @@ MARKERS = {
     marker: frozenset({name.rpartition(":")[2] for name in names})
     for marker, names in (("processor", ENTRY_POINTS), ("compiled", COMPILED))
 }
-"""Functions whose callers get a marker, by marker."""
+"""For each marker, the functions that a test must call to get it."""
 SHARE = 0.5
-"""If this share of a function's tests calls an entry point, all of them are marked."""
+"""Share of a test function's cases that must call an entry point for all its cases to be marked."""
 PROPERTY = "entry points"
 
 
@@ -68,7 +68,7 @@ class EntryPoints:
 
         @functools.wraps(function)
         def watched(*args: Any, **options: Any) -> Any:
-            # Code that is compiled ahead may be compiled during another test.
+            # Threads may compile ahead during a later test, so their calls are not counted.
             if not threading.current_thread().name.startswith("tenferro_"):
                 self.calls.add(name)
             return function(*args, **options)

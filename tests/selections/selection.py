@@ -56,11 +56,11 @@ def has(selection: Collection[str], test: str) -> bool:
 
 
 def named(tests: Collection[str], others: Iterable[str], share: float) -> frozenset[str]:
-    """Return the selection of some tests among all.
+    """Return the shortest selection of `tests`.
 
     Args:
-        share: a function is selected as a whole where at least this share of its tests is, and a file where all of
-            its functions are.
+        others: all tests, selected or not.
+        share: a function is selected as a whole if at least this share of its tests is; a file, if all functions are.
     """
     counts: defaultdict[str, list[int]] = defaultdict(lambda: [0, 0])
     for test in others:

@@ -1,7 +1,7 @@
-"""Functions with many similar cases, of which a run has some: tests/selections/thinned.toml.
+"""Test functions with many similar cases, of which a normal run includes only some: tests/selections/thinned.toml.
 
-A run has the cases that the core names, which run lines of their own, and of the others one in as many as the file says.
-The sweep has the rest, and `--every-case` runs all.
+A run includes the cases that are in the core, because they cover further lines, and one in n of the others; n is in
+the file. The sweep runs the rest, and `--every-case` runs all.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FILE = Path(__file__).with_name("thinned.toml")
 
 
 def thinned() -> dict[str, dict[str, int]]:
-    """Return the functions of each table, each with a number of cases of which one runs."""
+    """Return for each table the test functions, with n where one in n cases runs."""
     return tomllib.loads(FILE.read_text(encoding="utf-8"))
 
 
@@ -45,7 +45,7 @@ def left_to_the_sweep(
                 continue
             is_first = table == "each" and first not in seen
             seen.add(first)
-            # The lower bits decide which part of the suite has the test.
+            # Use the upper bits: the lower ones choose the part of the suite that runs the test.
             digest = zlib.crc32(test.encode()) >> 16
             if digest % shares[function] and not is_first and test not in core:
                 left.add(test)

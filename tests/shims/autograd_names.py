@@ -260,7 +260,7 @@ def _check_equivalent(x: Any, y: Any) -> None:
 
 
 class _DTypesAndConstants:
-    """Names that both libraries take from NumPy: its classes, constants, version and errors."""
+    """NumPy's classes, constants, version and errors, which both libraries re-export."""
 
     def __getattr__(self, name: str) -> Any:
         value = getattr(np, name)
@@ -348,7 +348,7 @@ def _modules() -> Mapping[str, ModuleType]:
 
 
 def _own(*parent_and_name: Any) -> tuple[Any, ...]:
-    """Return the nested namespace of a name, if tenferro has both namespaces."""
+    """Return the nested namespace as a tuple of one, or an empty tuple if tenferro lacks it."""
     if len(parent_and_name) < 2:
         return ()
     parent, name = parent_and_name

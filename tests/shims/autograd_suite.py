@@ -99,7 +99,7 @@ def _told(failed: dict[str, str]) -> dict[str, str]:
     """Return the reason of each failure.
 
     Raises:
-        SystemExit: one that is not a missing name and has no reason.
+        SystemExit: a failure that is not a missing name has no entry in `REASONS`.
     """
     reasons = {name: REASONS.get(name, message) for name, message in failed.items()}
     unknown = [n for n, reason in reasons.items() if n not in REASONS and MISSING not in reason]

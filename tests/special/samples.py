@@ -36,7 +36,7 @@ class Definition(NamedTuple):
     """A function of mpmath numbers, its points, and its bound in ulps, a number or a function.
 
     Args:
-        smooth: how many of the points have two derivatives that mpmath finds.
+        smooth: the number of leading points at which mpmath can compute two derivatives.
     """
 
     definition: Callable[..., Any]

@@ -38,7 +38,7 @@ def exact(sample: Definition, points: tuple[Any, ...]) -> Any:
 
 
 def distance_in_ulps(y: Any, wanted: Any, dtype: Any) -> float:
-    """Return the error of y in ulps of the right value; 0 for values that do not fit the dtype."""
+    """Return the error of y in ulps of the right value; 0 for an infinity if the value overflows the dtype."""
     info = np.finfo(dtype)
     if abs(wanted) > float(info.max):
         return 0.0 if np.isinf(y) else math.inf
@@ -254,7 +254,7 @@ def test_signatures_are_jaxs(name: str) -> None:
 
 
 def test_the_peer_agrees() -> None:
-    # All others consist of these, or are one op.
+    # All other functions are compositions of these, or a single op.
     names = ["gamma", "betaln", "zeta", "i0", "i1e", "log_ndtr", "ndtri", "logit", "rel_entr"]
     arrays = [[x[:12] for x in CALLS[name].points] for name in names]
 
@@ -324,7 +324,7 @@ ENDS = {
     "erfcx": ([0.0, np.inf, -np.inf, np.nan, -30, 1e300],),
     "kve": ([0.5, 0.5, 1, 0.5, np.nan], [0.0, np.inf, -1, np.nan, 1]),
 }
-"""Ends of domains, at which an expansion has the kernel's value."""
+"""Arguments at the ends of domains; there an expansion must equal the native kernel."""
 
 
 @pytest.mark.parametrize("name", ENDS)
@@ -376,7 +376,7 @@ def test_tails_do_not_underflow() -> None:
 
 
 def test_slopes_where_expansions_change() -> None:
-    """Check where Stirling's series begins, and where x is a, 1, or the mean a / (a + b)."""
+    """Check points where expansions change: the start of Stirling's series, and x = a, 1, or the mean a / (a + b)."""
     for a, x in ((10.0, 7.0), (10.0, 10.0), (1.0, 1.0), (3.0, 3.0), (0.5, 1.0)):
         wanted = digits.diff(lambda a, x=x: digits.gammainc(a, 0, x, regularized=True), a)
         slope = tnf.grad(special.gammainc)(a, x)
@@ -436,12 +436,12 @@ def test_parameter_derivatives_of_kummers_function_for_large_arguments() -> None
 
 
 def test_parameter_derivatives_without_a_series_are_nan() -> None:
-    """Selecting NaN as a constant has derivative zero, and nothing would show that this is wrong."""
+    """Without a series, derivatives must be NaN: selecting a constant NaN would give a derivative of zero."""
     call = lambda a: special.hyp1f1(a, 0.2, -110.0)
     assert np.isnan(tnf.grad(call)(29.0))
     assert np.isnan(tnf.jvp(call, (29.0,), (1.0,))[1])
     assert np.isfinite(tnf.grad(special.hyp1f1)(29.0, 0.2, -3.0))
-    # The NaN of one element does not reach the others: of third derivatives, and beyond 1, where F is not real.
+    # A NaN in one element does not affect others: a third derivative, and x > 1, where F is not real.
     third = tnf.grad(tnf.grad(tnf.grad(special.hyp2f1)))
     for function, x in ((third, 0.95), (tnf.grad(special.hyp2f1), 1.5)):
         mapped = tnf.vmap(function, in_axes=(None, None, None, 0))
@@ -453,7 +453,7 @@ GAUSS_POINTS = (
     (2.0, 1.0, 3.0, -1e8), (-4.2, 5.1, 0.3, 0.97), (-4.5, -4.1, 4.7, 0.999), (0.3, -0.9, 2.0, -500.0), (-2.0, 1.5, 2.5, 0.99),
     (0.0, 1.0, 2.0, 0.95), (1.0, 2.0, 3.0, 0.0), (0.5, 0.5, -0.5, 0.3), (1.5, 2.5, 2.5, -3.0), (1.0, 2.0, 2.0, 0.6),
 )  # fmt: skip
-"""Also where one of the transformed series ends, where c - a - b or a - b is whole, and close to 1."""
+"""Points (a, b, c, x), including x near 1, integer c - a - b or a - b, and transformed series that are finite."""
 
 
 def test_parameter_derivatives_of_gauss_function() -> None:
@@ -632,7 +632,7 @@ def test_derivatives_of_bessel_functions_in_their_order(name: str, every: int) -
                 )
             if not 1e-290 < abs(wanted) < 1e300:
                 continue
-            # Of a real number whose neighbours are as far as the difference of two products of that size.
+            # The result is a difference of two products of this size, so the tolerance is relative to them.
             envelope = abs(of(*numbers)) / max(b, 1) ** order if name[0] == "i" else 0
             if name[0] in "jy" and b > abs(a):
                 envelope = digits.sqrt(2 / (digits.pi * b))
@@ -656,7 +656,10 @@ def test_bessel_functions_have_all_derivatives_by_every_transform(name: str) -> 
 
 
 def test_derivatives_in_the_order_at_the_ends_of_domains() -> None:
-    """(x / 2)^v has derivative 0 at x = 0 for v > 0, and its logarithm at v = 0; for x < 0 there is a value at whole v only."""
+    """At x = 0, the derivative of (x / 2)^v is 0 for v > 0, and log(x / 2) at v = 0.
+
+    For x < 0 the functions are real at integer v only.
+    """
     v, x = (
         np.array([1.5, 0.0, -0.5, 1.0, np.nan, 1.0, 1e9, 2.0]),
         np.array([0, 0, 0, -1.0, 1, np.nan, 1, np.inf]),
@@ -682,7 +685,7 @@ def test_the_order_derivative_of_macdonalds_function_agrees_on_the_peer() -> Non
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_macdonalds_function_of_tiny_arguments_on_the_peer(dtype: Any) -> None:
-    """The integrand is flat up to log(2 / x), where the nodes of the quadrature were too far apart."""
+    """For tiny x the integrand is flat up to log(2 / x), so the quadrature needs nodes up to there."""
     v = np.array([0.0, 0.1, 0.49, 0.7, 1.0], dtype)
     x = np.array([1e-30, 1e-25, 1e-12, 1e-30, 2e-10], dtype)
     for function, order in ((special.kv, 0), (tnf.vmap(tnf.grad(special.kv)), 1)):

@@ -31,7 +31,7 @@ V = np.array([3.0, -1.0, 0.5])
 
 
 class Rule(ExtensionAdRule):
-    """Rule of y = x^2, or of y = 2 x if `power` is 1."""
+    """Derivative rule and batch rule of y = x^2."""
 
     family_id = "specification.ruled.v1"
 

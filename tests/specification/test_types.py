@@ -105,7 +105,7 @@ def test_no_outputs() -> None:
     tnf.compile(lambda x: (apply(shaped(lambda d, s: [], **members), x), x)[1], X).run(X)
     assert not calls
     effective = shaped(lambda d, s: [], effects=True, **members)
-    with pytest.raises(errors.InvalidConfigError, match="let it give something"):
+    with pytest.raises(errors.InvalidConfigError, match="return something from it"):
         compiled(effective)
 
 

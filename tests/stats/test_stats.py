@@ -63,12 +63,12 @@ def test_continuous_distributions_are_scipys(name: str) -> None:
                 wanted = getattr(getattr(scipy.stats, name), method)(points, *shapes, loc, scale)
             actual = np.asarray(getattr(distribution, method)(points, *shapes, loc, scale))
             if method in ("pdf", "logpdf") and scale > 0:
-                # SciPy's formulas give NaN there, where the limit is not a density.
+                # At infinities SciPy's formulas may give NaN; the density there is 0.
                 limit = 0.0 if method == "pdf" else -np.inf
                 np.testing.assert_array_equal(actual[np.isinf(X)], limit)
                 actual, wanted = actual[np.isfinite(X)], wanted[np.isfinite(X)]
             if name == "truncnorm" and method in ("ppf", "isf"):
-                # SciPy computes 1e-12 of the lower tail from a rounded sum.
+                # SciPy is less accurate here: it computes a lower tail of 1e-12 from a rounded sum.
                 close(actual, wanted, (method, loc, scale), rtol=1e-9)
             else:
                 close(actual, wanted, (method, loc, scale))
@@ -239,7 +239,7 @@ def test_the_truncated_normal_distribution_far_from_its_middle() -> None:
         )
     assert stats.truncnorm.cdf(-1e300, -np.inf, 1.0) == 0.0
     assert stats.truncnorm.logsf(1e300, 0.5, np.inf) == -np.inf
-    # -log(1 - p) is p = ndtr(-30) / ndtr(-1/2)
+    # log(1 - p) is about -p for the small p = ndtr(-30) / ndtr(-1/2)
     wanted = -scipy.special.ndtr(-30.0) / scipy.special.ndtr(-0.5)
     close(stats.truncnorm.logcdf(30.0, 0.5, np.inf) / wanted, 1.0, "logcdf")
 

@@ -1,4 +1,4 @@
-"""Adapters for tests: right, wrong, slow, or ending their process."""
+"""Adapters for tests: they give right or wrong results, are slow, or end their process."""
 
 from __future__ import annotations
 

@@ -301,7 +301,7 @@ def cut_arrays_are_not_gathered_unasked() -> None:
             lambda array=array: xla.run(partition(program, mesh, spec), array),
             lambda array=array: tnf.sin(array),
         ):
-            refused(errors.BackendFailureError, "lies on 8 devices", call)
+            refused(errors.BackendFailureError, "is on 8 devices", call)
     np.testing.assert_array_equal(program.run(xla.get(array)), x + 1)
     one = jax.device_put(np.float32(x), jax.devices()[3])
     np.testing.assert_array_equal(tnf.jit(lambda x: x + 1)(one), np.float32(x) + 1)

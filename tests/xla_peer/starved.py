@@ -1,4 +1,4 @@
-"""Programs that need more memory than this process may use, run by a test; the process continues."""
+"""Script of a test: runs programs that exceed this process's memory limit, and checks that the process continues."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def main() -> None:
     large = np.broadcast_to(x, (EXTENT, EXTENT))
     taken = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (taken + SPARE, taken + SPARE))
-    for _ in range(2):  # the second call takes another path
+    for _ in range(2):  # the second call takes a faster path
         refused(lambda: xla.run(one, x))
         refused(lambda: xla.run(two, x))
         refused(lambda: xla.get(compiled(xla.put(x))))

@@ -117,7 +117,7 @@ def test_wrong_results_are_named_and_not_used() -> None:
     with pytest.warns(DisagreementWarning, match=r"jax\.jit runs from now on"):
         chosen([X])
     assert chosen.side == "jax.jit"
-    # As if XLA had miscompiled the function.
+    # Replace jax.jit's result by another function's, as if XLA had miscompiled it.
     chosen = choice_of(sines, slow, jax.jit(lambda x: [jnp.cos(x)]))
     with pytest.warns(DisagreementWarning, match="native runs from now on"):
         chosen([X])

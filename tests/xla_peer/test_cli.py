@@ -150,7 +150,7 @@ def test_a_program_is_converted_through_every_format_and_back(folder: Path) -> N
         "convert", "a.tnf", "g.tnf", "--weights", "w.safetensors", status=2
     )
     tnf.tree.save({"constant0": weights + 1}, "w.safetensors")
-    assert "not the one" in call("convert", "b.mlir", "g.tnf", status=2)
+    assert "differs from the constant" in call("convert", "b.mlir", "g.tnf", status=2)
     assert "a path ends in one of" in call("convert", "a.tnf", "g.txt", status=2)
 
 
@@ -284,8 +284,8 @@ def test_bench_and_doctor() -> None:
         (["run", "model.py:loss", "3x4xf64"], "no value for x"),
         (["run", "model.py:loss", "3x4xf64", "2x3xf64", "1.0"], "takes 2 inputs"),
         (["run", "model.py:nothing"], "it has loss"),
-        (["run", "nowhere.py:loss"], "not there"),
-        (["run", "nowhere.mlir"], "not there"),
+        (["run", "nowhere.py:loss"], "does not exist"),
+        (["run", "nowhere.mlir"], "does not exist"),
         (["run", "model"], "not a target"),
         (["run", "model.py:loss", "3x4xf64", "y=2x3xf64"], "no input 'y'"),
         (["run", "model.py:loss", "w=3x4xf64", "w=3x4xf64"], "given twice"),

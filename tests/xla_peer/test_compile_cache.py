@@ -97,7 +97,7 @@ def test_the_least_recently_used_goes(tmp_path: Path) -> None:
     for number, name in enumerate("abc"):
         cache.store(name, bytes(300))
         os.utime(tmp_path / f"{name}.xla", (number, number))
-    assert cache.load("a") == bytes(300)  # and is now the most recently used
+    assert cache.load("a") == bytes(300)  # makes it the most recently used entry
     cache.store("d", bytes(300))
     assert sorted(path.stem for path in entries(tmp_path)) == ["a", "c", "d"]
     assert cache.stats().evictions == 1
@@ -195,7 +195,7 @@ UNUSABLE = {
 def test_a_folder_of_the_variable_that_cannot_be_used(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, match: str
 ) -> None:
-    """It is neither read nor written, and the first use warns."""
+    """An unusable folder in TENFERRO_CACHE_DIR is neither read nor written, and its first use warns."""
     folder = UNUSABLE[match](tmp_path)
     before = sorted(tmp_path.rglob("*"))
     monkeypatch.setenv("TENFERRO_CACHE_DIR", str(folder))
@@ -203,7 +203,7 @@ def test_a_folder_of_the_variable_that_cannot_be_used(
     xla = XlaExecutor("cpu")
     with pytest.warns(errors.UnusableCacheWarning, match=f"TENFERRO_CACHE_DIR .*{match}"):
         np.testing.assert_allclose(xla.run(PROGRAM, X), EXPECTED)
-    for executor in (xla, XlaExecutor("cpu")):  # without another warning, which would be an error
+    for executor in (xla, XlaExecutor("cpu")):  # a second warning would be an error
         executor.cache_clear()
         np.testing.assert_allclose(executor.run(PROGRAM, X), EXPECTED)
         assert executor.compile_cache is not None
@@ -359,7 +359,7 @@ def test_what_cannot_be_removed_fails_nothing(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_nothing_can_be_removed_from(tmp_path: Path, monkeypatch: Any) -> None:
-    """For example a sticky folder of another user, in which root may write and others may not remove files."""
+    """Failed removals are counted, as in a sticky folder of another user, which root may only write to."""
     run(tmp_path)
     (entry,) = entries(tmp_path)
     entry.write_bytes(b"damaged")

@@ -21,7 +21,7 @@ TRIALS = 100_000
 def test_the_largest_movement_of_that_many_runs_bounds_other_implementations(
     confidence: float,
 ) -> None:
-    """Eight times the largest of N normal deviations covers 99.9 % of the differences between two others."""
+    """Of N normal deviations, `SAFETY` times the largest bounds differences of two others, with this confidence."""
     rng = np.random.default_rng(3)
     count = rounding_runs(confidence)
     bound = SAFETY * np.abs(rng.standard_normal((TRIALS, count))).max(axis=1)

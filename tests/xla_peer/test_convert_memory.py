@@ -69,4 +69,4 @@ def test_the_arrays_of_a_model_are_held_once(
 
 
 PIECES = 6 << 20
-"""Bytes that do not grow with the model: written pieces of arrays, texts, and traces."""
+"""Allowance in bytes for what does not grow with the model: buffers for writing, texts, and traces."""

@@ -1,4 +1,4 @@
-"""The wrong side according to a function's definition, where native and PJRT disagree."""
+"""Where native and PJRT disagree, the function's definition decides which side is wrong."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digits on the source: the line of a planted cancellation is the first link, in programs of 20 to 2,000 ops."""
+"""Lost digits by source line: the first link names the line of a planted cancellation, in 20 to 2,000 ops."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def test_what_is_lost_and_left() -> None:
     assert report.culprit.lost == pytest.approx(math.log10(1e8 / 0.2), abs=1)
     assert report.left[0] == pytest.approx(16 - math.log10(1e8 / 0.2), abs=1.5)
     assert "return y - 1e8" in str(report)
-    assert report.to_html().count("<h3>") == 1  # because both lines are of one file
+    assert report.to_html().count("<h3>") == 1  # because both lines are in one file
 
 
 def test_a_small_element_beside_a_large_one_loses_digits_of_its_own() -> None:

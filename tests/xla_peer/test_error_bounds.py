@@ -62,7 +62,7 @@ def wide(x: Any) -> Any:
 
 @np.errstate(all="ignore")
 def outside(bound: ErrorBound, others: Any, half_ulps: bool = False) -> list[int]:
-    """Count the elements of each output beyond the radius and the oracle's own rounding."""
+    """Count the elements of each output that differ by more than the radius and the oracle's own rounding."""
     counts: list[int] = []
     balls = zip(flatten(bound.values)[0], flatten(bound.radii)[0], strict=True)
     for (value, radius), other in zip(balls, others, strict=True):
@@ -95,7 +95,7 @@ def test_the_tables_are_total() -> None:
 
 @pytest.mark.parametrize("card", SAMPLES, ids=lambda card: card.__name__)
 def test_no_definition_is_outside(card: Any) -> None:
-    """The definitions are exact and rounded once."""
+    """Expected values of all samples, exact and rounded once, are within the bounds."""
     samples = SAMPLES[card]
     program = program_of(list(samples), False)
     bound = error_bound(program, *[x for sample in samples for x in sample.inputs])
@@ -104,7 +104,7 @@ def test_no_definition_is_outside(card: Any) -> None:
 
 
 def test_few_elements_of_samples_are_without_a_bound() -> None:
-    """Samples have many infinities, zero divisors, and overflows."""
+    """Most elements have a finite bound, although samples have many infinities, zero divisors, and overflows."""
     radii: list[Any] = []
     for samples in SAMPLES.values():
         chosen = samples[:: max(1, len(samples) // 20)]
@@ -168,7 +168,7 @@ def test_every_order_of_a_sum_is_inside(dtype: str) -> None:
 
 
 def test_a_wrong_term_is_outside() -> None:
-    """A bound that contains everything would pass every other test."""
+    """Wrong results are outside the bound: an infinite bound would pass every other test."""
     x = RNG.standard_normal(300)
     bound = error_bound(lambda x: tnf.sum(x), x)
     assert outside(bound, [x.sum() + 1e-10]) == [1]
@@ -180,7 +180,7 @@ def test_a_wrong_term_is_outside() -> None:
 
 @pytest.mark.parametrize("count", [2, 3])
 def test_few_terms_have_a_rounding_for_each_addition(count: int) -> None:
-    """Higham, (4.4): n - 1 additions of positive terms, and half an ulp by which the native sum is off."""
+    """Higham, (4.4): the radius is n - 1 roundings of positive sums, plus at most the native sum's own error."""
     x = RNG.uniform(1, 2, count)
     rounding = np.finfo(x.dtype).eps / 2 * float(x.sum())
     radius = float(error_bound(lambda x: tnf.sum(x), x).radii)
@@ -188,7 +188,7 @@ def test_few_terms_have_a_rounding_for_each_addition(count: int) -> None:
 
 
 def test_a_contraction_to_one_operation_is_inside() -> None:
-    """a b - round(a b) is 0 in two steps, and the rounding error of the product in one."""
+    """With a fused multiply-add, a b - round(a b) is the product's rounding error instead of 0."""
     a, b = RNG.standard_normal(50), RNG.standard_normal(50)
     bound = error_bound(lambda a, b: a * b - a * b, a, b)
     fused = [float(Fraction(x) * Fraction(y) - Fraction(x * y)) for x, y in zip(a, b, strict=True)]
@@ -231,7 +231,7 @@ def test_the_argument_of_a_hyperbolic_function_is_rounded_on_the_way(name: str, 
 
 
 def test_reciprocals_of_negative_zeros_have_no_sign() -> None:
-    """-0 is not less than zero, but 1 / -0 is; the maximum of no elements is not greater than -0."""
+    """1 / -0 is negative although -0 is not less than 0: no sign is assumed, nor for an empty maximum."""
     zeros = np.array([-0.0, 0.0, 4.0])
     for fn in (lambda x: 1 / x, tnf.rsqrt):
         bound = error_bound(lambda x, fn=fn: tnf.exp(-fn(tnf.abs(x) * x)), zeros)
@@ -263,7 +263,7 @@ def test_a_subnormal_number_that_is_chosen_may_be_flushed() -> None:
 
 
 def test_a_complex_logarithm_of_nearly_nothing_has_no_bound() -> None:
-    """XLA gives -inf, because the square underflows."""
+    """The bound is infinite, because XLA returns -inf: its square of the imaginary part underflows."""
     x = np.array([complex(-1.0, 1.1754944e-38)], np.complex64)
     assert np.isinf(np.asarray(holds(lambda x: tnf.log1p(x), x).radii)).all()
 
@@ -278,7 +278,7 @@ def test_a_subnormal_part_and_a_subnormal_divisor_may_be_flushed() -> None:
 
 
 def test_values_on_the_way_to_nearly_zero_may_be_flushed() -> None:
-    """XLA's erf gives 0 for the smallest normal number."""
+    """XLA's erf of the smallest normal number is 0, which the bound includes."""
     bound = error_bound(lambda x: tnf.special.erf(x), np.array([1.1754944e-38, 0.5], np.float32))
     assert not outside(bound, [np.array([0.0, bound.values[1]], np.float32)])[0]
 
@@ -361,7 +361,7 @@ def test_a_loop_whose_condition_stays_open_has_no_bound_and_ends() -> None:
 
 
 def test_a_maximum_is_one_of_its_elements() -> None:
-    """The derivative compares both, and divides by the number of winners, which is 1 and never 0."""
+    """The derivative of a maximum divides by the number of equal elements, which is at least 1."""
     x, w = RNG.standard_normal((4, 5)), RNG.standard_normal((5, 6))
     bound = error_bound(tnf.grad(lambda w: tnf.sum(tnf.max(x @ w, axis=1))), w)
     assert bound.is_finite
@@ -436,7 +436,7 @@ def test_native_errors_of_sums_and_products_hold_those_of_fractions_and_little_m
 
 
 def test_an_error_that_cancels_is_not_counted_twice() -> None:
-    """A value minus itself is 0; the difference from another value is not."""
+    """h - h is exactly 0 with radius 0; the difference of two values has the errors of both."""
     x = RNG.uniform(5, 6, 40)
 
     def difference(x: Any, y: Any) -> Any:
@@ -449,7 +449,7 @@ def test_an_error_that_cancels_is_not_counted_twice() -> None:
 
 
 def test_a_value_that_is_computed_again_may_be_contracted_for_one_use_alone() -> None:
-    """Compute (a b + c) - (a b + c), with one product contracted, through a second op."""
+    """A compiler may contract only one of two equal subexpressions: 2 (a b + c) - 2 (a b + c) need not be 0."""
     a, b, c = (RNG.standard_normal(50) for _ in range(3))
     bound = error_bound(lambda a, b, c: (a * b + c) * 2.0 - (a * b + c) * 2.0, a, b, c)
     terms = list(zip(a, b, c, strict=True))
@@ -491,7 +491,7 @@ def test_a_rotation_in_a_loop_grows_by_a_rounding_each_turn() -> None:
 
 
 def test_what_a_branch_leaves_open_moves_as_a_whole() -> None:
-    """The selected value has no derivative with respect to the predicate: the jump itself is the error."""
+    """If the predicate of a select is undecided, the error is the difference of both values."""
     a, b, c = near_tie()
     fn = lambda a, b, c: tnf.where(a + b > c, 10.0 * a, -a) * 3.0 + tnf.maximum(a + b, c)
     bound = error_bound(fn, a, b, c)
@@ -734,7 +734,7 @@ def test_alternatives_hold_both_programs() -> None:
 
 
 def test_the_summary_of_values_that_cancel() -> None:
-    """Beside zeros a radius may exceed the largest float in ulps."""
+    """If values cancel to 0, the radius in ulps is finite, although it may exceed the largest float."""
     x = np.linspace(0.1, 2.0, 40).reshape(20, 2)
     for pair in x:
         bound = error_bound(lambda x: (x * 1.1 + x) - (x * 1.1 + x) * 1.0, pair)

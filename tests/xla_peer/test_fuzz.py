@@ -157,9 +157,9 @@ def test_a_platform_that_is_not_here_is_no_finding() -> None:
 
 
 MENDED = {"exp of a NaN known at compile time": (0, 11, 2), "windows that XLA moves once": (0, 12)}
-"""The first jaxlib for which the example of a reason agrees."""
+"""The first jaxlib in which the example of a reason no longer differs."""
 UNDEFINED = {"exp of a NaN known at compile time"}
-"""Reasons of undefined values: some processors give the accepted value in the program, the op alone, or both."""
+"""Reasons about undefined values, which depend on the processor and on whether the op is compiled alone."""
 
 
 def reason_of(fn: Any, *arrays: Any) -> str:
@@ -173,12 +173,12 @@ def reason_of(fn: Any, *arrays: Any) -> str:
 
 
 def holes(x: Any, w: Any) -> Any:
-    """Return a convolution in which an element of the kernel meets a hole between elements of `x`."""
+    """Return a convolution whose kernel elements are multiplied with dilation holes of `x`."""
     return tnf.lax.conv_general_dilated(x, w, (1,), "VALID", lhs_dilation=(2,))
 
 
 def windows(x: Any, i: Any, j: Any, column: Any) -> Any:
-    """Return a column of windows that are moved in bounds, together with its update."""
+    """Return a column of a slice; the starts of both are clamped."""
     gather = ix.Gather((0, 1), (), (), (), (1,), 1, (4, 1))
     return apply_one(gather, apply_one(ix.DynamicSlice((4, 3)), x, i, j), column)
 
@@ -225,7 +225,7 @@ def test_each_reason_has_an_example() -> None:
 
 
 def test_a_subnormal_argument_is_on_the_way() -> None:
-    """XLA's cube root of a subnormal number may have the other sign, and the next op gives NaN."""
+    """XLA's cube root of a subnormal number may be negative, and rsqrt of it is NaN."""
     x = np.array([5.9e-39, 1.0], np.float32).astype(tnf.DType.BF16.dtype)
     assert reason_of(lambda x: tnf.rsqrt(tnf.cbrt(x)), x) == "subnormal numbers on the way"
 
@@ -234,7 +234,7 @@ def test_a_subnormal_argument_is_on_the_way() -> None:
     ("last", "of_the_other_sign"), [(an.Rsqrt(), np.nan), (an.Polygamma(2), np.inf)]
 )
 def test_a_subnormal_constant_is_on_the_way(last: Any, of_the_other_sign: float) -> None:
-    """A root of the other sign has no square root, and the second derivative of digamma there has the other sign."""
+    """XLA's cube root of a subnormal constant may be negative: rsqrt of it is NaN, and polygamma changes sign."""
     x = np.array([5.9e-39 if isinstance(last, an.Rsqrt) else 9e-41, 1.0], np.float32)
     x = x.astype(tnf.DType.BF16.dtype)
     graph = Graph()
@@ -260,11 +260,11 @@ def test_a_subnormal_term_of_a_product_is_on_the_way() -> None:
 
 
 def test_a_choice_that_few_roundings_leave_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    """log Gamma is 0 at 1 and 2; XLA gives a slightly larger value at 1."""
+    """A decision flips that the random runs do not flip: log Gamma is 0 at 1, where XLA returns a positive value."""
 
     def few(program: Any, leaves: Any, runs: int, platform: str, record: Any = None) -> Any:
         every = moved_outputs(program, leaves, 4, platform, record)
-        return [every[0], every[3]]  # neither of which flips
+        return [every[0], every[3]]  # neither flips the comparison
 
     monkeypatch.setattr(paths, "moved_outputs", few)
     x = np.array([1.0, 2.0], np.float32)
@@ -342,8 +342,8 @@ def test_convolutions_of_a_gpu_that_are_not_finite() -> None:
         ([2.0, np.nan], np.nan, 2.0, True),  # 1 x 2, and a hole x NaN
         ([2.0, np.inf], np.nan, 2.0, True),
         ([2.0, np.nan], np.nan, 3.0, False),
-        ([np.nan, 2.0], np.nan, 0.0, False),  # of an element
-        ([-np.inf, np.inf], np.nan, -np.inf, True),  # and another one of a hole
+        ([np.nan, 2.0], np.nan, 0.0, False),  # NaN x an element
+        ([-np.inf, np.inf], np.nan, -np.inf, True),  # -inf x 1, and a hole x inf
         ([-np.inf, np.inf], np.nan, np.inf, False),
         ([-np.inf, np.inf], np.nan, 2.0, False),
         ([2.0, 3.0], 2.0, np.nan, False),
@@ -391,7 +391,7 @@ def test_products_of_updates_may_overflow_on_the_way() -> None:
 def test_partial_results_overflow_where_terms_are_that_large(
     fn: Any, x: list[float], right: float | None, wrong: float
 ) -> None:
-    """Terms that do not overflow in any order give no reason for an infinite or NaN result."""
+    """Overflow of partial sums explains an infinite or NaN result only if some order of the terms overflows."""
     array = np.array(x)
     program = tnf.compile(fn, array)
     native = np.asarray(program.run(array) if right is None else right)

@@ -221,7 +221,7 @@ func.func @main(%x: tensor<2xf64>, %p: tensor<i1>, %n: tensor<i32>) -> (tensor<2
 
 
 def test_values_inside_have_the_way_to_them(tmp_path: Path) -> None:
-    """Values in a loop are listed by iteration; those in `main` do not change."""
+    """With `inside`, values of loops are listed by iteration, and the values of `main` are the same as without."""
     values = xla_peer.golden(TEXT, [X, K], inside=True)
     outer = xla_peer.golden(TEXT, [X, K])
     assert [name for name in values if "/" not in name] == list(outer)
@@ -255,7 +255,7 @@ def test_values_inside_of_branches(p: bool, n: int) -> None:
 
 
 def test_the_first_value_inside_that_is_wrong_is_named(tmp_path: Path) -> None:
-    """The blamed value is computed wrongly from earlier values; one computed correctly from wrong values is not blamed."""
+    """Name the first value that its operands do not explain, not one computed correctly from wrong operands."""
     dump = xla_peer.golden(TEXT, [X, K], inside=True)
     assert xla_peer.compare_golden(TEXT, [X, K], dump, inside=True).ok
     dump["%4/1/%w"] = dump["%4/1/%w"] * (1 + 1e-9)

@@ -207,7 +207,7 @@ def test_a_crash_while_running_is_a_verdict_with_the_op_and_the_module(
     assert (ended.how, ended.stage) == ("SIGSEGV", "running")
     assert ended.op.startswith("Sin")
     assert "test_isolated.py" in ended.line
-    assert ended.module.count("stablehlo.") == 1  # because a sine alone is enough
+    assert ended.module.count("stablehlo.") == 1  # shrunk to the sine
     assert "ENDED: SIGSEGV" in str(report)
     assert "no result" in str(report)
     assert json.loads(report.to_json())["ended"]["how"] == "SIGSEGV"
@@ -312,7 +312,7 @@ def test_a_child_that_is_killed_in_the_middle(process: PeerProcess) -> None:
         time.sleep(0.01)
     np.testing.assert_array_equal(executor.run(tnf.compile(lambda x: x - 1, X), X), X - 1)
     assert process.starts == starts + 2
-    # Nor is the process that forks the children.
+    # Killing the process that forks the children is not a finding either.
     assert process._process is not None
     os.kill(process._process.pid, signal.SIGKILL)
     process._process.wait()
@@ -320,7 +320,7 @@ def test_a_child_that_is_killed_in_the_middle(process: PeerProcess) -> None:
 
 
 def test_a_request_that_is_repeated_before_the_next_worker_is_not_lost() -> None:
-    # The worker's end is reported late: by then the request is in its pipe, and the next message is late, too.
+    # The worker's end is reported only after the next request is in its pipe, and the next message is late, too.
     process = PeerProcess(SERVE_SLOWLY + SERVE)
     executor = IsolatedExecutor(process=process, timeout=30)
     try:
@@ -387,7 +387,7 @@ executor.run(program, np.ones(2))
 assert SHARED_PROCESS.worker == first
 print("input", sys.stdin.read(), flush=True)
 """
-"""Code of a process and of a fork of it, with a child that is killed."""
+"""Code of a process that forks itself and has a child killed."""
 
 
 def test_no_child_is_left_and_the_streams_are_untouched() -> None:

@@ -34,7 +34,7 @@ clipped.defvjp(lambda x: (clipped(x), x), lambda x, bar: (jnp.clip(bar, -1, 1) *
 
 @jax.custom_jvp
 def odd(x: Any, y: Any) -> Any:
-    """Return the product, with another tangent than the product's."""
+    """Return x y, with a custom tangent that differs from the product rule."""
     return x * y
 
 
@@ -167,7 +167,7 @@ def test_second_derivatives_in_a_scan_are_those_of_its_steps() -> None:
 
     f, x = FUNCTIONS["custom_jvp in a scan"]
     program = from_jax(f, x)
-    # JAX's own scan differs: the forward pass of its gradient ignores the rule.
+    # Compare with the unrolled loop, because the gradient of JAX's scan ignores the rule in its forward pass.
     expected = jax.grad(lambda x: jnp.sum(jax.grad(unrolled)(x)))(x)
     alike(tnf.grad(lambda x: tnf.sum(tnf.grad(program.run)(x)))(x), expected)
 

@@ -1,4 +1,4 @@
-"""Versions of jaxlib that compute wrong results are excluded, and reports that show their results say so."""
+"""Versions of jaxlib that compute wrong results are excluded, and a report made with one names its fault."""
 
 from __future__ import annotations
 

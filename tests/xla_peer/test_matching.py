@@ -1,4 +1,4 @@
-"""The first op that differs in a program with a planted fault is named."""
+"""Programs with a planted fault: the comparison names the first op that differs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ X = np.array([[0.3, -1.2, 3e38, 0.7], [1.5, 2.5, -0.4, -2.0]])
 
 
 def chosen(x: Any, fault: bool) -> Any:
-    """Select the wrong branch; the right one is a value of the faulty program, too."""
+    """Select the wrong operand, although the faulty program computes the right one, too."""
     y = tnf.sin(x) * 2.0
     nothing = x * 0.0 + 3.25
     here = tnf.abs(x) < 1.0
@@ -25,7 +25,7 @@ def chosen(x: Any, fault: bool) -> Any:
 
 
 def counted(x: Any, fault: bool) -> Any:
-    """Use an index that is 0 everywhere, like other values."""
+    """Use argmin for argmax: the right index is 0 everywhere, and so are other values of the program."""
     zeros = tnf.astype(x * 0.0, "int64")
     y = tnf.cos(x) + np.array([[3.0], [0.0]])
     return (tnf.argmin(y, axis=0) if fault else tnf.argmax(y, axis=0)) + zeros[0]
@@ -56,15 +56,15 @@ def swapped(x: Any, fault: bool) -> Any:
 
 
 def compared(x: Any, fault: bool) -> Any:
-    """Use a comparison whose value equals another comparison's."""
+    """Use the opposite comparison; another comparison of the program has the value of the right one."""
     y = tnf.sin(x)
     both = tnf.logical_and(x < 100.0, x > 0.0)
     return tnf.where(both, y, 0.0) + tnf.where(y <= 0.5 if fault else y > 0.5, 1.0, 2.0)
 
 
 def rounded(x: Any, fault: bool) -> Any:
-    """Add a rounding after a value that other ops read without it."""
-    y = tnf.sin(x) @ tnf.cos(x).T  # rounded by the fault else exact
+    """Add a rounding of a value; other ops read the value before the rounding."""
+    y = tnf.sin(x) @ tnf.cos(x).T  # exact without the fault
     z = tnf.lax.reduce_precision(y, exponent_bits=5, mantissa_bits=5) if fault else y
     return tnf.exp(z) + y
 
@@ -75,9 +75,9 @@ def constant(x: Any, fault: bool) -> Any:
 
 
 def reordered(x: Any, fault: bool) -> Any:
-    """Apply a function to a sum in another order, which is equal up to rounding."""
+    """Apply the wrong function to a sum that is reordered, too, which is no fault."""
     terms = [tnf.sin(x), tnf.cos(x), tnf.tanh(x)]
-    y = sum(terms[::-1] if fault else terms, 2.0)  # which is no fault
+    y = sum(terms[::-1] if fault else terms, 2.0)  # reordering is no fault
     return tnf.cbrt(tnf.abs(y)) if fault else tnf.sqrt(tnf.abs(y))
 
 

@@ -526,7 +526,7 @@ def test_effects_come_in_order(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_callback_that_raises() -> None:
-    """Checks of equinox do this, only in the branch that runs."""
+    """An exception in a callback, such as a runtime check of equinox, is raised only if its branch runs."""
 
     def refuse(x: Any) -> Any:
         raise ValueError(f"{x} is negative")

@@ -1,4 +1,4 @@
-"""Programs as ONNX models: each op by the reference implementation of the onnx package, against its definition."""
+"""Programs as ONNX models: each op, run by the onnx package's reference implementation, against its definition."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ from xla_peer.sampling import random_arrays
 
 F64 = "float64"
 MISSING = {"Complex", "ReducePrecision"}
-"""Ops without a counterpart."""
+"""Ops without a counterpart in ONNX."""
 WIDER = {"Erf": 64, "Cbrt": 8}
-"""Errors of engines that are larger, in ulps: the reference's Erf is computed in float32."""
+"""Larger tolerances in ulps, because engines are less accurate: the reference computes Erf in float32."""
 HAS_RUNTIME = importlib.util.find_spec("onnxruntime") is not None
 needs_onnx = pytest.mark.skipif(
     importlib.util.find_spec("onnx") is None, reason="the package onnx is not installed"
@@ -48,7 +48,7 @@ def gives_the_definition(sample: OpSample) -> None:
     try:
         model = to_onnx(alone(sample))
     except UnsupportedError:
-        return  # whose test counts them
+        return  # another test counts these ops
     scales = sample.scale or (None,) * len(sample.expected)
     for y, expected, scale in zip(run(model, sample.inputs), sample.expected, scales, strict=True):
         if y.dtype.kind == "f":

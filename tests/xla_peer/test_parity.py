@@ -169,7 +169,7 @@ def test_a_reproduction_has_arguments_of_every_dtype(
     monkeypatch.chdir(place)
     variables: dict[str, Any] = {}
     text = (place / "repro.py").read_text()
-    exec(text[: text.rindex("print")], variables)  # because the script reads it
+    exec(text[: text.rindex("print")], variables)  # because the script reads the variable
     assert [x.dtype for x in variables["inputs"]] == [x.dtype for x in leaves]
 
 
@@ -320,7 +320,7 @@ def test_flushed_subnormals_explain_what_follows_from_them(dtype: str) -> None:
 
 
 class ElsewhereRounded:
-    """A peer that reports the given platform, and whose results are all `ulps` ulps off."""
+    """Peer that reports the given platform, and changes all results by `ulps` ulps."""
 
     def __init__(self, platform: str, ulps: int) -> None:
         self.platform, self.ulps = platform, ulps
@@ -332,7 +332,7 @@ class ElsewhereRounded:
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_gpu_divides_and_takes_roots_in_float32_less_exactly(dtype: str) -> None:
-    """PTX's div.full is 2 ulps off, and its sqrt.approx 1; float64 is rounded correctly."""
+    """On GPUs, float32 quotients may be 2 ulps off (PTX's div.full), and roots 1 (sqrt.approx)."""
     x, y = np.linspace(1.0, 7.0, 50).astype(dtype), np.linspace(2.0, 3.0, 50).astype(dtype)
     quotient = lambda x, y: x / y
     for platform, ulps in (("cuda", 2), ("rocm", 2), ("cpu", 1)):

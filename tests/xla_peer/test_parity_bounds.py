@@ -67,9 +67,9 @@ def of(dtype: str, x: Any) -> Any:
 def test_terms_that_follow_a_pattern_may_be_summed_in_lanes(
     pattern: list[float], width: int
 ) -> None:
-    """One chain cancels and rounds little, and each vector lane adds terms of one sign."""
+    """Added in sequence, terms of alternating sign cancel and round little; in vector lanes, each lane grows."""
     x = np.resize(np.float32(pattern), 1 << 14)
-    x[-1] = 2000.0  # which makes the result large relative to its bound
+    x[-1] = 2000.0  # makes the result large compared with its bound
     lanes = x.reshape(-1, width).cumsum(axis=0, dtype=np.float32)[-1].cumsum(dtype=np.float32)[-1]
     chain = x.cumsum(dtype=np.float32)[-1]
     assert agrees(tnf.sum, x, change=lambda y: 0 * y + lanes)
@@ -140,7 +140,7 @@ def test_quotients_by_what_is_broadcast_are_products_by_its_reciprocal(dtype: st
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float32", "float64"])
 def test_a_zero_that_moves_a_little_is_no_decision(dtype: str) -> None:
-    """Log Gamma is 0 at 1 and 2, where XLA gives 4.8e-7 in float32; a sort does not make this a decision."""
+    """log Gamma is 0 at 1 and 2, where XLA gives up to 4.8e-7 in float32; sorting such values is not a decision."""
     x = of(dtype, [1.0, 2.0, 0.5, 3.0])
     for fn in (lambda x: tnf.sort(tnf.lgamma(x)), lambda x: tnf.flip(tnf.lgamma(x))):
         assert agrees(fn, x)
@@ -150,7 +150,7 @@ def test_a_zero_that_moves_a_little_is_no_decision(dtype: str) -> None:
     allowed = explained(moved[0], moved, 4.0, 3)
     assert compare("", moved[0], of("float32", [4.8e-7, 0.7]), *allowed).ok
     assert not compare("", moved[0], of("float32", [1e-3, 0.7]), *allowed).ok
-    # A step from zero is a decision, and there is no value in between.
+    # A jump from 0 to 1 is a decision: only both values are accepted, none in between.
     steps = [of(dtype, y) for y in ([0, 1], [1, 1], [0, 1], [1, 1], [0, 1])]
     allowed = explained(steps[0], steps, 4.0, 3)
     assert compare("", steps[0], of(dtype, [1, 1]), *allowed).ok
@@ -158,7 +158,7 @@ def test_a_zero_that_moves_a_little_is_no_decision(dtype: str) -> None:
 
 
 def test_what_cancels_to_almost_nothing_moves_by_the_terms() -> None:
-    """The derivative in a saturated row of a softmax is exactly zero if e / s is 1, and else about 1e-16."""
+    """The derivative of a saturated softmax row is exactly 0 or about 1e-16, depending on rounding."""
     generator = np.random.default_rng(2)
     x, w1, w2 = (generator.normal(size=s) for s in ((32, 64), (64, 128), (128, 64)))
 
@@ -172,7 +172,7 @@ def test_what_cancels_to_almost_nothing_moves_by_the_terms() -> None:
 
 
 def test_what_may_be_infinite_may_be_a_large_number_and_no_small_one() -> None:
-    """log Gamma is 0 at 1, and 1 / sqrt of it infinite, or large if the zero is slightly more."""
+    """1 / sqrt(|log Gamma(1)|) is infinite, or large if the zero is rounded; small values are outside the bound."""
     x = of("float32", [1.0])
 
     def fn(x: Any) -> Any:
@@ -191,7 +191,7 @@ def test_an_index_may_be_of_any_candidate_as_good_and_of_no_other(choose: Any, s
 
     for index, ok in ((299, True), (77, True), (77777, False), (-1, False)):
         assert agrees(fn, keys, change=lambda y, index=index: np.array([[index], [3]])) is ok
-    # One value is smaller than the others by a half; it could win only if it were the largest.
+    # One key is smaller than the others by 1/2, so rounding cannot make it the maximum.
     assert not agrees(fn, keys, change=lambda y: np.array([[1], [3]]))
     assert not agrees(fn, np.full((2, 3), np.nan), change=lambda y: y + 1)
 
@@ -355,7 +355,7 @@ WIDER = ["int8", "int32", "int64", "float16", "float32", "float64"]
 
 @pytest.mark.parametrize("narrow", WIDER)
 def test_conversions_are_exact_where_every_number_comes_back(narrow: str) -> None:
-    """Conversions to integers truncate without rounding; others are tried on numbers with the most digits."""
+    """A conversion is exact if numbers with the most digits survive it; conversions to integers truncate."""
     dtype = np.dtype(narrow)
     info: Any = np.finfo(dtype) if dtype.kind == "f" else np.iinfo(dtype)
     ends = [info.max, info.max - 1, info.min] + ([1 + info.eps] if dtype.kind == "f" else [])
@@ -424,7 +424,7 @@ SUMS: dict[str, Any] = {
 }
 
 NARROW_FIRST = ["float32", pytest.param("float64", marks=pytest.mark.sweep)]
-"""Dtypes of sums whose bounds have the same formula; the wider dtype takes long and shows nothing else."""
+"""Dtypes of long sums. Both have the same formula for the bound, so the slower float64 runs in the sweep only."""
 
 
 @pytest.mark.parametrize("dtype", NARROW_FIRST)
@@ -482,7 +482,7 @@ def test_a_scatter_may_add_its_updates_in_any_order(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["float64", "float32", "complex64"])
 @pytest.mark.parametrize("compare", [tnf.equal, tnf.not_equal])
 def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any) -> None:
-    """A run that moves a function by eight ulps does not show this."""
+    """Numbers within rounding of each other may compare either way, even if the random runs never show it."""
     x = of(dtype, RNG.uniform(-2, 2, (3, 4)))
     y = np.exp(x)
     beside, apart = y * (1 + np.finfo(dtype).eps), y * (1 + 1000 * np.finfo(dtype).eps)
@@ -491,7 +491,7 @@ def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any
     assert not agrees(lambda x, y: compare(tnf.exp(x), y), x, of(dtype, apart), change=turned)
     infinite = of(dtype, np.full_like(y, 1e4))
     assert not agrees(lambda x, y: compare(tnf.exp(x), y), infinite, y, change=turned)
-    # Values that all implementations compute exactly alike have no tolerance: any difference counts.
+    # Comparisons of values that are computed exactly have no tolerance: any difference is wrong.
     assert not agrees(
         lambda x, y: compare(tnf.negative(x), y), -y, of(dtype, beside), change=turned
     )
@@ -499,7 +499,7 @@ def test_numbers_that_are_as_good_as_equal_may_be_equal(dtype: str, compare: Any
 
 
 def test_the_sign_of_what_is_as_good_as_zero_may_be_either() -> None:
-    """The minimum of two such numbers rarely has one of the signs."""
+    """The sign of a value within rounding of zero may be either, even if the random runs rarely show one of them."""
     x = of("bfloat16", [[1, 1, 7], [2, 1, 7], [1, 2, 7], [2, 2, 7]])
     fn = lambda x: tnf.sign(tnf.sort(tnf.lgamma(x)))
     for value in (-1, 0, 1):
@@ -509,7 +509,7 @@ def test_the_sign_of_what_is_as_good_as_zero_may_be_either() -> None:
 
 
 def test_directions_of_complex_numbers_do_not_tip() -> None:
-    """The quotient of a number that cancels may be any number as small, but no other side of a decision."""
+    """A complex sign function is no decision, because its value changes continuously; a real one is."""
     for dtype, tips in (("complex64", False), ("float32", True)):
         program = tnf.compile(lambda x: tnf.sign(x) / x - 1, of(dtype, RNG.uniform(1, 2, 3)))
         assert may_tip(program) is tips
@@ -614,9 +614,9 @@ def test_the_modulus_of_huge_complex_numbers_is_bounded() -> None:
 
 
 def test_a_pole_that_rounding_reaches_or_misses() -> None:
-    # lgamma(1) is 0 natively and about 1e-7 elsewhere, and digamma has a pole there.
+    # lgamma(1) is 0 natively and about 1e-7 on XLA, and digamma has a pole at 0.
     assert agrees(lambda x: tnf.digamma(tnf.lgamma(x)), np.ones((2, 3), "float32"))
-    # sinh(asinh(-1)) is -1 or one ulp beside it: infinite, NaN, or a number.
+    # sinh(asinh(-1)) is -1 or one ulp beside it, so log1p of it is infinite, NaN, or finite.
     for value in (-np.inf, np.nan, -36.04, -34.9):
         assert agrees(
             lambda x: tnf.log1p(tnf.sinh(tnf.asinh(x))),
@@ -633,7 +633,7 @@ def test_a_pole_that_rounding_reaches_or_misses() -> None:
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_a_sum_whose_largest_terms_cancel(dtype: Any) -> None:
-    """XLA's log-step sums lose terms that a chain keeps: ((1 + 1) + 1) + (m - m) and (1 + 1) + ((1 + m) - m)."""
+    """XLA's tree of sums may lose terms: (1 + 1) + ((1 + m) - m) is 2, and ((1 + 1) + 1) + (m - m) is 3."""
     m = np.finfo(dtype).max
     x = np.array([[1, 1, 1, m, -m], [1, 1, 1, 1, 1]], dtype)
     report = check_parity(lambda x: tnf.lax.cumsum(x, axis=1, reverse=True), x)

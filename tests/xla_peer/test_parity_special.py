@@ -72,7 +72,7 @@ def test_expansions_are_within_the_proven_bound(name: str) -> None:
 
 
 def test_a_run_that_leaves_an_element_alone_is_no_side_of_a_decision() -> None:
-    """Four runs change the element alike, and one run changes other ops only: the element moved, but no decision flipped."""
+    """No decision flipped if four runs move an element slightly, and a run that perturbs other ops does not."""
     native = np.array([1e-6])
     drawn = [native + away for away in (1e-11, -1e-11, 2e-11, -1.5e-11)]
     limit = explained(native, [native, *drawn, native], drawn=4).limit
@@ -90,14 +90,14 @@ def test_a_decision_that_tips_in_every_random_run_is_one_where_there_are_any() -
 
 
 def test_beside_zeros_alone_no_movement_says_that_a_decision_tipped() -> None:
-    """Check lgamma(2), with a conditional inside its expansion."""
+    """Values near a zero that every random run moves show no flipped decision, as for lgamma(2)."""
     native = np.zeros(1)
     runs = [native, *[native + away for away in (3e-16, -2e-16, 4e-16, -1e-16)], native]
     assert explained(native, runs, drawn=4).limit[0] >= 4e-16
 
 
 def test_a_term_left_out_behind_a_tie_is_wrong() -> None:
-    """Points are assigned to the nearest centres by comparing distances with the minimum, and rounding flips ties."""
+    """A missing term is found although rounding may flip ties: each point is assigned to its nearest centre."""
     rng = np.random.default_rng(0)
     points, centres = rng.standard_normal((20, 2)), rng.standard_normal((3, 2))
 
@@ -116,7 +116,7 @@ def test_a_term_left_out_behind_a_tie_is_wrong() -> None:
 
 
 def test_nothing_is_left_of_what_a_whole_number_was_rounded_from() -> None:
-    """atanh is infinite at 1, and an error before a `round` has no effect after it."""
+    """After a `round`, earlier errors have no effect: atanh(1) is exactly infinite."""
     x = np.array([0.97, 0.3])
 
     def fn(x: Any) -> Any:
@@ -128,7 +128,7 @@ def test_nothing_is_left_of_what_a_whole_number_was_rounded_from() -> None:
 
 
 def test_bits_of_an_integer_are_not_flushed() -> None:
-    """As bits of a float64, 1 and 0 are a subnormal number and zero; no arithmetic is in between."""
+    """The bits of the integers 1 and 0 are a subnormal float64 and zero; no implementation flushes bits."""
     n = np.array([1, 0, 3], np.int64)
 
     def fn(n: Any) -> Any:

@@ -47,7 +47,7 @@ REFUSED = {
 }
 """Ops that tenferro itself rejects, besides complex128 on TPU."""
 SAYS_NO = {"tpu": {"ReducePrecision f64"}, "cuda": set[str]()}
-"""Modules that a compiler refuses by an error, as TPU's does for many in complex128. Only an ended process is a failure."""
+"""Modules that a compiler may reject with an error; only a process that ends is a failure."""
 
 
 def may_refuse(platform: str, name: str) -> bool:
@@ -122,7 +122,7 @@ def test_everything_compiles(platform: str) -> None:
 
 
 def compiled(platform: str, texts: dict[str, str]) -> tuple[dict[str, str], str]:
-    """Return the error of each module that the compiler reached, and its last output."""
+    """Return the errors of modules, by name, as far as the compiler got, and the last output of its process."""
     child = subprocess.run(
         [sys.executable, Path(__file__).parent / "compile_only.py", platform, WHEELS],
         input=json.dumps(texts),

@@ -57,7 +57,7 @@ def test_what_is_jaxs_is_said_to_be() -> None:
     with pytest.raises(errors.InvalidConfigError, match=r"xla_peer.Mesh.*mesh.axis_names"):
         partition(program, theirs)
     mesh = Mesh(theirs.devices, theirs.axis_names)
-    with pytest.raises(errors.InvalidConfigError, match=r"of xla_peer, got .* of jax"):
+    with pytest.raises(errors.InvalidConfigError, match=r"of xla_peer, got .* from jax"):
         partition(program, mesh, jax.sharding.PartitionSpec("x"))
 
 

@@ -24,7 +24,7 @@ CHOSEN = [
     ]
 ]
 REFUSED = {"CumSum", "CumProd", "CumMax", "CumMin"}
-"""Ops lowered to windows, whose sizes StableHLO requires as numbers."""
+"""Ops that are lowered to windows, and StableHLO has no symbolic window sizes."""
 
 
 def symbols(sample: OpSample) -> list[tnf.TensorSpec]:

@@ -18,7 +18,7 @@ WEIGHTS = np.linspace(-1.0, 1.0, 24).reshape(8, 3)
 
 
 def near_ties(dtype: str) -> Any:
-    """Return numbers for which 40 tanh(x) is between two integers, but near a half-integer in three places."""
+    """Return x such that 40 tanh(x) is an integer plus 1/4, but plus 1/2 at the indices `TIES`."""
     halves = np.full(32, 0.25)
     halves[list(TIES)] = 0.5
     return np.arctanh((np.linspace(-30, 30, 32).round() + halves) / 40).astype(dtype)

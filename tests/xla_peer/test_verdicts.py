@@ -126,11 +126,11 @@ def test_the_turn_of_a_loop_in_which_two_programs_begin_to_differ() -> None:
     report = check_parity(scanned(5.0), X, against=scanned(1.0))
     assert report.first_divergence is not None
     (turn,) = report.first_divergence.turns
-    assert turn.startswith("iteration 3 of Scan at "), turn  # because X[3] is the first one above 1
+    assert turn.startswith("iteration 3 of Scan at "), turn  # X[3] is the first one above 1
 
 
 def test_the_turn_of_a_loop_in_which_the_paths_part(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The peer's cosine is wrong for arguments above 2; the third state is the first one there."""
+    """The peer's cosine is wrong for arguments above 2; the third state is the first that exceeds 2."""
 
     def off(op: Any, w: Any, x: Any) -> Any:
         y = w.op("cosine", x, result=x.spec)
@@ -146,7 +146,7 @@ def test_the_turn_of_a_loop_in_which_the_paths_part(monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, Cos: off})
     ok = check_parity(lambda x: fn(x), np.float64(0.1), interpreter=False)
-    assert ok.ok  # because zero times a wrong cosine is right
+    assert ok.ok  # zero times a wrong cosine is right
 
     def used(x: Any) -> Any:
         body = lambda c: (
@@ -174,7 +174,7 @@ def test_what_cannot_be_compared() -> None:
         check_parity(loss, X, against=lambda x: np.float32(0))
     with pytest.raises(errors.ArityError, match="2"):
         check_parity(loss, X, against=lambda x: (x, x))
-    with pytest.raises(errors.InvalidConfigError, match="gradients of both"):
+    with pytest.raises(errors.InvalidConfigError, match="pass both gradients"):
         check_parity(loss, X, against=loss, grad=True)
 
 
@@ -265,9 +265,7 @@ def test_a_program_keeps_the_text_it_was_read_from() -> None:
     program = lowering.import_stablehlo(LOSS)
     assert program.origin.plain_text == LOSS
     assert tnf.compile(loss, X).origin is None
-    assert (
-        program == tnf.compile(loss, X) or program.fingerprint
-    )  # which does not affect the meaning
+    assert program == tnf.compile(loss, X) or program.fingerprint  # the origin is not compared
     without = replace(program, origin=None)
     assert without == program
 
@@ -296,7 +294,7 @@ def test_a_judgement_of_each_kind() -> None:
 def test_the_reference_interpreter_decides_between_native_and_pjrt(
     first: str, third: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """PJRT runs a wrong cosine for the sine; one of the outputs is native's, the other PJRT's."""
+    """PJRT computes a cosine for the sine; of the compared outputs, one is native and one is PJRT's."""
     wrong = {Sin: lambda op, w, x: w.op("cosine", x, result=x.spec)}
     monkeypatch.setattr(lowering.lower, "EMITTERS", {**EMITTERS, **wrong})
     has = {"native": [np.sin(X)], "PJRT": [np.cos(X)]}

@@ -1,4 +1,4 @@
-"""Artifacts with the test vectors that verify them."""
+"""Artifacts, and the test vectors with which platforms are verified."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ def each_process_gives_its_own_part(process: int, mesh: Mesh, xla: XlaExecutor) 
         np.testing.assert_array_equal(shard.data, x[shard.index])
     refused("w: processes that hold the same part", lambda: cut.put_local(mine, w + process))
     refused("the same part", lambda: mesh.put_local(w + process, P()))
-    # Rows are split in two over four devices each: every process holds both halves.
+    # Rows are split in two, each half replicated on four devices, so every process has both halves.
     grid = Mesh(mesh.devices.reshape(4, 2), ("copies", "rows"))
     refused("the same part", lambda: grid.put_local(x + process, P("rows")))
     np.testing.assert_array_equal(grid.put_local(x, P("rows")).addressable_shards[0].data, x[:8])
@@ -59,8 +59,8 @@ def each_process_gives_its_own_part(process: int, mesh: Mesh, xla: XlaExecutor) 
 def results_in_several_processes(mesh: Mesh, xla: XlaExecutor) -> None:
     x = np.arange(16.0)
     cut = partition(tnf.compile(lambda x: x + 1, x), mesh, P("rows"), P("rows"))
-    refused("cut over several processes", lambda: xla.run(cut, x))
-    refused("cut over several processes", lambda: xla.get(mesh.put(x, P("rows"))))
+    refused("sharded over several processes", lambda: xla.run(cut, x))
+    refused("sharded over several processes", lambda: xla.get(mesh.put(x, P("rows"))))
 
 
 def training_is_that_of_one_process(process: int, mesh: Mesh, xla: XlaExecutor) -> None:

@@ -1,1 +1,1 @@
-"""The accuracy of functions: the largest error of each in units in the last place, for every executor."""
+"""Accuracy of functions: the largest error of each function on every executor, in units in the last place."""

@@ -14,13 +14,13 @@ from tools.accuracy.function import Function
 __all__ = ["CHUNK", "all_singles", "chunks", "dtype_of"]
 
 CHUNK = 1 << 16
-"""Arguments of one run: programs are compiled for this shape."""
+"""Number of arguments of one run; programs are compiled for arrays of this size."""
 NEIGHBOURS = 3
 """Number of neighbours of a point, on either side."""
 
 
 def dtype_of(name: str) -> Any:
-    """Return NumPy's dtype, bfloat16 among them."""
+    """Return the NumPy dtype of this name, which may be bfloat16."""
     return np.dtype(getattr(ml_dtypes, name, name))
 
 
@@ -33,7 +33,7 @@ def all_singles() -> Iterator[list[np.ndarray]]:
 
 
 def chunks(function: Function, name: str, count: int) -> Iterator[list[np.ndarray]]:
-    """Yield the arguments in runs of `CHUNK`, at least the requested number, or all arguments."""
+    """Yield arguments in chunks of `CHUNK`: at least the requested number, or all if there are fewer."""
     dtype = dtype_of(name)
     if dtype.itemsize == 2 and function.arity == 1:
         every = np.arange(1 << 16, dtype=np.uint16).view(dtype)
@@ -44,7 +44,7 @@ def chunks(function: Function, name: str, count: int) -> Iterator[list[np.ndarra
     yield from _runs([np.array(column, dtype) for column in columns], function, dtype)
     for number in range(-(-count // CHUNK)):
         rng = np.random.Generator(np.random.SFC64([number, function.arity]))
-        # Shifted by an eighth, so that arguments of all magnitudes are paired with arguments near one, too.
+        # Shift by an eighth, so that arguments of all magnitudes are also paired with arguments near one.
         yield [
             np.roll(_random(rng, function, dtype), k * CHUNK // 8) for k in range(function.arity)
         ]
@@ -99,7 +99,7 @@ def _usual(function: Function, dtype: Any) -> Any:
 def _random(rng: np.random.Generator, function: Function, dtype: Any) -> np.ndarray:
     """Draw half of the arguments from all magnitudes and signs, a quarter near one, a quarter evenly from the domain.
 
-    Uniform bits give uniform numbers in every binade, equally many in each.
+    Uniform bits give equally many numbers in every binade, uniform within it.
     """
     low, high = function.domain
     largest = min(max(abs(low), abs(high)), float(ml_dtypes.finfo(dtype).max))
@@ -134,6 +134,6 @@ def _with_bits(
 
 def _inside(x: np.ndarray, function: Function) -> np.ndarray:
     low, high = function.domain
-    with np.errstate(all="ignore"):  # because some bits are NaN
+    with np.errstate(all="ignore"):  # because some bit patterns are NaN
         wide = x.astype(np.float64)
     return (wide >= low) & (wide <= high) & np.isfinite(wide)

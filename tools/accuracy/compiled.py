@@ -29,9 +29,9 @@ __all__ = ["TABLE", "bound_of", "largest_error"]
 WORST = 10_000
 """Number of arguments that are judged with many digits."""
 ALL_OF = 64
-"""One float32 chunk in this number is examined completely, to find errors of half a unit as well."""
+"""One of this many chunks of float32 numbers is examined completely, to find even errors of half a unit."""
 CALLS: dict[str, Callable[..., Any]] = {
-    # The public function scales its arguments and takes a root.
+    # The public function scales its arguments and computes a root.
     "hypot": lambda x, y: tnf.abs(tnf.lax.complex(x, y))
 }
 REFERENCES: dict[str, Callable[..., Any]] = {
@@ -44,7 +44,7 @@ MOST_BITS = np.finfo(np.longdouble).nmant >= 63
 
 
 def bound_of(name: str, dtype: str) -> float:
-    """Return the declared bound; for 16-bit dtypes that of float32 plus a rounding."""
+    """Return the declared bound; for 16-bit dtypes, the bound of float32 plus one rounding."""
     if dtype == "float64":
         return TABLE[name].ulps
     if dtype == "float32":
@@ -54,7 +54,7 @@ def bound_of(name: str, dtype: str) -> float:
 
 
 def largest_error(name: str, dtype: str, count: int) -> Cell | None:
-    """Return the largest error of a compiled function, or None if it is not compiled.
+    """Return the largest error of a compiled function; None if the function is not compiled.
 
     Args:
         count: number of arguments in float64, and in float32 for functions of two numbers.

@@ -30,10 +30,10 @@ def unit(exact: Any, dtype: Any) -> float:
 
 
 def exact_values(reference: Callable[..., Any], xs: Sequence[np.ndarray]) -> np.ndarray:
-    """Return the values of a reference: in float64 for smaller floats, for float64 in long doubles if it has them.
+    """Return the values of a reference, in float64 for narrower floats, and in long doubles for float64, if possible.
 
-    Without long doubles, the reference may be no better than the measured function, or share its code; then the
-    result is not meaningful.
+    Without long doubles, the errors are not meaningful, because the reference may be no better than the measured
+    function, or share its code.
     """
     types = "".join(getattr(reference, "types", "d"))
     kind = np.longdouble if xs[0].dtype == np.float64 and "g" in types else np.float64
@@ -89,7 +89,7 @@ def error_of(function: Function, xs: Sequence[float], y: float, dtype: Any) -> f
         try:
             exact = function.definition(*map(mpmath.mpf, xs))
         except (ArithmeticError, ValueError, mpmath.libmp.NoConvergence):
-            # At poles, and for values beyond the range of floats: zero or infinity.
+            # At poles, and for values beyond the range of floats, the error is zero or infinity.
             reference = float(function.reference(*map(np.float64, xs)))
             exact = mpmath.mpf(0) if reference == 0 else mpmath.nan
         if isinstance(exact, mpmath.mpc):

@@ -24,8 +24,8 @@ class Function:
         domain: the measured domain of each argument.
         points: arguments at which a formula changes.
         ulps: declared maximum errors of all engines, in float32 and float64.
-        terms: the size of terms that cancel near zeros of the function; errors there are relative to it.
-        ranges: a range for each argument instead of the domain; random arguments only.
+        terms: the size of terms that cancel near zeros of the function; errors near these zeros are relative to it.
+        ranges: a range for each argument, instead of the domain; random arguments are drawn from it.
     """
 
     call: Callable[..., Any]

@@ -22,7 +22,7 @@ __all__ = ["FUNCTIONS", "Function"]
 
 
 def elementary(names: Iterable[str], ulps: float) -> dict[str, Function]:
-    """Return the functions with the same name in NumPy, with the definitions of the table of points."""
+    """Return the functions with the same name in NumPy, with definitions from the table of exceptional points."""
     return {
         name: Function(
             UNARY[name].function,
@@ -43,7 +43,7 @@ def erfinv(x: Any) -> Any:
 
 
 def ndtri(p: Any) -> Any:
-    """Return the inverse of the normal distribution function; 2 p - 1 is exact in enough digits."""
+    """Return the inverse of the normal distribution function, with enough digits for an exact 2 p - 1."""
     with mpmath.extradps(max(0, -int(mpmath.log10(p))) if p else 0):
         return mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1)
 
@@ -54,7 +54,7 @@ def relative_entropy(x: Any, y: Any) -> Any:
 
 
 def log_gamma_size(x: float) -> float:
-    """Return the largest term of log |gamma(x)|; for negative x, of the reflection formula."""
+    """Return the largest term of log |gamma(x)|; for negative x, a term of the reflection formula."""
     return abs(float(sp.gammaln(1.0 - x))) + 1.0 if x < 0 else 0.0
 
 

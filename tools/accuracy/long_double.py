@@ -1,4 +1,4 @@
-"""The error functions in long doubles, which SciPy lacks, by Taylor series with coefficients from mpmath."""
+"""Error functions in long doubles, by Taylor series with coefficients from mpmath; SciPy has float64 only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEAR_TERMS = 26
 
 
 def long_double(value: Any) -> np.longdouble:
-    """Return a number of mpmath, rounded."""
+    """Round a number of mpmath to a long double."""
     fraction, exponent = mpmath.frexp(value)
     high = float(fraction)
     low = float(fraction - high)
@@ -105,7 +105,7 @@ def erfc(x: np.ndarray) -> np.ndarray:
 
 
 def erfinv(x: np.ndarray) -> np.ndarray:
-    """Return the inverse: SciPy's value, improved by a Newton step, relative to the complement if that is small."""
+    """Return SciPy's value, improved by one Newton step; near 1 the step solves for the complement 1 - |x|."""
     x = np.asarray(x, np.longdouble)
     a = np.abs(x)
     y = sp.erfinv(a.astype(np.float64)).astype(np.longdouble)

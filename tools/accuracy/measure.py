@@ -28,7 +28,7 @@ SOURCES = {
     "compiled": ("tenferro/exec/kernels", "tenferro/exec/llvm"),
     "PJRT": ("lowering/emit",),
 }
-"""Folders with the code of each engine, besides that of the public functions."""
+"""Folders with the code of each engine, in addition to the code of the public functions."""
 PARTS = ("tenferro/api/normal_integral.py", "tenferro/api/polynomials.py")
 FOLDERS = {"nn": ("tenferro/nn", *PARTS), "special": ("tenferro/special", *PARTS)}
 """Folders and files with the code of public functions, by the part of their names before the dot."""
@@ -40,7 +40,7 @@ ROUNDS = 5
 SAMPLE = 1000
 """Number of random float64 arguments that are judged with many digits, independently of the reference."""
 EACH = 16
-"""Number of judged arguments per run, so that one bad range does not hide the others."""
+"""Maximum number of judged arguments per run, so that one bad range does not hide others."""
 
 FLUSHED = 2.0**10
 """Largest result, in units of the smallest normal number, that may be zero because an intermediate value was flushed."""
@@ -70,7 +70,7 @@ class Cell:
 
 
 def environment(engine: str, name: str = "") -> dict[str, str]:
-    """Return the state on which an engine's results depend: packages, the processor, and the sources."""
+    """Return everything on which an engine's results depend: packages, processor and sources."""
     versions = {"code": _code((*FOLDERS.get(name.partition(".")[0], ()), *SOURCES[engine]))}
     for package in ("numpy", "scipy", "jaxlib", "llvmlite"):
         try:

@@ -84,7 +84,7 @@ def written(records: Sequence[Record]) -> str:
 
 
 def _ran(records: Sequence[Record]) -> str:
-    """Return the number of arguments, the date, the environment and the time of the measurement."""
+    """Return a sentence about the measurement: number of arguments, date, environment and duration."""
     measured = [r for r in records if r["cell"] is not None]
     if not measured:
         return "It has not been run."

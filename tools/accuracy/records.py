@@ -18,7 +18,7 @@ Record = dict[str, Any]
 
 
 class Key(NamedTuple):
-    """A function, a dtype, and an engine, or "bound" for a compiled function against its bound."""
+    """Key of a record: a function, a dtype, and an engine, or "bound" for a check of a compiled function's bound."""
 
     name: str
     dtype: str

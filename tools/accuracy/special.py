@@ -3,7 +3,7 @@
 python -m tools.accuracy.special             measures, and writes docs/special_functions.md
 python -m tools.accuracy.special --count 50  number of arguments of each function and dtype
 
-The bounds are those of the docstrings, and hold for the ranges. The command fails if a bound does not hold.
+The bounds are stated in the docstrings, and apply within the ranges. The command fails if an error exceeds its bound.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _of(
     call: Callable[..., Any] | None = None,
     terms: Any = None,
 ) -> Function:
-    """Return the record of a function, by default of its definition in tests/special."""
+    """Return the record of a function, by default with the definition in tests/special."""
     return Function(
         call or getattr(special, name),
         definition or CALLS[name].definition,
@@ -152,7 +152,7 @@ def _beta_quantile_slope(position: int) -> Callable[..., Any]:
 
 
 def _owens_integrand(h: Any, a: Any) -> Any:
-    """Return the derivative of Owen's T in its upper limit, which differences of small values would not resolve."""
+    """Return the derivative of Owen's T in its upper limit; differences of its small values would cancel."""
     bend = 1 + a * a
     return digits.exp(-h * h * bend / 2) / (2 * digits.pi * bend)
 

@@ -13,7 +13,7 @@ class Worst:
     """Entries with the largest estimates: the estimate, the arguments and the value, in float64.
 
     Args:
-        count: how many are kept.
+        count: the maximum number of entries.
         each: the largest number per run, so that one bad range does not hide the others.
     """
 
@@ -30,7 +30,7 @@ class Worst:
         y: np.ndarray,
         left_out: np.ndarray | None = None,
     ) -> None:
-        """Keep arguments with larger estimates than the smallest kept one, unless they are excluded."""
+        """Add the arguments whose estimates exceed the smallest entry, unless they are excluded."""
         chosen = np.flatnonzero(error > self.least)
         if left_out is not None:
             chosen = chosen[~left_out[chosen]]

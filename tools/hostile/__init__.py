@@ -1,1 +1,1 @@
-"""Campaigns that read thousands of damaged files."""
+"""Tests that read thousands of damaged files."""

@@ -24,9 +24,9 @@ __all__ = ["FAILURES", "Campaign", "Mutant", "Reader", "mutant_of", "shrunk"]
 
 FAILURES = ("foreign", "signal", "time", "memory")
 SECONDS = 5.0
-"""Processor time that a mutant may take."""
+"""Maximum processor time for a mutant, in seconds."""
 PATIENCE = 30.0
-"""Seconds of waiting for a child, which shares the processor with other children."""
+"""Maximum time to wait for a child, in seconds; children share the processor."""
 MOST_READ = 500
 """Maximum number of mutants per child."""
 TEST = '''"""{kind}, mutant {number} of seed {seed}: {outcome}."""
@@ -62,7 +62,7 @@ class Mutant(NamedTuple):
 
 
 def mutant_of(seeds: Sequence[Seed], seed: int, number: int) -> Mutant:
-    """Return the mutant of that number: kinds alternate, so that any part of a campaign covers all kinds."""
+    """Return the mutant of this number. Kinds alternate, so that every part of a campaign covers all kinds."""
     random = Random(f"{seed}/{number}")
     kinds = sorted({one.kind for one in seeds})
     chosen = random.choice([one for one in seeds if one.kind == kinds[number % len(kinds)]])
@@ -147,7 +147,7 @@ def _processor_seconds(pid: int) -> float:
 
 
 class Campaign:
-    """Outcomes of mutants, a line each in `outcomes.jsonl`, and failures beside it.
+    """Outcomes of mutants, one line each in `outcomes.jsonl`; failures are in the same folder.
 
     Raises:
         ValueError: the folder has the outcomes of another seed.
@@ -197,7 +197,7 @@ class Campaign:
         if outcome in (
             "time",
             "memory",
-        ):  # once more alone, because other children may have used the memory or the time
+        ):  # try again alone, because other children may have used the memory or the time
             reader.close()
             outcome, words = read(mutant)
         record = {"seed": self.seed, "number": number, "kind": kind, "outcome": outcome, "words": words,

@@ -40,7 +40,7 @@ Edit = Callable[[bytes, Random], bytes]
 
 
 def edited(name: str, content: bytes, number: int) -> bytes:
-    """Return the content of a file of that name, with the edit of that number."""
+    """Return a file's content with the edit of this number; its name determines the format."""
     random = Random(number)
     suffix = name.rpartition(".")[2]
     edits = {"json": _json, "tnf": _archive, "npz": _archive, "npy": _array, "mlir": _module}
@@ -108,7 +108,7 @@ def _json(content: bytes, random: Random) -> bytes:
 
 
 def _place(root: list[Any], random: Random) -> tuple[Any, Any]:
-    """Return a container and a key: first a field, then one of its occurrences, so that rare fields are chosen, too."""
+    """Choose a field, then one of its occurrences, so that rare fields occur, too; return its container and key."""
     fields: dict[tuple[str, ...], list[tuple[Any, Any]]] = {}
     remaining: list[tuple[tuple[str, ...], Any]] = [((), root)]
     while remaining:
@@ -130,7 +130,7 @@ def _spec(random: Random) -> str:
 
 
 def _extent(random: Random) -> str:
-    """Write arithmetic on symbols and numbers, and expressions that grow fast."""
+    """Write an extent: arithmetic on symbols and numbers, or an expression that grows fast."""
     text = random.choice(("n", "m", "k", "(n+m+k+l+p+q)", "x0.0", "3", str(random.choice(NUMBERS))))
     for _ in range(random.choice((0, 0, 1, 2, 4, 30))):
         number = random.choice((2, 3, 40, 100, 9999))
@@ -192,7 +192,7 @@ def _archive(content: bytes, random: Random) -> bytes:
     with zipfile.ZipFile(buffer, "w", compression) as archive:
         names = set[str]()
         for name, data in members:
-            if name not in names:  # because zipfile warns of two
+            if name not in names:  # because zipfile warns of duplicates
                 archive.writestr(zipfile.ZipInfo(name or "empty"), data, compression)
             names.add(name)
     return buffer.getvalue()

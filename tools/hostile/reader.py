@@ -1,4 +1,4 @@
-"""Process that reads mutants: it reads lines with a kind and a path, and writes lines of JSON with the outcomes."""
+"""Child process that reads mutants. A request is a line with a kind and a path, and an answer is a line of JSON."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _is_exhausted(error: BaseException | None) -> bool:
 
 
 def main() -> None:
-    """Read until the input ends."""
+    """Answer requests until the input ends."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for line in sys.stdin:
         kind, path = json.loads(line)

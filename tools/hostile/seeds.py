@@ -23,7 +23,7 @@ class Seed(NamedTuple):
     Attributes:
         kind: the kind of entry point that reads it.
         main: the name of the file that is read.
-        files: contents by name, of the file itself and of those it needs.
+        files: contents by name, of the file itself and of the files that it needs.
     """
 
     kind: str
@@ -72,7 +72,7 @@ EXPORTED = ("plain", "padded", "constants")
 
 
 def written_seeds(folder: Path) -> list[Seed]:
-    """Return all the seeds, written below a folder unless they are there."""
+    """Write all seeds that are missing below a folder, and return all."""
     if not (folder / "done").exists():
         _write(folder)
         (folder / "done").touch()

@@ -1,6 +1,6 @@
 """`make mutants`: edits of one line each, tried against the tests; an interrupted run is resumed.
 
-`make mutants-map` first, which records the tests that run each line.
+Run `make mutants-map` first: it records which tests run each line.
 """
 
 from __future__ import annotations

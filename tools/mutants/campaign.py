@@ -72,7 +72,7 @@ def equivalents(file: Path) -> dict[tuple[str, str, str], str]:
     """Return the edits without a visible effect, each with its proof, by path, line before and line after.
 
     Raises:
-        ValueError: one has no proof.
+        ValueError: an edit has no proof.
     """
     proofs = {}
     for row in tomllib.loads(file.read_text()).get("mutant", ()):
@@ -122,14 +122,14 @@ class Campaign:
             yield record
 
     def outcome(self, mutant: Mutant) -> dict[str, Any]:
-        """Return whether it was killed, by which test and in which stage, and the processor time."""
+        """Return whether the mutant was killed, by which test, in which stage, and the processor time."""
         path = self.tree / mutant.path
         source, stamp = path.read_text(), path.stat().st_mtime
         stages = zip(("column", "floor", "rest"), self.stages(mutant), strict=True)
         used, count = 0.0, 0
         try:
             path.write_text(mutant.edit.applied(source))
-            moment = time.time() + 10  # another one than for any cached bytecode
+            moment = time.time() + 10  # differs from the time in any cached bytecode
             os.utime(path, (moment, moment))
             for stage, names in stages:
                 if not names:
@@ -150,8 +150,7 @@ class Campaign:
         return tried(self.tree, files, names, seconds=ALLOWANCE + 4 * seconds)
 
     def stages(self, mutant: Mutant) -> tuple[list[str], list[str], list[str]]:
-        """Return the tests of the column, the tests of the layer, and the rest of both, in the order in which they
-        run.
+        """Return the tests of the column, the tests of the layer, and the rest of both, in the order of execution.
 
         Tests that run the lines of the edit come first, the quickest first. If there are none, or the lines run only
         on import, the order is as follows:

@@ -71,7 +71,7 @@ def is_of_floor(test: str, folder: str) -> bool:
 
 
 def units_within(units: Sequence[str], places: Sequence[str]) -> list[str]:
-    """Return the units that are among some files and folders, or inside of one.
+    """Return the units that are one of these files and folders, or inside one.
 
     Raises:
         ValueError: no unit is within one of them.

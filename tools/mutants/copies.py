@@ -9,7 +9,7 @@ from pathlib import Path
 __all__ = ["copy_tree"]
 
 KEPT = {".hypothesis", "__pycache__"}
-"""Folders that runs create in a copy, and may reuse."""
+"""Folders that runs create in a copy, and that later runs may reuse."""
 
 
 def copy_tree(checkout: Path, copy: Path) -> None:

@@ -62,7 +62,7 @@ SYMMETRIC = (
 GENERICS = ("Callable", "Mapping", "Sequence", "dict", "list", "set", "tuple", "type")
 """Types that take parameters."""
 LARGE = 12
-"""Numbers at the head of a file from this one on count as tuning parameters."""
+"""Minimum value at which a number at the head of a file counts as a tuning parameter."""
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 
 
@@ -233,7 +233,7 @@ class Places:
             others = (value + 1, value - 1) if value > 0 else (value + 1,)
         elif isinstance(value, float | complex):
             others = (value * 2 if value else 1.0,)
-        elif isinstance(value, str) and " " not in value:  # others are texts for readers
+        elif isinstance(value, str) and " " not in value:  # other nodes are texts for readers
             others = (f"XX{value}",)
         else:
             others = ()

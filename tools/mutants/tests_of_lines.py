@@ -23,7 +23,7 @@ LEFT_OUT = (
     "tests/test_mutants.py",
     "tests/test_documents.py",
 )
-"""Tests that start children or compilers for each case, and tests that read the sources.
+"""Tests that are not recorded: they start children or compilers for each case, or read the sources.
 
 Tests that a column names are recorded nevertheless.
 """
@@ -93,7 +93,7 @@ class Recorded:
         """Raise unless the tree is the recorded one.
 
         Raises:
-            ValueError: its sources have changed, or nothing was recorded.
+            ValueError: the sources have changed since the recording, or there is none.
         """
         if self._sources != {digest_of_sources(tree)}:
             raise ValueError(f"the map is not of the sources in {tree}; run `make mutants-map`")

@@ -21,7 +21,7 @@ LIBRARIES = (
     "numpy", "scipy.linalg", "scipy.special", "scipy.fft", "ml_dtypes", "optree", "opt_einsum", "mpmath", "jax",
     "jax.numpy", "array_api_strict",
 )  # fmt: skip
-"""Modules that many tests import and no mutant changes, without those that pytest rewrites or that read the tree."""
+"""Modules that many tests import and no mutant changes, except modules that pytest rewrites or that read the tree."""
 MEMORY = 12 << 30
 """Additional bytes of address space, beyond those of the libraries."""
 
@@ -158,7 +158,7 @@ def _child(
         import pytest
 
         stop = ["-x"] if chosen is not None else []
-        # A test may call other code with a mutant than without.
+        # With a mutant, a test may call code that it does not call otherwise.
         without = [f"-pno:{plugin}" for plugin in ("xdist", "cacheprovider", "entry-points")]
         code = pytest.main([*files, "-q", *without, *stop], plugins=[choice])
         if coverage is not None:

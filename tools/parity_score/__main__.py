@@ -39,7 +39,7 @@ BATCH = 50
 SILENCE = 600
 """Seconds without an outcome after which a child is killed: XLA may run an endless loop."""
 STARTING = 900
-"""Seconds that a child may take until its first trial, on a busy machine."""
+"""Maximum time until a child's first trial on a busy machine, in seconds."""
 READY = "ready"
 """Line that a child prints before its first trial."""
 ENDLESS = 30
@@ -102,7 +102,7 @@ def child(kind: str, seed: int, count: int, of: str = "") -> None:
 
 
 class EndlessError(KeyboardInterrupt):
-    """A trial has taken too long."""
+    """Error of a trial that takes too long."""
 
 
 def stop(number: int, frame: Any) -> None:
@@ -118,7 +118,7 @@ def run(kind: str, seed: int, count: int, path: Path, until: float, of: str = ""
         waiting = []
         for options in sorted({options for _, _, options in trials}):
             rest = [n for n in range(len(trials)) if n not in done and trials[n][2] == options]
-            # Trials of one subject follow each other, because they share what its module computes.
+            # Trials of one subject are consecutive, because they share the results of its module.
             rest.sort(key=lambda n: trials[n][0])
             for start in range(0, len(rest), BATCH):
                 batch = rest[start : start + BATCH]
@@ -139,7 +139,10 @@ def _children(
     until: float,
     of: str = "",
 ) -> None:
-    """Run these trials until the time is over; if a child ends early, record the trial that ended it, and continue with another child."""
+    """Run these trials until the time is over.
+
+    If a child ends early, record the trial that ended it, and continue with another child.
+    """
     environment = {**os.environ, "XLA_FLAGS": FLAGS.get(options, "")}
     command = [
         sys.executable,
@@ -231,7 +234,7 @@ def main() -> int:
         size = min(PART, arguments.count)
         records = _records(seed, size, arguments.folder, until, arguments.of)
         if is_kept and min(map(len, records.values())) < size:
-            break  # because a part counts as a whole; its outcomes so far stay in the folder
+            break  # an incomplete part is not counted, but its outcomes stay in the folder
         parts.append(summary(seed, version("jaxlib"), **records))
         if is_kept:
             (ROOT / COUNTS).write_text(json.dumps(parts, indent=1) + "\n")

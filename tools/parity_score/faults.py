@@ -32,7 +32,7 @@ WORDS = {
     "divide": "multiply", "maximum": "minimum", "minimum": "maximum", "floor": "ceil", "ceil": "floor",
     "and": "or", "or": "and", "real": "imag", "imag": "real",
 }  # fmt: skip
-"""Another function of the same type."""
+"""Replacement of each function by another one with the same type."""
 DIRECTIONS = {"LT": "LE", "LE": "LT", "GT": "GE", "GE": "GT", "EQ": "NE", "NE": "EQ"}
 RESULT = re.compile(r"^(\s*)(%[\w#:]+) = ")
 BINARY = re.compile(
@@ -181,7 +181,7 @@ def _half_precision(line: str) -> Iterator[str]:
 
 
 def _one_quantum(line: str) -> Iterator[str]:
-    """Change one element in the middle by one step."""
+    """Change one element in the middle of a quantised constant by one step."""
     match = ROUNDED.match(line)
     if match is None or not 1 < (size := math.prod(map(int, match[3].split("x")[:-1]))) <= 256:
         return

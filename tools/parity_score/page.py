@@ -1,4 +1,4 @@
-"""`docs/verdicts.md`: the score in tables, added up over parts."""
+"""The page `docs/verdicts.md`: tables of the score, summed over parts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["summary", "write_page"]
 
 Records = Sequence[dict[str, Any]]
 Part = dict[str, Any]
-"""Counts of one seed: what `docs/verdicts.json` keeps of its trials."""
+"""Counts of the trials of one seed, as `docs/verdicts.json` stores them."""
 HEAD = """# Verdicts
 
 For readers who rely on the [parity check](parity.md).
@@ -26,7 +26,7 @@ The numbers below are from {parts} parts with {libraries}.
 """
 WATCH = "\n[The watch](watch.md) runs public reports of miscompilations on releases of compilers.\n"
 SHOWN = 20
-"""Trials of either kind that the page lists one by one."""
+"""Maximum number of trials of each kind that the page lists one by one."""
 
 
 def share(count: int, of: int) -> str:

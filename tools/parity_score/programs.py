@@ -28,7 +28,7 @@ __all__ = ["Subject", "subjects"]
 LOOPS = Path(__file__).parents[2] / "benchmarks" / "loops"
 RANDOM_PROGRAMS = 150
 PERTURBED = 3
-"""Runs of the original on arguments near the given ones."""
+"""Number of runs of the original module on perturbed arguments."""
 LARGEST = 1 << 16
 """Maximum number of characters of a module: larger ones take more than a second to compile."""
 
@@ -65,7 +65,7 @@ class Subject:
 
     @cached_property
     def perturbed_results(self) -> list[list[Any]]:
-        """Outputs in float64 of runs on arguments near the given ones."""
+        """Outputs in float64 of runs on perturbed arguments."""
         return [wide_outputs(self.text, perturbed(self.leaves, seed)) for seed in range(PERTURBED)]
 
 
@@ -161,7 +161,7 @@ def _quantising() -> Iterator[Subject]:
     rng = np.random.default_rng(1)
     for dtype in ("float32", "float64"):
         x, w = (rng.standard_normal(shape).astype(dtype) for shape in ((6, 8), (8, 5)))
-        # Some elements of these are within rounding of a tie.
+        # Some elements of these arguments are within rounding of a tie.
         tied = np.arctanh((np.arange(-24.0, 24) + 0.5 * (np.arange(48) % 7 == 0)) / 40)
         tied = tied.reshape(6, 8).astype(dtype)
         for name, array in (("", x), (", ties", tied)):

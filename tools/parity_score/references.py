@@ -16,7 +16,7 @@ from tenferro.types import flatten
 __all__ = ["eps_of", "outputs", "perturbed", "wide_outputs"]
 
 BITS = re.compile(r"0x([0-9A-Fa-f]{8})(?=.*: tensor<[\dx]*f32>)")
-"""Bits of a float32 in a constant, such as NaN and infinities."""
+"""Pattern of a float32 that is written by its bits, such as NaN and infinities."""
 
 
 def outputs(text: str, leaves: Sequence[Any]) -> list[Any]:
@@ -30,12 +30,12 @@ def wide_outputs(text: str, leaves: Sequence[Any]) -> list[Any]:
     wide = [x.astype(np.float64) if x.dtype == np.float32 else x for x in leaves]
     try:
         return outputs(_widened(text), wide)
-    except TenferroError:  # because bits of float32 are not those of float64
+    except TenferroError:  # because bits of float32 are not bits of float64
         return outputs(text, leaves)
 
 
 def perturbed(leaves: Sequence[Any], seed: int) -> list[Any]:
-    """Return the arguments, floats up or down by one unit in the last place."""
+    """Return the arguments with each float moved up or down by one unit in the last place."""
     rng = np.random.default_rng(seed)
     return [
         x
@@ -53,7 +53,7 @@ def eps_of(dtype: Any) -> float:
 
 
 def _widened(text: str) -> str:
-    """Return the module in float64, with numbers that are given by their bits."""
+    """Return the module in float64, including numbers that are written by their bits."""
 
     def wide(match: re.Match[str]) -> str:
         number = np.array(int(match[1], 16), np.uint32).view(np.float32).astype(np.float64)

@@ -67,7 +67,7 @@ def _changed(line: str, makers: dict[str, re.Match[str]]) -> Iterator[tuple[str,
         inner = makers.get(a)
         if inner is not None and inner[3] == word and inner[6] == kind:
             _, _, _, c, d, _ = inner.groups()
-            # (c + d) + b is c + (d + b)
+            # rewrite (c + d) + b as c + (d + b)
             yield (
                 "reassociated",
                 f"{space}%r_{y[1:]} = stablehlo.{word} {d}, {b} : {kind} {y} = stablehlo.{word} {c}, %r_{y[1:]} : {kind}",

@@ -26,7 +26,7 @@ LINE = re.compile(r"<stablehlo>:(\d+)")
 
 
 def fault_trial(subject: Subject, edit: Edit, peer: XlaExecutor) -> dict[str, Any]:
-    """Return whether the fault is caught and named, or `equal` if a reference cannot distinguish the two modules."""
+    """Return whether a fault is caught and named, or `equal` if a reference sees no effect of it."""
     start = time.perf_counter()
     program = subject.program
     try:
@@ -96,7 +96,7 @@ def statement_of(lines: Sequence[str], line: int) -> set[int]:
 
 
 def rewrite_trial(subject: Subject, text: str, peer: XlaExecutor, kind: str = "") -> dict[str, Any]:
-    """Return whether a rewrite that keeps the meaning is accused."""
+    """Return the outcome of a rewrite that keeps the meaning: whether the check accuses it."""
     start = time.perf_counter()
     program = subject.program
     try:
@@ -148,10 +148,10 @@ class _AsWritten:
 
 
 def _indistinguishable(subject: Subject, edit: Edit) -> bool:
-    """Return whether a reference cannot distinguish the two modules on these arguments.
+    """Return whether both modules are equal on these arguments, according to a reference in float64.
 
-    The outputs, computed in float64 throughout, are the same to the precision of their dtypes, or as close as the
-    original's outputs on arguments that differ in their last places.
+    Their outputs must be equal to the precision of the dtypes, or differ by no more than the original's outputs on
+    arguments that are perturbed in the last place.
     """
     results = [subject.results, outputs(edit.text, subject.leaves)]
     if all(y.tobytes() == z.tobytes() for y, z in zip(*results, strict=True)):

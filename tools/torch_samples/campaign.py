@@ -32,7 +32,7 @@ def name_of(dtype: Any) -> str:
 
 
 def units(only: list[str] | None = None) -> Iterator[Unit]:
-    """Yield each function, row, and dtype of the samples: all inexact dtypes, or else an integer dtype."""
+    """Yield each function, row, and dtype of the samples: all inexact dtypes, or one integer dtype."""
     for function, rows in ROWS.items():
         if only and function not in only:
             continue
@@ -141,7 +141,7 @@ class Campaign:
         self.file, self.count = file, count
 
     def key(self, record: dict[str, Any]) -> tuple[Any, ...]:
-        """Return the unit that a record belongs to."""
+        """Return the unit to which a record belongs."""
         return tuple(record[name] for name in ("function", "torch", "variant", "dtype", "executor", "count"))  # fmt: skip
 
     @property

@@ -14,7 +14,7 @@ __all__ = ["DIFFERENCES", "Difference", "difference_of"]
 
 @dataclass(frozen=True)
 class Difference:
-    """An expected outcome, by a pattern for its beginning; () for functions or checks means all of them."""
+    """An expected outcome, as a pattern of its beginning; () stands for all functions, or all checks."""
 
     outcome: str
     words: str

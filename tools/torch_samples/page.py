@@ -104,7 +104,7 @@ def text_of(records: list[dict[str, Any]]) -> str:
     """Return the page.
 
     Raises:
-        ValueError: an unexplained outcome, or an unused explanation.
+        ValueError: an outcome is unexplained, or an explanation is unused.
     """
     import torch
 

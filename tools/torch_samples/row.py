@@ -31,7 +31,7 @@ class Row:
 
 
 def same(names: str, prefix: str = "", of: str = "") -> dict[str, tuple[Row, ...]]:
-    """Return rows for functions of tensors only, whose names agree after a prefix of each library."""
+    """Return rows for functions of tensors alone, whose names differ only by the prefixes of the libraries."""
     return {prefix + name: (Row(of + name),) for name in names.split()}
 
 

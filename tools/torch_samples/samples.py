@@ -89,7 +89,7 @@ def trial_of(row: Row, name: str, op: Any, sample: Any, seed: int) -> Trial:
     """Return the trial of a sample."""
     leaves, treedef = split_leaves(sample)
     is_active = [isinstance(x, torch.Tensor) and x.requires_grad for x in leaves]
-    if not any(is_active):  # operators of integers and predicates: the first tensor leads
+    if not any(is_active):  # for integers and predicates, the first tensor decides
         is_active = [isinstance(x, torch.Tensor) for x in leaves]
     function = row.ours or renamed(attribute(name), row.parameters)
     invariant = INVARIANTS[row.invariant]
@@ -121,7 +121,7 @@ def trial_of(row: Row, name: str, op: Any, sample: Any, seed: int) -> Trial:
 def trials_of(row: Row, name: str, op: Any, dtype: Any, count: int) -> Iterator[Trial]:
     """Yield at most `count` trials of an operator at a dtype, spread over its samples."""
     torch.manual_seed(0)
-    np.random.seed(0)  # because PyTorch's samples use it
+    np.random.seed(0)  # because PyTorch's samples use NumPy's generator
     has_gradient = op.supports_autograd and (dtype.is_floating_point or dtype.is_complex)
     samples = list(op.sample_inputs("cpu", dtype, requires_grad=has_gradient))
     step = max(1, -(-len(samples) // count))

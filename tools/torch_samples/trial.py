@@ -216,14 +216,14 @@ class Trial:
 
 
 def moved(x: Any, size: float, generator: Any) -> Any:
-    """Return a tensor whose elements are changed by a relative amount, up or down."""
+    """Return the tensor with each element moved up or down by a relative amount."""
     if x.dtype not in SINGLE:
         return x
     return x * (1 + size * torch.from_numpy(generator.choice([-1.0, 1.0], tuple(x.shape))))
 
 
 def difference(y: Any, r: Any) -> float:
-    """Return the largest finite difference of inexact arrays of one shape, and 0 of others."""
+    """Return the largest finite difference of inexact arrays of one shape; 0 for other arrays."""
     return largest(y - r) if is_inexact(r) and y.shape == r.shape else 0.0
 
 

@@ -36,7 +36,7 @@ EXTENT = re.compile(r"\d+|[a-wyzA-Z_][a-wyzA-Z_0-9]*")
 
 @dataclass(frozen=True)
 class Given:
-    """Values in their order, and values by name: arrays, types, numbers, dicts of arrays."""
+    """Positional values and values by name: arrays, types, numbers, dicts of arrays."""
 
     positional: tuple[Any, ...]
     named: dict[str, Any]
@@ -49,9 +49,9 @@ def read_inputs(tokens: Sequence[str], names: Sequence[str]) -> Given:
     """Read the inputs in the tokens, for a target with inputs of these names.
 
     Raises:
-        InvalidConfigError: a token that is not an input, a file without arrays, a name that occurs twice or
-            that the target does not have.
-        FileNotFoundError: there is no such file.
+        InvalidConfigError: a token is not an input, a file has no arrays, or a name occurs twice or is none of
+            the target's.
+        FileNotFoundError: a file does not exist.
     """
     positional: list[Any] = []
     named: dict[str, Any] = {}
@@ -78,7 +78,7 @@ def matched(inputs: Given, names: Sequence[str], what: str) -> list[Any]:
     """Match one value to each name.
 
     Raises:
-        ArityError: too many inputs, or too few; names the missing ones.
+        ArityError: there are too many inputs, or too few; the message names the missing ones.
     """
     rest = [name for name in names if name not in inputs.named]
     if len(inputs.positional) > len(rest):
@@ -97,14 +97,14 @@ def matched(inputs: Given, names: Sequence[str], what: str) -> list[Any]:
 
 
 UNPACKED: ContextVar[int | None] = ContextVar("tenferro_unpacked_bytes", default=None)
-"""The largest unpacked size of a file of arrays; None is a multiple of the file's size."""
+"""The largest unpacked size of a file of arrays; None allows a fixed multiple of the file's size."""
 
 
 def filled(values: Sequence[Any], generator: np.random.Generator) -> list[Any]:
     """Replace types by random arrays.
 
     Raises:
-        InvalidConfigError: a type with a symbolic extent.
+        InvalidConfigError: a type has a symbolic extent.
     """
     leaves, tree = flatten(list(values))
     for i, leaf in enumerate(leaves):
@@ -158,7 +158,7 @@ def _value(token: str) -> Any:
 def _read(path: str) -> Any:
     try:
         with reading(path) as file:
-            if file.read(2) != b"PK":  # which a zip file begins with
+            if file.read(2) != b"PK":  # a zip file begins with PK
                 size = file.seek(0, os.SEEK_END)
                 file.seek(0)
                 return array_in(file, size, path)

@@ -21,7 +21,7 @@ def read_mesh(text: str) -> dict[str, int]:
     {'data': 64, 'model': 8}
 
     Raises:
-        InvalidConfigError: another text.
+        InvalidConfigError: the text is not a list of NAME=SIZE.
     """
     pairs = [part.partition("=") for part in text.split(",")]
     if not all(name and size.isdigit() and int(size) for name, _, size in pairs):
@@ -38,7 +38,7 @@ def read_cuts(words: Sequence[str]) -> dict[str, list[Any]]:
     {'x': ['data'], 'w': [None, 'model'], 'table': [['data', 'model']]}
 
     Raises:
-        InvalidConfigError: a word without a name.
+        InvalidConfigError: a word is not NAME=AXES.
     """
     cuts: dict[str, list[Any]] = {}
     for word in words:
@@ -55,13 +55,13 @@ def read_cuts(words: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def read_links(words: Sequence[str]) -> float | dict[str, float] | None:
-    """Return bytes per second: one number, or one for each axis; None without words.
+    """Return bytes per second: one number, or a number for each axis; None if there are no words.
 
     >>> read_links(["100GB/s"]), read_links(["data=400Gbit/s", "model=900GB/s"]), read_links([])
     (100000000000.0, {'data': 50000000000.0, 'model': 900000000000.0}, None)
 
     Raises:
-        InvalidConfigError: no speed, or speeds with and without axes.
+        InvalidConfigError: a word is not a speed, or only some words name an axis.
     """
     speeds: dict[str, float] = {}
     for word in words:

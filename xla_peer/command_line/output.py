@@ -18,7 +18,7 @@ from xla_peer.json_values import json_value
 __all__ = ["Output", "as_json", "summary"]
 
 MOST_VALUES = 1000
-"""Elements of an array that JSON shows."""
+"""Maximum number of elements of an array that JSON contains."""
 
 
 class Output:
@@ -109,7 +109,7 @@ def summary(array: Any) -> str:
 
 
 def as_json(name: str, array: Any) -> dict[str, Any]:
-    """Convert an array to JSON-compatible values; it has the elements if there are few.
+    """Convert an array to JSON-compatible values, with its elements if there are at most `MOST_VALUES`.
 
     >>> as_json("y", np.array([1.0, np.nan]))
     {'name': 'y', 'dtype': 'float64', 'shape': [2], 'values': [1.0, 'nan']}

@@ -42,7 +42,7 @@ class Target:
 
     Attributes:
         name: the target as written on the command line.
-        names: names of parameters, or of leaves if they are known.
+        names: names of the leaves of the arguments if these are determined, else of the parameters.
         types: types of a function's arguments, if its file states them.
         partitioning: how the program in the file is cut over a mesh.
     """
@@ -56,13 +56,13 @@ class Target:
     partitioning: Partitioning | None = None
 
     def arguments(self, tokens: Sequence[str], seed: int, keep_types: bool = False) -> list[Any]:
-        """Read arguments from a command line; random ones if a program declares types and none are passed.
+        """Read arguments from a command line; draw random ones if none are passed and the program declares types.
 
         Args:
-            keep_types: keep types.
+            keep_types: whether a token that is a type remains a type, instead of a random array.
 
         Raises:
-            ArityError, InvalidConfigError: tokens that do not fit.
+            ArityError, InvalidConfigError: the tokens do not fit.
         """
         inputs = read_inputs(tokens, self.names)
         generator = np.random.default_rng(seed)
@@ -104,7 +104,7 @@ class Target:
         return self.artifact.program()
 
     def callable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
-        """Return a function of the arguments, for a tracer."""
+        """Return the target as a function of its arguments that can be traced."""
         return self.function if self.function is not None else self.compiled(arguments)
 
     def differentiable(self, arguments: Sequence[Any]) -> Callable[..., Any]:
@@ -134,7 +134,7 @@ def find_target(text: str) -> Target:
             "StableHLO in a file, such as .mlir or .mlirbc"
         )
     if not Path(text).exists():
-        raise FileNotFoundError(f"{text} is not there")
+        raise FileNotFoundError(f"{text} does not exist")
     if text.endswith(".tnf"):
         program = tnf.load(text, limit=UNPACKED.get())
         partitioning = saved_partitioning(text)
@@ -143,7 +143,7 @@ def find_target(text: str) -> Target:
         program = import_onnx(text)
         return Target(text, program.input_names, program=program)
     if not contains(text, ATTRIBUTE.encode()):
-        program = import_stablehlo(Path(text))  # because others have written it
+        program = import_stablehlo(Path(text))  # because it is the user's code
         return Target(text, program.input_names, program=program)
     artifact = load(text)
     names = tuple([name for name, _ in artifact.manifest.inputs])
@@ -155,7 +155,10 @@ HEADER = re.compile(r"(\w+): \((.*)\) -> \(.*\)")
 """The first line of a file that `lowering.to_numpy` wrote: the function, and the types of its leaves."""
 LEAF = re.compile(r"([A-Za-z_][^:]*): (\w+\[[^\]]*\])")
 PLAIN = re.compile(r"[A-Za-z_]\w*(\['\w+'\]|\[\d+\])*")
-"""Pattern of the names of leaves that the file takes in trees; other leaves are parameters."""
+"""Pattern of names of leaves, such as `p['w'][0]`, from which trees of arguments are rebuilt.
+
+If a name does not match, every leaf is a parameter.
+"""
 
 
 def _exported_header(path: str) -> tuple[str, tuple[Any, ...], ast.Module] | None:
@@ -185,7 +188,7 @@ def _exported_header(path: str) -> tuple[str, tuple[Any, ...], ast.Module] | Non
 
 
 def _listed(tree: Any) -> Any:
-    """Return a tree of dicts with a list for each dict whose keys are numbers."""
+    """Replace each dict whose keys are numbers by a list, in a tree of dicts."""
     if not isinstance(tree, dict):
         return tree
     values = {key: _listed(value) for key, value in tree.items()}
@@ -224,12 +227,12 @@ def _kept(array: Any) -> Any:
 
 def _function(text: str, path: Path, name: str, tree: ast.Module | None = None) -> Target:
     if not path.exists():
-        raise FileNotFoundError(f"{path} is not there")
+        raise FileNotFoundError(f"{path} does not exist")
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(path.resolve().parent))  # because it may import its neighbours
+    sys.path.insert(0, str(path.resolve().parent))  # because the file may import its neighbours
     sys.modules[path.stem] = module
     try:
         if tree is None:

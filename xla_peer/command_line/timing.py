@@ -47,7 +47,7 @@ def bench(
     seconds: float = 2.0,
     progress: Callable[[float], None] = lambda done: None,
 ) -> list[Timing]:
-    """Time the native executor, PJRT from NumPy to NumPy, and PJRT from device to device.
+    """Time the native executor, PJRT on NumPy arrays, and PJRT on device arrays.
 
     Args:
         seconds: the total time of the later runs.

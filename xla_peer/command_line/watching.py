@@ -34,7 +34,7 @@ HERE = "here"
 def chosen_adapters(
     jaxlibs: str, iree: str, opinions: Sequence[str], environments: Environments
 ) -> list[Adapter]:
-    """Return the adapters of the options; environments are created for compilers that need one.
+    """Return the adapters that the options name; create environments for compilers that need one.
 
     Args:
         jaxlibs: releases, `here`, and paths of interpreters, with commas between.
@@ -42,7 +42,8 @@ def chosen_adapters(
         opinions: registered names, and `NAME=FILE.py:FUNCTION` with `@PYTHON` after it for another interpreter.
 
     Raises:
-        InvalidConfigError, RegistrationError, PlatformUnavailableError: no such opinion or environment.
+        InvalidConfigError, RegistrationError: an opinion is unknown or invalid.
+        PlatformUnavailableError: an environment cannot be created.
     """
     adapters: list[Adapter] = []
     for release in [word.strip() for word in jaxlibs.split(",") if word.strip()]:
@@ -63,10 +64,10 @@ def chosen_adapters(
 
 
 def chosen_cases(module: str, inputs: str, only: Sequence[str]) -> list[Case]:
-    """Return a module on its inputs, or the hall and the ordinary programs with one of the words in their names.
+    """Return the user's module as a case, or all cases of hall and ordinary programs that match one of the words.
 
     Raises:
-        InvalidConfigError: no case has one of the words.
+        InvalidConfigError: no name has any of the words.
     """
     if module and Path(module).suffix in (".mlir", ".mlirbc"):
         from lowering import import_stablehlo
@@ -108,7 +109,7 @@ def written(table: Table, path: Path) -> list[tuple[str, str]]:
     """Write a table as a page and, beside it, as JSON; return the cases that are worse than in the previous JSON.
 
     Raises:
-        InvalidConfigError: the page does not end in .md; the JSON beside it is not a table.
+        InvalidConfigError: the path of the page does not end in .md, or the JSON beside it is not a table.
     """
     if path.suffix != ".md":
         raise InvalidConfigError(f"watch: a page ends in .md, got {path}")

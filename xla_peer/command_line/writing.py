@@ -28,7 +28,7 @@ FORMS = {
 }
 """Formats of `export`, by the suffix of the file."""
 LARGEST_BESIDE_WEIGHTS = 128
-"""Size in bytes of the largest array that stays in the text if weights are in a file: 16 elements of float64."""
+"""Size in bytes of the largest array that is written in the text although weights are in a file: 16 float64."""
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ def write_program(
     Args:
         function: a program, or a function that is traced on `types`.
         vectors, seed, weights, partitioning: as for `xla_peer.export`.
-        options: further ones of StableHLO artifacts.
+        options: further options of StableHLO artifacts.
 
     Raises:
-        InvalidConfigError: an unknown suffix, or an option that the format lacks.
+        InvalidConfigError: the suffix is unknown, or the format lacks an option.
         TenferroError: as `xla_peer.export`.
     """
     form = FORMS.get(Path(output).suffix)
@@ -73,7 +73,7 @@ def write_program(
         raise InvalidConfigError(f"{output}: a path ends in one of {', '.join(FORMS)}")
     if partitioning is not None and form in ("numpy", "onnx"):
         raise InvalidConfigError(
-            f"{output}: a file of one device, and the program is cut over {dict(partitioning.mesh)}; "
+            f"{output}: this format is for one device, and the program is partitioned over {dict(partitioning.mesh)}; "
             "--mesh none writes the program of one device"
         )
     if form == "program":

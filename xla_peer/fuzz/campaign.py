@@ -29,7 +29,7 @@ __all__ = ["FuzzReport", "Group", "fuzz"]
 
 GRADIENT_EVERY = 3
 INTERPRETER_EVERY = 20
-"""Default intervals: every n-th program is differentiated, or run by the reference interpreter."""
+"""Default intervals: every n-th program is differentiated, and every m-th is run by the reference interpreter."""
 
 
 @dataclass
@@ -169,16 +169,17 @@ def fuzz(
         programs: the number of programs.
         seed: names the stream of programs, the same on every machine with the same NumPy.
         start: the number of the first program.
-        platform: the other path, in a child process, so that a crash of XLA's compiler is a finding.
-        executor: the other path, instead of the default.
+        platform: the platform of the other path, which runs in a child process, so that a crash of XLA's compiler
+            is a finding.
+        executor: the executor of the other path, instead of the default.
         folder: where reproductions of unexplained divergences are written.
         progress: called with the completed fraction and a note.
 
-    An interruption ends it early, with the findings so far.
+    An interruption ends the campaign early, and the report has the findings so far.
 
     Raises:
-        InvalidConfigError: neither minutes nor programs, or a negative number.
-        PlatformUnavailableError: the platform is not here.
+        InvalidConfigError: neither minutes nor programs is set, or a number is negative.
+        PlatformUnavailableError: the platform is not available.
 
     >>> report = fuzz(programs=2, seed=1)
     >>> report.programs
@@ -214,7 +215,7 @@ def _share(report: FuzzReport, minutes: float | None, programs: int | None) -> f
 
 
 def _case(seed: int, number: int, report: FuzzReport) -> Case:
-    """Return the case of that number in its form; unchanged if it has no such form."""
+    """Return the case of this number in its form, or unchanged if the form is impossible."""
     case, form = random_case(seed, number), form_of(number)
     rewritten = formed(case, form)
     report.forms["plain" if rewritten is None else form] += 1
@@ -237,13 +238,13 @@ def _examined(
         try:
             report.gradients += wants_gradient
             report_of_case = _checked(case, peer, wants_gradient, interpreter)
-        except ADRuleUnsupportedError:  # because some ops refuse to be differentiated
+        except ADRuleUnsupportedError:  # because some ops have no derivative
             report.gradients -= 1
             report_of_case = _checked(case, peer, False, interpreter)
     except UnsupportedError as error:
         if getattr(peer, "platform", "cpu") == "cpu":
             return error
-        report.refused += 1  # because other platforms lack some ops, and name them
+        report.refused += 1  # because other platforms lack some ops
         return None
     except Exception as error:  # because any exception is a finding
         return error

@@ -1,4 +1,4 @@
-"""Errors of programs, shrunk like divergences: a crash of XLA's compiler is one."""
+"""Errors of programs, such as a crash of XLA's compiler, which are shrunk like divergences."""
 
 from __future__ import annotations
 
@@ -39,5 +39,5 @@ def saved_failure(case: Case, folder: Path) -> str:
     try:
         text = lower_to_stablehlo(case.program.specialize_to(case.leaves)).text
     except TenferroError:
-        text = None  # because the failure may be the lowering's
+        text = None  # because lowering itself may fail
     return str(save_reproduction(folder, case.program, case.leaves, text))

@@ -62,7 +62,7 @@ def symbolic(case: Case) -> Case:
 
 
 def imported(case: Case) -> Case:
-    """Read the program back from its text, as a separate implementation."""
+    """Lower the program and import its text, which is another implementation of it."""
     return Case(import_stablehlo(lower_to_stablehlo(case.program).plain_text), case.leaves)
 
 
@@ -80,7 +80,7 @@ def form_of(number: int) -> str:
 
 
 def formed(case: Case, form: str) -> Case | None:
-    """Rewrite the case in that form; None if impossible: an op without a batch rule has no symbolic form."""
+    """Rewrite the case in this form; None if it is impossible, for example for an op without a batch rule."""
     try:
         return FORMS[form](case)
     except (TenferroError, LookupError):

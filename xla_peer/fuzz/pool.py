@@ -24,7 +24,7 @@ class Pool:
 
     Attributes:
         rng: the source of all choices.
-        graph: holds the program.
+        graph: the graph to which values are added.
         parameters: arrays for its inputs.
     """
 
@@ -52,7 +52,7 @@ class Pool:
         return candidates[int(self.rng.integers(len(candidates)))]
 
     def some(self, items: Iterable[int], least: int = 0) -> tuple[int, ...]:
-        """Choose a random part of the items, in order."""
+        """Choose a random subset of the items, in order."""
         candidates = list(items)
         count = self.integer(min(least, len(candidates)), len(candidates))
         return tuple(sorted(self.rng.permutation(candidates)[:count].tolist()))
@@ -78,12 +78,12 @@ class Pool:
         raise LookupError("no random shape fits")
 
     def like(self, spec: TensorSpec) -> int:
-        """Choose a value of this very type: an existing one, or a new one."""
+        """Choose a value of exactly this type: an existing or a new one."""
         there = [v for v in self.values if self.spec(v) == spec]
         return self.choice(there) if there and self.chance(REUSE) else self.leaf(spec)
 
     def of(self, shape: Sequence[int], dtype: DType) -> int:
-        """Choose a value of this very shape and dtype."""
+        """Choose a value of exactly this shape and dtype."""
         return self.like(TensorSpec.of(tuple(shape), dtype))
 
     def leaf(self, spec: TensorSpec) -> int:
@@ -113,7 +113,7 @@ def in_order(dtypes: Iterable[DType]) -> list[DType]:
 
 
 def random_elements(spec: TensorSpec, rng: np.random.Generator) -> Any:
-    """Draw ordinary numbers, small integers, or ordinary numbers with special values among them."""
+    """Draw ordinary numbers, with special values among them in some arrays, or small integers."""
     dtype, shape = spec.dtype, spec.shape
     if dtype.is_bool:
         return np.asarray(rng.integers(0, 2, shape)).astype(bool)

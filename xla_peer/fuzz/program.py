@@ -1,4 +1,4 @@
-"""A random program with arrays to run it on, the same for one seed and number."""
+"""A random program and its arguments, determined by a seed and a number."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["random_case"]
 
 CARDS = [card for card in STD_OPS if not isinstance(PROPOSALS[card], NotProposed)]
 LARGEST = 4096
-"""Elements of one value."""
+"""Maximum number of elements of a value."""
 
 
 def random_case(seed: int, number: int, most_ops: int = 12) -> Case:

@@ -1,7 +1,7 @@
-"""Random uses of each op in a program: the column of the fuzzer.
+"""The fuzzer's column in the table of ops: how to draw a random use of each op in a program.
 
-A row is a function of the op's card and the pool that returns an op with its payload, and its operands; or
-`NotProposed` with the reason.
+A cell is a function of the op's card and the pool; it returns an op with a payload, and its operands. Ops that are
+not drawn have `NotProposed` with the reason.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ def shifted_product(x: Any, y: Any) -> Any:
 
 
 def clipped(x: Any) -> Any:
-    """Clip numbers to bounds; NaN, which clipping keeps, becomes 0."""
+    """Clip numbers to bounds, then replace NaN, which clipping does not change, by 0."""
     y = tnf.clip(x, -10, 10)
     return tnf.where(tnf.isnan(y), 0 * tnf.ones_like(y), y)
 

@@ -20,7 +20,7 @@ class Report(NamedTuple):
         arrays: its arguments.
         expected: the result by the ops' definitions, each rounded to its dtype.
         rounding: whether another right implementation may round to the reported result.
-        compiler: the compiler at fault.
+        compiler: the compiler that the report is about.
     """
 
     name: str

@@ -25,7 +25,7 @@ def rolled_row(x: Any) -> Any:
 
 
 def masked_scores(mask: Any, scores: Any) -> Any:
-    """Apply a mask of ones to scores, which masks nothing."""
+    """Apply a mask of ones, which changes no score."""
     shifted = scores + -1e30 * (1.0 - mask)
     return shifted - tnf.max(shifted)
 

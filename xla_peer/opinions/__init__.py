@@ -1,4 +1,4 @@
-"""Opinions of other compilers about StableHLO modules, each by a short adapter in a separate process."""
+"""Results of other compilers for StableHLO modules, each from a short adapter in a separate process."""
 
 from xla_peer.opinions.environments import Environments
 from xla_peer.opinions.executor import AdapterExecutor

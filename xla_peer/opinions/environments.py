@@ -14,7 +14,7 @@ from tenferro.errors import InvalidConfigError, PlatformUnavailableError
 __all__ = ["ENVIRONMENTS_VARIABLE", "Environments"]
 
 ENVIRONMENTS_VARIABLE = "TENFERRO_ENVIRONMENTS"
-"""Folder of the environments, where the caller names none."""
+"""Environment variable with the folder of the environments, if the caller names none."""
 COMPLETE = "complete"
 """File that marks an environment in which everything is installed."""
 SECONDS = 1800
@@ -57,8 +57,8 @@ class Environments:
             packages: requirements such as `jaxlib==0.9.2`.
 
         Raises:
-            InvalidConfigError: a requirement that is not a name with a version.
-            PlatformUnavailableError: the environment cannot be created; has the end of the installer's output.
+            InvalidConfigError: a requirement is not NAME==VERSION.
+            PlatformUnavailableError: the environment cannot be created; the message ends with the installer's output.
         """
         for package in packages:
             name, _, version = package.partition("==")
@@ -113,7 +113,7 @@ def _output(command: list[str]) -> str:
     """Return the output of a command.
 
     Raises:
-        PlatformUnavailableError: it fails, takes too long, or does not start.
+        PlatformUnavailableError: the command fails, takes too long, or does not start.
     """
     try:
         done = subprocess.run(

@@ -31,7 +31,7 @@ __all__ = ["AdapterExecutor", "Options"]
 
 WORKER = Path(__file__).parent / "worker.py"
 STARTING = 300.0
-"""Seconds that importing a compiler may take."""
+"""Maximum time to import a compiler, in seconds."""
 
 Options = Mapping[str, bool | int | str]
 
@@ -95,8 +95,8 @@ class AdapterExecutor:
 
         Raises:
             PeerEndedError: the compiler ended its process, or took too long.
-            BackendFailureError: it refuses the module.
-            ArityError, DTypeError, ShapeError: it returns something else than the program's outputs.
+            BackendFailureError: the compiler rejected the module.
+            ArityError, DTypeError, ShapeError: the results do not have the types of the program's outputs.
         """
         leaves = program.check_arguments(arrays)
         static = program.specialize(program.bind([leaf.shape for leaf in leaves]))
@@ -135,7 +135,7 @@ class AdapterExecutor:
     def _ask(
         self, folder: Path, module: str | bytes, request: Mapping[str, Any]
     ) -> Mapping[str, Any]:
-        """Send a folder; gives the answer in it."""
+        """Send the path of a folder with a request; return the answer, which is in the same folder."""
         data = module.encode() if isinstance(module, str) else module
         (folder / "module").write_bytes(data)
         document = {**request, "is_bytes": not isinstance(module, str)}
@@ -157,7 +157,9 @@ class AdapterExecutor:
                 said = self._said()
                 self._end()
                 raise self._ended("the adapter's process is gone", said, text) from None
-            except BaseException:  # because the answer would be taken for that of the next request
+            except (
+                BaseException
+            ):  # because a late answer would be read as the answer to the next request
                 self._end()
                 raise
             said = self._said()
@@ -230,7 +232,9 @@ class AdapterExecutor:
         """Read the next line of the process.
 
         Raises:
-            EOFError, TimeoutError, ValueError: no reply, none in time, or an invalid reply.
+            EOFError: the process ended.
+            TimeoutError: there is no reply in time.
+            ValueError: the reply is invalid.
         """
         assert self._process is not None
         assert self._process.stdout is not None
@@ -265,7 +269,7 @@ class _Module:
         self.executor, self.module = executor, module
 
     def run_leaves(self, leaves: Sequence[Any]) -> list[Any]:
-        """Copy arrays.
+        """Run the module on arrays, through files.
 
         Raises:
             PeerEndedError, BackendFailureError: see `AdapterExecutor.run`.
@@ -284,7 +288,7 @@ def _end(process: subprocess.Popen[str], messages: IO[bytes]) -> None:
 
 
 def _write(folder: Path, stem: str, x: Any) -> list[Any]:
-    """Write an array's bytes; gives its file, dtype and shape."""
+    """Write an array's bytes to a file; return the file's name, the dtype and the shape."""
     array = np.asarray(x, order="C")
     (folder / stem).write_bytes(array.tobytes())
     return [stem, array.dtype.name, list(array.shape)]

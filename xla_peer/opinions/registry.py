@@ -1,4 +1,4 @@
-"""Adapters by name: the command that computes a compiler's results."""
+"""Registry of adapters, functions that run modules by other compilers, by name."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Adapter:
         """Make an adapter of a function, or of a text `file.py:function`.
 
         Raises:
-            RegistrationError: a function that another process cannot import; a text of another form.
+            RegistrationError: another process cannot import the function, or the text has another form.
         """
         interpreter = python or sys.executable
         if isinstance(adapter, str):
@@ -69,18 +69,20 @@ class Adapter:
             return cls(name, "", module, adapter.__qualname__, python)
         file = inspect.getsourcefile(adapter)
         if file is None or not Path(file).is_file():
-            raise RegistrationError(f"adapter {name}: {adapter.__qualname__} is in no file")
+            raise RegistrationError(
+                f"adapter {name}: {adapter.__qualname__} is not defined in a file"
+            )
         return cls(name, str(Path(file).resolve()), Path(file).stem, adapter.__qualname__, python)
 
 
 def jaxlib_adapter(python: str = "", name: str = "jaxlib") -> Adapter:
-    """Make the opinion of the CPU compiler of the jaxlib that an interpreter has; this one by default."""
+    """Return the adapter of jaxlib's CPU compiler, run by the interpreter `python`, by default the current one."""
     file = ADAPTERS / "jaxlib_cpu.py"
     return Adapter(name, str(file), file.stem, python=python or sys.executable, has_passes=True)
 
 
 def iree_adapter(python: str = "", name: str = "IREE") -> Adapter:
-    """Return the adapter of IREE's CPU compiler, run by an interpreter; by default this one."""
+    """Return the adapter of IREE's CPU compiler, run by the interpreter `python`, by default the current one."""
     file = ADAPTERS / "iree_cpu.py"
     return Adapter(name, str(file), file.stem, python=python or sys.executable)
 
@@ -94,10 +96,10 @@ BUILT_IN = {
         ("tvm", "tvm_cpu"),
     )
 }
-"""Adapters that need no registration, only their packages, installed beside tenferro."""
+"""Adapters that need no registration; their packages must be installed in tenferro's environment."""
 
 GROUP = "tenferro.opinions"
-"""Entry points of installed packages that name adapters."""
+"""Group of entry points by which installed packages register adapters."""
 
 _registered: dict[str, Adapter] = {}
 
@@ -115,7 +117,7 @@ def register(name: str, adapter: Callable[..., Any] | str, *, python: str = "") 
         python: the interpreter that runs it; this one by default.
 
     Raises:
-        RegistrationError: a name that another adapter has; a lambda or an inner function.
+        RegistrationError: another adapter has this name, or the function is a lambda or an inner function.
 
     >>> register("interpreter", "no_such_file.py:run")
     Traceback (most recent call last):
@@ -135,7 +137,7 @@ def registered(names: Iterable[str] | None = None) -> list[Adapter]:
     `torch` and `tvm` need no registration; using one that is not installed raises PlatformUnavailableError.
 
     Raises:
-        InvalidConfigError: a name that is not registered.
+        InvalidConfigError: a name is not registered.
     """
     known_adapters = {
         point.name: Adapter(point.name, "", point.module, point.attr)

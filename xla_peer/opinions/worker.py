@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 LONGEST_MESSAGE = 4000
-"""Characters of an error that are kept."""
+"""Maximum number of characters of an error message."""
 
 
 def load_adapter(module: str, file: str) -> Any:
@@ -102,7 +102,7 @@ def main(path: str) -> None:
         function = settings["function"].rpartition(".")[0]
         version = getattr(named(adapter, function) if function else adapter, "version", None)
         hello = {"version": str(version()) if callable(version) else ""}
-    except BaseException as error:  # because the other process must be informed
+    except BaseException as error:  # because the parent process must receive the error
         traceback.print_exc()
         hello = {"error": f"{type(error).__name__}: {error}"[:LONGEST_MESSAGE]}
     replies.write(json.dumps(hello) + "\n")

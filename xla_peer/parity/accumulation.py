@@ -94,7 +94,7 @@ def _share(op: Any, operands: Sequence[Any], result: Any) -> float:
     is_one_chain = alone == 2 or (isinstance(op, co.DotGeneral) and _is_one_chain(op, *operands))
     chain = terms[:, : LONGEST if is_one_chain else BLOCK, None]
     longest = _measured(combine, chain)
-    if combine is np.add:  # because factors do not cancel
+    if combine is np.add:  # products have no cancellation
         longest = max(longest, _in_lanes(terms))
     grown = max(1.0, count / LONGEST)
     return max(float(ml_dtypes.finfo(terms.real.dtype).eps) / 2, longest * grown / 4)
@@ -225,7 +225,7 @@ def _scattered(
 ) -> Any:
     """Estimate the error of a scatter from the number of updates per element.
 
-    All roundings but one may have the same sign.
+    All roundings except the first may have the same sign.
     """
     x, indices, updates = operands
     ones = np.zeros(x.shape), indices, np.ones(updates.shape)

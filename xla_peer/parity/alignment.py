@@ -93,7 +93,7 @@ def aligned(
 
 
 def _reads(side: Side, step: Instruction, number: int) -> bool:
-    """Return whether an operand belongs to this class."""
+    """Return whether an instruction reads a value of this class."""
     return number in [side.class_of[slot] for slot in step.inputs]
 
 

@@ -125,7 +125,7 @@ def _largest(terms: Sequence[Any]) -> Any:
 def _planes(
     choice: Choice, planes: Sequence[Any], valid: Sequence[Any], output: Any
 ) -> Alternatives:
-    """Apply the carrying ops to each plane of values and their masks."""
+    """Apply the ops between a decision and the output to each plane of values, and to their masks."""
     places: list[Any] = [np.zeros(0, np.int64)]
     values: list[Any] = [np.zeros(0, output.dtype)]
     for plane, mask in zip(planes, valid, strict=True):

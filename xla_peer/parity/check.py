@@ -69,8 +69,8 @@ def check_parity(
         fn_or_program: a program, or a function, which is traced for the shapes and dtypes of the arrays. For an
             imported program, the original text runs too, which reveals faults of the import.
         against: the side to compare with instead of PJRT: another program, a StableHLO module (text, bytes, a
-            path), an artifact, or a function of JAX, PyTorch or NumPy. The program itself runs natively. PJRT
-            and the interpreter then decide which side is wrong.
+            path), an artifact, or a function of JAX, PyTorch or NumPy. The program itself runs natively. If the two
+            disagree, PJRT and the interpreter decide which side is wrong.
         executor: the executor that runs the other path and modules; by default on the CPU.
         grad: compare gradients too. They are those of the real part of the sum of the outputs, weighted by
             numbers around one. A program without float inputs or outputs has no gradient.
@@ -117,7 +117,7 @@ def check_parity(
     program = traced(fn_or_program, *arrays)
     if grad and against is not None:
         raise InvalidConfigError(
-            "check_parity: give the gradients of both to compare them; grad= is for one program"
+            "check_parity: to compare gradients of two programs, pass both gradients; grad= is for one program"
         )
     if grad:
         program = _with_gradient(program, arrays, context)
@@ -228,7 +228,7 @@ class Check:
         peer: Sequence[Any],
         allowed: Sequence[Allowance],
     ) -> tuple[OutputParity, ...]:
-        """Add the precision to outputs whose products have fewer bits, as the module permits."""
+        """Change the verdict of outputs that differ because products have fewer bits, as the module permits."""
         granted = granted_precision(self.program, self.paths.peer)
         lower = LowerPrecision(self.program, self.leaves, granted, self.paths.platform)
         explanations = list(map(lower.explains, range(len(outputs)), native, peer, allowed))
@@ -256,7 +256,7 @@ class Check:
         )
 
     def _open_steps(self, outputs: Sequence[OutputParity]) -> tuple[str, ...]:
-        """Return the steps at which a proven bound is lost, if it would have decided an output."""
+        """Return the steps at which a proven bound is lost, if an output is undecided for want of it."""
         if not self.paths.is_proven or not any(output.undecided for output in outputs):
             return ()
         return lost_bounds(self.program, self.leaves)
@@ -348,7 +348,7 @@ class Check:
     def _wrong_collective(
         self, other: Sequence[Any], allowed: Sequence[Allowance]
     ) -> tuple[str, ...]:
-        """Find the collective of a module for several devices that must be changed to give the other side's outputs."""
+        """Find the collective in a module for several devices whose change reproduces the other side's outputs."""
         origin = self.program.origin
         if origin is None or "sdy.manual_computation" not in origin.text:
             return ()
@@ -419,7 +419,7 @@ class Check:
 def departing(
     outputs: tuple[OutputParity, ...], divergence: Divergence
 ) -> tuple[tuple[OutputParity, ...], tuple[str, ...]]:
-    """Add the reason to outputs that differ from PJRT for a known reason; also return a sentence about it."""
+    """Mark outputs that differ from PJRT for a known reason; also return a sentence about the reason."""
     explanation = explain(divergence)
     if explanation is None:
         return outputs, ()

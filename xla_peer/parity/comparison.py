@@ -54,7 +54,7 @@ class Allowance(NamedTuple):
     """Allowed distances of the elements of an output, and alternative values of some elements.
 
     Attributes:
-        is_granted: whether the user gave the limits. Then the comparison decides, however wide they are.
+        is_granted: whether the limits are the user's. Such limits decide, however wide they are.
         unbounded: mask of the elements without a bound, which may have any value; or None.
         are_bits: whether the elements are copies of bit patterns, which are never flushed to zero.
     """
@@ -86,15 +86,16 @@ class OutputParity:
         of_norm: the distance of all finite elements, relative to the norm of the native ones (Frobenius).
         share: the largest distance relative to the allowed one at that element; 0 where all are equal,
             infinite where nothing is allowed. Undecided elements do not count.
-        worst: index of the element with that share; of the largest difference among elements whose bound is 0.
+        worst: index of the element with that share; if the bound is 0, of the element with the largest difference.
         native, xla: its values.
         ulps, allowed: their distance and the allowed distance, in units in the last place.
-        undecided: how many elements differ where more is allowed than the largest element of the output:
-            any value is allowed there, so they are not judged.
-        reached: the number of elements of the other path that equal an alternative instead of being close.
+        undecided: the number of differing elements that are not judged, because their bound exceeds the largest
+            element of the output, so that any value would pass.
+        reached: the number of elements of the other path that are equal to an alternative value, but not close.
         outside: number of elements that differ by more than is allowed.
-        nan, inf, zero_sign: how many elements are so on one path only; a zero's sign is not a disagreement.
-        flushed: the number that is subnormal on one path and zero on the other, which also is not close.
+        nan, inf: the number of elements that are NaN, or infinite, on one path only.
+        zero_sign: the number of zeros of different signs, which is not a disagreement.
+        flushed: the number of elements that are subnormal on one path and zero on the other, and not close.
         unstable: the number of elements with alternatives, such as the index of a maximum that is nearly
             attained twice.
         alone: the wrong side, if known.
@@ -203,7 +204,7 @@ def compare(
     inside = np.array((apart == 0) | (distance <= limit))
     size = modulus(native) if dtype.is_inexact else np.ones(native.shape)
     largest = _max(np.where(np.isfinite(size), size, 0.0))
-    # Where a value is infinite or NaN, only the alternatives decide, each within its limit.
+    # An element that is infinite or NaN on a path agrees only if an alternative value does, within its limit.
     decides = (limit <= largest) | ~np.isfinite(size) | bool(is_granted or not dtype.is_inexact)
     if dtype.is_complex:
         inside |= _same_but_one_part(native, xla)
@@ -361,7 +362,7 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -
         calm = np.where(is_far, calm, np.maximum(calm, away))
     if flips and len(distances) > len(ordered):
         far = np.maximum(GAP * np.maximum(calm, least), eps**0.25 * modulus(first))
-        far = np.where(far == 0, np.inf, far)  # if all other values are zeros, no value is far
+        far = np.where(far == 0, np.inf, far)  # no value is far if all others are zeros
         return np.where((ordered[0] > far) & decides, calm, np.maximum(spread, calm))
     return np.maximum(spread, calm)
 
@@ -369,8 +370,8 @@ def _spread(native: Any, moved: Sequence[Any], drawn: int | None, flips: bool) -
 def _alternatives(native: Any, moved: Sequence[Any], spread: Any = None) -> Alternatives:
     """Return the values of runs that differ by more than a small change.
 
-    For integers and bools these are all other values. For floats these are infinities and NaN in place of a number,
-    numbers in place of infinities and NaN, and numbers beyond the spread.
+    For integers and bools, any different value is returned. For floats, infinities and NaN are returned in place of a
+    number, numbers in place of infinities and NaN, and numbers beyond the spread.
     """
     places: list[Any] = []
     values: list[Any] = []

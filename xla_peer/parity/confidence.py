@@ -64,7 +64,7 @@ def required_confidence(name: str, confidence: float) -> float:
     """Check and return the confidence, between 0 and 1.
 
     Raises:
-        InvalidConfigError: another value.
+        InvalidConfigError: the value is not between 0 and 1.
     """
     if not 0.0 < confidence < 1.0:
         raise InvalidConfigError(

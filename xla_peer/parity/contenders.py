@@ -100,14 +100,16 @@ class Contender:
         )
 
     def _as_written(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
-        """Run the module's own text; if the peer does not accept text, run the lowered program."""
+        """Run the module's own text, or the lowered program if the peer does not accept text."""
         results = original_outputs(program, leaves, self.peer)
         if results is None:
             return self.peer.run(program, *unflatten(program.in_tree, leaves))
         return results
 
     def as_program(self, arguments: Sequence[Any]) -> GraphProgram | None:
-        """Return the computation as a program, for the search for the first divergent op; None if it is not known."""
+        """Return the computation as a program, to search for the first divergent op; None if it cannot be
+        converted.
+        """
         if isinstance(self.other, GraphProgram):
             return self.other
         try:
@@ -124,7 +126,7 @@ def checked_outputs(
     """Return another executor's outputs of a program, as arrays of the declared types.
 
     Raises:
-        ArityError, DTypeError, ShapeError: outputs of other types; the message names the caller and the side.
+        ArityError, DTypeError, ShapeError: the outputs have other types; the message names the caller and the side.
     """
     arrays = list(map(np.asarray, outputs))
     specs = program.output_specs
@@ -195,7 +197,9 @@ def _is_of_jax(function: Any) -> bool:
 
 
 def _tensor(torch: Any, x: Any) -> Any:
-    """Copy an array to a PyTorch tensor; bfloat16 by its bits, because PyTorch does not accept NumPy's dtype."""
+    """Copy an array to a PyTorch tensor. bfloat16 is copied as bits, because PyTorch does not accept the NumPy
+    dtype.
+    """
     array = np.array(x)
     if array.dtype == ml_dtypes.bfloat16:
         return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)

@@ -31,7 +31,7 @@ class Decision:
         op: the instruction, with types.
         line: the user's line, if it is known.
         index: the index of the element in the result.
-        operands: the values in one run on which the decision depends.
+        operands: the values on which the decision depends, from one run.
         results: both outcomes.
     """
 

@@ -21,7 +21,7 @@ __all__ = ["by_definition"]
 
 DIGITS = 60
 CLEAR = 4.0
-"""Minimum ratio of errors for which the less accurate side is called wrong."""
+"""Minimum ratio of the errors of both sides for which the less accurate one is called wrong."""
 
 
 class _Element(NamedTuple):
@@ -91,7 +91,7 @@ def _errors(mpmath: Any, element: _Element) -> _Errors | None:
                 mpmath, element.op, *map(mpmath.mpf, element.operands)
             )
         except (ValueError, ZeroDivisionError, NotImplementedError):
-            return None  # because the operand is a pole
+            return None  # the operand is a pole
         if isinstance(exact, mpmath.mpc) or not mpmath.isfinite(exact):
             return None
         native, peer = (_error(mpmath, exact, y) for y in (element.native, element.peer))

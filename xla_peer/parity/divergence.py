@@ -48,8 +48,8 @@ class Divergence:
         turns: the iteration of each enclosing loop, outermost first, such as "iteration 3 of Scan at model.py:7".
         other: the corresponding op if two programs are compared; empty if both paths run the same program.
         sides: the names of both paths.
-        program: the op alone, with its operands as arguments, if that diverges; otherwise the prefix up to it,
-            or the whole program.
+        program: the op alone, with its operands as arguments, if it diverges alone; otherwise the prefix up to the
+            op, or the whole program.
         leaves: the arguments of this program.
         platform: platform of the peer.
         isolated: whether the peer runs in a separate process.
@@ -249,7 +249,8 @@ def first_failing(
 
     Args:
         wrong: failing instructions, which compute outputs.
-        goes_well: whether a program that returns only the outputs of an instruction succeeds; called once for each.
+        goes_well: function of an instruction: whether a program that returns only its outputs succeeds. It is
+            called at most once for each instruction.
     """
     known: dict[int, bool] = {}
 

@@ -154,7 +154,7 @@ def _ended(program: GraphProgram, leaves: Sequence[Any], peer: Any) -> PeerEnded
     except PeerEndedError as error:
         return error
     except TenferroError:
-        return None  # because a refusal does not end the process
+        return None  # a rejected module does not end the process
     return None
 
 

@@ -72,7 +72,7 @@ def _outputs(program: GraphProgram, leaves: Sequence[Any], plain: Sequence[Any])
 
 
 def _as(dtype: DType, parts: Iterator[Any]) -> Any:
-    """Convert the result of `_plain` back to a value of a dtype."""
+    """Convert an array that `_plain` converted back to its dtype."""
     if dtype.is_complex:
         return apply_one(Complex(), next(parts), next(parts))
     return tnf.astype(next(parts), dtype)

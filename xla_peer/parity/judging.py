@@ -1,4 +1,4 @@
-"""`judge`: decides which of two sets of outputs of one module is right, whatever implementations computed them."""
+"""`judge`: decide which of two sets of outputs of a module is right, independent of their implementations."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ class Witnesses:
         except PeerEndedError:
             raise
         except TenferroError:
-            original = None  # because XLA refuses some texts, but accepts them lowered again
+            original = None  # XLA rejects some texts, but compiles the lowered program
         if original is None:
             return self.paths.peer_outputs(self.program, self.leaves)
         return original
@@ -254,7 +254,7 @@ def _judged(
                 f"{name}: PJRT gives here what {side} has, and the reference interpreter has no opinion: {third}"
             )
             if right.tobytes() == native.tobytes() and witnesses.peer_gives(number, wrong):
-                side = ""  # because the two sides may be the same code as the opinions
+                side = ""  # because a side may run the same code as a witness
         else:
             by_third = compare(name, third[number], right, *allowance).outside
             words.append(
@@ -329,5 +329,5 @@ def _located(
             try:
                 return first_divergence(program, leaves, paths)
             except PeerEndedError:
-                return None  # because a part of the module may end the peer's process even if the whole does not
+                return None  # a part of the module may end the process even if the whole does not
     return None

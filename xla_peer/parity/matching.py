@@ -42,7 +42,7 @@ class Difference(NamedTuple):
     """First difference of two programs.
 
     Attributes:
-        program, number: the first program, or the body of a loop in it, and the number of the instruction in it.
+        program, number: the first program, or the body of a loop in it, and the number of the instruction.
         leaves: the arguments of that program.
         turns: iterations of the enclosing loops, outermost first.
         other, other_number, other_leaves: program, number and leaves of the other side; the number is None if
@@ -366,7 +366,7 @@ def _counterpart(
 def _inside(difference: Difference) -> tuple[str, Call, Call] | None:
     """Find the first iteration of a loop at which the bodies of both programs differ.
 
-    Each runs on its own arguments.
+    Each body runs on its own program's arguments.
     """
     step, other = difference.instruction, difference.other_instruction
     if not isinstance(step.op, ControlOp) or other is None or type(other.op) is not type(step.op):

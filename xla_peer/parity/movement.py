@@ -28,7 +28,8 @@ MOST_ELEMENTS = 1 << 24
 SHARE = 0.9
 """Quantile of the elements that represents an array.
 
-If a sum is near zero by chance, few elements lose digits; if the user's formula cancels, most do."""
+If a sum is near zero by chance, few elements lose digits; if the user's formula cancels, most do.
+"""
 
 
 class StepMoves:
@@ -98,12 +99,12 @@ class Record:
         self._size += sum(x.size for x in (*operands, *results))
         if self._size > MOST_ELEMENTS:
             raise InvalidConfigError(
-                f"digits: more than {MOST_ELEMENTS} elements in the middle; give it smaller arrays"
+                f"digits: the intermediate values have more than {MOST_ELEMENTS} elements; use smaller arrays"
             )
         self.steps.append(StepMoves(step, operands, results))
 
     def note(self, step: ExecInstruction, operands: Sequence[Any], results: Sequence[Any]) -> None:
-        """Record an execution in a run that rounds differently; a run that took another branch is not compared."""
+        """Record an execution in a run that rounds differently, unless the run took another branch."""
         number, self._at = self._at, self._at + 1
         if number < len(self.steps) and self.steps[number].step is step:
             self.steps[number].note(operands, results)

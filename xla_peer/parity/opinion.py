@@ -21,8 +21,8 @@ class Opinion(NamedTuple):
     """A third opinion.
 
     Attributes:
-        words: the side that it agrees with, or why it cannot decide.
-        alone: the path that it contradicts; empty if it cannot decide.
+        words: the side with which the interpreter agrees, or why it cannot decide.
+        alone: the path that the interpreter contradicts; empty if it cannot decide.
     """
 
     words: str

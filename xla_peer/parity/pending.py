@@ -4,7 +4,7 @@ Every implementation rounds a single sum or product in the same way. But if anot
 compiler may omit the rounding: it may contract a product and a sum to one operation, combine constants, or skip
 the
     conversion to a narrow dtype between two steps. So a rounding is pending until an operation uses the value.
-    Its size is relative to this value, however small the later result is.
+    The size of a pending rounding is relative to this value, even if the later result is much smaller.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def may_tip(program: GraphProgram) -> bool:
     for step in program.instructions:
         types = [program.types[slot] for slot in (*step.inputs, *step.outputs)]
         if isinstance(step.op, el.Sign) and types[0].dtype.is_complex:
-            continue  # because the direction of a number changes by no more than the number itself
+            continue  # a complex sign moves no further than its operand
         if type(step.op) in JUMPING:
             return True
         if isinstance(step.op, (*an.CARDS, el.Power)) and any(x.dtype.is_complex for x in types):
@@ -181,7 +181,7 @@ def may_tip(program: GraphProgram) -> bool:
 
 
 def combines_one(op: StdTensorOp, rounding: Rounding, specs: tuple[TensorSpec, ...]) -> bool:
-    """Return whether a sum or product has a single term, which is the result."""
+    """Return whether a sum or product has a single term, so that nothing is rounded."""
     if rounding.combined is None or not isinstance(op, re.Reduction | re.Scan):
         return False
     return specs[0].is_static and rounding.combined(op, specs) <= 1

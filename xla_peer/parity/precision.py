@@ -36,7 +36,8 @@ NAMES = (("bfloat16", 6.5, 9.5), ("TF32", 9.5, 12.5), ("bf16x3", 13.5, 19.0))
 TYPICAL = 0.4
 """Root mean square of the relative error of rounding to p bits, in units of 2^-p.
 
-The error is 1/sqrt(3) times half a unit in the last place, and numbers are on average 1.44 times a power of two."""
+The error is 1/sqrt(3) times half a unit in the last place, and numbers are on average 1.44 times a power of two.
+"""
 SLACK = 1.25
 """Number of bits by which the measured number may be too low.
 
@@ -54,7 +55,7 @@ def required_precision(caller: str, precision: str | None) -> str | None:
     """
     if precision not in (None, "highest"):
         raise InvalidConfigError(
-            f'{caller}: precision is None, for what the module grants, or "highest", got {precision!r}'
+            f'{caller}: precision must be "highest", or None for what the module permits, got {precision!r}'
         )
     return precision
 
@@ -125,7 +126,7 @@ class LowerPrecision:
             [float(measure(x)) for x in (away**2, squares)] for measure in (np.mean, np.median)
         )
         if not (all(mean) and all(median)):
-            return None  # because few elements differ; with fewer bits most would
+            return None  # few elements differ; with fewer bits most would
         # Rounding to `bits` bits moves the operands by TYPICAL * 2^-bits.
         bits, typical = (self.bits - float(np.log2(x / y)) / 2 for x, y in (mean, median))
         if bits < self.bits - SLACK or abs(bits - typical) > 2 * SLACK:

@@ -47,7 +47,7 @@ class ParityReport:
             user's tolerance.
         ended: how the peer's process ended, and at which module; None if it returned outputs.
         untouched: sides of decisions that the arguments did not reach, and which are not checked.
-        leaves: the arguments that were checked: the given arguments, or arguments from `search=`.
+        leaves: the arguments that were checked: the caller's, or arguments from `search=`.
     """
 
     HEADER: ClassVar = (
@@ -282,7 +282,7 @@ def _worst(output: OutputParity) -> tuple[str, ...]:
 
 
 def _share(output: OutputParity) -> str:
-    """Show the largest share of the bound, in words if it is not a number."""
+    """Show the largest share of the bound as a number, or in words if nothing or everything is allowed."""
     if math.isinf(output.share):
         return "beyond any" if output.allowed else "none allowed"
     if output.share < 0.005:

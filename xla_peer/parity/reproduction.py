@@ -98,7 +98,7 @@ def save_reproduction(
         said: the peer's result, in one line.
 
     Raises:
-        InvalidConfigError: a folder, a pipe or a device has the name of a file.
+        InvalidConfigError: the path of one of the files is a folder, a pipe or a device.
         OSError: the folder cannot be created or written.
     """
     directory = Path(folder)

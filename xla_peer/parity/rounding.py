@@ -166,7 +166,7 @@ ROUNDING: Column[Rounding] = Column(
     {co.DotGeneral: Rounding(combined=_contracted), co.Convolution: Rounding(combined=_kernel)},
     _with(_all(ix.CARDS, EXACT), {ix.Scatter: Rounding(combined=_updates)}),
     _all(dy.CARDS, EXACT),
-    _all(cf.CARDS, EXACT),  # because the ops in their bodies are looked up
+    _all(cf.CARDS, EXACT),  # the ops in their bodies are looked up instead
     {Extension: Rounding(real=8, complex=16, intermediate=_largest)},
 )
 
@@ -177,7 +177,8 @@ IN_FLOAT32_ON_A_GPU: Mapping[type[StdTensorOp], Rounding] = {
 }
 """Accuracy of float32 functions for which a GPU omits the last correction step.
 
-XLA uses PTX's div.full and sqrt.approx, with errors of up to 2 and 1 units (PTX ISA, "Floating Point Instructions")."""
+XLA uses PTX's div.full and sqrt.approx, with errors of up to 2 and 1 units (PTX ISA, "Floating Point Instructions").
+"""
 
 
 def rounding_of(op: StdTensorOp, specs: Specs, platform: str = "cpu") -> Rounding:

@@ -78,7 +78,7 @@ class Record:
     Attributes:
         entries: operands and result of each decision.
         is_complete: whether it has all decisions; `LARGEST_RECORD` limits its size.
-        tipped: whether a decision differed in a run that rounded differently.
+        tipped: whether a decision differed in another run.
     """
 
     def __init__(self) -> None:
@@ -262,7 +262,9 @@ class Moved(Plain):
         share = AS_GOOD_AS_EQUAL * TRANSCENDENTAL.output(x.dtype.kind == "c")
         share *= float(ml_dtypes.finfo(x.real.dtype).eps)
         with np.errstate(all="ignore"):
-            is_near = modulus(x - y) < share * modulus(x)  # differences of close numbers are exact
+            is_near = modulus(x - y) < share * modulus(
+                x
+            )  # differences of close numbers are not rounded
         is_near &= self.generator.random(x.shape, np.float32) < 0.5
         return np.where(is_near, op.direction == "EQ", result)
 
@@ -332,7 +334,7 @@ class Moved(Plain):
         total = x + y
         if dtype == wide:
             rest = total - x
-            error = (x - (total - rest)) + (y - rest)  # exactly the rounding error of the total
+            error = (x - (total - rest)) + (y - rest)  # the exact rounding error of the total
             away += error
         else:
             error = total - total.astype(dtype)
@@ -459,7 +461,7 @@ def _adds_up(step: Instruction) -> bool:
 
 
 def decides(op: StdTensorOp, operands: Operands) -> bool:
-    """Return whether an op on floats has a single result of integers, bools or whole numbers, which may jump."""
+    """Return whether an op maps floats to one result of integers, bools or whole numbers, which rounding may flip."""
     if op.output_count > 1 or not (operands.specs and operands.specs[0].dtype.is_inexact):
         return False
     if type(op) not in DISCRETE and not _to_integers(op):

@@ -52,9 +52,10 @@ class LineDigits:
         file, line: where it is.
         text: the line itself; empty where the file cannot be read.
         op: the op of the line that loses most.
-        lost: decimal digits lost by that op, of its operands' significant ones.
+        lost: decimal digits that this op loses, of its operands' significant digits.
         left: significant decimal digits of its result.
-        gradient_lost, gradient_left: the same of the ops that the line's derivative needs; None where there are none.
+        gradient_lost, gradient_left: the digits lost and left in the ops of the line's derivative; None if it has
+            none.
     """
 
     file: str
@@ -68,7 +69,7 @@ class LineDigits:
 
     @property
     def worst(self) -> float:
-        """The larger loss of both."""
+        """The larger loss, of the line or of its derivative."""
         return max(self.lost, self.gradient_lost or 0.0)
 
 
@@ -201,8 +202,8 @@ def digits(fn: Callable[..., Any] | GraphProgram, *arrays: Any, grad: bool = Fal
         grad: whether to add columns for the gradient of the sum of the outputs.
 
     Raises:
-        ArityError, DTypeError, ShapeError: arrays that do not fit.
-        InvalidConfigError: values too many to keep.
+        ArityError, DTypeError, ShapeError: the arrays do not fit.
+        InvalidConfigError: there are too many intermediate values to keep.
 
     >>> def f(x):
     ...     y = x + 1e8

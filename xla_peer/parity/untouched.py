@@ -123,7 +123,7 @@ def untouched(program: GraphProgram, leaves: Sequence[Any]) -> tuple[Untouched, 
     for number, site in enumerate(sites):
         taken = touched.get(id(site.at))
         if taken is None:
-            continue  # because the enclosing branch was not taken either
+            continue  # because the enclosing branch was not taken
         step = site.step if site.condition is None else site.condition
         for side, words in enumerate(site.sides):
             if side not in taken:
@@ -206,7 +206,7 @@ def _independent(program: GraphProgram) -> set[int]:
 
 
 def _deciding(op: StdTensorOp) -> int | None:
-    """Return the number of leading operands that determine the decision; None if all do."""
+    """Return how many leading operands determine the decision; None if all do."""
     return 1 if isinstance(op, el.Select | Cond) else None
 
 

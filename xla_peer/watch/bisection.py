@@ -1,4 +1,4 @@
-"""The first release of a compiler in which a case has another outcome than before."""
+"""Search for the first release of a compiler in which the outcome of a case changes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def bisect(
         environments: environments for the default.
 
     Raises:
-        InvalidConfigError: fewer than two releases; the first and the last have the same outcome.
+        InvalidConfigError: there are fewer than two releases, or the first and the last have the same outcome.
         PlatformUnavailableError: an environment cannot be created.
     """
     if len(releases) < 2:
@@ -89,7 +89,7 @@ def releases_between(versions: Sequence[str], since: str, until: str) -> list[st
     """Return the final releases from one to another, both included.
 
     Raises:
-        InvalidConfigError: a version that is none of these; the second is before the first.
+        InvalidConfigError: a version is not among the releases, or the second precedes the first.
 
     >>> releases_between(["0.9.1", "0.9.2", "0.10.0rc1", "0.10.0"], "0.9.1", "0.10.0")
     ['0.9.1', '0.9.2', '0.10.0']

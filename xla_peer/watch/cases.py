@@ -28,11 +28,11 @@ class Case:
 
     Attributes:
         name: name of the case, unique in a table.
-        words: the fault, or the computation.
+        words: a description of the fault or the computation.
         program: the module as a program.
-        text: StableHLO that compilers are given.
+        text: the StableHLO for the compilers.
         arrays: the arguments of `main`.
-        expected: the right results by definition; None where the native run decides, within rounding.
+        expected: the right results by definition; None if results are compared with the native run, within rounding.
         link: the public report; empty for an ordinary program.
         compiler: the compiler at fault.
         is_rounding: whether another right implementation may round to the reported result.
@@ -50,7 +50,7 @@ class Case:
 
     @property
     def program_arguments(self) -> tuple[Any, ...]:
-        """The arguments as the program's function takes them."""
+        """The arguments in the trees of the program's function."""
         return tuple(unflatten(self.program.in_tree, list(self.arrays)))
 
     def is_right(self, outputs: Sequence[Any]) -> bool:
@@ -117,7 +117,7 @@ def module_case(path: Path, arrays: Sequence[Any]) -> Case:
     """Read a StableHLO file on these arguments; its native run decides."""
     program = import_stablehlo(path)
     origin = program.origin
-    assert origin is not None  # because it was imported
+    assert origin is not None  # because the program was imported
     leaves = program.check_leaves(list(arrays))
     return Case(path.name, "", program, origin.plain_text, tuple(leaves), None)
 

@@ -1,9 +1,9 @@
 """The XLA pass at fault for a wrong result, a crash or a hang.
 
-Two methods find it. First, the modules that XLA dumps between its passes are read back as StableHLO and run natively:
-the pass at fault wrote the first module with a different result. Second, passes are disabled one at a time: without
-the pass at fault the result is right. If all modules are equivalent, and disabling no pass corrects the result, code
-generation is at fault, and its options are tried in the same way.
+There are two methods. In the first, the modules that XLA dumps between its passes are read back as StableHLO and run
+natively. The pass at fault wrote the first module with a different result. In the second, passes are disabled one at
+a time: without the pass at fault the result is right. If all modules are equivalent and no single pass is at fault,
+the options of code generation are disabled in the same way.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ __all__ = ["PassFault", "fault_of"]
 DUMPED = re.compile(
     r"\.(?P<number>\d{4})\.(?P<pipeline>[^.]+)\.after_(?P<name>[^.]+)(\.before_(?P<next>[^.]+))?\.txt$"
 )
-"""A module that XLA dumped: its number, the pipeline, the pass that wrote it, and the pass that reads it."""
+"""Pattern of a dump's file name: number, pipeline, the pass that wrote the module, and the pass that reads it."""
 MARKS = ("pipeline-start", "pipeline-end")
 OPTIONS: tuple[tuple[str, bool | int | str], ...] = (
     ("xla_cpu_use_fusion_emitters", False),
@@ -42,7 +42,7 @@ OPTIONS: tuple[tuple[str, bool | int | str], ...] = (
     ("xla_allow_excess_precision", False),
     ("xla_cpu_parallel_codegen_split_count", 1),
 )
-"""Options of code generation that are tried where no pass is at fault."""
+"""Options of code generation that are tried if no pass is at fault."""
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class PassFault:
 
     Attributes:
         name: the pass, or the option of code generation without which the result is right.
-        by_meaning: the modules before and after it are not equivalent.
-        by_disabling: the result is right without it.
+        by_meaning: whether the modules before and after the pass are not equivalent.
+        by_disabling: whether the result is right without the pass.
     """
 
     name: str
@@ -75,7 +75,7 @@ class _Dump:
 
 
 def fault_of(case: Case, executor: AdapterExecutor, likely: Sequence[str] = ()) -> PassFault | None:
-    """Name the pass at fault for a case that XLA computes wrongly, or over which it ends.
+    """Find the pass at fault for a case on which XLA computes a wrong result, crashes or hangs.
 
     Args:
         case: the module, its arguments and its right results.
@@ -108,7 +108,7 @@ def fault_of(case: Case, executor: AdapterExecutor, likely: Sequence[str] = ()) 
 
 
 def _dumps(case: Case, executor: AdapterExecutor) -> list[_Dump]:
-    """Dump the modules that XLA writes between its passes, in order; also if it ends the process."""
+    """Return the modules that XLA dumps between its passes, in order, even if XLA ends the process."""
     with tempfile.TemporaryDirectory(prefix="tenferro-dump-") as folder:
         options: Options = {
             "xla_dump_to": folder,
@@ -127,7 +127,7 @@ def _dumps(case: Case, executor: AdapterExecutor) -> list[_Dump]:
 
 
 def _by_meaning(case: Case, executor: AdapterExecutor, dumps: Sequence[_Dump]) -> str:
-    """Find the pass after which a module first gives other results natively; empty if none does, or none is readable.
+    """Find the first pass after which the module has other native results; empty if there is none.
 
     All modules before the pass at fault are equivalent, so bisection finds it.
     """
@@ -159,7 +159,7 @@ def _by_meaning(case: Case, executor: AdapterExecutor, dumps: Sequence[_Dump]) -
 
 
 def _means_right(case: Case, executor: AdapterExecutor, text: str) -> bool | None:
-    """Return whether a dumped module has the right results natively; None where it cannot be read or run."""
+    """Return whether a dumped module has the right results natively; None if it cannot be read or run."""
     try:
         module = executor.text("stablehlo_of", text)
         program = import_stablehlo(module)
@@ -206,7 +206,7 @@ def _smallest(case: Case, executor: AdapterExecutor, candidates: Sequence[str]) 
 
 
 def _is_right_with(case: Case, executor: AdapterExecutor, options: Options) -> bool:
-    """Return whether the result is right with these debug options; False where XLA refuses them."""
+    """Return whether the result is right with these debug options; False if XLA rejects them."""
     try:
         outputs = executor.outputs(case.text, case.arrays, options)
     except (PeerEndedError, BackendFailureError):

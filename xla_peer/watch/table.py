@@ -18,11 +18,11 @@ RED = ("wrong", "ended")
 
 @dataclass(frozen=True)
 class Entry:
-    """A case by one compiler.
+    """Outcome of a case with one compiler.
 
     Attributes:
-        state: `right`, `wrong`, `ended` for a crash or a hang, `refused` for a module that the compiler does not
-            take, or `undecided` where another right implementation may have these values.
+        state: `right`; `wrong`; `ended` for a crash or a hang; `refused` if the compiler rejects the module; or
+            `undecided` if another right implementation may have these values.
         words: the verdict of the parity check, the signal, or the refusal.
         op: the first op that diverges; empty if it was not determined.
         fault: the pass at fault, or the option without which the result is right; empty if unknown.
@@ -41,7 +41,7 @@ class Entry:
 
     @property
     def is_red(self) -> bool:
-        """Whether a wrong value, a crash or a hang was seen."""
+        """Whether the outcome is a wrong value, a crash or a hang."""
         return self.state in RED
 
     def __str__(self) -> str:
@@ -55,11 +55,11 @@ class Entry:
 
 @dataclass(frozen=True)
 class Row:
-    """A case, and its entry by each compiler.
+    """A case, and its entry for each compiler.
 
     Attributes:
-        name, words, link, compiler: of the case.
-        entries: by the compiler's name and version.
+        name, words, link, compiler: attributes of the case.
+        entries: entries by the compiler's name and version.
     """
 
     name: str
@@ -92,9 +92,9 @@ class Table:
         ]
 
     def worse_than(self, before: Table) -> list[tuple[str, str]]:
-        """Return case and compiler of each entry that is red here and right in the table before.
+        """Return case and compiler of each entry that is red here and right in an earlier table.
 
-        A compiler is looked up by name and version; a new version is compared with the last column of that name.
+        Compilers are matched by name and version; a new version is compared with the last column of its name.
         """
         known = {row.name: row for row in before.rows}
         last = {compiler.rpartition(" ")[0]: compiler for compiler in before.compilers}
@@ -135,7 +135,7 @@ class Table:
         """Read the table that `to_dict` wrote.
 
         Raises:
-            InvalidConfigError: another document.
+            InvalidConfigError: the document is not a table.
         """
         try:
             rows = [
@@ -159,7 +159,7 @@ class Table:
         """Read the table that `to_json` wrote.
 
         Raises:
-            InvalidConfigError: another text.
+            InvalidConfigError: the text is not a table.
         """
         try:
             document = json.loads(text)

@@ -18,7 +18,7 @@ from xla_peer.watch.table import Entry, Row, Table
 __all__ = ["judged", "watch"]
 
 LONGEST_WORDS = 60
-"""Characters of a refusal that a table shows."""
+"""Maximum number of characters of a compiler's error message in a table."""
 
 
 def watch(
@@ -33,7 +33,7 @@ def watch(
     Args:
         cases: see `hall_cases`, `ordinary_cases` and `Case`.
         executors: executors of the compilers; the caller closes them.
-        names_passes: look for the pass at fault, for adapters with `has_passes`.
+        names_passes: whether to search for the pass at fault, for adapters with `has_passes`.
         progress: called with the name of each case and compiler.
 
     Raises:
@@ -75,9 +75,9 @@ def judged(
     Args:
         case: the module, its arguments and its right results.
         executor: executor of the compiler.
-        names_passes: look for the pass at fault.
-        similar: entries by the bytes of the results; they are reused for equal results of other compilers, and
-            extended.
+        names_passes: whether to search for the pass at fault.
+        similar: entries by the bytes of the results. They are reused for equal results of other compilers, and new
+            ones are added.
         likely: see `fault_of`.
     """
     try:
@@ -127,7 +127,7 @@ def _located(case: Case, executor: AdapterExecutor) -> Entry:
 
 
 def _fault(case: Case, executor: AdapterExecutor, likely: Sequence[str]) -> str:
-    """Name the pass at fault; empty if the adapter has none, or no pass alone is at fault."""
+    """Name the pass at fault; empty if the adapter cannot disable passes, or no single pass is at fault."""
     if not executor.adapter.has_passes:
         return ""
     fault = fault_of(case, executor, likely)

@@ -13,7 +13,7 @@ __all__ = ["ROWS"]
 
 
 def dot_general(op: DotGeneral, lhs: torch.Tensor, rhs: torch.Tensor) -> torch.Tensor:
-    """Return the axes gathered into batch, rows, terms and columns; float16 and bfloat16 summed in float32."""
+    """Merge axes into batch, rows, terms and columns, and multiply; sum float16 and bfloat16 in float32."""
     result = lhs.dtype if op.accumulate_dtype is None else DTYPES[op.accumulate_dtype]
     work = torch.float32 if result in LOW else result
     rows, columns = op.lhs_free(lhs.ndim), op.rhs_free(rhs.ndim)

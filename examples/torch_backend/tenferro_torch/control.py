@@ -1,4 +1,4 @@
-"""Kernels of the control family: loops and choices over schedules, which the executor gives."""
+"""Kernels of the control family: loops and conditionals, whose bodies the executor compiles."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ __all__ = ["ROWS", "ControlKernel"]
 
 Tensor = torch.Tensor
 Run = Callable[[Sequence[Tensor]], list[Tensor]]
-"""A part of the op, compiled: tensors in, tensors out."""
+"""Compiled sub-program of an op, a function from tensors to tensors."""
 
 
 class ControlKernel:
-    """The kernel of an op with parts: `bind_programs(runs)` gives what runs on tensors."""
+    """Kernel of an op with sub-programs: `bind_programs(runs)` returns the function of tensors."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
 
     def bind_programs(self, runs: Sequence[Run]) -> Callable[..., Any]:
-        """Return the kernel as a function of the compiled parts, in the op's order."""
+        """Return the kernel for these compiled sub-programs, which are in the op's order."""
         return partial(self.function, runs)
 
 

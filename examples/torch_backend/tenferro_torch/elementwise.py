@@ -39,9 +39,9 @@ def is_integer(x: Tensor) -> bool:
 
 
 def divide(x: Tensor, y: Tensor) -> Tensor:
-    """Divide as PyTorch does; integers truncate, and a divisor of 0 sets all bits.
+    """Divide as PyTorch does, but truncate integers, and set all bits if the divisor is 0.
 
-    The processor traps on 0, and on -1 where x is the least integer, so that neither reaches it.
+    The processor traps on a divisor of 0, and on -1 if x is the least integer, so these divisors are replaced first.
     """
     if not is_integer(x):
         return torch.div(x, y)
@@ -52,7 +52,7 @@ def divide(x: Tensor, y: Tensor) -> Tensor:
 
 
 def remainder(x: Tensor, y: Tensor) -> Tensor:
-    """Return the remainder of integers; x over 0 leaves x."""
+    """Return the remainder of integers, which is x if the divisor is 0."""
     is_trap = (y == 0) | (y == -1) if x.dtype.is_signed else y == 0
     rest = torch.fmod(x, torch.where(is_trap, 1, y))
     return torch.where(y == 0, x, rest)
@@ -83,7 +83,7 @@ def sign(x: Tensor) -> Tensor:
 
 
 def round_away(x: Tensor) -> Tensor:
-    """Truncate, and step outwards where at least half was cut off."""
+    """Truncate, and add one away from zero where at least a half was truncated."""
     whole = torch.trunc(x)
     outwards = whole + torch.copysign(torch.ones_like(x), x)
     return torch.where(torch.abs(x - whole) >= 0.5, outwards, whole)
@@ -105,9 +105,9 @@ def convert(op: ops.Convert, x: Tensor) -> Tensor:
 
 
 def saturate(x: Tensor, dtype: Any) -> Tensor:
-    """Truncate towards zero, clamp to the integer's range, NaN to 0.
+    """Truncate towards zero, clamp to the integer's range, and convert NaN to 0.
 
-    The limits that float64 does not hold round up to a power of two, hence >=.
+    Limits that float64 cannot represent are rounded up to a power of two, so they are compared by >=.
     """
     info, wide = torch.iinfo(dtype), x.double()
     above, below = wide >= float(info.max), wide <= float(info.min)

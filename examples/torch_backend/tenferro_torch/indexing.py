@@ -61,7 +61,7 @@ def index_vectors(indices: Tensor, vector_axis: int) -> tuple[Tensor, tuple[int,
 
 
 def along(values: Tensor, axes: Sequence[int], rank: int) -> Tensor:
-    """Reshape a tensor to run along those axes of a space of `rank` axes."""
+    """Reshape a tensor so that it varies along these axes of `rank` axes."""
     shape = [1] * rank
     for axis, extent in zip(axes, values.shape, strict=True):
         shape[axis] = extent
@@ -107,7 +107,7 @@ REDUCTIONS = {"multiply": "prod", "min": "amin", "max": "amax"}
 
 
 def combined(combiner: str, target: Tensor, places: Tensor, values: Tensor) -> Tensor:
-    """Combine `values` into `target` at their indices, one after the other where indices repeat."""
+    """Combine `values` into `target` at their indices, one after another if indices repeat."""
     if target.dtype is torch.bool:
         number = {"add": "max", "multiply": "min"}.get(combiner, combiner)
         numbers = target.to(torch.uint8), places, values.to(torch.uint8)
@@ -125,7 +125,7 @@ def combined(combiner: str, target: Tensor, places: Tensor, values: Tensor) -> T
 def window_at(
     starts: Sequence[Tensor], extents: Sequence[int], sizes: Sequence[int]
 ) -> tuple[slice, ...]:
-    """Return the window as slices, moved to where it fits."""
+    """Return the window as slices, clamped into the tensor."""
     firsts = [
         min(max(int(start), 0), extent - size)
         for start, extent, size in zip(starts, extents, sizes, strict=True)

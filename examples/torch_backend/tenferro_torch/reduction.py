@@ -33,14 +33,14 @@ Binary = Callable[[Tensor, Tensor], Tensor]
 
 
 def reduce_sum(op: ReduceSum, x: Tensor) -> Tensor:
-    """Sum over all axes at once, in the dtype of x."""
+    """Sum over all axes in one call, in the dtype of x."""
     if not op.axes:
         return x
     return in_float32(lambda y: torch.sum(y, op.axes, dtype=y.dtype))(x)
 
 
 def reduce_prod(op: ReduceProd, x: Tensor) -> Tensor:
-    """Multiply axis by axis, the last one first, so that the others keep their numbers."""
+    """Multiply axis by axis, from the last to the first, so that the numbers of the remaining axes do not change."""
 
     def product(y: Tensor) -> Tensor:
         return reduce(lambda z, axis: torch.prod(z, axis, dtype=z.dtype), falling(op.axes), y)
@@ -88,7 +88,7 @@ def folded(combine: Binary, start: Callable[[torch.dtype], Any]) -> Callable[...
 
 
 def cumulative(function: Callable[[Tensor, int], Tensor]) -> Callable[..., Tensor]:
-    """Accumulate along the axis, backwards by way of a reversed tensor."""
+    """Accumulate along the axis; to accumulate backwards, reverse the tensor before and after."""
 
     def kernel(op: Any, x: Tensor) -> Tensor:
         def accumulated(y: Tensor) -> Tensor:
@@ -102,19 +102,19 @@ def cumulative(function: Callable[[Tensor, int], Tensor]) -> Callable[..., Tenso
 
 
 def comparable(x: Tensor) -> Tensor:
-    """Return the bools as numbers, because PyTorch orders no bools."""
+    """Convert bools to numbers, because PyTorch does not order bools."""
     return x.to(torch.uint8) if x.dtype is torch.bool else x
 
 
 def sort(op: Sort, *operands: Tensor) -> Any:
-    """Return a stable argsort of the key, and every operand taken along it."""
+    """Sort the key stably, and reorder every operand in the same way."""
     order = torch.sort(comparable(operands[0]), dim=op.axis, stable=True).indices
     taken = tuple([torch.take_along_dim(x, order, op.axis) for x in operands])
     return taken if op.count > 1 else taken[0]
 
 
 def top_k(op: TopK, x: Tensor) -> tuple[Tensor, Tensor]:
-    """Sort downwards, stably, which keeps equal elements in order of their indices."""
+    """Sort in descending order, stably, so that equal elements stay in order of their indices."""
     order = torch.sort(comparable(x), dim=-1, descending=True, stable=True).indices[..., : op.k]
     return torch.take_along_dim(x, order, -1), order
 

@@ -11,7 +11,7 @@ __all__ = ["ROWS"]
 
 
 def iota(op: Iota) -> torch.Tensor:
-    """Count once along the axis, then repeat without copying."""
+    """Count along the axis, then broadcast without copying."""
     line = torch.arange(op.shape[op.axis]).to(DTYPES[op.dtype])
     others = [1] * len(op.shape)
     others[op.axis] = -1

@@ -1,4 +1,4 @@
-"""Kernels of the structural family: views where strides allow, copies where they do not."""
+"""Kernels of the structural family: views if strides can express the result, otherwise copies."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def reshape(op: Reshape, x: Tensor) -> Tensor:
 
 
 def broadcast_in_dim(op: BroadcastInDim, x: Tensor) -> Tensor:
-    """Put x's axes in output order, with extents of 1 between, and let PyTorch repeat."""
+    """Put x's axes in output order, with extents of 1 between them, and broadcast by PyTorch."""
     shape = op.resolved("shape", (x.shape,))
     order = sorted(range(x.ndim), key=op.dims.__getitem__)
     aligned = [1] * len(shape)
@@ -54,7 +54,7 @@ def slice_(op: Slice, x: Tensor) -> Tensor:
 
 
 def pad(op: Pad, x: Tensor, value: Tensor) -> Tensor:
-    """Write x into a larger tensor of the padding value, then cut negative edges."""
+    """Write x into a larger tensor filled with the padding value, then crop negative edges."""
     low, high = op.resolved("low", (x.shape,)), op.resolved("high", (x.shape,))
     spread = [n + max(n - 1, 0) * gap for n, gap in zip(x.shape, op.interior, strict=True)]
     room = [max(a, 0) + n + max(b, 0) for a, n, b in zip(low, spread, high, strict=True)]
@@ -87,7 +87,7 @@ def embed_diag(op: EmbedDiag, x: Tensor) -> Tensor:
 
 
 def within(k: int, x: Tensor) -> int:
-    """Return a diagonal's number, no farther out than there are elements."""
+    """Clamp a diagonal's number to the tensor."""
     reach = x.shape[-2] + x.shape[-1]
     return max(-reach, min(k, reach))
 

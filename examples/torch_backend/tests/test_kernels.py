@@ -26,19 +26,19 @@ OF_OPERANDS = {
     reduction.CumSum: 8.0,
     reduction.CumProd: 8.0,
     elementwise.Power: 2.0,
-    ops.Digamma: 64.0,  # because 1.5 is near its zero
+    ops.Digamma: 64.0,  # because digamma has a zero near 1.5
 }
-"""Largest distance of results, in units in the last place; other ops have the same bits, and NaN is NaN."""
+"""Maximum difference of results by op, in units in the last place; all other ops must give equal bits."""
 COMPLEX = dict.fromkeys(
     [elementwise.Multiply, elementwise.Divide, elementwise.Abs, elementwise.Sign], 4.0
 )
-"""Likewise for complex numbers, whose every step is rounded."""
+"""Maximum difference for complex numbers, which are rounded at every step."""
 
 
 def allowed(sample: OpSample) -> float:
     kind = type(sample.op)
     if isinstance(sample.op, Scatter) and sample.op.combiner == "multiply":
-        return 1.0  # because products of float16 and of complex numbers are rounded at other times
+        return 1.0  # because products of float16 and of complex numbers are rounded elsewhere
     return OF_OPERANDS.get(kind, COMPLEX.get(kind, 0.0) if sample.dtype.is_complex else 0.0)
 
 

@@ -40,7 +40,7 @@ def no_numpy_kernel() -> Iterator[None]:
 
 
 def run(program: Any, *arguments: Any) -> Any:
-    """Return the results by PyTorch alone; on tracing, constants may be computed by any backend."""
+    """Run by PyTorch alone; constants may be computed by any backend while tracing."""
     with no_numpy_kernel():
         return tnf.GraphExecutor("K", backend=TORCH).run(program, *arguments)
 

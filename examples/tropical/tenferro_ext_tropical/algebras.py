@@ -15,7 +15,7 @@ __all__ = ["ALGEBRAS", "MAX_PLUS", "MAX_TIMES", "MIN_PLUS", "Algebra"]
 
 @dataclass(frozen=True)
 class Algebra:
-    """A semiring on numbers: `plus` chooses, `times` combines.
+    """Semiring of numbers, in which `plus` selects one operand and `times` combines both.
 
     Attributes:
         choose: plus, on tensors.
@@ -33,10 +33,10 @@ class Algebra:
 
 
 MAX_PLUS = Algebra("max_plus", tnf.maximum, tnf.add, tnf.max, -np.inf, 0.0)
-"""The longest way: max chooses, + combines."""
+"""Algebra of longest paths: plus is max, times is +."""
 MIN_PLUS = Algebra("min_plus", tnf.minimum, tnf.add, tnf.min, np.inf, 0.0)
-"""The shortest way: min chooses, + combines."""
+"""Algebra of shortest paths: plus is min, times is +."""
 MAX_TIMES = Algebra("max_times", tnf.maximum, tnf.multiply, tnf.max, 0.0, 1.0)
-"""The most probable way, of numbers that are not negative: max chooses, * combines."""
+"""Algebra of most probable paths, for nonnegative numbers: plus is max, times is *."""
 
 ALGEBRAS = {algebra.name: algebra for algebra in (MAX_PLUS, MIN_PLUS, MAX_TIMES)}

@@ -1,4 +1,4 @@
-"""Any tropical contraction: two operands at a time, each step a fused product or a combination."""
+"""Tropical contractions of tensors, two operands at a time: by a fused matrix product, or by broadcasting."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ __all__ = ["einsum"]
 
 
 def einsum(subscripts: str, *operands: Any, algebra: Algebra = MAX_PLUS) -> Any:
-    """Reduce by plus over all labels that the output leaves out, of the operands' elements combined by times.
+    """Combine the operands' elements by times, and reduce by plus over all labels that the output lacks.
 
     >>> import numpy as np
     >>> einsum("ij,jk->ik", np.array([[0.0, 5.0]]), np.array([[1.0], [2.0]]))
     array([[7.]])
 
     Raises:
-        InvalidConfigError: no arrow, another number of operands, or labels that do not fit.
+        InvalidConfigError: there is no arrow, the number of operands is wrong, or the labels do not fit.
     """
     left, arrow, output = subscripts.replace(" ", "").partition("->")
     terms = left.split(",")

@@ -65,7 +65,7 @@ class FusedMatmul(ExtensionOp):
         return [(dtype, shape), (tnf.DType.I64, shape)]
 
     def eager_execute(self, inputs: Any) -> Any:
-        """Sweep over k once and keep the best so far; NaN wins, as it does in a maximum."""
+        """Loop over k once, with the best element so far; NaN is best, as in a maximum."""
         x1, x2 = inputs
         combine = np.multiply if self.algebra == "max_times" else np.add
         better = np.less if self.algebra == "min_plus" else np.greater

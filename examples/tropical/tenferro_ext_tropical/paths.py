@@ -12,7 +12,7 @@ __all__ = ["shortest_paths"]
 
 
 def shortest_paths(lengths: Any) -> Any:
-    """Return the length of the shortest path between any two nodes; infinity where there is none.
+    """Return the length of the shortest path between any two nodes; infinity if there is none.
 
     lengths[i, j] is the length of the edge from i to j, infinity where there is none. Its gradient shows which edges
     a path takes. The matrix is squared log2(n) times; cycles must not have negative length.

@@ -27,7 +27,7 @@ __all__ = ["ProductRule", "shared_ties"]
 class ProductRule(ExtensionAdRule):
     """y_dot[m, n] = x1_dot[m, k] + x2_dot[k, n] at the selected k, the first if several tie.
 
-    With max_times each is multiplied by the other factor.
+    For max_times, each tangent is multiplied by the other factor.
     """
 
     family_id = "tenferro-ext-tropical.fused_matmul.v1"

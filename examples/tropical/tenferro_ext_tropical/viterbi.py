@@ -18,8 +18,10 @@ __all__ = ["best_score", "best_sequence"]
 def best_score(start: Any, step: Any, seen: Any) -> Any:
     """Return the largest of all sums start[z0] + seen[0, z0] + step[z0, z1] + seen[1, z1] + ..
 
-    Logarithms of probabilities: of the first state, of a step between two states, and of what was seen
-    at each time in each state.
+    Args:
+        start: for each state, the logarithm of the probability to begin in it.
+        step: for each pair of states, the logarithm of the probability of a step from the first to the second.
+        seen: for each time and state, the logarithm of the probability of the observation.
     """
     score = tnf.reshape(start + seen[0], (1, -1))
     for time in range(1, seen.shape[0]):

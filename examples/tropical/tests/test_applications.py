@@ -1,4 +1,4 @@
-"""Shortest paths against Floyd and Warshall, most likely sequences against trying all."""
+"""Shortest paths against Floyd and Warshall's algorithm, and most likely sequences against all sequences."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def test_the_gradient_is_the_path() -> None:
         assert set(np.unique(taken)) <= {0.0, 1.0}
         assert np.sum(lengths[taken == 1]) == pytest.approx(distance[0, goal])
         at = 0
-        while at != goal:  # each node of the path has one way out
+        while at != goal:  # each node of the path has one outgoing edge
             (at,) = np.flatnonzero(taken[at])
 
 

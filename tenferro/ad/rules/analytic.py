@@ -55,7 +55,7 @@ SlopeTangent = Callable[[Value, Value], Value]
 
 
 def over(denominator: str) -> AdRule:
-    """y_dot = x_dot / x, or x_dot / (1 + x); the reciprocal of a small denominator could overflow."""
+    """y_dot = x_dot / x, or x_dot / (1 + x), without the reciprocal, which could overflow."""
 
     def jvp(op: StdTensorOp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
         (x,), (x_dot,) = inputs, tangents
@@ -66,7 +66,7 @@ def over(denominator: str) -> AdRule:
 
 
 def finite(x: Value) -> Value:
-    """Replace infinities by the largest number, so that derivatives vanish there."""
+    """Replace infinities by the largest finite number, so that derivatives vanish there."""
     largest = float(ml_dtypes.finfo(x.dtype.dtype).max)
     return clamp(x, -largest, largest)
 
@@ -125,7 +125,7 @@ def near_and_far(x: Value) -> tuple[Value, Value, Value]:
 
 
 def beside_unity(x: Value) -> tuple[Value, Value]:
-    """Return 1 - x and 1 + x for complex x, as differences that keep the sign of an imaginary zero."""
+    """Return 1 - x and 1 + x for complex x, computed such that the sign of an imaginary zero is preserved."""
     return -(x - 1), x - (-1)
 
 
@@ -169,9 +169,9 @@ def cbrt_slope(x: Value, y: Value) -> Value:
 def sech_squared(x: Value, tanh: Value) -> Value:
     """1 / cosh(x)^2, computed as 1 - tanh(x)^2 near zero, and as (2 e)^2 / (1 + e^2)^2 with e = e^-|x| elsewhere.
 
-    Neither the value nor its derivative cancels. Intermediate values are at most two, so no cotangent
-    underflows before the result does. With the formula 1 / cosh(x)^2, a cotangent would be as small as the
-    third power of the result.
+    Neither the value nor its derivative cancels. Intermediate values are at most two, so a cotangent underflows only
+    if the result does. With the formula 1 / cosh(x)^2, a cotangent would be as small as the third power of the
+    result.
     """
     is_near = compare(abs_(x), "LT", 0.5)
     e = decay(select(is_near, 1, x))

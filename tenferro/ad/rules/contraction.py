@@ -63,7 +63,7 @@ def dot_rhs_transpose(op: ops.DotGeneral, lhs: Value, rhs: Value, y_bar: Value) 
 
 
 def dot_batch(op: ops.DotGeneral, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Batch a product: the leading axis is free if one side has it, and a batch axis if both do."""
+    """Batch a product: the leading axis is a free axis if one operand has it, and a batch axis if both have it."""
     lhs_batch, rhs_batch = op.lhs_batch, op.rhs_batch
     lhs_contracting, rhs_contracting = op.lhs_contracting, op.rhs_contracting
     if batched[0]:
@@ -97,13 +97,13 @@ def dilated(extent: Any, dilation: int) -> Any:
 
 
 def split_groups(x: Value, axis: int, count: int) -> Value:
-    """Split an axis that merges groups and rest into two, (rest, groups); in column-major order groups vary slowest."""
+    """Split a merged axis into (rest, groups); in column-major order the groups vary slowest."""
     shape = x.shape
     return reshape(x, (*shape[:axis], shape[axis] // count, count, *shape[axis + 1 :]))
 
 
 def move_groups(x: Value, source: int, target: int, count: int) -> Value:
-    """Move the groups from the slow part of axis `source` to the slow part of axis `target`."""
+    """Move the groups from axis `source`, of which they are the slow part, to the slow part of axis `target`."""
     if count == 1:
         return x
     y = split_groups(x, source, count)
@@ -212,11 +212,11 @@ def convolution_batch(op: ops.Convolution, inputs: Values, batched: tuple[bool, 
 
 
 def _convolution_each(op: ops.Convolution, x: Value, kernel: Value) -> Value:
-    """Merge the leading axis into the groups of x and kernel; it varies slowest."""
+    """Merge the leading axis into the groups of x and of the kernel, as their slowest part."""
     size = x.shape[0]
     if not isinstance(size, int):
         raise UnsupportedError(
-            f"{op.name}: a kernel for each of {size} inputs, a symbolic number, is not a number of groups"
+            f"{op.name}: a batch of {size} kernels needs as many groups, and their number must not be symbolic"
         )
     split_batch = op.batch_group_count > 1
     groups = "batch_group_count" if split_batch else "feature_group_count"
@@ -228,7 +228,7 @@ def _convolution_each(op: ops.Convolution, x: Value, kernel: Value) -> Value:
 
 
 def _merge_leading(x: Value, axis: int, groups: int) -> Value:
-    """Merge the leading axis into `axis`, which is counted without it, between the axis's groups and rest."""
+    """Merge the leading axis into `axis`, between its groups and rest; `axis` does not count the leading axis."""
     rest = list(range(1, x.rank))
     x = transpose(x, (*rest[: axis + 1], 0, *rest[axis + 1 :]))  # .., axis, N, ..
     shape = x.shape

@@ -91,7 +91,7 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
     saved = residuals(graph, both.inputs[n:], _present(both.dots), results)
     at_hand = {*both.inputs[:n], *both.inputs[first:], *both.outputs[m:]}
     saved = cheapest_residuals(graph, saved, both.inputs[n:], at_hand)
-    # Residuals that the loop already takes or returns are not stacked.
+    # Residuals that are inputs or outputs of the loop anyway are not stacked again.
     slices = [v for v in saved if v in both.inputs[first:]]
     stacked_already = [v for v in saved if v in both.outputs[m:] and v not in slices]
     extra = [v for v in saved if v not in slices and v not in stacked_already]
@@ -128,8 +128,7 @@ def scan_jvp(op: Scan, inputs: Values, outputs: Values, tangents: Tangents) -> T
 def scan_transpose(
     op: Scan, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Write a scan in the other direction: it carries the cotangents of the carry, and the sums of those of the
-    constants.
+    """Write a scan in the other direction that carries the carry's cotangents and sums of the constants' cotangents.
 
     Carries whose cotangents are zero in every iteration are omitted. Carries that depend on no linear input,
     such as a counter, are computed first by another scan, which stacks their values.
@@ -361,7 +360,7 @@ def cond_batch(op: Cond, inputs: Values, mask: tuple[bool, ...]) -> Values:
 
 
 def _of_chosen_branches(op: Cond, inputs: Values, mask: Mask, chosen: Values) -> Values:
-    """Return the results of a batch for which all branches ran; each slice is differentiated as a conditional."""
+    """Mark the results of a batch that ran all branches, so that each slice is differentiated as a conditional."""
     emitter: GraphEmitter = inputs[0].emitter
     handles = [x.handle for x in (*inputs, *chosen)]
     mark = Chosen(op, len(inputs), len(chosen))
@@ -429,7 +428,7 @@ def alternatives_jvp(
 def _tangents_of(
     parts: Sequence[Subprogram], active: Mask, emitter: GraphEmitter
 ) -> tuple[list[Subprogram], list[int]]:
-    """Return programs for the tangents of each part, and the outputs to which the tangents belong."""
+    """Return the tangent program of each part, and the outputs to which the tangents belong."""
     forms = [linearized(part, active, emitter) for part in parts]
     count = len(parts[0].output_slots)
     moving = [j for j in range(count) if any([form.y_dots[j] is not None for form in forms])]

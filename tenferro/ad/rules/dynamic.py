@@ -40,7 +40,7 @@ def truncate_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values
 
 
 def pad_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Give both operands a leading axis, because their ranks must agree."""
+    """Add the leading axis to both operands, because their ranks must agree."""
     x, reference = inputs
     if batched[0] and not batched[1]:
         shape = (1, *reference.shape)

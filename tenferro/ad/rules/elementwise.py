@@ -79,7 +79,7 @@ def divide_jvp(op: ops.Divide, inputs: Values, outputs: Values, tangents: Tangen
 
 
 def whole_quotient(x0: Value, x1: Value, y: Value) -> Value:
-    """Return q with x0 = q x1 + y. It is rounded, because x0 / x1 may be inexact."""
+    """Return the integer q with x0 = q x1 + y for a remainder y, rounded because (x0 - y) / x1 is inexact."""
     return apply_one(ops.RoundNearestEven(), (x0 - y) / x1)
 
 
@@ -93,7 +93,7 @@ def extremum(wins: str) -> AdRule:
     """Return the rule of a maximum or minimum: the tangent of the selected operand, or the mean of both at a tie."""
 
     def one(x: Value, operand: Value, x_dot: Value) -> Value:
-        """Return the share of one operand's tangent: all, half or none of it."""
+        """Return the share of one operand's tangent: 1, or 1/2 at a tie, or 0."""
         share = 1 - 0.5 * convert(compare(x, "EQ", operand), x_dot.dtype)
         return select(compare(x, REACHES[wins], operand), x_dot * share, 0)
 
@@ -111,7 +111,7 @@ def extremum(wins: str) -> AdRule:
 
 
 def clamp_jvp(op: ops.Clamp, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Return x_dot between the bounds and at NaN, the tangent of a bound beyond it, and 0 at the bounds."""
+    """Return x_dot between the bounds and at NaN, the bound's tangent outside of them, and 0 at the bounds."""
     (x, lower, upper), (x_dot, lower_dot, upper_dot) = inputs, tangents
     total = None
     if x_dot is not None:

@@ -26,8 +26,7 @@ __all__ = ["ROWS"]
 
 
 def rule_of(op: Extension, inputs: Values, role: str) -> Callable[..., Any] | None:
-    """Return the rule that differentiates or batches the op: the context's, else the family's; None to use the
-    expansion.
+    """Return the context's rule for the op, else the family's; None if its expansion is differentiated or batched.
 
     Args:
         role: the name of the method.

@@ -79,8 +79,8 @@ def gather_transpose(op: Any, x: Value, indices: Value, y_bar: Value) -> Value:
 def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
     """Batch a gather.
 
-    The leading axis is a full window axis if only x has it, another index axis if only the indices have it, and
-    a batching axis if both do.
+    If only x has the leading axis, it is a full window axis. If only the indices have it, it is a further index axis.
+    If both have it, it is a batching axis.
     """
     x, indices = inputs
     if batched == (True, False):
@@ -122,7 +122,7 @@ def gather_batch(op: Any, inputs: Values, batched: tuple[bool, ...]) -> Values:
 
 
 def window_sizes(op: ops.Scatter, x: Value, updates: Value) -> tuple[Any, ...]:
-    """Return the extents of a window on the axes of x; 0 on an axis without elements."""
+    """Return the extents of a window along the axes of x; 0 along an axis without elements."""
     dropped = {*op.inserted_window_dims, *op.input_batching_dims}
     places = iter(sorted(op.update_window_dims))
     return tuple(
@@ -152,7 +152,7 @@ def scattered(op: ops.Scatter, combiner: str, x: Value, indices: Value, updates:
 
 
 def scatter_jvp(op: ops.Scatter, inputs: Values, outputs: Values, tangents: Tangents) -> Tangents:
-    """Write the tangent as the op writes the value, if each element is written at most once.
+    """Write the tangent by the op itself, if each element is written at most once.
 
     Otherwise each combiner has a rule, whose linear parts are masks and a scatter with add.
     """
@@ -185,8 +185,8 @@ def add_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
     """Linearize "set": y is x where nothing was written, and the last update elsewhere.
 
-    To find the last updates, the same op writes the number of each update; an update that reads its own number
-    is the last.
+    To find the last updates, the same op writes the number of each update. An update that reads back its own number
+    is the last one.
     """
     x, indices, updates = inputs
     numbers = iota_along(updates, (updates.type.size,), 0)
@@ -203,8 +203,7 @@ def set_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
 def multiply_parts(op: ops.Scatter, inputs: Values, y: Value) -> Any:
     """Linearize "multiply": the derivative with respect to an update is the product of x and the other updates.
 
-    It is the product of the nonzero factors if no other factor is zero, which a count of zeros tells, and 0
-    otherwise.
+    If no other factor is zero, by a count of zeros, it is the product of the nonzero factors, and otherwise 0.
     """
     x, indices, updates = inputs
     product = scattered(op, "multiply", full(x, 1), indices, updates)

@@ -79,8 +79,8 @@ def reduce_prod_jvp(
 ) -> Tangents:
     """Return the sum over i of x_dot[i] times the product of all other elements, without dividing by x[i].
 
-    For a static extent it is a tree of products of pairs, each with its product rule, which is exact at zeros
-    to every order. For a symbolic extent, the factors before i and after i are multiplied separately.
+    For a static extent, the product rule is applied to a tree of products of pairs, which is right at zeros to every
+    order. For a symbolic extent, the factors before i and after i are multiplied separately.
     """
     (x,), (x_dot,) = inputs, tangents
     assert x_dot is not None
@@ -144,7 +144,7 @@ def scanned(jvp: Callable[[Value, int, Value], Value]) -> Any:
 
 
 def cumprod_jvp(x: Value, axis: int, x_dot: Value) -> Value:
-    """Compute prefix products by doubling, with the product rule; without divisions, so that zeros are right in every order.
+    """Compute prefix products by doubling, with the product rule and without divisions, so that zeros are right.
 
     For a symbolic extent, the derivative with respect to x[i] is the cumulative product of the other factors.
     """

@@ -52,7 +52,7 @@ def transpose_batch(op: ops.Transpose, inputs: Values, batched: tuple[bool, ...]
 
 
 def reshape_batch(op: ops.Reshape, inputs: Values, batched: tuple[bool, ...]) -> Values:
-    """Keep the leading axis: in column-major order it is the fastest on both sides."""
+    """Add the leading axis to the target shape: in column-major order it varies fastest before and after."""
     (x,) = inputs
     shape = op.resolved("shape", (x.shape[1:],))
     return (apply_one(ops.Reshape((x.shape[0], *shape)), x),)
@@ -87,7 +87,7 @@ def _is_one(op: ops.BroadcastInDim, x: Value, axis: int, extent: Any) -> bool:
     if is_static(x.shape[axis]) and is_static(extent):
         return False
     raise ADRuleUnsupportedError(
-        f"BroadcastInDim: transpose: axis {axis} of {x.type} is either 1 or {extent}, and which is "
+        f"BroadcastInDim: transpose: axis {axis} of {x.type} is either 1 or {extent}, which is "
         "known only at run time; give both one symbol, or write 1"
     )
 

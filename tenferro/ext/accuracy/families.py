@@ -19,8 +19,8 @@ MODES = ("HIGHEST", "TOLERANCE")
 class ResultAccuracy(ExtensionOp):
     """An elementwise function y = f(x), and the largest permitted error of a result.
 
-    The error bound is kept for compilers of the lowered program. Native execution, derivatives and compiled loops use
-    only the function, whose error was compared with the bound when the module was imported.
+    The error bound is passed on to compilers of the lowered program. Native execution, derivatives and compiled loops
+    use only the function, because its error was compared with the bound when the module was imported.
 
     Attributes:
         function: a standard op of one operand.

@@ -16,6 +16,6 @@ def on_all_devices(program: GraphProgram, count: int) -> GraphProgram:
     """Return the program of one device, run by `count` devices: each input and output has a leading axis of devices.
 
     Raises:
-        UnsupportedError: an op without a batch rule.
+        UnsupportedError: an op has no batch rule.
     """
     return batch_program(program, [True] * len(program.input_slots), count, AdContext())

@@ -43,8 +43,8 @@ class ExchangeRule(ExtensionAdRule):
 class Exchange(ExtensionOp):
     """The values of x on other devices: y[k] is x on device `sources[d][k]`, where d is this device; zeros for -1.
 
-    It is an op of one of `len(sources)` devices. The second operand is the number of the device. The op runs only in
-    a batch of all devices; see `on_all_devices`.
+    The op is part of the program of one of `len(sources)` devices, whose number is the second operand. It runs only
+    in a batch of all devices; see `on_all_devices`.
     """
 
     sources: tuple[tuple[int, ...], ...]

@@ -50,7 +50,7 @@ def expand(inputs: Sequence[str], output: str, path: Sequence[Sequence[int]], va
 
 
 def _pair(left: Labelled, right: Labelled, needed: set[str]) -> Labelled:
-    """Multiply two operands, and sum over labels that nothing later needs."""
+    """Multiply two operands, and sum over labels that no later step needs."""
     left = _summed(left, needed | set(right[0]))
     right = _summed(right, needed | set(left[0]))
     (a, lhs), (b, rhs) = left, right
@@ -66,7 +66,7 @@ def _pair(left: Labelled, right: Labelled, needed: set[str]) -> Labelled:
 
 
 def _summed(operand: Labelled, needed: set[str]) -> Labelled:
-    """Take diagonals of repeated labels, then sum over labels that nothing later needs."""
+    """Extract diagonals of repeated labels, then sum over labels that no later step needs."""
     labels, value = operand
     for label in dict.fromkeys(labels):
         while labels.count(label) > 1:

@@ -48,14 +48,14 @@ class Einsum(ExtensionOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it varies
-        """One per string of labels."""
+        """The number of operands: one for each string of labels."""
         return len(self.inputs)
 
     def extents(self, shapes: Sequence[Any]) -> dict[str, Any]:
         """Return the extent of each label: a number if it is static in some operand, else the first symbol.
 
         Raises:
-            ShapeError: another rank than labelled, or one label with two extents.
+            ShapeError: a rank is not the number of labels, or a label has two extents.
         """
         extents: dict[str, Any] = {}
         for part, shape in zip(self.inputs, shapes, strict=True):

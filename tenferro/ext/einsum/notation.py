@@ -22,7 +22,7 @@ RESERVED = frozenset(",->.")
 MOST_LABELS = 1_000_000
 
 NOTATIONS = ExtensionCacheKey("tenferro.einsum.v1", "notations")
-"""The store of parsed notation, by subscripts and ranks."""
+"""Name of the store of parsed notations, by subscripts and ranks."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ def read(subscripts: str, ranks: Sequence[int]) -> Notation:
     then, in the order of their code points, the labels that occur once.
 
     Raises:
-        InvalidConfigError: subscripts that cannot be read, or do not fit the ranks.
+        InvalidConfigError: the subscripts are invalid, or do not fit the ranks.
 
     >>> read("...ij,jk", (3, 2))
     Notation(inputs=('\u0100ij', 'jk'), output='\u0100ik', dots='\u0100', slots=(0, None))
@@ -80,8 +80,8 @@ def read(subscripts: str, ranks: Sequence[int]) -> Notation:
             raise InvalidConfigError(f"einsum: output label {label!r} is in no operand")
         if times > 1:
             raise InvalidConfigError(
-                f"einsum: output label {label!r} occurs {times} times, and once is all it may; a vector x "
-                "as a diagonal matrix is x[:, None] * tenferro.eye(n)"
+                f"einsum: output label {label!r} occurs {times} times, but may occur only once; for a "
+                "diagonal matrix from a vector x, write x[:, None] * tenferro.eye(n)"
             )
     return Notation(tuple(inputs), output, dots, slots)
 
@@ -99,7 +99,7 @@ def interleaved(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
     Labels are sequences of integers and Ellipsis; without output labels the result has the labels that occur once.
 
     Raises:
-        InvalidConfigError: labels that are not integers or Ellipsis.
+        InvalidConfigError: a label is neither an integer nor Ellipsis.
 
     >>> interleaved(["x", [0, 1], "y", [1, 2], [0, 2]])
     ('ab,bc->ac', ['x', 'y'])
@@ -124,7 +124,7 @@ def _letter(label: Any) -> str:
         return "..."
     try:
         number = -1 if isinstance(label, bool) else operator.index(label)
-    except TypeError:  # such as an array in the place of labels
+    except TypeError:  # for example an array in place of labels
         number = -1
     if not 0 <= number < MOST_LABELS:
         raise InvalidConfigError(

@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 PLANS = ExtensionCacheKey("tenferro.einsum.v1", "plans")
-"""The store of paths, by op and shapes."""
+"""Name of the store of paths, by op and shapes."""
 
 Path = tuple[tuple[int, ...], ...]
 """Positions to contract at each step; the result of a step is appended at the end."""
@@ -34,18 +34,20 @@ TYPICAL_EXTENT = 32
 
 
 MOST_OPERANDS = {"optimal": 8, "branch-all": 8, "branch-2": 20}
-"""Maximum number of operands for optimisers that try every order, in about four seconds; orders grow factorially."""
+"""Maximum number of operands for optimisers that try every order, whose number grows factorially."""
 
 MOST_NEIGHBOURS = 10
-"""The largest number of operands that share summed labels with one, for optimisers that enumerate connected parts:
-there are at least 2 ** n parts, which take about a second for eleven operands that all share labels."""
+"""Maximum number of neighbours, operands that share summed labels with one, for optimisers of connected parts.
+
+With n neighbours such an optimiser enumerates at least 2 ** n connected parts.
+"""
 
 
 def require_bounded(optimize: Any, inputs: Sequence[str], output: str) -> None:
     """Require that the named optimiser ends in seconds for these operands.
 
     Raises:
-        InvalidConfigError: it does not.
+        InvalidConfigError: the optimiser may take longer.
 
     >>> require_bounded("optimal", ["ab", "bc", "cd"], "ad")
     """
@@ -82,7 +84,7 @@ def checked_optimize(optimize: Any, operands: int) -> Any:
     True is "auto"; False and the empty path contract from left to right.
 
     Raises:
-        InvalidConfigError: none of these, or a path that does not fit the number of operands.
+        InvalidConfigError: the optimiser is none of these, or the path does not fit the number of operands.
 
     >>> checked_optimize(True, 3), checked_optimize(["einsum_path", (1, 2), (0, 1)], 3)
     ('auto', ((1, 2), (0, 1)))
@@ -138,7 +140,7 @@ def plan(inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: An
     """Plan the path for operands of these shapes.
 
     Raises:
-        InvalidConfigError: an explicit path that does not fit the operands.
+        InvalidConfigError: an explicit path does not fit the operands.
 
     >>> plan(("ij", "jk", "kl"), "il", ((2, 9), (9, 9), (9, 2)), "optimal")
     ((0, 1), (0, 1))
@@ -155,7 +157,7 @@ def plan_info(
     inputs: Sequence[str], output: str, shapes: Sequence[Any], optimize: Any
 ) -> tuple[list[tuple[int, ...]], Any]:
     """Plan the path, and return opt_einsum's description: cost, scaling, largest intermediate."""
-    import opt_einsum  # because importing it takes as long as NumPy
+    import opt_einsum  # because its import takes as long as NumPy's
 
     require_bounded(optimize, inputs, output)
     limit = None

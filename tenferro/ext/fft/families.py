@@ -1,6 +1,4 @@
-"""Discrete Fourier transforms along trailing axes; the inverse ones are divided by n.
-
-The four kinds are those of StableHLO.
+"""Discrete Fourier transforms along trailing axes, of StableHLO's four kinds; inverse transforms are divided by n.
 
 Source: StableHLO spec #fft.
 """
@@ -27,7 +25,7 @@ COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 @extension_family("tenferro", "fft", version=1)
 @dataclass(frozen=True)
 class Fft(ExtensionOp):
-    """The transform over the last `len(lengths)` axes.
+    """Discrete Fourier transform over the last `len(lengths)` axes.
 
     Kind "fft" is y[k] = sum_j x[j] exp(-2 pi i jk / n), complex to complex; "ifft" its inverse; "rfft" gives the
     first n / 2 + 1 elements for real x, along the last axis; "irfft" inverts "rfft". `lengths` are the extents of the

@@ -47,7 +47,7 @@ class FftRule(ExtensionAdRule):
         if op.kind == "ifft":
             return builder.apply(Fft("fft", op.lengths), y_bar) * (1 / max(count, 1))
         if op.kind == "rfft":
-            # The adjoint of keeping half pads with zeros; then take the real part of the full transform's adjoint.
+            # The adjoint of dropping half of the spectrum pads with zeros; the adjoint of the full transform follows.
             missing = op.lengths[-1] - (op.lengths[-1] // 2 + 1)
             rank = y_bar.rank
             high = (*([0] * (rank - 1)), missing)

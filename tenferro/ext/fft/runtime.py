@@ -11,7 +11,7 @@ __all__ = ["FftRuntime"]
 
 
 class FftRuntime(ExtensionRuntime):
-    """pocketfft, which caches its plans."""
+    """Runtime by pocketfft, which caches its plans."""
 
     order = "K"
 

@@ -1,4 +1,4 @@
-"""A condition that is checked, and a function of Python that is called, when a program reaches them."""
+"""Ops that check a condition, or call a Python function, when a program reaches them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Check(ExtensionOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The value of the previous effect, the condition, and the values."""
+        """The number of operands: the previous effect's value, the condition, and the values."""
         return 2 + self.count
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:
@@ -58,15 +58,15 @@ class Check(ExtensionOp):
 @extension_family("tenferro", "pure_callback", version=1)
 @dataclass(frozen=True, eq=False)
 class Callback(ExtensionOp):
-    """The results of a Python function of the operands, as arrays.
+    """Call of a Python function: the results are arrays.
 
     Attributes:
-        function: takes arrays, and returns a list of arrays.
-        results: their types.
+        function: a function from arrays to a list of arrays.
+        results: the types of the results.
         count: the number of operands.
         method: how a batch is called; see `tenferro.pure_callback`.
-        effects: the calls have effects and stay in order: the first operand is the value of the previous effect, and
-            the first result is False, an operand of the next effect.
+        effects: whether the calls have effects and stay in order. Then the first operand is the value of the previous
+            effect, and the first result is False, an operand of the next effect.
     """
 
     function: Callable[..., Sequence[Any]]

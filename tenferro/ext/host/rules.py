@@ -71,7 +71,7 @@ class CallbackRule(ExtensionAdRule):
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         if op.effects and len(op.results) == 1:
-            return None  # because it has no outputs
+            return None  # because the call has no outputs
         raise ADRuleUnsupportedError(
             "pure_callback: the derivative of a Python function is not known; give it one by custom_jvp or custom_vjp "
             "around the call"

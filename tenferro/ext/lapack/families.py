@@ -119,8 +119,8 @@ class HouseholderProduct(ExtensionOp):
         extents = (m, n, factors[-1])
         if all(isinstance(extent, int) for extent in extents) and not m >= n >= factors[-1]:
             raise ShapeError(
-                f"HouseholderProduct: x0 has {m} rows and {n} columns, and x1 {factors[-1]} factors; neither "
-                "may be more than the one before"
+                f"HouseholderProduct: x0 has {m} rows and {n} columns, and x1 {factors[-1]} factors; "
+                "needs rows >= columns >= factors"
             )
         return [(dtype, input_shapes[0])]
 
@@ -202,8 +202,9 @@ class Gehrd(ExtensionOp):
 @extension_family("tenferro", "gees", version=1)
 @dataclass(frozen=True)
 class Gees(ExtensionOp):
-    """T and Z with A = Z T Z^H, T upper triangular, in blocks of two for a real A's complex pairs, the
-    eigenvalues, complex, and `info`.
+    """T and Z with A = Z T Z^H, the complex eigenvalues, and `info`.
+
+    T is upper triangular; complex pairs of a real A are blocks of two.
     """
 
     output_count = 4

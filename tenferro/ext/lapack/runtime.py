@@ -96,7 +96,7 @@ def _scale(a: Array) -> Any:
 
 
 def gtsv(op: fam.Gtsv, below: Array, diagonal: Array, above: Array, b: Array) -> Any:
-    if len(b) == 1:  # because scipy's wrapper wants something beside the diagonal
+    if len(b) == 1:  # because scipy's wrapper rejects an empty off-diagonal
         with np.errstate(all="ignore"):
             return b / diagonal, np.int32(diagonal[0] == 0)
     *_, x, info = routine("gtsv", b)(below[1:], diagonal, above[:-1], b)
@@ -154,7 +154,7 @@ ROUTINES: dict[type[Any], str] = {
 
 
 class LapackRuntime(ExtensionRuntime):
-    """One family of this package, matrix by matrix."""
+    """Runtime of one family of this package, matrix by matrix."""
 
     order = "K"
 

@@ -35,7 +35,7 @@ REAL = {DType.C32: DType.F32, DType.C64: DType.F64}
 COMPLEX = {DType.F32: DType.C32, DType.F64: DType.C64}
 
 DEGENERATE = ("zero", "nan", "raise")
-"""Options for the derivative of vectors where values coincide; see `Svd`."""
+"""Treatments of the derivative of vectors whose values coincide; see `Svd`."""
 TRANSPOSES = ("N", "T", "C")
 """Forms of a solver's matrix: unchanged, transposed, or conjugate transposed."""
 SAME = 64
@@ -48,8 +48,8 @@ def matrix(
     """Return dtype, batch shape, rows and columns of the first input.
 
     Raises:
-        DTypeError: neither float32, float64, complex64 nor complex128.
-        ShapeError: fewer than two axes.
+        DTypeError: the dtype is neither float32, float64, complex64 nor complex128.
+        ShapeError: there are fewer than two axes.
     """
     name = type(op).__name__
     if dtypes[0] not in ACCEPTED:
@@ -77,7 +77,7 @@ def square(op: ExtensionOp, dtypes: Sequence[Any], shapes: Sequence[Any]) -> tup
 
 
 def smaller(rows: Any, columns: Any) -> Any:
-    """min(rows, columns), symbols included."""
+    """min(rows, columns), also for symbols."""
     return dim_min(rows, columns)
 
 
@@ -91,8 +91,8 @@ class MatrixOp(ExtensionOp):
 @extension_family("tenferro", "cholesky", version=1)
 @dataclass(frozen=True)
 class Cholesky(MatrixOp):
-    """L with A = L L^H, lower triangular, A being the Hermitian part of the input. NaN where it is not
-    positive definite.
+    """Lower triangular L with A = L L^H, where A is the Hermitian part of the input; NaN if A is not positive
+    definite.
     """
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:

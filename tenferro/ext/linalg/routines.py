@@ -1,4 +1,4 @@
-"""LAPACK's routines through SciPy: with the workspace that they ask for, and one thread of BLAS where that is faster."""
+"""LAPACK's routines through SciPy, with the workspace that they request, and one BLAS thread where this is faster."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ __all__ = [
 Array = np.ndarray[Any, Any]
 
 LARGE = 64
-"""The smallest extent at which a matrix is worth a separate call."""
+"""Minimum extent of a matrix for which a separate call is worthwhile."""
 LARGEST_ALONE = 768
-"""Extent up to which LAPACK is faster with one thread of BLAS than with two."""
+"""Maximum extent for which LAPACK is faster with one BLAS thread than with two."""
 
 
 def blas_threads_for(a: Array, by_scipy: bool) -> AbstractContextManager[None]:
-    """Limit BLAS to one thread for a matrix that it factorises faster so; small batches wake no threads.
+    """Limit BLAS to one thread if it factorises a matrix of this size faster that way.
 
     Args:
         by_scipy: whether SciPy's BLAS is called. It is loaded before the limit is set: a BLAS loaded afterwards would
@@ -78,5 +78,5 @@ def nan_like(arrays: Iterable[Array]) -> tuple[Array, ...]:
 
 
 def nan_of(x: Array) -> complex:
-    """Return NaN of its dtype."""
+    """Return NaN of an array's dtype."""
     return complex(np.nan, np.nan) if np.iscomplexobj(x) else np.nan

@@ -162,7 +162,7 @@ def reciprocal_differences(values: Value, like: Value, degenerate: str) -> Value
 
 
 def distinct(builder: RuleBuilder, op: Any, values: Value) -> Value:
-    """Return the values, checked at run time if `op` asks for it."""
+    """Return the values; if `op` requires it, check at run time that they are distinct."""
     return builder.apply(fam.Distinct(), values) if op.degenerate == "raise" else values
 
 
@@ -210,7 +210,7 @@ class FactorisationRule(MatrixRule):
 
 
 class CholeskyRule(MatrixRule):
-    """L_dot = L P(L^-1 A_dot L^-H), P being the lower triangle with half the diagonal."""
+    """L_dot = L P(L^-1 A_dot L^-H), where P is the lower triangle with half the diagonal."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         (low,), (a_dot,) = outputs, tangents
@@ -380,7 +380,7 @@ TURNED: dict[str, Callable[[Value], Value]] = {"N": lambda x: x, "T": swapped, "
 
 
 class SolverRule(MatrixRule):
-    """X_dot = A^-1 (B_dot - A_dot X), A standing for op(A); linear in B, its transpose solves with A^H.
+    """X_dot = A^-1 (B_dot - A_dot X), with A for op(A); linear in B, its transpose solves with A^H.
 
     The operands between A and B are factors of A: they have no separate tangents, because the tangent of A
     determines them.
@@ -425,7 +425,7 @@ class TriangularSolveRule(SolverRule):
 
 
 class DistinctRule(MatrixRule):
-    """The rule of the identity; derivatives need no second check."""
+    """Rule of the identity, because derivatives need no second check."""
 
     def linearize(self, op: Any, builder: Any, primals: Any, outputs: Any, tangents: Any) -> Any:
         return tangents[0]

@@ -31,7 +31,7 @@ Array = np.ndarray[Any, Any]
 WORK = 32
 """Number of columns in a block of LAPACK's QR, which determines the size of its workspace."""
 ROWS = 32
-"""Number of right-hand sides from which trsm is faster with right-hand sides as rows."""
+"""Minimum number of right-hand sides for which trsm is faster with right-hand sides as rows."""
 
 
 def each_matrix(function: Callable[..., tuple[Array, ...]], *arrays: Array) -> tuple[Array, ...]:
@@ -63,7 +63,7 @@ def hermitian(rows: Dense, a: Array, order: Literal["C", "F"] = "C") -> Array:
 
 
 def or_nan(function: Callable[[Array], tuple[Array, ...]], a: Array) -> tuple[Array, ...]:
-    """Compute the results for a batch; NaN for each matrix that the routine fails on."""
+    """Compute the results for a batch; NaN for each matrix on which the routine fails."""
     try:
         return function(a)
     except np.linalg.LinAlgError:
@@ -84,7 +84,10 @@ def is_large(a: Array) -> bool:
 
 
 def is_large_in_double(a: Array) -> bool:
-    """Return whether a double-precision matrix is large; NumPy computes spectra of singles in doubles."""
+    """Return whether a double-precision matrix is large.
+
+    In single precision NumPy computes spectra in double precision.
+    """
     return is_large(a) and a.dtype.char in "dD"
 
 
@@ -98,7 +101,7 @@ def cholesky(op: fam.Cholesky, rows: Dense, a: Array) -> Array:
 
 
 def _cholesky_of_large(a: Array) -> tuple[Array]:
-    """Compute the Cholesky factor by potrf, in place on a row-major matrix: LAPACK sees a^T = U^H U, and L = U^T."""
+    """Compute the Cholesky factor by potrf, in place on a row-major matrix: LAPACK reads a^T = U^H U, and L = U^T."""
     upper, info = routine("potrf", a)(a.T, lower=0, clean=1, overwrite_a=1)
     return (np.tril(np.full_like(a, nan_of(a))) if info > 0 else upper.T,)
 
@@ -348,7 +351,7 @@ OPTIONS = ("transpose", "lower", "unit_diagonal", "full", "vectors")
 
 
 class LinalgRuntime(ExtensionRuntime):
-    """One family of this package, on NumPy."""
+    """Runtime of one family of this package, on NumPy."""
 
     order = "K"
 

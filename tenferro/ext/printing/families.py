@@ -1,4 +1,4 @@
-"""A line that is printed when a program reaches it."""
+"""Op that prints a line when a program reaches it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class DebugPrint(ExtensionOp):
 
     @property
     def input_count(self) -> int:  # pyright: ignore[reportIncompatibleVariableOverride]  # because it depends on the payload
-        """The value of the previous effect, and the values."""
+        """The number of operands: the previous effect's value, and the values."""
         return 1 + self.count
 
     def infer_output_meta(self, input_dtypes: Any, input_shapes: Any) -> Any:

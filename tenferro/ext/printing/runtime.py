@@ -1,4 +1,4 @@
-"""Native execution of prints: on standard output, a line at a time."""
+"""Native execution of prints: one line at a time, on standard output."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["DebugPrintRuntime"]
 
 
 class DebugPrintRuntime(ExtensionRuntime):
-    """Python's format of NumPy's arrays, and of their elements where they have rank 0."""
+    """Runtime that formats NumPy arrays, or the elements of arrays of rank 0, as Python does."""
 
     order = "K"
 

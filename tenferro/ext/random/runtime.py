@@ -1,4 +1,4 @@
-"""Native execution of Threefry: in place, in pieces of the size of a core's cache."""
+"""Native execution of Threefry: in place, in pieces that fit a core's cache."""
 
 from __future__ import annotations
 

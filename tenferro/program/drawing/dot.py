@@ -15,7 +15,7 @@ FILLS = {"input": "#dbeafe", "op": "#f8fafc", "output": "#dcfce7"}
 
 
 def to_dot(program: GraphProgram) -> str:
-    r"""Return one node per input, op and output; `dot -Tsvg` draws it.
+    r"""Return a graph with one node per input, op and output, which `dot -Tsvg` draws.
 
     >>> import tenferro as tnf
     >>> print(to_dot(tnf.compile(lambda x: x + x, tnf.TensorSpec((2,), "f8"))))  # doctest: +ELLIPSIS

@@ -26,7 +26,7 @@ class Box:
         detail: the op with its payload, and scalars in place of scalar operands.
         gives: the types of the outputs.
         takes: the numbers of the operands' boxes, which are smaller than the box's own number.
-        instruction: its number; None for inputs and outputs.
+        instruction: the number of the instruction; None for inputs and outputs.
         source: the user's line.
     """
 
@@ -42,7 +42,7 @@ class Box:
 def boxes_of(program: GraphProgram) -> list[Box]:
     """Return the boxes, each after the boxes of its operands.
 
-    Scalar constants, and tensors filled with one number, are written into the boxes that take them.
+    Scalar constants, and tensors filled with one number, are written in the boxes of the ops that read them.
     """
     boxes: list[Box] = []
     maker: dict[int, int] = {}

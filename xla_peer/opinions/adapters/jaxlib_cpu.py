@@ -1,6 +1,6 @@
 """The CPU compiler of jaxlib 0.8 or later, without JAX, in the environment of the interpreter that runs this file.
 
-The names are those of jaxlib's own modules, as `xla_peer.pjrt` uses them.
+It calls functions of jaxlib's own modules, like `xla_peer.pjrt`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 def version() -> str:
     """Import jaxlib, before any fork, and return its version."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # before XLA tells of each client
+    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "1")  # before XLA logs each client
     jaxlib: Any = import_module("jaxlib")
     import_module("jaxlib.xla_client")
     return str(jaxlib.__version__)

@@ -1,4 +1,4 @@
-"""Ball arithmetic: the column with a rule for each op."""
+"""Ball arithmetic: a rule for each op that bounds its results' radii."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ def _of_one_output(
 
 @dataclass(eq=False)
 class _Adjoint:
-    """Cotangents of one ball in a batch, with radii, and the sums of their magnitudes over all uses."""
+    """Cotangents of one ball in a batch, their radii, and the sums of their magnitudes over all uses."""
 
     value: Any
     radius: Any
@@ -138,7 +138,7 @@ class _Reverse:
             self.adjoints[ball] = _Adjoint(value, radius, size)
 
     def visit(self, entry: Entry) -> None:
-        """Take the adjoints of one entry's results to its operands."""
+        """Propagate the adjoints of one entry's results to its operands."""
         for result in _results(entry):
             adjoint = self.adjoints.pop(result, None)
             if adjoint is None:
@@ -160,7 +160,7 @@ class _Reverse:
                     self.add(row, *[part[:, number] for part in _parts(adjoint)])
 
     def leave_out_nothing(self) -> None:
-        """Move the balls without an entry within themselves."""
+        """Add the effect of the balls without an entry, whose elements move independently within their radii."""
         for ball, adjoint in self.adjoints.items():
             self._move(adjoint.size, ball.radius)
 
@@ -226,7 +226,7 @@ class _Reverse:
         for number, x_bar in zip(active, pulled, strict=True):
             reach = outward(modulus(x_bar.value) + x_bar.radius)
             first = x_bar.radius[:count]
-            if again:  # because each copy has a derivative of its own
+            if again:  # because each copy has its own derivative
                 first = outward(first + x_bar.radius[count:])
             sizes = reach[count:] if again else reach
             parts = (x_bar.value[:count], first, sizes)
@@ -265,11 +265,11 @@ def _is_arithmetic(entry: Entry) -> bool:
 
 
 def _is_cut(step: Step, result: Ball) -> Any:
-    """Mask of the elements that are fixed, decided by comparisons, or unbounded: no adjoint passes through them."""
+    """Return the mask of elements through which no adjoint passes: fixed, decided by comparisons, or unbounded."""
     cut = (result.radius == 0) | ~np.isfinite(result.radius)
     if isinstance(step.op, el.Select):
         cut = cut | (step.operands[0].radius > 0)
-    if _sets(step.op):  # of several updates any one may stay
+    if _sets(step.op):  # any of several updates may be the last
         cut = cut | (hits(_operands(step)) > 1)
     return cut
 
@@ -310,7 +310,7 @@ def _own_error(step: Step, result: Ball) -> Any:
 
 
 def _backward_errors(step: Step) -> list[Any]:
-    """Return each operand's backward error: the distance to the argument at which an implementation may evaluate."""
+    """Return each operand's backward error: how far an implementation's effective argument may be from it."""
     zeros: list[Any] = [0.0 for _ in step.operands]
     if isinstance(step.op, FUNCTIONS) and len(step.operands) == 1:
         zeros[0] = operand_error(_operands(step), step.operands[0].value)

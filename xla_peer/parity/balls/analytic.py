@@ -1,7 +1,7 @@
 """Radii of analytic functions: the largest slope within the ball, and the accuracy that `ROUNDING` declares.
 
-Each function has its modulus of continuity: the movement of f while its argument stays within a radius r of x. For
-real numbers it follows from the largest slope in [x - r, x + r]; for complex ones from a bound on the disc.
+Each function has a modulus of continuity: the largest movement of f if its argument stays within a radius r of x. For
+real numbers it is computed from the largest slope in [x - r, x + r], for complex numbers from a bound on the disc.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ Continuity = Callable[[Any, Any, Any], Any]
 
 
 def _analytic(real: Continuity | None, complex_: Continuity | None = None) -> Rule:
-    """Return the rule of a function of one operand; without its continuity, only exact operands have a bound."""
+    """Return the rule of a function of one operand.
+
+    Without a modulus of continuity, only exact operands have a bound.
+    """
 
     def rule(operands: Operands) -> Sequence[Any]:
         (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
@@ -53,7 +56,7 @@ def _analytic(real: Continuity | None, complex_: Continuity | None = None) -> Ru
 
 
 def operand_error(operands: Operands, x: Any) -> Any:
-    """Return the backward error of both implementations of a function, which may flush the operand x."""
+    """Return the backward error of both implementations of a function, including flushing the operand x."""
     row, dtype = operands.rounding, operands.specs[0].dtype
     size = np.where(np.isfinite(modulus(x)), modulus(x), 0.0)
     ulps = row.operand(operands.op, operands.specs) + row.argument
@@ -67,7 +70,7 @@ def _own(operands: Operands, result: Any, spread: Any) -> Any:
     """Bound the distance of two implementations of the declared accuracy, with the rounding to the dtype."""
     dtype, ulps = operands.dtype, operands.rounding.output(operands.is_complex)
     size = modulus(result) + spread
-    if not ulps:  # rounded once from the exact value
+    if not ulps:  # both results are the exact value, rounded once
         (x,) = operands.values
         is_exact = (wide(result) * wide(result) == wide(x)) & (operands.radii[0] == 0)
         return np.where(is_exact & (not operands.is_complex), 0.0, 4.0 * unit(dtype) * size)

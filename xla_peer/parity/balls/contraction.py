@@ -38,7 +38,7 @@ def _bilinear(operands: Operands) -> Sequence[Any]:
 
 
 def _product(operands: Operands, op: StdTensorOp, x: Any, y: Any) -> Any:
-    """Run the op on magnitudes and radii; an infinite radius makes every element that depends on it infinite."""
+    """Run the op on magnitudes and radii; elements that depend on an infinite radius are infinite."""
     infinite = [np.where(np.isinf(z), 1.0, 0.0) for z in (x, y)]
     if not (infinite[0].any() or infinite[1].any()):
         return operands.run(op, x, y)

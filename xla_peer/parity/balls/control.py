@@ -17,7 +17,7 @@ from xla_peer.parity.ulps import modulus
 __all__ = ["LOOPS", "MOST_OPEN_TURNS", "Loop", "united"]
 
 MOST_OPEN_TURNS = 16
-"""Maximum number of iterations that are run while the condition is undecided; then the result has no bound."""
+"""Maximum number of iterations with an undecided condition; after more, the result has no bound."""
 
 Part = Callable[[Sequence[Ball]], list[Ball]]
 Loop = Callable[[Any, Sequence[Part], Sequence[Ball], Tape], list[Ball]]

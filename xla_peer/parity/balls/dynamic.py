@@ -1,4 +1,4 @@
-"""Radii of ops with extents from data: cut and extended like the values."""
+"""Radii of ops whose extents depend on data: they are cut and extended like the values."""
 
 from __future__ import annotations
 

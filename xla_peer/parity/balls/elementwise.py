@@ -32,7 +32,7 @@ LARGEST_WHOLE = 2.0**53
 
 
 def _own(operands: Operands, spread: Any, roundings: float = 1.0, native: Any = np.nan) -> Any:
-    """Bound rounding errors of two implementations, or of one and the native error if that is a number."""
+    """Bound the rounding errors of another implementation, and of the native result: `native`, or one rounding."""
     dtype = operands.dtype
     if operands.is_complex:
         roundings = max(roundings, 2.0 * operands.rounding.complex)
@@ -78,7 +78,7 @@ def _arithmetic(
 
 
 def _whole(operands: Operands, spread: Callable[..., Any]) -> Any:
-    """Compute the radius of an integer result: nothing rounds, but it may wrap."""
+    """Compute the radius of an integer result, which is not rounded but may wrap around."""
     (result,) = operands.results
     if operands.are_exact:
         return np.zeros(result.shape)
@@ -125,13 +125,13 @@ def _times(size: Any, radius: Any) -> Any:
 
 def _quotient_spread(values: Sequence[Any], radii: Sequence[Any], result: Any) -> Any:
     least = (modulus(values[1]) - radii[1]) * (1.0 - 2.0 * EPSILON)
-    size = modulus(result) * (1.0 + 2.0**-8)  # because the centre is rounded, to 8 bits at least
+    size = modulus(result) * (1.0 + 2.0**-8)  # the centre is rounded, to 8 bits at least
     away = _times(size, radii[1]) + radii[0]
     return np.where(least > 0, away / np.where(least > 0, least, 1.0), np.inf)
 
 
 def _error_of_quotient(values: Sequence[Any], result: Any) -> Any:
-    """Bound the error of a quotient; unless it is by a power of two, it may be rounded by its reciprocal."""
+    """Bound the error of a quotient, which may be computed by the rounded reciprocal unless y is a power of two."""
     native = error_of_quotient(values, result)
     mantissa, _ = np.frexp(values[1])
     is_exact = (np.abs(mantissa) == 0.5) | (values[0] == 0)
@@ -216,7 +216,7 @@ def larger_radius(x: Any, y: Any, a: Any, b: Any) -> Any:
     x, y = x.astype(np.float64), y.astype(np.float64)
     sum_of_radii, apart = outward(a + b), x - y
     radius = np.where(apart > sum_of_radii, a, np.where(-apart > sum_of_radii, b, np.maximum(a, b)))
-    # A NaN that no ball may replace is the result, unless the other operand is unbounded.
+    # If one operand is NaN in every implementation, so is the result, unless the other operand is unbounded.
     return np.where(np.isnan(x) & (a == 0), np.where(np.isinf(b), 0.0, radius), radius)
 
 
@@ -276,7 +276,7 @@ def _select(operands: Operands) -> Sequence[Any]:
 
 
 def _apart(x: Any, y: Any) -> Any:
-    """Compute the distance of two arrays: 0 between equal infinities or NaN, infinite if only one is not finite."""
+    """Compute the distance of two arrays: 0 between equal infinities or NaN, infinite if just one is not finite."""
     same = (x == y) | ((x != x) & (y != y))
     distance = modulus(wide(x) - wide(y))
     return np.where(same, 0.0, np.where(np.isnan(distance), np.inf, distance))
@@ -320,7 +320,7 @@ def _step(operands: Operands) -> Sequence[Any]:
 
 
 def _of_bits(operands: Operands) -> Sequence[Any]:
-    """Bound an op on bits, unknown wherever an operand may move."""
+    """Bound an op on bits: the result is unknown wherever an operand may move."""
     return (np.where(_all_zero(operands.radii), 0.0, np.inf),)
 
 
@@ -332,12 +332,12 @@ def _bitcast(operands: Operands) -> Sequence[Any]:
 
 
 def _and(operands: Operands) -> Sequence[Any]:
-    """Bound the smaller of bools."""
+    """Bound the minimum of bools, their conjunction."""
     return _minimum(operands) if operands.dtype.is_bool else _of_bits(operands)
 
 
 def _or(operands: Operands) -> Sequence[Any]:
-    """Bound the larger of bools."""
+    """Bound the maximum of bools, their disjunction."""
     return _maximum(operands) if operands.dtype.is_bool else _of_bits(operands)
 
 
@@ -384,7 +384,7 @@ def _convert(operands: Operands) -> Sequence[Any]:
 
 
 def _to_integers(x: Any, radius: Any, result: Any) -> Any:
-    """Bound truncation: it moves by the integers between both ends; narrower integers may wrap."""
+    """Bound truncation: the result moves by the integers between both ends, and narrow integers may wrap around."""
     info = np.iinfo(result.dtype)
     centre = (x.real if x.dtype.kind == "c" else x).astype(np.float64)
     low, high = (np.nextafter(centre + s * radius, s * np.inf) for s in (-1, 1))

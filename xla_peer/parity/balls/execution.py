@@ -27,8 +27,8 @@ class Remarks:
     """Lost bounds and open decisions of a run on balls, by op and line.
 
     Attributes:
-        unbounded: elements whose radius became infinite there, from finite ones.
-        undecided: elements of comparisons, indices and orders that the balls do not decide.
+        unbounded: numbers of elements whose radius is infinite although the operands' radii are finite.
+        undecided: numbers of elements of comparisons, indices and orders that the balls do not decide.
     """
 
     unbounded: dict[tuple[str, str], int] = field(default_factory=dict)

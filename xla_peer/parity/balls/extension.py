@@ -27,7 +27,7 @@ __all__ = ["FAMILIES", "extension_radii"]
 
 
 def extension_radii(operands: Operands) -> Sequence[Any]:
-    """Compute radii by the rule of the family; without a rule, only integers have a bound."""
+    """Compute radii by the rule of the family; if it has no rule, only integers have a bound."""
     rule = FAMILIES.get(type(operands.op.op))
     if rule is not None and all(np.isfinite(wide(x)).all() for x in operands.values):
         return rule(operands)

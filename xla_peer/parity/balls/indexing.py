@@ -1,4 +1,4 @@
-"""Radii of reads and writes at indices from data: if a ball does not decide an index, any element may be read."""
+"""Radii of reads and writes at indices that are data: if a ball does not decide an index, any element may be read."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def _scattered(operands: Operands) -> Sequence[Any]:
 
 
 def _with(operands: Operands, combiner: str, x: Any, updates: Any) -> Any:
-    """Run the scatter on other numbers with another combiner."""
+    """Run the scatter with another combiner on these arrays."""
     op = replace(operands.op, combiner=combiner)
     return operands.run(op, x, operands.values[1], updates)
 

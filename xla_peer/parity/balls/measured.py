@@ -33,7 +33,7 @@ def error_of_sum(values: Sequence[Any], result: Any) -> Any:
     x, y = values
     total = x + y
     rest = total - x
-    left = (x - (total - rest)) + (y - rest)  # exactly the rounding error of the total
+    left = (x - (total - rest)) + (y - rest)  # the exact rounding error of the total
     return np.abs((total - result) + left)
 
 
@@ -68,7 +68,7 @@ def _halves(x: Any) -> tuple[Any, Any]:
 
 
 def error_of_terms(operands: Operands, op: StdTensorOp, terms: float) -> Any:
-    """Bound the distance of the result from the exact sum or contraction; infinity if it is not known."""
+    """Bound the distance of the result from the exact sum or contraction; infinity if no bound is known."""
     (result,) = operands.results
     unknown = np.full(result.shape, np.inf)
     values = [wide(x) for x in operands.values]

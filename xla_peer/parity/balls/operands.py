@@ -85,7 +85,7 @@ class Operands:
     """One step: its op, the operands' balls, and the centres of its results.
 
     Attributes:
-        is_local: whether only the op's own rounding counts, for operands anywhere in their balls.
+        is_local: whether only the op's own rounding error is bounded, for operands anywhere in their balls.
     """
 
     op: Any
@@ -130,7 +130,7 @@ class Operands:
 
 
 Rule: TypeAlias = Callable[[Operands], Sequence[Any]]
-"""The radii of a step's results."""
+"""Function of `Operands` that returns the radii of the step's results."""
 
 
 def sign_of(x: Any) -> int:
@@ -171,9 +171,9 @@ def underflow(operands: Operands) -> Any:
 
 
 def flushed(x: Any, dtype: DType) -> Any:
-    """Return the distance of subnormal elements from zero, to which implementations may flush them.
+    """Return |x| where x is subnormal, because implementations may flush it to zero, and 0 elsewhere.
 
-    For complex numbers, whose parts are halved and squared on the way, each nearly subnormal part counts.
+    In complex numbers nearly subnormal parts count too, because implementations halve and square the parts.
     """
     if not dtype.is_inexact:
         return np.zeros(np.shape(x))
@@ -184,7 +184,7 @@ def flushed(x: Any, dtype: DType) -> Any:
 
 
 def integer_limit(dtype: DType) -> float:
-    """Return the bound below which integers, and their sums, are numbers of a float dtype."""
+    """Return the largest integer n such that a float dtype represents all integers up to n."""
     return 2.0 ** (int(ml_dtypes.finfo(dtype.real.dtype).nmant) + 1)
 
 

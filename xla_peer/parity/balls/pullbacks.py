@@ -23,7 +23,7 @@ __all__ = ["Pullbacks"]
 
 @dataclass
 class Pullbacks:
-    """The programs y_bar -> J^H y_bar of the ops of one run, in float64; one for each op, shapes and operands."""
+    """Cache of programs y_bar -> J^H y_bar in float64: one for each op, active operands, shapes and dtypes."""
 
     programs: dict[Any, ExecProgram] = field(default_factory=dict)
 
@@ -33,7 +33,7 @@ class Pullbacks:
         """Compute balls of the cotangents of the active operands, wherever in their balls the operands are.
 
         Args:
-            y_bar: the cotangents of the result, side by side along a first axis.
+            y_bar: the cotangents of the result, stacked along a new first axis.
         """
         balls = [_in_float64(ball) for ball in balls]
         arrays = [ball.value for ball in (*balls, y_bar)]

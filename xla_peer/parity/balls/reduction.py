@@ -39,7 +39,7 @@ def sum_error(
 
     Args:
         op: the op in float64.
-        terms: number of terms, for each element or for all.
+        terms: number of terms, as an array by element or as one number.
         size: the sum of the absolute terms.
         spread: movement of the exact result within the balls.
         products: whether each term is a product, which is rounded too, unless it is contracted.
@@ -81,7 +81,7 @@ def _sums_of_whole_numbers(operands: Operands, magnitude: Any) -> bool:
 
 
 def integer_sum_radius(operands: Operands, spread: Any) -> Any:
-    """Compute the radius of a sum of integers: no rounding, but it may wrap."""
+    """Compute the radius of a sum of integers, which is not rounded but may wrap around."""
     (result,) = operands.results
     centre = result.astype(np.float64)
     info = np.iinfo(result.dtype)
@@ -161,7 +161,7 @@ def _extremum(operands: Operands, x: Any) -> Any:
     (radius,), axes = operands.radii, operands.op.axes
     may_be = _candidates(x, radius, axes)
     chosen = np.max(np.where(may_be, radius, 0.0), axis=axes, initial=0.0)
-    # NaN that no ball may replace is the result everywhere.
+    # A NaN with radius 0 is the maximum in every implementation.
     is_nan = (np.isnan(x) & (radius == 0)).any(axis=axes)
     return np.where(is_nan, 0.0, chosen)
 
@@ -176,13 +176,13 @@ def _candidates(x: Any, radius: Any, axes: tuple[int, ...]) -> Any:
 
 
 def _running(operands: Operands) -> Sequence[Any]:
-    """Compute the running maximum of radii: an extremum moves no more than the element that moves most."""
+    """Compute the running maximum of radii, because an extremum moves at most as far as any element."""
     op = operands.op
     return (operands.run(re.CumMax(op.axis, op.reverse), operands.radii[0]),)
 
 
 def _logic(operands: Operands) -> Sequence[Any]:
-    """Bound extrema of bools; bits of integers are unknown where one moves."""
+    """Bound extrema of bools, and bitwise reductions of integers, which are unknown where an element moves."""
     x = operands.values[0].astype(np.float64)
     if operands.dtype.is_bool:
         return (_extremum(operands, -x if isinstance(operands.op, re.ReduceAnd) else x),)
@@ -194,7 +194,7 @@ def _logic(operands: Operands) -> Sequence[Any]:
 
 
 def _index(operands: Operands) -> Sequence[Any]:
-    """Bound the distance of the winning index from the farthest candidate."""
+    """Bound the error of an index by its distance from the farthest candidate."""
     (x,), (radius,), (result,) = operands.values, operands.radii, operands.results
     axis, sign = operands.op.axis, -1.0 if isinstance(operands.op, re.ArgMin) else 1.0
     keys = sign * x.astype(np.float64)
@@ -228,7 +228,9 @@ def _sorted(operands: Operands) -> Sequence[Any]:
 
 
 def _in_place(keys: Any, radius: Any, axis: int) -> Any:
-    """Mask of the ascending keys that cannot swap, because their balls are disjoint from all others."""
+    """Return the mask of ascending keys whose balls are disjoint from all others, so that their positions are
+    fixed.
+    """
     keys, radius = np.moveaxis(keys, axis, -1), np.moveaxis(radius, axis, -1)
     if not keys.shape[-1] or (np.isnan(keys) & (radius > 0)).any():
         return np.moveaxis(np.zeros(keys.shape, bool), -1, axis)
@@ -242,7 +244,7 @@ def _in_place(keys: Any, radius: Any, axis: int) -> Any:
 
 
 def _any_of(x: Any, radius: Any, axis: int) -> Any:
-    """Return the largest distance of each element from all others along an axis."""
+    """Return for each element its largest distance from the other elements along an axis."""
     if x.dtype.kind == "c":
         size = np.max(modulus(x) + radius, axis=axis, keepdims=True, initial=0.0)
         return outward(size + modulus(x))

@@ -1,4 +1,4 @@
-"""Relations of values besides their balls: copies of other values, and signs.
+"""Facts about values beyond their balls: copies of other values, and signs.
 
 In every implementation a maximum is one of the elements. If only one element can be the largest, the comparison of
 elements with the maximum, in its derivative, is decided for balls of any radius. A square is not negative, so its
@@ -62,7 +62,7 @@ def sign_of_results(operands: Operands) -> int:
     if any(y.dtype.kind == "c" for y in (*operands.values, *operands.results)):
         return 0
     if isinstance(op, el.Divide | an.Rsqrt) and (np.abs(balls[-1].value) <= balls[-1].radius).any():
-        return 0  # because of -0 the reciprocal is -inf
+        return 0  # because 1 / -0 is -inf
     if type(op) in NONNEGATIVE or (isinstance(op, el.Multiply) and balls[0] is balls[1]):
         return 1
     if isinstance(op, el.Convert):

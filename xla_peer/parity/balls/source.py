@@ -1,4 +1,4 @@
-"""Radii of constants and counts: 0, besides subnormal numbers."""
+"""Radii of constants and counts: 0, except for subnormal numbers."""
 
 from __future__ import annotations
 

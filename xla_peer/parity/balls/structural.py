@@ -1,4 +1,4 @@
-"""Radii of ops that move elements: they move alike."""
+"""Radii of ops that move elements: the radii are moved in the same way."""
 
 from __future__ import annotations
 

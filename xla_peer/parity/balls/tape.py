@@ -50,7 +50,7 @@ class Stack:
 
 @dataclass(frozen=True, eq=False)
 class Narrowed:
-    """Numbers of another ball, with smaller radii."""
+    """Step that replaces a ball by one with smaller radii."""
 
     source: Ball
     result: Ball
@@ -61,12 +61,12 @@ Entry: TypeAlias = Step | Row | Stack | Narrowed
 
 @dataclass
 class Tape:
-    """Entries in the order of the run; a value that cannot move has none.
+    """Entries in the order of the run; values that cannot move have no entry.
 
     Attributes:
         narrow: reduces the radii of balls on the tape, by a reverse sweep.
         carried: balls in the carry of a loop, which is computed once for all uses.
-        wide: radius above which a carry is narrowed, in rounding errors of its element.
+        wide: radius above which a carry is narrowed, as a multiple of a rounding error of its element.
         narrowings: number of times that the carry was narrowed.
     """
 
