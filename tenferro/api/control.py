@@ -459,7 +459,7 @@ def scan(
     for leaf, path in zip(slices, leaf_paths(xs), strict=True):
         if not spec_of(leaf).rank:
             raise ShapeError(
-                f"scan: xs{path} needs a leading axis to go along, got {spec_of(leaf)}"
+                f"scan: xs{path} has no leading axis to scan over: got {spec_of(leaf)}"
             )
     extent = _length(slices, length)
     if not (isinstance(unroll, bool | int) and unroll >= 0):
