@@ -111,7 +111,7 @@ def test_loops_are_regions() -> None:
 
 
 def test_printed_modules_are_text() -> None:
-    code = Code(True, (4,))
+    code = Code(True, 4)
     y = call(code, "tan", DType.F64, code.load("%x", 0, DType.F64))
     code.store(y, "%x", 0, DType.F64)
     code.ret(0)

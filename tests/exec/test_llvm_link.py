@@ -115,4 +115,4 @@ def test_the_first_module_that_calls_no_missing_function_is_used(
     monkeypatch.setattr(link, "_modules", lambda *_: iter(codes))
     context: Any = SimpleNamespace(machine=SimpleNamespace(emit_object=lambda module: module))
     module: Any = None
-    assert link._emitted(module, context, is_optimised=True) == chosen
+    assert link._emitted(module, context) == chosen

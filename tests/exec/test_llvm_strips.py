@@ -339,7 +339,7 @@ def test_strips_fill_the_first_level_cache(
 @pytest.mark.parametrize(
     ("shape", "counts"),
     [
-        ((7001, 3), {672 * 3}),  # neighbours in memory
+        ((7001, 3), {3, 672}),  # rows of neighbours in memory
         ((4, 3000), {4, 512}),  # rows of a strided array
     ],
 )

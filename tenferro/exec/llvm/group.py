@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -71,7 +70,7 @@ class CompiledGroup(FusedFunction):
         self.step, self.linker = step, linker
         self.remark = "compiled"
         with linker.log.attempt(KIND):
-            self.module, self.scratch_bytes, self._work = self._written()
+            self.module, self.scratch_bytes = self._written()
         self._function: Callable[..., Any] | None = None
         self._strides = [
             tuple([step * spec.dtype.itemsize for step in layout.strides])
@@ -115,11 +114,8 @@ class CompiledGroup(FusedFunction):
         return arranged(x, layout)
 
     def _linked(self) -> Callable[..., Any] | None:
-        """Return the code for a call: baseline code for the first one, if LLVM's passes take long; None if LLVM failed."""
+        """Compile and link the function; return None if LLVM fails."""
         try:
-            baseline = self.linker.baseline_function(KIND, self.module, self._work)
-            if baseline is not None:
-                return baseline
             self._function = self.linker.function(KIND, self.module)
             self.module = self.module.printed()
         except NotCompiledError as error:
@@ -141,22 +137,15 @@ class CompiledGroup(FusedFunction):
 
         self.workers.parallel_for(run, self.tiling.rows, height)
 
-    def _written(self) -> tuple[Module, int, int | None]:
-        """Return the module, its scratch memory in bytes, and the estimated work of all rows.
-
-        The work is None if LLVM's passes determine the order of a sum.
-        """
+    def _written(self) -> tuple[Module, int]:
+        """Return the module, and its scratch memory in bytes."""
         code = self.linker.processor.code()
         body = Body(code)
-        rows = _row_program(self.step)
-        writer = _Writer(self.step, rows, code, body)
-        with code.times(prod(self.op.shape[:1])):
-            writer.write()
+        writer = _Writer(self.step, _row_program(self.step), code, body)
+        writer.write()
         names = [*writer.names, *writer.partials, "%scratch"]
         define_function(code, names, ("%start", "%stop"), "rows")
-        totals = zip(rows.totals, self.op.totals, strict=True)
-        is_ordered = not any([_is_reassociated(op, spec) for op, spec in totals])
-        return code.module(), body.scratch_bytes, code.work if is_ordered else None
+        return code.module(), body.scratch_bytes
 
 
 def _is_reassociated(op: Any, total: TensorSpec) -> bool:
@@ -315,7 +304,7 @@ class _Writer:
         ]
         totals = zip(rows.totals, partials, strict=True)
         stores += [partial(self._combine, op, total) for op, total in totals]
-        body.write_all(list(zip(outputs, stores, strict=True)), is_dense=False)
+        body.write_all(list(zip(outputs, stores, strict=True)))
 
     def _storing(self, view: tuple[Index, Layout], pointer: str, dtype: DType) -> Store:
         """Return the writer of an element of a row."""

@@ -22,17 +22,13 @@ from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.ir import Module
 from tenferro.program import BoundedCache
 
-__all__ = ["Linker", "Processor", "is_installed", "optimised_module", "pass_time", "processor"]
+__all__ = ["Linker", "Processor", "is_installed", "optimised_module", "processor"]
 
 
 CACHE_VERSION = 4
 """Version of the options and passes, in keys of the compilation cache."""
 MISSING_BUILTINS = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
 """Functions of compiler-rt, which is not linked to code in memory."""
-PASS_TIME, PASS_TIME_PER_LINE = 5e6, 100e3
-"""Estimated time of LLVM's passes and of each line of text in them, in nanoseconds."""
-BASELINE_PENALTY = 0.08
-"""Estimated time that an instruction takes longer without passes, in nanoseconds."""
 SCIPY_MODULES = (blas, gamma)
 """Modules with functions of SciPy, which is imported for the first text with their prefix."""
 
@@ -54,15 +50,15 @@ class Processor:
     features:        LLVM's feature string
     has_fma:         whether it has fused multiply-adds
     converts_halves: whether it converts between float16 and float32
-    lanes:           numbers of float64 in vectors that a function may prefer, the widest first; 512 bits on Ice Lake
-                     and later only, because earlier processors lower their clock for them
+    lanes:           number of float64 in its vectors; 512 bits on Ice Lake and later only, because earlier processors
+                     lower their clock for them
     """
 
     name: str
     features: str
     has_fma: bool
     converts_halves: bool
-    lanes: tuple[int, ...]
+    lanes: int
 
     def code(self) -> Code:
         """Return a builder for this processor."""
@@ -75,7 +71,7 @@ def processor() -> Processor:
     llvm = _llvm()
     features = llvm.get_host_cpu_features()
     is_arm = platform.machine().lower() in ("aarch64", "arm64")
-    lanes = (8, 4) if features.get("avx512vbmi2") else (4,) if features.get("avx") else (2,)
+    lanes = 8 if features.get("avx512vbmi2") else 4 if features.get("avx") else 2
     return Processor(
         llvm.get_host_cpu_name(),
         features.flatten(),
@@ -170,7 +166,6 @@ class Linker:
         self.cache = cache
         self.log = CompileLog() if log is None else log
         self._refusal = ""
-        self._requested: BoundedCache[object] = BoundedCache(capacity)
 
     @cached_property
     def processor(self) -> Processor:
@@ -206,52 +201,17 @@ class Linker:
 
         return self.functions.get(module.text, linked)
 
-    def baseline_function(
-        self, kind: str, module: Module, work: int | None
-    ) -> Callable[..., int | None] | None:
-        """Return `@f` of a module without LLVM's passes: compiled sooner, slower, and with the same bits.
-
-        Args:
-            work: estimated number of instructions of the call, with one iteration of a while loop; None if it is unknown,
-                or if the bits depend on the passes.
-
-        Returns:
-            None if the passes are estimated to save time in this call, if the module was requested before, or if
-            optimised code is cached on disk.
-
-        Raises:
-            NotCompiledError: LLVM fails.
-        """
-        if work is None or self.cache is not None or work * BASELINE_PENALTY > pass_time(module):
-            return None
-        first = object()
-        if self._requested.get(module.text, lambda: first) is not first:
-            return None
-        with self.log.attempt(kind), until_compiled():
-            function = _linked(self._engine(module, is_optimised=False))
-        self.log.count(kind)
-        return function
-
-    def break_even_chunks(self, module: Module) -> int:
-        """Return the number of chunks of a while loop in baseline code that take as long as LLVM's passes."""
-        return max(1, round(pass_time(module) / (BASELINE_PENALTY * python_calls.CHUNK_WORK)))
-
     def cache_clear(self) -> None:
         """Clear the cache; functions that are referenced elsewhere stay alive."""
         self.functions.clear()
-        self._requested.clear()
 
-    def _engine(self, module: Module, is_optimised: bool = True) -> Any:
+    def _engine(self, module: Module) -> Any:
         """Compile and link a module and return its engine."""
         _shared()
         for called in SCIPY_MODULES:
             if module.is_calling(called.PREFIX):
                 _add_symbols(called)
-        if is_optimised:
-            code = self._machine_code(module)
-        else:
-            code = _compiled(module, _machine(self.processor, 0), is_optimised=False)
-        return _in_memory(code)
+        return _in_memory(self._machine_code(module))
 
     def _machine_code(self, module: Module) -> bytes:
         """Return optimised machine code of a module, from the cache on disk if it is there."""
@@ -271,26 +231,21 @@ class Linker:
         return code
 
 
-def pass_time(module: Module) -> float:
-    """Return the estimated time of LLVM's passes, in nanoseconds."""
-    return PASS_TIME + PASS_TIME_PER_LINE * module.text.count("\n")
-
-
-def _compiled(module: Module, machine: Any, is_optimised: bool = True) -> bytes:
+def _compiled(module: Module, machine: Any) -> bytes:
     """Return machine code, as an object file in memory.
 
     On processors that convert float16 without computing with it, LLVM 22 lowers some vectors of float16 to calls of
     `MISSING_BUILTINS`. The next, less optimised module is free of them.
     """
     context = _Context(machine)
-    code = _emitted(module, context, is_optimised)
+    code = _emitted(module, context)
     context.free()
     return code
 
 
-def _emitted(module: Module, context: _Context, is_optimised: bool) -> bytes:
+def _emitted(module: Module, context: _Context) -> bytes:
     code = b""
-    for parsed in _modules(module, context, is_optimised):
+    for parsed in _modules(module, context):
         code = context.machine.emit_object(parsed)
         if not any([name in code for name in MISSING_BUILTINS]):
             break
@@ -299,7 +254,7 @@ def _emitted(module: Module, context: _Context, is_optimised: bool) -> bytes:
 
 def optimised_module(module: Module, machine: Any) -> Any:
     """Return LLVM's module after the passes, in a context that stays alive."""
-    return next(_modules(module, _Context(machine), is_optimised=True))
+    return next(_modules(module, _Context(machine)))
 
 
 class _Context:
@@ -329,13 +284,13 @@ class _Context:
         return module
 
 
-def _modules(module: Module, context: _Context, is_optimised: bool) -> Iterator[Any]:
+def _modules(module: Module, context: _Context) -> Iterator[Any]:
     """Yield LLVM's modules, each less optimised than the one before; the last one without passes.
 
     LLVM 22 vectorises some basic blocks so that a use precedes its definition, for which its code generator ends the
     process. Modules that do not verify after the passes are skipped.
     """
-    for slp in (True, False) if is_optimised else ():
+    for slp in (True, False):
         optimised = _after_passes(module, context, slp)
         try:
             optimised.verify()

@@ -11,7 +11,7 @@ import numpy as np
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm import sorting
-from tenferro.exec.llvm.code import Code, Element, FlatIndex, Index
+from tenferro.exec.llvm.code import Code, Element, Index
 from tenferro.exec.llvm.folding import Combine, Fold, Indices, alloca_scalar
 from tenferro.exec.llvm.rows import Row, Rows
 from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, in_float32, inverse_permute
@@ -53,21 +53,13 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
         (x,), (y,), code = operands, types, body.code
         if not op.axes:
             return [x]
-        if name == "sum" and y.dtype.is_bool:
-            raise NotCompiledError(f"{op.name}: bool is not compiled")
         axes = op.axes
         inner = [x.spec.shape[axis] for axis in axes]
         start = identity(name, y.dtype)
         free_axes = [axis for axis in range(x.spec.rank) if axis not in op.axes]
-        # Linear indices are contiguous across the reduced axes.
-        is_flat = x.is_flat and [*free_axes, *axes] == [*range(x.spec.rank)]
 
         def term(index: Indices, numbers: Indices) -> Element:
             return body.at(x, inverse_permute((*free_axes, *axes), (*index, *numbers)))
-
-        def flat_term(index: Indices, number: Index) -> Element:
-            first = code.scaled(code.ravel_index(index, y.shape), prod(inner))
-            return body.at(x, FlatIndex((code.add(first, number),)))
 
         if _combines_rows(x.spec, op.axes):
             memory = body.result(y)
@@ -85,8 +77,6 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
 
         def element(index: Indices) -> Element:
             fold = Fold(code, op, y.dtype, combine, start)
-            if is_flat:
-                return fold.reduce([prod(inner)], lambda i: flat_term(index, *i))
             return fold.reduce(inner, lambda i: term(index, i))
 
         return [body.materialised(Tensor(y, element, x.reads))]
@@ -115,7 +105,7 @@ def _loop_over_rows(
         body: writes the body, by the number of the term and the index of the element.
     """
     *outer, width = shape
-    vectors = width * itemsize // (8 * max(code.lanes, default=1))
+    vectors = width * itemsize // (8 * code.lanes)
     chains = vectors if 1 < vectors <= MAX_REGISTER_VECTORS else 1
 
     def row(index: Indices) -> None:
@@ -134,8 +124,6 @@ def arg_reduction(name: str, combine: Combine) -> Row:
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code, axis = operands, types, body.code, op.axis
         dtype, count = x.spec.dtype, x.spec.shape[axis]
-        if dtype.is_complex:
-            raise NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
         if not count:
             raise NotCompiledError(f"{op.name}: an empty axis is not compiled")
         if _combines_rows(x.spec, (axis,)) and dtype.accumulator is dtype:
@@ -207,8 +195,6 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code = operands, types, body.code
-        if y.dtype.is_bool:
-            raise NotCompiledError(f"{op.name}: {y.dtype.value} is not compiled")
         memory = body.result(y)
         length = y.shape[op.axis]
         others = [n for axis, n in enumerate(y.shape) if axis != op.axis]

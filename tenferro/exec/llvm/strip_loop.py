@@ -85,15 +85,13 @@ def _written(strips: StripMinedScan, inputs: Specs, processor: Processor) -> Wri
             zip(results, strips.output_types(inputs), strips.outputs, strict=True)
         )
     ]
-    is_dense = not any(strips.outputs)  # strips are contiguous along the first axis only
-    emitter.iterate(op, consts, local, xs, ends[op.num_carry :], is_dense)
+    emitter.iterate(op, consts, local, xs, ends[op.num_carry :])
     if code.work > MAX_STRIP_WORK:
         raise NotCompiledError(f"{op.name}: a strip takes {code.work} instructions")
     for own, end in zip(local, ends, strict=False):
-        body.write_all([(body.stored(own), body.storing(end))], is_dense)
+        body.write_all([(body.stored(own), body.storing(end))])
     code.ret(0)
-    work = strips.count * code.work
-    return written_function(body, "loop", [*names, *results], "%start", work)
+    return written_function(body, "loop", [*names, *results], ["%start"])
 
 
 class StripFunction(CompiledFunction):
@@ -126,7 +124,7 @@ class StripFunction(CompiledFunction):
         Args:
             into: buffer of each result, or None for a new one.
         """
-        function = self._function or self._function_of_call()
+        function = self._function or self._linked()
         results = allocate_results(self.outputs, into)
         if function is None:
             return self._interpret(arrays, results)

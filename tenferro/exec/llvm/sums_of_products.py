@@ -26,8 +26,6 @@ CACHE_ENTRIES = 64
 """Maximum number of modules cached by one compiler."""
 MAX_NARROW_MULTIPLICATIONS = 1 << 20
 """Break-even against BLAS with a copy of the windows, for vectors that are not the widest."""
-UNOPTIMISED_WORK = 6
-"""Estimated instructions per vector multiplication without LLVM's passes, which keep sums in registers."""
 
 
 class CompiledSums:
@@ -50,30 +48,26 @@ class CompiledSums:
         """
         if multiplications < self.min_multiplications:
             return None
-        linker = self.linker
         with suppress(NotCompiledError):
             code = self._codes.get(sums, lambda: self._written(sums))
             if code is None or (code.is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS):
                 return None
-            work = multiplications // code.lanes * UNOPTIMISED_WORK
-            function = linker.baseline_function(KIND, code.module, work)
-            return function or linker.function(KIND, code.module), code.tasks
+            return self.linker.function(KIND, code.module), code.tasks
         return None
 
     def _written(self, sums: SumOfProducts) -> _Code | None:
         with suppress(NotCompiledError), self.linker.log.attempt(KIND):
             processor = self.linker.processor
             height, _, lanes = tile_of(sums, processor)
-            is_narrow = lanes < max(processor.lanes) * 8 // sums.dtype.itemsize
-            return _Code(module_of(sums, processor), lanes, is_narrow, -(-sums.places[0] // height))
+            is_narrow = lanes < processor.lanes * 8 // sums.dtype.itemsize
+            return _Code(module_of(sums, processor), is_narrow, -(-sums.places[0] // height))
         return None
 
 
 class _Code(NamedTuple):
-    """Module, elements per vector, whether the processor has wider vectors, and the number of tasks of a row."""
+    """Module, whether the processor has wider vectors, and the number of tasks of a row."""
 
     module: Module
-    lanes: int
     is_narrow: bool
     tasks: int
 
@@ -84,7 +78,7 @@ def tile_of(sums: SumOfProducts, processor: Processor) -> tuple[int, int, int]:
     Raises:
         NotCompiledError: the processor has no multiply-adds, or the outputs do not fill vectors.
     """
-    widest = max(processor.lanes)
+    widest = processor.lanes
     outputs, _ = sums.outputs
     all_lanes = [size * 8 // sums.dtype.itemsize for size in (widest, widest // 2, 2) if size > 1]
     lanes = next((each for each in all_lanes if outputs % each == 0), 0)
