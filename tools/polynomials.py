@@ -156,10 +156,8 @@ POLYNOMIALS = [
     Polynomial("EXP_SINGLE", "(e^r - 1 - r) / r^2 for |r| <= ln(2) / 2, float32", rest_of_exp, -HALF_LN2, HALF_LN2, 5),
     Polynomial("LOG", "(2 atanh(s) / s - 2) / s^2 in s^2, for |s| <= 3 - sqrt(8)", rest_of_log, mpmath.mpf(0), LARGEST_S2, 6),
     Polynomial("LOG_SINGLE", "log(1 + g) / g for sqrt(1/2) <= 1 + g <= sqrt(2), float32", log_quotient, *ROOTS, 11),
-    Polynomial("LOG_POWER", "log(1 + g) / g for sqrt(1/2) <= 1 + g <= sqrt(2), float32 powers", log_quotient, *ROOTS, 15),
     Polynomial("SIN", "(sin(r) / r - 1) / r^2 in r^2, for |r| <= pi / 4", rest_of_sin, mpmath.mpf(0), LARGEST_R2, 5),
     Polynomial("COS", "(cos(r) - 1 + r^2 / 2) / r^4 in r^2, for |r| <= pi / 4", rest_of_cos, mpmath.mpf(0), LARGEST_R2, 5),
-    Polynomial("SIN_SINGLE", "(sin(r) / r - 1) / r^2 in r^2, for |r| <= pi / 2, float32", rest_of_sin, mpmath.mpf(0), 4 * LARGEST_R2, 4),
     Polynomial("ATAN", "(atan(s) / s - 1) / s^2 in s^2, for |s| <= sqrt(2) - 1", rest_of_odd(mpmath.atan), mpmath.mpf(0), LARGEST_T2, 10),
     Polynomial("ASIN", "(asin(s) / s - 1) / s^2 in s^2, for |s| <= 1/2", rest_of_odd(mpmath.asin), mpmath.mpf(0), mpmath.mpf("0.25"), 12),
     Polynomial("ERF", "erf(x) / x - 1 in x^2, for |x| <= 1", rest_of_erf, mpmath.mpf(0), mpmath.mpf(1), 12),
@@ -170,7 +168,6 @@ POLYNOMIALS = [
     Polynomial("ERFINV_SINGLE", "y / erf(y) in w - 2.5, for w <= 5, float32", lambda t: inverse_erf(t + W_CENTRE), -W_CENTRE, W_CENTRE, 12),
     Polynomial("ERFINV_FAR_SINGLE", "y / erf(y) in sqrt(w) - 3.125, for 5 <= w <= 16, float32", lambda s: inverse_erf((s + SQRT_W_CENTRE) ** 2), mpmath.sqrt(2 * W_CENTRE) - SQRT_W_CENTRE, 4 - SQRT_W_CENTRE, 12),
     Polynomial("LOG_TAIL", "(2 atanh(s) / s - 2 - 2/3 s^2) / s^4 in s^2, for |s| <= 3 - sqrt(8)", tail_of_log, mpmath.mpf(0), LARGEST_S2, 7),
-    Polynomial("CBRT", "cbrt(m) for 1 <= m <= 2", mpmath.cbrt, mpmath.mpf(1), mpmath.mpf(2), 4),
 ]  # fmt: skip
 
 

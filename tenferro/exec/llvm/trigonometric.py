@@ -16,7 +16,7 @@ from tenferro.exec.llvm import coefficients
 from tenferro.exec.llvm.formula import ROUNDER, Formula
 from tenferro.exec.llvm.ir import Value
 
-__all__ = ["HALF_PI", "MAX_ARGUMENT", "cos", "sin", "tan"]
+__all__ = ["MAX_ARGUMENT", "cos", "sin", "tan"]
 
 MAX_ARGUMENT = 2.0**19
 """Exclusive bound of the magnitude of the arguments that are reduced here."""
