@@ -8,23 +8,17 @@ from typing import Any
 
 from tenferro.exec.llvm import functions
 from tenferro.exec.llvm.code import Code, Element, literal, llvm_type
-from tenferro.exec.llvm.conversion import bitcast, bitcast_refusal, convert
+from tenferro.exec.llvm.conversion import bitcast, bitcast_refusal, convert, instruction_kind
 from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.scalar import (
-    Scalar,
-    instruction_kind,
-    is_number,
-    is_ordered,
-    is_real,
-    is_real_number,
-    unsupported_dtype,
-)
 from tenferro.exec.llvm.tensor import Body, Specs, Tensors, elementwise_tensor
 from tenferro.ops import elementwise as el
 from tenferro.types import DType
 
-__all__ = ["ROWS", "elementwise", "maximum", "minimum", "select", "subtract"]
+__all__ = ["ROWS", "Scalar", "elementwise", "maximum", "minimum", "select", "subtract"]
+
+Scalar = Callable[[Code, Any, DType, Sequence[Element]], Element]
+"""Function `scalar(code, op, dtype, elements)` that returns a result; `dtype` is that of the first operand."""
 
 
 def elementwise(
@@ -32,13 +26,13 @@ def elementwise(
     is_exact: bool = True,
     complex_is_exact: bool = True,
     rounds: bool = False,
-    dtypes: Callable[[DType], bool] = lambda dtype: True,
+    floats_only: bool = False,
 ) -> Row:
     """Return the lowering of an elementwise op.
 
     Args:
         rounds: whether results of float16 and bfloat16, which are computed in float32, have to be rounded.
-        dtypes: predicate of the supported dtypes of the first operand.
+        floats_only: whether integers and complex numbers, which the op accepts, are not compiled.
     """
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
@@ -52,7 +46,7 @@ def elementwise(
 
     def refusal(op: Any, operands: Specs) -> str:
         dtype = operands[0].dtype
-        return "" if dtypes(dtype) else f"{dtype.value} is not compiled"
+        return f"{dtype.value} is not compiled" if floats_only and not dtype.is_float else ""
 
     return Row(write, is_exact=is_exact, complex_is_exact=complex_is_exact, refusal=refusal)
 
@@ -214,8 +208,6 @@ def extreme(name: str, order: str, of_bools: str) -> Scalar:
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
         kind = instruction_kind(dtype)
-        if kind == "complex":
-            raise unsupported_dtype(op, dtype)
         if dtype.is_bool:
             return code.value(of_bools, *xs)
         if kind == "float":
@@ -239,8 +231,6 @@ def compare(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
     (x, y), kind = xs, instruction_kind(dtype)
     order = op.direction.lower()
     if kind == "complex":
-        if order not in ("eq", "ne"):
-            raise unsupported_dtype(op, dtype)
         predicate = "oeq" if order == "eq" else "une"
         a, b = (code.fcmp(predicate, p, q) for p, q in zip(x, y, strict=True))
         return code.value("and" if order == "eq" else "or", a, b)
@@ -338,17 +328,17 @@ def compose(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
 
 ROWS: Rows = {
     el.Add: elementwise(add, rounds=True),
-    el.Subtract: elementwise(subtract, rounds=True, dtypes=is_number),
+    el.Subtract: elementwise(subtract, rounds=True),
     el.Multiply: elementwise(multiply, complex_is_exact=False, rounds=True),
-    el.Divide: elementwise(divide, complex_is_exact=False, rounds=True, dtypes=is_number),
-    el.Remainder: elementwise(remainder, dtypes=is_real_number),
-    el.Power: elementwise(power, is_exact=False, rounds=True, dtypes=is_real),
-    el.Maximum: elementwise(maximum, dtypes=is_ordered),
-    el.Minimum: elementwise(minimum, dtypes=is_ordered),
-    el.Negate: elementwise(negate, dtypes=is_number),
+    el.Divide: elementwise(divide, complex_is_exact=False, rounds=True),
+    el.Remainder: elementwise(remainder),
+    el.Power: elementwise(power, is_exact=False, rounds=True, floats_only=True),
+    el.Maximum: elementwise(maximum),
+    el.Minimum: elementwise(minimum),
+    el.Negate: elementwise(negate),
     el.Abs: elementwise(absolute, complex_is_exact=False),
-    el.Sign: elementwise(sign, complex_is_exact=False, dtypes=is_number),
-    el.Clamp: elementwise(clamp, dtypes=is_ordered),
+    el.Sign: elementwise(sign, complex_is_exact=False),
+    el.Clamp: elementwise(clamp),
     el.Compare: elementwise(compare),
     el.Select: Row(_select),
     el.And: elementwise(logical("and")),
@@ -360,11 +350,11 @@ ROWS: Rows = {
     el.ShiftRightLogical: elementwise(shift("lshr")),
     el.PopulationCount: elementwise(intrinsic("ctpop")),
     el.CountLeadingZeros: elementwise(intrinsic("ctlz", Value("false", "i1"))),
-    el.Floor: elementwise(intrinsic("floor"), dtypes=is_real),
-    el.Ceil: elementwise(intrinsic("ceil"), dtypes=is_real),
-    el.RoundNearestEven: elementwise(intrinsic("rint"), dtypes=is_real),
-    el.RoundNearestAfz: elementwise(intrinsic("round"), dtypes=is_real),
-    el.IsFinite: elementwise(is_finite, dtypes=is_real),
+    el.Floor: elementwise(intrinsic("floor")),
+    el.Ceil: elementwise(intrinsic("ceil")),
+    el.RoundNearestEven: elementwise(intrinsic("rint")),
+    el.RoundNearestAfz: elementwise(intrinsic("round")),
+    el.IsFinite: elementwise(is_finite),
     el.Convert: elementwise(convert),
     el.BitcastConvert: replace(elementwise(bitcast), refusal=bitcast_refusal),
     el.Conj: elementwise(conj),
