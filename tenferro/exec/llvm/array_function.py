@@ -8,6 +8,7 @@ Source: https://docs.python.org/3/c-api/buffer.html, whose struct is part of CPy
 from __future__ import annotations
 
 import ctypes
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -15,7 +16,7 @@ from typing import Any
 from tenferro.exec.llvm.code import Code, typed_arguments
 from tenferro.exec.llvm.ir import Function, Instruction, Value
 
-__all__ = ["CALLER", "SHARED", "addresses", "cpython_addresses", "define_entry", "new_builtin"]
+__all__ = ["CALLER", "CHECK_SIGNALS", "SHARED", "addresses", "define_entry", "new_builtin"]
 
 CALLER = "tenferro_call_with_arrays"
 """Function of the module `SHARED` that Python calls."""
@@ -36,11 +37,14 @@ class _Method(ctypes.Structure):
     )
 
 
-NAMES = (
-    "Py_IncRef", "PyCapsule_GetPointer", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyErr_Clear",
-    "PyErr_Occurred", "PyObject_CheckBuffer", "PyObject_GetBuffer", "PyBuffer_Release",
-)  # fmt: skip
-SHARED = f"""declare void @Py_IncRef(ptr)
+CHECK_SIGNALS = "tenferro_check_signals"
+"""Function of the module `SHARED` that compiled loops call."""
+SHARED = f"""declare i32 @PyGILState_Ensure()
+declare void @PyGILState_Release(i32)
+declare i32 @PyErr_CheckSignals()
+declare ptr @PyEval_SaveThread()
+declare void @PyEval_RestoreThread(ptr)
+declare void @Py_IncRef(ptr)
 declare ptr @PyCapsule_GetPointer(ptr, ptr)
 declare i64 @PyLong_AsLongLong(ptr)
 declare ptr @PyLong_FromLongLong(i64)
@@ -51,6 +55,13 @@ declare i32 @PyObject_GetBuffer(ptr, ptr, i32)
 declare void @PyBuffer_Release(ptr)
 declare i64 @llvm.umin.i64(i64, i64)
 @python.None = external global i8
+define i64 @{CHECK_SIGNALS}() nounwind {{
+  %lock = call i32 @PyGILState_Ensure()
+  %status = call i32 @PyErr_CheckSignals()
+  call void @PyGILState_Release(i32 %lock)
+  %wide = sext i32 %status to i64
+  ret i64 %wide
+}}
 define ptr @{CALLER}(ptr %self, ptr %arguments, i64 %count) nounwind {{
 start:
   %function = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
@@ -129,20 +140,15 @@ return:
   ret ptr %result
 }}
 """
-"""Module of `CALLER`, which passes the addresses of arrays and the values of integers to the function in a capsule."""
+"""Module of `CHECK_SIGNALS`, and of `CALLER`, which passes the addresses of arrays and the values of integers to the function in a capsule."""
 
 
 def addresses() -> dict[str, int]:
-    """Return the addresses of the symbols in `SHARED`."""
-    return cpython_addresses(NAMES) | {"python.None": id(None)}
-
-
-def cpython_addresses(names: Sequence[str]) -> dict[str, int]:
-    """Return the addresses of functions of CPython's C API."""
-    pointers = {
-        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in names
-    }
-    return {name: pointer.value for name, pointer in pointers.items() if pointer.value is not None}
+    """Return the addresses of the symbols in `SHARED`, which are functions of CPython's C API, and None."""
+    names = re.findall(r"^declare .* @(Py\w+)\(", SHARED, re.MULTILINE)
+    pointers = [ctypes.cast(getattr(ctypes.pythonapi, each), ctypes.c_void_p) for each in names]
+    values = [pointer.value or 0 for pointer in pointers]
+    return {**dict(zip(names, values, strict=True)), "python.None": id(None)}
 
 
 def define_entry(

@@ -8,7 +8,7 @@ Source: Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
 from tenferro.exec.llvm.ir import Function, Value
 from tenferro.exec.llvm.rows import Row
-from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
+from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors
 from tenferro.program import Routine
 from tenferro.types import DType, TensorSpec
 
@@ -34,22 +34,16 @@ Pointers = tuple[str, str]
 
 def row_of(routine: Routine, inputs: Specs) -> Row | None:
     """Return the lowering of a transform; None for lengths that are large or have larger prime factors."""
-    (x,) = inputs
-    lengths = _lengths(routine, x)
-    is_short = all([0 < n <= MAX_LENGTH and _factors(n) is not None for n in lengths])
-    if not is_short:
+    shape = inputs[0].shape
+    own = shape[len(shape) - len(routine.lengths) :]
+    lengths = [m if n is None else n for n, m in zip(routine.lengths, own, strict=True)]
+    if not all([0 < n <= MAX_LENGTH and _factors(n) is not None for n in lengths]):
         return None
 
     def write(body: Body, _: object, operands: Tensors, types: Specs) -> Tensors:
         return [_transformed(body, routine.kind, operands[0], lengths, types[0])]
 
     return Row(write, moves=True, materialises=True, is_exact=False)
-
-
-def _lengths(routine: Routine, x: TensorSpec) -> tuple[int, ...]:
-    """Return the lengths of the transforms along the last axes."""
-    own = x.shape[len(x.shape) - len(routine.lengths) :]
-    return tuple([m if n is None else n for n, m in zip(routine.lengths, own, strict=True)])
 
 
 def _factors(n: int) -> list[int] | None:
@@ -72,98 +66,61 @@ def _transformed(body: Body, kind: str, x: Tensor, lengths: Sequence[int], y: Te
         axis_kind = kind if axis == rank - 1 else kind.replace("r", "")
         shape = [*x.spec.shape]
         shape[axis] = y.shape[axis]
-        dtype = x.spec.dtype
-        if axis_kind == "irfft":
-            dtype = dtype.real
-        elif axis_kind == "rfft":
-            dtype = y.dtype
-        spec = TensorSpec.of(tuple(shape), dtype)
+        spec = TensorSpec.of(tuple(shape), y.dtype if "r" in axis_kind else x.spec.dtype)
         x = _transform_axis(body, axis_kind, x, axis, lengths[axis - first], spec)
     return x
 
 
 def _transform_axis(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorSpec) -> Tensor:
     """Transform every line along an axis."""
-    code, real = body.code, y.dtype.real
-    result = body.memory(y)
-    scratch = _Line(body, n, real, is_inverse=kind in ("ifft", "irfft"))
+    code, real, is_inverse = body.code, y.dtype.real, kind in ("ifft", "irfft")
+    stages = _Stages(n, real, is_inverse)
+    name = f"fourier_{n}_{llvm_type(real)}{'_inverse' if is_inverse else ''}"
+    code.functions[name] = stages.function(name)
+    result, table = body.memory(y), body.constant_memory(stages.table)
+    parts = [body.memory(TensorSpec.of((n,), real)) for _ in range(4)]
+    zero, scale = literal(0.0, real), literal(real.dtype.type(1.0 / n), real)
 
     def line(index: tuple[Index, ...]) -> None:
         def at(i: Index) -> tuple[Index, ...]:
             return (*index[:axis], i, *index[axis:])
 
-        if kind == "irfft":
-            scratch.load_half(lambda i: body.at(x, at(i)))
-        else:
-            scratch.load(lambda i: body.at(x, at(i)), is_real=kind == "rfft")
-        re, im = scratch.run()
-        scale = literal(real.dtype.type(1.0 / n), real)
+        def put(value: Element, i: Index) -> None:
+            for memory, part in zip(parts, value, strict=False):
+                code.store(part, memory.pointer, i, real)
 
-        def put(i: Index) -> None:
-            parts = [code.load(memory.pointer, i, real) for memory in (re, im)]
-            if scratch.is_inverse:
-                parts = [code.value("fmul", part, scale) for part in parts]
-            value: Element = tuple(parts) if y.dtype.is_complex else parts[0]
+        def load(i: Index) -> None:
+            value = body.at(x, at(i))
+            put((value, zero) if kind == "rfft" else value, i)
+
+        def load_pair(k: Index) -> None:
+            """Load an element of half a spectrum, and its conjugate as the other half."""
+            i = code.add(k, 1)
+            re, im = body.at(x, at(i))
+            put((re, im), i)
+            put((re, code.value("fneg", im)), code.add(code.scaled(i, -1), n))
+
+        def store(i: Index) -> None:
+            re, im = parts[2:] if len(stages.factors) % 2 else parts[:2]
+            values = [code.load(memory.pointer, i, real) for memory in (re, im)]
+            if is_inverse:
+                values = [code.value("fmul", value, scale) for value in values]
+            value: Element = tuple(values) if y.dtype.is_complex else values[0]
             code.store(value, result.pointer, code.ravel_index(at(i), y.shape), y.dtype)
 
-        code.loop(y.shape[axis], put)
+        if kind == "irfft":
+            # The first and the middle element are real; their imaginary parts are ignored.
+            for i in [0] if n % 2 else [0, n // 2]:
+                put((body.at(x, at(i))[0], zero), i)
+            code.loop((n - 1) // 2, load_pair)
+        else:
+            code.loop(n, load)
+        code.work += code.frequency * stages.work
+        code.call_void(name, [memory.pointer for memory in (*parts, table)])
+        code.loop(y.shape[axis], store)
 
     code.loops([extent for number, extent in enumerate(y.shape) if number != axis], line)
     return body.stored(result)
-
-
-class _Line:
-    """Scratch for a line of n elements, and the call of the function that transforms it.
-
-    Attributes:
-        is_inverse: whether the transform is the inverse one, without its factor 1 / n.
-    """
-
-    def __init__(self, body: Body, n: int, dtype: DType, is_inverse: bool) -> None:
-        self.code, self.n, self.dtype, self.is_inverse = body.code, n, dtype, is_inverse
-        self.stages = _Stages(n, dtype, is_inverse)
-        spec = TensorSpec.of((n,), dtype)
-        self.parts = [body.memory(spec) for _ in range(4)]
-        self.table = body.constant_memory(self.stages.table)
-
-    def load(self, element: Callable[[Index], Element], is_real: bool) -> None:
-        """Write the elements of a line to scratch."""
-        zero = literal(0.0, self.dtype)
-        self.code.loop(
-            self.n, lambda i: self._put((element(i), zero) if is_real else element(i), i)
-        )
-
-    def load_half(self, element: Callable[[Index], Element]) -> None:
-        """Write half a spectrum to scratch, and its conjugate as the other half.
-
-        The first and the middle element are real; their imaginary parts are ignored.
-        """
-        code, n = self.code, self.n
-        ends = [0] if n % 2 else [0, n // 2]
-        for i in ends:
-            self._put((element(i)[0], literal(0.0, self.dtype)), i)
-
-        def pair(k: Index) -> None:
-            i = code.add(k, 1)
-            re, im = element(i)
-            self._put((re, im), i)
-            negative = code.value("fneg", im)
-            self._put((re, negative), code.add(code.scaled(i, -1), n))
-
-        code.loop((n - 1) // 2, pair)
-
-    def _put(self, value: Element, i: Index) -> None:
-        for memory, part in zip(self.parts, value, strict=False):
-            self.code.store(part, memory.pointer, i, self.dtype)
-
-    def run(self) -> Sequence[Memory]:
-        """Write the call of the transform, and return the memory of the real and imaginary parts of its result."""
-        code, stages = self.code, self.stages
-        name = f"fourier_{self.n}_{llvm_type(self.dtype)}{'_inverse' if self.is_inverse else ''}"
-        code.functions[name] = stages.function(name)
-        code.work += code.frequency * stages.work
-        code.call_void(name, [memory.pointer for memory in (*self.parts, self.table)])
-        return self.parts[2:] if len(stages.factors) % 2 else self.parts[:2]
 
 
 class _Stages:
@@ -234,9 +191,7 @@ class _Stages:
 
     def roots(self, powers: Any, n: int) -> Any:
         """Return e^(-2 pi i k / n) for each k, or the conjugate, computed in long double."""
-        angle = 2 * np.pi * (powers % n).astype(np.longdouble) / n
-        if np.finfo(np.longdouble).nmant > 52:
-            angle = np.longdouble("6.283185307179586476925286766559") * (powers % n) / n
+        angle = np.longdouble("6.283185307179586476925286766559") * (powers % n) / n
         return np.cos(angle) + (1j if self.is_inverse else -1j) * np.sin(angle)
 
     # ---- complex numbers -------------------------------------------------------------------------

@@ -17,7 +17,7 @@ from typing import Any
 from tenferro.compilations import hold_over_forks, until_compiled
 from tenferro.compile_cache import CompileCache
 from tenferro.exec.attempts import CompileLog, NotCompiledError
-from tenferro.exec.llvm import array_function, blas, gamma, is_installed, python_calls
+from tenferro.exec.llvm import array_function, blas, gamma, is_installed
 from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.ir import Module
 from tenferro.program import BoundedCache
@@ -87,8 +87,7 @@ def _target() -> Any:
     llvm = _llvm()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    for module in (python_calls, array_function):
-        _add_symbols(module)
+    _add_symbols(array_function)
     return llvm.Target.from_default_triple()
 
 
@@ -124,10 +123,8 @@ def _shared_engine() -> Any:
     llvm = _llvm()
     machine = _machine(processor(), 0)
     context = _Context(machine)
-    module = context.parsed(python_calls.SHARED)
-    module.link_in(context.parsed(array_function.SHARED))
-    engine = _in_memory(machine.emit_object(module))
-    name = python_calls.CHECK_SIGNALS
+    engine = _in_memory(machine.emit_object(context.parsed(array_function.SHARED)))
+    name = array_function.CHECK_SIGNALS
     llvm.add_symbol(name, engine.get_function_address(name))
     return engine
 

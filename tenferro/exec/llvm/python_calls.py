@@ -13,44 +13,12 @@ from tenferro.exec.llvm import array_function
 from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.ir import Declaration, Instruction, Value
 
-__all__ = [
-    "CHECK_SIGNALS",
-    "CHUNK_WORK",
-    "FAILED",
-    "SHARED",
-    "addresses",
-    "check_signals",
-    "counted_loop",
-    "define_function",
-    "while_loop",
-]
+__all__ = ["CHUNK_WORK", "FAILED", "check_signals", "counted_loop", "define_function", "while_loop"]
 
 FAILED = -1
 """Status of a loop in which a signal handler has raised."""
 CHUNK_WORK = 10_000_000
 """Estimated number of instructions between two checks for signals, some milliseconds."""
-NAMES = (
-    "PyEval_SaveThread", "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release",
-    "PyErr_CheckSignals",
-)  # fmt: skip
-CHECK_SIGNALS = "tenferro_check_signals"
-"""Function of the module `SHARED` that compiled code calls."""
-SHARED = f"""declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-declare i32 @PyErr_CheckSignals()
-define i64 @{CHECK_SIGNALS}() nounwind {{
-  %lock = call i32 @PyGILState_Ensure()
-  %status = call i32 @PyErr_CheckSignals()
-  call void @PyGILState_Release(i32 %lock)
-  %wide = sext i32 %status to i64
-  ret i64 %wide
-}}
-"""
-
-
-def addresses() -> dict[str, int]:
-    """Return the addresses of CPython's functions that a loop calls."""
-    return array_function.cpython_addresses(NAMES)
 
 
 def define_function(
@@ -75,7 +43,7 @@ def define_function(
 
 def check_signals(code: Code) -> None:
     """Write a check for signals, which returns `FAILED` if a handler raises."""
-    status = code.call(CHECK_SIGNALS, "i64", (), " cold nounwind")
+    status = code.call(array_function.CHECK_SIGNALS, "i64", (), " cold nounwind")
     code.return_if(code.icmp("ne", status, 0), FAILED)
 
 
