@@ -8,7 +8,6 @@ Source: https://docs.python.org/3/c-api/buffer.html, whose struct is part of CPy
 from __future__ import annotations
 
 import ctypes
-import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -39,20 +38,18 @@ class _Method(ctypes.Structure):
 
 CHECK_SIGNALS = "tenferro_check_signals"
 """Function of the module `SHARED` that compiled loops call."""
-SHARED = f"""declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-declare i32 @PyErr_CheckSignals()
-declare ptr @PyEval_SaveThread()
-declare void @PyEval_RestoreThread(ptr)
-declare void @Py_IncRef(ptr)
-declare ptr @PyCapsule_GetPointer(ptr, ptr)
-declare i64 @PyLong_AsLongLong(ptr)
-declare ptr @PyLong_FromLongLong(i64)
-declare void @PyErr_Clear()
-declare ptr @PyErr_Occurred()
-declare i32 @PyObject_CheckBuffer(ptr)
-declare i32 @PyObject_GetBuffer(ptr, ptr, i32)
-declare void @PyBuffer_Release(ptr)
+CPYTHON = {
+    "PyGILState_Ensure": "i32 ()", "PyGILState_Release": "void (i32)", "PyErr_CheckSignals": "i32 ()",
+    "PyEval_SaveThread": "ptr ()", "PyEval_RestoreThread": "void (ptr)", "Py_IncRef": "void (ptr)",
+    "PyCapsule_GetPointer": "ptr (ptr, ptr)", "PyLong_AsLongLong": "i64 (ptr)", "PyLong_FromLongLong": "ptr (i64)",
+    "PyErr_Clear": "void ()", "PyErr_Occurred": "ptr ()", "PyObject_CheckBuffer": "i32 (ptr)",
+    "PyObject_GetBuffer": "i32 (ptr, ptr, i32)", "PyBuffer_Release": "void (ptr)",
+}  # fmt: skip
+"""Functions of CPython's C API, with their types."""
+DECLARATIONS = "\n".join(
+    [f"declare {x.replace(' ', f' @{name}', 1)}" for name, x in CPYTHON.items()]
+)
+SHARED = f"""{DECLARATIONS}
 declare i64 @llvm.umin.i64(i64, i64)
 @python.None = external global i8
 define i64 @{CHECK_SIGNALS}() nounwind {{
@@ -144,11 +141,10 @@ return:
 
 
 def addresses() -> dict[str, int]:
-    """Return the addresses of the symbols in `SHARED`, which are functions of CPython's C API, and None."""
-    names = re.findall(r"^declare .* @(Py\w+)\(", SHARED, re.MULTILINE)
-    pointers = [ctypes.cast(getattr(ctypes.pythonapi, each), ctypes.c_void_p) for each in names]
-    values = [pointer.value or 0 for pointer in pointers]
-    return {**dict(zip(names, values, strict=True)), "python.None": id(None)}
+    """Return the addresses of the symbols in `SHARED`."""
+    functions = {name: getattr(ctypes.pythonapi, name) for name in CPYTHON}
+    pointers = {name: ctypes.cast(each, ctypes.c_void_p) for name, each in functions.items()}
+    return {name: each.value or 0 for name, each in pointers.items()} | {"python.None": id(None)}
 
 
 def define_entry(

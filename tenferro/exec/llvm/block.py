@@ -131,7 +131,7 @@ def _written(
     ]
     body.write_all(stores)
     code.ret(0)
-    lines = code.length
+    lines = len(code.region)
     if lines > MAX_TEXT_LINES:
         raise NotCompiledError(f"{lines} lines of text, more than {MAX_TEXT_LINES}")
     pointers = [*names, *[target.pointer for target in targets]]

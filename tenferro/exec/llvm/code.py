@@ -13,12 +13,9 @@ from tenferro.exec.llvm.ir import (
     Declaration,
     Function,
     Instruction,
-    Loop,
     Module,
-    Region,
     Value,
     VectorType,
-    flatten,
     result_type,
 )
 from tenferro.types import DType
@@ -106,7 +103,7 @@ class Code:
     constant or a name.  Its type is the type of the other operands, or an explicit one.
 
     Attributes:
-        region: instructions of the current region.
+        region: instructions of the current function.
         functions: definitions of callees, by name.
         vector_functions: definitions and declarations that vectorised loops call.
         work: estimated number of executed instructions, with one iteration of each while loop.
@@ -136,20 +133,13 @@ class Code:
         self.globals: list[str] = []
         self._constants: dict[tuple[str, str], Value] = {}
         self._count = self.largest_call = 0
-        self.region: Region = []
+        self.region: list[Instruction] = []
         self.entry: list[Instruction] = []
         self.areas: dict[str, int] = {}
         self.block = "%entry"
         self._scopes: list[dict[Any, Any]] = [{}]
         self.work, self.frequency, self.while_loops = 0, 1, 0
         self.is_repeated = False
-
-    @property
-    def length(self) -> int:
-        """Number of instructions of the current function, its loops as basic blocks."""
-        instructions: list[Instruction] = []
-        flatten(self.region, instructions)
-        return len(instructions)
 
     def define(self, name: str, pointers: Sequence[str], numbers: Sequence[str] = ()) -> None:
         """End the current function, of `noalias` pointers and of integers, which only its module calls."""
@@ -368,18 +358,25 @@ class Code:
         index, more = self.name("i", "i64"), self.name("more", "i1")
         (limit,) = typed((count,), "i64")
         iterations = count if isinstance(count, int) else 1
-        guard = None if isinstance(count, int) else self.icmp("sgt", limit, 0)
-        is_short = self.is_repeated and isinstance(count, int) and count <= MAX_UNROLLED
-        metadata = self._loop_metadata(interleave, is_short)
-        loop = Loop(label, end, index, more, limit, guard, metadata=metadata)
-        self.work += self.frequency  # for the branch to the loop
-        outer, self.region, self.block = self.region, loop.body, label
+        before, is_short = self.block, isinstance(count, int) and count <= MAX_UNROLLED
+        metadata = self._loop_metadata(interleave, self.is_repeated and is_short)
+        if isinstance(count, int):
+            self.br(label)
+        else:
+            self.br(label, end, condition=self.icmp("sgt", limit, 0))
+        self.label(label)
+        phi = self.phi(index)
         with self.scope(), self.times(iterations):
             body(index)
-        loop.following = self.name("v", "i64")
+        following = self.name("v", "i64")
+        phi.operands, phi.labels = (Value(0, "i64"), following), (before, self.block)
+        self.region += [
+            Instruction("add", (index, Value(1, "i64")), following, flags="nsw"),
+            Instruction("icmp", (following, limit), more, flags="slt"),
+            Instruction("br", (more,), labels=(label, end), suffix=metadata),
+        ]
         self.work += 2 * self.frequency  # for the next index and the branch
-        self.region, self.block = outer, end
-        outer.append(loop)
+        self.label(end)
 
     @contextmanager
     def repeated(self) -> Generator[None]:

@@ -130,7 +130,7 @@ def written_loop(
             lambda: emitter.while_body(op, consts, carry),
         )
     code.ret(0)
-    lines = code.length
+    lines = len(code.region)
     if lines > MAX_TEXT_LINES:
         raise NotCompiledError(
             f"{op.name}: {lines} lines of text, more than {MAX_TEXT_LINES}, would take long to compile"
