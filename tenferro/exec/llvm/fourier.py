@@ -1,248 +1,118 @@
-"""Compiled Fourier transforms: Stockham's autosort algorithm with radices 4, 2, 3, 5 and 7.
+"""Compiled Fourier transforms of short lines: n = a b points by products with the matrices of a and of b points.
 
-A stage of radix r reads r elements with stride n / r and writes them contiguously, so that no permutation is needed and
-the butterflies of a stage vectorise. Real and imaginary parts are stored separately.
-
-Source: Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992, section 1.7.
+Source: Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992, section 1.3 (the splitting of Cooley and Tukey).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from math import isqrt
 from typing import Any
 
 import numpy as np
 
 from tenferro.exec.llvm import elementwise as el
-from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
-from tenferro.exec.llvm.ir import Function, Value
+from tenferro.exec.llvm.code import Element, literal
+from tenferro.exec.llvm.contraction import dot_general
+from tenferro.exec.llvm.folding import Indices
 from tenferro.exec.llvm.rows import Row
 from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors
+from tenferro.ops.contraction import DotGeneral
 from tenferro.program import Routine
-from tenferro.types import DType, TensorSpec
+from tenferro.types import TensorSpec
 
 __all__ = ["row_of"]
 
-MAX_LENGTH = 4096
-"""Break-even length against a call of the interpreter's kernel."""
-RADICES = (4, 2, 3, 5, 7)
-Complex = tuple[str, str]
-"""Real and imaginary part of a value."""
-Pointers = tuple[str, str]
-"""Pointers to the real and to the imaginary parts of an array."""
+MAX_EXTENTS = 64
+"""Break-even sum of a and b against a call of the interpreter's kernel."""
 
 
 def row_of(routine: Routine, inputs: Specs) -> Row | None:
-    """Return the lowering of a transform; None for lengths that are large or have larger prime factors."""
+    """Return the lowering of a transform; None for lengths that are large or have large prime factors."""
     shape = inputs[0].shape
     own = shape[len(shape) - len(routine.lengths) :]
     lengths = [m if n is None else n for n, m in zip(routine.lengths, own, strict=True)]
-    if not all([0 < n <= MAX_LENGTH and _factors(n) is not None for n in lengths]):
+    if not all([n > 0 and sum(factors(n)) <= MAX_EXTENTS for n in lengths]):
         return None
 
     def write(body: Body, _: object, operands: Tensors, types: Specs) -> Tensors:
-        return [_transformed(body, routine.kind, operands[0], lengths, types[0])]
+        (x,), (y,), kind = operands, types, routine.kind
+        axes = [*range(len(shape) - len(lengths), len(shape))]
+        # The last axis comes first for rfft, and last for irfft.
+        for axis in reversed(axes) if kind == "rfft" else axes:
+            axis_kind = kind if axis == axes[-1] else kind.replace("r", "")
+            extents = (*x.spec.shape[:axis], y.shape[axis], *x.spec.shape[axis + 1 :])
+            spec = TensorSpec.of(extents, y.dtype if "r" in axis_kind else x.spec.dtype)
+            x = _transformed(body, axis_kind, x, axis, lengths[axis - axes[0]], spec)
+        return [x]
 
     return Row(write, moves=True, materialises=True, is_exact=False)
 
 
-def _factors(n: int) -> list[int] | None:
-    """Return the radices of the stages; None if there are other prime factors."""
-    factors: list[int] = []
-    for radix in RADICES:
-        while n % radix == 0:
-            factors.append(radix)
-            n //= radix
-    return factors if n == 1 else None
+def factors(n: int) -> tuple[int, int]:
+    """Return a and b with n = a b, a <= b, and the smallest sum.
 
-
-def _transformed(body: Body, kind: str, x: Tensor, lengths: Sequence[int], y: TensorSpec) -> Tensor:
-    """Transform axis by axis: the last axis comes first for rfft and last for irfft."""
-    rank, first = x.spec.rank, x.spec.rank - len(lengths)
-    axes = [*range(first, rank)]
-    if kind == "rfft":
-        axes.reverse()
-    for axis in axes:
-        axis_kind = kind if axis == rank - 1 else kind.replace("r", "")
-        shape = [*x.spec.shape]
-        shape[axis] = y.shape[axis]
-        spec = TensorSpec.of(tuple(shape), y.dtype if "r" in axis_kind else x.spec.dtype)
-        x = _transform_axis(body, axis_kind, x, axis, lengths[axis - first], spec)
-    return x
-
-
-def _transform_axis(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorSpec) -> Tensor:
-    """Transform every line along an axis."""
-    code, real, is_inverse = body.code, y.dtype.real, kind in ("ifft", "irfft")
-    stages = _Stages(n, real, is_inverse)
-    name = f"fourier_{n}_{llvm_type(real)}{'_inverse' if is_inverse else ''}"
-    code.functions[name] = stages.function(name)
-    result, table = body.memory(y), body.constant_memory(stages.table)
-    parts = [body.memory(TensorSpec.of((n,), real)) for _ in range(4)]
-    zero, scale = literal(0.0, real), literal(real.dtype.type(1.0 / n), real)
-
-    def line(index: tuple[Index, ...]) -> None:
-        def at(i: Index) -> tuple[Index, ...]:
-            return (*index[:axis], i, *index[axis:])
-
-        def put(value: Element, i: Index) -> None:
-            for memory, part in zip(parts, value, strict=False):
-                code.store(part, memory.pointer, i, real)
-
-        def load(i: Index) -> None:
-            value = body.at(x, at(i))
-            put((value, zero) if kind == "rfft" else value, i)
-
-        def load_pair(k: Index) -> None:
-            """Load an element of half a spectrum, and its conjugate as the other half."""
-            i = code.add(k, 1)
-            re, im = body.at(x, at(i))
-            put((re, im), i)
-            put((re, code.value("fneg", im)), code.add(code.scaled(i, -1), n))
-
-        def store(i: Index) -> None:
-            re, im = parts[2:] if len(stages.factors) % 2 else parts[:2]
-            values = [code.load(memory.pointer, i, real) for memory in (re, im)]
-            if is_inverse:
-                values = [code.value("fmul", value, scale) for value in values]
-            value: Element = tuple(values) if y.dtype.is_complex else values[0]
-            code.store(value, result.pointer, code.ravel_index(at(i), y.shape), y.dtype)
-
-        if kind == "irfft":
-            # The first and the middle element are real; their imaginary parts are ignored.
-            for i in [0] if n % 2 else [0, n // 2]:
-                put((body.at(x, at(i))[0], zero), i)
-            code.loop((n - 1) // 2, load_pair)
-        else:
-            code.loop(n, load)
-        code.work += code.frequency * stages.work
-        code.call_void(name, [memory.pointer for memory in (*parts, table)])
-        code.loop(y.shape[axis], store)
-
-    code.loops([extent for number, extent in enumerate(y.shape) if number != axis], line)
-    return body.stored(result)
-
-
-class _Stages:
-    """The function that transforms n elements: its arguments are the parts, scratch of the same size, and the table.
-
-    Attributes:
-        table: twiddle factors, by stage: real parts, then imaginary parts, by j and then p.
-        work: estimated number of instructions.
+    >>> factors(12), factors(7)
+    ((3, 4), (1, 7))
     """
+    a = next(a for a in range(isqrt(n), 0, -1) if n % a == 0)
+    return a, n // a
 
-    def __init__(self, n: int, dtype: DType, is_inverse: bool) -> None:
-        self.dtype, self.is_inverse = dtype, is_inverse
-        self.factors = _factors(n) or []
-        self.code = Code()
-        source, target = ("%a", "%b"), ("%c", "%d")
-        tables, offset, stride = [np.zeros(0)], 0, 1
-        for radix in self.factors:
-            n //= radix
-            self.stage(radix, n, stride, source, target, offset)
-            roots = self.roots(np.arange(1, radix)[:, None] * np.arange(n), radix * n)
-            tables += [roots.real.ravel(), roots.imag.ravel()]
-            offset, stride = offset + 2 * roots.size, stride * radix
-            source, target = target, source
-        self.code.ret(None)
-        self.table = np.concatenate(tables).astype(dtype.dtype)
-        self.work = self.code.work - 1
 
-    def function(self, name: str) -> Function:
-        """Return the definition of the function."""
-        pointers = tuple([Value(each, "ptr") for each in ("%a", "%b", "%c", "%d", "%table")])
-        attributes, code = " noinline nounwind", self.code
-        return Function(name, "void", pointers, code.region, (), attributes, True, is_noalias=True)
+def _transformed(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorSpec) -> Tensor:
+    """Transform along an axis, with index p b + q of x and index r + a s of y.
 
-    def stage(
-        self, radix: int, m: int, stride: int, source: Pointers, target: Pointers, offset: int
-    ) -> None:
-        """Write y[q + s (r p + j)] = w^(p j) sum_k x[q + s (p + m k)] e^(-2 pi i j k / r), with w = e^(-2 pi i / (r m))."""
-        code = self.code
+    Y[r, s] = sum_q w_n^(q r) w_b^(q s) sum_p w_a^(p r) X[p, q], with w_n = e^(-2 pi i / n), or its conjugate.
+    """
+    code, (a, b), real = body.code, factors(n), y.dtype.real
+    dtype, body.target = real.complex, None  # because an intermediate value is not the result
+    outer = (*y.shape[:axis], *y.shape[axis + 1 :])
 
-        def column(p: Index) -> None:
-            roots = [
-                self.load(("%table", "%table"), code.add(p, offset + j * m), (radix - 1) * m)
-                for j in range(radix - 1)
-            ]
-
-            def element(q: Index) -> None:
-                inputs = [
-                    self.load(source, code.add(q, code.scaled(code.add(p, m * k), stride)))
-                    for k in range(radix)
-                ]
-                for j, value in enumerate(self.butterfly(inputs)):
-                    result = value if not j or m == 1 else self.times(value, roots[j - 1])
-                    position = code.add(q, code.scaled(code.add(code.scaled(p, radix), j), stride))
-                    for pointer, part in zip(target, result, strict=True):
-                        code.store(part, pointer, position, self.dtype)
-
-            code.loop(stride, element)
-
-        code.loop(m, column)
-
-    def load(self, pointers: Pointers, element: Index, beyond: int = 0) -> Complex:
-        """Load a complex number, whose imaginary part is `beyond` elements further in its memory."""
-        re, im = (
-            self.code.load(pointer, self.code.add(element, more), self.dtype)
-            for pointer, more in zip(pointers, (0, beyond), strict=True)
+    def roots(rows: int, columns: int, count: int) -> Tensor:
+        """Return w_count^(i j), or its conjugate for inverse transforms, as a constant."""
+        powers = np.outer(np.arange(rows), np.arange(columns)) % count
+        angle = np.longdouble("6.283185307179586476925286766559") * powers / count
+        sign = 1j if kind in ("ifft", "irfft") else -1j
+        return body.stored(
+            body.constant_memory((np.cos(angle) + sign * np.sin(angle)).astype(dtype.dtype))
         )
-        return re, im
 
-    def roots(self, powers: Any, n: int) -> Any:
-        """Return e^(-2 pi i k / n) for each k, or the conjugate, computed in long double."""
-        angle = np.longdouble("6.283185307179586476925286766559") * (powers % n) / n
-        return np.cos(angle) + (1j if self.is_inverse else -1j) * np.sin(angle)
+    def point(index: Indices) -> Element:
+        """Return x[p, q, ..] as a complex number; half a spectrum is continued by its conjugate."""
+        p, q, *rest = index
+        i = code.add(code.scaled(p, b), q)
+        if kind != "irfft":
+            value = body.at(x, (*rest[:axis], i, *rest[axis:]))
+            return (value, literal(0.0, real)) if kind == "rfft" else value
+        mirrored = code.add(code.scaled(i, -1), n)
+        is_above = code.icmp("ugt", i, n // 2)
+        re, im = body.at(x, (*rest[:axis], code.select(is_above, mirrored, i), *rest[axis:]))
+        im = code.select(is_above, code.value("fneg", im), im)
+        # The first and the middle element are real; their imaginary parts are ignored.
+        is_real = code.value("or", code.icmp("eq", i, 0), code.icmp("eq", i, mirrored))
+        return re, code.select(is_real, literal(0.0, real), im)
 
-    # ---- complex numbers -------------------------------------------------------------------------
+    def product(lhs: Tensor, rhs: Tensor, axes: tuple[int, int], *extents: int) -> Tensor:
+        op, spec = DotGeneral(axes[:1], axes[1:]), TensorSpec.of(extents, dtype)
+        return dot_general(body, op, (lhs, rhs), (spec,))[0]
 
-    def butterfly(self, xs: Sequence[Complex]) -> list[Complex]:
-        """Write the transform of `radix` elements."""
-        if len(xs) == 2:
-            return [self.plus(*xs), self.minus(*xs)]
-        if len(xs) == 4:
-            a, b = self.plus(xs[0], xs[2]), self.minus(xs[0], xs[2])
-            c, d = self.plus(xs[1], xs[3]), self.minus(xs[1], xs[3])
-            rotated = self.code.value("fneg", d[1]), d[0]  # i d
-            first, last = self.minus(b, rotated), self.plus(b, rotated)
-            if self.is_inverse:
-                first, last = last, first
-            return [self.plus(a, c), first, self.minus(a, c), last]
-        return self.odd_butterfly(xs)
+    points = Tensor(TensorSpec.of((a, b, *outer), dtype), point, x.reads)
+    columns = product(roots(a, a, a), points, (1, 0), a, b, *outer)
+    twiddles = roots(a, b, n)
 
-    def odd_butterfly(self, xs: Sequence[Complex]) -> list[Complex]:
-        """Write the transform of an odd radix, by cosines of sums of pairs and sines of their differences."""
-        n, half = len(xs), len(xs) // 2
-        pairs = [
-            (self.plus(xs[k], xs[n - k]), self.minus(xs[k], xs[n - k])) for k in range(1, half + 1)
-        ]
-        total = xs[0]
-        for even, _ in pairs:
-            total = self.plus(total, even)
-        outputs: list[Complex] = [total] * n
-        for j in range(1, half + 1):
-            roots = self.roots(np.array([(j * k) % n for k in range(1, half + 1)]), n)
-            cosines = xs[0]
-            sines: Complex | None = None
-            for (even, odd), root in zip(pairs, roots, strict=True):
-                cosines = self.plus(cosines, self.scaled(even, float(root.real)))
-                term = self.scaled(odd, float(root.imag))
-                sines = term if sines is None else self.plus(sines, term)
-            assert sines is not None
-            rotated = self.code.value("fneg", sines[1]), sines[0]
-            outputs[j] = self.plus(cosines, rotated)
-            outputs[n - j] = self.minus(cosines, rotated)
-        return outputs
+    def turned(index: Indices) -> Element:
+        return el.multiply(
+            code, None, dtype, [body.at(columns, index), body.at(twiddles, index[:2])]
+        )
 
-    def plus(self, x: Complex, y: Complex) -> Complex:
-        return el.add(self.code, None, DType.C64, [x, y])
+    turned_columns = Tensor(columns.spec, turned, columns.reads | twiddles.reads)
+    rows = product(turned_columns, roots(b, b, b), (1, 0), a, *outer, b)
+    scale = literal(real.dtype.type(1.0 / n), real)
 
-    def minus(self, x: Complex, y: Complex) -> Complex:
-        return el.subtract(self.code, None, DType.C64, [x, y])
+    def element(index: Indices) -> Any:
+        s, r = code.divmod(index[axis], a)
+        value = body.at(rows, (r, *index[:axis], *index[axis + 1 :], s))
+        if kind in ("ifft", "irfft"):
+            value = tuple([code.value("fmul", part, scale) for part in value])
+        return value if y.dtype.is_complex else value[0]
 
-    def times(self, x: Complex, y: Complex) -> Complex:
-        return el.multiply(self.code, None, DType.C64, [x, y])
-
-    def scaled(self, x: Complex, factor: float) -> Complex:
-        number = literal(self.dtype.dtype.type(factor), self.dtype)
-        return self.code.value("fmul", x[0], number), self.code.value("fmul", x[1], number)
+    return body.materialised(Tensor(y, element, rows.reads))
