@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm.tensor import Body, Element, Specs, Tensor, Tensors, Writer
+from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, Writer
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
 
@@ -27,7 +27,6 @@ class Row:
         refusal: function of an op and its operand types that returns why it is not compiled for these types, or "".
         is_exact: whether real results have NumPy's bits.
         complex_is_exact: whether complex results have NumPy's bits; NumPy contracts products on some processors.
-        total: name of a reduction and function that combines two of its partial results; None for other ops.
     """
 
     write: Writer
@@ -37,13 +36,6 @@ class Row:
     complex_is_exact: bool = True
     reason: str = ""
     refusal: Callable[[Any, Sequence[TensorSpec]], str] = lambda op, operands: ""
-    total: tuple[str, Callable[..., Element]] | None = None
-
-    def require_total(self) -> tuple[str, Callable[..., Element]]:
-        """Return the name and the combiner of a reduction."""
-        if self.total is None:
-            raise NotCompiledError("partial results cannot be combined")
-        return self.total
 
     def reason_for(self, op: Any, operands: Specs) -> str:
         """Return why an op is not compiled for operands of these types, or an empty string."""
