@@ -154,7 +154,6 @@ class Code:
             self.entry,
             f" noinline nounwind{width}",
             is_internal=True,
-            is_noalias=True,
         )
 
     def module(self) -> Module:
@@ -276,9 +275,9 @@ class Code:
         mask = f"<{numbers}>" if any(lanes) else "zeroinitializer"
         return self.value("shufflevector", x, y, Value(mask, VectorType(len(lanes), "i32")))
 
-    def ret(self, x: int | str | None, type: str = "i64") -> None:
+    def ret(self, x: int | str, type: str = "i64") -> None:
         """Return from the function."""
-        self.append(Instruction("ret", () if x is None else typed((x,), type)))
+        self.append(Instruction("ret", typed((x,), type)))
 
     def br(self, *labels: str, condition: str = "") -> None:
         """Branch to a label, or to one of two by a condition."""

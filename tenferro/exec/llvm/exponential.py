@@ -114,19 +114,6 @@ def expm1(f: Formula, x: Value) -> Value:
     return f.with_sign(y, x)
 
 
-@dataclass
-class NearOne:
-    """Error of a rounded sum u: 1 + x + low = u + lost.
-
-    Attributes:
-        low: low part of x, if any.
-    """
-
-    x: Value
-    low: Value | None
-    lost: Value
-
-
 def exponent_and_significand(f: Formula, a: Value, offset: int) -> tuple[Value, Value]:
     """Write e and m with a = 2^e m, for positive normal a; the bits of the least m are those of 1 minus the offset."""
     biased = f.integer("add", f.bits(a), offset)
@@ -143,24 +130,26 @@ def split_positive(f: Formula, a: Value, offset: int) -> tuple[Value, Value]:
     return f.either(is_small, f.subtract(e, f.number(54.0)), e), m
 
 
-def _logarithm(f: Formula, u: Value, near: NearOne | None, halvings: Value | None = None) -> Value:
+def _logarithm(
+    f: Formula, u: Value, near: tuple[Value, ...] = (), halvings: Value | None = None
+) -> Value:
     """Write ln(u) = e ln(2) + ln(1 + g) for positive u, which is normal if `near` is given.
 
     Args:
-        near: the unrounded value of u.
+        near: x, low and lost with 1 + x + low = u + lost.
         halvings: the number of times that u has been halved before.
     """
-    split = split_positive if near is None else exponent_and_significand
+    split = exponent_and_significand if near else split_positive
     e, m = split(f, u, ONE - SQRT_HALF)
     if halvings is not None:
         e = f.add(e, halvings)
     g = f.subtract(m, f.number(1.0))
     low = f.multiply(e, f.number(LN2_LOW))
-    if near is not None:
+    if near:
+        x, x_low, lost = near
         is_near = f.compare("oeq", e, f.number(0.0))
-        g = f.either(is_near, near.x, g)
-        near_low = f.number(0.0) if near.low is None else near.low
-        low = f.add(low, f.divide(f.either(is_near, near_low, near.lost), u))
+        g = f.either(is_near, x, g)
+        low = f.add(low, f.divide(f.either(is_near, x_low, lost), u))
     s = f.divide(g, f.add(f.number(2.0), g))
     z = f.multiply(s, s)
     half_square = f.multiply(f.multiply(f.number(0.5), g), g)
@@ -179,7 +168,7 @@ def where_defined(f: Formula, x: Value, y: Value, pole: float) -> Value:
 
 def log(f: Formula, x: Value) -> Value:
     """Write ln(x)."""
-    return where_defined(f, x, _logarithm(f, x, None), 0.0)
+    return where_defined(f, x, _logarithm(f, x), 0.0)
 
 
 def _log1p(f: Formula, x: Value, low: Value | None = None, halvings: Value | None = None) -> Value:
@@ -190,7 +179,7 @@ def _log1p(f: Formula, x: Value, low: Value | None = None, halvings: Value | Non
     lost = f.subtract(x, f.subtract(u, one))
     if low is not None:
         lost = f.add(lost, low)
-    y = _logarithm(f, u, NearOne(x, low, lost), halvings)
+    y = _logarithm(f, u, (x, f.number(0.0) if low is None else low, lost), halvings)
     return f.select("oeq", x, f.number(0.0), x, where_defined(f, x, y, -1.0))
 
 

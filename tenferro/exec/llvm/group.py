@@ -60,15 +60,10 @@ class CompiledGroup(FusedFunction):
         self._function: Callable[..., Any] | None = None
         self._strides = [
             tuple([step * spec.dtype.itemsize for step in layout.strides])
-            for layout, spec in zip(self.tiling.operands, self.operands, strict=True)
+            for layout, spec in zip(self.tiling.operands, self.op.body.input_types, strict=True)
         ]
         self._rows = Dense("C", self.resources)
         self.workers = self.resources.workers if self.tiling.is_parallel else SERIAL
-
-    @property
-    def operands(self) -> tuple[TensorSpec, ...]:
-        """The type of each operand."""
-        return self.op.body.input_types
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """Return the results, then the totals; see `FusedFunction`."""

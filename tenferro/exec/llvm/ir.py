@@ -182,7 +182,7 @@ class Function:
     """Definition of a function.
 
     Attributes:
-        parameters: names with types; pointers are `noalias` if `is_noalias`.
+        parameters: names with types; pointers are `noalias`.
         body: instructions, after those of `entry`, which allocate memory; basic blocks begin with their labels.
         attributes: attributes after the parameters.
     """
@@ -194,7 +194,6 @@ class Function:
     entry: Sequence[Instruction] = ()
     attributes: str = " nounwind"
     is_internal: bool = False
-    is_noalias: bool = False
 
     @property
     def instructions(self) -> list[Instruction]:
@@ -204,9 +203,8 @@ class Function:
     def __str__(self) -> str:
         """Return the text."""
         linkage = "internal " if self.is_internal else ""
-        noalias = " noalias" if self.is_noalias else ""
         parameters = ", ".join([
-            f"{x.type}{noalias if x.type == 'ptr' else ''} {x}" for x in self.parameters
+            f"{x.type}{' noalias' if x.type == 'ptr' else ''} {x}" for x in self.parameters
         ])  # fmt: skip
         return "\n".join([
             f"define {linkage}{self.type} @{self.name}({parameters}){self.attributes} {{",

@@ -82,7 +82,7 @@ def _written(strips: StripMinedScan, inputs: Specs, processor: Processor) -> Wri
     ends = [
         begin(name, spec, axis, lead=int(number >= op.num_carry))
         for number, (name, spec, axis) in enumerate(
-            zip(results, strips.output_types(inputs), strips.outputs, strict=True)
+            zip(results, strips.types, strips.outputs, strict=True)
         )
     ]
     emitter.iterate(op, consts, local, xs, ends[op.num_carry :])
@@ -158,10 +158,10 @@ def strip_loop(
     return StripFunction(
         KIND,
         _written(strips, inputs, linker.processor),
-        strips.output_types(inputs),
-        [strips.start(number) for number in range(strips.count)],
+        strips.types,
+        strips.starts,
         kernels,
         linker,
         interpreted,
-        f"compiled in {strips.count} strips of {strips.width}",
+        f"compiled in {len(strips.starts)} strips of {strips.width}",
     )
