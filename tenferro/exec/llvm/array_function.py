@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 from tenferro.exec.llvm.code import Code, typed_arguments
@@ -183,19 +182,11 @@ def new_builtin(function: int, caller: int, owner: Any) -> Callable[..., int | N
         function, caller: addresses of `@f` and of `CALLER`.
         owner: object that keeps the code alive.
     """
-    new_capsule, new_function = _constructors()
-    method = _Method(b"tenferro", caller, FASTCALL, None)
-    capsule = new_capsule(function, None, None)
-    return new_function(ctypes.addressof(method), capsule, (owner, method))
-
-
-@cache
-def _constructors() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return CPython's constructors of capsules and of built-in functions."""
     pointer, value = ctypes.c_void_p, ctypes.py_object
     capsule = ctypes.PYFUNCTYPE(value, pointer, pointer, pointer)
-    function = ctypes.PYFUNCTYPE(value, pointer, value, value)
-    return (
-        capsule(("PyCapsule_New", ctypes.pythonapi)),
-        function(("PyCFunction_NewEx", ctypes.pythonapi)),
+    builtin = ctypes.PYFUNCTYPE(value, pointer, value, value)
+    method = _Method(b"tenferro", caller, FASTCALL, None)
+    held = capsule(("PyCapsule_New", ctypes.pythonapi))(function, None, None)
+    return builtin(("PyCFunction_NewEx", ctypes.pythonapi))(
+        ctypes.addressof(method), held, (owner, method)
     )

@@ -258,15 +258,6 @@ def _select(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
     return [elementwise_tensor(types[0], element, operands)]
 
 
-def logical(name: str) -> Scalar:
-    """Return the function that writes a bitwise instruction."""
-
-    def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-        return code.value(name, xs[0], xs[1])
-
-    return scalar
-
-
 def shift(name: str) -> Scalar:
     """Return the function that writes a shift by an unsigned amount; beyond the width the result is 0 or the sign."""
 
@@ -341,9 +332,9 @@ ROWS: Rows = {
     el.Clamp: elementwise(clamp),
     el.Compare: elementwise(compare),
     el.Select: Row(_select),
-    el.And: elementwise(logical("and")),
-    el.Or: elementwise(logical("or")),
-    el.Xor: elementwise(logical("xor")),
+    el.And: elementwise(instruction("", "and")),
+    el.Or: elementwise(instruction("", "or")),
+    el.Xor: elementwise(instruction("", "xor")),
     el.Not: elementwise(invert),
     el.ShiftLeft: elementwise(shift("shl")),
     el.ShiftRightArithmetic: elementwise(shift("ashr")),

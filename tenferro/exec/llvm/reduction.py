@@ -30,8 +30,8 @@ COMBINERS: Mapping[type[StdTensorOp], Combine] = {
     elementwise.Multiply: el.multiply,
     elementwise.Maximum: el.maximum,
     elementwise.Minimum: el.minimum,
-    elementwise.And: el.logical("and"),
-    elementwise.Or: el.logical("or"),
+    elementwise.And: el.instruction("", "and"),
+    elementwise.Or: el.instruction("", "or"),
 }
 """Scalar functions of the combiners of reductions."""
 

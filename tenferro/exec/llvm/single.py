@@ -15,15 +15,11 @@ from tenferro.exec.llvm import exponential as ex
 from tenferro.exec.llvm.formula import ROUNDER, Formula
 from tenferro.exec.llvm.ir import Value
 
-__all__ = ["erf", "erfinv", "exp", "expm1", "log", "log1p", "logistic", "tanh"]
+__all__ = ["exp", "expm1", "log", "log1p", "logistic", "tanh"]
 
 EXP_OVERFLOW = 104.0
 """Argument above which e^x is infinite in float32; e^-x is 0 there."""
 LN2 = math.log(2.0)
-ERF_SATURATION, ERF_CENTRE = 3.925, 7.7
-"""Argument above which erf is 1, and the centre of x^2 in `ERF_SINGLE`, as in `tools/polynomials.py`."""
-W_CENTRE, SQRT_W_CENTRE = 2.5, 3.125
-"""Centres of w and of sqrt(w) in the polynomials of erfinv, as in `tools/polynomials.py`."""
 
 
 def _reduced(f: Formula, x: Value) -> tuple[Value, Value]:
@@ -104,24 +100,3 @@ def _log1p(f: Formula, x: Value) -> Value:
 def log1p(f: Formula, x: Value) -> Value:
     """Write ln(1 + x)."""
     return f.select("oeq", x, f.number(0.0), x, _log1p(f, x))
-
-
-def erf(f: Formula, x: Value) -> Value:
-    """Write erf x = x P(x^2), saturated at 1."""
-    a = ex.minimum(f, f.magnitude(x), ERF_SATURATION)
-    centred = f.subtract(f.multiply(a, a), f.number(ERF_CENTRE))
-    return f.with_sign(f.multiply(a, f.polynomial(centred, coefficients.ERF_SINGLE)), x)
-
-
-def erfinv(f: Formula, x: Value) -> Value:
-    """Write erfinv x = x P(w), with w = -ln(1 - x^2), or x Q(sqrt(w)) for large w."""
-    a, one = f.magnitude(x), f.number(1.0)
-    product = f.multiply(f.subtract(one, a), f.add(one, a))
-    w = f.negate(_logarithm(f, product))
-    near = f.polynomial(f.subtract(w, f.number(W_CENTRE)), coefficients.ERFINV_SINGLE)
-    root = f.subtract(f.intrinsic("sqrt", w), f.number(SQRT_W_CENTRE))
-    far = f.polynomial(root, coefficients.ERFINV_FAR_SINGLE)
-    y = f.multiply(x, f.select("olt", w, f.number(2.0 * W_CENTRE), near, far))
-    infinity = f.with_sign(f.number(math.inf), x)
-    y = f.select("oeq", a, one, infinity, y)
-    return f.select("ogt", a, one, f.number(math.nan), y)
