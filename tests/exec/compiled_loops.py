@@ -13,12 +13,29 @@ from tenferro.exec.llvm import link
 from tenferro.ops.control import ControlOp
 
 __all__ = [
+    "has_numpys_bits",
     "in_a_loop",
     "in_two_iterations",
     "require_near",
     "require_same_bits",
     "run_as_written_and_optimised",
 ]
+
+
+ROUNDED_OTHERWISE = {
+    "Power", "Exp", "Expm1", "Log", "Log1p", "Cbrt", "Sin", "Cos", "Tan", "Tanh", "Logistic", "Atan2", "Asin", "Acos",
+    "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Erf", "Erfc", "ErfInv", "Lgamma", "Digamma", "ReduceSum",
+    "ReduceProd", "CumSum", "CumProd", "DotGeneral", "Convolution",
+}  # fmt: skip
+"""Ops whose results may differ from NumPy's by rounding."""
+ROUNDED_OTHERWISE_IF_COMPLEX = {"Multiply", "Divide", "Abs", "Sign"}
+"""Ops whose complex results may differ, because NumPy contracts products on some processors."""
+
+
+def has_numpys_bits(card: type, is_complex: bool) -> bool:
+    """Return whether an op's compiled results have NumPy's bits."""
+    others = ROUNDED_OTHERWISE_IF_COMPLEX if is_complex else set[str]()
+    return card.__name__ not in ROUNDED_OTHERWISE | others
 
 
 def run_as_written_and_optimised(

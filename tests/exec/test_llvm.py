@@ -28,7 +28,12 @@ from tenferro.ops.control import ControlOp, Scan
 from tenferro.ops.dynamic import DynamicTruncate
 from tenferro.ops.indexing import Scatter
 from tenferro.types import flatten
-from tests.exec.compiled_loops import require_near, require_same_bits, run_as_written_and_optimised
+from tests.exec.compiled_loops import (
+    has_numpys_bits,
+    require_near,
+    require_same_bits,
+    run_as_written_and_optimised,
+)
 from tests.samples import SAMPLES
 from tests.samples.each import each_card
 from xla_peer.fuzz.program import random_case
@@ -103,7 +108,7 @@ def test_samples(card: Any, most: int) -> None:
 def test_samples_in_fused_groups(card: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Use elementwise ops only, on row-major, column-major, strided and broadcast arrays."""
     monkeypatch.setattr(group, "MIN_GROUPED_ELEMENTS", 1)
-    row, samples = COMPILED.get(card), SAMPLES[card]
+    samples = SAMPLES[card]
     for number, sample in enumerate(samples[:: max(1, len(samples) // 5)]):
         if not sample.inputs or issubclass(card, ControlOp | DynamicTruncate):
             continue
@@ -118,7 +123,7 @@ def test_samples_in_fused_groups(card: Any, monkeypatch: pytest.MonkeyPatch) -> 
                 for executor in (compiled, tnf.GraphExecutor("K", compiled=False))
             ]
             for y, z in zip(*results, strict=True):
-                if row.is_exact and (row.complex_is_exact or not is_complex):
+                if has_numpys_bits(card, is_complex):
                     require_same_bits(y, z)
                 else:
                     require_near([y], [z])
@@ -143,9 +148,8 @@ def require_same(card: Any, samples: list[Any]) -> str:
     """Require equal results and return the remark of the loop."""
     program, stacked, kinds = of_samples(samples)
     found, wanted, (remark,) = run_both(program, *stacked)
-    row = COMPILED[card]
     for y, z, (_, is_complex) in zip(found, wanted, kinds, strict=True):
-        if row.is_exact and (row.complex_is_exact or not is_complex):
+        if has_numpys_bits(card, is_complex):
             require_same_bits(y, z)
         else:
             require_near([y], [z])

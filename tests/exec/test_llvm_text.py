@@ -510,8 +510,6 @@ def test_which_operands_are_materialised() -> None:
     row = Row(write)
     assert [row.must_materialise(position) for position in range(3)] == [False] * 3
     assert not row.moves
-    assert row.is_exact
-    assert row.complex_is_exact
     assert row.reason_for(None, ()) == ""
     assert [Row(write, materialises=True).must_materialise(position) for position in range(2)] == [
         True,

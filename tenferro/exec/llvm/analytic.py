@@ -40,7 +40,7 @@ def vectorised(
             return complex_function(code, dtype, xs[0])
         return functions.call(code, name, dtype, *xs)
 
-    return elementwise(scalar, is_exact=False, rounds=True, floats_only=complex_function is None)
+    return elementwise(scalar, rounds=True, floats_only=complex_function is None)
 
 
 _INTERPRETED = not_compiled("no scalar form is written")
@@ -53,6 +53,6 @@ ROWS: Rows = {
     an.Exp: vectorised("exp", complex_exponential),
     an.Sqrt: elementwise(sqrt, rounds=True, floats_only=True),
     an.Rsqrt: elementwise(rsqrt, rounds=True, floats_only=True),
-    an.Lgamma: elementwise(gamma.lgamma, is_exact=False, rounds=True),
-    an.Digamma: elementwise(gamma.digamma, is_exact=False, rounds=True),
+    an.Lgamma: elementwise(gamma.lgamma, rounds=True),
+    an.Digamma: elementwise(gamma.digamma, rounds=True),
 }  # fmt: skip

@@ -152,12 +152,8 @@ def convolution_refusal(op: co.Convolution, operands: Specs) -> str:
 
 
 ROWS: Rows = {
-    co.DotGeneral: Row(in_float32(dot_general), moves=True, materialises=True, is_exact=False),
+    co.DotGeneral: Row(in_float32(dot_general), moves=True, materialises=True),
     co.Convolution: Row(
-        in_float32(convolution),
-        moves=True,
-        materialises=True,
-        is_exact=False,
-        refusal=convolution_refusal,
+        in_float32(convolution), moves=True, materialises=True, refusal=convolution_refusal
     ),
 }

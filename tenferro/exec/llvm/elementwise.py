@@ -21,13 +21,7 @@ Scalar = Callable[[Code, Any, DType, Sequence[Element]], Element]
 """Function `scalar(code, op, dtype, elements)` that returns a result; `dtype` is that of the first operand."""
 
 
-def elementwise(
-    scalar: Scalar,
-    is_exact: bool = True,
-    complex_is_exact: bool = True,
-    rounds: bool = False,
-    floats_only: bool = False,
-) -> Row:
+def elementwise(scalar: Scalar, rounds: bool = False, floats_only: bool = False) -> Row:
     """Return the lowering of an elementwise op.
 
     Args:
@@ -48,7 +42,7 @@ def elementwise(
         dtype = operands[0].dtype
         return f"{dtype.value} is not compiled" if floats_only and not dtype.is_float else ""
 
-    return Row(write, is_exact=is_exact, complex_is_exact=complex_is_exact, refusal=refusal)
+    return Row(write, refusal=refusal)
 
 
 def instruction(float_: str, integer: str) -> Scalar:
@@ -320,15 +314,15 @@ def compose(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
 ROWS: Rows = {
     el.Add: elementwise(add, rounds=True),
     el.Subtract: elementwise(subtract, rounds=True),
-    el.Multiply: elementwise(multiply, complex_is_exact=False, rounds=True),
-    el.Divide: elementwise(divide, complex_is_exact=False, rounds=True),
+    el.Multiply: elementwise(multiply, rounds=True),
+    el.Divide: elementwise(divide, rounds=True),
     el.Remainder: elementwise(remainder),
-    el.Power: elementwise(power, is_exact=False, rounds=True, floats_only=True),
+    el.Power: elementwise(power, rounds=True, floats_only=True),
     el.Maximum: elementwise(maximum),
     el.Minimum: elementwise(minimum),
     el.Negate: elementwise(negate),
-    el.Abs: elementwise(absolute, complex_is_exact=False),
-    el.Sign: elementwise(sign, complex_is_exact=False),
+    el.Abs: elementwise(absolute),
+    el.Sign: elementwise(sign),
     el.Clamp: elementwise(clamp),
     el.Compare: elementwise(compare),
     el.Select: Row(_select),

@@ -45,7 +45,7 @@ def row_of(routine: Routine, inputs: Specs) -> Row | None:
             x = _transformed(body, axis_kind, x, axis, lengths[axis - axes[0]], spec)
         return [x]
 
-    return Row(write, moves=True, materialises=True, is_exact=False)
+    return Row(write, moves=True, materialises=True)
 
 
 def factors(n: int) -> tuple[int, int]:

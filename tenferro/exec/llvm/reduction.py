@@ -36,7 +36,7 @@ COMBINERS: Mapping[type[StdTensorOp], Combine] = {
 """Scalar functions of the combiners of reductions."""
 
 
-def reduction(is_exact: bool = True) -> Row:
+def reduction() -> Row:
     """Return the lowering of a reduction over axes."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
@@ -71,7 +71,7 @@ def reduction(is_exact: bool = True) -> Row:
 
         return [body.materialised(Tensor(y, element, x.reads))]
 
-    return Row(in_float32(write), moves=True, is_exact=is_exact)
+    return Row(in_float32(write), moves=True)
 
 
 def _combines_rows(x: TensorSpec, axes: Sequence[int]) -> bool:
@@ -178,7 +178,7 @@ def _is_extreme(code: Code, dtype: DType, x: Element, extreme: Element) -> str:
     return code.value("or", is_equal, is_nan)
 
 
-def cumulative(is_exact: bool = True) -> Row:
+def cumulative() -> Row:
     """Return the lowering of a cumulative reduction along an axis."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
@@ -209,18 +209,17 @@ def cumulative(is_exact: bool = True) -> Row:
         code.loops(others, line)
         return [body.stored(memory)]
 
-    return Row(in_float32(write), moves=True, is_exact=is_exact)
+    return Row(in_float32(write), moves=True)
 
 
 ROWS: Rows = {
-    re.ReduceSum: reduction(is_exact=False),
-    re.ReduceProd: reduction(is_exact=False),
-    **dict.fromkeys((re.ReduceMax, re.ReduceMin, re.ReduceAnd, re.ReduceOr), reduction()),
+    **dict.fromkeys(
+        (re.ReduceSum, re.ReduceProd, re.ReduceMax, re.ReduceMin, re.ReduceAnd, re.ReduceOr),
+        reduction(),
+    ),
     re.ArgMax: arg_reduction(re.ReduceMax, "gt"),
     re.ArgMin: arg_reduction(re.ReduceMin, "lt"),
-    re.CumSum: cumulative(is_exact=False),
-    re.CumProd: cumulative(is_exact=False),
-    **dict.fromkeys((re.CumMax, re.CumMin), cumulative()),
+    **dict.fromkeys((re.CumSum, re.CumProd, re.CumMax, re.CumMin), cumulative()),
     re.Sort: sorting.SORT,
     re.TopK: sorting.TOP_K,
 }

@@ -25,15 +25,11 @@ class Row:
             bool for all or none.
         reason: why the op is not compiled, if it is not.
         refusal: function of an op and its operand types that returns why it is not compiled for these types, or "".
-        is_exact: whether real results have NumPy's bits.
-        complex_is_exact: whether complex results have NumPy's bits; NumPy contracts products on some processors.
     """
 
     write: Writer
     moves: bool = False
     materialises: bool | tuple[int, ...] = False
-    is_exact: bool = True
-    complex_is_exact: bool = True
     reason: str = ""
     refusal: Callable[[Any, Sequence[TensorSpec]], str] = lambda op, operands: ""
 
