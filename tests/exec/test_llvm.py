@@ -559,9 +559,9 @@ def test_calls_match_the_parameters_of_texts(name: str, monkeypatch: pytest.Monk
     texts: list[str] = []
     engine_of, linked = link.Linker._engine, link._linked
 
-    def noted(linker: Any, module: Module) -> Any:
+    def noted(linker: Any, module: Module, is_optimised: bool = True) -> Any:
         texts.append(module.text)
-        return engine_of(linker, module)
+        return engine_of(linker, module, is_optimised)
 
     def checked_when_called(engine: Any) -> Any:
         count = len(re.findall(r"getelementptr i64, ptr %arguments, i64 \d+", texts[-1]))

@@ -43,12 +43,14 @@ class WrittenFunction(NamedTuple):
         constants: large constants.
         scratch: size of scratch memory, in bytes.
         largest_call: estimated instructions of the largest call of BLAS or LAPACK.
+        work: estimated instructions of a call; None if it is unknown, or if a call is one of several.
     """
 
     module: Module
     constants: Sequence[Any]
     scratch: int
     largest_call: int
+    work: int | None
 
 
 def written_function(
@@ -69,7 +71,8 @@ def written_function(
     pointers = [*pointers, *[constant for constant, _ in body.constants], "%scratch"]
     python_calls.define_function(code, pointers, numbers, name, releases)
     constants = [array for _, array in body.constants]
-    return WrittenFunction(code.module(), constants, body.scratch_bytes, code.largest_call)
+    work = None if code.while_loops or numbers else code.work
+    return WrittenFunction(code.module(), constants, body.scratch_bytes, code.largest_call, work)
 
 
 def as_contiguous(x: Any) -> Any:
@@ -178,9 +181,15 @@ class CompiledFunction:
         return self.written.module
 
     def _linked(self) -> Callable[..., int | None] | None:
-        """Compile and link the function; return None if LLVM fails."""
+        """Compile and link the function for this call; return None if LLVM fails.
+
+        The first call does not wait for LLVM's passes if it is short.
+        """
         if self._fallback is None:
             try:
+                baseline = self.linker.baseline(self.kind, self.module, self.written.work)
+                if baseline is not None:
+                    return baseline
                 self._function = self.linker.function(self.kind, self.module)
                 self.written = self.written._replace(module=self.module.printed())
             except NotCompiledError as error:

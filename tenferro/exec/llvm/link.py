@@ -24,7 +24,10 @@ from tenferro.program import BoundedCache
 
 __all__ = ["Linker", "Processor", "is_installed", "optimised_module", "processor"]
 
-
+PASS_TIME, PASS_TIME_PER_LINE = 5e6, 100e3
+"""Estimated time of LLVM's passes and of each line of text in them, in nanoseconds."""
+BASELINE_PENALTY = 0.08
+"""Estimated time that an instruction takes longer without passes, in nanoseconds."""
 CACHE_VERSION = 4
 """Version of the options and passes, in keys of the compilation cache."""
 MISSING_BUILTINS = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
@@ -160,6 +163,7 @@ class Linker:
         self, capacity: int = 256, cache: CompileCache | None = None, log: CompileLog | None = None
     ) -> None:
         self.functions: BoundedCache[Callable[..., int | None]] = BoundedCache(capacity)
+        self._requested: BoundedCache[object] = BoundedCache(capacity)
         self.cache = cache
         self.log = CompileLog() if log is None else log
         self._refusal = ""
@@ -198,17 +202,46 @@ class Linker:
 
         return self.functions.get(module.text, linked)
 
+    def baseline(
+        self, kind: str, module: Module, work: int | None
+    ) -> Callable[..., int | None] | None:
+        """Return `@f` of a module without LLVM's passes: compiled sooner, slower, and with the same bits.
+
+        Args:
+            work: estimated number of instructions of the call; None if it is unknown, or if the bits depend on the passes.
+
+        Returns:
+            None if the passes are estimated to save time in this call, if the module was requested before, or if
+            optimised code is cached on disk.
+
+        Raises:
+            NotCompiledError: LLVM fails.
+        """
+        pass_time = PASS_TIME + PASS_TIME_PER_LINE * module.text.count("\n")
+        if work is None or self.cache is not None or work * BASELINE_PENALTY > pass_time:
+            return None
+        first = object()
+        if self._requested.get(module.text, lambda: first) is not first:
+            return None
+        with self.log.attempt(kind), until_compiled():
+            function = _linked(self._engine(module, is_optimised=False))
+        self.log.count(kind)
+        return function
+
     def cache_clear(self) -> None:
         """Clear the cache; functions that are referenced elsewhere stay alive."""
         self.functions.clear()
+        self._requested.clear()
 
-    def _engine(self, module: Module) -> Any:
+    def _engine(self, module: Module, is_optimised: bool = True) -> Any:
         """Compile and link a module and return its engine."""
         _shared()
         for called in SCIPY_MODULES:
             if module.is_calling(called.PREFIX):
                 _add_symbols(called)
-        return _in_memory(self._machine_code(module))
+        if is_optimised:
+            return _in_memory(self._machine_code(module))
+        return _in_memory(_compiled(module, _machine(self.processor, 0), is_optimised))
 
     def _machine_code(self, module: Module) -> bytes:
         """Return optimised machine code of a module, from the cache on disk if it is there."""
@@ -228,21 +261,21 @@ class Linker:
         return code
 
 
-def _compiled(module: Module, machine: Any) -> bytes:
+def _compiled(module: Module, machine: Any, is_optimised: bool = True) -> bytes:
     """Return machine code, as an object file in memory.
 
     On processors that convert float16 without computing with it, LLVM 22 lowers some vectors of float16 to calls of
     `MISSING_BUILTINS`. The next, less optimised module is free of them.
     """
     context = _Context(machine)
-    code = _emitted(module, context)
+    code = _emitted(module, context, is_optimised)
     context.free()
     return code
 
 
-def _emitted(module: Module, context: _Context) -> bytes:
+def _emitted(module: Module, context: _Context, is_optimised: bool) -> bytes:
     code = b""
-    for parsed in _modules(module, context):
+    for parsed in _modules(module, context, is_optimised):
         code = context.machine.emit_object(parsed)
         if not any([name in code for name in MISSING_BUILTINS]):
             break
@@ -251,7 +284,7 @@ def _emitted(module: Module, context: _Context) -> bytes:
 
 def optimised_module(module: Module, machine: Any) -> Any:
     """Return LLVM's module after the passes, in a context that stays alive."""
-    return next(_modules(module, _Context(machine)))
+    return next(_modules(module, _Context(machine), is_optimised=True))
 
 
 class _Context:
@@ -281,13 +314,13 @@ class _Context:
         return module
 
 
-def _modules(module: Module, context: _Context) -> Iterator[Any]:
+def _modules(module: Module, context: _Context, is_optimised: bool) -> Iterator[Any]:
     """Yield LLVM's modules, each less optimised than the one before; the last one without passes.
 
     LLVM 22 vectorises some basic blocks so that a use precedes its definition, for which its code generator ends the
     process. Modules that do not verify after the passes are skipped.
     """
-    for slp in (True, False):
+    for slp in (True, False) if is_optimised else ():
         optimised = _after_passes(module, context, slp)
         try:
             optimised.verify()
