@@ -92,7 +92,7 @@ PLACES = [
     Place(loop, "written_loop", unbounded, X),
     Place(loop, "estimated_cost", looped, X, (("compiled", "auto"),)),
     Place(loop, "strip_mine", in_strips, LARGE[0]),
-    Place(strip_loop, "_written", in_strips, LARGE[0]),
+    Place(strip_loop, "written_strip", in_strips, LARGE[0]),
     Place(plan_group, "_cost", fused, LARGE, (("compiled", "auto"),)),
     Place(group, "_row_program", fused, LARGE),
     Place(plan_block, "_cost", stepwise, A),

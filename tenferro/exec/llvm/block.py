@@ -73,7 +73,7 @@ class CompiledBlock(CompiledFunction):
             if slot in axes
         ])  # fmt: skip
         outputs = zip(program.output_slots, self.outputs, strict=True)
-        in_memory = [moved(spec, axes.get(slot)) for slot, spec in outputs]
+        in_memory = [transposed_spec(spec, axes.get(slot)) for slot, spec in outputs]
         self._results = [(spec.shape, spec.dtype.dtype) for spec in in_memory]
         self._result_axes = tuple([
             (number, tuple(np.argsort(axes[slot]).tolist()))
@@ -97,11 +97,6 @@ class CompiledBlock(CompiledFunction):
         return results[0] if len(results) == 1 else results
 
 
-def moved(spec: Any, axes: Axes | None) -> Any:
-    """Return the type with its axes in an order."""
-    return spec if axes is None else transposed_spec(spec, axes)
-
-
 def _written(
     program: GraphProgram, axes: Mapping[int, Axes], kernels: Binder, processor: Processor
 ) -> WrittenFunction:
@@ -112,13 +107,13 @@ def _written(
     names: list[str] = []
     for number, slot in enumerate(program.input_slots):
         spec, order = program.types[slot], axes.get(slot)
-        x = body.stored(Memory(f"%a{number}", moved(spec, order)))
+        x = body.stored(Memory(f"%a{number}", transposed_spec(spec, order)))
         if order is not None:
             x = replace(transposed(body, x, np.argsort(order).tolist()), is_cheap=True)
         inputs.append(body.number(spec, body.at(x, (0,) * spec.rank)) if spec.size == 1 else x)
         names.append(f"%a{number}")
     targets = [
-        Memory(f"%y{number}", moved(program.types[slot], axes.get(slot)))
+        Memory(f"%y{number}", transposed_spec(program.types[slot], axes.get(slot)))
         for number, slot in enumerate(program.output_slots)
     ]
     is_plain = not any(slot in axes for slot in program.output_slots)

@@ -306,11 +306,6 @@ def imag(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     return xs[0][1] if dtype.is_complex else literal(0, dtype)
 
 
-def compose(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Return a complex number from its parts."""
-    return tuple(xs)
-
-
 ROWS: Rows = {
     el.Add: elementwise(add, rounds=True),
     el.Subtract: elementwise(subtract, rounds=True),
@@ -345,6 +340,6 @@ ROWS: Rows = {
     el.Conj: elementwise(conj),
     el.Real: elementwise(real),
     el.Imag: elementwise(imag),
-    el.Complex: elementwise(compose),
+    el.Complex: elementwise(lambda code, op, dtype, xs: tuple(xs)),
     el.ReducePrecision: not_compiled("narrower mantissas are not compiled"),
 }

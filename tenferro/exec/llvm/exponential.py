@@ -32,7 +32,7 @@ TANH_SATURATION = 22.0
 SINH_EXP = 40.0
 """Argument above which sinh is e^x / 2."""
 SINH_LINEAR = 4e-9
-"""Argument below which sinh is x, which avoids halving subnormal numbers."""
+"""Argument below which sinh is x."""
 SQUARE_DOMINATES = 1e18
 """Argument above which x^2 + 1 is rounded to x^2."""
 
@@ -94,22 +94,16 @@ def exp(f: Formula, x: Value) -> Value:
     return ldexp(f, one_plus(f, part), part.n)
 
 
-def _halved_expm1(f: Formula, x: Value, high: float) -> tuple[ReducedExp, Value]:
-    """Write the reduced argument and (e^x - 1) / 2, which is inaccurate where n is 0."""
-    part = reduce_argument(f, x, -EXPM1_SATURATION, high)
+def expm1(f: Formula, x: Value) -> Value:
+    """Write e^x - 1 = 2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)); e^r - 1 where n is 0."""
+    part = reduce_argument(f, x, -EXPM1_SATURATION, 710.0)
     scale = f.power_of_two(f.subtract(part.n, f.number(1.0)))
     half = f.number(0.5)
     base, step = f.subtract(scale, half), f.multiply(scale, part.r)
     y = f.add(base, step)
     lost = f.add(f.subtract(base, y), step)
     lost = f.add(lost, f.subtract(f.subtract(scale, base), half))
-    return part, f.add(y, f.multiply_add(scale, part.rest, lost))
-
-
-def expm1(f: Formula, x: Value) -> Value:
-    """Write e^x - 1 = 2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)); e^r - 1 where n is 0."""
-    part, half = _halved_expm1(f, x, 710.0)
-    y = f.multiply(f.number(2.0), half)
+    y = f.multiply(f.number(2.0), f.add(y, f.multiply_add(scale, part.rest, lost)))
     y = f.select("oeq", part.n, f.number(0.0), f.add(part.r, part.rest), y)
     return f.with_sign(y, x)
 
@@ -203,22 +197,23 @@ def logistic(f: Formula, x: Value) -> Value:
 
 
 def sinh(f: Formula, x: Value) -> Value:
-    """Write sinh x = t + t / (1 + 2 t), with t = (e^|x| - 1) / 2; e^|x| / 2 for large |x|."""
-    a = f.magnitude(x)
-    part, half = _halved_expm1(f, a, HALF_EXP_OVERFLOW)
-    near = f.multiply(f.number(0.5), f.add(part.r, part.rest))
-    half = f.select("oeq", part.n, f.number(0.0), near, half)
-    above = f.multiply_add(f.number(2.0), half, f.number(1.0))
-    y = f.add(half, f.divide(half, above))
-    half_exp = ldexp(f, one_plus(f, part), f.subtract(part.n, f.number(1.0)))
-    y = f.select("ogt", a, f.number(SINH_EXP), half_exp, y)
-    return f.with_sign(f.select("olt", a, f.number(SINH_LINEAR), a, y), x)
+    """Write sinh x = (t + t / (1 + t)) / 2, with t = e^|x| - 1 and the sign of x; e^|x| / 2 for large |x|."""
+    a, half = f.magnitude(x), f.number(0.5)
+    t = expm1(f, minimum(f, a, SINH_EXP))
+    near = f.multiply(half, f.add(t, f.divide(t, f.add(t, f.number(1.0)))))
+    near = f.select("olt", a, f.number(SINH_LINEAR), a, near)
+    return f.with_sign(f.select("ogt", a, f.number(SINH_EXP), _half_exp(f, a), near), x)
+
+
+def _half_exp(f: Formula, x: Value) -> Value:
+    """Write e^x / 2 for positive x."""
+    part = reduce_argument(f, x, 0.0, HALF_EXP_OVERFLOW)
+    return ldexp(f, one_plus(f, part), f.subtract(part.n, f.number(1.0)))
 
 
 def cosh(f: Formula, x: Value) -> Value:
     """Write cosh x = t + 1 / (4 t), with t = e^|x| / 2."""
-    part = reduce_argument(f, f.magnitude(x), 0.0, HALF_EXP_OVERFLOW)
-    t = ldexp(f, one_plus(f, part), f.subtract(part.n, f.number(1.0)))
+    t = _half_exp(f, f.magnitude(x))
     return f.add(t, f.divide(f.number(0.25), t))
 
 

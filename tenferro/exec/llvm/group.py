@@ -310,15 +310,11 @@ class _Writer:
 
     def _view(self, number: int, index: tuple[Index, ...]) -> tuple[Index, Layout]:
         """Return the offset of a row of an array, and the layout of the row."""
-        layout, code = self.layouts[number], self.code
-        offset: Index = 0
-        for i, stride in zip(index, layout.strides, strict=False):  # because scalars have no rows
-            offset = code.add(offset, code.scaled(i, stride))
-        lead = len(index)
-        return offset, Layout(layout.shape[lead:], layout.strides[lead:])
+        layout, lead = self.layouts[number], len(index)
+        return self._offset(0, layout, index), Layout(layout.shape[lead:], layout.strides[lead:])
 
     def _offset(self, offset: Index, layout: Layout, index: Sequence[Index]) -> Index:
-        for i, stride in zip(index, layout.strides, strict=True):
+        for i, stride in zip(index, layout.strides, strict=False):  # because scalars have no rows
             offset = self.code.add(offset, self.code.scaled(i, stride))
         return offset
 

@@ -90,7 +90,8 @@ def _target() -> Any:
     llvm = _llvm()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    _add_symbols(array_function)
+    for name, address in array_function.addresses().items():
+        llvm.add_symbol(name, address)
     return llvm.Target.from_default_triple()
 
 

@@ -68,7 +68,18 @@ def compiled_loop(
         with suppress(NotCompiledError), log.attempt(strip_loop.KIND):
             strips = strip_mine(op, inputs)
             if strips is not None:
-                return strip_loop.strip_loop(strips, inputs, kernels, linker, interpreted)
+                written = strip_loop.written_strip(strips, inputs, linker.processor)
+                remark = f"compiled in {len(strips.starts)} strips of {strips.width}"
+                return strip_loop.StripFunction(
+                    strip_loop.KIND,
+                    written,
+                    strips.types,
+                    strips.starts,
+                    kernels,
+                    linker,
+                    interpreted,
+                    remark,
+                )
     with log.attempt(LOOP):
         written = written_loop(op, inputs, kernels, linker.processor)
         outputs = op.output_types(tuple(inputs), GuardLog())

@@ -30,7 +30,7 @@ from tenferro.types import TensorSpec
 if TYPE_CHECKING:
     from tenferro.exec.plan.bind import Binder
 
-__all__ = ["StripFunction", "strip_loop"]
+__all__ = ["StripFunction", "written_strip"]
 
 KIND = "loop of strips"
 """Name of attempts in the log."""
@@ -38,7 +38,7 @@ MAX_STRIP_WORK = 10 * python_calls.CHUNK_WORK
 """Maximum estimated number of instructions of a strip, because an interrupted caller waits for running strips."""
 
 
-def _written(strips: StripMinedScan, inputs: Specs, processor: Processor) -> WrittenFunction:
+def written_strip(strips: StripMinedScan, inputs: Specs, processor: Processor) -> WrittenFunction:
     """Return the module of a strip.
 
     Raises:
@@ -145,23 +145,3 @@ class StripFunction(CompiledFunction):
 
         self.workers.parallel_for(run, len(self.starts))
         return results[0] if len(results) == 1 else tuple(results)
-
-
-def strip_loop(
-    strips: StripMinedScan, inputs: Specs, kernels: Binder, linker: Linker, interpreted: Interpreted
-) -> StripFunction:
-    """Return a strip-mined scan as a function of its operands: the last carry, then the stacked outputs.
-
-    Raises:
-        NotCompiledError: an op that is not compiled, or too much work in a strip.
-    """
-    return StripFunction(
-        KIND,
-        _written(strips, inputs, linker.processor),
-        strips.types,
-        strips.starts,
-        kernels,
-        linker,
-        interpreted,
-        f"compiled in {len(strips.starts)} strips of {strips.width}",
-    )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.sums_of_products import SumOfProducts
@@ -37,7 +37,7 @@ class CompiledSums:
 
     def __init__(self, linker: Linker, min_multiplications: int) -> None:
         self.linker, self.min_multiplications = linker, min_multiplications
-        self._codes: BoundedCache[_Code | None] = BoundedCache(CACHE_ENTRIES)
+        self._codes: BoundedCache[tuple[Module, bool, int] | None] = BoundedCache(CACHE_ENTRIES)
 
     def function(
         self, sums: SumOfProducts, multiplications: int
@@ -49,27 +49,23 @@ class CompiledSums:
         if multiplications < self.min_multiplications:
             return None
         with suppress(NotCompiledError):
-            code = self._codes.get(sums, lambda: self._written(sums))
-            if code is None or (code.is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS):
+            written = self._codes.get(sums, lambda: self._written(sums))
+            if written is None:
                 return None
-            return self.linker.function(KIND, code.module), code.tasks
+            module, is_narrow, tasks = written
+            if is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS:
+                return None
+            return self.linker.function(KIND, module), tasks
         return None
 
-    def _written(self, sums: SumOfProducts) -> _Code | None:
+    def _written(self, sums: SumOfProducts) -> tuple[Module, bool, int] | None:
+        """Return the module, whether the processor has wider vectors, and the number of tasks of a row."""
         with suppress(NotCompiledError), self.linker.log.attempt(KIND):
             processor = self.linker.processor
             height, _, lanes = tile_of(sums, processor)
             is_narrow = lanes < processor.lanes * 8 // sums.dtype.itemsize
-            return _Code(module_of(sums, processor), is_narrow, -(-sums.places[0] // height))
+            return (module_of(sums, processor), is_narrow, -(-sums.places[0] // height))
         return None
-
-
-class _Code(NamedTuple):
-    """Module, whether the processor has wider vectors, and the number of tasks of a row."""
-
-    module: Module
-    is_narrow: bool
-    tasks: int
 
 
 def tile_of(sums: SumOfProducts, processor: Processor) -> tuple[int, int, int]:

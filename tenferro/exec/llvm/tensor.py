@@ -94,9 +94,13 @@ def inverse_permute(axes: Iterable[int], indices: Iterable[Index]) -> tuple[Inde
     return tuple([index[axis] for axis in range(len(index))])
 
 
-def transposed_spec(spec: TensorSpec, order: Sequence[int]) -> TensorSpec:
-    """Return the type of a transposed value."""
-    return TensorSpec.of(tuple([spec.shape[axis] for axis in order]), spec.dtype)
+def transposed_spec(spec: TensorSpec, order: Sequence[int] | None) -> TensorSpec:
+    """Return the type of a transposed value; for None that of the value itself."""
+    return (
+        spec
+        if order is None
+        else TensorSpec.of(tuple([spec.shape[axis] for axis in order]), spec.dtype)
+    )
 
 
 def transposed(body: Body, x: Tensor, order: Sequence[int]) -> Tensor:
