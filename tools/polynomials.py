@@ -32,10 +32,6 @@ ROOTS = (mpmath.mpf("-0.29290"), mpmath.mpf("0.41422"))
 LARGEST_S2 = mpmath.mpf("0.02944")
 """Bound of (f / (2 + f))^2 for sqrt(1/2) <= 1 + f <= sqrt(2), slightly above."""
 
-ERF_SATURATION, ERF_CENTRE = mpmath.mpf("3.925"), mpmath.mpf("7.7")
-"""Argument above which erf is 1 in float32, and the centre of x^2, as in `tenferro/exec/llvm/single.py`."""
-W_CENTRE, SQRT_W_CENTRE = mpmath.mpf("2.5"), mpmath.mpf("3.125")
-"""Centres of w and of sqrt(w), as in `tenferro/exec/llvm/single.py`."""
 ERFC_CENTRE = mpmath.mpf("3.75")
 """Constant k of (x - k) / (x + k), as in `tenferro/exec/llvm/error_function.py`."""
 
@@ -156,21 +152,15 @@ POLYNOMIALS = [
     Polynomial("EXP_SINGLE", "(e^r - 1 - r) / r^2 for |r| <= ln(2) / 2, float32", rest_of_exp, -HALF_LN2, HALF_LN2, 5),
     Polynomial("LOG", "(2 atanh(s) / s - 2) / s^2 in s^2, for |s| <= 3 - sqrt(8)", rest_of_log, mpmath.mpf(0), LARGEST_S2, 6),
     Polynomial("LOG_SINGLE", "log(1 + g) / g for sqrt(1/2) <= 1 + g <= sqrt(2), float32", log_quotient, *ROOTS, 11),
-    Polynomial("LOG_POWER", "log(1 + g) / g for sqrt(1/2) <= 1 + g <= sqrt(2), float32 powers", log_quotient, *ROOTS, 15),
     Polynomial("SIN", "(sin(r) / r - 1) / r^2 in r^2, for |r| <= pi / 4", rest_of_sin, mpmath.mpf(0), LARGEST_R2, 5),
     Polynomial("COS", "(cos(r) - 1 + r^2 / 2) / r^4 in r^2, for |r| <= pi / 4", rest_of_cos, mpmath.mpf(0), LARGEST_R2, 5),
-    Polynomial("SIN_SINGLE", "(sin(r) / r - 1) / r^2 in r^2, for |r| <= pi / 2, float32", rest_of_sin, mpmath.mpf(0), 4 * LARGEST_R2, 4),
     Polynomial("ATAN", "(atan(s) / s - 1) / s^2 in s^2, for |s| <= sqrt(2) - 1", rest_of_odd(mpmath.atan), mpmath.mpf(0), LARGEST_T2, 10),
     Polynomial("ASIN", "(asin(s) / s - 1) / s^2 in s^2, for |s| <= 1/2", rest_of_odd(mpmath.asin), mpmath.mpf(0), mpmath.mpf("0.25"), 12),
     Polynomial("ERF", "erf(x) / x - 1 in x^2, for |x| <= 1", rest_of_erf, mpmath.mpf(0), mpmath.mpf(1), 12),
-    Polynomial("ERF_SINGLE", "erf(x) / x in x^2 - 7.7, for |x| <= 3.925, float32", lambda t: erf_quotient(t + ERF_CENTRE), -ERF_CENTRE, ERF_SATURATION**2 - ERF_CENTRE, 19),
     Polynomial("ERFC", "(1 + 2 x) exp(x^2) erfc(x) in (x - k) / (x + k) with k = 3.75, for 0 <= x <= 28", scaled_erfc(ERFC_CENTRE), mpmath.mpf(-1), quotient(ERFC_CENTRE, mpmath.mpf(28)), 22),
     Polynomial("ERFINV", "y / erf(y) in w = -log(1 - erf(y)^2), for w <= 6.25, to seven digits", inverse_erf, mpmath.mpf(0), mpmath.mpf("6.25"), 8),
     Polynomial("ERFINV_FAR", "y / erf(y) in sqrt(w) - 4, for 2.5 <= sqrt(w) <= 6.2, to seven digits", lambda s: inverse_erf((s + 4) ** 2), mpmath.mpf("-1.5"), mpmath.mpf("2.2"), 10),
-    Polynomial("ERFINV_SINGLE", "y / erf(y) in w - 2.5, for w <= 5, float32", lambda t: inverse_erf(t + W_CENTRE), -W_CENTRE, W_CENTRE, 12),
-    Polynomial("ERFINV_FAR_SINGLE", "y / erf(y) in sqrt(w) - 3.125, for 5 <= w <= 16, float32", lambda s: inverse_erf((s + SQRT_W_CENTRE) ** 2), mpmath.sqrt(2 * W_CENTRE) - SQRT_W_CENTRE, 4 - SQRT_W_CENTRE, 12),
     Polynomial("LOG_TAIL", "(2 atanh(s) / s - 2 - 2/3 s^2) / s^4 in s^2, for |s| <= 3 - sqrt(8)", tail_of_log, mpmath.mpf(0), LARGEST_S2, 7),
-    Polynomial("CBRT", "cbrt(m) for 1 <= m <= 2", mpmath.cbrt, mpmath.mpf(1), mpmath.mpf(2), 4),
 ]  # fmt: skip
 
 

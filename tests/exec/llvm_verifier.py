@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from tenferro.exec.llvm.code import Code
-from tenferro.exec.llvm.ir import (
-    Declaration,
-    Function,
-    Instruction,
-    Loop,
-    Module,
-    VectorType,
-    flatten,
-)
+from tenferro.exec.llvm.ir import Declaration, Function, Instruction, Module, VectorType
 
 __all__ = ["InvalidError", "lines_of", "verify", "verify_function"]
 
@@ -37,9 +28,7 @@ class InvalidError(Exception):
 
 def lines_of(code: Code) -> list[str]:
     """Return the text of the current function, without its entry."""
-    instructions: list[Instruction] = []
-    flatten(code.region, instructions)
-    return [str(x) for x in instructions]
+    return [str(x) for x in code.region]
 
 
 def require(condition: bool, rule: str, where: object) -> None:
@@ -63,8 +52,8 @@ def verify_function(
     function: Function, functions: Mapping[str, Function | Declaration] | None = None
 ) -> None:
     """Raise unless a function is valid."""
-    require_closed_regions(function.region, set())
     blocks = blocks_of(function)
+    require_closed_loops(function.instructions)
     definitions = {str(x): ("", -1, x.type) for x in function.parameters}
     require(len(definitions) == len(function.parameters), "one name per parameter", function.name)
     for label, block in blocks.items():
@@ -87,22 +76,17 @@ def verify_function(
                 require(is_before, f"the definition of {y} dominates its use", x)
 
 
-def require_closed_regions(region: Sequence[Any], closed: set[str]) -> set[str]:
-    """Require that values of a loop's region are used only inside it, and return those of this region.
-
-    Args:
-        closed: values of the regions of earlier loops.
-    """
-    defined: set[str] = set()
-    for x in region:
-        if isinstance(x, Instruction):
+def require_closed_loops(instructions: Sequence[Instruction]) -> None:
+    """Require that values of a loop's body, up to its conditional branch back, are used only inside it."""
+    starts = {x.labels[0]: number for number, x in enumerate(instructions) if x.opcode == "label"}
+    for end, branch in enumerate(instructions):
+        start = (
+            starts[branch.labels[0]] if branch.opcode == "br" and len(branch.labels) > 1 else end
+        )
+        inside = {str(x.result) for x in instructions[start:end]} if start < end else set[str]()
+        for x in instructions[end + 1 :] if inside else ():
             for y in x.operands:
-                require(y not in closed, f"{y} stays in the region of its loop", x)
-            defined |= {str(x.result)} if x.result is not None else set()
-        elif isinstance(x, Loop):
-            inner = require_closed_regions(x.body, closed)
-            closed |= inner | {str(x.index), str(x.following), str(x.more)}
-    return defined
+                require(y not in inside, f"{y} stays in the region of its loop", x)
 
 
 def blocks_of(function: Function) -> dict[str, list[Instruction]]:

@@ -617,7 +617,6 @@ def test_a_group_that_llvm_refuses_is_interpreted(monkeypatch: pytest.MonkeyPatc
     program = tnf.compile(fn, x)
     expected = run_unplanned(program, x)
     monkeypatch.setattr(Linker, "function", refused)
-    monkeypatch.setattr(Linker, "baseline_function", refused)
     for order in ("F", "K"):
         executor = tnf.GraphExecutor(order)
         for _ in range(2):

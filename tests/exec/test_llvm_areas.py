@@ -143,16 +143,14 @@ def test_memory_that_values_read() -> None:
     a, b, c = (body.stored(memory) for memory in memories)
     reversed_ = Tensor(spec, lambda index: body.at(c, index), c.reads)
     both = elementwise_tensor(spec, lambda index: body.at(a, index), [a, b])
-    assert (both.reads, both.aligned, both.is_flat) == (a.reads | b.reads, a.reads | b.reads, True)
+    assert (both.reads, both.aligned) == (a.reads | b.reads, a.reads | b.reads)
     assert both.memory is None
     assert not both.is_cheap
     mixed = elementwise_tensor(spec, lambda index: body.at(a, index), [both, reversed_, c])
     assert mixed.reads == a.reads | b.reads | c.reads
     assert mixed.aligned == a.reads | b.reads
-    assert not mixed.is_flat
     row = body.number(TensorSpec.parse("f64[]"), "0.0")
-    assert not elementwise_tensor(spec, lambda index: "0.0", [a, row]).is_flat
-    assert (row.reads, row.is_cheap, row.is_flat, row.memory) == (frozenset(), True, True, None)
+    assert (row.reads, row.is_cheap, row.memory) == (frozenset(), True, None)
     assert body.dense(a) is memories[0]
     assert body.materialised(a) is a
     assert body.dense(both) not in memories

@@ -9,7 +9,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.door import apply_one
-from tenferro.exec.llvm import convolution, link
+from tenferro.exec.llvm import contraction, link
 from tenferro.ops.contraction import Convolution
 from tests.exec.compiled_loops import in_a_loop
 
@@ -117,7 +117,7 @@ def test_convolutions_that_are_not_compiled(
     def fn(xs: Any, kernel: Any) -> Any:
         return tnf.scan(lambda c, x: (c + 1, apply_one(op, x, kernel)), 0, xs)[1]
 
-    monkeypatch.setattr(convolution, "MAX_MULTIPLICATIONS", most)
+    monkeypatch.setattr(contraction, "MAX_CONVOLUTION_MULTIPLICATIONS", most)
     program, executor = tnf.compile(fn, xs, kernel), tnf.GraphExecutor(compiled=True)
     assert ("define i64 @f(" in executor.source(program, "llvm")) == is_compiled
     expected = tnf.GraphExecutor(compiled=False).run(program, xs, kernel)

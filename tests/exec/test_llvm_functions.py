@@ -218,7 +218,7 @@ def error(y: float, exact: Any, dtype: Any) -> float:
 NEARER = {
     "exp": 0.6, "expm1": 0.86, "log": 0.62, "log1p": 0.73, "tanh": 1.55, "logistic": 1.48, "sin": 0.75, "cos": 0.76,
     "tan": 2.07, "sinh": 1.49, "cosh": 0.95, "asinh": 0.83, "acosh": 0.81, "atanh": 0.66, "asin": 0.55, "acos": 0.51,
-    "atan": 0.52, "atan2": 0.52, "erf": 0.95, "erfc": 2.95, "erfinv": 1.68, "cbrt": 0.5, "hypot": 0.94, "pow": 0.6,
+    "atan": 0.52, "atan2": 0.52, "erf": 0.95, "erfc": 2.95, "erfinv": 1.68, "cbrt": 0.65, "hypot": 0.94, "pow": 0.6,
 }  # fmt: skip
 """Errors of float64 functions at these arguments, the same on all processors and below the general bounds."""
 
@@ -297,7 +297,7 @@ def _signed_zero(name: str, x: float, y: float) -> float:
 @pytest.mark.parametrize("name", TURNS)
 def test_along_two_lanes(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Vectorise by two lanes, with large arguments in either lane."""
-    narrow = replace(link.processor(), lanes=(2,))
+    narrow = replace(link.processor(), lanes=2)
     monkeypatch.setattr(link, "processor", lambda: narrow)
     x = np.linspace(-9.0, 9.0, 3 * 41).reshape(3, 41)
     x[1, 7:10] = 1e22, 3e300, -1e17
@@ -341,7 +341,7 @@ def instructions(text: str) -> int:
 
 
 def test_functions_are_written_once_and_where_they_are_called() -> None:
-    code = Code(True, (8, 4))
+    code = Code(True, 8)
     assert call(code, "exp", DType.F64, A) == "%v1"
     (text,) = map(str, code.functions.values())
     assert text.startswith(
@@ -363,13 +363,13 @@ def test_functions_are_written_once_and_where_they_are_called() -> None:
 
 @pytest.mark.parametrize("dtype", [DType.F32, DType.F16, DType.BF16])
 def test_float32_functions_are_evaluated_in_float64(dtype: DType) -> None:
-    code = Code(True, (8, 4))
+    code = Code(True, 8)
     a, b = (Value(name, "float") for name in ("%a", "%b"))
     y, z = call(code, "pow", dtype, a, b), call(code, "hypot", dtype, a, b)
     assert lines_of(code) == [
         "  %v1 = fpext float %a to double",
         "  %v2 = fpext float %b to double",
-        "  %v3 = call double @tenferro_pow_single(double %v1, double %v2)",
+        "  %v3 = call double @tenferro_pow(double %v1, double %v2)",
         "  %v4 = fptrunc double %v3 to float",
         "  %v5 = fpext float %a to double",
         "  %v6 = fpext float %b to double",
@@ -381,30 +381,26 @@ def test_float32_functions_are_evaluated_in_float64(dtype: DType) -> None:
 
 def test_functions_of_bounded_arguments_have_vector_variants() -> None:
     """Check that vector functions test their arguments, and call the C library lane by lane for large ones."""
-    code = Code(True, (8, 4))
+    code = Code(True, 8)
     call(code, "tan", DType.F64, A)
-    variants = (
-        "_ZGV_LLVM_N8v_tenferro_tan(tenferro_tan_8),_ZGV_LLVM_N4v_tenferro_tan(tenferro_tan_4)"
-    )
     assert lines_of(code) == [
-        f'  %v1 = call double @tenferro_tan(double %a) "vector-function-abi-variant"="{variants}"'
+        "  %v1 = call double @tenferro_tan(double %a) "
+        '"vector-function-abi-variant"="_ZGV_LLVM_N8v_tenferro_tan(tenferro_tan_8)"'
     ]
     (one,) = map(str, code.functions.values())
-    eight, four = (str(code.vector_functions[f"tenferro_tan_{lanes}"]) for lanes in (8, 4))
+    several = str(code.vector_functions["tenferro_tan_8"])
     facts = "noinline nounwind willreturn readnone {"
-    assert [text.partition("\n")[0] for text in (one, eight, four)] == [
+    assert [text.partition("\n")[0] for text in (one, several)] == [
         f"define internal double @tenferro_tan(double %x) {facts}",
         f"define internal <8 x double> @tenferro_tan_8(<8 x double> %x) {facts}",
-        f"define internal <4 x double> @tenferro_tan_4(<4 x double> %x) {facts}",
     ]
     assert code.work == instructions(one)
     limit = "0x4120000000000000"  # 2^19
     assert one.count("call double @tan(double %x)") == 1
     assert re.search(rf"fcmp olt double %v\d+, {limit}\n", one)
-    for several, lanes in ((eight, 8), (four, 4)):
-        assert several.count("call double @tenferro_tan(double %v") == lanes
-        assert several.count(f"call i1 @llvm.vector.reduce.and.v{lanes}i1(<{lanes} x i1> %v") == 1
-        assert re.findall(r"extractelement .* %x, i64 (\d)", several) == [*map(str, range(lanes))]
-        assert f", double {limit}>\n" in several
+    assert several.count("call double @tenferro_tan(double %v") == 8
+    assert several.count("call i1 @llvm.vector.reduce.and.v8i1(<8 x i1> %v") == 1
+    assert re.findall(r"extractelement .* %x, i64 (\d)", several) == [*map(str, range(8))]
+    assert f", double {limit}>\n" in several
     assert str(code.declared["tan"]) == "declare double @tan(double)"
-    assert "@tenferro_tan_8, ptr @tenferro_tan_4]" in code.module().text
+    assert "[ptr @tenferro_tan_8]" in code.module().text

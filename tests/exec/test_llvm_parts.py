@@ -10,7 +10,7 @@ import pytest
 
 import tenferro as tnf
 from tenferro.errors import BackendFailureError
-from tenferro.exec.llvm import compiled, link, loop
+from tenferro.exec.llvm import link
 from tenferro.extension import HostReferenceRuntime, apply
 from tests.exec.compiled_loops import run_as_written_and_optimised
 from tests.test_printed_programs import WornOut
@@ -85,23 +85,3 @@ def test_errors_in_repeated_loops_name_their_lines() -> None:
             executor.run(program, carry, rows)
         place = next(each for each in str(caught.value).splitlines() if "test_llvm_parts" in each)
         assert lines[int(place.rpartition(".py:")[2].split()[0]) - 1].endswith(line)
-
-
-def test_long_texts_are_optimised_during_later_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Calls do not wait for the passes, and their bits are the same before and after."""
-    x, ys = RNG.standard_normal(40), RNG.standard_normal((7, 40))
-    program = tnf.compile(in_a_scan(CASES["around others"]), x, ys)
-    expected = tnf.GraphExecutor("K", compiled=True).run(program, x, ys)
-    monkeypatch.setattr(loop, "MIN_BASELINE_LINES", 1)
-    monkeypatch.setattr(compiled.CompiledFunction, "max_pass_wait", 0)
-    for threads in (2, 1):
-        executor = tnf.GraphExecutor("K", compiled=True, threads=threads)
-        (step,) = [s for s in executor.compile(program).instructions if "compiled" in s.remark]
-        function: Any = step.function
-        for run in range(4):
-            for y, wanted in zip(executor.run(program, x, ys), expected, strict=True):
-                assert y.tobytes() == wanted.tobytes()
-            if run == 1 and threads == 2:
-                function._optimised.result()
-            is_optimised = function._function is not None
-            assert is_optimised == (run > (1 if threads == 2 else 0))

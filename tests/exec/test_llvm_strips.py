@@ -339,7 +339,7 @@ def test_strips_fill_the_first_level_cache(
 @pytest.mark.parametrize(
     ("shape", "counts"),
     [
-        ((7001, 3), {672 * 3}),  # neighbours in memory
+        ((7001, 3), {3, 672}),  # rows of neighbours in memory
         ((4, 3000), {4, 512}),  # rows of a strided array
     ],
 )
@@ -360,11 +360,17 @@ def test_minimum_number_of_strips(size: int, remark: str, monkeypatch: pytest.Mo
     assert remarks(tnf.GraphExecutor("K", compiled=True), program) == [remark]
 
 
-def test_the_last_strip_overlaps() -> None:
-    scan = Scan.__new__(Scan)
+def test_the_last_strip_overlaps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(strip_mining, "MIN_CARRY_BYTES", 1)
+    monkeypatch.setattr(strip_mining, "MIN_STRIP_WIDTH", 1)
     for extent, width, starts in ((10, 4, [0, 4, 6]), (8, 4, [0, 4]), (9, 4, [0, 4, 5])):
-        cut = strip_mining.StripMinedScan(scan, scan, extent, width, (), ())
-        assert [cut.start(number) for number in range(cut.count)] == starts
+        monkeypatch.setattr(strip_mining, "STRIP_BYTES", 8 * width)
+        graph, spec = Graph(), TensorSpec((extent,), "float64")
+        carry = graph.add_input(spec)
+        op = Scan(Subprogram.of(graph, [carry], graph.add(Add(), (carry, carry))), 9, 0, 1)
+        cut = strip_mining.strip_mine(op, [spec])
+        assert cut is not None
+        assert (cut.width, cut.starts) == (width, starts)
 
 
 def test_types_of_strips() -> None:

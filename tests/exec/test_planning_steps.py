@@ -43,7 +43,7 @@ class Square(SameType):
     accepts: ClassVar[frozenset[tnf.DType]] = NUMERIC
     cells: ClassVar[Mapping[str, Any]] = {
         "kernel": elementwise(square),
-        "compiled": compiled(write_square, complex_is_exact=False, rounds=True),
+        "compiled": compiled(write_square, rounds=True),
     }
 
 

@@ -47,11 +47,7 @@ def short_vectors(lanes: int) -> Linker:
     linker = Linker()
     own = linker.processor
     linker.__dict__["processor"] = Processor(
-        own.name,
-        own.features,
-        own.has_fma,
-        own.converts_halves,
-        tuple([n for n in own.lanes if n <= lanes]) or own.lanes,
+        own.name, own.features, own.has_fma, own.converts_halves, min(own.lanes, lanes)
     )
     return linker
 
@@ -81,7 +77,7 @@ def test_blocks_of_any_extents_are_transposed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     (shape, perm), (lanes, streamed) = shape_and_perm, lanes_and_streamed
-    if lanes > max(LINKER.processor.lanes) >= 4:
+    if lanes > LINKER.processor.lanes >= 4:
         pytest.skip("the widest vectors are those of the other case")
     monkeypatch.setattr(copying, "MIN_STREAMED_BYTES", streamed)
     transposer = Recording(short_vectors(lanes))
@@ -132,7 +128,7 @@ def test_a_source_with_gaps_is_transposed_by_its_strides() -> None:
 
 def test_columns_fill_vectors_or_overlap() -> None:
     processor = LINKER.processor
-    widest = max(processor.lanes)
+    widest = processor.lanes
     for n, most in ((8, 8), (12, 4), (13, 8), (6, 4), (20, 4), (24, 8)):
         assert lanes_of(Transposition(8, (), ((64, n),), ((n, 64),), True), processor) == min(
             most, widest
@@ -154,15 +150,15 @@ def test_a_misaligned_result_is_copied_by_numpy() -> None:
 
 def test_processors_with_short_vectors_copy_by_numpy() -> None:
     linker = short_vectors(8)
-    linker.__dict__["processor"] = Processor("generic", "", False, False, (2,))
+    linker.__dict__["processor"] = Processor("generic", "", False, False, 2)
     x = np.arange(64 * 40.0).reshape(64, 40).T
     transposition = transposition_of(np.zeros(x.shape), x)
     assert transposition is not None
     transposer = TransposingCopies(linker)
     assert transposer.function(transposition) is None
-    linker.__dict__["processor"] = replace(LINKER.processor, lanes=(4,))
+    linker.__dict__["processor"] = replace(LINKER.processor, lanes=4)
     assert TransposingCopies(linker).function(transposition) is not None
-    linker.__dict__["processor"] = Processor("generic", "", False, False, (2,))
+    linker.__dict__["processor"] = Processor("generic", "", False, False, 2)
     assert np.array_equal(Dense("C", Resources(transposer=transposer.function))(x), x)
 
 
@@ -205,7 +201,7 @@ def with_columns(itemsize: int, *columns: int) -> Transposition:
     ],
 )  # fmt: skip
 def test_lanes_of_vectors(widest: int, itemsize: int, columns: tuple[int, ...], lanes: int) -> None:
-    processor = Processor("", "", False, False, (widest, widest // 2))
+    processor = Processor("", "", False, False, widest)
     assert lanes_of(with_columns(itemsize, *columns), processor) == lanes
 
 
@@ -240,7 +236,7 @@ def test_large_results_have_many_tasks(
 def test_cache_lines_are_written_by_whole_vectors(
     itemsize: int, kind: str, is_streamed: bool
 ) -> None:
-    processor = Processor("", "", False, False, (4,))
+    processor = Processor("", "", False, False, 4)
     height = 64 // itemsize
     transposition = Transposition(itemsize, (), ((height, 16),), ((16, height),), is_streamed)
     lanes = lanes_of(transposition, processor)

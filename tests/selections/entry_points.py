@@ -24,7 +24,6 @@ __all__ = ["COMMAND", "ENTRY_POINTS", "MARKERS", "EntryPoints"]
 COMMAND = "make processors"
 COMPILED = (
     "tenferro.exec.llvm.link:Linker.function",
-    "tenferro.exec.llvm.link:Linker.baseline_function",
     "tenferro.exec.llvm.block:CompiledBlock.__call__",
 )
 """Functions that call machine code made by LLVM."""

@@ -10,7 +10,6 @@ from tenferro.exec.llvm.code import Code, Element, literal
 from tenferro.exec.llvm.complex_functions import complex_exponential
 from tenferro.exec.llvm.elementwise import elementwise
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.scalar import is_real
 from tenferro.ops import analytic as an
 from tenferro.types import DType
 
@@ -41,10 +40,7 @@ def vectorised(
             return complex_function(code, dtype, xs[0])
         return functions.call(code, name, dtype, *xs)
 
-    def is_supported(dtype: DType) -> bool:
-        return dtype.is_inexact if complex_function else is_real(dtype)
-
-    return elementwise(scalar, is_exact=False, rounds=True, dtypes=is_supported)
+    return elementwise(scalar, rounds=True, floats_only=complex_function is None)
 
 
 _INTERPRETED = not_compiled("no scalar form is written")
@@ -55,8 +51,8 @@ ROWS: Rows = {
         an.Erfc, an.Expm1, an.Log, an.Log1p, an.Logistic, an.Sin, an.Sinh, an.Tan, an.Tanh,
     )},
     an.Exp: vectorised("exp", complex_exponential),
-    an.Sqrt: elementwise(sqrt, rounds=True, dtypes=is_real),
-    an.Rsqrt: elementwise(rsqrt, rounds=True, dtypes=is_real),
-    an.Lgamma: elementwise(gamma.lgamma, is_exact=False, rounds=True, dtypes=is_real),
-    an.Digamma: elementwise(gamma.digamma, is_exact=False, rounds=True, dtypes=is_real),
+    an.Sqrt: elementwise(sqrt, rounds=True, floats_only=True),
+    an.Rsqrt: elementwise(rsqrt, rounds=True, floats_only=True),
+    an.Lgamma: elementwise(gamma.lgamma, rounds=True),
+    an.Digamma: elementwise(gamma.digamma, rounds=True),
 }  # fmt: skip

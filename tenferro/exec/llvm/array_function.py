@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Sequence
-from functools import cache
 from typing import Any
 
 from tenferro.exec.llvm.code import Code, typed_arguments
 from tenferro.exec.llvm.ir import Function, Instruction, Value
 
-__all__ = ["CALLER", "SHARED", "addresses", "cpython_addresses", "define_entry", "new_builtin"]
+__all__ = ["CALLER", "CHECK_SIGNALS", "SHARED", "addresses", "define_entry", "new_builtin"]
 
 CALLER = "tenferro_call_with_arrays"
 """Function of the module `SHARED` that Python calls."""
@@ -36,21 +35,29 @@ class _Method(ctypes.Structure):
     )
 
 
-NAMES = (
-    "Py_IncRef", "PyCapsule_GetPointer", "PyLong_AsLongLong", "PyLong_FromLongLong", "PyErr_Clear",
-    "PyErr_Occurred", "PyObject_CheckBuffer", "PyObject_GetBuffer", "PyBuffer_Release",
-)  # fmt: skip
-SHARED = f"""declare void @Py_IncRef(ptr)
-declare ptr @PyCapsule_GetPointer(ptr, ptr)
-declare i64 @PyLong_AsLongLong(ptr)
-declare ptr @PyLong_FromLongLong(i64)
-declare void @PyErr_Clear()
-declare ptr @PyErr_Occurred()
-declare i32 @PyObject_CheckBuffer(ptr)
-declare i32 @PyObject_GetBuffer(ptr, ptr, i32)
-declare void @PyBuffer_Release(ptr)
+CHECK_SIGNALS = "tenferro_check_signals"
+"""Function of the module `SHARED` that compiled loops call."""
+CPYTHON = {
+    "PyGILState_Ensure": "i32 ()", "PyGILState_Release": "void (i32)", "PyErr_CheckSignals": "i32 ()",
+    "PyEval_SaveThread": "ptr ()", "PyEval_RestoreThread": "void (ptr)", "Py_IncRef": "void (ptr)",
+    "PyCapsule_GetPointer": "ptr (ptr, ptr)", "PyLong_AsLongLong": "i64 (ptr)", "PyLong_FromLongLong": "ptr (i64)",
+    "PyErr_Clear": "void ()", "PyErr_Occurred": "ptr ()", "PyObject_CheckBuffer": "i32 (ptr)",
+    "PyObject_GetBuffer": "i32 (ptr, ptr, i32)", "PyBuffer_Release": "void (ptr)",
+}  # fmt: skip
+"""Functions of CPython's C API, with their types."""
+DECLARATIONS = "\n".join(
+    [f"declare {x.replace(' ', f' @{name}', 1)}" for name, x in CPYTHON.items()]
+)
+SHARED = f"""{DECLARATIONS}
 declare i64 @llvm.umin.i64(i64, i64)
 @python.None = external global i8
+define i64 @{CHECK_SIGNALS}() nounwind {{
+  %lock = call i32 @PyGILState_Ensure()
+  %status = call i32 @PyErr_CheckSignals()
+  call void @PyGILState_Release(i32 %lock)
+  %wide = sext i32 %status to i64
+  ret i64 %wide
+}}
 define ptr @{CALLER}(ptr %self, ptr %arguments, i64 %count) nounwind {{
 start:
   %function = call ptr @PyCapsule_GetPointer(ptr %self, ptr null)
@@ -129,20 +136,14 @@ return:
   ret ptr %result
 }}
 """
-"""Module of `CALLER`, which passes the addresses of arrays and the values of integers to the function in a capsule."""
+"""Module of `CHECK_SIGNALS`, and of `CALLER`, which passes the addresses of arrays and the values of integers to the function in a capsule."""
 
 
 def addresses() -> dict[str, int]:
     """Return the addresses of the symbols in `SHARED`."""
-    return cpython_addresses(NAMES) | {"python.None": id(None)}
-
-
-def cpython_addresses(names: Sequence[str]) -> dict[str, int]:
-    """Return the addresses of functions of CPython's C API."""
-    pointers = {
-        name: ctypes.cast(getattr(ctypes.pythonapi, name), ctypes.c_void_p) for name in names
-    }
-    return {name: pointer.value for name, pointer in pointers.items() if pointer.value is not None}
+    functions = {name: getattr(ctypes.pythonapi, name) for name in CPYTHON}
+    pointers = {name: ctypes.cast(each, ctypes.c_void_p) for name, each in functions.items()}
+    return {name: each.value or 0 for name, each in pointers.items()} | {"python.None": id(None)}
 
 
 def define_entry(
@@ -181,19 +182,11 @@ def new_builtin(function: int, caller: int, owner: Any) -> Callable[..., int | N
         function, caller: addresses of `@f` and of `CALLER`.
         owner: object that keeps the code alive.
     """
-    new_capsule, new_function = _constructors()
-    method = _Method(b"tenferro", caller, FASTCALL, None)
-    capsule = new_capsule(function, None, None)
-    return new_function(ctypes.addressof(method), capsule, (owner, method))
-
-
-@cache
-def _constructors() -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """Return CPython's constructors of capsules and of built-in functions."""
     pointer, value = ctypes.c_void_p, ctypes.py_object
     capsule = ctypes.PYFUNCTYPE(value, pointer, pointer, pointer)
-    function = ctypes.PYFUNCTYPE(value, pointer, value, value)
-    return (
-        capsule(("PyCapsule_New", ctypes.pythonapi)),
-        function(("PyCFunction_NewEx", ctypes.pythonapi)),
+    builtin = ctypes.PYFUNCTYPE(value, pointer, value, value)
+    method = _Method(b"tenferro", caller, FASTCALL, None)
+    held = capsule(("PyCapsule_New", ctypes.pythonapi))(function, None, None)
+    return builtin(("PyCFunction_NewEx", ctypes.pythonapi))(
+        ctypes.addressof(method), held, (owner, method)
     )

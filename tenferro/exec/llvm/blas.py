@@ -147,7 +147,6 @@ def call(code: Code, dtype: DType, stem: str, arguments: Sequence[int | str], wo
     # OpenBLAS shares triangular solves of eight columns among threads.
     is_shared = stem == "trsm"
     code.largest_call = max(code.largest_call, work, MAX_SERIAL_WORK + 1 if is_shared else 0)
-    code.mark_call()
     types = ("ptr",) * len(arguments)
     code.declared[PREFIX + name] = Declaration(PREFIX + name, "void", types)
     code.call_void(PREFIX + name, [_pointer(code, x) for x in arguments])

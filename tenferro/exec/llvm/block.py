@@ -19,7 +19,6 @@ from tenferro.exec.llvm.compiled import (
 from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.loop import MAX_TEXT_LINES
-from tenferro.exec.llvm.python_calls import UNLIMITED
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor, transposed, transposed_spec
 from tenferro.exec.planned import Block
 from tenferro.program import GraphProgram
@@ -48,8 +47,6 @@ class CompiledBlock(CompiledFunction):
     """
 
     accepts_buffers = False
-    # Blocks are called often, and take a few times as long without passes.
-    max_pass_wait = 2e7
 
     def __init__(
         self,
@@ -76,42 +73,28 @@ class CompiledBlock(CompiledFunction):
             if slot in axes
         ])  # fmt: skip
         outputs = zip(program.output_slots, self.outputs, strict=True)
-        in_memory = [moved(spec, axes.get(slot)) for slot, spec in outputs]
+        in_memory = [transposed_spec(spec, axes.get(slot)) for slot, spec in outputs]
         self._results = [(spec.shape, spec.dtype.dtype) for spec in in_memory]
         self._result_axes = tuple([
-            (number, inverse(axes[slot]))
+            (number, tuple(np.argsort(axes[slot]).tolist()))
             for number, slot in enumerate(program.output_slots)
             if slot in axes
         ])  # fmt: skip
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """Return the results."""
-        function = self._function or self._function_of_call()
+        function = self._function or self._linked()
         results = [np.empty(shape, dtype) for shape, dtype in self._results]
         if function is not None:
             operands = [*arrays]
             for number, axes in self._operand_axes:
                 operands[number] = operands[number].transpose(axes)
-            self._run(function, (*operands, *results), UNLIMITED)
+            self._run(function, (*operands, *results))
         for number, axes in self._result_axes:
             results[number] = results[number].transpose(axes)
         if function is None:
             self._interpret(arrays, results)
         return results[0] if len(results) == 1 else results
-
-
-def moved(spec: Any, axes: Axes | None) -> Any:
-    """Return the type with its axes in an order."""
-    return spec if axes is None else transposed_spec(spec, axes)
-
-
-def inverse(axes: Axes) -> Axes:
-    """Return the order that undoes one.
-
-    >>> inverse((2, 0, 1))
-    (1, 2, 0)
-    """
-    return tuple([axes.index(axis) for axis in range(len(axes))])
 
 
 def _written(
@@ -124,13 +107,13 @@ def _written(
     names: list[str] = []
     for number, slot in enumerate(program.input_slots):
         spec, order = program.types[slot], axes.get(slot)
-        x = body.stored(Memory(f"%a{number}", moved(spec, order)))
+        x = body.stored(Memory(f"%a{number}", transposed_spec(spec, order)))
         if order is not None:
-            x = replace(transposed(body, x, inverse(order)), is_cheap=True)
+            x = replace(transposed(body, x, np.argsort(order).tolist()), is_cheap=True)
         inputs.append(body.number(spec, body.at(x, (0,) * spec.rank)) if spec.size == 1 else x)
         names.append(f"%a{number}")
     targets = [
-        Memory(f"%y{number}", moved(program.types[slot], axes.get(slot)))
+        Memory(f"%y{number}", transposed_spec(program.types[slot], axes.get(slot)))
         for number, slot in enumerate(program.output_slots)
     ]
     is_plain = not any(slot in axes for slot in program.output_slots)
@@ -141,15 +124,14 @@ def _written(
         for x, target, slot in zip(outputs, targets, program.output_slots, strict=True)
         if x.memory is not target
     ]
-    body.write_all(stores, is_dense=is_plain)
+    body.write_all(stores)
     code.ret(0)
-    lines = code.length
+    lines = len(code.region)
     if lines > MAX_TEXT_LINES:
         raise NotCompiledError(f"{lines} lines of text, more than {MAX_TEXT_LINES}")
     pointers = [*names, *[target.pointer for target in targets]]
     releases = code.work > MAX_WITH_LOCK or bool(code.while_loops)
-    work = None if code.while_loops else code.work
-    return written_function(body, "block", pointers, "%parts", work, releases)
+    return written_function(body, "block", pointers, releases=releases)
 
 
 def _storing(body: Body, target: Memory, axes: Axes | None) -> Store:

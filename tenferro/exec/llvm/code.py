@@ -13,12 +13,9 @@ from tenferro.exec.llvm.ir import (
     Declaration,
     Function,
     Instruction,
-    Loop,
     Module,
-    Region,
     Value,
     VectorType,
-    flatten,
     result_type,
 )
 from tenferro.types import DType
@@ -43,12 +40,6 @@ MAX_UNROLLED = 4
 """Maximum trip count of a loop, or of a loop nest, that is fully unrolled."""
 SUFFIXES = {"double": "f64", "float": "f32", "half": "f16"}
 """Suffixes of LLVM's intrinsics; for integers the type."""
-
-
-class FlatIndex(tuple[Index, ...]):
-    """Linear index of an element in row-major memory, in place of one index for each axis."""
-
-    __slots__ = ()
 
 
 _TYPES = {
@@ -112,7 +103,7 @@ class Code:
     constant or a name.  Its type is the type of the other operands, or an explicit one.
 
     Attributes:
-        region: instructions of the current region.
+        region: instructions of the current function.
         functions: definitions of callees, by name.
         vector_functions: definitions and declarations that vectorised loops call.
         work: estimated number of executed instructions, with one iteration of each while loop.
@@ -125,14 +116,14 @@ class Code:
 
     Args:
         contracts: whether the processor has fused multiply-adds.
-        lanes: numbers of float64 in vectors, for each width that a function may prefer.
+        lanes: number of float64 in the processor's vectors.
         converts_halves: whether the processor converts float16.
     """
 
     def __init__(
-        self, contracts: bool = False, lanes: Sequence[int] = (), converts_halves: bool = False
+        self, contracts: bool = False, lanes: int = 1, converts_halves: bool = False
     ) -> None:
-        self.contracts, self.lanes = contracts, tuple(lanes)
+        self.contracts, self.lanes = contracts, lanes
         self.converts_halves = converts_halves
         self.retained: list[str] = []
         self.ranges: dict[str, tuple[int, int]] = {}
@@ -142,34 +133,27 @@ class Code:
         self.globals: list[str] = []
         self._constants: dict[tuple[str, str], Value] = {}
         self._count = self.largest_call = 0
-        self.region: Region = []
+        self.region: list[Instruction] = []
         self.entry: list[Instruction] = []
         self.areas: dict[str, int] = {}
         self.block = "%entry"
         self._scopes: list[dict[Any, Any]] = [{}]
         self.work, self.frequency, self.while_loops = 0, 1, 0
         self.is_repeated = False
-        self._is_innermost = True
-        self._vector_work = dict.fromkeys(self.lanes, 0.0)
-
-    @property
-    def length(self) -> int:
-        """Number of instructions of the current function, its loops as basic blocks."""
-        instructions: list[Instruction] = []
-        flatten(self.region, instructions)
-        return len(instructions)
 
     def define(self, name: str, pointers: Sequence[str], numbers: Sequence[str] = ()) -> None:
         """End the current function, of `noalias` pointers and of integers, which only its module calls."""
+        # LLVM uses wider vectors than the default only on request.
+        is_wide = self.lanes > DEFAULT_VECTOR_LANES
+        width = f' "prefer-vector-width"="{64 * self.lanes}"' if is_wide else ""
         self.functions[name] = Function(
             name,
             "i64",
             typed_arguments((*pointers, *self.areas), numbers),
             self.region,
             self.entry,
-            f" noinline nounwind{self._width()}",
+            f" noinline nounwind{width}",
             is_internal=True,
-            is_noalias=True,
         )
 
     def module(self) -> Module:
@@ -188,14 +172,6 @@ class Code:
         operands = Value(f"@{name}", "ptr"), *typed_arguments((*pointers, *areas), numbers)
         self.append(Instruction("call", operands, status, "i64"))
         return status
-
-    def _width(self) -> str:
-        """Return the attribute of the vector width with the least work, if the processor has more than the default."""
-        if max(self.lanes, default=0) <= DEFAULT_VECTOR_LANES:
-            return ""
-        # Ties go to the first, widest one.
-        lanes = min(self._vector_work, key=self._vector_work.__getitem__)
-        return f' "prefer-vector-width"="{64 * lanes}"'
 
     # ---- instructions ----------------------------------------------------------------------------
 
@@ -299,9 +275,9 @@ class Code:
         mask = f"<{numbers}>" if any(lanes) else "zeroinitializer"
         return self.value("shufflevector", x, y, Value(mask, VectorType(len(lanes), "i32")))
 
-    def ret(self, x: int | str | None, type: str = "i64") -> None:
+    def ret(self, x: int | str, type: str = "i64") -> None:
         """Return from the function."""
-        self.append(Instruction("ret", () if x is None else typed((x,), type)))
+        self.append(Instruction("ret", typed((x,), type)))
 
     def br(self, *labels: str, condition: str = "") -> None:
         """Branch to a label, or to one of two by a condition."""
@@ -381,22 +357,25 @@ class Code:
         index, more = self.name("i", "i64"), self.name("more", "i1")
         (limit,) = typed((count,), "i64")
         iterations = count if isinstance(count, int) else 1
-        guard = None if isinstance(count, int) else self.icmp("sgt", limit, 0)
-        is_short = self.is_repeated and isinstance(count, int) and count <= MAX_UNROLLED
-        metadata = self._loop_metadata(interleave, is_short)
-        loop = Loop(label, end, index, more, limit, guard, metadata=metadata)
-        self.work += self.frequency  # for the branch to the loop
-        outer, self.region, self.block = self.region, loop.body, label
-        work, self._is_innermost = self.work, True
+        before, is_short = self.block, isinstance(count, int) and count <= MAX_UNROLLED
+        metadata = self._loop_metadata(interleave, self.is_repeated and is_short)
+        if isinstance(count, int):
+            self.br(label)
+        else:
+            self.br(label, end, condition=self.icmp("sgt", limit, 0))
+        self.label(label)
+        phi = self.phi(index)
         with self.scope(), self.times(iterations):
             body(index)
-        if self._is_innermost:
-            self._count_vector_work(count, self.work - work)
-        self._is_innermost = False
-        loop.following = self.name("v", "i64")
+        following = self.name("v", "i64")
+        phi.operands, phi.labels = (Value(0, "i64"), following), (before, self.block)
+        self.region += [
+            Instruction("add", (index, Value(1, "i64")), following, flags="nsw"),
+            Instruction("icmp", (following, limit), more, flags="slt"),
+            Instruction("br", (more,), labels=(label, end), suffix=metadata),
+        ]
         self.work += 2 * self.frequency  # for the next index and the branch
-        self.region, self.block = outer, end
-        outer.append(loop)
+        self.label(end)
 
     @contextmanager
     def repeated(self) -> Generator[None]:
@@ -415,17 +394,6 @@ class Code:
         self.globals.append(f"{loop} = distinct !{{{', '.join((loop, *names))}}}")
         self.globals += [f"{name} = !{{{hint}}}" for name, hint in zip(names, hints, strict=True)]
         return f", !llvm.loop {loop}"
-
-    def _count_vector_work(self, count: Index, work: int) -> None:
-        """Add the work of a vectorised loop and its scalar remainder, for each vector width."""
-        for lanes in self._vector_work:
-            vectors, rest = divmod(count, lanes) if isinstance(count, int) else (1, 0)
-            iterations = count if isinstance(count, int) else lanes
-            self._vector_work[lanes] += work * (vectors + rest) / iterations
-
-    def mark_call(self) -> None:
-        """Mark the enclosing loop as containing a call, so that LLVM does not vectorise it."""
-        self._is_innermost = False
 
     def loops(self, shape: Sequence[int], body: Callable[[tuple[Index, ...]], None]) -> None:
         """Write a row-major loop nest over all indices of a shape."""
@@ -510,8 +478,6 @@ class Code:
 
     def ravel_index(self, index: Sequence[Index], shape: Sequence[int]) -> Index:
         """Return the row-major linear index of an element."""
-        if isinstance(index, FlatIndex):
-            return index[0]
         offset: Index = 0
         for i, n in zip(index, shape, strict=True):
             offset = self.add(self.scaled(offset, n), 0 if n == 1 else i)

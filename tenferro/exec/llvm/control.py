@@ -188,13 +188,11 @@ class Emitter:
         outputs: Sequence[Tensor],
         memories: Sequence[Memory],
         stacked: Sequence[tuple[Tensor, Store]] = (),
-        is_dense: bool = True,
     ) -> None:
         """Store the next carry after the last read of the current one, and the stacked outputs of the iteration.
 
         Args:
             stacked: outputs that are not part of the carry, with the writers of their elements.
-            is_dense: whether these writers accept linear indices.
         """
         body = self.body
         pairs = [
@@ -218,16 +216,16 @@ class Emitter:
 
         for x, store in stacked:
             if has_hazard(x):
-                body.write_all([(x, store)], is_dense)
+                body.write_all([(x, store)])
             else:
                 add(x, store)
         for x, memory in pairs:
             if x.spec.shape and has_hazard(x):
                 x = body.copied(x)
             add(x if x.spec.shape else body.materialised(x), body.storing(memory))
-        body.write_all(fused, is_dense)
+        body.write_all(fused)
         for x, store in copies:
-            body.write_all([(x, store)], is_dense)
+            body.write_all([(x, store)])
 
     def _iteration(
         self,
@@ -237,7 +235,6 @@ class Emitter:
         memories: Sequence[Memory],
         xs: Sequence[Tensor],
         stacks: Sequence[Memory],
-        is_dense: bool,
     ) -> None:
         """Write iteration `t` of a scan."""
         code = self.body.code
@@ -256,7 +253,7 @@ class Emitter:
 
         count = len(memories)
         stacked = [(y, stacking(stack)) for y, stack in zip(outputs[count:], stacks, strict=True)]
-        self.store_carry(outputs[:count], memories, stacked, is_dense)
+        self.store_carry(outputs[:count], memories, stacked)
 
     def _slice(self, x: Tensor, t: Index) -> Tensor:
         spec = TensorSpec.of(x.spec.shape[1:], x.spec.dtype)
@@ -271,19 +268,14 @@ class Emitter:
         memories: Sequence[Memory],
         xs: Sequence[Tensor],
         stacks: Sequence[Memory],
-        is_dense: bool = True,
     ) -> None:
-        """Write the loop of a scan.
-
-        Args:
-            is_dense: whether stacked outputs are contiguous in each iteration.
-        """
+        """Write the loop of a scan."""
         code = self.body.code
 
         def body(i: Index) -> None:
             t = code.add(code.scaled(i, -1), op.length - 1) if op.reverse else i
             with code.scope(), code.repeated():
-                self._iteration(op, t, consts, memories, xs, stacks, is_dense)
+                self._iteration(op, t, consts, memories, xs, stacks)
 
         python_calls.counted_loop(code, op.length, body)
 

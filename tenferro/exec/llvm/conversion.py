@@ -6,12 +6,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from tenferro.exec.llvm.code import HALF_DTYPES, Code, Element, intrinsic_suffix, literal, llvm_type
-from tenferro.exec.llvm.scalar import instruction_kind
 from tenferro.exec.llvm.tensor import Specs
 from tenferro.ops.elementwise import Convert
 from tenferro.types import DType
 
-__all__ = ["bitcast", "bitcast_refusal", "convert", "convert_index"]
+__all__ = ["bitcast", "bitcast_refusal", "convert", "instruction_kind"]
+
+
+def instruction_kind(dtype: DType) -> str:
+    """Return the kind of a dtype's instructions: complex, float, signed or unsigned."""
+    if dtype.is_complex:
+        return "complex"
+    if dtype.is_inexact:
+        return "float"
+    return "unsigned" if dtype.is_bool or dtype.dtype.kind == "u" else "signed"
 
 
 def convert(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
@@ -86,13 +94,3 @@ def bitcast_refusal(op: Any, operands: Specs) -> str:
         if dtype.is_complex or dtype in HALF_DTYPES:
             return f"bits of {dtype.value} are not compiled"
     return ""
-
-
-def convert_index(code: Code, i: str, dtype: DType) -> Any:
-    """Convert an index to a dtype of `Iota`, as NumPy casts int64."""
-    if dtype.is_complex:
-        return convert_index(code, i, dtype.real), literal(0, dtype.real)
-    kind = llvm_type(dtype)
-    if dtype.is_inexact:
-        return code.rounded(code.cast("sitofp", i, kind), dtype)
-    return i if kind == "i64" else code.cast("trunc", i, kind)

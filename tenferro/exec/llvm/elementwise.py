@@ -8,37 +8,25 @@ from typing import Any
 
 from tenferro.exec.llvm import functions
 from tenferro.exec.llvm.code import Code, Element, literal, llvm_type
-from tenferro.exec.llvm.conversion import bitcast, bitcast_refusal, convert
+from tenferro.exec.llvm.conversion import bitcast, bitcast_refusal, convert, instruction_kind
 from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
-from tenferro.exec.llvm.scalar import (
-    Scalar,
-    instruction_kind,
-    is_number,
-    is_ordered,
-    is_real,
-    is_real_number,
-    unsupported_dtype,
-)
 from tenferro.exec.llvm.tensor import Body, Specs, Tensors, elementwise_tensor
 from tenferro.ops import elementwise as el
 from tenferro.types import DType
 
-__all__ = ["ROWS", "elementwise", "maximum", "minimum", "select", "subtract"]
+__all__ = ["ROWS", "Scalar", "elementwise", "maximum", "minimum", "select", "subtract"]
+
+Scalar = Callable[[Code, Any, DType, Sequence[Element]], Element]
+"""Function `scalar(code, op, dtype, elements)` that returns a result; `dtype` is that of the first operand."""
 
 
-def elementwise(
-    scalar: Scalar,
-    is_exact: bool = True,
-    complex_is_exact: bool = True,
-    rounds: bool = False,
-    dtypes: Callable[[DType], bool] = lambda dtype: True,
-) -> Row:
+def elementwise(scalar: Scalar, rounds: bool = False, floats_only: bool = False) -> Row:
     """Return the lowering of an elementwise op.
 
     Args:
         rounds: whether results of float16 and bfloat16, which are computed in float32, have to be rounded.
-        dtypes: predicate of the supported dtypes of the first operand.
+        floats_only: whether integers and complex numbers, which the op accepts, are not compiled.
     """
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
@@ -52,9 +40,9 @@ def elementwise(
 
     def refusal(op: Any, operands: Specs) -> str:
         dtype = operands[0].dtype
-        return "" if dtypes(dtype) else f"{dtype.value} is not compiled"
+        return f"{dtype.value} is not compiled" if floats_only and not dtype.is_float else ""
 
-    return Row(write, is_exact=is_exact, complex_is_exact=complex_is_exact, refusal=refusal)
+    return Row(write, refusal=refusal)
 
 
 def instruction(float_: str, integer: str) -> Scalar:
@@ -214,8 +202,6 @@ def extreme(name: str, order: str, of_bools: str) -> Scalar:
 
     def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
         kind = instruction_kind(dtype)
-        if kind == "complex":
-            raise unsupported_dtype(op, dtype)
         if dtype.is_bool:
             return code.value(of_bools, *xs)
         if kind == "float":
@@ -239,8 +225,6 @@ def compare(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element
     (x, y), kind = xs, instruction_kind(dtype)
     order = op.direction.lower()
     if kind == "complex":
-        if order not in ("eq", "ne"):
-            raise unsupported_dtype(op, dtype)
         predicate = "oeq" if order == "eq" else "une"
         a, b = (code.fcmp(predicate, p, q) for p, q in zip(x, y, strict=True))
         return code.value("and" if order == "eq" else "or", a, b)
@@ -266,15 +250,6 @@ def _select(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         return select(code, dtype, condition, body.at(on_true, index), body.at(on_false, index))
 
     return [elementwise_tensor(types[0], element, operands)]
-
-
-def logical(name: str) -> Scalar:
-    """Return the function that writes a bitwise instruction."""
-
-    def scalar(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-        return code.value(name, xs[0], xs[1])
-
-    return scalar
 
 
 def shift(name: str) -> Scalar:
@@ -331,45 +306,40 @@ def imag(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
     return xs[0][1] if dtype.is_complex else literal(0, dtype)
 
 
-def compose(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) -> Element:
-    """Return a complex number from its parts."""
-    return tuple(xs)
-
-
 ROWS: Rows = {
     el.Add: elementwise(add, rounds=True),
-    el.Subtract: elementwise(subtract, rounds=True, dtypes=is_number),
-    el.Multiply: elementwise(multiply, complex_is_exact=False, rounds=True),
-    el.Divide: elementwise(divide, complex_is_exact=False, rounds=True, dtypes=is_number),
-    el.Remainder: elementwise(remainder, dtypes=is_real_number),
-    el.Power: elementwise(power, is_exact=False, rounds=True, dtypes=is_real),
-    el.Maximum: elementwise(maximum, dtypes=is_ordered),
-    el.Minimum: elementwise(minimum, dtypes=is_ordered),
-    el.Negate: elementwise(negate, dtypes=is_number),
-    el.Abs: elementwise(absolute, complex_is_exact=False),
-    el.Sign: elementwise(sign, complex_is_exact=False, dtypes=is_number),
-    el.Clamp: elementwise(clamp, dtypes=is_ordered),
+    el.Subtract: elementwise(subtract, rounds=True),
+    el.Multiply: elementwise(multiply, rounds=True),
+    el.Divide: elementwise(divide, rounds=True),
+    el.Remainder: elementwise(remainder),
+    el.Power: elementwise(power, rounds=True, floats_only=True),
+    el.Maximum: elementwise(maximum),
+    el.Minimum: elementwise(minimum),
+    el.Negate: elementwise(negate),
+    el.Abs: elementwise(absolute),
+    el.Sign: elementwise(sign),
+    el.Clamp: elementwise(clamp),
     el.Compare: elementwise(compare),
     el.Select: Row(_select),
-    el.And: elementwise(logical("and")),
-    el.Or: elementwise(logical("or")),
-    el.Xor: elementwise(logical("xor")),
+    el.And: elementwise(instruction("", "and")),
+    el.Or: elementwise(instruction("", "or")),
+    el.Xor: elementwise(instruction("", "xor")),
     el.Not: elementwise(invert),
     el.ShiftLeft: elementwise(shift("shl")),
     el.ShiftRightArithmetic: elementwise(shift("ashr")),
     el.ShiftRightLogical: elementwise(shift("lshr")),
     el.PopulationCount: elementwise(intrinsic("ctpop")),
     el.CountLeadingZeros: elementwise(intrinsic("ctlz", Value("false", "i1"))),
-    el.Floor: elementwise(intrinsic("floor"), dtypes=is_real),
-    el.Ceil: elementwise(intrinsic("ceil"), dtypes=is_real),
-    el.RoundNearestEven: elementwise(intrinsic("rint"), dtypes=is_real),
-    el.RoundNearestAfz: elementwise(intrinsic("round"), dtypes=is_real),
-    el.IsFinite: elementwise(is_finite, dtypes=is_real),
+    el.Floor: elementwise(intrinsic("floor")),
+    el.Ceil: elementwise(intrinsic("ceil")),
+    el.RoundNearestEven: elementwise(intrinsic("rint")),
+    el.RoundNearestAfz: elementwise(intrinsic("round")),
+    el.IsFinite: elementwise(is_finite),
     el.Convert: elementwise(convert),
     el.BitcastConvert: replace(elementwise(bitcast), refusal=bitcast_refusal),
     el.Conj: elementwise(conj),
     el.Real: elementwise(real),
     el.Imag: elementwise(imag),
-    el.Complex: elementwise(compose),
+    el.Complex: elementwise(lambda code, op, dtype, xs: tuple(xs)),
     el.ReducePrecision: not_compiled("narrower mantissas are not compiled"),
 }

@@ -32,7 +32,7 @@ TANH_SATURATION = 22.0
 SINH_EXP = 40.0
 """Argument above which sinh is e^x / 2."""
 SINH_LINEAR = 4e-9
-"""Argument below which sinh is x, which avoids halving subnormal numbers."""
+"""Argument below which sinh is x."""
 SQUARE_DOMINATES = 1e18
 """Argument above which x^2 + 1 is rounded to x^2."""
 
@@ -94,37 +94,18 @@ def exp(f: Formula, x: Value) -> Value:
     return ldexp(f, one_plus(f, part), part.n)
 
 
-def _halved_expm1(f: Formula, x: Value, high: float) -> tuple[ReducedExp, Value]:
-    """Write the reduced argument and (e^x - 1) / 2, which is inaccurate where n is 0."""
-    part = reduce_argument(f, x, -EXPM1_SATURATION, high)
+def expm1(f: Formula, x: Value) -> Value:
+    """Write e^x - 1 = 2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)); e^r - 1 where n is 0."""
+    part = reduce_argument(f, x, -EXPM1_SATURATION, 710.0)
     scale = f.power_of_two(f.subtract(part.n, f.number(1.0)))
     half = f.number(0.5)
     base, step = f.subtract(scale, half), f.multiply(scale, part.r)
     y = f.add(base, step)
     lost = f.add(f.subtract(base, y), step)
     lost = f.add(lost, f.subtract(f.subtract(scale, base), half))
-    return part, f.add(y, f.multiply_add(scale, part.rest, lost))
-
-
-def expm1(f: Formula, x: Value) -> Value:
-    """Write e^x - 1 = 2 (2^(n-1) (e^r - 1) + (2^(n-1) - 1/2)); e^r - 1 where n is 0."""
-    part, half = _halved_expm1(f, x, 710.0)
-    y = f.multiply(f.number(2.0), half)
+    y = f.multiply(f.number(2.0), f.add(y, f.multiply_add(scale, part.rest, lost)))
     y = f.select("oeq", part.n, f.number(0.0), f.add(part.r, part.rest), y)
     return f.with_sign(y, x)
-
-
-@dataclass
-class NearOne:
-    """Error of a rounded sum u: 1 + x + low = u + lost.
-
-    Attributes:
-        low: low part of x, if any.
-    """
-
-    x: Value
-    low: Value | None
-    lost: Value
 
 
 def exponent_and_significand(f: Formula, a: Value, offset: int) -> tuple[Value, Value]:
@@ -143,24 +124,26 @@ def split_positive(f: Formula, a: Value, offset: int) -> tuple[Value, Value]:
     return f.either(is_small, f.subtract(e, f.number(54.0)), e), m
 
 
-def _logarithm(f: Formula, u: Value, near: NearOne | None, halvings: Value | None = None) -> Value:
+def _logarithm(
+    f: Formula, u: Value, near: tuple[Value, ...] = (), halvings: Value | None = None
+) -> Value:
     """Write ln(u) = e ln(2) + ln(1 + g) for positive u, which is normal if `near` is given.
 
     Args:
-        near: the unrounded value of u.
+        near: x, low and lost with 1 + x + low = u + lost.
         halvings: the number of times that u has been halved before.
     """
-    split = split_positive if near is None else exponent_and_significand
+    split = exponent_and_significand if near else split_positive
     e, m = split(f, u, ONE - SQRT_HALF)
     if halvings is not None:
         e = f.add(e, halvings)
     g = f.subtract(m, f.number(1.0))
     low = f.multiply(e, f.number(LN2_LOW))
-    if near is not None:
+    if near:
+        x, x_low, lost = near
         is_near = f.compare("oeq", e, f.number(0.0))
-        g = f.either(is_near, near.x, g)
-        near_low = f.number(0.0) if near.low is None else near.low
-        low = f.add(low, f.divide(f.either(is_near, near_low, near.lost), u))
+        g = f.either(is_near, x, g)
+        low = f.add(low, f.divide(f.either(is_near, x_low, lost), u))
     s = f.divide(g, f.add(f.number(2.0), g))
     z = f.multiply(s, s)
     half_square = f.multiply(f.multiply(f.number(0.5), g), g)
@@ -179,7 +162,7 @@ def where_defined(f: Formula, x: Value, y: Value, pole: float) -> Value:
 
 def log(f: Formula, x: Value) -> Value:
     """Write ln(x)."""
-    return where_defined(f, x, _logarithm(f, x, None), 0.0)
+    return where_defined(f, x, _logarithm(f, x), 0.0)
 
 
 def _log1p(f: Formula, x: Value, low: Value | None = None, halvings: Value | None = None) -> Value:
@@ -190,7 +173,7 @@ def _log1p(f: Formula, x: Value, low: Value | None = None, halvings: Value | Non
     lost = f.subtract(x, f.subtract(u, one))
     if low is not None:
         lost = f.add(lost, low)
-    y = _logarithm(f, u, NearOne(x, low, lost), halvings)
+    y = _logarithm(f, u, (x, f.number(0.0) if low is None else low, lost), halvings)
     return f.select("oeq", x, f.number(0.0), x, where_defined(f, x, y, -1.0))
 
 
@@ -214,22 +197,23 @@ def logistic(f: Formula, x: Value) -> Value:
 
 
 def sinh(f: Formula, x: Value) -> Value:
-    """Write sinh x = t + t / (1 + 2 t), with t = (e^|x| - 1) / 2; e^|x| / 2 for large |x|."""
-    a = f.magnitude(x)
-    part, half = _halved_expm1(f, a, HALF_EXP_OVERFLOW)
-    near = f.multiply(f.number(0.5), f.add(part.r, part.rest))
-    half = f.select("oeq", part.n, f.number(0.0), near, half)
-    above = f.multiply_add(f.number(2.0), half, f.number(1.0))
-    y = f.add(half, f.divide(half, above))
-    half_exp = ldexp(f, one_plus(f, part), f.subtract(part.n, f.number(1.0)))
-    y = f.select("ogt", a, f.number(SINH_EXP), half_exp, y)
-    return f.with_sign(f.select("olt", a, f.number(SINH_LINEAR), a, y), x)
+    """Write sinh x = (t + t / (1 + t)) / 2, with t = e^|x| - 1 and the sign of x; e^|x| / 2 for large |x|."""
+    a, half = f.magnitude(x), f.number(0.5)
+    t = expm1(f, minimum(f, a, SINH_EXP))
+    near = f.multiply(half, f.add(t, f.divide(t, f.add(t, f.number(1.0)))))
+    near = f.select("olt", a, f.number(SINH_LINEAR), a, near)
+    return f.with_sign(f.select("ogt", a, f.number(SINH_EXP), _half_exp(f, a), near), x)
+
+
+def _half_exp(f: Formula, x: Value) -> Value:
+    """Write e^x / 2 for positive x."""
+    part = reduce_argument(f, x, 0.0, HALF_EXP_OVERFLOW)
+    return ldexp(f, one_plus(f, part), f.subtract(part.n, f.number(1.0)))
 
 
 def cosh(f: Formula, x: Value) -> Value:
     """Write cosh x = t + 1 / (4 t), with t = e^|x| / 2."""
-    part = reduce_argument(f, f.magnitude(x), 0.0, HALF_EXP_OVERFLOW)
-    t = ldexp(f, one_plus(f, part), f.subtract(part.n, f.number(1.0)))
+    t = _half_exp(f, f.magnitude(x))
     return f.add(t, f.divide(f.number(0.25), t))
 
 

@@ -9,7 +9,9 @@ from tenferro.exec.llvm import blas
 from tenferro.exec.llvm import column_major as cm
 from tenferro.exec.llvm.code import Element, Index, literal
 from tenferro.exec.llvm.elementwise import select
+from tenferro.exec.llvm.structural import triangle
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
+from tenferro.ops.structural import Triu
 from tenferro.program import Routine
 from tenferro.types import DType, TensorSpec
 
@@ -58,15 +60,9 @@ def qr(body: Body, op: Routine, operands: Tensors, types: Specs) -> Tensors:
     (a,), code = operands, body.code
     *batch, m, n = a.spec.shape
     packed, factors = _householder_qr(body, a, TensorSpec.of((*batch, min(m, n)), a.spec.dtype))
-    row_major = cm.from_column_major(body, packed, a.spec)
-
-    def upper(index: tuple[Index, ...]) -> Element:
-        *_, i, j = index
-        is_above = code.icmp("uge", j, i)
-        zero = literal(0, a.spec.dtype)
-        return select(code, a.spec.dtype, is_above, body.at(row_major, index), zero)
-
-    r = body.copied(Tensor(types[-1], upper, frozenset([packed])))
+    factored = cm.from_column_major(body, packed, a.spec)
+    (upper,) = triangle(lower=False).write(body, Triu(), [factored], types[-1:])
+    r = body.copied(upper)
     if not op.vectors:
         return [r]
     y = types[0]

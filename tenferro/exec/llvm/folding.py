@@ -143,8 +143,8 @@ class Fold:
         This order does not depend on whether LLVM vectorises the loop.
         """
         code, op, dtype = self.code, self.op, self.dtype
-        # Ties go to the first, widest vectors.
-        lanes = min(code.lanes, key=lambda n: count // n + count % n, default=1)
+        widths = code.lanes, code.lanes // 2 or 1
+        lanes = min(widths, key=lambda n: count // n + count % n)
         vectors, rest = divmod(count, lanes) if lanes > 1 else (0, count)
         part = dtype.real
         total = literal(self.start, dtype)

@@ -1,293 +1,118 @@
-"""Compiled Fourier transforms: Stockham's autosort algorithm with radices 4, 2, 3, 5 and 7.
+"""Compiled Fourier transforms of short lines: n = a b points by products with the matrices of a and of b points.
 
-A stage of radix r reads r elements with stride n / r and writes them contiguously, so that no permutation is needed and
-the butterflies of a stage vectorise. Real and imaginary parts are stored separately.
-
-Source: Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992, section 1.7.
+Source: Van Loan, Computational Frameworks for the Fast Fourier Transform, 1992, section 1.3 (the splitting of Cooley and Tukey).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from math import isqrt
 from typing import Any
 
 import numpy as np
 
 from tenferro.exec.llvm import elementwise as el
-from tenferro.exec.llvm.code import Code, Element, Index, literal, llvm_type
-from tenferro.exec.llvm.ir import Function, Value
+from tenferro.exec.llvm.code import Element, literal
+from tenferro.exec.llvm.contraction import dot_general
+from tenferro.exec.llvm.folding import Indices
 from tenferro.exec.llvm.rows import Row
-from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
+from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors
+from tenferro.ops.contraction import DotGeneral
 from tenferro.program import Routine
-from tenferro.types import DType, TensorSpec
+from tenferro.types import TensorSpec
 
 __all__ = ["row_of"]
 
-MAX_LENGTH = 4096
-"""Break-even length against a call of the interpreter's kernel."""
-RADICES = (4, 2, 3, 5, 7)
-Complex = tuple[str, str]
-"""Real and imaginary part of a value."""
-Pointers = tuple[str, str]
-"""Pointers to the real and to the imaginary parts of an array."""
+MAX_EXTENTS = 64
+"""Break-even sum of a and b against a call of the interpreter's kernel."""
 
 
 def row_of(routine: Routine, inputs: Specs) -> Row | None:
-    """Return the lowering of a transform; None for lengths that are large or have larger prime factors."""
-    (x,) = inputs
-    lengths = _lengths(routine, x)
-    is_short = all([0 < n <= MAX_LENGTH and _factors(n) is not None for n in lengths])
-    if not is_short:
+    """Return the lowering of a transform; None for lengths that are large or have large prime factors."""
+    shape = inputs[0].shape
+    own = shape[len(shape) - len(routine.lengths) :]
+    lengths = [m if n is None else n for n, m in zip(routine.lengths, own, strict=True)]
+    if not all([n > 0 and sum(factors(n)) <= MAX_EXTENTS for n in lengths]):
         return None
 
     def write(body: Body, _: object, operands: Tensors, types: Specs) -> Tensors:
-        return [_transformed(body, routine.kind, operands[0], lengths, types[0])]
+        (x,), (y,), kind = operands, types, routine.kind
+        axes = [*range(len(shape) - len(lengths), len(shape))]
+        # The last axis comes first for rfft, and last for irfft.
+        for axis in reversed(axes) if kind == "rfft" else axes:
+            axis_kind = kind if axis == axes[-1] else kind.replace("r", "")
+            extents = (*x.spec.shape[:axis], y.shape[axis], *x.spec.shape[axis + 1 :])
+            spec = TensorSpec.of(extents, y.dtype if "r" in axis_kind else x.spec.dtype)
+            x = _transformed(body, axis_kind, x, axis, lengths[axis - axes[0]], spec)
+        return [x]
 
-    return Row(write, moves=True, materialises=True, is_exact=False)
-
-
-def _lengths(routine: Routine, x: TensorSpec) -> tuple[int, ...]:
-    """Return the lengths of the transforms along the last axes."""
-    own = x.shape[len(x.shape) - len(routine.lengths) :]
-    return tuple([m if n is None else n for n, m in zip(routine.lengths, own, strict=True)])
-
-
-def _factors(n: int) -> list[int] | None:
-    """Return the radices of the stages; None if there are other prime factors."""
-    factors: list[int] = []
-    for radix in RADICES:
-        while n % radix == 0:
-            factors.append(radix)
-            n //= radix
-    return factors if n == 1 else None
+    return Row(write, moves=True, materialises=True)
 
 
-def _transformed(body: Body, kind: str, x: Tensor, lengths: Sequence[int], y: TensorSpec) -> Tensor:
-    """Transform axis by axis: the last axis comes first for rfft and last for irfft."""
-    rank, first = x.spec.rank, x.spec.rank - len(lengths)
-    axes = [*range(first, rank)]
-    if kind == "rfft":
-        axes.reverse()
-    for axis in axes:
-        axis_kind = kind if axis == rank - 1 else kind.replace("r", "")
-        shape = [*x.spec.shape]
-        shape[axis] = y.shape[axis]
-        dtype = x.spec.dtype
-        if axis_kind == "irfft":
-            dtype = dtype.real
-        elif axis_kind == "rfft":
-            dtype = y.dtype
-        spec = TensorSpec.of(tuple(shape), dtype)
-        x = _transform_axis(body, axis_kind, x, axis, lengths[axis - first], spec)
-    return x
+def factors(n: int) -> tuple[int, int]:
+    """Return a and b with n = a b, a <= b, and the smallest sum.
 
-
-def _transform_axis(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorSpec) -> Tensor:
-    """Transform every line along an axis."""
-    code, real = body.code, y.dtype.real
-    result = body.memory(y)
-    scratch = _Line(body, n, real, is_inverse=kind in ("ifft", "irfft"))
-
-    def line(index: tuple[Index, ...]) -> None:
-        def at(i: Index) -> tuple[Index, ...]:
-            return (*index[:axis], i, *index[axis:])
-
-        if kind == "irfft":
-            scratch.load_half(lambda i: body.at(x, at(i)))
-        else:
-            scratch.load(lambda i: body.at(x, at(i)), is_real=kind == "rfft")
-        re, im = scratch.run()
-        scale = literal(real.dtype.type(1.0 / n), real)
-
-        def put(i: Index) -> None:
-            parts = [code.load(memory.pointer, i, real) for memory in (re, im)]
-            if scratch.is_inverse:
-                parts = [code.value("fmul", part, scale) for part in parts]
-            value: Element = tuple(parts) if y.dtype.is_complex else parts[0]
-            code.store(value, result.pointer, code.ravel_index(at(i), y.shape), y.dtype)
-
-        code.loop(y.shape[axis], put)
-
-    code.loops([extent for number, extent in enumerate(y.shape) if number != axis], line)
-    return body.stored(result)
-
-
-class _Line:
-    """Scratch for a line of n elements, and the call of the function that transforms it.
-
-    Attributes:
-        is_inverse: whether the transform is the inverse one, without its factor 1 / n.
+    >>> factors(12), factors(7)
+    ((3, 4), (1, 7))
     """
+    a = next(a for a in range(isqrt(n), 0, -1) if n % a == 0)
+    return a, n // a
 
-    def __init__(self, body: Body, n: int, dtype: DType, is_inverse: bool) -> None:
-        self.code, self.n, self.dtype, self.is_inverse = body.code, n, dtype, is_inverse
-        self.stages = _Stages(n, dtype, is_inverse)
-        spec = TensorSpec.of((n,), dtype)
-        self.parts = [body.memory(spec) for _ in range(4)]
-        self.table = body.constant_memory(self.stages.table)
 
-    def load(self, element: Callable[[Index], Element], is_real: bool) -> None:
-        """Write the elements of a line to scratch."""
-        zero = literal(0.0, self.dtype)
-        self.code.loop(
-            self.n, lambda i: self._put((element(i), zero) if is_real else element(i), i)
+def _transformed(body: Body, kind: str, x: Tensor, axis: int, n: int, y: TensorSpec) -> Tensor:
+    """Transform along an axis, with index p b + q of x and index r + a s of y.
+
+    Y[r, s] = sum_q w_n^(q r) w_b^(q s) sum_p w_a^(p r) X[p, q], with w_n = e^(-2 pi i / n), or its conjugate.
+    """
+    code, (a, b), real = body.code, factors(n), y.dtype.real
+    dtype, body.target = real.complex, None  # because an intermediate value is not the result
+    outer = (*y.shape[:axis], *y.shape[axis + 1 :])
+
+    def roots(rows: int, columns: int, count: int) -> Tensor:
+        """Return w_count^(i j), or its conjugate for inverse transforms, as a constant."""
+        powers = np.outer(np.arange(rows), np.arange(columns)) % count
+        angle = np.longdouble("6.283185307179586476925286766559") * powers / count
+        sign = 1j if kind in ("ifft", "irfft") else -1j
+        return body.stored(
+            body.constant_memory((np.cos(angle) + sign * np.sin(angle)).astype(dtype.dtype))
         )
 
-    def load_half(self, element: Callable[[Index], Element]) -> None:
-        """Write half a spectrum to scratch, and its conjugate as the other half.
+    def point(index: Indices) -> Element:
+        """Return x[p, q, ..] as a complex number; half a spectrum is continued by its conjugate."""
+        p, q, *rest = index
+        i = code.add(code.scaled(p, b), q)
+        if kind != "irfft":
+            value = body.at(x, (*rest[:axis], i, *rest[axis:]))
+            return (value, literal(0.0, real)) if kind == "rfft" else value
+        mirrored = code.add(code.scaled(i, -1), n)
+        is_above = code.icmp("ugt", i, n // 2)
+        re, im = body.at(x, (*rest[:axis], code.select(is_above, mirrored, i), *rest[axis:]))
+        im = code.select(is_above, code.value("fneg", im), im)
+        # The first and the middle element are real; their imaginary parts are ignored.
+        is_real = code.value("or", code.icmp("eq", i, 0), code.icmp("eq", i, mirrored))
+        return re, code.select(is_real, literal(0.0, real), im)
 
-        The first and the middle element are real; their imaginary parts are ignored.
-        """
-        code, n = self.code, self.n
-        ends = [0] if n % 2 else [0, n // 2]
-        for i in ends:
-            self._put((element(i)[0], literal(0.0, self.dtype)), i)
+    def product(lhs: Tensor, rhs: Tensor, axes: tuple[int, int], *extents: int) -> Tensor:
+        op, spec = DotGeneral(axes[:1], axes[1:]), TensorSpec.of(extents, dtype)
+        return dot_general(body, op, (lhs, rhs), (spec,))[0]
 
-        def pair(k: Index) -> None:
-            i = code.add(k, 1)
-            re, im = element(i)
-            self._put((re, im), i)
-            negative = code.value("fneg", im)
-            self._put((re, negative), code.add(code.scaled(i, -1), n))
+    points = Tensor(TensorSpec.of((a, b, *outer), dtype), point, x.reads)
+    columns = product(roots(a, a, a), points, (1, 0), a, b, *outer)
+    twiddles = roots(a, b, n)
 
-        code.loop((n - 1) // 2, pair)
-
-    def _put(self, value: Element, i: Index) -> None:
-        for memory, part in zip(self.parts, value, strict=False):
-            self.code.store(part, memory.pointer, i, self.dtype)
-
-    def run(self) -> Sequence[Memory]:
-        """Write the call of the transform, and return the memory of the real and imaginary parts of its result."""
-        code, stages = self.code, self.stages
-        name = f"fourier_{self.n}_{llvm_type(self.dtype)}{'_inverse' if self.is_inverse else ''}"
-        code.functions[name] = stages.function(name)
-        code.work += code.frequency * stages.work
-        code.call_void(name, [memory.pointer for memory in (*self.parts, self.table)])
-        return self.parts[2:] if len(stages.factors) % 2 else self.parts[:2]
-
-
-class _Stages:
-    """The function that transforms n elements: its arguments are the parts, scratch of the same size, and the table.
-
-    Attributes:
-        table: twiddle factors, by stage: real parts, then imaginary parts, by j and then p.
-        work: estimated number of instructions.
-    """
-
-    def __init__(self, n: int, dtype: DType, is_inverse: bool) -> None:
-        self.dtype, self.is_inverse = dtype, is_inverse
-        self.factors = _factors(n) or []
-        self.code = Code()
-        source, target = ("%a", "%b"), ("%c", "%d")
-        tables, offset, stride = [np.zeros(0)], 0, 1
-        for radix in self.factors:
-            n //= radix
-            self.stage(radix, n, stride, source, target, offset)
-            roots = self.roots(np.arange(1, radix)[:, None] * np.arange(n), radix * n)
-            tables += [roots.real.ravel(), roots.imag.ravel()]
-            offset, stride = offset + 2 * roots.size, stride * radix
-            source, target = target, source
-        self.code.ret(None)
-        self.table = np.concatenate(tables).astype(dtype.dtype)
-        self.work = self.code.work - 1
-
-    def function(self, name: str) -> Function:
-        """Return the definition of the function."""
-        pointers = tuple([Value(each, "ptr") for each in ("%a", "%b", "%c", "%d", "%table")])
-        attributes, code = " noinline nounwind", self.code
-        return Function(name, "void", pointers, code.region, (), attributes, True, is_noalias=True)
-
-    def stage(
-        self, radix: int, m: int, stride: int, source: Pointers, target: Pointers, offset: int
-    ) -> None:
-        """Write y[q + s (r p + j)] = w^(p j) sum_k x[q + s (p + m k)] e^(-2 pi i j k / r), with w = e^(-2 pi i / (r m))."""
-        code = self.code
-
-        def column(p: Index) -> None:
-            roots = [
-                self.load(("%table", "%table"), code.add(p, offset + j * m), (radix - 1) * m)
-                for j in range(radix - 1)
-            ]
-
-            def element(q: Index) -> None:
-                inputs = [
-                    self.load(source, code.add(q, code.scaled(code.add(p, m * k), stride)))
-                    for k in range(radix)
-                ]
-                for j, value in enumerate(self.butterfly(inputs)):
-                    result = value if not j or m == 1 else self.times(value, roots[j - 1])
-                    position = code.add(q, code.scaled(code.add(code.scaled(p, radix), j), stride))
-                    for pointer, part in zip(target, result, strict=True):
-                        code.store(part, pointer, position, self.dtype)
-
-            code.loop(stride, element)
-
-        code.loop(m, column)
-
-    def load(self, pointers: Pointers, element: Index, beyond: int = 0) -> Complex:
-        """Load a complex number, whose imaginary part is `beyond` elements further in its memory."""
-        re, im = (
-            self.code.load(pointer, self.code.add(element, more), self.dtype)
-            for pointer, more in zip(pointers, (0, beyond), strict=True)
+    def turned(index: Indices) -> Element:
+        return el.multiply(
+            code, None, dtype, [body.at(columns, index), body.at(twiddles, index[:2])]
         )
-        return re, im
 
-    def roots(self, powers: Any, n: int) -> Any:
-        """Return e^(-2 pi i k / n) for each k, or the conjugate, computed in long double."""
-        angle = 2 * np.pi * (powers % n).astype(np.longdouble) / n
-        if np.finfo(np.longdouble).nmant > 52:
-            angle = np.longdouble("6.283185307179586476925286766559") * (powers % n) / n
-        return np.cos(angle) + (1j if self.is_inverse else -1j) * np.sin(angle)
+    turned_columns = Tensor(columns.spec, turned, columns.reads | twiddles.reads)
+    rows = product(turned_columns, roots(b, b, b), (1, 0), a, *outer, b)
+    scale = literal(real.dtype.type(1.0 / n), real)
 
-    # ---- complex numbers -------------------------------------------------------------------------
+    def element(index: Indices) -> Any:
+        s, r = code.divmod(index[axis], a)
+        value = body.at(rows, (r, *index[:axis], *index[axis + 1 :], s))
+        if kind in ("ifft", "irfft"):
+            value = tuple([code.value("fmul", part, scale) for part in value])
+        return value if y.dtype.is_complex else value[0]
 
-    def butterfly(self, xs: Sequence[Complex]) -> list[Complex]:
-        """Write the transform of `radix` elements."""
-        if len(xs) == 2:
-            return [self.plus(*xs), self.minus(*xs)]
-        if len(xs) == 4:
-            a, b = self.plus(xs[0], xs[2]), self.minus(xs[0], xs[2])
-            c, d = self.plus(xs[1], xs[3]), self.minus(xs[1], xs[3])
-            rotated = self.code.value("fneg", d[1]), d[0]  # i d
-            first, last = self.minus(b, rotated), self.plus(b, rotated)
-            if self.is_inverse:
-                first, last = last, first
-            return [self.plus(a, c), first, self.minus(a, c), last]
-        return self.odd_butterfly(xs)
-
-    def odd_butterfly(self, xs: Sequence[Complex]) -> list[Complex]:
-        """Write the transform of an odd radix, by cosines of sums of pairs and sines of their differences."""
-        n, half = len(xs), len(xs) // 2
-        pairs = [
-            (self.plus(xs[k], xs[n - k]), self.minus(xs[k], xs[n - k])) for k in range(1, half + 1)
-        ]
-        total = xs[0]
-        for even, _ in pairs:
-            total = self.plus(total, even)
-        outputs: list[Complex] = [total] * n
-        for j in range(1, half + 1):
-            roots = self.roots(np.array([(j * k) % n for k in range(1, half + 1)]), n)
-            cosines = xs[0]
-            sines: Complex | None = None
-            for (even, odd), root in zip(pairs, roots, strict=True):
-                cosines = self.plus(cosines, self.scaled(even, float(root.real)))
-                term = self.scaled(odd, float(root.imag))
-                sines = term if sines is None else self.plus(sines, term)
-            assert sines is not None
-            rotated = self.code.value("fneg", sines[1]), sines[0]
-            outputs[j] = self.plus(cosines, rotated)
-            outputs[n - j] = self.minus(cosines, rotated)
-        return outputs
-
-    def plus(self, x: Complex, y: Complex) -> Complex:
-        return el.add(self.code, None, DType.C64, [x, y])
-
-    def minus(self, x: Complex, y: Complex) -> Complex:
-        return el.subtract(self.code, None, DType.C64, [x, y])
-
-    def times(self, x: Complex, y: Complex) -> Complex:
-        return el.multiply(self.code, None, DType.C64, [x, y])
-
-    def scaled(self, x: Complex, factor: float) -> Complex:
-        number = literal(self.dtype.dtype.type(factor), self.dtype)
-        return self.code.value("fmul", x[0], number), self.code.value("fmul", x[1], number)
+    return body.materialised(Tensor(y, element, rows.reads))

@@ -20,7 +20,7 @@ from tenferro.exec.llvm.formula import Formula
 from tenferro.exec.llvm.ir import Function, Instruction, Value
 from tenferro.types import DType
 
-__all__ = ["FUNCTIONS", "SINGLE_ULPS", "call", "defined", "in_float64", "vector_variants"]
+__all__ = ["FUNCTIONS", "SINGLE_ULPS", "call", "defined", "in_float64"]
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ FUNCTIONS = {
     "log1p": Elementary(ex.log1p, single.log1p, 1.0),
     "tanh": Elementary(ex.tanh, single.tanh, 2.5),
     "logistic": Elementary(ex.logistic, single.logistic, 2.5),
-    "sin": Elementary(trig.sin, single.sin, 1.0, trig.MAX_ARGUMENT),
-    "cos": Elementary(trig.cos, single.cos, 1.0, trig.MAX_ARGUMENT),
+    "sin": Elementary(trig.sin, None, 1.0, trig.MAX_ARGUMENT),
+    "cos": Elementary(trig.cos, None, 1.0, trig.MAX_ARGUMENT),
     "tan": Elementary(trig.tan, None, 2.5, trig.MAX_ARGUMENT),
     "sinh": Elementary(ex.sinh, None, 2.5),
     "cosh": Elementary(ex.cosh, None, 2.0),
@@ -63,12 +63,12 @@ FUNCTIONS = {
     "acos": Elementary(inv.acos, None, 1.0),
     "atan": Elementary(inv.atan, None, 1.0),
     "atan2": Elementary(inv.atan2, None, 1.0, arity=2),
-    "erf": Elementary(err.erf, single.erf, 1.5),
+    "erf": Elementary(err.erf, None, 1.5),
     "erfc": Elementary(err.erfc, None, 5.0),
-    "erfinv": Elementary(err.erfinv, single.erfinv, 3.0),
+    "erfinv": Elementary(err.erfinv, None, 3.0),
     "cbrt": Elementary(power.cbrt, None, 1.0),
     "hypot": Elementary(power.hypot, None, 1.5, arity=2),
-    "pow": Elementary(power.pow_, power.pow_single, 1.0, arity=2),
+    "pow": Elementary(power.pow_, None, 1.0, arity=2),
 }
 PURE = "nounwind willreturn readnone"
 """LLVM's attributes of a function without side effects."""
@@ -88,7 +88,9 @@ def call(code: Code, name: str, dtype: DType, *xs: Value) -> Value:
             else defined(code, symbol, names, " alwaysinline nounwind", lambda f: write(f, *names))
         )
     work = len(code.functions[symbol].instructions)
-    attributes = f" {vector_variants(code, symbol)}" if is_bounded else ""
+    # LLVM's vector function ABI
+    variant = f"_ZGV_LLVM_N{code.lanes}v_{symbol}({symbol}_{code.lanes})"
+    attributes = f' "vector-function-abi-variant"="{variant}"' if is_bounded else ""
 
     def called(*numbers: Value) -> Value:
         return code.call_defined(symbol, "double", numbers, attributes, work)
@@ -132,8 +134,8 @@ def _bounded(
 ) -> Function:
     """Return the scalar definition of a function that calls the C library for large arguments.
 
-    The definitions for several lanes are added for vectorised loops. They call the scalar function lane by lane if any
-    argument is large.
+    A definition for several lanes is added for vectorised loops. It calls the scalar function lane by lane if any argument
+    is large.
     """
 
     def guarded(f: Formula) -> Value:
@@ -161,14 +163,7 @@ def _bounded(
         x = Value("%x", Formula(code, lanes).kind)
         return defined(code, symbol, [x], f" noinline {PURE}", guarded, lanes)
 
-    for lanes in code.lanes:
-        several = f"{symbol}_{lanes}"
-        code.vector_functions[several] = definition(several, lanes)
-        code.retained.append(several)
+    several = f"{symbol}_{code.lanes}"
+    code.vector_functions[several] = definition(several, code.lanes)
+    code.retained.append(several)
     return definition(symbol, 1)
-
-
-def vector_variants(code: Code, symbol: str) -> str:
-    """Return the attribute that names the vector variants of a function, by LLVM's vector function ABI."""
-    variants = [f"_ZGV_LLVM_N{lanes}v_{symbol}({symbol}_{lanes})" for lanes in code.lanes]
-    return f'"vector-function-abi-variant"="{",".join(variants)}"'

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -15,12 +14,12 @@ from tenferro.exec.fused import FusedFunction
 from tenferro.exec.kernels.copying import Dense
 from tenferro.exec.layout import Layout, arranged, dense, row_major
 from tenferro.exec.llvm.code import Code, Element, Index, literal
-from tenferro.exec.llvm.control import COMPILED, Emitter
+from tenferro.exec.llvm.control import Emitter
 from tenferro.exec.llvm.folding import BLOCK_TERMS, INTERLEAVE, MIN_INTERLEAVED_TERMS, alloca_scalar
 from tenferro.exec.llvm.ir import Module, Value
 from tenferro.exec.llvm.link import Linker
 from tenferro.exec.llvm.python_calls import define_function
-from tenferro.exec.llvm.reduction import identity
+from tenferro.exec.llvm.reduction import COMBINERS
 from tenferro.exec.llvm.tensor import Body, Memory, Store, Tensor
 from tenferro.exec.runtime.threads import SERIAL
 from tenferro.exec.schedule import ExecInstruction, InPlace
@@ -36,20 +35,6 @@ __all__ = ["CompiledGroup"]
 
 KIND = "fused group"
 """Name of attempts in the log."""
-
-
-@dataclass(frozen=True)
-class RowProgram:
-    """Computation of one row and of the group's reductions over rows.
-
-    Attributes:
-        program: function of a row of each operand and the group's constants. It returns rows of results, then terms of
-            totals.
-        totals: reduction of each total.
-    """
-
-    program: GraphProgram
-    totals: tuple[Any, ...]
 
 
 class CompiledGroup(FusedFunction):
@@ -71,19 +56,14 @@ class CompiledGroup(FusedFunction):
         self.step, self.linker = step, linker
         self.remark = "compiled"
         with linker.log.attempt(KIND):
-            self.module, self.scratch_bytes, self._work = self._written()
+            self.module, self.scratch_bytes = self._written()
         self._function: Callable[..., Any] | None = None
         self._strides = [
             tuple([step * spec.dtype.itemsize for step in layout.strides])
-            for layout, spec in zip(self.tiling.operands, self.operands, strict=True)
+            for layout, spec in zip(self.tiling.operands, self.op.body.input_types, strict=True)
         ]
         self._rows = Dense("C", self.resources)
         self.workers = self.resources.workers if self.tiling.is_parallel else SERIAL
-
-    @property
-    def operands(self) -> tuple[TensorSpec, ...]:
-        """The type of each operand."""
-        return self.op.body.input_types
 
     def __call__(self, *arrays: Any, into: Sequence[Any] | None = None) -> Any:
         """Return the results, then the totals; see `FusedFunction`."""
@@ -115,11 +95,8 @@ class CompiledGroup(FusedFunction):
         return arranged(x, layout)
 
     def _linked(self) -> Callable[..., Any] | None:
-        """Return the code for a call: baseline code for the first one, if LLVM's passes take long; None if LLVM failed."""
+        """Compile and link the function; return None if LLVM fails."""
         try:
-            baseline = self.linker.baseline_function(KIND, self.module, self._work)
-            if baseline is not None:
-                return baseline
             self._function = self.linker.function(KIND, self.module)
             self.module = self.module.printed()
         except NotCompiledError as error:
@@ -141,22 +118,15 @@ class CompiledGroup(FusedFunction):
 
         self.workers.parallel_for(run, self.tiling.rows, height)
 
-    def _written(self) -> tuple[Module, int, int | None]:
-        """Return the module, its scratch memory in bytes, and the estimated work of all rows.
-
-        The work is None if LLVM's passes determine the order of a sum.
-        """
+    def _written(self) -> tuple[Module, int]:
+        """Return the module, and its scratch memory in bytes."""
         code = self.linker.processor.code()
         body = Body(code)
-        rows = _row_program(self.step)
-        writer = _Writer(self.step, rows, code, body)
-        with code.times(prod(self.op.shape[:1])):
-            writer.write()
+        writer = _Writer(self.step, code, body)
+        writer.write()
         names = [*writer.names, *writer.partials, "%scratch"]
         define_function(code, names, ("%start", "%stop"), "rows")
-        totals = zip(rows.totals, self.op.totals, strict=True)
-        is_ordered = not any([_is_reassociated(op, spec) for op, spec in totals])
-        return code.module(), body.scratch_bytes, code.work if is_ordered else None
+        return code.module(), body.scratch_bytes
 
 
 def _is_reassociated(op: Any, total: TensorSpec) -> bool:
@@ -171,8 +141,12 @@ def _reassociated_sum(code: Code, op: Any, dtype: DType, xs: Sequence[Element]) 
     return tuple([code.value("fadd", a, b, flags="reassoc") for a, b in zip(*xs, strict=True)])
 
 
-def _row_program(step: ExecInstruction) -> RowProgram:
-    """Return the group's instructions without their leading axes."""
+def _row_program(step: ExecInstruction) -> tuple[GraphProgram, tuple[Any, ...]]:
+    """Return the group's instructions without their leading axes, and the reduction of each total.
+
+    The program is a function of a row of each operand and the group's constants. It returns rows of results, then terms
+    of totals.
+    """
     op = step.fused
     assert op is not None
     types = op.body.types
@@ -197,7 +171,7 @@ def _row_program(step: ExecInstruction) -> RowProgram:
         (values[slot],) = graph.add(inner, operands, member.source)
     outputs = [values[slot] for slot in (*results, *summed)]
     program = GraphProgram.from_graph(graph, outputs, name="row")
-    return RowProgram(program, tuple([totals[slot] for slot in summed]))
+    return program, tuple([totals[slot] for slot in summed])
 
 
 def _row_op(member: ExecInstruction, lead: int) -> Any:
@@ -220,11 +194,12 @@ def _row_op(member: ExecInstruction, lead: int) -> Any:
 class _Writer:
     """Writer of a group's function for one tuple of layouts."""
 
-    def __init__(self, step: ExecInstruction, rows: RowProgram, code: Code, body: Body) -> None:
+    def __init__(self, step: ExecInstruction, code: Code, body: Body) -> None:
         op = step.fused
         assert op is not None
         tiling = op.require_tiling()
-        self.op, self.rows, self.code, self.body = op, rows, code, body
+        self.op, self.code, self.body = op, code, body
+        self.program, self.totals = _row_program(step)
         results = [dense(spec.shape, tiling.axes(spec.rank)) for spec in op.results]
         self.layouts = [tiling.view_layout(layout) for layout in (*tiling.operands, *results)]
         self.lead = tiling.lead
@@ -245,8 +220,8 @@ class _Writer:
             Memory(name, TensorSpec(spec.shape, spec.dtype))
             for name, spec in zip(self.partials, self.op.totals, strict=True)
         ]
-        for op, total in zip(self.rows.totals, partials, strict=True):
-            first = identity(COMPILED.cell(op).require_total()[0], total.spec.dtype)
+        for op, total in zip(self.totals, partials, strict=True):
+            first = op.identity(total.spec.dtype)
             self.body.write(self.body.filled(total.spec, first), total)
         count = code.value("sub", "%stop", "%start", type="i64")
         if all([total.spec.shape for total in partials]):
@@ -259,20 +234,19 @@ class _Writer:
     def _block(self, block: Index, count: Value, partials: Sequence[Memory]) -> None:
         """Reduce a block of rows to scalars of its own, so that a long sum is a sum of block sums."""
         code, blocks = self.code, list[Memory]()
-        for op, total in zip(self.rows.totals, partials, strict=True):
+        for op, total in zip(self.totals, partials, strict=True):
             if total.spec.shape:
                 blocks.append(total)
                 continue
             dtype = total.spec.dtype
             cell = Memory(alloca_scalar(code, dtype), total.spec)
-            first = identity(COMPILED.cell(op).require_total()[0], dtype)
-            code.store(literal(first, dtype), cell.pointer, 0, dtype)
+            code.store(literal(op.identity(dtype), dtype), cell.pointer, 0, dtype)
             blocks.append(cell)
         done = code.scaled(block, BLOCK_TERMS)
         left = code.value("sub", count, done)
         size = code.intrinsic("smin", left, BLOCK_TERMS)
         self._all_rows(code.add("%start", done), size, blocks)
-        for op, total, cell in zip(self.rows.totals, partials, blocks, strict=True):
+        for op, total, cell in zip(self.totals, partials, blocks, strict=True):
             if total is not cell:
                 self._combine(op, total, (), code.load(cell.pointer, 0, total.spec.dtype))
 
@@ -299,23 +273,23 @@ class _Writer:
 
     def _row(self, index: tuple[Index, ...], partials: Sequence[Memory]) -> None:
         """Write all results of one row."""
-        body, rows = self.body, self.rows
+        body = self.body
         constants = self.op.body.constants.values()
-        count = len(rows.program.input_slots) - len(constants)
+        count = len(self.program.input_slots) - len(constants)
         views = [self._view(number, index) for number in range(len(self.layouts))]
         inputs = [self._read(view, number) for number, view in enumerate(views[:count])]
-        specs = rows.program.input_specs[count:]
+        specs = self.program.input_specs[count:]
         numbers = [
             body.filled(spec, x.flat[0].item()) for spec, x in zip(specs, constants, strict=True)
         ]
-        outputs = self.emitter.emit(rows.program, [*inputs, *numbers])
+        outputs = self.emitter.emit(self.program, [*inputs, *numbers])
         stores = [
             self._storing(view, pointer, y.spec.dtype)
             for y, view, pointer in zip(outputs, views[count:], self.pointers[count:], strict=False)
         ]
-        totals = zip(rows.totals, partials, strict=True)
+        totals = zip(self.totals, partials, strict=True)
         stores += [partial(self._combine, op, total) for op, total in totals]
-        body.write_all(list(zip(outputs, stores, strict=True)), is_dense=False)
+        body.write_all(list(zip(outputs, stores, strict=True)))
 
     def _storing(self, view: tuple[Index, Layout], pointer: str, dtype: DType) -> Store:
         """Return the writer of an element of a row."""
@@ -330,30 +304,24 @@ class _Writer:
         code, spec = self.code, total.spec
         offset = code.ravel_index(at, spec.shape)
         old = code.load(total.pointer, offset, spec.dtype)
-        _, combine = COMPILED.cell(op).require_total()
-        if _is_reassociated(op, spec):
-            combine = _reassociated_sum
+        combine = _reassociated_sum if _is_reassociated(op, spec) else COMBINERS[op.combiner]
         value = combine(code, op, spec.dtype, [old, value])
         code.store(value, total.pointer, offset, spec.dtype)
 
     def _view(self, number: int, index: tuple[Index, ...]) -> tuple[Index, Layout]:
         """Return the offset of a row of an array, and the layout of the row."""
-        layout, code = self.layouts[number], self.code
-        offset: Index = 0
-        for i, stride in zip(index, layout.strides, strict=False):  # because scalars have no rows
-            offset = code.add(offset, code.scaled(i, stride))
-        lead = len(index)
-        return offset, Layout(layout.shape[lead:], layout.strides[lead:])
+        layout, lead = self.layouts[number], len(index)
+        return self._offset(0, layout, index), Layout(layout.shape[lead:], layout.strides[lead:])
 
     def _offset(self, offset: Index, layout: Layout, index: Sequence[Index]) -> Index:
-        for i, stride in zip(index, layout.strides, strict=True):
+        for i, stride in zip(index, layout.strides, strict=False):  # because scalars have no rows
             offset = self.code.add(offset, self.code.scaled(i, stride))
         return offset
 
     def _read(self, view: tuple[Index, Layout], number: int) -> Tensor:
         """Return a row of an operand."""
         offset, layout = view
-        spec = self.rows.program.input_specs[number]
+        spec = self.program.input_specs[number]
         memory = Memory(self.pointers[number], spec)
 
         def element(index: tuple[Index, ...]) -> Any:

@@ -9,7 +9,6 @@ import math
 import sys
 
 from tenferro.exec.llvm import coefficients
-from tenferro.exec.llvm.exponential import minimum
 from tenferro.exec.llvm.formula import Formula
 from tenferro.exec.llvm.ir import Value
 
@@ -20,8 +19,6 @@ PI_4_HIGH = float.fromhex("0x1.921fb54442dp-1")
 PI_4_LOW = float.fromhex("0x1.8469898cc5170p-49")
 TAN_PI_8 = math.sqrt(2.0) - 1.0
 """Tangent of pi / 8."""
-MAX_ARGUMENT = 1e18
-"""Maximum argument of atan; larger ones are clamped, and the result is pi / 2."""
 SCALE_UP, SCALE_DOWN = float.fromhex("0x1p+300"), float.fromhex("0x1p-200")
 """Scale factors of the arguments of atan2, below the first number and from there on."""
 
@@ -60,12 +57,8 @@ def _reflected(
 
 
 def atan(f: Formula, x: Value) -> Value:
-    """Write the inverse tangent of |x|, or pi / 2 minus that of 1 / |x|, with the sign of x."""
-    a, one = minimum(f, f.magnitude(x), MAX_ARGUMENT), f.number(1.0)
-    is_inverted = f.compare("ogt", a, one)
-    above, below = f.either(is_inverted, one, a), f.either(is_inverted, a, one)
-    parts = _atan_of_quotient(f, above, below)
-    return f.with_sign(_sum(f, *_reflected(f, is_inverted, 2.0, parts)), x)
+    """Write the inverse tangent, the angle of the point (1, x)."""
+    return atan2(f, x, f.number(1.0))
 
 
 def atan2(f: Formula, y: Value, x: Value) -> Value:

@@ -5,19 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 __all__ = [
     "Declaration",
     "Function",
     "Functions",
     "Instruction",
-    "Loop",
     "Module",
-    "Region",
     "Value",
     "VectorType",
-    "flatten",
     "result_type",
     "splat",
 ]
@@ -166,64 +163,6 @@ _PRINTERS: Mapping[str, Callable[[Instruction], str]] = {
 """Printers by opcode; the others are arithmetic."""
 
 
-@dataclass(slots=True)
-class Loop:
-    """Loop over 0, 1, .. count - 1 with a region as its body.
-
-    Attributes:
-        label, end: labels of the body and of the block after the loop.
-        index, following: number of the iteration, and the next one.
-        more: condition of the latch.
-        guard: condition of entering the loop, if the count is not a constant.
-        metadata: LLVM's hints.
-    """
-
-    label: str
-    end: str
-    index: Value
-    more: Value
-    count: Value
-    guard: Value | None = None
-    body: Region = field(default_factory=list)
-    following: Value = field(default_factory=lambda: Value("", "i64"))
-    metadata: str = ""
-
-    def flatten(self, to: list[Instruction], block: str) -> str:
-        """Append the basic blocks after a block, and return the label of the last one."""
-        if self.guard is None:
-            to.append(Instruction("br", labels=(self.label,)))
-        else:
-            to.append(Instruction("br", (self.guard,), labels=(self.label, self.end)))
-        to.append(Instruction("label", labels=(self.label,)))
-        phi = Instruction("phi", (Value(0, "i64"), self.following), self.index, "i64")
-        to.append(phi)
-        phi.labels = block, flatten(self.body, to, self.label)
-        one = Value(1, "i64")
-        to += [
-            Instruction("add", (self.index, one), self.following, flags="nsw"),
-            Instruction("icmp", (self.following, self.count), self.more, flags="slt"),
-            Instruction("br", (self.more,), labels=(self.label, self.end), suffix=self.metadata),
-            Instruction("label", labels=(self.end,)),
-        ]
-        return self.end
-
-
-Region: TypeAlias = "list[Instruction | Loop]"
-"""Instructions in order; basic blocks begin with their labels."""
-
-
-def flatten(region: Sequence[Any], to: list[Instruction], block: str = "%entry") -> str:
-    """Append the instructions of a region, its loops as basic blocks, and return the label of the last block."""
-    for x in region:
-        if isinstance(x, Instruction):
-            to.append(x)
-            if x.opcode == "label":
-                (block,) = x.labels
-        else:
-            block = x.flatten(to, block)
-    return block
-
-
 @dataclass(frozen=True)
 class Declaration:
     """Declaration of an external function."""
@@ -243,33 +182,29 @@ class Function:
     """Definition of a function.
 
     Attributes:
-        parameters: names with types; pointers are `noalias` if `is_noalias`.
-        region: instructions, after those of `entry`, which allocate memory.
+        parameters: names with types; pointers are `noalias`.
+        body: instructions, after those of `entry`, which allocate memory; basic blocks begin with their labels.
         attributes: attributes after the parameters.
     """
 
     name: str
     type: str
     parameters: tuple[Value, ...]
-    region: Region
+    body: Sequence[Instruction]
     entry: Sequence[Instruction] = ()
     attributes: str = " nounwind"
     is_internal: bool = False
-    is_noalias: bool = False
 
-    @cached_property
+    @property
     def instructions(self) -> list[Instruction]:
-        """Instructions with loops as basic blocks."""
-        instructions = [*self.entry]
-        flatten(self.region, instructions)
-        return instructions
+        """All instructions."""
+        return [*self.entry, *self.body]
 
     def __str__(self) -> str:
         """Return the text."""
         linkage = "internal " if self.is_internal else ""
-        noalias = " noalias" if self.is_noalias else ""
         parameters = ", ".join([
-            f"{x.type}{noalias if x.type == 'ptr' else ''} {x}" for x in self.parameters
+            f"{x.type}{' noalias' if x.type == 'ptr' else ''} {x}" for x in self.parameters
         ])  # fmt: skip
         return "\n".join([
             f"define {linkage}{self.type} @{self.name}({parameters}){self.attributes} {{",

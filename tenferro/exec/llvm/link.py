@@ -17,22 +17,21 @@ from typing import Any
 from tenferro.compilations import hold_over_forks, until_compiled
 from tenferro.compile_cache import CompileCache
 from tenferro.exec.attempts import CompileLog, NotCompiledError
-from tenferro.exec.llvm import array_function, blas, gamma, is_installed, python_calls
+from tenferro.exec.llvm import array_function, blas, gamma, is_installed
 from tenferro.exec.llvm.code import Code
 from tenferro.exec.llvm.ir import Module
 from tenferro.program import BoundedCache
 
-__all__ = ["Linker", "Processor", "is_installed", "optimised_module", "pass_time", "processor"]
+__all__ = ["Linker", "Processor", "is_installed", "optimised_module", "processor"]
 
-
-CACHE_VERSION = 4
-"""Version of the options and passes, in keys of the compilation cache."""
-MISSING_BUILTINS = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
-"""Functions of compiler-rt, which is not linked to code in memory."""
 PASS_TIME, PASS_TIME_PER_LINE = 5e6, 100e3
 """Estimated time of LLVM's passes and of each line of text in them, in nanoseconds."""
 BASELINE_PENALTY = 0.08
 """Estimated time that an instruction takes longer without passes, in nanoseconds."""
+CACHE_VERSION = 4
+"""Version of the options and passes, in keys of the compilation cache."""
+MISSING_BUILTINS = b"__truncdfhf2", b"__truncsfhf2", b"__extendhfsf2"
+"""Functions of compiler-rt, which is not linked to code in memory."""
 SCIPY_MODULES = (blas, gamma)
 """Modules with functions of SciPy, which is imported for the first text with their prefix."""
 
@@ -54,15 +53,15 @@ class Processor:
     features:        LLVM's feature string
     has_fma:         whether it has fused multiply-adds
     converts_halves: whether it converts between float16 and float32
-    lanes:           numbers of float64 in vectors that a function may prefer, the widest first; 512 bits on Ice Lake
-                     and later only, because earlier processors lower their clock for them
+    lanes:           number of float64 in its vectors; 512 bits on Ice Lake and later only, because earlier processors
+                     lower their clock for them
     """
 
     name: str
     features: str
     has_fma: bool
     converts_halves: bool
-    lanes: tuple[int, ...]
+    lanes: int
 
     def code(self) -> Code:
         """Return a builder for this processor."""
@@ -75,7 +74,7 @@ def processor() -> Processor:
     llvm = _llvm()
     features = llvm.get_host_cpu_features()
     is_arm = platform.machine().lower() in ("aarch64", "arm64")
-    lanes = (8, 4) if features.get("avx512vbmi2") else (4,) if features.get("avx") else (2,)
+    lanes = 8 if features.get("avx512vbmi2") else 4 if features.get("avx") else 2
     return Processor(
         llvm.get_host_cpu_name(),
         features.flatten(),
@@ -91,8 +90,8 @@ def _target() -> Any:
     llvm = _llvm()
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    for module in (python_calls, array_function):
-        _add_symbols(module)
+    for name, address in array_function.addresses().items():
+        llvm.add_symbol(name, address)
     return llvm.Target.from_default_triple()
 
 
@@ -128,10 +127,8 @@ def _shared_engine() -> Any:
     llvm = _llvm()
     machine = _machine(processor(), 0)
     context = _Context(machine)
-    module = context.parsed(python_calls.SHARED)
-    module.link_in(context.parsed(array_function.SHARED))
-    engine = _in_memory(machine.emit_object(module))
-    name = python_calls.CHECK_SIGNALS
+    engine = _in_memory(machine.emit_object(context.parsed(array_function.SHARED)))
+    name = array_function.CHECK_SIGNALS
     llvm.add_symbol(name, engine.get_function_address(name))
     return engine
 
@@ -167,10 +164,10 @@ class Linker:
         self, capacity: int = 256, cache: CompileCache | None = None, log: CompileLog | None = None
     ) -> None:
         self.functions: BoundedCache[Callable[..., int | None]] = BoundedCache(capacity)
+        self._requested: BoundedCache[object] = BoundedCache(capacity)
         self.cache = cache
         self.log = CompileLog() if log is None else log
         self._refusal = ""
-        self._requested: BoundedCache[object] = BoundedCache(capacity)
 
     @cached_property
     def processor(self) -> Processor:
@@ -206,14 +203,13 @@ class Linker:
 
         return self.functions.get(module.text, linked)
 
-    def baseline_function(
+    def baseline(
         self, kind: str, module: Module, work: int | None
     ) -> Callable[..., int | None] | None:
         """Return `@f` of a module without LLVM's passes: compiled sooner, slower, and with the same bits.
 
         Args:
-            work: estimated number of instructions of the call, with one iteration of a while loop; None if it is unknown,
-                or if the bits depend on the passes.
+            work: estimated number of instructions of the call; None if it is unknown, or if the bits depend on the passes.
 
         Returns:
             None if the passes are estimated to save time in this call, if the module was requested before, or if
@@ -222,7 +218,8 @@ class Linker:
         Raises:
             NotCompiledError: LLVM fails.
         """
-        if work is None or self.cache is not None or work * BASELINE_PENALTY > pass_time(module):
+        pass_time = PASS_TIME + PASS_TIME_PER_LINE * module.text.count("\n")
+        if work is None or self.cache is not None or work * BASELINE_PENALTY > pass_time:
             return None
         first = object()
         if self._requested.get(module.text, lambda: first) is not first:
@@ -231,10 +228,6 @@ class Linker:
             function = _linked(self._engine(module, is_optimised=False))
         self.log.count(kind)
         return function
-
-    def break_even_chunks(self, module: Module) -> int:
-        """Return the number of chunks of a while loop in baseline code that take as long as LLVM's passes."""
-        return max(1, round(pass_time(module) / (BASELINE_PENALTY * python_calls.CHUNK_WORK)))
 
     def cache_clear(self) -> None:
         """Clear the cache; functions that are referenced elsewhere stay alive."""
@@ -248,10 +241,8 @@ class Linker:
             if module.is_calling(called.PREFIX):
                 _add_symbols(called)
         if is_optimised:
-            code = self._machine_code(module)
-        else:
-            code = _compiled(module, _machine(self.processor, 0), is_optimised=False)
-        return _in_memory(code)
+            return _in_memory(self._machine_code(module))
+        return _in_memory(_compiled(module, _machine(self.processor, 0), is_optimised))
 
     def _machine_code(self, module: Module) -> bytes:
         """Return optimised machine code of a module, from the cache on disk if it is there."""
@@ -269,11 +260,6 @@ class Linker:
             with suppress(NotCompiledError), self.log.attempt("function for the cache folder"):
                 cache.store(key, code)
         return code
-
-
-def pass_time(module: Module) -> float:
-    """Return the estimated time of LLVM's passes, in nanoseconds."""
-    return PASS_TIME + PASS_TIME_PER_LINE * module.text.count("\n")
 
 
 def _compiled(module: Module, machine: Any, is_optimised: bool = True) -> bytes:

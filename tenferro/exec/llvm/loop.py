@@ -17,7 +17,6 @@ from tenferro.exec.llvm.compiled import (
     written_function,
 )
 from tenferro.exec.llvm.control import COMPILED, Emitter
-from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.strip_mining import strip_mine
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor
@@ -31,8 +30,6 @@ __all__ = ["compiled_loop", "require_gain"]
 
 LOOP = "loop"
 """Name of attempts in the log."""
-MIN_BASELINE_LINES = 1000
-"""Minimum length of a text that gets baseline code although the work of its while loops is unknown."""
 MAX_TEXT_LINES = 20_000
 """Maximum length of a text; LLVM takes up to half a millisecond for each line."""
 
@@ -71,7 +68,18 @@ def compiled_loop(
         with suppress(NotCompiledError), log.attempt(strip_loop.KIND):
             strips = strip_mine(op, inputs)
             if strips is not None:
-                return strip_loop.strip_loop(strips, inputs, kernels, linker, interpreted)
+                written = strip_loop.written_strip(strips, inputs, linker.processor)
+                remark = f"compiled in {len(strips.starts)} strips of {strips.width}"
+                return strip_loop.StripFunction(
+                    strip_loop.KIND,
+                    written,
+                    strips.types,
+                    strips.starts,
+                    kernels,
+                    linker,
+                    interpreted,
+                    remark,
+                )
     with log.attempt(LOOP):
         written = written_loop(op, inputs, kernels, linker.processor)
         outputs = op.output_types(tuple(inputs), GuardLog())
@@ -125,22 +133,18 @@ def written_loop(
             for number, spec in enumerate(op.body.output_specs[op.num_carry :])
         ]
         emitter.iterate(op, consts, carry, [body.stored(x) for x in xs], stacks)
-        status: int | Value = 0
     else:
         carry, stacks = memories[n:], []
-        status = python_calls.while_loop(
+        python_calls.while_loop(
             code,
             lambda: emitter.while_condition(op, consts, carry),
             lambda: emitter.while_body(op, consts, carry),
-            "%chunks",
         )
-    code.ret(status)
-    lines = code.length
-    is_known = code.while_loops <= (op.length is None)
-    work = code.work if is_known or lines >= MIN_BASELINE_LINES else None
+    code.ret(0)
+    lines = len(code.region)
     if lines > MAX_TEXT_LINES:
         raise NotCompiledError(
             f"{op.name}: {lines} lines of text, more than {MAX_TEXT_LINES}, would take long to compile"
         )
     pointers = [*names, *[memory.pointer for memory in stacks]]
-    return written_function(body, "loop", pointers, "%chunks", work)
+    return written_function(body, "loop", pointers)

@@ -3,23 +3,26 @@
 A power is e^(y ln(x)). The logarithm is an unevaluated sum of two numbers, because its error is amplified up to 1000 times.
 
 Sources: Muller et al., Handbook of Floating-Point Arithmetic, 2nd ed., chapters 4 and 10; ISO C, annex F.10.4.4, for
-special cases of powers; Halley's iteration for the cube root.
+special cases of powers.
 """
 
 from __future__ import annotations
 
 import math
 
-from tenferro.exec.llvm import coefficients, single
+from tenferro.exec.llvm import coefficients
 from tenferro.exec.llvm import exponential as ex
 from tenferro.exec.llvm.formula import Formula
 from tenferro.exec.llvm.ir import Value
 
-__all__ = ["cbrt", "hypot", "pow_", "pow_single"]
+__all__ = ["cbrt", "hypot", "pow_"]
 
 TWO_THIRDS = 2.0 / 3.0
 TWO_THIRDS_LOW = float.fromhex("0x1.5555555555555p-55")
 """2/3 - `TWO_THIRDS`."""
+THIRD = 1.0 / 3.0
+THIRD_LOW = float.fromhex("0x1.5555555555555p-56")
+"""1/3 - `THIRD`."""
 MAX_EXPONENT = 800.0
 """Magnitude of y ln(x) above which the power overflows or underflows, and a rounding error may be NaN."""
 SQUARE_OVERFLOW = 1e150
@@ -66,50 +69,37 @@ def _with_special_cases(f: Formula, x: Value, y: Value, power: Value) -> Value:
     return f.select("oeq", y, zero, one, power)
 
 
+def _exp_of_product(f: Formula, x: Value, y: Value, low: Value) -> Value:
+    """Write e^(x y + low), with the rounding error of the product compensated."""
+    product, lost = f.two_product(x, y)
+    is_bounded = f.compare("olt", f.magnitude(product), f.number(MAX_EXPONENT))
+    part = ex.reduce_argument(
+        f, product, -746.0, 710.0, f.either(is_bounded, f.add(lost, low), f.number(0.0))
+    )
+    return ex.ldexp(f, ex.one_plus(f, part), part.n)
+
+
 def pow_(f: Formula, x: Value, y: Value) -> Value:
     """Write x^y = e^(y ln|x|), with special cases."""
     a, zero, one = f.magnitude(x), f.number(0.0), f.number(1.0)
     high, low = _logarithm(f, a)
     high = f.select("olt", a, f.number(math.inf), high, a)
     high = f.select("oeq", a, zero, f.number(-math.inf), high)
-    product, lost = f.two_product(y, high)
-    lost = f.multiply_add(y, low, lost)
-    is_bounded = f.compare("olt", f.magnitude(product), f.number(MAX_EXPONENT))
-    part = ex.reduce_argument(f, product, -746.0, 710.0, f.either(is_bounded, lost, zero))
-    power = ex.ldexp(f, ex.one_plus(f, part), part.n)
+    power = _exp_of_product(f, y, high, f.multiply(y, low))
     return _with_special_cases(f, x, y, f.select("oeq", a, one, one, power))
 
 
-def pow_single(f: Formula, x: Value, y: Value) -> Value:
-    """Write x^y of float32, with special cases."""
-    a, one = f.magnitude(x), f.number(1.0)
-    power = f.select("oeq", a, one, one, single.power(f, a, y))
-    return _with_special_cases(f, x, y, power)
-
-
 def cbrt(f: Formula, x: Value) -> Value:
-    """Write the cube root: 2^n times that of m, with |x| = m 8^n and 1/2 <= m <= 4; the last step is Newton's."""
-    a, one = f.magnitude(x), f.number(1.0)
-    e, m = ex.split_positive(f, a, 0)
-    n = f.nearest(e, 1.0 / 3.0)
-    remainder = f.multiply_add(f.number(-3.0), n, e)
-    root = f.polynomial(m, coefficients.CBRT)
-    power, factor = one, one
-    for step in (-1.0, 1.0):
-        is_step = f.compare("oeq", remainder, f.number(step))
-        power = f.either(is_step, f.number(2.0**step), power)
-        factor = f.either(is_step, f.number(2.0 ** (step / 3.0)), factor)
-    m, root = f.multiply(m, power), f.multiply(root, factor)
-    cube = f.multiply(f.multiply(root, root), root)
-    error = f.divide(f.subtract(cube, m), f.add(f.add(cube, cube), m))
-    root = f.subtract(root, f.multiply(root, error))
-    square, square_low = f.two_product(root, root)
-    cube, cube_low = f.two_product(square, root)
-    cube_low = f.multiply_add(square_low, root, cube_low)
-    residual = f.subtract(f.subtract(m, cube), cube_low)
-    last = f.divide(residual, f.multiply(f.number(3.0), square))
-    y = f.multiply(f.add(root, last), f.power_of_two(n))
-    y = f.select("olt", a, f.number(math.inf), y, x)
+    """Write the cube root, e^(ln|x| / 3) with the sign of x."""
+    a = f.magnitude(x)
+    high, low = _logarithm(f, a)
+    root = _exp_of_product(
+        f,
+        f.number(THIRD),
+        high,
+        f.multiply_add(f.number(THIRD_LOW), high, f.multiply(f.number(THIRD), low)),
+    )
+    y = f.select("olt", a, f.number(math.inf), root, a)
     return f.with_sign(f.select("oeq", a, f.number(0.0), a, y), x)
 
 

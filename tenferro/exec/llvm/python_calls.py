@@ -13,50 +13,12 @@ from tenferro.exec.llvm import array_function
 from tenferro.exec.llvm.code import Code, Index
 from tenferro.exec.llvm.ir import Declaration, Instruction, Value
 
-__all__ = [
-    "CHECK_SIGNALS",
-    "CHUNK_WORK",
-    "FAILED",
-    "SHARED",
-    "UNFINISHED",
-    "UNLIMITED",
-    "addresses",
-    "check_signals",
-    "counted_loop",
-    "define_function",
-    "while_loop",
-]
+__all__ = ["CHUNK_WORK", "FAILED", "check_signals", "counted_loop", "define_function", "while_loop"]
 
 FAILED = -1
 """Status of a loop in which a signal handler has raised."""
-UNFINISHED = 1
-"""Status of a while loop that has returned between two iterations, and continues at the next call."""
-UNLIMITED = -1
-"""Number of chunks of a while loop that runs to completion."""
 CHUNK_WORK = 10_000_000
 """Estimated number of instructions between two checks for signals, some milliseconds."""
-NAMES = (
-    "PyEval_SaveThread", "PyEval_RestoreThread", "PyGILState_Ensure", "PyGILState_Release",
-    "PyErr_CheckSignals",
-)  # fmt: skip
-CHECK_SIGNALS = "tenferro_check_signals"
-"""Function of the module `SHARED` that compiled code calls."""
-SHARED = f"""declare i32 @PyGILState_Ensure()
-declare void @PyGILState_Release(i32)
-declare i32 @PyErr_CheckSignals()
-define i64 @{CHECK_SIGNALS}() nounwind {{
-  %lock = call i32 @PyGILState_Ensure()
-  %status = call i32 @PyErr_CheckSignals()
-  call void @PyGILState_Release(i32 %lock)
-  %wide = sext i32 %status to i64
-  ret i64 %wide
-}}
-"""
-
-
-def addresses() -> dict[str, int]:
-    """Return the addresses of CPython's functions that a loop calls."""
-    return array_function.cpython_addresses(NAMES)
 
 
 def define_function(
@@ -81,7 +43,7 @@ def define_function(
 
 def check_signals(code: Code) -> None:
     """Write a check for signals, which returns `FAILED` if a handler raises."""
-    status = code.call(CHECK_SIGNALS, "i64", (), " cold nounwind")
+    status = code.call(array_function.CHECK_SIGNALS, "i64", (), " cold nounwind")
     code.return_if(code.icmp("ne", status, 0), FAILED)
 
 
@@ -124,23 +86,11 @@ def counted_loop(code: Code, count: int, body: Callable[[Index], None]) -> None:
     code.label(end)
 
 
-def while_loop(
-    code: Code, condition: Callable[[], str], body: Callable[[], None], chunks: str | None = None
-) -> Value:
-    """Write a while loop with a check for signals after each chunk, and return its status.
-
-    Args:
-        chunks: number of chunks after which the loop returns; None to run to completion.
-
-    Returns:
-        0, or `UNFINISHED`.
-    """
+def while_loop(code: Code, condition: Callable[[], str], body: Callable[[], None]) -> None:
+    """Write a while loop with a check for signals after each chunk."""
     head, inside, end = (code.name(each) for each in ("head", "body", "end"))
-    work_left, work, chunks_left = code.alloca("i64"), code.work, Value("null", "ptr")
+    work_left, work = code.alloca("i64"), code.work
     code.while_loops += 1
-    if chunks is not None:
-        chunks_left = code.alloca("i64")
-        code.entry.append(Instruction("store", (Value(chunks, "i64"), chunks_left)))
     code.entry.append(Instruction("store", (Value(CHUNK_WORK, "i64"), work_left)))
     code.br(head)
     code.label(head)
@@ -157,18 +107,7 @@ def while_loop(
     def end_chunk() -> None:
         check_signals(code)
         code.store_value(CHUNK_WORK, work_left, "i64")
-        if chunks is not None:
-            following = code.value("sub", code.load_value("i64", chunks_left), 1)
-            code.store_value(following, chunks_left, "i64")
-            stay = code.name("stay")
-            is_last = code.icmp("eq", following, 0)
-            code.br(end, stay, condition=is_last)
-            code.label(stay)
 
     code.branch(code.icmp("slt", rest, 0), end_chunk, lambda: None)
     code.br(head)
     code.label(end)
-    if chunks is None:
-        return Value(0, "i64")
-    is_unfinished = code.icmp("eq", code.load_value("i64", chunks_left), 0)
-    return code.select(is_unfinished, UNFINISHED, 0)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import Any
-
-import numpy as np
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.llvm import elementwise as el
 from tenferro.exec.llvm import sorting
-from tenferro.exec.llvm.code import Code, Element, FlatIndex, Index
+from tenferro.exec.llvm.code import Code, Element, Index
 from tenferro.exec.llvm.folding import Combine, Fold, Indices, alloca_scalar
 from tenferro.exec.llvm.rows import Row, Rows
 from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, in_float32, inverse_permute
+from tenferro.ops import StdTensorOp, elementwise
 from tenferro.ops import reduction as re
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["LONG_ROW", "ROWS", "identity"]
+__all__ = ["COMBINERS", "LONG_ROW", "ROWS"]
 
 LONG_ROW = 8
 """Minimum number of elements of a row for reductions that combine rows elementwise."""
@@ -26,48 +25,31 @@ MAX_REGISTER_VECTORS = 4
 """Maximum number of vectors of a row whose partial results are kept in registers."""
 
 
-def identity(name: str, dtype: DType) -> Any:
-    """Return the identity element of a reduction, its initial value."""
-    numpy_dtype = dtype.dtype
-    if name == "sum":
-        return 0
-    if name == "prod":
-        return 1
-    largest = name in ("min", "and")
-    if dtype.is_bool:
-        return largest
-    if name == "and":
-        return -1 if numpy_dtype.kind == "i" else np.iinfo(numpy_dtype).max
-    if name == "or":
-        return 0
-    if not dtype.is_inexact:
-        bounds = np.iinfo(numpy_dtype)
-        return bounds.max if largest else bounds.min
-    return np.inf if largest else -np.inf
+COMBINERS: Mapping[type[StdTensorOp], Combine] = {
+    elementwise.Add: el.add,
+    elementwise.Multiply: el.multiply,
+    elementwise.Maximum: el.maximum,
+    elementwise.Minimum: el.minimum,
+    elementwise.And: el.instruction("", "and"),
+    elementwise.Or: el.instruction("", "or"),
+}
+"""Scalar functions of the combiners of reductions."""
 
 
-def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
+def reduction() -> Row:
     """Return the lowering of a reduction over axes."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code = operands, types, body.code
         if not op.axes:
             return [x]
-        if name == "sum" and y.dtype.is_bool:
-            raise NotCompiledError(f"{op.name}: bool is not compiled")
         axes = op.axes
         inner = [x.spec.shape[axis] for axis in axes]
-        start = identity(name, y.dtype)
+        start, combine = op.identity(y.dtype), COMBINERS[op.combiner]
         free_axes = [axis for axis in range(x.spec.rank) if axis not in op.axes]
-        # Linear indices are contiguous across the reduced axes.
-        is_flat = x.is_flat and [*free_axes, *axes] == [*range(x.spec.rank)]
 
         def term(index: Indices, numbers: Indices) -> Element:
             return body.at(x, inverse_permute((*free_axes, *axes), (*index, *numbers)))
-
-        def flat_term(index: Indices, number: Index) -> Element:
-            first = code.scaled(code.ravel_index(index, y.shape), prod(inner))
-            return body.at(x, FlatIndex((code.add(first, number),)))
 
         if _combines_rows(x.spec, op.axes):
             memory = body.result(y)
@@ -85,13 +67,11 @@ def reduction(name: str, combine: Combine, is_exact: bool = True) -> Row:
 
         def element(index: Indices) -> Element:
             fold = Fold(code, op, y.dtype, combine, start)
-            if is_flat:
-                return fold.reduce([prod(inner)], lambda i: flat_term(index, *i))
             return fold.reduce(inner, lambda i: term(index, i))
 
         return [body.materialised(Tensor(y, element, x.reads))]
 
-    return Row(in_float32(write), moves=True, is_exact=is_exact, total=(name, combine))
+    return Row(in_float32(write), moves=True)
 
 
 def _combines_rows(x: TensorSpec, axes: Sequence[int]) -> bool:
@@ -115,7 +95,7 @@ def _loop_over_rows(
         body: writes the body, by the number of the term and the index of the element.
     """
     *outer, width = shape
-    vectors = width * itemsize // (8 * max(code.lanes, default=1))
+    vectors = width * itemsize // (8 * code.lanes)
     chains = vectors if 1 < vectors <= MAX_REGISTER_VECTORS else 1
 
     def row(index: Indices) -> None:
@@ -126,22 +106,18 @@ def _loop_over_rows(
     code.loops(outer, row)
 
 
-def arg_reduction(name: str, combine: Combine) -> Row:
+def arg_reduction(extreme_of: type[re.Reduction], predicate: str) -> Row:
     """Return the lowering of argmax or argmin: the first index of the extreme value, or of the first NaN."""
-    extremes, first = reduction(name, combine), reduction("min", el.minimum)
-    predicate = "gt" if name == "max" else "lt"
+    reduce = reduction().write
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code, axis = operands, types, body.code, op.axis
         dtype, count = x.spec.dtype, x.spec.shape[axis]
-        if dtype.is_complex:
-            raise NotCompiledError(f"{op.name}: {dtype.value} is not compiled")
         if not count:
             raise NotCompiledError(f"{op.name}: an empty axis is not compiled")
         if _combines_rows(x.spec, (axis,)) and dtype.accumulator is dtype:
             return [_arg_extreme_of_rows(body, x, axis, y, predicate)]
-        along = re.ReduceMin((axis,))
-        (extreme,) = extremes.write(body, along, [x], [TensorSpec(y.shape, dtype)])
+        (extreme,) = reduce(body, extreme_of((axis,)), [x], [TensorSpec(y.shape, dtype)])
 
         def candidate(index: Indices) -> Element:
             value = body.at(x, index)
@@ -151,7 +127,7 @@ def arg_reduction(name: str, combine: Combine) -> Row:
 
         spec = TensorSpec(x.spec.shape, y.dtype)
         candidates = Tensor(spec, candidate, x.reads | extreme.reads)
-        return first.write(body, along, [candidates], [y])
+        return reduce(body, re.ReduceMin((axis,)), [candidates], [y])
 
     return Row(write, moves=True, materialises=True)
 
@@ -202,14 +178,12 @@ def _is_extreme(code: Code, dtype: DType, x: Element, extreme: Element) -> str:
     return code.value("or", is_equal, is_nan)
 
 
-def cumulative(combine: Combine, is_exact: bool = True) -> Row:
+def cumulative() -> Row:
     """Return the lowering of a cumulative reduction along an axis."""
 
     def write(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
         (x,), (y,), code = operands, types, body.code
-        if y.dtype.is_bool:
-            raise NotCompiledError(f"{op.name}: {y.dtype.value} is not compiled")
-        memory = body.result(y)
+        memory, combine = body.result(y), COMBINERS[op.combiner]
         length = y.shape[op.axis]
         others = [n for axis, n in enumerate(y.shape) if axis != op.axis]
         cell = alloca_scalar(code, y.dtype)
@@ -235,22 +209,17 @@ def cumulative(combine: Combine, is_exact: bool = True) -> Row:
         code.loops(others, line)
         return [body.stored(memory)]
 
-    return Row(in_float32(write), moves=True, is_exact=is_exact)
+    return Row(in_float32(write), moves=True)
 
 
 ROWS: Rows = {
-    re.ReduceSum: reduction("sum", el.add, is_exact=False),
-    re.ReduceProd: reduction("prod", el.multiply, is_exact=False),
-    re.ReduceMax: reduction("max", el.maximum),
-    re.ReduceMin: reduction("min", el.minimum),
-    re.ReduceAnd: reduction("and", el.logical("and")),
-    re.ReduceOr: reduction("or", el.logical("or")),
-    re.ArgMax: arg_reduction("max", el.maximum),
-    re.ArgMin: arg_reduction("min", el.minimum),
-    re.CumSum: cumulative(el.add, is_exact=False),
-    re.CumProd: cumulative(el.multiply, is_exact=False),
-    re.CumMax: cumulative(el.maximum),
-    re.CumMin: cumulative(el.minimum),
+    **dict.fromkeys(
+        (re.ReduceSum, re.ReduceProd, re.ReduceMax, re.ReduceMin, re.ReduceAnd, re.ReduceOr),
+        reduction(),
+    ),
+    re.ArgMax: arg_reduction(re.ReduceMax, "gt"),
+    re.ArgMin: arg_reduction(re.ReduceMin, "lt"),
+    **dict.fromkeys((re.CumSum, re.CumProd, re.CumMax, re.CumMin), cumulative()),
     re.Sort: sorting.SORT,
     re.TopK: sorting.TOP_K,
 }

@@ -38,7 +38,7 @@ def matrix_routine(write: Write) -> RowOf:
         def written(body: Body, _: Any, operands: Tensors, types: Specs) -> Tensors:
             return write(body, routine, operands, types)
 
-        return Row(written, moves=True, materialises=True, is_exact=False)
+        return Row(written, moves=True, materialises=True)
 
     return row
 

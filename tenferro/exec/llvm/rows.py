@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm.tensor import Body, Element, Specs, Tensor, Tensors, Writer
+from tenferro.exec.llvm.tensor import Body, Specs, Tensor, Tensors, Writer
 from tenferro.ops import StdTensorOp
 from tenferro.types import TensorSpec
 
@@ -25,25 +25,13 @@ class Row:
             bool for all or none.
         reason: why the op is not compiled, if it is not.
         refusal: function of an op and its operand types that returns why it is not compiled for these types, or "".
-        is_exact: whether real results have NumPy's bits.
-        complex_is_exact: whether complex results have NumPy's bits; NumPy contracts products on some processors.
-        total: name of a reduction and function that combines two of its partial results; None for other ops.
     """
 
     write: Writer
     moves: bool = False
     materialises: bool | tuple[int, ...] = False
-    is_exact: bool = True
-    complex_is_exact: bool = True
     reason: str = ""
     refusal: Callable[[Any, Sequence[TensorSpec]], str] = lambda op, operands: ""
-    total: tuple[str, Callable[..., Element]] | None = None
-
-    def require_total(self) -> tuple[str, Callable[..., Element]]:
-        """Return the name and the combiner of a reduction."""
-        if self.total is None:
-            raise NotCompiledError("partial results cannot be combined")
-        return self.total
 
     def reason_for(self, op: Any, operands: Specs) -> str:
         """Return why an op is not compiled for operands of these types, or an empty string."""

@@ -8,38 +8,18 @@ as for float64.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from functools import partial
 
 from tenferro.exec.llvm import coefficients
 from tenferro.exec.llvm import exponential as ex
 from tenferro.exec.llvm.formula import ROUNDER, Formula
 from tenferro.exec.llvm.ir import Value
-from tenferro.exec.llvm.trigonometric import HALF_PI
 
-__all__ = [
-    "cos",
-    "erf",
-    "erfinv",
-    "exp",
-    "expm1",
-    "log",
-    "log1p",
-    "logistic",
-    "power",
-    "sin",
-    "tanh",
-]
+__all__ = ["exp", "expm1", "log", "log1p", "logistic", "tanh"]
 
 EXP_OVERFLOW = 104.0
 """Argument above which e^x is infinite in float32; e^-x is 0 there."""
 LN2 = math.log(2.0)
-PI, PI_LOW = 2.0 * HALF_PI[0], 2.0 * math.fsum(HALF_PI[1:])
-"""pi in 33 bits, whose products with 19 bits are exact, and the remainder."""
-ERF_SATURATION, ERF_CENTRE = 3.925, 7.7
-"""Argument above which erf is 1, and the centre of x^2 in `ERF_SINGLE`, as in `tools/polynomials.py`."""
-W_CENTRE, SQRT_W_CENTRE = 2.5, 3.125
-"""Centres of w and of sqrt(w) in the polynomials of erfinv, as in `tools/polynomials.py`."""
 
 
 def _reduced(f: Formula, x: Value) -> tuple[Value, Value]:
@@ -93,9 +73,7 @@ def logistic(f: Formula, x: Value) -> Value:
     return f.divide(one, f.add(one, exp(f, f.negate(x))))
 
 
-def _logarithm(
-    f: Formula, u: Value, terms: Sequence[float], near_one: Value | None = None
-) -> Value:
+def _logarithm(f: Formula, u: Value, near_one: Value | None = None) -> Value:
     """Write ln(u) = e ln(2) + ln(1 + g) for positive u.
 
     Args:
@@ -105,80 +83,20 @@ def _logarithm(
     g = f.subtract(m, f.number(1.0))
     if near_one is not None:
         g = f.select("oeq", e, f.number(0.0), near_one, g)
-    return f.multiply_add(e, f.number(LN2), f.multiply(g, f.polynomial(g, terms)))
+    return f.multiply_add(e, f.number(LN2), f.multiply(g, f.polynomial(g, coefficients.LOG_SINGLE)))
 
 
 def log(f: Formula, x: Value) -> Value:
     """Write ln(x)."""
-    return ex.where_defined(f, x, _logarithm(f, x, coefficients.LOG_SINGLE), 0.0)
+    return ex.where_defined(f, x, _logarithm(f, x), 0.0)
 
 
 def _log1p(f: Formula, x: Value) -> Value:
     """Write ln(1 + x); the sign of zero is lost."""
     u = f.add(f.number(1.0), x)
-    return ex.where_defined(f, x, _logarithm(f, u, coefficients.LOG_SINGLE, x), -1.0)
+    return ex.where_defined(f, x, _logarithm(f, u, x), -1.0)
 
 
 def log1p(f: Formula, x: Value) -> Value:
     """Write ln(1 + x)."""
     return f.select("oeq", x, f.number(0.0), x, _log1p(f, x))
-
-
-def power(f: Formula, a: Value, y: Value) -> Value:
-    """Write a^y = e^(y ln(a)) for a >= 0, with about 12 more bits in the logarithm."""
-    logarithm = ex.where_defined(f, a, _logarithm(f, a, coefficients.LOG_POWER), 0.0)
-    return exp(f, f.multiply(y, logarithm))
-
-
-def _minus_multiple_of_pi(f: Formula, x: Value, n: Value) -> Value:
-    """Write x - n pi."""
-    return f.multiply_add(n, f.number(-PI_LOW), f.multiply_add(n, f.number(-PI), x))
-
-
-def _sine(f: Formula, r: Value) -> Value:
-    """Write sin(r) for |r| <= pi / 2."""
-    return f.multiply(r, f.polynomial(f.multiply(r, r), (1.0, *coefficients.SIN_SINGLE)))
-
-
-def _negated_if_odd(f: Formula, y: Value, n: Value) -> Value:
-    """Write y, or -y if the integer n is odd."""
-    sign = f.integer("shl", n, 63)
-    return f.from_bits(f.code.value("xor", f.bits(y), sign))
-
-
-def sin(f: Formula, x: Value) -> Value:
-    """Write sin x = sin r, negated for odd n, with x = n pi + r."""
-    shifted = f.multiply_add(x, f.number(1.0 / math.pi), f.number(ROUNDER))
-    r = _minus_multiple_of_pi(f, x, f.subtract(shifted, f.number(ROUNDER)))
-    return _negated_if_odd(f, _sine(f, r), f.bits(shifted))
-
-
-def cos(f: Formula, x: Value) -> Value:
-    """Write cos x = sin(r), negated for even n, with x = (n + 1/2) pi + r."""
-    half = f.number(0.5)
-    below = f.multiply_add(x, f.number(1.0 / math.pi), f.number(-0.5))
-    shifted = f.add(below, f.number(ROUNDER))
-    n = f.subtract(shifted, f.number(ROUNDER))
-    r = _minus_multiple_of_pi(f, x, f.add(n, half))
-    return _negated_if_odd(f, _sine(f, r), f.integer("add", f.bits(shifted), 1))
-
-
-def erf(f: Formula, x: Value) -> Value:
-    """Write erf x = x P(x^2), saturated at 1."""
-    a = ex.minimum(f, f.magnitude(x), ERF_SATURATION)
-    centred = f.subtract(f.multiply(a, a), f.number(ERF_CENTRE))
-    return f.with_sign(f.multiply(a, f.polynomial(centred, coefficients.ERF_SINGLE)), x)
-
-
-def erfinv(f: Formula, x: Value) -> Value:
-    """Write erfinv x = x P(w), with w = -ln(1 - x^2), or x Q(sqrt(w)) for large w."""
-    a, one = f.magnitude(x), f.number(1.0)
-    product = f.multiply(f.subtract(one, a), f.add(one, a))
-    w = f.negate(_logarithm(f, product, coefficients.LOG_SINGLE))
-    near = f.polynomial(f.subtract(w, f.number(W_CENTRE)), coefficients.ERFINV_SINGLE)
-    root = f.subtract(f.intrinsic("sqrt", w), f.number(SQRT_W_CENTRE))
-    far = f.polynomial(root, coefficients.ERFINV_FAR_SINGLE)
-    y = f.multiply(x, f.select("olt", w, f.number(2.0 * W_CENTRE), near, far))
-    infinity = f.with_sign(f.number(math.inf), x)
-    y = f.select("oeq", a, one, infinity, y)
-    return f.select("ogt", a, one, f.number(math.nan), y)

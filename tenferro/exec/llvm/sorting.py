@@ -18,43 +18,27 @@ __all__ = ["SORT", "TOP_K"]
 MAX_EXTENT = 128
 """Break-even extent against a call of NumPy's sort from compiled code."""
 Indices = tuple[Index, ...]
-Before = Callable[[Element, Element], str]
 
 
-def ascending(code: Code, dtype: DType) -> Before:
-    """Return the function that writes x < y; NaN is the largest."""
-    if dtype.is_inexact:
-
-        def is_less(x: Element, y: Element) -> str:
-            is_above = code.fcmp("ugt", y, x)  # true if either is NaN
-            return code.value("and", is_above, code.fcmp("ord", x, x))
-
-    else:
-        predicate = "slt" if dtype.dtype.kind == "i" else "ult"
-
-        def is_less(x: Element, y: Element) -> str:
-            return code.icmp(predicate, x, y)
-
-    return is_less
-
-
-def descending(code: Code, dtype: DType) -> Before:
-    """Return the function that writes x > y; NaN is the largest."""
-    is_less = ascending(code, dtype)
-    return lambda x, y: is_less(y, x)
+def precedes(code: Code, dtype: DType, x: Element, y: Element) -> str:
+    """Write x < y; NaN is the largest."""
+    if not dtype.is_inexact:
+        return code.icmp("slt" if dtype.dtype.kind == "i" else "ult", x, y)
+    is_above = code.fcmp("ugt", y, x)  # true if either is NaN
+    return code.value("and", is_above, code.fcmp("ord", x, x))
 
 
 def rank_sort(
-    body: Body, key: Tensor, axis: int, before: Before, values: Memory, positions: Memory | None
+    body: Body, key: Tensor, axis: int, values: Memory, positions: Memory, falls: bool = False
 ) -> None:
-    """Write the first `len(values)` elements in sorted order, and their positions.
-
-    Args:
-        before: writes whether an element precedes another.
-    """
+    """Write the first `len(values)` elements in sorted order, the largest first if it falls, and their positions."""
     code, shape, dtype = body.code, key.spec.shape, key.spec.dtype
     length, count = shape[axis], values.spec.shape[axis]
     integer = "i64" if dtype.itemsize == 8 else "i32"
+
+    def before(x: Element, y: Element) -> str:
+        return precedes(code, dtype, y, x) if falls else precedes(code, dtype, x, y)
+
     rank = code.alloca(integer)
 
     def line(index: Indices) -> None:
@@ -89,8 +73,7 @@ def rank_sort(
             def store() -> None:
                 offset = code.ravel_index(at(position), values.spec.shape)
                 code.store(x, values.pointer, offset, dtype)
-                if positions is not None:
-                    code.store(i, positions.pointer, offset, DType.I64)
+                code.store(i, positions.pointer, offset, DType.I64)
 
             if count == length:
                 store()
@@ -104,21 +87,16 @@ def rank_sort(
 
 def sort(body: Body, op: re.Sort, operands: Tensors, types: Specs) -> Tensors:
     """Write the sorted key, and the other operands in its order."""
-    key, code, axis = operands[0], body.code, op.axis
-    values = body.memory(types[0])
-    if op.count == 1:
-        rank_sort(body, key, axis, ascending(code, key.spec.dtype), values, None)
-        return [body.stored(values)]
-    positions = body.memory(TensorSpec(key.spec.shape, DType.I64))
-    rank_sort(body, key, axis, ascending(code, key.spec.dtype), values, positions)
+    key, axis = operands[0], op.axis
+    values, positions = body.memory(types[0]), body.memory(TensorSpec(key.spec.shape, DType.I64))
+    rank_sort(body, key, axis, values, positions)
+    order = body.stored(positions)
 
     def permuted(x: Tensor, y: TensorSpec) -> Tensor:
         def element(index: Indices) -> Element:
-            offset = code.ravel_index(index, y.shape)
-            position = code.load(positions.pointer, offset, DType.I64)
-            return body.at(x, (*index[:axis], position, *index[axis + 1 :]))
+            return body.at(x, (*index[:axis], body.at(order, index), *index[axis + 1 :]))
 
-        return Tensor(y, element, x.reads | {positions})
+        return Tensor(y, element, x.reads | order.reads)
 
     others = zip(operands[1:], types[1:], strict=True)
     return [body.stored(values), *[permuted(x, y) for x, y in others]]
@@ -128,8 +106,7 @@ def top_k(body: Body, op: re.TopK, operands: Tensors, types: Specs) -> Tensors:
     """Write the largest elements and their positions; equal elements keep their order."""
     (key,) = operands
     values, positions = (body.memory(spec) for spec in types)
-    before = descending(body.code, key.spec.dtype)
-    rank_sort(body, key, key.spec.rank - 1, before, values, positions)
+    rank_sort(body, key, key.spec.rank - 1, values, positions, falls=True)
     return [body.stored(values), body.stored(positions)]
 
 

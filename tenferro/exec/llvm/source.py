@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from tenferro.exec.llvm.code import HALF_DTYPES, Index, literal, memory_type
-from tenferro.exec.llvm.conversion import convert_index
+from tenferro.exec.llvm.conversion import convert
+from tenferro.exec.llvm.ir import Value
 from tenferro.exec.llvm.rows import Row, Rows, not_compiled
 from tenferro.exec.llvm.tensor import Body, Memory, Specs, Tensor, Tensors
 from tenferro.ops import source
+from tenferro.ops.elementwise import Convert
 from tenferro.types import DType
 
 __all__ = ["ROWS"]
@@ -47,7 +49,9 @@ def iota(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
 
     def element(index: Indices) -> Any:
         i = index[op.axis]
-        return literal(i, y.dtype) if isinstance(i, int) else convert_index(code, i, y.dtype)
+        if isinstance(i, int):
+            return literal(i, y.dtype)
+        return convert(code, Convert(y.dtype), DType.I64, [Value(i, "i64")])
 
     return [Tensor(y, element, is_cheap=True)]
 

@@ -30,7 +30,7 @@ from tenferro.types import TensorSpec
 if TYPE_CHECKING:
     from tenferro.exec.plan.bind import Binder
 
-__all__ = ["StripFunction", "strip_loop"]
+__all__ = ["StripFunction", "written_strip"]
 
 KIND = "loop of strips"
 """Name of attempts in the log."""
@@ -38,7 +38,7 @@ MAX_STRIP_WORK = 10 * python_calls.CHUNK_WORK
 """Maximum estimated number of instructions of a strip, because an interrupted caller waits for running strips."""
 
 
-def _written(strips: StripMinedScan, inputs: Specs, processor: Processor) -> WrittenFunction:
+def written_strip(strips: StripMinedScan, inputs: Specs, processor: Processor) -> WrittenFunction:
     """Return the module of a strip.
 
     Raises:
@@ -82,18 +82,16 @@ def _written(strips: StripMinedScan, inputs: Specs, processor: Processor) -> Wri
     ends = [
         begin(name, spec, axis, lead=int(number >= op.num_carry))
         for number, (name, spec, axis) in enumerate(
-            zip(results, strips.output_types(inputs), strips.outputs, strict=True)
+            zip(results, strips.types, strips.outputs, strict=True)
         )
     ]
-    is_dense = not any(strips.outputs)  # strips are contiguous along the first axis only
-    emitter.iterate(op, consts, local, xs, ends[op.num_carry :], is_dense)
+    emitter.iterate(op, consts, local, xs, ends[op.num_carry :])
     if code.work > MAX_STRIP_WORK:
         raise NotCompiledError(f"{op.name}: a strip takes {code.work} instructions")
     for own, end in zip(local, ends, strict=False):
-        body.write_all([(body.stored(own), body.storing(end))], is_dense)
+        body.write_all([(body.stored(own), body.storing(end))])
     code.ret(0)
-    work = strips.count * code.work
-    return written_function(body, "loop", [*names, *results], "%start", work)
+    return written_function(body, "loop", [*names, *results], ["%start"])
 
 
 class StripFunction(CompiledFunction):
@@ -126,7 +124,7 @@ class StripFunction(CompiledFunction):
         Args:
             into: buffer of each result, or None for a new one.
         """
-        function = self._function or self._function_of_call()
+        function = self._function or self._linked()
         results = allocate_results(self.outputs, into)
         if function is None:
             return self._interpret(arrays, results)
@@ -147,23 +145,3 @@ class StripFunction(CompiledFunction):
 
         self.workers.parallel_for(run, len(self.starts))
         return results[0] if len(results) == 1 else tuple(results)
-
-
-def strip_loop(
-    strips: StripMinedScan, inputs: Specs, kernels: Binder, linker: Linker, interpreted: Interpreted
-) -> StripFunction:
-    """Return a strip-mined scan as a function of its operands: the last carry, then the stacked outputs.
-
-    Raises:
-        NotCompiledError: an op that is not compiled, or too much work in a strip.
-    """
-    return StripFunction(
-        KIND,
-        _written(strips, inputs, linker.processor),
-        strips.output_types(inputs),
-        [strips.start(number) for number in range(strips.count)],
-        kernels,
-        linker,
-        interpreted,
-        f"compiled in {strips.count} strips of {strips.width}",
-    )

@@ -9,6 +9,7 @@ threads run strips in parallel. Results have the same bits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any, TypeAlias
@@ -45,33 +46,20 @@ class StripMinedScan:
     """Strip-mined scan.
 
     Attributes:
-        original: the original scan.
         op: the scan on one strip.
-        extent: extent of the strip-mined axis.
         width: extent of a strip.
+        starts: first index of each strip.
         inputs: strip-mined axis of each operand, or None; for xs the axis of a slice.
         outputs: strip-mined axis of each result, or None.
+        types: types of the results of the original scan.
     """
 
-    original: Scan
     op: Scan
-    extent: int
     width: int
+    starts: Sequence[int]
     inputs: Axes
     outputs: Axes
-
-    @property
-    def count(self) -> int:
-        """Number of strips."""
-        return -(-self.extent // self.width)
-
-    def start(self, number: int) -> int:
-        """Return the first index of a strip."""
-        return min(number * self.width, self.extent - self.width)
-
-    def output_types(self, inputs: Specs) -> tuple[TensorSpec, ...]:
-        """Return the types of the results of the original scan."""
-        return self.original.output_types(tuple(inputs), GuardLog())
+    types: Specs
 
 
 def strip_mine(op: Scan, inputs: Specs) -> StripMinedScan | None:
@@ -101,7 +89,9 @@ def strip_mine(op: Scan, inputs: Specs) -> StripMinedScan | None:
             continue
         subprogram, outputs = body
         if outputs[: op.num_carry] == axes[op.num_consts : op.first_xs]:
-            return StripMinedScan(op, op.with_parts(subprogram), extent, width, axes, outputs)
+            starts = [min(first, extent - width) for first in range(0, extent, width)]
+            types = op.output_types(tuple(inputs), GuardLog())
+            return StripMinedScan(op.with_parts(subprogram), width, starts, axes, outputs, types)
     return None
 
 

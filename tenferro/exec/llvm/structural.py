@@ -163,11 +163,6 @@ def triangle(lower: bool) -> Row:
     return Row(write)
 
 
-def barrier(body: Body, op: Any, operands: Tensors, types: Specs) -> Tensors:
-    """Return the operands."""
-    return list(operands)
-
-
 ROWS: Rows = {
     st.Transpose: reindexed(transpose),
     st.Reshape: reindexed(reshape),
@@ -180,5 +175,5 @@ ROWS: Rows = {
     st.EmbedDiag: Row(embed_diag),
     st.Tril: triangle(lower=True),
     st.Triu: triangle(lower=False),
-    st.OptimizationBarrier: Row(barrier),
+    st.OptimizationBarrier: Row(lambda body, op, operands, types: list(operands)),
 }

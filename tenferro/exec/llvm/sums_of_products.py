@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, NamedTuple
+from typing import Any
 
 from tenferro.exec.attempts import NotCompiledError
 from tenferro.exec.kernels.sums_of_products import SumOfProducts
 from tenferro.exec.llvm.code import Code, Index, llvm_type
-from tenferro.exec.llvm.ir import Instruction, Module, Value, VectorType
+from tenferro.exec.llvm.ir import Module, Value, VectorType
 from tenferro.exec.llvm.link import Linker, Processor
 from tenferro.exec.llvm.python_calls import define_function
 from tenferro.program import BoundedCache
@@ -26,8 +26,6 @@ CACHE_ENTRIES = 64
 """Maximum number of modules cached by one compiler."""
 MAX_NARROW_MULTIPLICATIONS = 1 << 20
 """Break-even against BLAS with a copy of the windows, for vectors that are not the widest."""
-UNOPTIMISED_WORK = 6
-"""Estimated instructions per vector multiplication without LLVM's passes, which keep sums in registers."""
 
 
 class CompiledSums:
@@ -39,7 +37,7 @@ class CompiledSums:
 
     def __init__(self, linker: Linker, min_multiplications: int) -> None:
         self.linker, self.min_multiplications = linker, min_multiplications
-        self._codes: BoundedCache[_Code | None] = BoundedCache(CACHE_ENTRIES)
+        self._codes: BoundedCache[tuple[Module, bool, int] | None] = BoundedCache(CACHE_ENTRIES)
 
     def function(
         self, sums: SumOfProducts, multiplications: int
@@ -50,32 +48,24 @@ class CompiledSums:
         """
         if multiplications < self.min_multiplications:
             return None
-        linker = self.linker
         with suppress(NotCompiledError):
-            code = self._codes.get(sums, lambda: self._written(sums))
-            if code is None or (code.is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS):
+            written = self._codes.get(sums, lambda: self._written(sums))
+            if written is None:
                 return None
-            work = multiplications // code.lanes * UNOPTIMISED_WORK
-            function = linker.baseline_function(KIND, code.module, work)
-            return function or linker.function(KIND, code.module), code.tasks
+            module, is_narrow, tasks = written
+            if is_narrow and multiplications >= MAX_NARROW_MULTIPLICATIONS:
+                return None
+            return self.linker.function(KIND, module), tasks
         return None
 
-    def _written(self, sums: SumOfProducts) -> _Code | None:
+    def _written(self, sums: SumOfProducts) -> tuple[Module, bool, int] | None:
+        """Return the module, whether the processor has wider vectors, and the number of tasks of a row."""
         with suppress(NotCompiledError), self.linker.log.attempt(KIND):
             processor = self.linker.processor
             height, _, lanes = tile_of(sums, processor)
-            is_narrow = lanes < max(processor.lanes) * 8 // sums.dtype.itemsize
-            return _Code(module_of(sums, processor), lanes, is_narrow, -(-sums.places[0] // height))
+            is_narrow = lanes < processor.lanes * 8 // sums.dtype.itemsize
+            return (module_of(sums, processor), is_narrow, -(-sums.places[0] // height))
         return None
-
-
-class _Code(NamedTuple):
-    """Module, elements per vector, whether the processor has wider vectors, and the number of tasks of a row."""
-
-    module: Module
-    lanes: int
-    is_narrow: bool
-    tasks: int
 
 
 def tile_of(sums: SumOfProducts, processor: Processor) -> tuple[int, int, int]:
@@ -84,7 +74,7 @@ def tile_of(sums: SumOfProducts, processor: Processor) -> tuple[int, int, int]:
     Raises:
         NotCompiledError: the processor has no multiply-adds, or the outputs do not fill vectors.
     """
-    widest = max(processor.lanes)
+    widest = processor.lanes
     outputs, _ = sums.outputs
     all_lanes = [size * 8 // sums.dtype.itemsize for size in (widest, widest // 2, 2) if size > 1]
     lanes = next((each for each in all_lanes if outputs % each == 0), 0)
@@ -112,6 +102,8 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
     element = llvm_type(sums.dtype)
     vector, align = VectorType(lanes, element), f", align {sums.dtype.itemsize}"
     places = [(m, v) for m in range(height) for v in range(columns)]
+    # LLVM keeps the totals in registers.
+    totals = [code.alloca(vector) for _ in places]
     cell = code.alloca(element, height * columns * lanes) if output_stride_y != 1 else ""
 
     def task(number: Index) -> None:
@@ -133,14 +125,17 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
 
     def write_tile(a: Index, y: Index, block: Index) -> None:
         o = code.scaled(block, columns * lanes)
-        totals = sum_along(0, a, o, [Value("zeroinitializer", vector)] * len(places))
+        for total in totals:
+            code.store_value(Value("zeroinitializer", vector), total)
+        sum_along(0, a, o)
         y = code.add(y, code.scaled(o, output_stride_y))
         pointer, step = (
             ("%y", position_stride_y) if output_stride_y == 1 else (cell, columns * lanes)
         )
         for (m, v), total in zip(places, totals, strict=True):
             offset = code.add(y if output_stride_y == 1 else 0, m * step + v * lanes)
-            code.store_value(total, code.address(pointer, offset, sums.dtype), suffix=align)
+            address = code.address(pointer, offset, sums.dtype)
+            code.store_value(code.load_value(vector, total), address, suffix=align)
         if output_stride_y != 1:
             code.invalidate()
             code.loop(
@@ -154,21 +149,21 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
             value = code.load(cell, code.add(output, m * columns * lanes), sums.dtype)
             code.store(value, "%y", code.add(y, m * position_stride_y), sums.dtype)
 
-    def sum_along(axis: int, a: Index, b: Index, totals: Sequence[Value]) -> Sequence[Value]:
+    def sum_along(axis: int, a: Index, b: Index) -> None:
         """Write the loops over the terms of an axis and those after it."""
         if axis == len(sums.terms):
-            return multiply_add(a, b, totals)
+            multiply_add(a, b)
+            return
         count, step_a, step_b = sums.terms[axis]
 
-        def term(i: Index, totals: Sequence[Value]) -> Sequence[Value]:
+        def term(i: Index) -> None:
             next_a = code.add(a, code.scaled(i, step_a))
-            next_b = code.add(b, code.scaled(i, step_b))
-            return sum_along(axis + 1, next_a, next_b, totals)
+            sum_along(axis + 1, next_a, code.add(b, code.scaled(i, step_b)))
 
-        return _accumulate(code, count, totals, term)
+        code.loop(count, term)
 
-    def multiply_add(a: Index, b: Index, totals: Sequence[Value]) -> list[Value]:
-        """Write the outer product of a column of a and a row of b, added to the totals."""
+    def multiply_add(a: Index, b: Index) -> None:
+        """Add the outer product of a column of a and a row of b to the totals."""
         row = [
             code.load_value(vector, code.address("%b", code.add(b, v * lanes), sums.dtype), align)
             for v in range(columns)
@@ -177,50 +172,15 @@ def module_of(sums: SumOfProducts, processor: Processor) -> Module:
             code.load("%a", code.add(a, m * position_stride_a), sums.dtype) for m in range(height)
         ]
         column = [_broadcast(code, x, lanes) for x in column]
-        return [
-            code.intrinsic("fma", column[m], row[v], total)
-            for (m, v), total in zip(places, totals, strict=True)
-        ]
+        for (m, v), total in zip(places, totals, strict=True):
+            product = code.intrinsic("fma", column[m], row[v], code.load_value(vector, total))
+            code.store_value(product, total)
 
     count = code.value("sub", "%stop", "%start", type="i64")
     code.loop(count, task)
     code.ret(0)
     define_function(code, ("%a", "%b", "%y"), ("%start", "%stop"), "sums")
     return code.module()
-
-
-def _accumulate(
-    code: Code,
-    count: int,
-    totals: Sequence[Value],
-    term: Callable[[Index, Sequence[Value]], Sequence[Value]],
-) -> list[Value]:
-    """Write a loop over 0, 1, .. count - 1 that carries totals in registers, and return the last ones.
-
-    Args:
-        totals: initial values.
-        term: writes an iteration, from its index and the totals, and returns the next totals.
-    """
-    head, inside, end = (code.name(each) for each in ("head", "body", "end"))
-    before = code.block
-    i, more, following = code.name("i", "i64"), code.name("more", "i1"), code.name("next", "i64")
-    code.br(head)
-    code.label(head)
-    names = [code.name("t", total.type) for total in totals]
-    nodes = [code.phi(name) for name in (i, *names)]
-    code.append(Instruction("icmp", (i, Value(count, "i64")), more, flags="slt"))
-    code.br(inside, end, condition=more)
-    code.label(inside)
-    with code.scope(), code.times(count):
-        updated = term(i, names)
-    code.append(Instruction("add", (i, Value(1, "i64")), following, flags="nsw"))
-    back = code.block
-    code.br(head)
-    incoming = zip((Value(0, "i64"), *totals), (following, *updated), strict=True)
-    for node, (first, again) in zip(nodes, incoming, strict=True):
-        node.operands, node.labels = (first, again), (before, back)
-    code.label(end)
-    return names
 
 
 def _broadcast(code: Code, x: Value, lanes: int) -> Value:

@@ -9,15 +9,7 @@ from math import prod
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tenferro.exec.attempts import NotCompiledError
-from tenferro.exec.llvm.code import (
-    HALF_DTYPES,
-    Code,
-    Element,
-    FlatIndex,
-    Index,
-    literal,
-    memory_type,
-)
+from tenferro.exec.llvm.code import HALF_DTYPES, Code, Element, Index, literal, memory_type
 from tenferro.types import DType, TensorSpec
 
 if TYPE_CHECKING:
@@ -72,7 +64,6 @@ class Tensor:
         aligned: subset of `reads` that each element reads at its own index only, so that it may be updated in place.
         memory: memory of a materialised value.
         is_cheap: whether an element costs no more than a load.
-        is_flat: whether `element` accepts linear indices.
     """
 
     spec: TensorSpec
@@ -81,7 +72,6 @@ class Tensor:
     aligned: frozenset[Memory] = frozenset()
     memory: Memory | None = None
     is_cheap: bool = False
-    is_flat: bool = False
     number: int = field(default_factory=lambda: next(_NUMBERS))
 
 
@@ -91,8 +81,7 @@ def elementwise_tensor(
     """Return a value whose elements are functions of the operands' elements at the same index."""
     reads = frozenset[Memory]().union(*[x.reads for x in operands])
     unaligned = frozenset[Memory]().union(*[x.reads - x.aligned for x in operands])
-    is_flat = all([x.is_flat and x.spec.shape == spec.shape for x in operands])
-    return Tensor(spec, element, reads, reads - unaligned, is_flat=is_flat)
+    return Tensor(spec, element, reads, reads - unaligned)
 
 
 def inverse_permute(axes: Iterable[int], indices: Iterable[Index]) -> tuple[Index, ...]:
@@ -105,9 +94,13 @@ def inverse_permute(axes: Iterable[int], indices: Iterable[Index]) -> tuple[Inde
     return tuple([index[axis] for axis in range(len(index))])
 
 
-def transposed_spec(spec: TensorSpec, order: Sequence[int]) -> TensorSpec:
-    """Return the type of a transposed value."""
-    return TensorSpec.of(tuple([spec.shape[axis] for axis in order]), spec.dtype)
+def transposed_spec(spec: TensorSpec, order: Sequence[int] | None) -> TensorSpec:
+    """Return the type of a transposed value; for None that of the value itself."""
+    return (
+        spec
+        if order is None
+        else TensorSpec.of(tuple([spec.shape[axis] for axis in order]), spec.dtype)
+    )
 
 
 def transposed(body: Body, x: Tensor, order: Sequence[int]) -> Tensor:
@@ -126,10 +119,7 @@ def in_float32(write: Writer) -> Writer:
         if not any([spec.dtype in HALF_DTYPES for spec in [*types, *[x.spec for x in operands]]]):
             return write(body, op, operands, types)
         # Registers hold float32 already.
-        wide = [
-            Tensor(_as_float32(x.spec), x.element, x.reads, x.aligned, is_flat=x.is_flat)
-            for x in operands
-        ]
+        wide = [Tensor(_as_float32(x.spec), x.element, x.reads, x.aligned) for x in operands]
         results = write(body, op, wide, [_as_float32(spec) for spec in types])
         return [_rounded(body, x, spec) for x, spec in zip(results, types, strict=True)]
 
@@ -144,7 +134,7 @@ def _rounded(body: Body, x: Tensor, spec: TensorSpec) -> Tensor:
     def element(index: tuple[Index, ...]) -> Element:
         return body.code.rounded(body.at(x, index), spec.dtype)
 
-    return Tensor(spec, element, x.reads, x.aligned, is_flat=x.is_flat)
+    return Tensor(spec, element, x.reads, x.aligned)
 
 
 class Body:
@@ -181,7 +171,7 @@ class Body:
             return code.load(memory.pointer, code.ravel_index(index, spec.shape), spec.dtype)
 
         reads = frozenset([memory])
-        return Tensor(spec, element, reads, reads, memory, is_cheap=True, is_flat=True)
+        return Tensor(spec, element, reads, reads, memory, is_cheap=True)
 
     def read(self, memory: Memory) -> Tensor:
         """Return the current value of memory; scalars are loaded at once, because the memory may be written later."""
@@ -190,7 +180,7 @@ class Body:
 
     def number(self, spec: TensorSpec, value: Element) -> Tensor:
         """Return a value with equal elements."""
-        return Tensor(spec, lambda _: value, is_cheap=True, is_flat=True)
+        return Tensor(spec, lambda _: value, is_cheap=True)
 
     def filled(self, spec: TensorSpec, value: Any) -> Tensor:
         """Return a value with a constant in all elements."""
@@ -251,15 +241,11 @@ class Body:
 
         return store
 
-    def write_all(self, writes: Sequence[tuple[Tensor, Store]], is_dense: bool = True) -> None:
+    def write_all(self, writes: Sequence[tuple[Tensor, Store]]) -> None:
         """Write all elements of several values, in one fused loop for each shape.
 
         All elements at an index are computed before any is stored, so that values may update aligned memory in place.
-
-        Args:
-            is_dense: whether the writers accept linear indices.
         """
-        code = self.code
         groups: dict[tuple[Any, ...], list[tuple[Tensor, Store]]] = {}
         for x, store in writes:
             groups.setdefault(x.spec.shape, []).append((x, store))
@@ -270,10 +256,7 @@ class Body:
                 for (_, store), element in zip(group, elements, strict=True):
                     store(index, element)
 
-            if is_dense and len(shape) > 1 and all([x.is_flat for x, _ in group]):
-                code.loop(prod(shape), lambda i, write=write: write(FlatIndex((i,))), unroll=True)
-            else:
-                code.loops(shape, write)
+            self.code.loops(shape, write)
 
     def materialised(self, x: Tensor) -> Tensor:
         """Return the value in memory, or a scalar in a register."""

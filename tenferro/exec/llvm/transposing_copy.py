@@ -62,7 +62,7 @@ class TransposingCopies:
     def _compiled(self, transposition: Transposition) -> tuple[Callable[..., Any], int] | None:
         with suppress(NotCompiledError), self.linker.log.attempt(KIND):
             processor = self.linker.processor
-            if max(processor.lanes) < MIN_LANES:
+            if processor.lanes < MIN_LANES:
                 return None
             counts, task_axes = tasks_of(transposition)
             module, tasks = module_of(transposition, processor), prod(counts[:task_axes])
@@ -89,7 +89,7 @@ def _tile_blocks(transposition: Transposition, blocks: int) -> int:
 def lanes_of(transposition: Transposition, processor: Processor) -> int:
     """Return the number of elements per vector; the last vector of a column overlaps the one before if it does not fit."""
     width = prod([n for n, _ in transposition.columns])
-    lanes = min(MAX_LANES, max(1, 8 * max(processor.lanes) // transposition.itemsize))
+    lanes = min(MAX_LANES, max(1, 8 * processor.lanes // transposition.itemsize))
     while lanes > width or (width % lanes and width % (lanes // 2) == 0 and lanes > MIN_LANES):
         lanes //= 2
     return lanes

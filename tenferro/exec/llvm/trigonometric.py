@@ -10,13 +10,12 @@ Sources: both polynomials are evaluated as Ng's in fdlibm; Cody and Waite, Softw
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from tenferro.exec.llvm import coefficients
 from tenferro.exec.llvm.formula import ROUNDER, Formula
 from tenferro.exec.llvm.ir import Value
 
-__all__ = ["HALF_PI", "MAX_ARGUMENT", "cos", "sin", "tan"]
+__all__ = ["MAX_ARGUMENT", "cos", "sin", "tan"]
 
 MAX_ARGUMENT = 2.0**19
 """Exclusive bound of the magnitude of the arguments that are reduced here."""
@@ -27,16 +26,8 @@ HALF_PI = [
 """pi / 2 in parts of 33 bits, and the remainder."""
 
 
-@dataclass
-class Reduced:
-    """Reduced argument: x = n pi / 2 + r + low, with |r| <= pi / 4; n is an i64."""
-
-    n: Value
-    r: Value
-    low: Value
-
-
-def _reduced(f: Formula, x: Value) -> Reduced:
+def _reduced(f: Formula, x: Value) -> tuple[Value, Value, Value]:
+    """Write an i64 n, r and low with x = n pi / 2 + r + low and |r| <= pi / 4."""
     shifted = f.multiply_add(x, f.number(2 / math.pi), f.number(ROUNDER))
     n = f.subtract(shifted, f.number(ROUNDER))
     first, second, third, fourth = [f.multiply(n, f.number(part)) for part in HALF_PI]
@@ -44,33 +35,33 @@ def _reduced(f: Formula, x: Value) -> Reduced:
     near, lost = f.two_difference(near, third)
     low = f.subtract(f.add(low, lost), fourth)
     r = f.add(near, low)
-    return Reduced(f.bits(shifted), r, f.subtract(low, f.subtract(r, near)))
+    return f.bits(shifted), r, f.subtract(low, f.subtract(r, near))
 
 
-def _sine(f: Formula, part: Reduced) -> Value:
-    """Write r + r^3 p(r^2) + low cos(r)."""
-    terms, z = coefficients.SIN, f.multiply(part.r, part.r)
-    cube = f.multiply(z, part.r)
+def _sine(f: Formula, r: Value, r_low: Value) -> Value:
+    """Write r + r^3 p(r^2) + r_low cos(r)."""
+    terms, z = coefficients.SIN, f.multiply(r, r)
+    cube = f.multiply(z, r)
     tail = f.polynomial(z, terms[1:])
-    low = f.subtract(f.multiply(f.number(0.5), part.low), f.multiply(cube, tail))
-    low = f.subtract(f.multiply(z, low), part.low)
-    return f.subtract(part.r, f.subtract(low, f.multiply(cube, f.number(terms[0]))))
+    low = f.subtract(f.multiply(f.number(0.5), r_low), f.multiply(cube, tail))
+    low = f.subtract(f.multiply(z, low), r_low)
+    return f.subtract(r, f.subtract(low, f.multiply(cube, f.number(terms[0]))))
 
 
-def _cosine(f: Formula, part: Reduced) -> Value:
-    """Write 1 - r^2 / 2 + r^4 q(r^2) - r low, with the rounding error of 1 - r^2 / 2 compensated."""
-    z = f.multiply(part.r, part.r)
+def _cosine(f: Formula, r: Value, r_low: Value) -> Value:
+    """Write 1 - r^2 / 2 + r^4 q(r^2) - r r_low, with the rounding error of 1 - r^2 / 2 compensated."""
+    z = f.multiply(r, r)
     half, one = f.multiply(f.number(0.5), z), f.number(1.0)
     tail = f.multiply(f.multiply(z, z), f.polynomial(z, coefficients.COS))
     high = f.subtract(one, half)
     lost = f.subtract(f.subtract(one, high), half)
-    return f.add(high, f.add(lost, f.subtract(tail, f.multiply(part.r, part.low))))
+    return f.add(high, f.add(lost, f.subtract(tail, f.multiply(r, r_low))))
 
 
 def _pair(f: Formula, x: Value) -> tuple[Value, Value, Value]:
     """Write the multiple of pi / 2, and sine and cosine of the reduced argument."""
-    part = _reduced(f, x)
-    return part.n, _sine(f, part), _cosine(f, part)
+    n, r, low = _reduced(f, x)
+    return n, _sine(f, r, low), _cosine(f, r, low)
 
 
 def _by_quadrant(f: Formula, n: Value, even: Value, odd: Value) -> Value:

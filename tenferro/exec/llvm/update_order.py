@@ -1,8 +1,7 @@
-"""Instruction order that lets updates run in place: after other readers of the updated operand."""
+"""Instruction order that lets updates run in place: when their results are read, after other readers of the operand."""
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 from tenferro.graph import Instruction
@@ -23,40 +22,20 @@ def delay_updates(program: GraphProgram) -> Sequence[Instruction]:
     """
     if not any([isinstance(step.op, UPDATE_OPS) for step in program.instructions]):
         return program.instructions
-    unread = Counter(slot for step in program.instructions for slot in set(step.inputs))
+    outputs = set(program.output_slots)
+    last_reader = {
+        slot: number for number, step in enumerate(program.instructions) for slot in step.inputs
+    }
     order: list[Instruction] = []
-    waiting: dict[int, dict[int, Instruction]] = {}  # by updated operand, then by result
-    memory_of: dict[int, int] = {}
-
-    def emit(step: Instruction) -> None:
-        order.append(step)
-        for slot in set(step.inputs):
-            unread[slot] -= 1
-            updates = waiting.get(slot)
-            if updates and unread[slot] == len(updates):
-                del waiting[slot]
-                for update in updates.values():
-                    del memory_of[update.outputs[0]]
-                    emit(update)
-
-    def must_wait(step: Instruction) -> bool:
-        if not isinstance(step.op, UPDATE_OPS):
-            return False
-        memory = step.inputs[0]
-        others = unread[memory] - 1 - len(waiting.get(memory, ()))
-        return others > 0 and memory not in program.output_slots
-
-    for step in program.instructions:
-        for slot in step.inputs:
-            if slot in memory_of:
-                emit(waiting[memory_of.pop(slot)].pop(slot))
-        if must_wait(step):
-            waiting.setdefault(step.inputs[0], {})[step.outputs[0]] = step
-            memory_of[step.outputs[0]] = step.inputs[0]
+    waiting: dict[int, Instruction] = {}
+    for number, step in enumerate(program.instructions):
+        order += [waiting.pop(slot) for slot in dict.fromkeys(step.inputs) if slot in waiting]
+        memory = step.inputs[0] if isinstance(step.op, UPDATE_OPS) else None
+        if memory in last_reader and last_reader[memory] > number and memory not in outputs:
+            waiting[step.outputs[0]] = step
         else:
-            emit(step)
-    for updates in waiting.values():
-        order += updates.values()
+            order.append(step)
+    order += waiting.values()
     flags = last_uses([step.inputs for step in order], program.output_slots)
     return [
         step._replace(last_use=tuple(is_last)) for step, is_last in zip(order, flags, strict=True)
