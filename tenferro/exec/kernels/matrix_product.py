@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -153,15 +153,21 @@ class BlockedProduct:
 
     @classmethod
     def plan(
-        cls, groups: AxisGroups, lhs: Array, rhs: Array, single: SingleProduct
+        cls,
+        groups: AxisGroups,
+        lhs: Array,
+        rhs: Array,
+        single: SingleProduct,
+        block_bytes: float = inf,
     ) -> BlockedProduct | None:
-        """Return a product in blocks; None if one call is faster."""
+        """Return a product in blocks; None if one call is faster, and makes no copy of more than `block_bytes`."""
         *batches, m, n = single.shape
         k, batch = single.left.shape[-1], prod(batches)
         copied = sum([
             x.size for x, view in ((lhs, single.left), (rhs, single.right)) if view.copy_bytes
         ])  # fmt: skip
         count = block_count(batch * estimated_work(m, n, k), copied)
+        count = max(count, int(max(single.left.copy_bytes, single.right.copy_bytes) // block_bytes))
         if count < 2:
             return None
         if batch > 1:

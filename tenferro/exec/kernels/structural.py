@@ -16,7 +16,7 @@ from tenferro.exec.layout import Layout, dense, strided
 from tenferro.ops import structural as ops
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS", "pad", "slices_for"]
+__all__ = ["ROWS", "pad", "padding_slices", "slices_for", "write_padded"]
 
 MAX_RANK = 64
 """Maximum rank of NumPy's arrays."""
@@ -98,23 +98,23 @@ def pad(
     x: Array, value: Array, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
 ) -> Array:
     """Crop x by the negative edges, and copy it into an array filled with the padding value."""
-    return write_padded(*_padding(x.shape, low, high, interior), x, value)
+    return write_padded(*padding_slices(x.shape, low, high, interior), x, value)
 
 
 Slices: TypeAlias = tuple[slice, ...]
 
 
 def write_padded(
-    shape: tuple[int, ...], target: Slices, source: Slices, x: Array, value: Array
+    shape: tuple[int, ...], target: Slices, source: Slices, x: Array, value: Array, into: Any = None
 ) -> Array:
     """Return an array filled with a value, except for a slice into which x is copied."""
-    result = np.empty(shape, x.dtype)
+    result = np.ndarray(shape, x.dtype, into)
     result[...] = value
     result[target] = x[source]
     return result
 
 
-def _padding(
+def padding_slices(
     extents: Sequence[int], low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> tuple[tuple[int, ...], Slices, Slices]:
     """Return the shape of the result, and the slices of the result and of the operand that are copied."""
@@ -138,7 +138,7 @@ def plan_pad(op: ops.Pad, x: TensorSpec, value: TensorSpec) -> Function | None:
     """Return a function that pads an operand of static shape; None for data-dependent shapes."""
     if not (are_static(x.shape) and are_static(op.low) and are_static(op.high)):
         return None
-    return partial(write_padded, *_padding(x.shape, op.low, op.high, op.interior))
+    return partial(write_padded, *padding_slices(x.shape, op.low, op.high, op.interior))
 
 
 def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:

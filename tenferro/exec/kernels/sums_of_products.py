@@ -12,9 +12,9 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from tenferro.exec.kernels.kernel import Array
+from tenferro.exec.kernels.kernel import Array, Function
 from tenferro.exec.kernels.matrix_product import scratch, workers_for
-from tenferro.exec.kernels.windows import PaddedLayout, Window, window_view
+from tenferro.exec.kernels.windows import Window, padded_bytes, padding_function, window_view
 from tenferro.exec.runtime.resources import Resources
 from tenferro.exec.runtime.threads import Workers, even_ranges
 from tenferro.types import DType
@@ -146,21 +146,20 @@ class _ImagePlan:
     @classmethod
     def plan(cls, window: Window, x: Array, w: Array, out: Array) -> _ImagePlan | None:
         """Return the plan; None if the channels of the padded images are not contiguous."""
-        layout = PaddedLayout(window, x.shape, x.strides)
-        windows = window_view(window, layout.pad(x), w.shape[2:])
+        windows = window_view(window, padding_function(window, x)(x), w.shape[2:])
         if windows.strides[1] != x.itemsize and x.shape[1] > 1:
             return None
-        return cls(layout, _padded_bytes(window, x, w, out), windows, w, out)
+        return cls(padding_function(window, x), padded_bytes(window, x), windows, w, out)
 
     def __init__(
-        self, layout: PaddedLayout, padded_bytes: int, windows: Array, w: Array, out: Array
+        self, pad: Function, padded_bytes: int, windows: Array, w: Array, out: Array
     ) -> None:
         size, outputs, channels = w.itemsize, len(w), windows.shape[1]
         height, width = w.shape[2:]
         slow, fast = sorted((2, 3), key=lambda axis: -abs(out.strides[axis]))
         y_strides = [stride // size for stride in out.strides]
         self.is_direct = w.transpose(*OUTPUTS_LAST).flags.c_contiguous
-        self.layout, self.scratch_sizes = layout, (padded_bytes, 0 if self.is_direct else w.nbytes)
+        self.pad, self.scratch_sizes = pad, (padded_bytes, 0 if self.is_direct else w.nbytes)
         strides = [stride // size for stride in windows.strides]
         inner = ((width * channels, 1, outputs),)
         if strides[5] != channels:
@@ -181,7 +180,7 @@ class _ImagePlan:
         function, tasks = compiled
         parts = _task_ranges(tasks * self.rows, workers)
         with scratch(resources, self.scratch_sizes) as memory:
-            image = self.layout.pad(x, memory[0])
+            image = self.pad(x, memory[0])
             kernels = w.transpose(*OUTPUTS_LAST)
             if not self.is_direct:
                 copy = np.ndarray(kernels.shape, w.dtype, memory[1])
@@ -193,14 +192,6 @@ class _ImagePlan:
 
 def _address(x: Array) -> int:
     return x.__array_interface__["data"][0]
-
-
-def _padded_bytes(window: Window, x: Array, w: Array, out: Array) -> int:
-    """Return the size in bytes of the part of x that windows read, with its padding."""
-    steps = zip(out.shape[2:], window.strides, w.shape[2:], window.rhs_dilation, strict=True)
-    edges = [sum(pair) + n for n, pair in zip(x.shape[2:], window.padding, strict=True)]
-    reach = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in steps]
-    return x.shape[0] * x.shape[1] * prod(map(max, edges, reach)) * x.itemsize
 
 
 def _task_ranges(tasks: int, workers: Workers) -> list[tuple[int, int]]:
