@@ -12,13 +12,7 @@ import numpy as np
 
 from tenferro import costs
 from tenferro.exec.kernels.kernel import Array
-from tenferro.exec.kernels.matrix_product import (
-    AxisGroups,
-    BlockedProduct,
-    SingleProduct,
-    scratch,
-    workers_for,
-)
+from tenferro.exec.kernels.matrix_product import AxisGroups, Product, scratch, workers_for
 from tenferro.exec.kernels.sums_of_products import DirectSums
 from tenferro.exec.kernels.windows import Window, padded, padded_bytes, window_view
 from tenferro.exec.layout import by_stride
@@ -61,9 +55,7 @@ def multiply_windows(
         groups = AxisGroups(((), ()), positions, (0,), (terms, kernel_axes))
         target = out.transpose(*positions, 1)
         is_column_major = by_stride(target.strides)[-1] < target.ndim - 1
-        left, right = groups.left(windows), groups.right(w)
-        single = SingleProduct(left, right, is_column_major, resources)
-        multiply = BlockedProduct.plan(groups, windows, w, single, BLOCK_BYTES) or single
+        multiply = Product(groups, windows, w, resources, is_column_major, BLOCK_BYTES)
         y = multiply(windows, w, target if target.flags.c_contiguous else None)
         if not target.flags.c_contiguous:
             target[...] = y.reshape(target.shape)
