@@ -216,10 +216,8 @@ def _write_depthwise(
     spatial = out.ndim - 2
     n, c = windows.shape[:2]
     counts, sizes = windows.shape[2 : 2 + spatial], windows.shape[2 + spatial :]
-    kernels = w.reshape(c, multiplier, *sizes)
-    is_last = is_channels_last(out)
-    y = np.moveaxis(out, 1, -1) if is_last else out
-    y = y.reshape(n, *counts, c, multiplier) if is_last else y.reshape(n, c, multiplier, *counts)
+    kernels = w.reshape(c, multiplier, *sizes, *[1] * spatial)
+    y = out.reshape(n, c, multiplier, *counts, copy=False)
     rows = counts[0] if spatial else 1
     step = max(1, BLOCK_BYTES // (prod(counts[1:]) * c * multiplier * out.itemsize))
     blocks = [(i, j) for i in range(n) for j in range(0, rows, step)]
@@ -227,15 +225,11 @@ def _write_depthwise(
     def work(first: int, last: int) -> None:
         for i, start in blocks[first:last]:
             block = (slice(start, start + step),) * min(spatial, 1)
-            target = y[(i, *block)] if is_last else y[(i, slice(None), slice(None), *block)]
+            target = y[(i, slice(None), slice(None), *block)]
             target[...] = 0
             for tap in product(*map(range, sizes)):
-                x = windows[(i, slice(None), *block, ..., *tap)]
-                k = kernels[(slice(None), slice(None), *tap)]
-                if is_last:
-                    target += np.moveaxis(x, 0, -1)[..., None] * k
-                else:
-                    target += x[:, None] * k[(..., *[None] * spatial)]
+                x = windows[(i, slice(None), None, *block, ..., *tap)]
+                target += x * kernels[(slice(None), slice(None), *tap)]
 
     workers_for(resources, windows.size * multiplier).parallel_for(work, len(blocks))
 

@@ -46,7 +46,7 @@ class DotGeneralKernel(Kernel):
     def bind(
         self, op: DotGeneral, inputs: Specs, resources: Resources = SERIAL_RESOURCES
     ) -> Function:
-        """Return `np.matmul` for a plain matrix product, possibly with transposed operands; else a `Contraction`."""
+        """Return `np.dot` for a plain matrix product, possibly with transposed operands; else a `Contraction`."""
         lhs, rhs = inputs
         if not all(map(is_static, (*lhs.shape, *rhs.shape))):
             return partial(self, op)  # because extents depend on data
@@ -153,9 +153,7 @@ class Contraction:
             return None
         if block_count(estimated_work(rows, columns, terms)) > 1:
             return None
-        if ranks != (2, 2):
-            return WITH_VECTORS[ranks[0] == 2 and self.terms[0] == (0,), self.terms[1] == (1,)]
-        return PRODUCTS[self.terms[0] == (0,), self.terms[1] == (1,)]
+        return PRODUCTS[ranks[0] == 2 and self.terms[0] == (0,), self.terms[1] == (1,)]
 
     def _merged_axes(self, lhs: Array, rhs: Array) -> tuple[AxisGroups, Axes, Axes]:
         """Return the groups of axes, the shape of the product, and its permutation to the axes of the result."""
@@ -187,16 +185,10 @@ def _multiply_and_reshape(
     return y if perm is None else y.transpose(perm)
 
 
-WITH_VECTORS: dict[tuple[bool, bool], Function] = {
+PRODUCTS: dict[tuple[bool, bool], Function] = {
     (False, False): np.dot,
     (True, False): lambda a, b: np.dot(a.T, b),
     (False, True): lambda a, b: np.dot(a, b.T),
+    (True, True): lambda a, b: np.dot(a.T, b.T),
 }
-"""Functions of a matrix and a vector, or of two vectors, by two flags: the matrix is on the left, it is transposed."""
-PRODUCTS: dict[tuple[bool, bool], Function] = {
-    (False, False): np.matmul,
-    (True, False): lambda a, b: np.matmul(a.T, b),
-    (False, True): lambda a, b: np.matmul(a, b.T),
-    (True, True): lambda a, b: np.matmul(a.T, b.T),
-}
-"""Functions of two matrices, by whether lhs and rhs are transposed; BLAS reads either order."""
+"""Functions of matrices and vectors, by whether lhs and rhs are transposed; BLAS reads either order."""
