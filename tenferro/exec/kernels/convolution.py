@@ -78,8 +78,8 @@ class ConvolutionFunction:
         self.reversed_axes = tuple([2 + i for i, flag in enumerate(op.window_reversal) if flag])
         self.input_axes = op.input_batch, op.input_feature, *op.input_spatial
         self.kernel_axes = op.kernel_output_feature, op.kernel_input_feature, *op.kernel_spatial
-        self.axes = op.output_batch, op.output_feature, *op.output_spatial
-        self.output_perm = tuple(sorted(range(len(self.axes)), key=self.axes.__getitem__))
+        axes = op.output_batch, op.output_feature, *op.output_spatial
+        self.output_perm = tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
     def with_compiler(self, compiler: SumCompiler) -> ConvolutionFunction:
         """Return the convolution with compiled sums of products."""
@@ -100,23 +100,14 @@ class ConvolutionFunction:
         counts = self.window.counts(x.shape[2:], w.shape[2:])
         shape = x.shape[0] // op.batch_group_count, w.shape[0], *counts
         is_rounded = work != dtype
-        out = self._result(shape, work, x, w, None if is_rounded else into[0])
+        out = empty_like_channels(x, shape, work, None if is_rounded else into[0])
         with NUMPYS:
             _write(self, x, w, out)
         if is_rounded:
-            rounded = self._result(shape, dtype, x, w, into[0])
+            rounded = empty_like_channels(x, shape, dtype, into[0])
             rounded[...] = out
             out = rounded
         return out.transpose(self.output_perm)
-
-    def _result(self, shape: Sequence[int], dtype: Any, x: Array, w: Array, into: Any) -> Array:
-        """Return an uninitialised array [n, o, p..] in this buffer or in new memory."""
-        op = self.op
-        is_grouped = max(op.feature_group_count, op.batch_group_count) > 1
-        if is_grouped or prod(shape[2:]) >= prod(w.shape[2:]):
-            return empty_like_channels(x, shape, dtype, into)
-        extents = [shape[axis] for axis in self.output_perm]
-        return np.ndarray(extents, dtype, into).transpose(self.axes)
 
 
 def _write(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import prod
 from operator import itemgetter, methodcaller
 from typing import Any, TypeAlias
 
@@ -17,9 +16,6 @@ from tenferro.ops import structural as ops
 from tenferro.types import DType, TensorSpec
 
 __all__ = ["ROWS", "pad", "padding_slices", "slices_for", "write_padded"]
-
-MAX_RANK = 64
-"""Maximum rank of NumPy's arrays."""
 
 
 def broadcast_in_dim(op: ops.BroadcastInDim, x: Array) -> Array:
@@ -61,10 +57,6 @@ def plan_broadcast(op: ops.BroadcastInDim, x: TensorSpec) -> Function | None:
     """Return the `BroadcastView` of an operand; None for data-dependent shapes and dtypes without a buffer protocol."""
     if not (are_static(op.shape) and are_static(x.shape) and x.size):
         return None
-    only_adds_axes = prod(op.shape) == x.size and list(op.dims) == sorted(op.dims)
-    if only_adds_axes and 0 < len(op.shape) <= MAX_RANK:
-        axes = range(len(op.shape))
-        return itemgetter(tuple([slice(None) if axis in op.dims else None for axis in axes]))
     has_buffer = x.dtype is not DType.BF16 and not x.dtype.is_narrow
     return BroadcastView(op, x) if has_buffer else None
 
