@@ -143,24 +143,16 @@ def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:
     return (diagonal if is_last else np.moveaxis(diagonal, -1, axis)).copy()
 
 
-class EmbedDiagonal:
-    """Kernel that writes the operand along a diagonal of zeros."""
-
-    accepts_buffers = True
-
-    def __init__(self, op: ops.EmbedDiag) -> None:
-        self.op = op
-
-    def __call__(self, x: Array, into: Sequence[Any] = (None,)) -> Array:
-        """Return the array of zeros, with x written through a view of its diagonal."""
-        op, n = self.op, x.shape[self.op.input_axis]
-        shape = list(x.shape)
-        shape.insert(op.axis_b, n)
-        result = zeros(shape, x.dtype, into[0])
-        count = np.arange(n)
-        paired = np.moveaxis(result, (op.axis_a, op.axis_b), (0, 1))
-        paired[count, count] = np.moveaxis(x, op.input_axis, 0)
-        return result
+def embed_diag(op: ops.EmbedDiag, x: Array) -> Array:
+    """Return an array of zeros, with x written through a view of its diagonal."""
+    n = x.shape[op.input_axis]
+    shape = list(x.shape)
+    shape.insert(op.axis_b, n)
+    result = np.zeros(shape, x.dtype)
+    count = np.arange(n)
+    paired = np.moveaxis(result, (op.axis_a, op.axis_b), (0, 1))
+    paired[count, count] = np.moveaxis(x, op.input_axis, 0)
+    return result
 
 
 class Triangle:
@@ -181,21 +173,13 @@ class Triangle:
         is_column_major = abs(x.strides[-2]) < abs(x.strides[-1])
         if is_column_major:
             x = x.swapaxes(-1, -2)
-        y = zeros(x.shape, x.dtype, into[0])
+        y = np.ndarray(x.shape, x.dtype, into[0])
+        y.fill(0)
         k, lower = (-self.k, not self.lower) if is_column_major else (self.k, self.lower)
         rows, columns = x.shape[-2:]
         low = np.tri(rows, columns, k if lower else k - 1, dtype=bool)
         np.copyto(y, x, where=low if lower else ~low)
         return y.swapaxes(-1, -2) if is_column_major else y
-
-
-def zeros(shape: Sequence[int], dtype: Any, into: Any) -> Array:
-    """Return zeros in this buffer or in new memory."""
-    if into is None:
-        return np.zeros(shape, dtype)
-    y = np.ndarray(shape, dtype, into)
-    y.fill(0)
-    return y
 
 
 def sliced(op: ops.Slice, x: Layout) -> Layout:
@@ -237,7 +221,7 @@ ROWS: KernelRows = {
         ),
     ),
     ops.ExtractDiag: OpKernel(extract_diag),
-    ops.EmbedDiag: SpecializedKernel(lambda op, _: EmbedDiagonal(op)),
+    ops.EmbedDiag: OpKernel(embed_diag),
     ops.Tril: SpecializedKernel(lambda op, _: Triangle(op.k, lower=True), layout=triangular),
     ops.Triu: SpecializedKernel(lambda op, _: Triangle(op.k, lower=False), layout=triangular),
     ops.OptimizationBarrier: OpKernel(
