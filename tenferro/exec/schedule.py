@@ -20,7 +20,6 @@ from tenferro.exec.planned import Axes, Control, Fused, PlannedOp
 from tenferro.exec.runtime.resources import Resources
 from tenferro.facts import Fact, facts_of
 from tenferro.graph import SourceLine
-from tenferro.program import GraphProgram
 from tenferro.program.memory_plan import MemoryPlan
 from tenferro.table import first_of
 from tenferro.types import DType, TensorSpec
@@ -219,7 +218,6 @@ class ExecProgram:
         memory: offsets of large intermediate values.
         axes: the order of axes in memory, slowest first, of inputs that are not row-major.
         order: the layout of results that the caller requests.
-        program: the program that it was bound from; None for other schedules.
     """
 
     instructions: tuple[ExecInstruction, ...]
@@ -231,7 +229,6 @@ class ExecProgram:
     memory: MemoryPlan = field(default_factory=partial(MemoryPlan, (), 0, 0))
     axes: Mapping[int, Axes] = field(default_factory=dict)
     order: Literal["F", "C", "K"] = "K"
-    program: GraphProgram | None = None
 
     @property
     def resources(self) -> Resources:

@@ -103,7 +103,7 @@ def test_random_convolutions(seed: int, monkeypatch: pytest.MonkeyPatch) -> None
     for _ in range(25):
         op, x, w = any_case(random)
         monkeypatch.setattr(window_products, "BLOCK_BYTES", random.choice([1, 400, 1 << 19]))
-        monkeypatch.setattr(window_products, "MIN_BLOCK_EXTENT", random.choice([1, 128]))
+        monkeypatch.setattr(matrix_product, "MIN_BLOCK_EXTENT", random.choice([1, 128]))
         monkeypatch.setattr(kernels, "MIN_CHANNELS_PER_OUTPUT", random.choice([0, 4]))
         monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", random.choice([1, 1 << 24]))
         expected = defined(op, x, w)
@@ -165,7 +165,7 @@ def test_blocks_that_lie_in_the_padding(
 ) -> None:
     """A block of outputs that reads only padding does not access the input."""
     monkeypatch.setattr(window_products, "BLOCK_BYTES", 1)
-    monkeypatch.setattr(window_products, "MIN_BLOCK_EXTENT", 1)
+    monkeypatch.setattr(matrix_product, "MIN_BLOCK_EXTENT", 1)
     op, _, _ = any_case(Random(0))
     op = replace(
         op, window_strides=(1, 1), padding=(edges, edges), lhs_dilation=(1, 1), rhs_dilation=(1, 1),

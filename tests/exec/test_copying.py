@@ -141,10 +141,12 @@ def test_short_common_runs_are_elements(
         (np.zeros((3, 4)), 1), (np.zeros((3, 4)).T, 0), (np.zeros((3, 4))[:, ::-1], 1), (np.zeros(()), 0),
         (np.broadcast_to(np.zeros((3, 1)), (3, 4)), 0), (np.broadcast_to(np.zeros(4), (3, 4)), 1),
         (np.broadcast_to(np.zeros((3, 100))[:, :1], (3, 4)), 0),
+        (np.lib.stride_tricks.sliding_window_view(np.zeros(9), 4), 0),
+        (np.lib.stride_tricks.sliding_window_view(np.zeros(9), 7), 1),
     ],
 )  # fmt: skip
 def test_the_fastest_axis_has_the_smallest_stride(x: Any, axis: int) -> None:
-    """Ignore axes of stride 0."""
+    """Ignore axes of stride 0; prefer the longest of several axes."""
     assert fastest_axis(x) == axis
 
 

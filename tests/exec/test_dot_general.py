@@ -223,13 +223,13 @@ def test_a_large_matrix_by_a_vector_is_shared(
     """Split a matrix-vector product at fewer multiplications than a matrix product: memory bandwidth limits it."""
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 8 * 20 * 300)
     kinds: list[str] = []
-    original = matrix_product.BlockedProduct.__call__
+    original = matrix_product.Product.__call__
 
     def call(self: Any, *operands: Any) -> Any:
         kinds.append(self.kind)
         return original(self, *operands)
 
-    monkeypatch.setattr(matrix_product.BlockedProduct, "__call__", call)
+    monkeypatch.setattr(matrix_product.Product, "__call__", call)
     rng = np.random.default_rng(0)
     x, v = rng.standard_normal(shape), rng.standard_normal(shape[vector])
     specs = TensorSpec(x.shape, "float64"), TensorSpec(v.shape, "float64")

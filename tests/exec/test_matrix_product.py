@@ -5,7 +5,6 @@ from __future__ import annotations
 import subprocess
 import sys
 from dataclasses import replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,6 @@ import pytest
 import tenferro as tnf
 from tenferro.exec.kernels import matrix_product
 from tenferro.exec.kernels.matrix_product import (
-    BLOCK_ALIGNMENT,
     COPY_COST,
     MATVEC_COST,
     MAX_PARTIAL_ELEMENTS,
@@ -22,11 +20,9 @@ from tenferro.exec.kernels.matrix_product import (
     MIN_PARALLEL_WORK,
     MIN_POOLED_BYTES,
     AxisGroups,
-    BlockedProduct,
-    SingleProduct,
+    Product,
     block_count,
     estimated_work,
-    matmul,
     scratch,
     workers_for,
 )
@@ -168,34 +164,29 @@ def test_small_copies_have_memory_of_their_own() -> None:
         assert [part.nbytes for part in memory] == [MIN_POOLED_BYTES - 8, 8]
 
 
-def blocks(
-    m: int, k: int, n: int, is_column_major: bool = False, batch: int = 0
-) -> BlockedProduct | None:
+def blocks(m: int, k: int, n: int, is_column_major: bool = False, batch: int = 0) -> Product:
     """Plan a product of matrices in blocks."""
     each = (batch,) if batch else ()
     lhs, rhs = np.empty((*each, m, k)), np.empty((*each, k, n))
     at = len(each)
     axes = tuple(range(at))
     groups = AxisGroups((axes, axes), (at,), (at + 1,), ((at + 1,), (at,)))
-    single = SingleProduct(groups.left(lhs), groups.right(rhs), is_column_major, SERIAL_RESOURCES)
-    return BlockedProduct.plan(groups, lhs, rhs, single)
+    return Product(groups, lhs, rhs, SERIAL_RESOURCES, is_column_major)
 
 
 @pytest.mark.parametrize(
     ("m", "k", "n", "is_column_major", "expected"),
     [
         # Long sums with a small result.
-        (128, 256, 128, False, ("terms", 2)), (128, 255, 128, False, None), (1, 2048, 1, False, ("terms", 16)),
+        (128, 256, 128, False, ("terms", 2)), (128, 255, 128, False, ("", 1)), (1, 2048, 1, False, ("terms", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2 + 1, MAX_PARTIAL_ELEMENTS // 2, False, ("terms", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2, MAX_PARTIAL_ELEMENTS // 2, False, ("columns", 16)),
         (2, MAX_PARTIAL_ELEMENTS // 2 + 2, MAX_PARTIAL_ELEMENTS // 2 + 1, False, ("columns", 16)),
-        # Split the contiguous rows if there are as many as columns, or enough for all blocks; else columns.
-        (256, 9, 256, False, ("rows", 2)), (255, 9, 255, False, None),
+        # Split the rows if there are as many as columns, in any order of memory.
+        (256, 9, 256, False, ("rows", 2)), (255, 9, 255, False, ("", 1)),
         (384, 9, 512, False, ("columns", 4)), (512, 9, 384, False, ("rows", 4)),
-        (2048, 9, 4096, False, ("rows", 16)), (2047, 9, 4096, False, ("columns", 16)),
-        (256, 9, 256, True, ("columns", 2)),
-        (384, 9, 512, True, ("columns", 4)), (512, 9, 384, True, ("rows", 4)),
-        (4096, 9, 2048, True, ("columns", 16)), (4096, 9, 2047, True, ("rows", 16)),
+        (4096, 9, 4096, False, ("rows", 16)), (4095, 9, 4096, False, ("columns", 16)),
+        (256, 9, 256, True, ("rows", 2)), (384, 9, 512, True, ("columns", 4)), (512, 9, 384, True, ("rows", 4)),
         # Vectors.
         (400, 9, 1, False, ("rows", 3)), (400, 9, 1, True, ("rows", 3)),
         (1, 9, 400, False, ("columns", 3)), (1, 9, 400, True, ("columns", 3)),
@@ -205,21 +196,19 @@ def test_what_a_product_is_cut_along(
     m: int, k: int, n: int, is_column_major: bool, expected: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
-    cut = blocks(m, k, n, is_column_major)
-    assert (cut and (cut.kind, len(cut.cuts))) == expected
+    product = blocks(m, k, n, is_column_major)
+    assert (product.kind, len(product.cuts)) == expected
 
 
 def test_products_that_are_worth_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 512 * 9 * 300)
-    for m, expected in ((512, 2), (511, None)):
-        cut = blocks(m, 9, 300)
-        assert (cut and len(cut.cuts)) == expected
-    for batch, expected in ((4, 2), (3, None)):
-        cut = blocks(128, 9, 300, batch=batch)
-        assert (cut and (cut.kind, len(cut.cuts))) == (expected and ("batch", expected))
+    for m, expected in ((512, 2), (511, 1)):
+        assert len(blocks(m, 9, 300).cuts) == expected
+    for batch, expected in ((4, 2), (3, 1)):
+        product = blocks(128, 9, 300, batch=batch)
+        assert (product.kind, len(product.cuts)) == ("batch" if expected > 1 else "", expected)
     monkeypatch.setattr(matrix_product, "MIN_PARALLEL_WORK", 1)
     many = blocks(2, 3, 2, batch=5)
-    assert many is not None
     assert many.cuts == [(i, i + 1) for i in range(5)]
 
 
@@ -235,30 +224,14 @@ def test_rooms_of_pieces(
     k = lhs.shape[terms[0]]
     for rhs, of_single in ((np.empty((k, 7)), 0), (np.empty((k, 14))[:, ::2], k * 7 * 8)):
         groups = AxisGroups(((), ()), rows, (1,), (terms, (0,)))
-        cut = BlockedProduct.plan(
-            groups,
-            lhs,
-            rhs,
-            SingleProduct(groups.left(lhs), groups.right(rhs), False, SERIAL_RESOURCES),
-        )
-        assert cut is not None
-        assert (cut.kind, cut.axes) == ("rows", [0, None])
+        cut = Product(groups, lhs, rhs, SERIAL_RESOURCES, False)
+        assert (cut.kind, cut.left.axis, cut.right.axis) == ("rows", 0, None)
         assert cut.cuts[0][0] == 0
         assert cut.cuts[-1][1] == 300
         assert len(cut.cuts) == 300 * 20 // k // MIN_BLOCK_EXTENT
         longest = max([j - i for i, j in cut.cuts])
-        assert cut.scratch_sizes == (of_single, longest * 5 * 4 * 8 * is_copied, 0)
-
-
-@pytest.mark.parametrize("extent", [256, 300, 784, 4096, 40])
-def test_pieces_are_whole_lines_of_the_cache(extent: int) -> None:
-    for count in (1, 2, 3, 16):
-        ends = matrix_product._block_ends(extent, count)
-        assert (ends[0], ends[-1], len(ends)) == (0, extent, count + 1)
-        longest = max(j - i for i, j in pairwise(ends))
-        assert longest <= extent // count + BLOCK_ALIGNMENT
-        assert extent < 32 * count or all(end % BLOCK_ALIGNMENT == 0 for end in ends[:-1])
-        assert all(i < j for i, j in pairwise(ends))
+        assert (cut.left.shared_bytes, cut.right.shared_bytes) == (0, of_single)
+        assert (cut.left.block_bytes, cut.right.block_bytes) == (longest * 5 * 4 * 8 * is_copied, 0)
 
 
 AXES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any]] = {
@@ -308,44 +281,6 @@ def test_pieces_are_copied_by_one_thread_each() -> None:
     shared = replace(SERIAL_RESOURCES, workers=Workers(2))
     lhs, rhs = np.empty((4096, 64)), np.empty((64, 128))
     groups = AxisGroups(((), ()), (0,), (1,), ((1,), (0,)))
-    cut = BlockedProduct.plan(
-        groups, lhs, rhs, SingleProduct(groups.left(lhs), groups.right(rhs), False, shared)
-    )
-    assert cut is not None
+    cut = Product(groups, lhs, rhs, shared)
     assert cut.thread_resources.workers is SERIAL
     assert cut.resources is shared
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
-@pytest.mark.parametrize(
-    ("batch", "rows", "terms", "columns", "is_by_sums"),
-    [
-        ((256,), 3, 4, 1, True), ((16, 16), 8, 8, 1, True), ((300,), 1, 64, 1, True), ((300,), 64, 1, 1, True),
-        ((255,), 3, 4, 1, False), ((256,), 5, 13, 1, False), ((256,), 3, 4, 2, False), ((), 3, 4, 1, False),
-    ],
-)  # fmt: skip
-def test_many_small_matrices_by_a_vector_each(
-    batch: tuple[int, ...],
-    rows: int,
-    terms: int,
-    columns: int,
-    is_by_sums: bool,
-    dtype: str,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    rng = np.random.default_rng(0)
-    a = rng.integers(-9, 9, (*batch, rows, terms)).astype(dtype)
-    b = rng.integers(-9, 9, (*batch, terms, columns)).astype(dtype)
-    expected, calls, einsum = a @ b, list[Any](), np.einsum
-    monkeypatch.setattr(np, "einsum", lambda *args, **out: calls.append(0) or einsum(*args, **out))
-    out = np.empty_like(expected)
-    np.testing.assert_array_equal(matmul(a, b, None, False), expected, strict=True)
-    np.testing.assert_array_equal(matmul(a, b, out, False), expected, strict=True)
-    np.testing.assert_array_equal(out, expected)
-    assert len(calls) == 2 * is_by_sums
-    # If the terms are not contiguous, BLAS computes the product, unless there is only one term.
-    np.testing.assert_array_equal(matmul(np.repeat(a, 2, -1)[..., ::2], b, None, False), expected)
-    assert len(calls) == 2 * is_by_sums
-    is_column_major = np.empty((*batch, columns, rows), dtype).swapaxes(-1, -2)
-    np.testing.assert_array_equal(matmul(a, b, is_column_major, True), expected)
-    np.testing.assert_array_equal(is_column_major, expected)

@@ -270,6 +270,6 @@ def test_contiguous_terms_are_merged(dilation: Any, expected: Any) -> None:
     x, w = channels_last(np.zeros((1, 5, 7, 9))), np.zeros((16, 5, 3, 2))
     window = Window((1, 1), ((0, 0), (0, 0)), (1, 1), dilation)
     counts = window.counts(x.shape[2:], w.shape[2:])
-    plan = sums_of_products._plan(window, x, w, channels_last(np.zeros((1, 16, *counts))))
+    plan = sums_of_products._planned(window, x, w, channels_last(np.zeros((1, 16, *counts))))
     assert plan is not None
     assert plan.sums.terms == expected

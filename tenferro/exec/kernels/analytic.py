@@ -29,14 +29,20 @@ __all__ = ["ROWS", "UFUNCS"]
 upcasting = partial(elementwise, upcasts=True)
 
 
-def special(name: str) -> Kernel:
-    """Return the kernel of a function of scipy.special."""
+def special(name: str, floats: Function | None = None) -> Kernel:
+    """Return the kernel of a function of scipy.special.
+
+    Args:
+        floats: the function for float32 and float64, if it is another.
+    """
 
     def specialize(op: object, dtype: np.dtype[Any]) -> Function:
         from scipy import special as functions  # because importing scipy takes long
 
         function: Function = getattr(functions, name)
-        return in_float32(function) if dtype in HALF_DTYPES else function
+        if dtype in HALF_DTYPES:
+            return in_float32(function)
+        return function if floats is None or dtype.kind == "c" else floats
 
     return SpecializedKernel(specialize, elementwise=True)
 
@@ -59,23 +65,6 @@ def log1p(x: Array) -> Array:
     near = np.maximum(np.abs(a), np.abs(b)) < 0.5
     small = 0.5 * np.log1p(np.where(near, a * (2 + a) + b * b, 0))
     return compose(np.where(near, small, np.log(np.hypot(1 + a, b))), np.arctan2(b, 1 + a))
-
-
-def expm1(x: Array) -> Array:
-    """Return e^x - 1, accurate near 0.
-
-    For complex x = a + i b, the real part e^a cos b - 1 is computed as (e^a - 1) cos b - 2 sin^2(b / 2), which does
-    not cancel near 0. If a is infinite, e^a is 0 or infinite even where b is infinite or NaN. Zeros of the real part
-    are positive.
-    """
-    if x.dtype.kind != "c":
-        return np.expm1(x)
-    a, b = x.real, x.imag
-    half = np.sin(b / 2)
-    real, imag = np.expm1(a) * np.cos(b) - 2 * half * half + 0.0, np.exp(a) * np.sin(b)
-    no_angle = np.isinf(a) & ~np.isfinite(b)
-    real = np.where(np.isneginf(a) | no_angle, np.expm1(a), real)
-    return compose(real, np.where(b == 0, b, np.where(np.isneginf(a) & no_angle, 0, imag)))
 
 
 def tanh(x: Array) -> Array:
@@ -177,7 +166,7 @@ def cotangents(n: int, x: Array) -> Array:
 UFUNCS: KernelRows = {card: upcasting(getattr(np, card.ufunc)) for card in ops.CARDS if card.ufunc}
 """Kernels of the ops that name a ufunc of NumPy."""
 ROWS: KernelRows = {
-    ops.Expm1: upcasting(expm1, np.expm1),
+    ops.Expm1: special("expm1", np.expm1),
     ops.Log1p: upcasting(log1p, np.log1p),
     ops.Rsqrt: upcasting(rsqrt),
     ops.Tanh: upcasting(tanh, np.tanh),

@@ -21,10 +21,6 @@ __all__ = [
 
 EXP_OVERFLOW_BOUNDS = {"f": np.array(-87.0, "f"), "d": np.array(-708.0)}
 """Bound of x by dtype code: e^-x may overflow only below it. It does overflow below -88.7 and -709.8."""
-ONES = {"f": np.array(1.0, "f"), "d": np.array(1.0)}
-"""Array of 1 by dtype code. With an array NumPy need not convert a Python number in each call."""
-MAX_COUNTED_ELEMENTS = 1 << 11
-"""Maximum number of elements for which `count_nonzero` is faster than a reduction."""
 MAX_PRECHECKED_ELEMENTS = 1 << 9
 """Maximum number of elements for which counting zeros is faster than a reduction of integers."""
 INTEGER_DTYPES = {1: np.int8, 2: np.int16, 4: np.int32, 8: np.int64}
@@ -82,9 +78,7 @@ def has_zeros(x: Any) -> bool:
     >>> has_zeros(np.ones(3)), has_zeros(np.array([1.0, -0.0])), has_zeros(np.float64(0))
     (False, True, True)
     """
-    return bool(
-        np.count_nonzero(x) < x.size if x.size <= MAX_COUNTED_ELEMENTS else np.equal(x, 0).any()
-    )
+    return bool(np.count_nonzero(x) < x.size)
 
 
 def has_negative_zeros(x: Any) -> bool:
@@ -125,8 +119,7 @@ def rsqrt(x: Array) -> Array:
 
 def logistic(x: Array) -> Array:
     """Return 1 / (1 + e^-x), and e^x where e^-x overflows."""
-    one = ONES.get(x.dtype.char, 1)
-    y = np.divide(one, np.add(one, np.exp(np.negative(x))))
+    y = 1 / (1 + np.exp(-x))
     overflows = _overflows(x)
     return y if overflows is None else np.where(overflows, np.exp(x), y)
 
@@ -136,7 +129,5 @@ def _overflows(x: Any) -> Any:
     bound = EXP_OVERFLOW_BOUNDS.get(x.dtype.char)
     if bound is None:
         return None
-    if x.size <= MAX_COUNTED_ELEMENTS:
-        overflows = np.less(x, bound)
-        return overflows if np.count_nonzero(overflows) else None
-    return None if np.fmin.reduce(x, axis=None, initial=0) >= bound else np.less(x, bound)
+    overflows = np.less(x, bound)
+    return overflows if np.count_nonzero(overflows) else None

@@ -78,8 +78,8 @@ class ConvolutionFunction:
         self.reversed_axes = tuple([2 + i for i, flag in enumerate(op.window_reversal) if flag])
         self.input_axes = op.input_batch, op.input_feature, *op.input_spatial
         self.kernel_axes = op.kernel_output_feature, op.kernel_input_feature, *op.kernel_spatial
-        self.axes = op.output_batch, op.output_feature, *op.output_spatial
-        self.output_perm = tuple(sorted(range(len(self.axes)), key=self.axes.__getitem__))
+        axes = op.output_batch, op.output_feature, *op.output_spatial
+        self.output_perm = tuple(sorted(range(len(axes)), key=axes.__getitem__))
 
     def with_compiler(self, compiler: SumCompiler) -> ConvolutionFunction:
         """Return the convolution with compiled sums of products."""
@@ -100,23 +100,14 @@ class ConvolutionFunction:
         counts = self.window.counts(x.shape[2:], w.shape[2:])
         shape = x.shape[0] // op.batch_group_count, w.shape[0], *counts
         is_rounded = work != dtype
-        out = self._result(shape, work, x, w, None if is_rounded else into[0])
+        out = empty_like_channels(x, shape, work, None if is_rounded else into[0])
         with NUMPYS:
             _write(self, x, w, out)
         if is_rounded:
-            rounded = self._result(shape, dtype, x, w, into[0])
+            rounded = empty_like_channels(x, shape, dtype, into[0])
             rounded[...] = out
             out = rounded
         return out.transpose(self.output_perm)
-
-    def _result(self, shape: Sequence[int], dtype: Any, x: Array, w: Array, into: Any) -> Array:
-        """Return an uninitialised array [n, o, p..] in this buffer or in new memory."""
-        op = self.op
-        is_grouped = max(op.feature_group_count, op.batch_group_count) > 1
-        if is_grouped or prod(shape[2:]) >= prod(w.shape[2:]):
-            return empty_like_channels(x, shape, dtype, into)
-        extents = [shape[axis] for axis in self.output_perm]
-        return np.ndarray(extents, dtype, into).transpose(self.axes)
 
 
 def _write(convolution: ConvolutionFunction, x: Array, w: Array, out: Array) -> None:
@@ -216,10 +207,8 @@ def _write_depthwise(
     spatial = out.ndim - 2
     n, c = windows.shape[:2]
     counts, sizes = windows.shape[2 : 2 + spatial], windows.shape[2 + spatial :]
-    kernels = w.reshape(c, multiplier, *sizes)
-    is_last = is_channels_last(out)
-    y = np.moveaxis(out, 1, -1) if is_last else out
-    y = y.reshape(n, *counts, c, multiplier) if is_last else y.reshape(n, c, multiplier, *counts)
+    kernels = w.reshape(c, multiplier, *sizes, *[1] * spatial)
+    y = out.reshape(n, c, multiplier, *counts, copy=False)
     rows = counts[0] if spatial else 1
     step = max(1, BLOCK_BYTES // (prod(counts[1:]) * c * multiplier * out.itemsize))
     blocks = [(i, j) for i in range(n) for j in range(0, rows, step)]
@@ -227,15 +216,11 @@ def _write_depthwise(
     def work(first: int, last: int) -> None:
         for i, start in blocks[first:last]:
             block = (slice(start, start + step),) * min(spatial, 1)
-            target = y[(i, *block)] if is_last else y[(i, slice(None), slice(None), *block)]
+            target = y[(i, slice(None), slice(None), *block)]
             target[...] = 0
             for tap in product(*map(range, sizes)):
-                x = windows[(i, slice(None), *block, ..., *tap)]
-                k = kernels[(slice(None), slice(None), *tap)]
-                if is_last:
-                    target += np.moveaxis(x, 0, -1)[..., None] * k
-                else:
-                    target += x[:, None] * k[(..., *[None] * spatial)]
+                x = windows[(i, slice(None), None, *block, ..., *tap)]
+                target += x * kernels[(slice(None), slice(None), *tap)]
 
     workers_for(resources, windows.size * multiplier).parallel_for(work, len(blocks))
 

@@ -113,8 +113,10 @@ class Copy:
 
 
 def fastest_axis(x: Any) -> int:
-    """Return the axis with the smallest stride."""
-    return min(range(x.ndim), key=lambda axis: abs(x.strides[axis]) or inf, default=0)
+    """Return the axis with the smallest stride; the longest one of several, as in arrays of windows."""
+    return min(
+        range(x.ndim), key=lambda axis: (abs(x.strides[axis]) or inf, -x.shape[axis]), default=0
+    )
 
 
 def _merge_axes(x: Any, out: Any) -> tuple[list[int], list[int]]:

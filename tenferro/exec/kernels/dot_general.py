@@ -7,7 +7,7 @@ free axes that avoids copies, and an algorithm for the extents.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import prod
 from typing import Any
@@ -18,13 +18,7 @@ from tenferro import costs
 from tenferro.blas import NUMPYS
 from tenferro.dims import is_static
 from tenferro.exec.kernels.kernel import Array, Function, Kernel, Specs
-from tenferro.exec.kernels.matrix_product import (
-    AxisGroups,
-    BlockedProduct,
-    SingleProduct,
-    block_count,
-    estimated_work,
-)
+from tenferro.exec.kernels.matrix_product import AxisGroups, Product, block_count, estimated_work
 from tenferro.exec.kernels.matrix_view import Axes, mergeable_order
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 from tenferro.ops.contraction import DotGeneral
@@ -38,7 +32,6 @@ MIN_BUFFERED_ELEMENTS = costs.FRESH // 8
 """Minimum number of elements of a result that is written into a planned buffer."""
 MAX_PLANS = 8
 """Maximum number of plans per instruction; the arrays of nearly all programs have one layout."""
-Product = Callable[..., Array]
 
 
 class DotGeneralKernel(Kernel):
@@ -53,7 +46,7 @@ class DotGeneralKernel(Kernel):
     def bind(
         self, op: DotGeneral, inputs: Specs, resources: Resources = SERIAL_RESOURCES
     ) -> Function:
-        """Return `np.matmul` for a plain matrix product, possibly with transposed operands; else a `Contraction`."""
+        """Return `np.dot` for a plain matrix product, possibly with transposed operands; else a `Contraction`."""
         lhs, rhs = inputs
         if not all(map(is_static, (*lhs.shape, *rhs.shape))):
             return partial(self, op)  # because extents depend on data
@@ -83,7 +76,7 @@ def exact_float(dtype: DType, sizes: Sequence[int]) -> Any:
     return np.float32 if bits <= 24 else np.float64 if bits <= 53 else None
 
 
-def _multiply_serially(product: Product, lhs: Array, rhs: Array) -> Array:
+def _multiply_serially(product: Function, lhs: Array, rhs: Array) -> Array:
     with NUMPYS:
         return product(lhs, rhs)
 
@@ -127,7 +120,7 @@ class Contraction:
         )
         self.batch_shape = tuple(lhs[axis] for axis in op.lhs_batch)
         self.wakes_threads = prod(self.sizes) > costs.SERIAL_BLAS[1 in self.sizes[:2]]
-        self._plans: dict[tuple[Axes, Axes, bool], Product] = {}
+        self._plans: dict[tuple[Axes, Axes, bool], Function] = {}
 
     def __call__(self, lhs: Array, rhs: Array, into: Sequence[Any] = (None,)) -> Array:
         """Return the product.
@@ -148,7 +141,7 @@ class Contraction:
                 return product(lhs, rhs, into[0])
         return product(lhs, rhs, into[0])
 
-    def plain(self) -> Product | None:
+    def plain(self) -> Function | None:
         """Return NumPy's function for a product too small for threads or planned buffers; None for other products."""
         if self.batch[0] or len(self.terms[0]) != 1:
             return None
@@ -160,9 +153,7 @@ class Contraction:
             return None
         if block_count(estimated_work(rows, columns, terms)) > 1:
             return None
-        if ranks != (2, 2):
-            return WITH_VECTORS[ranks[0] == 2 and self.terms[0] == (0,), self.terms[1] == (1,)]
-        return PRODUCTS[self.terms[0] == (0,), self.terms[1] == (1,)]
+        return PRODUCTS[ranks[0] == 2 and self.terms[0] == (0,), self.terms[1] == (1,)]
 
     def _merged_axes(self, lhs: Array, rhs: Array) -> tuple[AxisGroups, Axes, Axes]:
         """Return the groups of axes, the shape of the product, and its permutation to the axes of the result."""
@@ -180,35 +171,24 @@ class Contraction:
         )
         return AxisGroups(self.batch, rows, columns, self.terms), shape, perm
 
-    def _plan(self, lhs: Array, rhs: Array) -> Product:
+    def _plan(self, lhs: Array, rhs: Array) -> Function:
         groups, shape, perm = self._merged_axes(lhs, rhs)
-        left, right = groups.left(lhs), groups.right(rhs)
-        is_column_major = left.is_column_major and right.is_column_major
-        single = SingleProduct(left, right, is_column_major, self.resources)
-        # For an array times its own transpose BLAS computes only half of the product, unless it is split into blocks.
-        is_symmetric = lhs is rhs and self.terms[0] == self.terms[1] and not self.batch[0]
-        product = None if is_symmetric else BlockedProduct.plan(groups, lhs, rhs, single)
+        product = Product(groups, lhs, rhs, self.resources)
         transposition = None if perm == tuple(range(len(perm))) else perm
-        return partial(_multiply_and_reshape, product or single, shape, transposition)
+        return partial(_multiply_and_reshape, product, shape, transposition)
 
 
 def _multiply_and_reshape(
-    product: Product, shape: Axes, perm: Axes | None, lhs: Array, rhs: Array, into: Any = None
+    product: Function, shape: Axes, perm: Axes | None, lhs: Array, rhs: Array, into: Any = None
 ) -> Array:
     y = product(lhs, rhs, into).reshape(shape)
     return y if perm is None else y.transpose(perm)
 
 
-WITH_VECTORS: dict[tuple[bool, bool], Product] = {
+PRODUCTS: dict[tuple[bool, bool], Function] = {
     (False, False): np.dot,
     (True, False): lambda a, b: np.dot(a.T, b),
     (False, True): lambda a, b: np.dot(a, b.T),
+    (True, True): lambda a, b: np.dot(a.T, b.T),
 }
-"""Functions of a matrix and a vector, or of two vectors, by two flags: the matrix is on the left, it is transposed."""
-PRODUCTS: dict[tuple[bool, bool], Product] = {
-    (False, False): np.matmul,
-    (True, False): lambda a, b: np.matmul(a.T, b),
-    (False, True): lambda a, b: np.matmul(a, b.T),
-    (True, True): lambda a, b: np.matmul(a.T, b.T),
-}
-"""Functions of two matrices, by whether lhs and rhs are transposed; BLAS reads either order."""
+"""Functions of matrices and vectors, by whether lhs and rhs are transposed; BLAS reads either order."""

@@ -288,18 +288,6 @@ def compose(x: Array, y: Array) -> Array:
     return result
 
 
-def _conj(op: ops.Conj, x: Array) -> Array:
-    return np.conj(x) if x.dtype.kind == "c" else x
-
-
-def _real(op: ops.Real, x: Array) -> Array:
-    return x.real if x.dtype.kind == "c" else x
-
-
-def _imag(op: ops.Imag, x: Array) -> Array:
-    return x.imag if x.dtype.kind == "c" else np.zeros_like(x)
-
-
 ROWS: KernelRows = {
     ops.Add: elementwise(np.add),
     ops.Subtract: elementwise(np.subtract),
@@ -331,9 +319,9 @@ ROWS: KernelRows = {
     ops.IsFinite: elementwise(np.isfinite),
     ops.Convert: SpecializedKernel(convert, elementwise=True),
     ops.BitcastConvert: OpKernel(bitcast_convert, view=True),
-    ops.Conj: OpKernel(_conj, elementwise=True, view=True),
-    ops.Real: OpKernel(_real, elementwise=True, view=True),
-    ops.Imag: OpKernel(_imag, elementwise=True, view=True),
+    ops.Conj: OpKernel(lambda op, x: np.conj(x), elementwise=True, view=True),
+    ops.Real: OpKernel(lambda op, x: x.real, elementwise=True, view=True),
+    ops.Imag: OpKernel(lambda op, x: x.imag, elementwise=True, view=True),
     ops.Complex: elementwise(compose),
     ops.ReducePrecision: OpKernel(reduce_precision, elementwise=True),
 }

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tenferro.exec.kernels.composed import extreme_zeros, maximum, minimum
+from tenferro.exec.kernels.composed import extreme_zeros
 from tenferro.exec.kernels.kernel import Array, Function, KernelRows, OpKernel
 from tenferro.exec.layout import strided
 from tenferro.ops import indexing as ops
@@ -261,11 +261,7 @@ def _combine(combiner: str, target: Array, flat: Array, values: Array) -> None:
         # NumPy's ufuncs ignore the signs of zeros, unlike the kernels of Maximum and Minimum, so
         # zeros are corrected afterwards.
         is_largest = combiner == "max"
-        choose = maximum if is_largest else minimum
         elements = target[flat]
-        if len(np.unique(flat)) == len(flat):
-            target[flat] = choose(elements, values)
-            return
         COMBINERS[combiner].at(target, flat, values)
         if target.dtype.kind not in "biu":
             zero = np.array(0.0 if is_largest else -0.0, target.dtype)

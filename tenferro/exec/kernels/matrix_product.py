@@ -8,11 +8,10 @@ blocks nor the bits of the result depend on the number of threads.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
-from itertools import pairwise
-from math import prod
+from math import inf, prod
 from typing import Any
 
 import numpy as np
@@ -21,10 +20,9 @@ from tenferro import costs
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_view import Axes, MatrixView
 from tenferro.exec.runtime.resources import Resources
-from tenferro.exec.runtime.threads import SERIAL, Workers
-from tenferro.exec.runtime.transposition import LINE
+from tenferro.exec.runtime.threads import SERIAL, Workers, even_ranges
 
-__all__ = ["AxisGroups", "BlockedProduct", "SingleProduct", "block_count", "estimated_work", "matmul", "scratch", "workers_for"]  # fmt: skip
+__all__ = ["AxisGroups", "Product", "block_count", "estimated_work", "matmul", "scratch", "workers_for"]  # fmt: skip
 
 MIN_BLOCK_EXTENT = 128
 """Minimum number of rows, columns or terms of a block; for each block BLAS packs the other operand again."""
@@ -36,10 +34,6 @@ MAX_BLOCKS = min(16, os.cpu_count() or 1)
 """Maximum number of blocks, because BLAS packs the shared operand again for each block.
 
 Eight blocks of 1,024 rows take 1.15 times as long as two."""
-BLOCK_ALIGNMENT = LINE // 4
-"""Divisor of the rows or columns per block, which aligns blocks of column-major results to cache lines."""
-MIN_BATCH, MAX_MATRIX_ELEMENTS = 256, 64
-"""Minimum batch size and maximum elements per matrix for which einsum is faster than one BLAS call per vector."""
 COPY_COST = 32
 """Estimated cost of copying an element, in multiplications."""
 MATVEC_COST = 8
@@ -73,23 +67,12 @@ class AxisGroups:
         return MatrixView(rhs, self.batch[1], self.terms[1], self.columns)
 
 
-def matmul(a: Array, b: Array, out: Array | None, is_column_major: bool) -> Array:
-    """Return the product by BLAS, column-major if requested.
-
-    For large batches of small matrix-vector products, einsum is faster than one BLAS call per matrix.
-    """
-    if is_batched_matvec(a.shape, b.shape) and a.strides[-1] == b.strides[-2] == a.itemsize:
-        y = np.einsum("...ij,...j->...i", a, b[..., 0], out=None if out is None else out[..., 0])
-        return y[..., None]
+def matmul(a: Array, b: Array, out: Array, is_column_major: bool) -> Array:
+    """Return the product by BLAS, column-major if requested."""
     if not is_column_major:
         return np.matmul(a, b, out=out)
-    out = None if out is None else out.swapaxes(-1, -2)
-    return np.matmul(b.swapaxes(-1, -2), a.swapaxes(-1, -2), out=out).swapaxes(-1, -2)
-
-
-def is_batched_matvec(a: Sequence[int], b: Sequence[int]) -> bool:
-    """Return whether a product is a large batch of small matrix-vector products."""
-    return b[-1] == 1 and prod(a[:-2]) >= MIN_BATCH and prod(a[-2:]) <= MAX_MATRIX_ELEMENTS
+    transposed = out.swapaxes(-1, -2)
+    return np.matmul(b.swapaxes(-1, -2), a.swapaxes(-1, -2), out=transposed).swapaxes(-1, -2)
 
 
 def block_count(multiplications: int, copied: int = 0) -> int:
@@ -123,123 +106,127 @@ def scratch(resources: Resources, sizes: Sequence[int]) -> AbstractContextManage
     return resources.memory.scratch(sizes)
 
 
-class SingleProduct:
-    """Product by one call of BLAS; operands that BLAS cannot read are copied."""
+class _Operand:
+    """Operand of a product as matrices: the whole array, or blocks of it along an axis."""
 
     def __init__(
-        self, left: MatrixView, right: MatrixView, is_column_major: bool, resources: Resources
+        self,
+        view: Callable[[Array], MatrixView],
+        x: Array,
+        axis: int | None,
+        cuts: Sequence[tuple[int, int]],
     ) -> None:
-        self.left, self.right, self.resources = left, right, resources
-        self.is_column_major = is_column_major
-        self.shape = (*left.shape[:-1], right.shape[-1])
+        self.axis = axis
+        # Views of blocks, by their extents.
+        ranges = [(0, 1)] if axis is None else cuts
+        self.views = {stop - start: view(self._part(x, start, stop)) for start, stop in ranges}
+        size = max([view.copy_bytes for view in self.views.values()])
+        self.shared_bytes, self.block_bytes = (size, 0) if axis is None else (0, size)
 
-    def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
-        """Return the product as (batch.., rows, columns)."""
-        with scratch(self.resources, (self.left.copy_bytes, self.right.copy_bytes)) as memory:
-            a = self.left.copied(lhs, memory[0], self.resources)
-            b = self.right.copied(rhs, memory[1], self.resources)
-            is_column_major = self.is_column_major
-            out = None if into is None else _result(self.shape, lhs.dtype, is_column_major, into)
-            return matmul(a, b, out, is_column_major)
+    def whole(self, x: Array, memory: Any, resources: Resources) -> Array | None:
+        """Return the matrix; None if it is split."""
+        return self.block(x, (0, 1), memory, resources) if self.axis is None else None
+
+    def block(self, x: Array, cut: tuple[int, int], memory: Any, resources: Resources) -> Array:
+        """Return the matrix of a block."""
+        start, stop = cut
+        return self.views[stop - start].copied(self._part(x, start, stop), memory, resources)
+
+    def _part(self, x: Array, start: int, stop: int) -> Array:
+        return x if self.axis is None else x[(*[slice(None)] * self.axis, slice(start, stop))]
 
 
-class BlockedProduct:
-    """Product split along its first batch axis, or along the longest of rows, columns and terms.
+class Product:
+    """Product by one call of BLAS, or by one call per block; operands that BLAS cannot read are copied.
+
+    It is split along its first batch axis, or along the longest of rows, columns and terms.
+
+    Args:
+        is_column_major: whether the result is column-major; None if it is so where both operands are.
+        max_copy_bytes: maximum size in bytes of the copy of a block.
 
     Attributes:
-        axes: the split axis of lhs and of rhs; None for an operand that is not split.
+        kind: "batch", "rows", "columns" or "terms"; empty for one block.
         thread_resources: the resources of a thread that copies blocks.
     """
-
-    @classmethod
-    def plan(
-        cls, groups: AxisGroups, lhs: Array, rhs: Array, single: SingleProduct
-    ) -> BlockedProduct | None:
-        """Return a product in blocks; None if one call is faster."""
-        *batches, m, n = single.shape
-        k, batch = single.left.shape[-1], prod(batches)
-        copied = sum([
-            x.size for x, view in ((lhs, single.left), (rhs, single.right)) if view.copy_bytes
-        ])  # fmt: skip
-        count = block_count(batch * estimated_work(m, n, k), copied)
-        if count < 2:
-            return None
-        if batch > 1:
-            return cls(groups, lhs, rhs, single, groups.batch, "batch", count)
-        if k > max(m, n) and m * n <= MAX_PARTIAL_ELEMENTS:
-            kind, axes, extent = "terms", groups.terms, k
-        elif n == 1 or (m > 1 and _cuts_rows(m, n, single.is_column_major)):
-            kind, axes, extent = "rows", (groups.rows, ()), m
-        else:
-            kind, axes, extent = "columns", ((), groups.columns), n
-        if extent < 2 * MIN_BLOCK_EXTENT:
-            return None
-        return cls(groups, lhs, rhs, single, axes, kind, min(count, extent // MIN_BLOCK_EXTENT))
 
     def __init__(
         self,
         groups: AxisGroups,
         lhs: Array,
         rhs: Array,
-        single: SingleProduct,
-        axes: tuple[Axes, Axes],
-        kind: str,
-        count: int,
+        resources: Resources,
+        is_column_major: bool | None = None,
+        max_copy_bytes: float = inf,
     ) -> None:
-        self.kind, self.shape = kind, single.shape
-        self.is_column_major, self.resources = single.is_column_major, single.resources
-        self.thread_resources = replace(single.resources, workers=SERIAL)
-        self.axes = first = [
+        left, right = groups.left(lhs), groups.right(rhs)
+        if is_column_major is None:
+            is_column_major = left.is_column_major and right.is_column_major
+        self.is_column_major, self.resources = is_column_major, resources
+        self.thread_resources = replace(resources, workers=SERIAL)
+        self.shape = (*left.shape[:-1], right.shape[-1])
+        self.kind, axes, count = self._split(
+            groups, lhs, rhs, [left.copy_bytes, right.copy_bytes], max_copy_bytes
+        )
+        first, second = (
             next((axis for axis in group if x.shape[axis] > 1), None)
             for group, x in zip(axes, (lhs, rhs), strict=True)
-        ]
-        (extent,) = {x.shape[a] for a, x in zip(first, (lhs, rhs), strict=True) if a is not None}
-        self.cuts = [*pairwise(_block_ends(extent, min(count, extent)))]
-        # Views of a block of each split operand, or of the whole operand, by the extent of the block.
-        self.lefts = {j - i: groups.left(_part(lhs, first[0], i, j)) for i, j in self.cuts}
-        self.rights = {j - i: groups.right(_part(rhs, first[1], i, j)) for i, j in self.cuts}
+        )
+        extent = 1 if first is None else lhs.shape[first]
+        extent = extent if second is None else rhs.shape[second]
+        self.cuts = even_ranges(extent, min(count, extent))
+        self.left = _Operand(groups.left, lhs, first, self.cuts)
+        self.right = _Operand(groups.right, rhs, second, self.cuts)
         # The split axis of the result; None where each block is a partial sum.
-        self.axis: int | None = {"rows": -2, "columns": -1}.get(kind)
-        if kind == "batch":
-            self.axis = groups.batch[0].index(first[0])
+        self.axis = {"rows": -2, "columns": -1}.get(self.kind)
+        if self.kind == "batch":
+            self.axis = groups.batch[0].index(self.left.axis)
         self.step = 1 if self.axis is None else self.shape[self.axis] // extent
-        # Sizes of scratch buffers: for the operand that is not split, and for a block of each split operand.
-        left, right = (
-            max(view.copy_bytes for view in views.values()) for views in (self.lefts, self.rights)
-        )
-        self.scratch_sizes = (
-            left if first[0] is None else right if first[1] is None else 0,
-            0 if first[0] is None else left,
-            0 if first[1] is None else right,
-        )
+
+    def _split(
+        self, groups: AxisGroups, lhs: Array, rhs: Array, copied: Sequence[int], max_bytes: float
+    ) -> tuple[str, tuple[Axes, Axes], int]:
+        """Return the kind of blocks, the axes of each operand that may be split, and the number of blocks."""
+        *batches, m, n = self.shape
+        k, batch = prod([lhs.shape[axis] for axis in groups.terms[0]]), prod(batches)
+        one: tuple[str, tuple[Axes, Axes], int] = "", ((), ()), 1
+        if lhs is rhs and groups.terms[0] == groups.terms[1] and not groups.batch[0]:
+            return one  # because BLAS then computes only half of the product
+        count = block_count(batch * estimated_work(m, n, k), sum(copied) // lhs.itemsize)
+        count = max(count, int(max(copied) // max_bytes))
+        if count < 2:
+            return one
+        if batch > 1:
+            return "batch", groups.batch, count
+        if k > max(m, n) and m * n <= MAX_PARTIAL_ELEMENTS:
+            kind, axes, extent = "terms", groups.terms, k
+        elif m >= n:
+            kind, axes, extent = "rows", (groups.rows, ()), m
+        else:
+            kind, axes, extent = "columns", ((), groups.columns), n
+        is_long = extent >= 2 * MIN_BLOCK_EXTENT
+        return (kind, axes, min(count, extent // MIN_BLOCK_EXTENT)) if is_long else one
 
     def __call__(self, lhs: Array, rhs: Array, into: Any) -> Array:
         """Return the product as (batch.., rows, columns)."""
-        out = _result(self.shape, lhs.dtype, self.is_column_major, into)
-        sums = self.kind == "terms"
-        shares = (len(self.cuts), *self.shape) if sums else ()
-        parts = _result(shares, lhs.dtype, self.is_column_major, None) if sums else out
-
-        sides = (*zip(self.axes, (self.lefts, self.rights), (lhs, rhs), strict=True),)
-        with scratch(self.resources, self.scratch_sizes[:1]) as (shared,):
-            a, b = (
-                next(iter(views.values())).copied(x, shared, self.resources)
-                if axis is None
-                else None
-                for axis, views, x in sides
-            )
-
-            def block_of(side: int, i: int, j: int, memory: Any) -> Array:
-                axis, views, x = sides[side]
-                return views[j - i].copied(_part(x, axis, i, j), memory, self.thread_resources)
+        left, right, is_column_major = self.left, self.right, self.is_column_major
+        with scratch(self.resources, (left.shared_bytes, right.shared_bytes)) as memory:
+            a = left.whole(lhs, memory[0], self.resources)
+            b = right.whole(rhs, memory[1], self.resources)
+            out = _result(self.shape, lhs.dtype, is_column_major, into)
+            if a is not None and b is not None:
+                return matmul(a, b, out, is_column_major)
+            sums = self.kind == "terms"
+            shares = (len(self.cuts), *self.shape)
+            parts = _result(shares, lhs.dtype, is_column_major, None) if sums else out
 
             def work(first: int, last: int) -> None:
-                with scratch(self.resources, self.scratch_sizes[1:]) as memory:
+                with scratch(self.resources, (left.block_bytes, right.block_bytes)) as memory:
                     for number in range(first, last):
-                        i, j = self.cuts[number]
-                        x = block_of(0, i, j, memory[0]) if a is None else a
-                        y = block_of(1, i, j, memory[1]) if b is None else b
-                        matmul(x, y, self._target(parts, number), self.is_column_major)
+                        part, resources = self.cuts[number], self.thread_resources
+                        x = left.block(lhs, part, memory[0], resources) if a is None else a
+                        y = right.block(rhs, part, memory[1], resources) if b is None else b
+                        matmul(x, y, self._target(parts, number), is_column_major)
 
             self.resources.workers.parallel_for(work, len(self.cuts))
         return np.add.reduce(parts, axis=0, dtype=parts.dtype, out=out) if sums else out
@@ -252,18 +239,3 @@ class BlockedProduct:
         index = [slice(None)] * parts.ndim
         index[self.axis] = slice(self.step * start, self.step * stop)
         return parts[tuple(index)]
-
-
-def _block_ends(extent: int, count: int) -> list[int]:
-    align = BLOCK_ALIGNMENT if extent >= 2 * BLOCK_ALIGNMENT * count else 1
-    return [*[extent * i // count // align * align for i in range(count)], extent]
-
-
-def _cuts_rows(m: int, n: int, is_column_major: bool) -> bool:
-    """Return whether a product is split along rows. Blocks that are contiguous in the result are fastest to write."""
-    slow, fast = (n, m) if is_column_major else (m, n)
-    return (slow >= min(fast, MAX_BLOCKS * MIN_BLOCK_EXTENT)) != is_column_major
-
-
-def _part(x: Array, axis: int | None, start: int, stop: int) -> Array:
-    return x if axis is None else x[(*[slice(None)] * axis, slice(start, stop))]

@@ -15,14 +15,7 @@ from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.layout import Axes
 from tenferro.exec.runtime.resources import SERIAL_RESOURCES, Resources
 
-__all__ = [
-    "Axes",
-    "MatrixView",
-    "is_blas_layout",
-    "mergeable_order",
-    "merged_stride",
-    "merged_strides",
-]
+__all__ = ["Axes", "MatrixView", "is_blas_layout", "mergeable_order", "merged_stride"]
 
 MIN_PLANNED_BYTES = costs.CACHE // 8
 """Minimum size in bytes of a copy whose traversal is planned."""
@@ -46,12 +39,6 @@ def merged_stride(x: Array, axes: Sequence[int]) -> int | None:
     return x.strides[long_axes[-1]] if long_axes else x.itemsize
 
 
-def merged_strides(x: Array, rows: Axes, columns: Axes) -> tuple[int, int] | None:
-    """Return the strides of a matrix with these groups of axes merged; None if a group does not merge."""
-    down, across = merged_stride(x, rows), merged_stride(x, columns)
-    return None if down is None or across is None else (down, across)
-
-
 class MatrixView:
     """Operand as an array [batch.., rows, columns]: a view of the operand, or of a copy.
 
@@ -65,9 +52,13 @@ class MatrixView:
         self.shape = (*[x.shape[axis] for axis in batch], *matrix)
         self.copy_bytes = 0
         self.perm = (*batch, *rows, *columns)
-        strides = merged_strides(x, rows, columns)
-        if strides is not None and is_blas_layout(strides, matrix, x.itemsize):
-            self.is_column_major = strides[0] < strides[1]
+        down, across = merged_stride(x, rows), merged_stride(x, columns)
+        if (
+            down is not None
+            and across is not None
+            and is_blas_layout((down, across), matrix, x.itemsize)
+        ):
+            self.is_column_major = down < across
             return
         self.is_column_major = fastest_axis(x) in rows
         self.copy_bytes = x.nbytes

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from math import prod
 from operator import itemgetter, methodcaller
 from typing import Any, TypeAlias
 
@@ -16,10 +15,7 @@ from tenferro.exec.layout import Layout, dense, strided
 from tenferro.ops import structural as ops
 from tenferro.types import DType, TensorSpec
 
-__all__ = ["ROWS", "pad", "slices_for"]
-
-MAX_RANK = 64
-"""Maximum rank of NumPy's arrays."""
+__all__ = ["ROWS", "pad", "padding_slices", "slices_for", "write_padded"]
 
 
 def broadcast_in_dim(op: ops.BroadcastInDim, x: Array) -> Array:
@@ -61,10 +57,6 @@ def plan_broadcast(op: ops.BroadcastInDim, x: TensorSpec) -> Function | None:
     """Return the `BroadcastView` of an operand; None for data-dependent shapes and dtypes without a buffer protocol."""
     if not (are_static(op.shape) and are_static(x.shape) and x.size):
         return None
-    only_adds_axes = prod(op.shape) == x.size and list(op.dims) == sorted(op.dims)
-    if only_adds_axes and 0 < len(op.shape) <= MAX_RANK:
-        axes = range(len(op.shape))
-        return itemgetter(tuple([slice(None) if axis in op.dims else None for axis in axes]))
     has_buffer = x.dtype is not DType.BF16 and not x.dtype.is_narrow
     return BroadcastView(op, x) if has_buffer else None
 
@@ -98,23 +90,23 @@ def pad(
     x: Array, value: Array, low: tuple[int, ...], high: tuple[int, ...], interior: tuple[int, ...]
 ) -> Array:
     """Crop x by the negative edges, and copy it into an array filled with the padding value."""
-    return write_padded(*_padding(x.shape, low, high, interior), x, value)
+    return write_padded(*padding_slices(x.shape, low, high, interior), x, value)
 
 
 Slices: TypeAlias = tuple[slice, ...]
 
 
 def write_padded(
-    shape: tuple[int, ...], target: Slices, source: Slices, x: Array, value: Array
+    shape: tuple[int, ...], target: Slices, source: Slices, x: Array, value: Array, into: Any = None
 ) -> Array:
     """Return an array filled with a value, except for a slice into which x is copied."""
-    result = np.empty(shape, x.dtype)
+    result = np.ndarray(shape, x.dtype, into)
     result[...] = value
     result[target] = x[source]
     return result
 
 
-def _padding(
+def padding_slices(
     extents: Sequence[int], low: Sequence[int], high: Sequence[int], interior: Sequence[int]
 ) -> tuple[tuple[int, ...], Slices, Slices]:
     """Return the shape of the result, and the slices of the result and of the operand that are copied."""
@@ -138,7 +130,7 @@ def plan_pad(op: ops.Pad, x: TensorSpec, value: TensorSpec) -> Function | None:
     """Return a function that pads an operand of static shape; None for data-dependent shapes."""
     if not (are_static(x.shape) and are_static(op.low) and are_static(op.high)):
         return None
-    return partial(write_padded, *_padding(x.shape, op.low, op.high, op.interior))
+    return partial(write_padded, *padding_slices(x.shape, op.low, op.high, op.interior))
 
 
 def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:
@@ -151,24 +143,16 @@ def extract_diag(op: ops.ExtractDiag, x: Array) -> Array:
     return (diagonal if is_last else np.moveaxis(diagonal, -1, axis)).copy()
 
 
-class EmbedDiagonal:
-    """Kernel that writes the operand along a diagonal of zeros."""
-
-    accepts_buffers = True
-
-    def __init__(self, op: ops.EmbedDiag) -> None:
-        self.op = op
-
-    def __call__(self, x: Array, into: Sequence[Any] = (None,)) -> Array:
-        """Return the array of zeros, with x written through a view of its diagonal."""
-        op, n = self.op, x.shape[self.op.input_axis]
-        shape = list(x.shape)
-        shape.insert(op.axis_b, n)
-        result = zeros(shape, x.dtype, into[0])
-        count = np.arange(n)
-        paired = np.moveaxis(result, (op.axis_a, op.axis_b), (0, 1))
-        paired[count, count] = np.moveaxis(x, op.input_axis, 0)
-        return result
+def embed_diag(op: ops.EmbedDiag, x: Array) -> Array:
+    """Return an array of zeros, with x written through a view of its diagonal."""
+    n = x.shape[op.input_axis]
+    shape = list(x.shape)
+    shape.insert(op.axis_b, n)
+    result = np.zeros(shape, x.dtype)
+    count = np.arange(n)
+    paired = np.moveaxis(result, (op.axis_a, op.axis_b), (0, 1))
+    paired[count, count] = np.moveaxis(x, op.input_axis, 0)
+    return result
 
 
 class Triangle:
@@ -189,21 +173,13 @@ class Triangle:
         is_column_major = abs(x.strides[-2]) < abs(x.strides[-1])
         if is_column_major:
             x = x.swapaxes(-1, -2)
-        y = zeros(x.shape, x.dtype, into[0])
+        y = np.ndarray(x.shape, x.dtype, into[0])
+        y.fill(0)
         k, lower = (-self.k, not self.lower) if is_column_major else (self.k, self.lower)
         rows, columns = x.shape[-2:]
         low = np.tri(rows, columns, k if lower else k - 1, dtype=bool)
         np.copyto(y, x, where=low if lower else ~low)
         return y.swapaxes(-1, -2) if is_column_major else y
-
-
-def zeros(shape: Sequence[int], dtype: Any, into: Any) -> Array:
-    """Return zeros in this buffer or in new memory."""
-    if into is None:
-        return np.zeros(shape, dtype)
-    y = np.ndarray(shape, dtype, into)
-    y.fill(0)
-    return y
 
 
 def sliced(op: ops.Slice, x: Layout) -> Layout:
@@ -245,7 +221,7 @@ ROWS: KernelRows = {
         ),
     ),
     ops.ExtractDiag: OpKernel(extract_diag),
-    ops.EmbedDiag: SpecializedKernel(lambda op, _: EmbedDiagonal(op)),
+    ops.EmbedDiag: OpKernel(embed_diag),
     ops.Tril: SpecializedKernel(lambda op, _: Triangle(op.k, lower=True), layout=triangular),
     ops.Triu: SpecializedKernel(lambda op, _: Triangle(op.k, lower=False), layout=triangular),
     ops.OptimizationBarrier: OpKernel(

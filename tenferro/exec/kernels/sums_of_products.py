@@ -14,9 +14,9 @@ import numpy as np
 
 from tenferro.exec.kernels.kernel import Array
 from tenferro.exec.kernels.matrix_product import scratch, workers_for
-from tenferro.exec.kernels.windows import PaddedLayout, Window, window_view
+from tenferro.exec.kernels.windows import Window, padded_bytes, padding_function, window_view
 from tenferro.exec.runtime.resources import Resources
-from tenferro.exec.runtime.threads import Workers, even_ranges
+from tenferro.exec.runtime.threads import even_ranges
 from tenferro.types import DType
 
 __all__ = ["CompiledSum", "DirectSums", "SumCompiler", "SumOfProducts", "channels_last"]
@@ -75,7 +75,7 @@ class DirectSums:
 
     def __init__(self, resources: Resources, compiler: SumCompiler) -> None:
         self.resources, self.compiler = resources, compiler
-        self._plans: dict[Any, tuple[_ImagePlan | None, bool]] = {}
+        self._plans: dict[Any, _ImagePlan | None] = {}
 
     def write(self, window: Window, x: Array, w: Array, out: Array) -> bool:
         """Write out [n, o, p..] from x [n, c, s..] and kernels [o, c, k..]; return False if that is not compiled."""
@@ -84,84 +84,65 @@ class DirectSums:
             if len(self._plans) >= MAX_PLANS:
                 self._plans.clear()
             self._plans[key] = _planned(window, x, w, out)
-        plan, is_copied = self._plans[key]
+        plan = self._plans[key]
         compiled = None if plan is None else self.compiler.function(plan.sums, plan.multiplications)
         if plan is None or compiled is None:
             return False
-        workers = workers_for(self.resources, plan.multiplications)
-        if not is_copied:  # allocates no copies, because small convolutions take microseconds
-            plan.run(compiled, self.resources, workers, x, w, out)
-            return True
-        with scratch(self.resources, (x.nbytes,)) as (memory,):
-            plan.run(compiled, self.resources, workers, channels_last(x, memory), w, out)
+        plan.run(compiled, self.resources, x, w, out)
         return True
 
 
 def channels_last(x: Array, into: Any = None) -> Array:
     """Return a copy of images [n, c, h, w] with contiguous channels, in this buffer or in new memory."""
-    copy = _empty_channels_last(x, into)
+    n, c, h, w = x.shape
+    copy = np.ndarray((n, h, w, c), x.dtype, into).transpose(0, 3, 1, 2)
     copy[...] = x
     return copy
 
 
-def _empty_channels_last(x: Array, into: Any = None) -> Array:
-    n, c, h, w = x.shape
-    return np.ndarray((n, h, w, c), x.dtype, into).transpose(0, 3, 1, 2)
-
-
-def _planned(window: Window, x: Array, w: Array, out: Array) -> tuple[_ImagePlan | None, bool]:
-    """Return a plan, and whether it needs copies of the images; None if there is no plan."""
-    plan = _plan(window, x, w, out)
-    if plan is not None or out.ndim != 4 or _is_product(w, out) or _has_few_places(w, out):
-        return plan, False
-    is_small = out.size < MIN_PLACES * len(w)
-    return (None if is_small else _plan(window, _empty_channels_last(x), w, out)), True
-
-
-def _plan(window: Window, x: Array, w: Array, out: Array) -> _ImagePlan | None:
+def _planned(window: Window, x: Array, w: Array, out: Array) -> _ImagePlan | None:
+    """Return the plan of a sum for which compiled code is faster than BLAS; else None."""
     if x.dtype not in (np.float32, np.float64) or out.ndim != 4 or w.nbytes > MAX_KERNEL_BYTES:
         return None
     if any([step % x.itemsize for step in (*x.strides, *w.strides, *out.strides)]):
         return None
-    if _is_product(w, out) and out.size * w[0].size < MIN_PRODUCT_WORK:
-        return None
-    is_contiguous = x.strides[1] == x.itemsize if x.shape[1] > 1 else not _has_few_places(w, out)
-    return _ImagePlan.plan(window, x, w, out) if is_contiguous else None
-
-
-def _is_product(w: Array, out: Array) -> bool:
-    """Return whether BLAS can write the result directly: the kernel has one element, and `out` is not a phase."""
     steps = sorted(range(out.ndim), key=lambda axis: -abs(out.strides[axis]))
-    return prod(w.shape[2:]) == 1 and out.transpose(steps).flags.c_contiguous
-
-
-def _has_few_places(w: Array, out: Array) -> bool:
-    """Return whether sums over space have more terms than the result has positions, as in gradients of kernels."""
-    return prod(out.shape[2:]) < prod(w.shape[2:])
+    # BLAS can write such a result directly, unless it is a phase.
+    is_product = prod(w.shape[2:]) == 1 and out.transpose(steps).flags.c_contiguous
+    if is_product and out.size * w[0].size < MIN_PRODUCT_WORK:
+        return None
+    # As in gradients of kernels, sums over space may have more terms than the result has positions.
+    has_few_places = prod(out.shape[2:]) < prod(w.shape[2:])
+    is_contiguous = x.strides[1] == x.itemsize if x.shape[1] > 1 else not has_few_places
+    plan = _ImagePlan(window, x, w, out, is_copied=False) if is_contiguous else None
+    if plan is not None and (x.shape[1] == 1 or plan.channel_stride == 1):
+        return plan
+    is_small = out.size < MIN_PLACES * len(w)
+    if is_product or has_few_places or is_small:
+        return None
+    return _ImagePlan(window, x, w, out, is_copied=True)
 
 
 class _ImagePlan:
-    """Plan of a sum over channels and kernel elements; its rows and places are those of the result, in memory order."""
+    """Plan of a sum over channels and kernel elements; its rows and places are those of the result, in memory order.
 
-    @classmethod
-    def plan(cls, window: Window, x: Array, w: Array, out: Array) -> _ImagePlan | None:
-        """Return the plan; None if the channels of the padded images are not contiguous."""
-        layout = PaddedLayout(window, x.shape, x.strides)
-        windows = window_view(window, layout.pad(x), w.shape[2:])
-        if windows.strides[1] != x.itemsize and x.shape[1] > 1:
-            return None
-        return cls(layout, _padded_bytes(window, x, w, out), windows, w, out)
+    Args:
+        is_copied: whether x is first copied to contiguous channels.
+    """
 
-    def __init__(
-        self, layout: PaddedLayout, padded_bytes: int, windows: Array, w: Array, out: Array
-    ) -> None:
+    def __init__(self, window: Window, x: Array, w: Array, out: Array, is_copied: bool) -> None:
+        self.is_copied, self.copy_bytes = is_copied, x.nbytes if is_copied else 0
+        x = channels_last(x) if is_copied else x
+        self.pad = padding_function(window, x)
+        windows = window_view(window, self.pad(x), w.shape[2:])
         size, outputs, channels = w.itemsize, len(w), windows.shape[1]
         height, width = w.shape[2:]
         slow, fast = sorted((2, 3), key=lambda axis: -abs(out.strides[axis]))
         y_strides = [stride // size for stride in out.strides]
         self.is_direct = w.transpose(*OUTPUTS_LAST).flags.c_contiguous
-        self.layout, self.scratch_sizes = layout, (padded_bytes, 0 if self.is_direct else w.nbytes)
+        self.scratch_sizes = padded_bytes(window, x), 0 if self.is_direct else w.nbytes
         strides = [stride // size for stride in windows.strides]
+        self.channel_stride = strides[1]
         inner = ((width * channels, 1, outputs),)
         if strides[5] != channels:
             inner = ((width, strides[5], channels * outputs), (channels, 1, outputs))
@@ -176,12 +157,18 @@ class _ImagePlan:
         self.multiplications = out.size * w[0].size
         self.rows = len(out) * out.shape[slow]
 
-    def run(self, compiled: CompiledSum, resources: Resources, workers: Workers, x: Array, w: Array, out: Array) -> None:  # fmt: skip
+    def run(
+        self, compiled: CompiledSum, resources: Resources, x: Array, w: Array, out: Array
+    ) -> None:
         """Write out by the compiled function of the sums."""
         function, tasks = compiled
-        parts = _task_ranges(tasks * self.rows, workers)
-        with scratch(resources, self.scratch_sizes) as memory:
-            image = self.layout.pad(x, memory[0])
+        workers = workers_for(resources, self.multiplications)
+        # Few ranges of tasks, because threads wait for the GIL between ranges.
+        tasks *= self.rows
+        parts = even_ranges(tasks, min(tasks, TASKS) if workers.count > 1 else 1)
+        with scratch(resources, (*self.scratch_sizes, self.copy_bytes)) as memory:
+            x = channels_last(x, memory[2]) if self.is_copied else x
+            image = self.pad(x, memory[0])
             kernels = w.transpose(*OUTPUTS_LAST)
             if not self.is_direct:
                 copy = np.ndarray(kernels.shape, w.dtype, memory[1])
@@ -193,17 +180,3 @@ class _ImagePlan:
 
 def _address(x: Array) -> int:
     return x.__array_interface__["data"][0]
-
-
-def _padded_bytes(window: Window, x: Array, w: Array, out: Array) -> int:
-    """Return the size in bytes of the part of x that windows read, with its padding."""
-    steps = zip(out.shape[2:], window.strides, w.shape[2:], window.rhs_dilation, strict=True)
-    edges = [sum(pair) + n for n, pair in zip(x.shape[2:], window.padding, strict=True)]
-    reach = [(n - 1) * s + (k - 1) * d + 1 for n, s, k, d in steps]
-    return x.shape[0] * x.shape[1] * prod(map(max, edges, reach)) * x.itemsize
-
-
-def _task_ranges(tasks: int, workers: Workers) -> list[tuple[int, int]]:
-    """Split tasks into few ranges, because threads wait for the GIL between ranges."""
-    count = min(tasks, TASKS) if workers.count > 1 else 1
-    return even_ranges(tasks, count)

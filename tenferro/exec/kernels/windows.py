@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from tenferro.exec.kernels.kernel import Array
-from tenferro.exec.kernels.structural import pad
+from tenferro.exec.kernels.structural import padding_slices, write_padded
 
 __all__ = [
-    "PaddedLayout",
     "Window",
     "empty_like_channels",
     "is_channels_last",
     "padded",
+    "padded_bytes",
+    "padding_function",
     "window_view",
 ]
 
@@ -30,27 +32,19 @@ class Window:
     lhs_dilation: tuple[int, ...]
     rhs_dilation: tuple[int, ...]
 
+    def padded(self, extents: Sequence[int]) -> list[int]:
+        """Return the extents of these axes with their padding and dilation."""
+        axes = zip(extents, self.padding, self.lhs_dilation, strict=True)
+        return [sum(pair) + (n and (n - 1) * dilation + 1) for n, pair, dilation in axes]
+
     def counts(self, extents: Sequence[int], sizes: Sequence[int]) -> tuple[int, ...]:
         """Return the number of windows of these sizes along axes of these extents."""
         counts: list[int] = []
-        for i, (n, size) in enumerate(zip(extents, sizes, strict=True)):
-            padded_extent = sum(self.padding[i]) + (n and (n - 1) * self.lhs_dilation[i] + 1)
-            width = size and (size - 1) * self.rhs_dilation[i] + 1
-            fits = 0 < padded_extent >= width
-            counts.append((padded_extent - width) // self.strides[i] + 1 if fits else 0)
+        axes = zip(self.padded(extents), sizes, self.rhs_dilation, self.strides, strict=True)
+        for extent, size, dilation, stride in axes:
+            width = size and (size - 1) * dilation + 1
+            counts.append((extent - width) // stride + 1 if 0 < extent >= width else 0)
         return tuple(counts)
-
-    def cut(
-        self, extents: Sequence[int], positions: Sequence[slice], sizes: Sequence[int]
-    ) -> Window:
-        """Return the window of these sizes for a range of positions, for axes of these extents."""
-        padding: list[tuple[int, int]] = []
-        for i, (n, p, size) in enumerate(zip(extents, positions, sizes, strict=True)):
-            stride, dilation, low = self.strides[i], self.rhs_dilation[i], self.padding[i][0]
-            first = p.start * stride - low
-            last = (p.stop - 1) * stride + (size - 1) * dilation - low
-            padding.append((-first, last - (n - 1) * self.lhs_dilation[i]))
-        return replace(self, padding=tuple(padding))
 
 
 def is_channels_last(x: Array) -> bool:
@@ -66,59 +60,40 @@ def empty_like_channels(x: Array, shape: Sequence[int], dtype: Any, into: Any = 
     return out.transpose(0, out.ndim - 1, *range(1, out.ndim - 1))
 
 
-class PaddedLayout:
-    """Function that pads and dilates arrays [n, c, s..] of one layout."""
-
-    def __init__(self, window: Window, shape: Sequence[int], strides: Sequence[int]) -> None:
-        low, high = ([0, 0, *[pair[side] for pair in window.padding]] for side in (0, 1))
-        gaps = [0, 0, *[d - 1 for d in window.lhs_dilation]]
-        axes = range(len(shape))
-        # Strides along broadcast axes and axes of extent 1 are arbitrary, so these axes become the slowest.
-        steps = [abs(step) if n > 1 else 0 for n, step in zip(shape, strides, strict=True)]
-        self.order = sorted(axes, key=lambda axis: (steps[axis] > 0, -steps[axis]))
-        self.inverse = sorted(axes, key=self.order.__getitem__)
-        self.edges = [tuple([n[axis] for axis in self.order]) for n in (low, high, gaps)]
-        self.has_gaps = any(gaps)
-        self.is_wider = max(*low, *high) > 0
-        inner = [slice(max(0, -a), max(0, n + min(0, b))) for a, n, b in zip(low, shape, high, strict=True)]  # fmt: skip
-        self.inner = tuple(inner) if min(*low, *high) < 0 else ()
-        self.shape = [a + n + b for a, n, b in zip(low, shape, high, strict=True)]
-        inside = [
-            slice(max(0, a), max(0, a) + len(range(n)[part]))
-            for a, n, part in zip(low, shape, inner, strict=True)
-        ]
-        self.inside = tuple(inside)
-        self.zeros: list[tuple[slice, ...]] = []
-        for axis, part in enumerate(inside[2:], 2):
-            if part.start:
-                self.zeros.append((*inside[:axis], slice(part.start)))
-            if part.stop < self.shape[axis]:
-                self.zeros.append((*inside[:axis], slice(part.stop, None)))
-
-    def pad(self, x: Array, into: Any = None) -> Array:
-        """Return x with its padding and dilation, in the layout of x; a view if it is only cropped.
-
-        Args:
-            into: the buffer for the result; None for new memory.
-        """
-        if self.has_gaps:
-            filled = pad(x.transpose(self.order), np.zeros((), x.dtype), *self.edges)
-            return filled.transpose(self.inverse)
-        if self.inner:
-            x = x[self.inner]
-        if not self.is_wider:
-            return x
-        filled = np.ndarray([self.shape[axis] for axis in self.order], x.dtype, into)
-        filled = filled.transpose(self.inverse)
-        for edge in self.zeros:
-            filled[edge] = 0
-        filled[self.inside] = x
-        return filled
+def padding_function(window: Window, x: Array) -> Callable[..., Array]:
+    """Return the function `padded` for arrays with the shape, strides and dtype of x."""
+    low, high = ([0, 0, *[pair[side] for pair in window.padding]] for side in (0, 1))
+    gaps = [0, 0, *[d - 1 for d in window.lhs_dilation]]
+    if not max(*low, *high, *gaps):
+        inside = padding_slices(x.shape, low, high, gaps)[2]
+        return lambda x, into=None: x[inside]
+    # Strides along broadcast axes and axes of extent 1 are arbitrary, so these axes become the slowest.
+    steps = [abs(step) if n > 1 else 0 for n, step in zip(x.shape, x.strides, strict=True)]
+    order = sorted(range(x.ndim), key=lambda axis: (steps[axis] > 0, -steps[axis]))
+    inverse = sorted(range(x.ndim), key=order.__getitem__)
+    edges = [[n[axis] for axis in order] for n in (low, high, gaps)]
+    slices = padding_slices([x.shape[axis] for axis in order], *edges)
+    zero = np.zeros((), x.dtype)
+    return lambda x, into=None: write_padded(*slices, x.transpose(order), zero, into).transpose(
+        inverse
+    )
 
 
 def padded(window: Window, x: Array, into: Any = None) -> Array:
-    """Return one array with its padding and dilation."""
-    return PaddedLayout(window, x.shape, x.strides).pad(x, into)
+    """Return x [n, c, s..] with its padding and dilation, in the layout of x; a view if it is only cropped.
+
+    Args:
+        into: the buffer for the result; None for new memory.
+    """
+    return padding_function(window, x)(x, into)
+
+
+def padded_bytes(window: Window, x: Array) -> int:
+    """Return the size in bytes of the copy that `padded` makes; 0 for a view."""
+    edges = [edge for pair in window.padding for edge in pair]
+    if max(edges, default=0) <= 0 and max(window.lhs_dilation, default=1) == 1:
+        return 0
+    return prod([*x.shape[:2], *window.padded(x.shape[2:])]) * x.itemsize
 
 
 def window_view(window: Window, x: Array, sizes: Sequence[int]) -> Array:

@@ -99,7 +99,6 @@ class Binder:
             output_slots=program.output_slots,
             types=tuple(types),
             kernels=self,
-            program=program,
         )  # fmt: skip
 
     def _instruction(self, number: int, instruction: Any, types: Any) -> ExecInstruction:

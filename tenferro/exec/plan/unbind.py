@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -18,19 +17,8 @@ __all__ = ["program_of"]
 
 
 def program_of(schedule: ExecProgram) -> GraphProgram:
-    """Return the program that a schedule computes. Its steps must be standard ops, or loops and conditionals of them.
-
-    For a schedule that was only bound, it is the bound program, with bodies after their passes.
-    """
+    """Return the program that a schedule computes. Its steps must be standard ops, or loops and conditionals of them."""
     ops = [_op_of(step) for step in schedule.instructions]
-    program = schedule.program
-    if program is not None and _is_as_bound(schedule, program):
-        if all([op is step.op for op, step in zip(ops, program.instructions, strict=True)]):
-            return program
-        instructions = [
-            step._replace(op=op) for op, step in zip(ops, program.instructions, strict=True)
-        ]
-        return replace(program, instructions=tuple(instructions))
     graph, values = Graph(), dict[int, int]()
     for slot in schedule.input_slots:
         values[slot] = graph.add_input(schedule.types[slot])
@@ -49,19 +37,7 @@ def _op_of(step: ExecInstruction) -> Any:
     if not isinstance(op, Control):
         return step.op
     parts = [program_of(body) for body in op.schedules]
-    if all([part is old.program for part, old in zip(parts, op.op.parts, strict=True)]):
-        return op.op
     return op.op.with_parts(*map(Subprogram.of_program, parts))
-
-
-def _is_as_bound(schedule: ExecProgram, program: GraphProgram) -> bool:
-    """Return whether a schedule has the instructions of the program that it was bound from."""
-    steps = schedule.instructions
-    return not schedule.constants and len(steps) == len(program.instructions) and all([
-        step.input_slots == old.inputs and step.output_slots == old.outputs
-        and step.source_op is old.op
-        for step, old in zip(steps, program.instructions, strict=True)
-    ])  # fmt: skip
 
 
 def _constant(graph: Graph, value: Any) -> int:
