@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 import traceback
@@ -265,29 +264,6 @@ for _ in range(2):
 child = os.fork()
 if child == 0:
     os._exit(0 if np.array_equal(executor.run(program, x), expected) else 1)
-print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
-"""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
-    assert done.stdout.strip() == "0", done.stderr
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
-def test_to_fork_waits_for_what_is_computed_ahead() -> None:
-    """Fork waits for background compilation, which may hold LLVM's lock: the child could never release it."""
-    code = """
-import os, threading, time
-from tenferro.exec.runtime.threads import Future
-lock = threading.Lock()
-def work():
-    with lock:
-        time.sleep(0.3)
-    return 7
-ahead = Future(work)
-while not lock.locked():
-    time.sleep(0.001)
-child = os.fork()
-if child == 0:
-    os._exit(0 if lock.acquire(timeout=1) and ahead.done() and ahead.result() == 7 else 1)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

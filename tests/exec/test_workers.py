@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tenferro as tnf
-from tenferro.exec.runtime.threads import Future, Workers
+from tenferro.exec.runtime.threads import Workers
 
 
 def test_all_parts_are_done_and_the_first_error_is_raised() -> None:
@@ -252,31 +252,6 @@ def test_the_caller_works_with_the_threads_that_can_be_started(
 
 
 PARTS_OF_TWELVE = {0: [(0, 12)], 1: [(0, 6), (6, 12)], 2: [(0, 4), (4, 8), (8, 12)]}
-
-
-def test_what_is_computed_ahead_without_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_threads(monkeypatch, 0)
-    callers: list[threading.Thread] = []
-    future = Future(lambda: callers.append(threading.current_thread()))
-    assert callers == [threading.current_thread()]
-    assert future.done()
-    assert future.result() is None
-    Future.wait_for_all()
-    failed = Future(lambda: 1 // 0)
-    for _ in range(2):
-        with pytest.raises(ZeroDivisionError):
-            failed.result()
-
-
-def test_an_interruption_of_what_the_caller_computes_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
-    """If the caller computes a future itself, an interruption is raised immediately, not when the result is read."""
-    without_threads(monkeypatch, 0)
-
-    def interrupted() -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        Future(interrupted)
 
 
 @pytest.mark.parametrize("count", [0, 1])

@@ -319,7 +319,7 @@ ROWS: KernelRows = {
     ops.IsFinite: elementwise(np.isfinite),
     ops.Convert: SpecializedKernel(convert, elementwise=True),
     ops.BitcastConvert: OpKernel(bitcast_convert, view=True),
-    ops.Conj: OpKernel(lambda op, x: np.conj(x), elementwise=True, view=True),
+    ops.Conj: OpKernel(lambda op, x: np.conj(x), elementwise=True),
     ops.Real: OpKernel(lambda op, x: x.real, elementwise=True, view=True),
     ops.Imag: OpKernel(lambda op, x: x.imag, elementwise=True, view=True),
     ops.Complex: elementwise(compose),

@@ -11,15 +11,13 @@ from collections.abc import Callable
 from contextlib import suppress
 from itertools import pairwise
 from queue import Empty, SimpleQueue
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar
+from typing import TypeAlias
 
 from tenferro.exec.runtime.numpy_state import numpy_state
 from tenferro.forks import call_in_child
-from tenferro.interruption import is_interruption
 
-__all__ = ["SERIAL", "Future", "Workers", "even_ranges"]
+__all__ = ["SERIAL", "Workers", "even_ranges"]
 
-T = TypeVar("T")
 Task: TypeAlias = tuple[
     Callable[[int, int], None], int, int, "list[BaseException | None]", "SimpleQueue[None]"
 ]
@@ -128,61 +126,6 @@ class Workers:
         """Discard all threads, because a forked process does not have them."""
         self._lock = threading.Lock()
         self._tasks: SimpleQueue[Task | None] | None = None
-
-
-class Future(Generic[T]):
-    """Result of a function that runs in a separate thread, or in the caller if no thread can be started.
-
-    Forking waits for the function to end, because the child could not release a lock that it holds, such as
-    LLVM's. It is not a task of `Workers`: their threads are reserved for ranges of the caller's work.
-
-    >>> Future(lambda: 6 * 7).result()
-    42
-    """
-
-    _running: ClassVar[weakref.WeakSet[Future[Any]]] = weakref.WeakSet()
-
-    def __init__(self, function: Callable[[], T]) -> None:
-        self._function = function
-        self._values: list[T] = []
-        self._error: BaseException | None = None
-        self._thread = threading.Thread(target=self._compute, name="tenferro_ahead")
-        self._running.add(self)
-        if not _is_started(self._thread):
-            self._compute()
-            error: Any = self._error
-            if error is not None and (not isinstance(error, Exception) or is_interruption(error)):
-                raise error
-
-    def done(self) -> bool:
-        """Return whether the result is available."""
-        return not self._thread.is_alive()
-
-    def result(self) -> T:
-        """Wait for the result; raise the function's error."""
-        if self._thread.ident is not None:
-            self._thread.join()
-        if self._error is not None:
-            raise self._error
-        return self._values[0]
-
-    @classmethod
-    def wait_for_all(cls) -> None:
-        """Wait for all futures."""
-        for future in list(cls._running):
-            thread = future._thread
-            if thread.ident is not None and thread is not threading.current_thread():
-                thread.join()
-
-    def _compute(self) -> None:
-        try:
-            self._values.append(self._function())
-        except BaseException as error:  # because `result` raises it again
-            self._error = error
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=Future.wait_for_all)
 
 
 def _is_started(thread: threading.Thread) -> bool:
