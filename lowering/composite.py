@@ -63,7 +63,7 @@ def _decomposition(op: Extension, w: Writer, operands: tuple[Value, ...]) -> Blo
 def _attributes(op: Extension) -> dict[str, Any]:
     try:
         payload = op.op.payload_fields()
-    except UnsupportedError:  # written for people alone, because there is no reader for it
+    except UnsupportedError:  # for display only: the importer reads the decomposition
         payload = {"payload": {"shown": type(op.op).__name__}}
     classes = payload_classes(type(op.op))
     entries = {name: _attribute(value, classes) for name, value in payload.items()}
@@ -82,5 +82,5 @@ def _attribute(value: Any, classes: Mapping[str, type[Any]]) -> Any:
         return {"none": True}
     try:
         return _attribute(saved_value(value, "composite", classes=classes), classes)
-    except UnsupportedError:  # written for people alone, because there is no reader for it
+    except UnsupportedError:  # for display only: the importer reads the decomposition
         return _attribute({"shown": repr(value)}, classes)

@@ -101,7 +101,7 @@ class StableHloModule:
     @property
     def fingerprint(self) -> str:
         """SHA-256 of the text without locations. It does not change if user code moves to another line."""
-        import hashlib  # because importing it takes long
+        import hashlib  # because it is slow to import
 
         return hashlib.sha256(self.plain_text.encode()).hexdigest()
 

@@ -225,7 +225,7 @@ def test_a_reader_of_one_value_twice_is_one_reader() -> None:
 
 
 def test_copied_instructions_keep_their_lines() -> None:
-    """Instructions without a line get the given one."""
+    """An instruction without a source line gets the `source` that is passed to `copy_into`."""
     program = tnf.compile(lambda x: x * x, np.ones(3))
     (step,) = program.instructions
     line = step.source

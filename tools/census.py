@@ -42,7 +42,7 @@ WRITES = {"outputs", "writes", "results", "made", "out"}
 
 
 def main() -> int:
-    """Print the table, each place on a separate line."""
+    """Print the count of each kind, and below it each occurrence."""
     root = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent.parent).resolve()
     places: dict[str, list[str]] = {
         kind: [] for kind in ("record", "container", "copy", "sweep", "execution", "door", "table")

@@ -89,7 +89,7 @@ class NativeOwner:
         ]
 
     def evaluate(self, function: FlatFunction, leaves: Sequence[Any]) -> list[Any]:
-        """Compute the results on arrays natively, as JAX arrays."""
+        """Run the native program on these arrays, and return the results as JAX arrays."""
         jax, _ = pjrt.modules()
         types = zip(leaves, function.avals, strict=True)
         arrays = [np.asarray(leaf, aval.dtype) for leaf, aval in types]

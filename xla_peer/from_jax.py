@@ -50,7 +50,7 @@ def from_jax(fn: Callable[..., Any], *specs: Any) -> GraphProgram:
     >>> tnf.grad(relu)(np.zeros(2, "float32"))
     array([0., 0.], dtype=float32)
     """
-    import jax  # because importing it takes long
+    import jax  # because it is slow to import
 
     return from_jitted(jax.jit(fn, keep_unused=True), *specs, names=_input_names(fn, specs))
 
@@ -91,7 +91,7 @@ def in_dtypes_of(types: Sequence[Any]) -> Any:
 
 def _typed(leaf: Any) -> Any:
     """Return the leaf if it has a shape and a dtype; convert a Python number to JAX's weak type."""
-    import jax  # because importing it takes long
+    import jax  # because it is slow to import
 
     if not isinstance(leaf, bool | int | float | complex):
         return leaf
@@ -105,7 +105,7 @@ def _shapes(types: list[TensorSpec], leaves: list[Any]) -> list[Any]:
     Raises:
         NonStaticShapeError: jax cannot express an extent.
     """
-    import jax  # because importing it takes long
+    import jax  # because it is slow to import
 
     scope = jax.export.SymbolicScope()
 
@@ -134,7 +134,7 @@ def _lowered(jitted: Any, arguments: Any) -> tuple[Any, str, dict[str, Any], Seq
     Raises:
         NonStaticShapeError: JAX cannot trace it with symbolic extents.
     """
-    import jax  # because importing it takes long
+    import jax  # because it is slow to import
     from jax.extend import core
 
     leaves = jax.tree_util.tree_leaves(arguments)
@@ -177,7 +177,7 @@ def _module(
 
 def _inconclusive() -> Any:
     """Return the class of JAX's errors about symbolic extents, whose module differs among versions of JAX."""
-    import jax  # because importing it takes long
+    import jax  # because it is slow to import
 
     errors: Any = jax.errors
     if not hasattr(errors, "InconclusiveDimensionOperation"):

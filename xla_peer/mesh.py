@@ -184,7 +184,9 @@ class PartitionedProgram:
         return Partitioning(tuple(self.mesh.shape.items()), self.in_specs, self.out_specs)
 
     def save(self, path: Any) -> None:
-        """Write the program with its partition to a `.tnf` file; `tenferro.load` reads the program of one device.
+        """Write the program and its partition to a `.tnf` file.
+
+        `load_partitioned` reads both; `tenferro.load` reads the program alone.
 
         Raises:
             UnsupportedError, InvalidConfigError, OSError: as `tenferro.save`.

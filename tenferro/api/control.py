@@ -430,7 +430,7 @@ def scan(
         unroll: accepted as a hint, and ignored: results are the same.
         parallel: run 2 log2(n) steps over many iterations at once where no loop is compiled, and through XLA. Each
             tensor of the carry must be a linear recurrence, `a * carry + b` element by element, where a and b
-            depend on x, on what f closes over, and on tensors of the carry whose recurrences do not depend on it.
+            may depend on x, on what f closes over, and on other tensors of the carry that do not depend on it.
         executor: as for `cond`.
 
     Differentiable in both modes. Reverse mode stacks the residuals of each iteration; with `checkpoint(f)` it

@@ -386,7 +386,7 @@ def noting_runtime(graph: Graph, arrays: Sequence[Any]) -> Any:
 def noted_run(
     runtime: Any, graph: Graph, arguments: Mapping[int, Any], outputs: Sequence[int]
 ) -> list[Any]:
-    """Run the graph in the runtime, recorded as one operation with its marks."""
+    """Run the graph in the eager runtime, and record it as one operation that keeps the graph's marks."""
     part, frontier = Subprogram.since(graph, 0, graph.after_effects(outputs))
     operands = [arguments[value] for value in frontier]
     return list(runtime.noted(part, operands))

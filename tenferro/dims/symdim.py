@@ -34,7 +34,7 @@ class InputAxis:
 
     def __post_init__(self) -> None:
         for number in (self.input, self.axis):
-            if not isinstance(number, int) or number < 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # because callers may not check
+            if not isinstance(number, int) or number < 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # because callers may pass another type
                 raise InvalidConfigError(
                     "input_axis: the input's number and its axis count from 0, got "
                     f"{self.input!r:.60} and {self.axis!r:.60}"
@@ -60,7 +60,7 @@ class SymDim(Polynomial):
     __slots__ = ()
 
     def __new__(cls, name: str) -> SymDim:
-        if not isinstance(name, str) or not name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance]  # because callers may not check
+        if not isinstance(name, str) or not name.isidentifier():  # pyright: ignore[reportUnnecessaryIsInstance]  # because callers may pass another type
             help_ = "; a known extent is written as an int" if isinstance(name, int) else ""
             raise InvalidConfigError(
                 f"SymDim: a symbol's name is an identifier, got {name!r:.60}{help_}"

@@ -95,7 +95,8 @@ def as_operand(value: ArrayLike) -> Tensor:
 
 def _in_trace(extent: SymDim) -> Any:
     """Return an extent as an int64 scalar of the current trace."""
-    # The extent is counted as the length of an axis, which is not negative, so subtracted terms have a separate axis.
+    # The value is read as the length of a broadcast axis, which cannot be negative: positive and negative terms are
+    # measured on two axes, and subtracted.
     added, subtracted = extent.sides
     if subtracted == 0:
         return _counted(added)

@@ -291,7 +291,7 @@ class GraphProgram:
         If the payload of an extension op has no text, the program has a unique fingerprint; see
         `ExtensionOp.payload_text`.
         """
-        import hashlib  # because importing it takes long, and few programs need it
+        import hashlib  # because it is slow to import, and few programs need it
 
         guards = list(map(str, self.guards))  # without source lines
         digest = hashlib.sha256(f"{self.input_specs}{self.output_slots}{guards}".encode())

@@ -264,8 +264,8 @@ poch = function(
     ),
     """Pochhammer's symbol (z)_m = Gamma(z + m) / Gamma(z), the rising factorial.
 
-    It has derivatives in z and m. Natively it is within 16 ulps for z, m of (0, 20). It has no expansion for
-    other peers.
+    It has derivatives in z and m. Natively it is within 16 ulps for z, m of (0, 20). It runs natively
+    only: it has no expansion into standard ops for XLA.
 
     >>> poch(3.0, [0.0, 2.0])
     array([ 1., 12.])
@@ -331,7 +331,7 @@ def sph_harm_y(
     """Compute the spherical harmonic Y_n^m of colatitude theta and longitude phi, complex, orthonormal on the sphere.
 
     It has derivatives in theta and phi. Operands broadcast; n and m must be whole, and the value is NaN where
-    |m| > n. There is no expansion for other peers.
+    |m| > n. It runs natively only: it has no expansion into standard ops for XLA.
 
     Args:
         diff_n: must be None.

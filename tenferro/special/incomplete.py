@@ -260,10 +260,10 @@ gammainccinv = _inverse_of_gamma(
 
 
 def _inverse_of_beta(name: str, complement: str, sign: float, text: str) -> Callable[..., Any]:
-    """Create an inverse of the incomplete beta function, whose derivatives have the accuracy of x and of 1 - x.
+    """Create an inverse of the incomplete beta function, with derivatives that are accurate near x = 1, too.
 
-    Where x is above the mean a / (a + b), they are computed from 1 - x, which is the complementary inverse of
-    swapped parameters: x itself may round to 1 there.
+    Above the mean a / (a + b), x itself may round to 1, so they are computed from 1 - x. The complementary inverse
+    gives it, with a and b swapped.
     """
 
     def smaller_of(x: Any, a: Any, b: Any, p: Any) -> tuple[Any, ...]:

@@ -88,7 +88,7 @@ erfi = function(
     Row("erfi", ("x",), kernels.erfi, (lambda y, x: multiply(ROOT, exp(square(x))),)),
     """The imaginary error function -i erf(i x), 2 / sqrt(pi) times the integral of e^(t^2) from 0 to x.
 
-    Natively it is within 16 ulps. It has no expansion for other peers.
+    Natively it is within 16 ulps. It runs natively only: it has no expansion into standard ops for XLA.
 
     >>> erfi([0.0, 1.0])
     array([0.        , 1.65042576])
@@ -101,7 +101,7 @@ dawsn = function(
     """Dawson's integral e^(-x^2) times the integral of e^(t^2) from 0 to x.
 
     Natively it is within 16 ulps; its derivative 1 - 2 x y has an error of 16 ulps of 1 for |x| < 6.5, and of itself
-    beyond. It has no expansion for other peers.
+    beyond. It runs natively only: it has no expansion into standard ops for XLA.
 
     >>> dawsn([0.0, 1.0])
     array([0.        , 0.53807951])
@@ -223,7 +223,7 @@ spence = function(
     Row("spence", ("x",), kernels.spence, (lambda y, x: value_of("log_over", x),)),
     """Spence's function, the dilogarithm of 1 - x: the integral of log(t) / (1 - t) from 1 to x, for x >= 0.
 
-    Natively it is within 16 ulps of the larger of 1 and the value. It has no expansion for other peers.
+    Natively it is within 16 ulps of the larger of 1 and the value. It runs natively only: it has no expansion into standard ops for XLA.
 
     >>> spence([0.0, 1.0])
     array([1.64493407, 0.        ])
@@ -274,7 +274,7 @@ owens_t = function(
     Row("owens_t", ("h", "a"), kernels.owens_t, (_owens_by_h, _owens_by_a)),
     """Owen's T(h, a), the integral of exp(-h^2 (1 + t^2) / 2) / (2 pi (1 + t^2)) from 0 to a.
 
-    It has derivatives in h and a. Natively it is within 64 ulps. It has no expansion for other peers.
+    It has derivatives in h and a. Natively it is within 64 ulps. It runs natively only: it has no expansion into standard ops for XLA.
 
     >>> owens_t([0.0, 1.0], 1.0)
     array([0.125     , 0.06674188])
@@ -305,7 +305,7 @@ lambertw = function(
     Row("lambertw", ("x",), _lambert_kernel, (_lambert_slope,)),
     """The principal branch of Lambert's W, the w >= -1 with w e^w = x, for x >= -1/e; NaN below.
 
-    Natively it is within 16 ulps, but where it is close to -1. It has no expansion for other peers.
+    Natively it is within 16 ulps, but where it is close to -1. It runs natively only: it has no expansion into standard ops for XLA.
 
     >>> lambertw([0.0, 2.718281828459045])
     array([0., 1.])

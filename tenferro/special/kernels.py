@@ -163,7 +163,7 @@ def _ends(
     whole = np.round(v)
     is_whole = v == whole
     order = np.where(is_whole, np.abs(v), v)
-    # Otherwise the first term does not dominate.
+    # Only here does the first term of the power series dominate.
     is_usual = (order >= 0) | (np.abs(v - whole) > 1e-2) & (x < 1e-12)
     at = (np.abs(x) < SMALL) & is_usual & (is_whole | (x >= 0)) & (np.abs(v) < 1e15)
     odd = (whole[at] % 2 != 0) & is_whole[at]

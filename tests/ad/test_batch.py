@@ -39,7 +39,7 @@ def masks(sample: OpSample) -> list[tuple[bool, ...]]:
 
 
 def variants(x: Any) -> Any:
-    """Return three slices that differ from each other in every element that varies in x."""
+    """Stack x with two rearrangements of its elements: reversed, and rotated by one."""
     flat = x.reshape(-1)
     return np.stack([x, flat[::-1].reshape(x.shape), np.roll(flat, 1).reshape(x.shape)])
 

@@ -123,7 +123,7 @@ NAMES = [f"{place.name}-{place.function.__name__}" for place in PLACES]
 
 @pytest.fixture
 def counting(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Count failed attempts instead of raising them, as in users' processes, after the first warning."""
+    """Behave as in a user's process that has already shown the warning: failed attempts are counted, not raised."""
     monkeypatch.setenv(FAILED_ATTEMPTS_VARIABLE, "")
     monkeypatch.setattr("tenferro.process_warnings._warned", {CompileWarning})
 

@@ -70,7 +70,7 @@ class Note:
 
     def __str__(self) -> str:
         count = f"{self.samples} sample" + "s" * (self.samples > 1)
-        return f"{self.op}: not {', '.join(self.columns)}, {count}: {self.because}"
+        return f"{self.op}: not checked by {', '.join(self.columns)} ({count}): {self.because}"
 
 
 @dataclass(frozen=True)

@@ -64,7 +64,7 @@ def test_where_a_check_has_no_meaning_is_no_gap() -> None:
     assert count_of(ledger, "DynamicTruncate", "f32", "PJRT") is None
     assert count_of(ledger, "Cholesky", "f64", "interpreter") is None
     notes = "\n".join(map(str, ledger.notes))
-    assert "Floor: not jvp, vjp" in notes
+    assert "Floor: not checked by jvp, vjp" in notes
     assert "the extent of the result is data" in notes
 
 

@@ -415,7 +415,7 @@ def partitioned(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_collective_that_is_wrong(partitioned: Path) -> None:
-    """Use a module with other groups, or with another reduction, than the function that it should compute."""
+    """Give one collective wrong groups, or a wrong reduction: the report names the collective."""
     text = (partitioned / "layer.mlir").read_text()
     with np.load(partitioned / "layer.npz") as saved:
         w, x = saved["x0"], saved["x1"]

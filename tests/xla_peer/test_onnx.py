@@ -120,7 +120,7 @@ def test_solves_with_given_factors(transpose: str) -> None:
 
 @needs_onnx
 def test_loops_stack_matrices() -> None:
-    """onnx.reference joins rows of rank 2 along their first axis."""
+    """onnx.reference concatenates the matrices that a loop stacks, so the exporter flattens them to vectors."""
 
     def function(x: Any) -> Any:
         return tnf.scan(lambda c, _: (c * 2.0, tnf.stack([c, -c])), x, None, length=3)[1][2]

@@ -122,7 +122,7 @@ def test_everything_compiles(platform: str) -> None:
 
 
 def compiled(platform: str, texts: dict[str, str]) -> tuple[dict[str, str], str]:
-    """Return the errors of modules, by name, as far as the compiler got, and the last output of its process."""
+    """Return each module's error by name, up to the module that ended the compiler, and the process's fatal messages."""
     child = subprocess.run(
         [sys.executable, Path(__file__).parent / "compile_only.py", platform, WHEELS],
         input=json.dumps(texts),

@@ -113,7 +113,11 @@ def in_order(dtypes: Iterable[DType]) -> list[DType]:
 
 
 def random_elements(spec: TensorSpec, rng: np.random.Generator) -> Any:
-    """Draw ordinary numbers, with special values among them in some arrays, or small integers."""
+    """Draw small random numbers.
+
+    In some arrays, some or all elements are special values such as NaN and the extremes. Some float arrays have small
+    whole numbers.
+    """
     dtype, shape = spec.dtype, spec.shape
     if dtype.is_bool:
         return np.asarray(rng.integers(0, 2, shape)).astype(bool)

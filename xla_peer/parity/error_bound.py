@@ -158,7 +158,9 @@ def _summary(name: str, ball: Ball) -> OutputBound:
     is_finite = np.isfinite(radius)
     finite: Any = radius[is_finite]
     units = np.ones(value.shape) if DType.of(value.dtype).kind in "biu" else spacing(value)
-    with np.errstate(over="ignore"):  # in units of a value near zero, a radius may overflow
+    with np.errstate(
+        over="ignore"
+    ):  # because the spacing is tiny near zero, the quotient may overflow
         in_units = np.where(np.isfinite(modulus(value)), radius / units, 0.0)[is_finite]
         median = float(np.median(in_units)) if in_units.size else 0.0
     return OutputBound(

@@ -35,7 +35,7 @@ class Case:
         expected: the right results by definition; None if results are compared with the native run, within rounding.
         link: the public report; empty for an ordinary program.
         compiler: the compiler at fault.
-        is_rounding: whether another right implementation may round to the reported result.
+        is_rounding: whether a correct implementation might give the reported result too, by rounding differently.
     """
 
     name: str

@@ -243,7 +243,9 @@ COMBINER_RULES = {
 def scatter_transpose(
     op: ops.Scatter, inputs: Values, linear: tuple[bool, ...], y_bars: Tangents
 ) -> Tangents:
-    """Return the cotangent of x, with zeros where "set" wrote, and the window of each update.
+    """Return the cotangents of x and of the updates.
+
+    The cotangent of x is `y_bar`, with zeros where "set" wrote. The cotangent of an update is its window of `y_bar`.
 
     Only "add", and "set" with disjoint windows, occur in a linear region.
     """

@@ -79,7 +79,11 @@ def _own(operands: Operands, result: Any, spread: Any) -> Any:
 
 
 def _by_slope(slope: Callable[[Any, Any], Any]) -> Continuity:
-    """Return the radius times the largest slope, given the smallest and the largest |x| in the ball."""
+    """Return a rule that bounds how far a function moves over a ball: the radius times the largest slope.
+
+    Args:
+        slope: computes the largest slope from the smallest and the largest |x| in the ball.
+    """
 
     def continuity(x: Any, radius: Any, result: Any) -> Any:
         least = np.maximum(np.abs(x) - radius, 0.0)
