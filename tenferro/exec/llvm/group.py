@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,7 @@ class CompiledGroup(FusedFunction):
         self.step, self.linker = step, linker
         self.remark = "compiled"
         with linker.log.attempt(KIND):
-            self.module, self.scratch_bytes = self._written()
+            self.module, self.scratch_bytes, self._work = self._written()
         self._function: Callable[..., Any] | None = None
         self._strides = [
             tuple([step * spec.dtype.itemsize for step in layout.strides])
@@ -95,8 +96,15 @@ class CompiledGroup(FusedFunction):
         return arranged(x, layout)
 
     def _linked(self) -> Callable[..., Any] | None:
-        """Compile and link the function; return None if LLVM fails."""
+        """Compile and link the function for this call, the first one without LLVM's passes if it is short.
+
+        Returns:
+            None if LLVM fails.
+        """
         try:
+            baseline = self.linker.baseline(KIND, self.module, self._work)
+            if baseline is not None:
+                return baseline
             self._function = self.linker.function(KIND, self.module)
             self.module = self.module.printed()
         except NotCompiledError as error:
@@ -118,15 +126,21 @@ class CompiledGroup(FusedFunction):
 
         self.workers.parallel_for(run, self.tiling.rows, height)
 
-    def _written(self) -> tuple[Module, int]:
-        """Return the module, and its scratch memory in bytes."""
+    def _written(self) -> tuple[Module, int, int | None]:
+        """Return the module, its scratch memory in bytes, and the estimated work of all rows.
+
+        The work is None if LLVM's passes determine the order of a sum.
+        """
         code = self.linker.processor.code()
         body = Body(code)
         writer = _Writer(self.step, code, body)
-        writer.write()
+        with code.times(prod(self.op.shape[:1])):
+            writer.write()
         names = [*writer.names, *writer.partials, "%scratch"]
         define_function(code, names, ("%start", "%stop"), "rows")
-        return code.module(), body.scratch_bytes
+        totals = zip(writer.totals, self.op.totals, strict=True)
+        is_ordered = not any([_is_reassociated(op, spec) for op, spec in totals])
+        return code.module(), body.scratch_bytes, code.work if is_ordered else None
 
 
 def _is_reassociated(op: Any, total: TensorSpec) -> bool:
