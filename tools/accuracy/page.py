@@ -39,8 +39,8 @@ BOUNDS = """
 Functions that are computed by compiled code have declared bounds, in `tenferro/exec/llvm/functions.py`.
 In float64 each function has its own bound. In float32 the bound of all functions is {single} units, because they are computed in float64. In float16 and bfloat16 the result is rounded once more.
 
-A function of one number is run on every bit pattern of float32, float16 and bfloat16, including infinities, NaN and subnormal numbers. The reference is NumPy or SciPy in float64; an error of a few units there is 2^-28 units of float32.
-A function of two numbers, and every function in float64, is run on the number of arguments that the table shows. The reference for float64 has 64 bits: NumPy's long doubles, and for the error functions their Taylor series in long doubles.
+A function of one number is run on every bit pattern of float32, float16 and bfloat16, including infinities, NaN and subnormal numbers. The reference is NumPy or SciPy in float64; an error of a few units of float64 is 2^-28 units of float32.
+A function of two numbers, and every function in float64, is run on the number of arguments that the table shows. The reference for float64 has 64 significant bits: NumPy's long doubles, and for the error functions their Taylor series in long doubles.
 The {worst:,} arguments with the largest differences are judged with many digits; in dtypes of 16 bits fewer results are inexact. If only one of the result and the reference is infinite or NaN, the error is infinite.
 `make accuracy` fails if an error exceeds its bound.
 
