@@ -18,7 +18,7 @@ from tests.samples import SAMPLES
 from tests.samples.sample import OpSample
 
 SKIPPED: dict[type[StdTensorOp], str] = {
-    elementwise.BitcastConvert: "bits are not numbers",
+    elementwise.BitcastConvert: "bits are no number",
     elementwise.RoundNearestEven: "samples sit on the steps",
     elementwise.RoundNearestAfz: "samples sit on the steps",
     source.ShapeOf: "an extent depends on no element",

@@ -59,9 +59,7 @@ def finished(
     )
 
 
-ENDS_THE_INTERPRETER = {
-    "interpreter": "a contraction over an axis of extent 0 ends the interpreter's process"
-}
+ENDS_THE_INTERPRETER = {"interpreter": "a contraction over nothing ends its process"}
 
 
 def dot(op: Any, lhs: Array, rhs: Array, dtype: DType, label: str) -> OpSample:

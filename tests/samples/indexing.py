@@ -201,7 +201,7 @@ def combine(combiner: str, dtype: DType, a: Any, b: Any) -> Any:
 
 
 CUT = {
-    "interpreter": "if a window lies partly outside, the specification drops its elements outside, and XLA the whole window"
+    "interpreter": "of a window that lies partly outside the specification drops the elements that do, XLA all of it"
 }
 
 

@@ -20,7 +20,7 @@ Afterwards you can say how many faults it catches and names, and how many harmle
 
 `make parity-score` makes two kinds of changes to lowered modules of loops, gradients, networks and random programs.
 Faults change the meaning of a module, and the check must report them; rewrites keep the meaning, and the check must accept them.
-The command works in parts, each with its own seed, and writes this page.
+The command works in parts with seeds of their own, and also writes this page.
 The numbers below are from {parts} parts with {libraries}.
 
 """
