@@ -181,9 +181,7 @@ def eig(dtype: DType) -> Iterator[FamilySample]:
 
     x = in_dtype(dtype, s * w @ np.linalg.inv(s))
     squared = (s * w**2 @ np.linalg.inv(s)).astype(dtype.complex.dtype)
-    library_only = (
-        "general eigenvalues are a call of LAPACK's, and have no form in plain StableHLO"
-    )
+    library_only = "general eigenvalues are a call of LAPACK's, and have no form in plain StableHLO"
     exempt = {"interpreter": library_only, "import": library_only}
     yield FamilySample(la.Eig(), x, (squared,), shown, exempt)
 
