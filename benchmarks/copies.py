@@ -20,12 +20,12 @@ from tenferro.exec.runtime.threads import Workers
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "performance.md"
 SECONDS = 1.0
 CASES: dict[str, tuple[tuple[int, ...], tuple[int, ...], Any]] = {
-    "4096 x 1024 turned, float32": ((4096, 1024), (1, 0), np.float32),
-    "2048 x 2048 turned, float64": ((2048, 2048), (1, 0), np.float64),
+    "4096 x 1024 transposed, float32": ((4096, 1024), (1, 0), np.float32),
+    "2048 x 2048 transposed, float64": ((2048, 2048), (1, 0), np.float64),
     "100 x 110 x 120 rotated": ((100, 110, 120), (2, 0, 1), np.float64),
     "six axes of 10 to 15 shuffled": ((10, 11, 12, 13, 14, 15), (5, 3, 1, 4, 2, 0), np.float64),
     "20 axes of 2 reversed": ((2,) * 20, tuple(range(19, -1, -1)), np.float64),
-    "2 x 1,000,000 turned": ((2, 1_000_000), (1, 0), np.float64),
+    "2 x 1,000,000 transposed": ((2, 1_000_000), (1, 0), np.float64),
 }
 
 

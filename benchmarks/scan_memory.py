@@ -54,7 +54,7 @@ def planned(program: Any) -> int:
 def table() -> str:
     """Return a row for each number of levels."""
     start, k = np.array([1.0, 0.0]), np.array([1.0, 0.1])
-    lines = ["| a million turns | planned | measured | seconds |", "| --- | --- | --- | --- |"]
+    lines = ["| a million iterations | planned | measured | seconds |", "| --- | --- | --- | --- |"]
     expected = None
     for levels in (0, 1, 2, 3):
         program = tnf.compile(tnf.grad(loss(levels), (0, 1)), start, k)

@@ -73,7 +73,7 @@ def test_compiled_functions_are_measured_where_there_is_compiled_code() -> None:
         ("lgamma", 0.9999999999999988),
         ("lgamma", 1.9894534218551),
         ("lgamma", 0.7268409863388242),
-        ("nn.gelu", -35.45165863246384),  # as for ndtr
+        ("nn.gelu", -35.45165863246384),  # for the same reason as `ndtr`
         ("digamma", -26.99999998),  # next to a pole
         ("digamma", -3.0000000001),
         ("digamma", -60.25),

@@ -149,7 +149,7 @@ def held_elsewhere(lock: Any) -> threading.Event:
 
 
 def in_child(work: Any) -> int:
-    """Return the status of a forked child that does this; SIGALRM ends it after 20 seconds."""
+    """Return the exit status of a forked child that calls `work`; SIGALRM ends the child after 20 seconds."""
     child = os.fork()
     if child == 0:
         import signal

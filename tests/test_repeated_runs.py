@@ -87,7 +87,7 @@ class CallsBack(ExtensionOp):
         return [(input_dtypes[0], input_shapes[0])]
 
     def eager_execute(self, inputs: Any) -> Any:
-        return [tnf.log(DOUBLED.run(np.exp(inputs[0]) / 2))]  # ops and programs
+        return [tnf.log(DOUBLED.run(np.exp(inputs[0]) / 2))]  # calls ops and a program
 
 
 def called(x: Any) -> Any:

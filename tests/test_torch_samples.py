@@ -21,7 +21,7 @@ SELECTION = (
     *("abs", "clip", "lgamma", "where", "sum", "var", "sort", "concat", "at", "einsum"),
     *("linalg.eigh", "fft.rfft", "special.log_ndtr", "nn.layer_norm"),
 )
-"""One of each kind; `make torch-samples` runs all of them."""
+"""Functions of each kind, which this test runs; `make torch-samples` runs all functions."""
 
 
 def public_functions() -> Iterator[str]:

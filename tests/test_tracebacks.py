@@ -110,7 +110,7 @@ def test_in_a_process_of_its_own() -> None:
 
 
 def test_in_a_notebook() -> None:
-    """A cell is compiled under a name that is not a file name."""
+    """A notebook compiles a cell under a name that is not a file name."""
     cell = "def f(x):\n    return x @ x\n\ntnf.grad(f)(np.ones(3)[None])"
     code = compile(cell, "<ipython-input-1-0123456789ab>", "exec")
     error = raised(lambda: exec(code, {"tnf": tnf, "np": np}))

@@ -34,7 +34,7 @@ import tenferro as tnf
 import xla_peer"""
 HEAD = """# Cheat sheet
 
-For everyone who writes tenferro, and for assistants that write it: one short example for each task, with its output, and the errors that people meet first.
+This page is for everyone who writes code with tenferro, and for assistants that write it. It has one short example for each task, with its output, and the errors that people meet first.
 Afterwards you can find the name you need without reading a page.
 
 Every example runs with these imports; `python tools/cheatsheet.py` runs them all and writes this page.

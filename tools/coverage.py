@@ -20,11 +20,11 @@ from tests.samples import SAMPLES
 TARGET = Path(__file__).resolve().parent.parent / "docs" / "coverage.md"
 HEADER = """# Coverage
 
-For readers who ask what was tested, op by op and dtype by dtype.
+This page is for readers who ask what was tested, op by op and dtype by dtype.
 Afterwards you can tell a check that passed from one that does not apply.
 
 The table shows which samples passed in a recorded run of the tests; it is not a list of declarations.
-A row is an op with those of its dtypes that have the same entries. The dtype is that of the operand that determines the op's semantics, or of the result if there is no operand.
+Each row lists an op, with those of its dtypes that have the same entries. The dtype is that of the operand that determines the op's semantics, or of the result if there is no operand.
 
 {columns}
 

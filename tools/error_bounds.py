@@ -32,9 +32,7 @@ from xla_peer import XlaExecutor, error_bound
 from xla_peer.parity.ulps import modulus, spacing
 
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "parity.md"
-HEAD = (
-    "| programs | outputs | left by a right result | within 100 times | median | without a bound |"
-)
+HEAD = "| programs | outputs | exceeded by a right result | within 100 times | median | without a bound |"
 NATIVE_REWRITES, XLA_REWRITES = 12, 3
 """Number of rewrites of each module, spread evenly over their kinds."""
 WIDE = 100.0

@@ -24,7 +24,7 @@ from tenferro_ext_tropical.paths import shortest_paths  # noqa: E402  # likewise
 
 TOP = """# Programs as NumPy files
 
-Three programs as `xla_peer.export(.., format="numpy")` [writes them](travel.md), whole. Each needs NumPy alone.
+This page shows three complete files that `xla_peer.export(.., format="numpy")` [wrote](travel.md). Each file needs NumPy alone.
 `python tools/numpy_files.py` writes this page.
 """
 NODES = 4
@@ -58,22 +58,22 @@ def page() -> str:
         [
             section(
                 "A classifier of digits",
-                "The forward pass of [examples/digits.py](../examples/digits.py), for any number `n` of images.",
+                "The file computes the forward pass of [examples/digits.py](../examples/digits.py), for any number `n` of images.",
                 digits.probabilities,
                 weights,
                 spec(("n", 64), "uint8"),
             ),
             section(
                 "A shortest path, and the roads that it takes",
-                "The length by powers of a matrix in the min-plus algebra of `examples/tropical`. Its "
-                f"gradient is 1 at each road of the path, among {NODES} nodes.",
+                f"The file computes the length of the path among {NODES} nodes, by powers of a matrix in the min-plus algebra "
+                "of `examples/tropical`. The gradient of the length is 1 at each road of the path.",
                 tnf.value_and_grad(length),
                 spec((NODES, NODES), "float64"),
             ),
             section(
                 "The fit of a differential equation, and its gradient",
-                "The misfit of [examples/ode_fit.py](../examples/ode_fit.py), and reverse mode through the 300 steps of "
-                "Runge and Kutta's method.",
+                "The file computes the misfit of [examples/ode_fit.py](../examples/ode_fit.py), and its gradient by reverse "
+                "mode through the 300 steps of Runge and Kutta's method.",
                 tnf.value_and_grad(misfit),
                 rates,
                 states,

@@ -31,17 +31,18 @@ from xla_peer import XlaExecutor
 PAGE = Path(__file__).resolve().parent.parent / "docs" / "exceptional_points.md"
 HEADER = """# Exceptional points
 
-For readers who differentiate at special arguments.
+This page is for readers who differentiate at special arguments.
 Afterwards you can look up which value a first or second derivative has there, and where JAX and PyTorch have another.
 
-Formulas end at zeros of either sign, ties, bounds, branch cuts and poles, where a function is saturated, at subnormal and huge numbers, at infinities and NaN.
-Expected values are limits of the exact derivatives, with 500 digits; where there is no derivative they are the [conventions](autodiff.md).
+The exceptional points are zeros of either sign, ties, bounds, branch cuts, poles, points where a function is saturated, subnormal and huge numbers, infinities and NaN.
+The expected values are limits of the exact derivatives, computed with 500 digits. Where no derivative exists, they follow the [conventions](autodiff.md).
 A cell is one derivative at one point: JVP, VJP, forward over reverse or reverse over reverse, in float32, float64 or complex128. `tests/points/` has the table, and this page is written by `make points`.
 
 {counts}
 
-A cell agrees when it is within 16 units in the last place of the value, and of what a last bit of the argument does to it, natively, and within 64 elsewhere; where a derivative is a sum of terms that cancel, of the largest term.
-Through PJRT and in jax a subnormal argument may count as zero. Another library is not wrong where it differs by a convention of its own; a derivative that it refuses counts as NaN.
+Natively, a cell agrees if it differs from the expected value by at most 16 units in the last place; for the other columns, 64 units are allowed.
+The unit is taken of the value plus the effect of the argument's last bit. If the derivative is a sum of terms that cancel, it is taken of the largest term.
+Through PJRT and in jax a subnormal argument may count as zero. Another library is not wrong if it differs by its own convention; a derivative that it refuses counts as NaN.
 
 {versions}
 
@@ -49,7 +50,7 @@ Through PJRT and in jax a subnormal argument may count as zero. Another library 
 | --- | --- | --- | --- | --- | --- |
 {rows}
 
-A dash: the library has no such function, or through PJRT no expansion of it, which is an error, or one with a larger bound, which its docstring states.
+A dash means that the library has no such function. For PJRT it means that the function has no expansion, so that lowering it is an error, or an expansion with a larger error bound, which the docstring states.
 """
 Call = Callable[[str, str], Iterator[Cell]]
 
@@ -224,11 +225,11 @@ def arrays() -> str:
         [
             "## Functions of arrays",
             "",
-            "Jacobians and Hessians, both ways at both orders, at ties, zeros, equal elements and infinities, in float32 and float64: "
+            "Jacobians and Hessians of these functions are checked, by both modes at both orders, at ties, zeros, equal elements and infinities, in float32 and float64: "
             + ", ".join(f"`{name}`" for name in REDUCTIONS)
             + ".",
             "",
-            "Linear functions have the Jacobian that their definition gives for unit arrays, and no second derivative, also where arrays are infinite or NaN: "
+            "For these linear functions, the Jacobian is compared with the definition on unit arrays, and the second derivative is zero, also for infinite arrays and NaN: "
             + ", ".join(f"`{name}`" for name in LINEAR)
             + ".",
             "",

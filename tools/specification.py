@@ -18,7 +18,7 @@ from tests.specification.statements import CHAPTERS, DIFFERS, WORKS, Chapter, St
 FOLDER = Path(__file__).resolve().parent.parent / "docs" / "specification"
 INDEX = """# The contract
 
-For authors of operations and backends: the statements on which their code may rely.
+These pages are for authors of operations and backends. They list the statements on which such code may rely.
 A test in `tests/specification/` shows each statement, and `make specification` writes these pages from the tests.
 
 A statement *works*, or it *differs on purpose* from the original design documents. The reason follows.

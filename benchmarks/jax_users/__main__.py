@@ -197,9 +197,9 @@ def summary(rows: list[Row]) -> str:
     processor = geometric_mean([row.processor_ratio() for row in rows])
     slowest = rows[later.index(max(later))].name
     return (
-        f"Native takes {first:.2f} of the time of `jax.jit` (jaxlib {version('jaxlib')}) to the first result, "
-        f"{processor:.2f} of its processor time, and {geometric_mean(later):.2f} of the time later, in the geometric "
-        f"means of {len(rows)} rows; the largest ratio later is {max(later):.2f} ({slowest})."
+        f"A native function takes {first:.2f} of the time of `jax.jit` (jaxlib {version('jaxlib')}) to the first result, "
+        f"{processor:.2f} of its processor time, and {geometric_mean(later):.2f} of its time in later runs. These are "
+        f"geometric means of {len(rows)} rows; the largest ratio of later runs is {max(later):.2f} ({slowest})."
     )
 
 

@@ -94,7 +94,9 @@ def test_a_direction_is_not_the_tensor_itself() -> None:
     @direction_of.defjvp
     def _(primals: Any, tangents: Any) -> Any:
         ((x,), (v,)) = primals, tangents
-        return direction_of(x), v - x * (tnf.sum(x * v) / tnf.sum(x * x))  # without the norm
+        return direction_of(x), v - x * (
+            tnf.sum(x * v) / tnf.sum(x * x)
+        )  # without division by the norm
 
     for seed in range(3):
         x = np.random.default_rng(seed).normal(size=4)

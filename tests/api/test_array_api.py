@@ -467,7 +467,9 @@ def test_every_argument_is_there(module: str, where: str) -> None:
             if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
                 assert any(p.kind is parameter.kind for p in found.values()), name
                 continue
-            if parameter.kind is parameter.POSITIONAL_ONLY:  # our name is NumPy's
+            if (
+                parameter.kind is parameter.POSITIONAL_ONLY
+            ):  # because tenferro has NumPy's name for it
                 own = list(found.values())[place]
                 assert own.kind in (own.POSITIONAL_ONLY, own.POSITIONAL_OR_KEYWORD), (name, key)
                 continue
@@ -662,7 +664,9 @@ def test_exchange() -> None:
     assert x.__dlpack_device__() == given.__dlpack_device__()
     found, wanted = (inspect.signature(y.__dlpack__).parameters for y in (x, strict.asarray(F)))
     assert list(found) == list(wanted)
-    with pytest.raises((RuntimeError, ValueError), match="stream"):  # by NumPy's version
+    with pytest.raises(
+        (RuntimeError, ValueError), match="stream"
+    ):  # which of them depends on NumPy
         x.__dlpack__(stream=1)
     xp = RT.namespace
     assert xp.asarray(x, copy=False) is x

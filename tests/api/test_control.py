@@ -253,7 +253,7 @@ def test_a_while_in_reverse(steps: int | None, executor: Any) -> None:
 def test_a_while_whose_states_do_not_fit_is_computed_again(
     trip_count: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A while loop whose states exceed the buffer recomputes them: two states fit."""
+    """A while loop recomputes the states that do not fit into the buffer; here two states fit."""
     monkeypatch.setattr(while_reversal, "MAX_ROWS", 2)
     monkeypatch.setattr(while_reversal, "MIN_ROWS", 2)
     x = np.array([0.3, -1.1])

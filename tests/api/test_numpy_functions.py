@@ -476,7 +476,7 @@ CASES = [
 
 @pytest.mark.parametrize(("function", "call"), CASES)
 def test_a_function_gives_what_numpy_gives(function: Any, call: Call) -> None:
-    with warnings.catch_warnings(category=RuntimeWarning, action="ignore"):  # of NaN alone
+    with warnings.catch_warnings(category=RuntimeWarning, action="ignore"):  # about slices of NaN
         warnings.filterwarnings("ignore", "numpy.fix is deprecated")
         wanted = with_tensors(function, call, lambda x: x)
     concrete = with_tensors(FUNCTIONS[function], call, lambda x: x)
@@ -524,7 +524,7 @@ def test_every_function_and_every_parameter_is_called() -> None:
 
 
 OTHER_DEFAULTS = {
-    ("sort", "stable"), ("argsort", "stable"),  # the standard's
+    ("sort", "stable"), ("argsort", "stable"),  # as in the standard
     ("einsum", "optimize"), ("expand_dims", "axis"),
 }  # fmt: skip
 

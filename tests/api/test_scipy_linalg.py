@@ -132,7 +132,7 @@ def test_vectors_of_pairs_of_matrices(kind: int) -> None:
     np.testing.assert_allclose(lhs @ vectors, rhs @ vectors * values, atol=1e-9)
     metric = np.linalg.inv(b) if kind == 3 else b
     np.testing.assert_allclose(vectors.conj().T @ metric @ vectors, np.eye(4), atol=1e-11)
-    # Vectors of single values of a subset are those of all.
+    # The vectors of a subset of the values equal the vectors that are computed for all values.
     some = tnf.linalg.eigh(S, b=b, type=kind, subset_by_value=(values[0], values[2]))
     np.testing.assert_array_equal(some.eigenvectors, vectors[:, 1:3])
 

@@ -360,7 +360,7 @@ def test_classes_that_jax_knows_are_trees() -> None:
 
 
 def test_named_tuples_that_jax_flattens_in_its_own_way() -> None:
-    """As the states of `jax.example_libraries.optimizers`, which hold a tree's structure beside its leaves."""
+    """Use a class like the states of `jax.example_libraries.optimizers`, which hold leaves beside a tree's structure."""
 
     class State(NamedTuple):
         packed: Any

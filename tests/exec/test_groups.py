@@ -433,7 +433,7 @@ RUNS: dict[str, tuple[Any, tuple[Any, ...], str]] = {
                                 "(Exp ReduceSum Negate) 4x5 by 1: 1+0"),
     "a small step on others": (lambda x, y: (tnf.sum(tnf.exp(x), axis=1), -y), (TABLE, ones(4)),
                                "Negate, (Exp ReduceSum) 4x5 by 1: 1+0"),
-    # what needs a total
+    # steps that need a total
     "a total that is read": (lambda x: -tnf.sum(tnf.exp(x), axis=0), (TABLE,),
                              "(Exp ReduceSum) 4x5 by 1: 0+1, Negate"),
     "a total that is read by what is large": (

@@ -32,7 +32,7 @@ def run(fn: Any, *arrays: Any, **options: Any) -> Any:
 
 
 def test_elementwise_kernels_say_so() -> None:
-    """Fused groups and compiled blocks depend on the flag."""
+    """Fused groups and compiled blocks rely on the kernels' flag `elementwise`."""
     silent = {op for op, kernel in ROWS.items() if not getattr(kernel, "elementwise", False)}
     assert silent == set(NOT_BY_ELEMENT)
 

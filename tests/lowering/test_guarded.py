@@ -516,7 +516,7 @@ def test_a_forked_process_has_one_of_its_own_and_both_end(tmp_path: Path) -> Non
     place = str(Path(guarded.__file__).parents[1])
     done = subprocess.run(
         [sys.executable, "-P", "-W", "error", "-c", FORK, GOOD],
-        cwd=tmp_path,  # nothing is imported from there
+        cwd=tmp_path,  # no module may be imported from this folder
         env={**os.environ, "PYTHONPATH": place},
         capture_output=True,
         text=True,

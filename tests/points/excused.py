@@ -28,18 +28,18 @@ class Excuse:
 
 SUBNORMAL = tuple(f"{sign}{x}" for x in ("9.999665841421895e-42", "1e-310") for sign in ("", "-"))
 CUT = "XLA's complex square root loses the sign of an imaginary zero, so that the point is on the other side of the cut."
-ABSOLUTE = "XLA computes complex sines and cosines as e^y - e^-y, right to a last bit of 1 and not of the result."
+ABSOLUTE = "XLA computes complex sines and cosines from e^y - e^-y, whose error is a last bit of 1 and not of the small result."
 
 EXCUSED = (
     Excuse(
         "pow",
         ("(0.0, 1.0)", "(0.0, 0.5)"),
-        "The mixed derivative is minus infinity; that in the exponent is 0 at x = 0 by convention, so its slope is 0, 1 or NaN.",
+        "The mixed derivative is minus infinity. At x = 0 the derivative in the exponent is 0 by convention, so its slope is 0, 1 or NaN.",
     ),
     Excuse(
         "pow",
         ("(inf, 2.0)",),
-        "The mixed derivative is infinite, and by one of its two orders infinity over infinity.",
+        "The mixed derivative is infinite; in one of the two orders of differentiation it is infinity over infinity.",
     ),
     Excuse(
         "hypot",
@@ -56,14 +56,14 @@ EXCUSED = (
     Excuse(
         "nn.silu",
         ("720.0",),
-        "The second derivative is 720 times a subnormal number, whose last bit is as many of the product.",
+        "The second derivative is 720 times a subnormal number, so an error in its last bit is multiplied by 720.",
         ("native",),
         ("float64",),
     ),
     Excuse(
         "nn.silu",
         ("90.0",),
-        "The second derivative is 90 times a subnormal number, which XLA takes for zero.",
+        "The second derivative is 90 times a subnormal number, which XLA flushes to zero.",
         ("PJRT",),
         ("float32",),
     ),
@@ -77,7 +77,7 @@ EXCUSED = (
         Excuse(
             f"special.{name}",
             ("(1.0, 0.0)", "(0.5, 0.0)"),
-            "The mixed derivative is infinite; that in the exponent of a power of 0 is 0 by convention, as that of `pow`.",
+            "The mixed derivative is infinite. The derivative in the exponent of a power of 0 is 0 by convention, as for `pow`.",
         )
         for name in ("gammainc", "gammaincc")
     ],

@@ -7,16 +7,16 @@ from collections.abc import Mapping
 __all__ = ["OTHERS"]
 
 NO_DERIVATIVE = "its results are constants, indices, truth values or integers"
-TRANSFORMATION = "a transformation or control flow: its derivative is that of its function"
-NOT_YET = "a function of matrices, whose exceptional points are matrices: not in the table yet"
+TRANSFORMATION = "a transformation or control flow, whose derivative is that of its function"
+NOT_YET = "a function of matrices, whose exceptional points are matrices, not in the table yet"
 SAME = "another name, or NumPy's signature, of a function in the table"
-OF_SCIPY = "a kernel of SciPy's, compared with definitions in tests/special: not in the table yet"
-EXTENTS = "cuts or pads to an extent that is data, and is linear"
-COMPOSED = "made of functions in the table: not in it by itself yet"
-TOOL = "no function of tensors"
+OF_SCIPY = "a kernel of SciPy, compared with definitions in tests/special, not in the table yet"
+EXTENTS = "a linear function that cuts or pads to an extent that is data"
+COMPOSED = "composed of functions in the table, and not in it by itself yet"
+TOOL = "not a function of tensors"
 
 OTHERS: Mapping[str, str] = {
-    "capabilities": "no function of tensors",
+    "capabilities": "not a function of tensors",
     **dict.fromkeys(("dynamic_truncate", "pad_to_match"), EXTENTS),
     **dict.fromkeys(
         (

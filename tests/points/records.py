@@ -18,17 +18,17 @@ class Unary:
     """A function of one number.
 
     Args:
-        function: what is tested.
-        definition: the function in mpmath; of an op, its row in `tenferro.definitions`.
-        first, second: its derivatives, by hand.
-        domain: where it is real.
+        function: the tested function.
+        definition: the function in mpmath; for an op, its row in `tenferro.definitions`.
+        first, second: its first and second derivative, derived by hand.
+        domain: the interval on which the function is real.
         own: points that are exceptional for this function.
         is_complex: whether it takes complex128.
         terms: the size of the largest term, where the derivative is a sum of terms that cancel; a number, or a function of x.
         is_native: whether it is in the table for native runs alone, because it has no expansion for other peers, or one with
             a larger bound.
         conventions: the two derivatives at points without derivatives, and the name of the convention.
-        jax, torch: dotted names of the same function there; empty if there is none.
+        jax, torch: dotted names of the function in these libraries; empty if a library lacks it.
     """
 
     function: Callable[[Any], Any]
@@ -50,15 +50,15 @@ class Binary:
     """A function of two real numbers.
 
     Args:
-        function: what is tested.
+        function: the tested function.
         definition: the function in mpmath.
-        partials: f_x, f_y, f_xx, f_xy and f_yy, by hand, for points where the function is smooth.
+        partials: f_x, f_y, f_xx, f_xy and f_yy, derived by hand, for points where the function is smooth.
         points: pairs of arguments.
         conventions: the five derivatives at points without derivatives, or where the formulas have no value, with the
             name of the convention, or "limit" for limits.
         terms: the size of the largest term, where a derivative is a sum of terms that cancel.
         is_native: as in `Unary`.
-        jax, torch: names of the same function there; empty if there is none.
+        jax, torch: names of the function in these libraries; empty if a library lacks it.
     """
 
     function: Callable[[Any, Any], Any]

@@ -69,7 +69,7 @@ class FamilySample:
 
     @property
     def name(self) -> str:
-        """The op's."""
+        """Name of the op's class."""
         return type(self.op).__name__
 
     @property

@@ -33,11 +33,11 @@ class OpSample:
         inputs: NumPy arrays.
         expected: the outputs by definition, one array per output.
         ulps: the largest error of native results, in units in the last place of the output dtype.
-        xla_ulps: the largest difference of XLA from native results, likewise.
+        xla_ulps: the largest difference between XLA's and native results, in the same units.
         scale: the magnitudes to which errors are relative, one per output, such as the sum of absolute values for a
             sum; None for the result itself.
         because: the reason for any ulps above 0.
-        label: the purpose of the sample, if it is not obvious from the op and types.
+        label: the purpose of the sample, if it is not obvious from the op and the types.
         xla: False where the op's result on XLA is not defined by StableHLO; `because` says why.
         exempt: other columns of the ledger without a meaning here, with reasons.
     """
@@ -55,12 +55,12 @@ class OpSample:
 
     @property
     def name(self) -> str:
-        """The op's."""
+        """Name of the op."""
         return self.op.name
 
     @property
     def dtype(self) -> DType:
-        """The dtype for which the sample counts: that of the first input that decides, or of the output."""
+        """Dtype for which the sample counts: that of the input that determines the op's semantics, or of the output."""
         deciding = self.inputs or self.expected
         return DType.of(deciding[1 if self.op.name == "Select" else 0].dtype)
 

@@ -1,7 +1,7 @@
 """Run autograd's test-suite on tenferro: `make autograd-suite`.
 
-python -m tests.shims.autograd_suite TESTS            prints passed and failed, and compares with the kept list
-python -m tests.shims.autograd_suite TESTS --write    keeps what fails now
+python -m tests.shims.autograd_suite TESTS            prints the passed and the failed tests, and compares them with the stored list
+python -m tests.shims.autograd_suite TESTS --write    stores the tests that fail now
 
 TESTS is the folder `tests` of autograd's source distribution, which is not copied here. The list has the reason of
 each failure: a name that tenferro lacks, or an entry of `REASONS`.
@@ -115,7 +115,7 @@ def kept() -> dict[str, str]:
 
 
 def main() -> int:
-    """Return 1 if a test fails or passes unlike the list."""
+    """Return 1 if the outcome of a test differs from the list."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])  # pyright: ignore[reportOptionalMemberAccess]  # because there is one
     parser.add_argument("tests", type=Path)
     parser.add_argument("--write", action="store_true")

@@ -295,7 +295,7 @@ def test_what_belongs_to_another_user_is_not_read(tmp_path: Path) -> None:
     os.chown(entry, 12345, -1)
     assert cache.load("key") is None
     cache.store("key", b"executable")
-    os.chown(theirs, 12345, -1)  # after it was checked
+    os.chown(theirs, 12345, -1)  # after the cache has checked the owner
     assert cache.load("key") is None
     assert cache.stats().rejected == 2
     with pytest.raises(errors.InvalidConfigError, match="belongs to user 12345"):

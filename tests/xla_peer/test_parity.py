@@ -281,7 +281,7 @@ def test_reports_for_every_reader(monkeypatch: pytest.MonkeyPatch, capsys: Any) 
     page = report.to_html()
     assert page == report._repr_html_()
     assert "DISAGREE" in page
-    assert "&#x27;h&#x27;" in page  # escaped
+    assert "&#x27;h&#x27;" in page  # the name is escaped
     report.print()
     shown = capsys.readouterr().out
     assert "DISAGREE" in shown

@@ -13,12 +13,12 @@ __all__ = ["DTYPES", "written"]
 
 HEAD = """# Accuracy
 
-For readers who need to know the error of a function before they trust a result.
+This page is for readers who need to know the error of a function before they trust a result.
 Afterwards you can look up the largest measured error: natively, in compiled code, and through XLA.
 
-Errors are in units in the last place of the exact value, which [mpmath](https://mpmath.org) gives in 60 digits and more. Correct rounding is 0.5.
+Errors are in units in the last place of the exact value, which [mpmath](https://mpmath.org) computes with at least 60 digits. A correctly rounded result has an error of at most 0.5.
 
-The columns are three ways to run a function: "NumPy" are the native kernels, "compiled" is code that LLVM compiles, and "PJRT" is XLA on the CPU.
+Each function is run in three ways: "NumPy" by the native kernels, "compiled" by code that LLVM compiles, and "PJRT" by XLA on the CPU.
 A dash means that compiled code calls NumPy's kernel. A question mark means that the error has not been measured.
 
 All ways run on the same arguments. A function of one number is run on all numbers of float16 and bfloat16.
@@ -39,9 +39,9 @@ BOUNDS = """
 Functions that are computed by compiled code have declared bounds, in `tenferro/exec/llvm/functions.py`.
 In float64 each function has its own bound. In float32 the bound of all functions is {single} units, because they are computed in float64. In float16 and bfloat16 the result is rounded once more.
 
-A function of one number is run on every bit pattern of float32, float16 and bfloat16, including infinities, NaN and subnormal numbers. The reference is NumPy or SciPy in float64; an error of a few units there is 2^-28 units of float32.
-A function of two numbers, and every function in float64, is run on the number of arguments that the table shows. The reference for float64 has 64 bits: NumPy's long doubles, and for the error functions their Taylor series in long doubles.
-The {worst:,} arguments with the largest differences are judged with many digits; in 16 bits fewer results are inexact. If only one of result and reference is infinite or NaN, the error is infinite.
+A function of one number is run on every bit pattern of float32, float16 and bfloat16, including infinities, NaN and subnormal numbers. The reference is NumPy or SciPy in float64; an error of a few units of float64 is 2^-28 units of float32.
+A function of two numbers, and every function in float64, is run on the number of arguments that the table shows. The reference for float64 has 64 significant bits: NumPy's long doubles, and for the error functions their Taylor series in long doubles.
+The {worst:,} arguments with the largest differences are judged with many digits; in dtypes of 16 bits fewer results are inexact. If only one of the result and the reference is infinite or NaN, the error is infinite.
 `make accuracy` fails if an error exceeds its bound.
 
 | function | {heads} | judged in many digits |

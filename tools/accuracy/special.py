@@ -315,7 +315,7 @@ def largest_error(name: str, dtype: str, count: int) -> tuple[float, tuple[float
 
 HEAD = """# Accuracy of special functions
 
-For readers who need the error of a function of `tnf.special`.
+This page is for readers who need the error of a function of `tnf.special`.
 Afterwards you can look up its bound, the arguments for which the bound is declared, and the largest error seen.
 
 Errors are in units in the last place of the exact value, which [mpmath](https://mpmath.org) computes with at least 50 digits. A star marks functions with zeros or cancelling terms; their errors are relative to 1 or to the terms, if these are larger.

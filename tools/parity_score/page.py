@@ -15,7 +15,7 @@ Part = dict[str, Any]
 """Counts of the trials of one seed, as `docs/verdicts.json` stores them."""
 HEAD = """# Verdicts
 
-For readers who rely on the [parity check](parity.md).
+This page is for readers who rely on the [parity check](parity.md).
 Afterwards you can say how many faults it catches and names, and how many harmless rewrites it accuses.
 
 `make parity-score` makes two kinds of changes to lowered modules of loops, gradients, networks and random programs.

@@ -9,7 +9,9 @@ __all__ = ["ABSENT"]
 TRANSFORMATION = "a transformation or control flow, not a function of tensors"
 TOOL = "about programs, dtypes or shapes, not a function of elements"
 NO_FUNCTION = "PyTorch has no such function"
-NO_SAMPLES = "PyTorch's samples have none: its function is another one's composition, or random"
+NO_SAMPLES = (
+    "PyTorch has no samples of it, because its function is a composition of others, or random"
+)
 OTHER_ARGUMENTS = "PyTorch's function takes other arguments, such as float exponents"
 CREATION = "creates elements from numbers alone"
 NOT_YET = "not compared yet"

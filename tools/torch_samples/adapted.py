@@ -216,7 +216,7 @@ def gradient(x: Any, spacing: Any, dim: Any, edge_order: int) -> Any:
 
 def expand(x: Any, *sizes: Any) -> Any:
     shape = sizes[0] if isinstance(sizes[0], list | tuple) else sizes
-    require(-1 not in shape, "an extent of -1, which stays")
+    require(-1 not in shape, "an extent of -1, which keeps the operand's extent")
     return tnf.broadcast_to(x, shape)
 
 

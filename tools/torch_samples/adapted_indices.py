@@ -88,7 +88,7 @@ def scatter(method: str) -> Call:
 
 
 def scatter_reduce(x: Any, dim: int, index: Any, values: Any, reduce: str, include_self: bool) -> Any:  # fmt: skip
-    require(include_self, "results without the elements that were there")
+    require(include_self, "results without the previous elements")
     methods = {"sum": "add", "prod": "multiply", "amin": "min", "amax": "max"}
     return scatter(methods[reduce])(x, dim, index, values)
 

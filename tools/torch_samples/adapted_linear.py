@@ -138,7 +138,10 @@ def gelu(x: Any, approximate: str = "none") -> Any:
 
 
 def one_hot(x: Any, num_classes: int = -1) -> Any:
-    require(num_classes != -1 or isinstance(x, np.ndarray), "as many classes as elements say")
+    require(
+        num_classes != -1 or isinstance(x, np.ndarray),
+        "a number of classes that depends on the elements",
+    )
     classes = int(np.max(x)) + 1 if num_classes == -1 else num_classes
     return tnf.nn.one_hot(x, classes, dtype="int64")
 
@@ -149,7 +152,7 @@ def layer_norm(x: Any, shape: Any, weight: Any = None, bias: Any = None, eps: fl
 
 
 def batch_norm(x: Any, mean: Any, variance: Any, weight: Any = None, bias: Any = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Any:  # fmt: skip
-    require(rank(x) > 1, "no axis of features")
+    require(rank(x) > 1, "an operand without an axis of features")
     statistics = {} if training else {"mean": mean, "variance": variance}
     return tnf.nn.batch_norm(x, weight, bias, axis=1, epsilon=eps, **statistics)
 
@@ -227,7 +230,7 @@ def max_pool(space: int) -> Call:
 
 def attention(query: Any, key: Any, value: Any, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, **options: Any) -> Any:  # fmt: skip
     require(not dropout_p, "dropout")
-    require(rank(query) == 4, "one axis of batches")
+    require(rank(query) == 4, "operands with another rank than 4")
     swap = lambda x: tnf.swapaxes(x, 1, 2)
     is_mask = attn_mask is not None and tnf.DType.of(attn_mask.dtype) is tnf.DType.of("bool")
     chosen = {"mask" if is_mask else "bias": attn_mask}

@@ -38,25 +38,25 @@ DERIVATIVES = ("jvp", "vjp", "forward over reverse", "reverse over reverse")
 DIFFERENCES: dict[str, Difference] = {
     "axis of a scalar": Difference(
         r"AxisError: .* is outside a tensor of rank 0|ShapeError: cumulative_\w+: give axis= for \S+\[\]",
-        "a scalar has no axis, as in NumPy; PyTorch takes 0 and -1 for one",
+        "a scalar has no axis, as in NumPy; PyTorch accepts 0 and -1 as its axis",
     ),
     "complex order": Difference(
         r"DTypeError: .*(takes real numbers|must be float, got c)",
-        "complex numbers have no order, and these functions are of real numbers here",
+        "complex numbers have no order, so these functions accept only real numbers here",
     ),
     "no broadcasting": Difference(
         "ShapeError: lax.complex: operands must have one shape",
-        "functions of `lax` do not broadcast, as JAX's",
+        "functions of `lax` do not broadcast, as in JAX",
         ("lax.complex",),
     ),
     "nothing beside matrices": Difference(
         "AxisError: concat.*: axis 1 is outside a tensor of rank 1",
-        "operands have one rank; PyTorch leaves out a vector of no elements",
+        "operands have the same rank; PyTorch ignores a vector without elements",
         ("concat", "concatenate"),
     ),
     "extents of one": Difference(
         "ShapeError: DotGeneral: contracting axis",
-        "contracted extents agree; PyTorch repeats one of 1",
+        "contracted extents must be equal; PyTorch broadcasts an extent of 1",
         ("tensordot", "linalg.tensordot"),
     ),
     "extents that elements decide": Difference(
@@ -65,7 +65,7 @@ DIFFERENCES: dict[str, Difference] = {
     ),
     "stacks of vectors": Difference(
         "ShapeError: Solve: x0 .* must have one batch shape",
-        "only a b of one axis is a vector, as in NumPy 2; PyTorch takes a stack of them where shapes fit",
+        "only a right-hand side with one axis is a vector, as in NumPy 2; PyTorch also accepts a stack of vectors if the shapes fit",
         ("linalg.solve",),
     ),
     "bound of another dtype": Difference(
@@ -90,13 +90,13 @@ DIFFERENCES: dict[str, Difference] = {
     ),
     "int64 indices": Difference(
         r"int64\[.*\] for int32",
-        "indices are int64, whatever `out_int32` says",
+        "indices are always int64; PyTorch has the option `out_int32`",
         ("searchsorted", "digitize"),
         ("value",),
     ),
     "neighbours": Difference(
         OFF,
-        "a neighbour has no derivative here; PyTorch passes that of the first argument",
+        "a neighbour has no derivative here; PyTorch returns the derivative of the first argument",
         ("nextafter",),
         DERIVATIVES,
     ),
@@ -108,7 +108,7 @@ DIFFERENCES: dict[str, Difference] = {
     ),
     "digits of polygamma": Difference(
         OFF,
-        "PyTorch's trigamma is right to nine digits only; ours to the last, by mpmath",
+        "PyTorch's trigamma has only nine correct digits; tenferro's has all digits, by mpmath",
         ("special.multigammaln",),
         ("forward over reverse", "reverse over reverse"),
         ("float64",),
@@ -128,7 +128,7 @@ DIFFERENCES: dict[str, Difference] = {
     ),
     "a sixth in single precision": Difference(
         OFF,
-        "PyTorch multiplies float64 by a sixth in single precision",
+        "PyTorch multiplies float64 by a sixth that was rounded to single precision",
         ("nn.hard_sigmoid",),
         ("vjp",),
         ("float64",),

@@ -14,7 +14,7 @@ __all__ = ["PAGE", "text_of", "write_page"]
 PAGE = Path(__file__).parents[2] / "docs" / "torch_samples.md"
 HEADER = """# Samples of PyTorch
 
-For readers who port code from PyTorch.
+This page is for readers who port code from PyTorch.
 Afterwards you can look up which functions agree with PyTorch, and which differ on purpose.
 
 PyTorch ships sample inputs for each of its operators, on which its own tests run.

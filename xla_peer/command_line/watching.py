@@ -131,7 +131,7 @@ def page(table: Table) -> str:
 
 PAGE = """# Compilers under watch
 
-Public reports of wrong values and crashes, and ordinary programs, run by releases of compilers.
+This page shows the results of several compilers and releases on public reports of wrong values and crashes, and on ordinary programs.
 Each report is rebuilt as a small StableHLO program, whose right values follow from the definitions of its operations.
 This page is written by `tenferro watch`; [the guide](parity.md#a-watch-over-compilers) explains how to run it on your own modules and compilers.
 
