@@ -90,9 +90,9 @@ def lower_to_stablehlo(
     Source: StableHLO spec; the lowering view: docs/specification/expansion.md.
     """
     if platform not in PLATFORMS:
-        raise InvalidConfigError(f"platform is one of {PLATFORMS}, got {platform!r}")
+        raise InvalidConfigError(f"platform must be one of {PLATFORMS}, got {platform!r}")
     if precision not in PRECISIONS:
-        raise InvalidConfigError(f"precision is one of {PRECISIONS}, got {precision!r}")
+        raise InvalidConfigError(f"precision must be one of {PRECISIONS}, got {precision!r}")
     if specs is not None:
         program = program.specialize_to(specs)
     if extensions not in ("expand", "composite"):

@@ -263,7 +263,7 @@ _NAMED_WITH_MODULE = ("lax", "nn")
 
 
 def publish(namespace: dict[str, Any], names: Iterable[str]) -> None:
-    """Make the functions of these names in a module `public`, under the module's own name."""
+    """Wrap the functions with these names in `public`, and report the module itself as the one that defines them."""
     module = namespace["__name__"].rpartition(".")[2]
     prefix = f"{module}." if module in _NAMED_WITH_MODULE else ""
     for name in names:

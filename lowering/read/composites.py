@@ -52,7 +52,7 @@ def register_composite_reader(name: str, reader: CompositeReader, *, replace: bo
     """
     if not callable(reader):
         raise InvalidConfigError(
-            f"register_composite_reader: reader is a function, got {reader!r:.60}"
+            f"register_composite_reader: reader must be a function, got {reader!r:.60}"
         )
     with _LOCK:
         if name in _READERS and not replace:

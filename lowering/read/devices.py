@@ -66,7 +66,9 @@ class Devices(NamedTuple):
         declared = [attributes.get(f"mhlo.num_{name}s") for name in ("replica", "partition")]
         sizes: list[Any] = [requested] if isinstance(requested, int) else list(requested.values())
         if not sizes or not all([isinstance(n, int) and n >= 1 for n in sizes]):
-            raise InvalidConfigError(f"import_stablehlo: devices are at least 1, got {requested!r}")
+            raise InvalidConfigError(
+                f"import_stablehlo: devices must be at least 1, got {requested!r}"
+            )
         if isinstance(requested, Mapping) and requested.keys() <= {"replicas", "partitions"}:
             devices = cls(requested.get("replicas", 1), requested.get("partitions", 1))
         else:
@@ -507,7 +509,7 @@ def run_parallel(r: Reader, operation: Operation, operands: Sequence[int]) -> Se
     grid = [list(row) for row in programs if not isinstance(row, str)]
     if not grid or len(grid) != len(programs) or len({*map(len, grid)}) != 1 or not grid[0]:
         raise InvalidConfigError(
-            f"{operation.name}: programs are rows of equal length, got {programs}"
+            f"{operation.name}: programs must be rows of equal length, got {programs}"
         )
     names = [name for row in grid for name in row]
     for name in (*names, *(feeds or ())):

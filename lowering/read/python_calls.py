@@ -72,7 +72,7 @@ def register_custom_call(
     """
     if not callable(function):
         raise InvalidConfigError(
-            f"register_custom_call: function is a function, got {function!r:.60}"
+            f"register_custom_call: function must be a function, got {function!r:.60}"
         )
     if target in CUSTOM_CALLS:
         raise DuplicateFamilyError(f"the meaning of calls to {target!r} is known already")

@@ -399,7 +399,7 @@ def _wrong(
     if name in CONTRACTIONS:
         return _wrong_contraction(operands, results, elements)
     if name in MOVES and len({*elements}) > 1:
-        return f"its operands and results are of one type, got {[*{*elements}]}"
+        return f"its operands and results must be of one type, got {[*{*elements}]}"
     if name in SHAPES and inside and outside:
         return _wrong_shape(operation, inside[0], outside[0])
     if name in STORED or name.startswith("stablehlo.uniform_"):

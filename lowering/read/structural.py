@@ -124,7 +124,9 @@ def constant_like(r: Reader, operation: Operation, operands: Sequence[int]) -> i
     if value.dtype.kind not in "biufc":
         raise UnsupportedError(f"chlo.constant_like: a value {attribute}")
     if value.size != 1:
-        raise InvalidConfigError(f"chlo.constant_like: its value is one number, got {value.shape}")
+        raise InvalidConfigError(
+            f"chlo.constant_like: its value must be one number, got {value.shape}"
+        )
     spec = r.spec(operands[0])
     dtype = operation.spec.dtype
     return r.full(value.reshape(()).astype(dtype.dtype), TensorSpec.of(spec.shape, dtype))

@@ -729,7 +729,7 @@ def hvp(
 def _as_tuple(name: str, what: str, trees: PyTree) -> tuple[Any, ...]:
     if not isinstance(trees, tuple | list):
         raise ArityError(
-            f"{name}: {what} are given as a tuple with one entry per argument, got "
+            f"{name}: {what} must be a tuple with one entry per argument, got "
             f"{type(trees).__name__}; write ({what[:-1]},) for a single one"
         )
     return tuple(trees)

@@ -85,7 +85,7 @@ def gradient(f: ArrayLike, *varargs: ArrayLike, axis: Axis = None, edge_order: i
         else tuple([normalize_axis("gradient", i, len(x.shape)) for i in listed])
     )
     if edge_order not in (1, 2):
-        raise InvalidConfigError(f"gradient: edge_order is 1 or 2, got {edge_order!r}")
+        raise InvalidConfigError(f"gradient: edge_order must be 1 or 2, got {edge_order!r}")
     spacings: Sequence[Any] = varargs or (1.0,)
     if len(spacings) == 1:
         spacings = list(spacings) * len(axes)
@@ -264,8 +264,8 @@ def interp(
 def _on_segment(x: Tensor, low: tuple[Any, Any], high: tuple[Any, Any]) -> Any:
     """Evaluate the line through two points at x. If x is one of the points, the result is exactly its value."""
     (x0, y0), (x1, y1) = low, high
-    # Extrapolate from the point at x, or from the finite point, because an infinite coordinate minus
-    # itself is NaN.
+    # Start from the end point that is at x, or else from the finite one, because an infinite
+    # coordinate minus itself is NaN.
     is_infinite = logical_or(isinf(x0), isinf(y0))
     from_high = logical_or(equal(x, x1), logical_and(is_infinite, not_equal(x, x0)))
     x_near, y_near = where(from_high, x1, x0), where(from_high, y1, y0)
@@ -306,7 +306,7 @@ def polyval(p: ArrayLike, x: ArrayLike) -> Any:
     """
     coefficients, x = as_operand(p), as_operand(x)
     if len(coefficients.shape) != 1:
-        raise ShapeError(f"polyval: coefficients are a vector, got {spec_of(coefficients)}")
+        raise ShapeError(f"polyval: coefficients must be a vector, got {spec_of(coefficients)}")
     if not is_static(coefficients.shape[0]):
         raise NonStaticShapeError(f"polyval: {spec_of(coefficients)} has no known extent")
     result = zeros_like(x)
@@ -355,7 +355,7 @@ def correlate(a: ArrayLike, v: ArrayLike, mode: str = "valid") -> Any:
 
 def _vectors(name: str, a: ArrayLike, v: ArrayLike, mode: str) -> tuple[Any, Any]:
     if mode not in ("full", "same", "valid"):
-        raise InvalidConfigError(f'{name}: mode is "full", "same" or "valid", got {mode!r}')
+        raise InvalidConfigError(f'{name}: mode must be "full", "same" or "valid", got {mode!r}')
     dtype = result_type(as_operand(a), as_operand(v))
     lhs, rhs = convert(as_operand(a), dtype), convert(as_operand(v), dtype)
     for x in (lhs, rhs):

@@ -463,7 +463,7 @@ def scan(
             )
     extent = _length(slices, length)
     if not (isinstance(unroll, bool | int) and unroll >= 0):
-        raise InvalidConfigError(f"scan: unroll is a number of iterations, got {unroll!r}")
+        raise InvalidConfigError(f"scan: unroll must be a number of iterations, got {unroll!r}")
     carry = _Carry("scan", init)
     rows = [TensorSpec.of(x.shape[1:], x.dtype) for x in [spec_of(x) for x in slices]]
     body = carry.traced(f, unflatten(xs_tree, rows), part=_first_of_pair)
@@ -560,10 +560,10 @@ def _length(slices: Sequence[Any], length: int | SymDim | None) -> Any:
     extents = [spec_of(x).shape[0] for x in slices]
     if length is not None and not isinstance(length, SymDim):
         if isinstance(length, bool) or not hasattr(length, "__index__") or is_traced(length):
-            raise InvalidConfigError(f"scan: length is an integer, got {length!r:.60}")
+            raise InvalidConfigError(f"scan: length must be an integer, got {length!r:.60}")
         length = length.__index__()
         if length < 0:
-            raise InvalidConfigError(f"scan: length is at least 0, got {length}")
+            raise InvalidConfigError(f"scan: length must be at least 0, got {length}")
     if not extents and length is None:
         raise InvalidConfigError(
             "scan: there are no xs to tell the number of iterations; give length"
@@ -818,7 +818,7 @@ def map(
     if batch_size is None:
         return scan(lambda _, x: ((), f(x)), (), xs, executor=executor)[1]
     if isinstance(batch_size, bool) or not isinstance(batch_size, int) or batch_size < 1:
-        raise InvalidConfigError(f"map: batch_size is at least 1, got {batch_size!r}")
+        raise InvalidConfigError(f"map: batch_size must be at least 1, got {batch_size!r}")
     leaves, tree = flatten(xs)
     slices = [as_operand(leaf) for leaf in leaves]
     batched = vmap(f, context=context, executor=executor)

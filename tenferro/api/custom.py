@@ -88,7 +88,7 @@ def checkpoint(
     policy = "nothing_saveable" if policy is None else policy
     if policy not in POLICIES:
         raise InvalidConfigError(
-            f"checkpoint: policy is one of {', '.join(POLICIES)}, got {policy!r:.60}"
+            f"checkpoint: policy must be one of {', '.join(POLICIES)}, got {policy!r:.60}"
         )
     if levels and policy != "nothing_saveable":
         raise InvalidConfigError(
@@ -638,7 +638,9 @@ def _positional(
 def _positions(name: str, argnums: int | Sequence[int]) -> frozenset[int]:
     positions = argnums if isinstance(argnums, tuple | list) else (argnums,)
     if not all(isinstance(i, int) and not isinstance(i, bool) and i >= 0 for i in positions):
-        raise InvalidConfigError(f"{name}: argument numbers are integers from 0, got {argnums!r}")
+        raise InvalidConfigError(
+            f"{name}: argument numbers must be integers from 0, got {argnums!r}"
+        )
     return frozenset(cast("Sequence[int]", positions))
 
 

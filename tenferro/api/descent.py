@@ -79,7 +79,7 @@ def _tolerance(name: str, given: float | None, vector: RealVector) -> float:
     if given is None:
         return float(finfo(vector.dtype).eps) ** 0.5
     if not isinstance(given, int | float) or not given >= 0:  # pyright: ignore[reportUnnecessaryIsInstance]  # because callers may not check
-        raise InvalidConfigError(f"{name} is a number from 0, got {given!r:.60}")
+        raise InvalidConfigError(f"{name} must be a number from 0, got {given!r:.60}")
     return float(given)
 
 

@@ -151,7 +151,7 @@ def _shape(operand: ArrayLike | TensorSpec) -> Shape:
     shape = getattr(operand, "shape", None)
     if shape is None:
         raise InvalidConfigError(
-            f"einsum_plan: operands are shapes, as tuples, TensorSpecs or tensors, got {operand!r:.60}"
+            f"einsum_plan: operands must be shapes, as tuples, TensorSpecs or tensors, got {operand!r:.60}"
         )
     return tuple(shape)
 

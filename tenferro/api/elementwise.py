@@ -717,7 +717,7 @@ def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
     if type(decimals) is int and decimals == 0:
         return _whole(x)
     if isinstance(decimals, bool) or not hasattr(decimals, "__index__"):
-        raise InvalidConfigError(f"round: decimals is an integer, got {decimals!r}")
+        raise InvalidConfigError(f"round: decimals must be an integer, got {decimals!r}")
     decimals = operator.index(decimals)
     if not dtype.is_inexact and decimals >= 0:
         return copied(x)

@@ -82,7 +82,7 @@ def _transform(
     refuse(name, "out", out)
     norm = "backward" if norm is None else norm
     if norm not in NORMS:
-        raise InvalidConfigError(f"{name}: norm is one of {NORMS}, got {norm!r}")
+        raise InvalidConfigError(f"{name}: norm must be one of {NORMS}, got {norm!r}")
     x = _prepared(name, x, kind == "rfft")
     rank = len(x.shape)
     if axes is None:
@@ -182,7 +182,7 @@ def _lengths(
                 "that the axis has, by n=None or s=None"
             )
         if is_static(length) and length < 1:
-            raise InvalidConfigError(f"{name}: a length is at least 1, got {length}")
+            raise InvalidConfigError(f"{name}: a length must be at least 1, got {length}")
     return lengths
 
 

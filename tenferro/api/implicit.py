@@ -482,7 +482,7 @@ def _solved(
 def _require_functions(name: str, **functions: Any) -> None:
     for what, fn in functions.items():
         if not callable(fn):
-            raise InvalidConfigError(f"{name}: {what} is a function, got {fn!r:.60}")
+            raise InvalidConfigError(f"{name}: {what} must be a function, got {fn!r:.60}")
 
 
 def custom_linear_solve(
@@ -731,10 +731,12 @@ def fixed_point(
     _require_functions(name, f=f)
     if not (rtol is None or rtol >= 0) or not atol >= 0:
         raise InvalidConfigError(
-            f"{name}: tolerances are at least 0, got rtol={rtol} and atol={atol}"
+            f"{name}: tolerances must be at least 0, got rtol={rtol} and atol={atol}"
         )
     if type(max_steps) is not int or max_steps < 1:
-        raise InvalidConfigError(f"{name}: max_steps is an integer from 1, got {max_steps!r:.60}")
+        raise InvalidConfigError(
+            f"{name}: max_steps must be an integer from 1, got {max_steps!r:.60}"
+        )
     leaves, tree = flatten(x0)
     leaves = [as_operand(leaf) for leaf in leaves]
     space = _Space.of(name, "x0", leaves, tree)

@@ -152,7 +152,7 @@ def expanded(x: Any, index: Index) -> tuple[Any, list[Any]]:
                 continue
             if not dtype.is_integer:
                 raise DTypeError(
-                    f"indexing: an index is an integer, slice, None, Ellipsis, "
+                    f"indexing: an index must be an integer, slice, None, Ellipsis, "
                     f"integer array or mask, got {entry!r:.60}"
                 )
         entries.append(entry)
@@ -277,7 +277,7 @@ def slice_bounds(entry: slice, extent: Any, axis: int) -> tuple[Any, Any, int]:
     try:
         stride = 1 if entry.step is None else operator.index(entry.step)
     except (TypeError, ConcretizationError):
-        raise InvalidConfigError(f"a slice's step is an integer, got {entry.step!r}") from None
+        raise InvalidConfigError(f"a slice's step must be an integer, got {entry.step!r}") from None
     if stride == 0:
         raise InvalidConfigError("a slice's step is not zero")
     if is_static(extent):
@@ -285,7 +285,7 @@ def slice_bounds(entry: slice, extent: Any, axis: int) -> tuple[Any, Any, int]:
             start, limit, stride = entry.indices(extent)
         except (TypeError, ConcretizationError):
             raise InvalidConfigError(
-                f"a slice's bounds are integers, got {entry}; use dynamic_slice for traced starts"
+                f"a slice's bounds must be integers, got {entry}; use dynamic_slice for traced starts"
             ) from None
         return start, (max(limit, start) if stride > 0 else limit), stride
     if stride < 0:
@@ -436,12 +436,12 @@ def take(
     """
     refuse("take", "out", out)
     if mode not in ("raise", "wrap", "clip"):
-        raise InvalidConfigError(f'take: mode is "raise", "wrap" or "clip", got {mode!r}')
+        raise InvalidConfigError(f'take: mode must be "raise", "wrap" or "clip", got {mode!r}')
     x, axis = flattened(a, axis)
     axis = normalize_axis("take", axis, len(x.shape))
     index = as_operand(indices)
     if not spec_of(index).dtype.is_integer:
-        raise DTypeError(f"take: indices are integers, got {spec_of(index)}")
+        raise DTypeError(f"take: indices must be integers, got {spec_of(index)}")
     extent: Any = x.shape[axis] if is_static(x.shape[axis]) else shape_of(x, axis)
     if mode == "clip":
         index = minimum(maximum(as_int64(index), 0), subtract(extent, 1))
@@ -467,7 +467,7 @@ def take_along_axis(arr: ArrayLike, indices: ArrayLike, axis: int | None = -1) -
     x, axis = flattened(arr, axis)
     indices = as_operand(indices)
     if not spec_of(indices).dtype.is_integer:
-        raise DTypeError(f"take_along_axis: indices are integers, got {spec_of(indices)}")
+        raise DTypeError(f"take_along_axis: indices must be integers, got {spec_of(indices)}")
     axis = normalize_axis("take_along_axis", axis, len(x.shape))
     rank = len(x.shape)
     shape = list(x.shape)

@@ -186,7 +186,7 @@ def resize(a: ArrayLike, new_shape: int | Sequence[int]) -> Any:
     """
     shape = (new_shape,) if isinstance(new_shape, int) else tuple(new_shape)
     if any(extent < 0 for extent in shape):
-        raise InvalidConfigError(f"resize: extents are at least 0, got {shape}")
+        raise InvalidConfigError(f"resize: extents must be at least 0, got {shape}")
     x = ravel(a)
     count, extent = math.prod(shape), _known("resize", x, 0)
     if not extent or not count:
@@ -211,7 +211,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: Any = None) -> Any:
     if len(x.shape) != 1 or axis not in (None, 0, -1, (0,), (-1,)):
         raise ShapeError(f"trim_zeros: takes a vector, got {spec_of(x)} and axis {axis}")
     if set(trim.lower()) - set("fb"):
-        raise InvalidConfigError(f'trim_zeros: trim is of "f" and "b", got {trim!r}')
+        raise InvalidConfigError(f'trim_zeros: trim must consist of "f" and "b", got {trim!r}')
     kept = np.flatnonzero(elements(x, "trim_zeros", "slice by known bounds"))
     start, stop = (int(kept[0]), int(kept[-1]) + 1) if kept.size else (x.shape[0], x.shape[0])
     if not kept.size:
@@ -260,7 +260,7 @@ def compress(
     refuse("compress", "out", out)
     mask = as_operand(condition)
     if len(mask.shape) != 1:
-        raise ShapeError(f"compress: the condition is a vector, got {spec_of(mask)}")
+        raise ShapeError(f"compress: the condition must be a vector, got {spec_of(mask)}")
     x, axis = flattened(a, axis)
     axis = normalize_axis("compress", axis, len(x.shape))
     if is_static(mask.shape[0]) and is_static(x.shape[axis]) and mask.shape[0] > x.shape[axis]:
@@ -317,7 +317,7 @@ def put(
     elif mode == "clip":
         index = clip(index, 0, max(count - 1, 0))
     elif mode not in (None, "raise"):
-        raise InvalidConfigError(f'put: mode is None, "clip" or "wrap", got {mode!r}')
+        raise InvalidConfigError(f'put: mode must be None, "clip" or "wrap", got {mode!r}')
     if index.shape[0] == 0 or values.shape[0] == 0:
         return x
     values = resize(values, index.shape[0])
@@ -399,7 +399,7 @@ def put_along_axis(
     axis = normalize_axis("put_along_axis", axis, len(x.shape))
     index = as_operand(indices)
     if not spec_of(index).dtype.is_integer:
-        raise DTypeError(f"put_along_axis: indices are integers, got {spec_of(index)}")
+        raise DTypeError(f"put_along_axis: indices must be integers, got {spec_of(index)}")
     shape = (*x.shape[:axis], index.shape[axis], *x.shape[axis + 1 :])
     index = broadcast_to(index, shape)
     grid: list[Any] = [*np.ix_(*[np.arange(extent) for extent in shape])]

@@ -145,9 +145,9 @@ class StaticParameters(NamedTuple):
         names = [argnames] if isinstance(argnames, str) else list(argnames)
         positions = list(argnums) if isinstance(argnums, Sequence) else [argnums]
         if not all(isinstance(i, int | np.integer) and not isinstance(i, bool) for i in positions):
-            raise InvalidConfigError(f"{kind}: static_argnums are integers, got {argnums!r}")
+            raise InvalidConfigError(f"{kind}: static_argnums must be integers, got {argnums!r}")
         if not all(isinstance(name, str) for name in names):
-            raise InvalidConfigError(f"{kind}: static_argnames are names, got {argnames!r}")
+            raise InvalidConfigError(f"{kind}: static_argnames must be names, got {argnames!r}")
         if not positions and not names:
             return cls(frozenset(), frozenset())
         parameters = parameter_names(fn)

@@ -88,7 +88,7 @@ def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | Non
     """
     x = as_operand(a)
     if order not in ("C", "F"):
-        raise InvalidConfigError(f'reshape: order is "C" or "F", got {order!r}')
+        raise InvalidConfigError(f'reshape: order must be "C" or "F", got {order!r}')
     wanted = _complete_shape(tuple(shape) if isinstance(shape, tuple | list) else (shape,), x)
     if wanted == x.shape:
         return x
@@ -323,7 +323,7 @@ def cast_dtype(name: str, operands: Sequence[Any], dtype: DTypeLike | None, cast
     wanted = DType.of(dtype)
     if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
         raise InvalidConfigError(
-            f'{name}: casting is "no", "equiv", "safe", "same_kind" or "unsafe", got {casting!r}'
+            f'{name}: casting must be "no", "equiv", "safe", "same_kind" or "unsafe", got {casting!r}'
         )
     for operand in operands:
         own = spec_of(operand).dtype
@@ -515,7 +515,7 @@ def _shift(value: Any) -> int:
     except ConcretizationError:
         raise
     except TypeError:
-        raise InvalidConfigError(f"roll: shift is an integer, got {value!r:.60}") from None
+        raise InvalidConfigError(f"roll: shift must be an integer, got {value!r:.60}") from None
 
 
 def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # because NumPy calls it so

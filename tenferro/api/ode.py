@@ -291,13 +291,13 @@ class _Options:
             is_number = isinstance(value, int | float | np.floating | np.integer)
             if not is_number or not (value > 0 if name in ("mxstep", "hmax") else value >= 0):
                 raise InvalidConfigError(
-                    f"odeint: {name} is a number, not a tensor, and not negative, got {value!r:.60}"
+                    f"odeint: {name} must be a number, not a tensor, and not negative, got {value!r:.60}"
                 )
         if not rtol and not atol:
             raise InvalidConfigError("odeint: rtol and atol are both 0; one has to be positive")
         if method not in METHODS:
             raise InvalidConfigError(
-                f"odeint: method is one of {', '.join(METHODS)}, got {method!r:.60}"
+                f"odeint: method must be one of {', '.join(METHODS)}, got {method!r:.60}"
             )
         return cls(float(rtol), float(atol), float(mxstep), float(hmax), method)
 
@@ -593,7 +593,7 @@ def _derivative(derivative: str | None, method: str, has_event: bool) -> str:
         return "adjoint" if method == "dopri5" and not has_event else "discrete"
     if derivative not in DERIVATIVES:
         raise InvalidConfigError(
-            f"odeint: derivative is one of {', '.join(DERIVATIVES)}, got {derivative!r:.60}"
+            f"odeint: derivative must be one of {', '.join(DERIVATIVES)}, got {derivative!r:.60}"
         )
     if derivative == "adjoint" and method != "dopri5":
         raise InvalidConfigError(
@@ -618,7 +618,7 @@ def _times(t: ArrayLike) -> Any:
     if not spec.dtype.is_float:
         raise DTypeError(f"odeint: t must be real and floating-point, got {spec}")
     if spec.rank != 1 or not isinstance(spec.shape[0], int) or not spec.shape[0]:
-        raise ShapeError(f"odeint: t is a vector of at least one time, got {spec}")
+        raise ShapeError(f"odeint: t must be a vector of at least one time, got {spec}")
     if not is_traced(times) and not (np.diff(np.asarray(times)) > 0).all():
         raise InvalidConfigError(
             "odeint: the times t must be strictly increasing; for a solution backward in time, integrate "
@@ -638,11 +638,11 @@ def _event(
     """
     if times.shape != (2,):
         raise ShapeError(
-            f"odeint: with an event, t is [start, end], got {spec_of(times)}; for states before the event, "
+            f"odeint: with an event, t must be [start, end], got {spec_of(times)}; for states before the event, "
             "integrate to its time without one"
         )
     if not callable(event):
-        raise InvalidConfigError(f"odeint: event is a function, got {event!r:.60}")
+        raise InvalidConfigError(f"odeint: event must be a function, got {event!r:.60}")
     closed = _Closed(
         lambda y, time, *args: event(state.tree_of(y), time, *args), state, times, args
     )

@@ -545,8 +545,8 @@ def diff(
     """Compute differences of neighbours along `axis`, n times in succession; empty if there are too few elements.
 
     Args:
-        prepend, append: elements to join before and after a along `axis`; a number is joined once.
-            Where n is 0 the result is a, without them.
+        prepend, append: elements to join before and after `a` along `axis`; a scalar is joined as a single element
+            along `axis`. If n is 0, `a` is returned unchanged and both are ignored.
 
     Raises:
         InvalidConfigError: a negative n.
@@ -555,7 +555,7 @@ def diff(
     (array([3, 5]), array([2]), array([1, 3]))
     """
     if n < 0:
-        raise InvalidConfigError(f"diff: n is at least 0, got {n}")
+        raise InvalidConfigError(f"diff: n must be at least 0, got {n}")
     x = as_operand(a)
     axis = normalize_axis("diff", axis, len(x.shape))
     if n == 0:

@@ -120,7 +120,7 @@ _METHODS = (None, "quicksort", "mergesort", "heapsort", "stable")
 def _check_kind(name: str, kind: str | None, order: str | Sequence[str] | None) -> None:
     refuse(name, "order", order)
     if kind not in _METHODS:
-        raise InvalidConfigError(f"{name}: kind is one of {_METHODS}, got {kind!r}")
+        raise InvalidConfigError(f"{name}: kind must be one of {_METHODS}, got {kind!r}")
 
 
 def argsort(
@@ -217,7 +217,7 @@ def _check_places(
     name: str, a: ArrayLike, kth: int | Sequence[int], axis: int | None, kind: str
 ) -> None:
     if kind != "introselect":
-        raise InvalidConfigError(f'{name}: kind is "introselect", got {kind!r}')
+        raise InvalidConfigError(f'{name}: kind must be "introselect", got {kind!r}')
     x, axis = flattened(a, axis)
     extent = x.shape[normalize_axis(name, axis, len(x.shape))]
     for index in np.atleast_1d(np.asarray(kth)).tolist():
@@ -256,7 +256,7 @@ def searchsorted(
     array([1, 3])
     """
     if side not in ("left", "right"):
-        raise InvalidConfigError(f'searchsorted: side is "left" or "right", got {side!r}')
+        raise InvalidConfigError(f'searchsorted: side must be "left" or "right", got {side!r}')
     vector = as_operand(a)
     if len(vector.shape) != 1:
         raise ShapeError(f"searchsorted: a must be a vector, got {spec_of(vector)}")

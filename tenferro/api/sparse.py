@@ -241,7 +241,7 @@ def sparse_hessian(
 
 def _require_choice(name: str, mode: str, modes: Sequence[str]) -> None:
     if mode not in modes:
-        raise InvalidConfigError(f"{name}: mode is one of {', '.join(modes)}, got {mode!r}")
+        raise InvalidConfigError(f"{name}: mode must be one of {', '.join(modes)}, got {mode!r}")
 
 
 def _csr(matrix: Any) -> Any:

@@ -151,7 +151,7 @@ class _Joined:
             numbers = ()
         if not 1 <= len(numbers) <= 3:
             raise InvalidConfigError(
-                f'{self!r}: a directive is "axis", "axis,rank" or "axis,rank,place" in numbers, got {text!r}'
+                f'{self!r}: a directive must be "axis", "axis,rank" or "axis,rank,place" in numbers, got {text!r}'
             )
         axis, rank, insertion = (*numbers, *self._defaults[len(numbers) :])
         return axis, rank, insertion

@@ -56,7 +56,7 @@ def normalize_argnums(name: str, argnums: int | Sequence[int], args: Any) -> tup
     result: list[int] = []
     for position in positions:
         if isinstance(position, bool) or not hasattr(position, "__index__"):
-            raise InvalidConfigError(f"{name}: argnums are integers, got {position!r}")
+            raise InvalidConfigError(f"{name}: argnums must be integers, got {position!r}")
         if not -len(args) <= position < len(args):
             raise InvalidConfigError(
                 f"{name}: argnums {argnums} names argument {position}, and there are {len(args)}; "

@@ -307,11 +307,11 @@ def _quantile_operands(
     refuse(name, "out", out)
     if method not in _PLOTTING and method not in _PLACES:
         methods = ", ".join(f'"{one}"' for one in (*_PLOTTING, *_PLACES))
-        raise InvalidConfigError(f"{name}: method is one of {methods}, got {method!r}")
+        raise InvalidConfigError(f"{name}: method must be one of {methods}, got {method!r}")
     ordered, _, keepdims_shape = _ordered(name, a, axis)
     fractions: Any = convert(float(q) if isinstance(q, int) else q, result_type(ordered, q))
     if not is_traced(fractions) and not bool(((fractions >= 0) & (fractions <= 1)).all()):
-        raise InvalidConfigError(f"{name}: fractions are from 0 to 1, got {fractions}")
+        raise InvalidConfigError(f"{name}: fractions must be from 0 to 1, got {fractions}")
     return ordered, fractions, keepdims_shape
 
 
@@ -458,7 +458,7 @@ def cov(
            [-1.,  1.]])
     """
     if ddof is not None and not hasattr(ddof, "__index__"):
-        raise InvalidConfigError(f"cov: ddof is an integer, got {ddof!r}")
+        raise InvalidConfigError(f"cov: ddof must be an integer, got {ddof!r}")
     x = _variables(m, rowvar, dtype)
     if y is not None:
         x = concat([x, _variables(y, rowvar, dtype)], axis=0)
@@ -818,7 +818,9 @@ def histogram_bin_edges(
     array([0., 2., 4.])
     """
     if isinstance(bins, str):
-        raise InvalidConfigError(f"histogram: bins are a number or edges, got the rule {bins!r}")
+        raise InvalidConfigError(
+            f"histogram: bins must be a number or edges, got the rule {bins!r}"
+        )
     if not isinstance(bins, int | np.integer) and len(as_operand(bins).shape) == 1:
         return as_operand(bins)
     if not isinstance(bins, int | np.integer) or bins < 1:
@@ -903,7 +905,7 @@ def histogramdd(
     if len(x.shape) == 1:
         x = expand_dims(x, axis=1)
     if len(x.shape) != 2:
-        raise ShapeError(f"histogramdd: points are rows of a matrix, got {spec_of(x)}")
+        raise ShapeError(f"histogramdd: points must be rows of a matrix, got {spec_of(x)}")
     axes = x.shape[1]
     each = [bins] * axes if isinstance(bins, int | np.integer) else [*bins]
     ranges = [None] * axes if range is None else [*range]

@@ -80,7 +80,7 @@ def save_located(
     arrays = {name: _array(name, leaf) for name, leaf in zip(names, leaves, strict=True)}
     texts = dict(metadata or {})
     if not all(isinstance(text, str) for text in (*texts, *texts.values())):
-        raise InvalidConfigError(f"tree.save: metadata are texts by name, got {texts!r:.80}")
+        raise InvalidConfigError(f"tree.save: metadata must be texts by name, got {texts!r:.80}")
     # In the library's order: the widest elements first, so that all arrays are aligned.
     arrays = dict(sorted(arrays.items(), key=lambda item: (-item[1].itemsize, item[0])))
     located: dict[str, tuple[int, int]] = {}

@@ -299,7 +299,7 @@ def _prefix(name: str, prefix: PyTree, full: PyTree) -> list[Any]:
         raise ArityError(f"vmap: {name} {prefix!r} is not a prefix of the tree: {error}") from None
     for axis in axes:
         if axis is not None and (isinstance(axis, bool) or not isinstance(axis, int)):
-            raise InvalidConfigError(f"vmap: {name} are numbers and None, got {axis!r}")
+            raise InvalidConfigError(f"vmap: {name} must be numbers or None, got {axis!r}")
     return axes
 
 

@@ -246,7 +246,7 @@ def outputs_of(family: str, result: Any, count: int) -> list[Any]:
         outputs = list(result)
     else:
         raise InvalidConfigError(
-            f"extension: family_id={family}: execution gives a list of arrays, "
+            f"extension: family_id={family}: execution must give a list of arrays, "
             f"got {type(result).__name__}"
         )
     if len(outputs) != count:

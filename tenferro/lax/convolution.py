@@ -75,7 +75,7 @@ def conv_dimension_numbers(
     words = tuple(dimension_numbers) if isinstance(dimension_numbers, tuple | list) else ()
     if len(words) != 3 or not all(isinstance(word, str) for word in words):
         raise InvalidConfigError(
-            "lax convolution: dimension_numbers are three strings, a ConvDimensionNumbers or None, "
+            "lax convolution: dimension_numbers must be three strings, a ConvDimensionNumbers or None, "
             f"got {dimension_numbers!r}"
         )
     for word, pair in zip(words, ("NC", "OI", "NC"), strict=True):
@@ -119,7 +119,7 @@ def padtype_to_pads(
         return [(0, 0)] * len(window_shape)
     if word not in ("SAME", "SAME_LOWER"):
         raise InvalidConfigError(
-            f'lax: padding is "SAME", "SAME_LOWER", "VALID" or a pair of numbers for each axis, got {padding!r}'
+            f'lax: padding must be "SAME", "SAME_LOWER", "VALID" or a pair of numbers for each axis, got {padding!r}'
         )
     pairs: list[tuple[int, int]] = []
     for extent, size, stride in zip(in_shape, window_shape, window_strides, strict=True):
@@ -449,7 +449,7 @@ def transposed_padding(size: int, stride: int, padding: Any) -> tuple[int, int]:
         return size - 1, stride - 1 + max(size - stride, 0)
     if padding.upper() != "SAME":
         raise InvalidConfigError(
-            f'lax.conv_transpose: padding is "SAME", "VALID" or pairs of numbers, got {padding!r}'
+            f'lax.conv_transpose: padding must be "SAME", "VALID" or pairs of numbers, got {padding!r}'
         )
     low = size - 1 if stride > size - 1 else -(-(size + stride - 2) // 2)
     return low, size + stride - 2 - low

@@ -139,7 +139,9 @@ def reshape(operand: ArrayLike, new_sizes: Any, dimensions: Sequence[int] | None
     x = as_operand(operand)
     shape = tuple(new_sizes)
     if any(is_static(extent) and extent < 0 for extent in shape):
-        raise ShapeError(f"lax.reshape: extents are at least 0, got {shape}; tnf.reshape takes -1")
+        raise ShapeError(
+            f"lax.reshape: extents must be at least 0, got {shape}; tnf.reshape takes -1"
+        )
     return manipulation.reshape(x if dimensions is None else transpose(x, dimensions), shape)
 
 

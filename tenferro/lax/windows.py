@@ -373,7 +373,7 @@ def _arg_reduction(
 ) -> Any:
     x, dtype = as_operand(operand), DType.of(index_dtype)
     if not dtype.is_integer:
-        raise DTypeError(f"lax.{name}: index_dtype is an integer dtype, got {dtype}")
+        raise DTypeError(f"lax.{name}: index_dtype must be an integer dtype, got {dtype}")
     return convert(apply_one(card(normalize_axis(f"lax.{name}", axis, len(x.shape))), x), dtype)
 
 

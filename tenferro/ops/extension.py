@@ -93,7 +93,7 @@ class Extension(StdTensorOp):
         return declared_types(self.op, meta)
 
     def specialize(self, bindings: Any) -> Extension:
-        """Return the op itself: a descriptor holds no symbols, because its shapes come from its inputs."""
+        """Return `self`: an extension's op stores no symbolic extents, because `infer_output_meta` receives the input shapes."""
         return self
 
     def __eq__(self, other: object) -> bool:

@@ -138,7 +138,7 @@ def test_vectorize_passes_what_is_excluded() -> None:
         (lambda: tnf.delete(V, 1.5), errors.DTypeError, "takes an integer"),
         (lambda: tnf.block([[A], A]), errors.ShapeError, "different depths"),
         (lambda: tnf.block([]), errors.ShapeError, "empty list"),
-        (lambda: tnf.polymul(A, V), errors.ShapeError, "coefficients are a vector"),
+        (lambda: tnf.polymul(A, V), errors.ShapeError, "coefficients must be a vector"),
         (lambda: tnf.polyfit(V, A, 1), errors.ShapeError, "does not fit"),
         (lambda: tnf.nanargmax([np.nan]), errors.InvalidConfigError, "all elements are NaN"),
         (lambda: tnf.gcd(V, V), errors.DTypeError, "takes integers"),

@@ -182,7 +182,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "widths of three": (lambda: tnf.pad(M, ((1, 2, 3),)), ValueError, "two numbers"),
     "an empty edge": (lambda: tnf.pad(np.ones(0), 1, "edge"), ValueError, "no element"),
     "an unsafe dtype": (lambda: tnf.einsum("i->i", V, dtype="f4"), TypeError, "casting"),
-    "a rule unknown": (lambda: tnf.concat([V], dtype="f4", casting="never"), ValueError, "casting is"),
+    "a rule unknown": (lambda: tnf.concat([V], dtype="f4", casting="never"), ValueError, "casting must be"),
     "another method": (lambda: tnf.quantile(V, 0.5, method="middle"), ValueError, '"linear"'),
     "a fraction of two": (lambda: tnf.quantile(V, 2.0), ValueError, "from 0 to 1"),
     "no elements": (lambda: tnf.median(np.ones((2, 0)), 1), ValueError, "no elements"),

@@ -109,7 +109,7 @@ def check_parity(
     """
     if search < 0:
         raise InvalidConfigError(
-            f"check_parity: search is a number of arguments of at least 0, got {search}"
+            f"check_parity: search must be a number of arguments of at least 0, got {search}"
         )
     tolerance = tolerance_of("check_parity", ulps, rtol, atol)
     is_proven = _is_proven(bound, tolerance)
@@ -482,7 +482,9 @@ def differing(
 
 def _is_proven(bound: str, tolerance: Tolerance | None) -> bool:
     if bound not in ("sampled", "proven"):
-        raise InvalidConfigError(f'check_parity: bound is "sampled" or "proven", got {bound!r}')
+        raise InvalidConfigError(
+            f'check_parity: bound must be "sampled" or "proven", got {bound!r}'
+        )
     if bound == "proven" and tolerance is not None:
         raise InvalidConfigError(
             'check_parity: bound="proven" replaces ulps=, rtol= and atol=; leave these out'
@@ -502,7 +504,7 @@ def tolerance_of(
     for bound, value in bounds.items():
         if value is not None and not 0 <= value < np.inf:
             raise InvalidConfigError(
-                f"{name}: {bound} is a finite number of at least 0, got {value!r}"
+                f"{name}: {bound} must be a finite number of at least 0, got {value!r}"
             )
     if ulps is rtol is atol is None:
         return None

@@ -44,7 +44,7 @@ def rule_of(op: Extension, inputs: Values, role: str) -> Callable[..., Any] | No
     if getattr(op.op, "from_expansion", False):
         return None
     raise ADRuleUnsupportedError(
-        f"extension: {op.family_id}: no {role} rule; its family has none, and neither has the AdContext: "
+        f"extension: {op.family_id}: no {role.removesuffix('_rule')} rule; its family has none, and neither has the AdContext: "
         "give an ExtensionAdRule to one of them, or set from_expansion on the op"
     )
 

@@ -146,7 +146,7 @@ def _end(
     x = as_operand(value)
     spec = spec_of(x)
     if not spec.dtype.is_integer:
-        raise DTypeError(f"randint: bounds are integers, got {spec}")
+        raise DTypeError(f"randint: bounds must be integers, got {spec}")
     require_fits("randint", x.shape, shape)
     own = np.iinfo(spec.dtype.dtype)
     least, most = np.array([max(limits[0], own.min), min(limits[1], own.max)], spec.dtype.dtype)
@@ -207,11 +207,11 @@ def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool =
     """
     if isinstance(x, int):
         if x < 0:
-            raise InvalidConfigError(f"permutation: x is at least 0, got {x}")
+            raise InvalidConfigError(f"permutation: x must be at least 0, got {x}")
         return _shuffled(key, np.arange(x), 0)
     array = as_operand(x)
     if not array.shape:
-        raise DTypeError(f"permutation: x is an integer or has axes, got {spec_of(array)}")
+        raise DTypeError(f"permutation: x must be an integer or have axes, got {spec_of(array)}")
     axis = normalize_axis("permutation", axis, len(array.shape))
     if independent or len(array.shape) == 1:
         return _shuffled(key, array, axis)
@@ -248,7 +248,7 @@ def choice(
     extents = shape_of_samples("choice", shape)
     array = None if isinstance(a, int) else as_operand(a)
     if array is not None and not array.shape:
-        raise DTypeError(f"choice: a is an integer or has axes, got {spec_of(array)}")
+        raise DTypeError(f"choice: a must be an integer or have axes, got {spec_of(array)}")
     axis = 0 if array is None else normalize_axis("choice", axis, len(array.shape))
     count: Any = a if array is None else array.shape[axis]
     draws = product(extents)

@@ -71,7 +71,7 @@ def key(seed: ArrayLike) -> Any:
     x = as_operand(seed)
     spec = spec_of(x)
     if not spec.dtype.is_integer or spec.rank:
-        raise DTypeError(f"key: a seed is an integer scalar, got {spec}")
+        raise DTypeError(f"key: a seed must be an integer scalar, got {spec}")
     x = convert(convert(x, DType.I64), DType.U64)
     high = bitwise_right_shift(x, np.uint64(32))
     return stack([convert(high, DType.U32), convert(fmod(x, np.uint64(2**32)), DType.U32)])
@@ -105,7 +105,7 @@ def fold_in(key: ArrayLike, data: ArrayLike) -> Any:
     number = as_operand(data)
     spec = spec_of(number)
     if not spec.dtype.is_integer or spec.rank:
-        raise DTypeError(f"fold_in: data is an integer scalar, got {spec}")
+        raise DTypeError(f"fold_in: data must be an integer scalar, got {spec}")
     word = convert(number, DType.U32)
     return stack(list(_threefry(k, np.zeros((), np.uint32), word)))
 
@@ -114,7 +114,7 @@ def checked_key(name: str, key: ArrayLike) -> Any:
     k = as_operand(key)
     spec = spec_of(k)
     if spec.dtype is not DType.U32 or spec.shape != (2,):
-        raise DTypeError(f"{name}: a key is u32[2], as random.key(seed) gives, got {spec}")
+        raise DTypeError(f"{name}: a key must be u32[2], as random.key(seed) gives, got {spec}")
     return k
 
 

@@ -58,7 +58,9 @@ class Pool:
 
     def __init__(self, capacity: int) -> None:
         if isinstance(capacity, bool) or capacity < 0:
-            raise InvalidConfigError(f"a pool's capacity is at least 0 bytes, got {capacity!r}")
+            raise InvalidConfigError(
+                f"a pool's capacity must be at least 0 bytes, got {capacity!r}"
+            )
         self.capacity = capacity
         self._renew_lock()
         call_in_child(self._renew_lock)

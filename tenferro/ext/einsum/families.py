@@ -42,7 +42,9 @@ class Einsum(ExtensionOp):
     def __post_init__(self) -> None:
         labels: tuple[Any, ...] = (*as_tuple("Einsum", "inputs", self.inputs), self.output)
         if not all([isinstance(part, str) for part in labels]):
-            raise InvalidConfigError(f"Einsum: inputs and output are labels, got {labels!r:.80}")
+            raise InvalidConfigError(
+                f"Einsum: inputs and output must be labels, got {labels!r:.80}"
+            )
         checked_optimize(self.optimize, len(self.inputs))
         require_bounded(self.optimize, self.inputs, self.output)
 

@@ -114,7 +114,7 @@ def interleaved(arguments: Sequence[Any]) -> tuple[str, list[Any]]:
 def _letters(labels: Any) -> str:
     if isinstance(labels, str | dict | set) or not isinstance(labels, Iterable):
         raise InvalidConfigError(
-            f"einsum: labels are a string before the operands, or a list after each, got {labels!r:.60}"
+            f"einsum: labels must be a string before the operands, or a list after each, got {labels!r:.60}"
         )
     return "".join([_letter(label) for label in labels])
 
