@@ -329,7 +329,9 @@ def module_for(
         InvalidConfigError: there is no platform, a platform is unknown, or a family is lowered differently for each.
     """
     if isinstance(platforms, str) or not platforms or not set(platforms) <= set(PLATFORMS):
-        raise InvalidConfigError(f"platforms: a tuple of some of {PLATFORMS}, got {platforms!r}")
+        raise InvalidConfigError(
+            f"platforms must be a tuple of some of {PLATFORMS}, got {platforms!r}"
+        )
     for choice in ("library", "inline") if linalg == "auto" else (linalg,):
         modules = [
             lower_to_stablehlo(

@@ -449,7 +449,7 @@ def roots_of(r: Reader, operation: Operation, operands: Sequence[int]) -> list[i
     positions = r.convert(operands[-1], DType.I64)
     if r.spec(positions).shape != (count,):
         raise InvalidConfigError(
-            f"{operation.name}: {count} results have as many roots, got {r.spec(positions)}"
+            f"{operation.name}: {count} results must have as many roots, got {r.spec(positions)}"
         )
     return [r.reshape(r.slice(positions, 0, i, i + 1), ()) for i in range(count)]
 

@@ -130,14 +130,16 @@ def quantized_type(text: str) -> QuantizedType:
         )
     parameters = [_PARAMETER.fullmatch(part) for part in listed.strip("{}").split(",")]
     if not all(parameters):
-        raise UnsupportedError(f"{text[:120]}: scales are numbers, with a zero point or without")
+        raise UnsupportedError(
+            f"{text[:120]}: scales must be numbers, with a zero point or without"
+        )
     scales = tuple([float(one["scale"]) for one in parameters if one is not None])
     zeros = tuple([int(one["zero"] or 0) for one in parameters if one is not None])
     if not all([math.isfinite(scale) and scale > 0 for scale in scales]):
-        raise InvalidConfigError(f"{text[:120]}: scales are positive and finite")
+        raise InvalidConfigError(f"{text[:120]}: scales must be positive and finite")
     if not least <= low < high <= largest or not all([low <= zero <= high for zero in zeros]):
         raise InvalidConfigError(
-            f"{text[:120]}: bounds and zero points are within {storage}, and in order"
+            f"{text[:120]}: bounds and zero points must be within {storage}, and in order"
         )
     return QuantizedType(storage, expressed, low, high, scales, zeros, axis)
 

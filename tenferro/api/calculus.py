@@ -108,7 +108,9 @@ def _along(x: Tensor, axis: int, spacing: ArrayLike, edge_order: int) -> Any:
     h: Any = convert(float(spacing), spec_of(x).dtype.real) if number else _in_inexact(spacing)
     if h.shape:
         if len(h.shape) != 1 or h.shape[0] != extent:
-            raise ShapeError(f"gradient: coordinates {spec_of(h)} for axis {axis} of {spec_of(x)}")
+            raise ShapeError(
+                f"gradient: coordinates {spec_of(h)} do not fit axis {axis} of {spec_of(x)}"
+            )
         steps = _on_axis(diff(h), axis, len(x.shape))
     else:
         one = [1] * len(x.shape)
@@ -239,7 +241,7 @@ def interp(
         raise ShapeError(f"interp: xp {spec_of(places)} and fp {spec_of(values)} are not points")
     dtype = result_type(x, places, DType.F64)
     if dtype.is_complex:
-        raise DTypeError("interp: x and xp are real numbers")
+        raise DTypeError("interp: x and xp must be real numbers")
     x, places = convert(x, dtype), convert(places, dtype)
     values = convert(values, DType.C64 if spec_of(values).dtype.is_complex else DType.F64)
     if period is not None:
@@ -282,7 +284,7 @@ def _extended_period(
 ) -> tuple[Any, Any, Any]:
     """Sort the points of one period, and add the neighbouring point of the next period at either end."""
     if isinstance(period, int | float) and period == 0:
-        raise InvalidConfigError("interp: a period is not zero")
+        raise InvalidConfigError("interp: a period must not be zero")
     size = abs(period)
     x, places = remainder(x, size), remainder(places, size)
     order = argsort(places)
@@ -428,7 +430,7 @@ def geomspace(
         raise DTypeError(f"geomspace: takes real bounds, got {common}")
     for bound in (low, high):
         if isinstance(bound, np.ndarray | np.generic) and not np.all(bound):
-            raise InvalidConfigError("geomspace: a bound is not zero")
+            raise InvalidConfigError("geomspace: a bound must not be zero")
     ends = log10(abs(low)), log10(abs(high))
     powers = linspace(*ends, num, endpoint, like=like)
     signs = where(equal(sign(low), sign(high)), sign(low), math.nan)

@@ -153,7 +153,7 @@ def check_grads(
     if not modes or not set(modes) <= {"fwd", "rev"}:
         raise InvalidConfigError(f'check_grads: modes must be "fwd", "rev" or both, got {modes!r}')
     if not isinstance(args, tuple | list):
-        raise InvalidConfigError("check_grads: args are given as a tuple, one entry per argument")
+        raise InvalidConfigError("check_grads: args must be a tuple, one entry per argument")
     name = getattr(fn, "__name__", "function")
     function, primals, names = _of_active_leaves(fn, tuple(args))
     generator = direction_generator(seed)

@@ -101,7 +101,7 @@ class _Body:
             raise
 
     def outputs(self, tree: PyTree, dtypes: Sequence[DType]) -> list[int]:
-        """Emit the values of a tree's leaves, Python numbers in the given dtypes where that needs no cast."""
+        """Emit the values of a tree's leaves; Python numbers get the given dtypes where that needs no cast."""
         values: list[int] = []
         with tracing(self.builder):
             for leaf, path, dtype in zip(flatten(tree)[0], leaf_paths(tree), dtypes, strict=True):
@@ -551,7 +551,7 @@ def _parallel(op: Scan, carry: _Carry, operands: Sequence[Any]) -> tuple[Alterna
 
 def _first_of_pair(result: Tensor) -> Any:
     if not isinstance(result, tuple | list) or len(result) != 2:
-        raise ArityError(f"scan: f returns (carry, y), got {type(result).__name__}")
+        raise ArityError(f"scan: f must return (carry, y), got {type(result).__name__}")
     return result[0]
 
 
@@ -626,7 +626,7 @@ def while_loop(
     body = carry.traced(body_fun)
     test = _Body("while_loop", cond_fun, carry.specs, tree)
     if flatten(test.result)[1] != flatten(0)[1]:
-        raise ArityError(f"while_loop: cond_fun returns one scalar, got {test.result!r:.60}")
+        raise ArityError(f"while_loop: cond_fun must return one scalar, got {test.result!r:.60}")
     with tracing(test.builder):
         condition = output_value(test.builder, _condition(test.result), "")
     parts, consts = _closed([test, body], [[condition], carry.outputs(body, body.result)])

@@ -69,7 +69,7 @@ __all__ = [
 def asarray(
     a: ArrayLike, dtype: DTypeLike | None = None, order: str | None = None, *, device: str | None = None, copy: bool | None = None, like: Any = None
 ) -> Any:  # fmt: skip
-    """Convert a to an array, or to a tensor if it is one, in `dtype`.
+    """Convert `a` to an array of dtype `dtype`; a tensor stays a tensor.
 
     Args:
         a: an array, a tensor, a number, or nested sequences of numbers, some of which may be tensors.

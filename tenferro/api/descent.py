@@ -62,7 +62,7 @@ def _if_converged(x: Tensor, success: Tensor) -> Any:
 
 def _nan_unless(primals: Sequence[Any], tangents: Sequence[Any]) -> Any:
     x, success = primals
-    # A product, because the transpose of a select is zero and not NaN.
+    # Multiply by NaN instead of selecting it, because the transpose of a select would give zero.
     factor = where(success, np.asarray(1, spec_of(x).dtype.dtype), np.nan)
     return x, tangents[0] * factor
 

@@ -216,7 +216,7 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
     )
     @functools.wraps(compared)
     def function(x1: Any, x2: Any, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-        # All numbers of a dtype compare alike with one outside it.
+        # A number that a dtype cannot represent compares in the same way with every number of the dtype.
         if type(x2) is int and _is_outside(x2, x1):
             return (equal if of_numbers(0, x2) else not_equal)(x1, x1, out, **options)
         if type(x1) is int and _is_outside(x1, x2):
@@ -227,7 +227,7 @@ def _comparison(name: str, direction: str, formula: str) -> Any:
 
 
 def _is_outside(number: int, x: Any) -> bool:
-    """Return whether the dtype of x is an integer dtype without the number."""
+    """Return whether x has an integer dtype that cannot represent the number."""
     if 0 <= number <= 127:
         return False
     dtype = DType.Bool if is_weak(x) else spec_of(as_operand(x)).dtype
@@ -244,7 +244,7 @@ def of_both_signs(x1: ArrayLike, x2: ArrayLike) -> bool:
 
 
 def bits64(x: ArrayLike) -> Any:
-    """Return the 64 bits of integers, as int64: counts of uint64 from 2^63 are negative."""
+    """Return the 64 bits of integers, as int64; numbers of uint64 from 2^63 on become negative."""
     x = as_operand(x)
     if spec_of(x).dtype is DType.U64:
         return apply_one(ops.BitcastConvert(DType.I64), x)
@@ -779,7 +779,7 @@ def trunc(x: ArrayLike, /) -> Any:
 
 
 def conj(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> Any:
-    """Return the complex conjugate; a real x itself."""
+    """Return the complex conjugate; a real x is returned unchanged."""
     if options or out is not None:
         refuse_options("conj", options, out)
     x = as_operand(x)
@@ -787,7 +787,7 @@ def conj(x: ArrayLike, /, out: None = None, **options: Unpack[UfuncOptions]) -> 
 
 
 def real(val: ArrayLike) -> Any:
-    """Return the real part; a real number itself."""
+    """Return the real part; a real x is returned unchanged."""
     x = as_operand(val)
     return apply_one(ops.Real(), x) if spec_of(x).dtype.is_complex else x
 

@@ -178,7 +178,7 @@ def _lengths(
     for length, extent in zip(lengths, [x.shape[axis] for axis in places], strict=True):
         if not is_exact(length) or (s is not None and not is_static(length)):
             raise NonStaticShapeError(
-                f"{name}: the length {length} of {spec_of(x)}: a length is a number, or the extent {extent} "
+                f"{name}: the length {length} of {spec_of(x)}: a length must be a number, or the extent {extent} "
                 "that the axis has, by n=None or s=None"
             )
         if is_static(length) and length < 1:

@@ -76,9 +76,8 @@ def getitem(x: Any, index: Index) -> Any:
     if arrays:
         return _advanced(x, entries, arrays, array_axes)
     if len(kept_axes) == len(x.shape) and not all(map(is_exact, x.shape)):
-        return expand_dims(
-            x, tuple(new_axes)
-        )  # because the data decide extents, which do not form a shape
+        # Extents depend on the data, so that a reshape has no target shape.
+        return expand_dims(x, tuple(new_axes))
     shape = tuple(extent for axis, extent in enumerate(x.shape) if axis in kept_axes)
     for axis in new_axes:
         shape = (*shape[:axis], 1, *shape[axis:])
@@ -201,7 +200,7 @@ def _written_out(x: Tensor, entries: list[Any]) -> list[Any]:
     """Expand the Ellipsis into slices, one per axis that no entry indexes; an Ellipsis for no axis stays."""
     dots = sum(entry is Ellipsis for entry in entries)
     if dots > 1:
-        raise InvalidConfigError("indexing: an index has at most one Ellipsis")
+        raise InvalidConfigError("indexing: an index must have at most one Ellipsis")
     used = _axis_count(entries)
     rank = len(x.shape)
     if used > rank:
@@ -279,7 +278,7 @@ def slice_bounds(entry: slice, extent: Any, axis: int) -> tuple[Any, Any, int]:
     except (TypeError, ConcretizationError):
         raise InvalidConfigError(f"a slice's step must be an integer, got {entry.step!r}") from None
     if stride == 0:
-        raise InvalidConfigError("a slice's step is not zero")
+        raise InvalidConfigError("a slice's step must not be zero")
     if is_static(extent):
         try:
             start, limit, stride = entry.indices(extent)

@@ -131,7 +131,7 @@ def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
 
 
 def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None) -> Any:
-    """Return arr with values inserted before the indices `obj` along `axis`; flattened first for None.
+    """Return arr with values inserted before the indices `obj` along `axis`; arr is flattened first if `axis` is None.
 
     The values are converted to arr's dtype. They broadcast to one slice for each index.
 

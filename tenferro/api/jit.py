@@ -354,7 +354,7 @@ class Jitted(Generic[P, R]):
         return unflatten(out_tree, [adopt(np.asarray(y)) for y in results])
 
     def _run(self, program: GraphProgram, leaves: Sequence[Any]) -> Any:
-        """Run on leaves, if the executor can."""
+        """Run a program on leaves; on trees if the executor has no `run_leaves`."""
         run_leaves = getattr(self._executor, "run_leaves", None)
         if run_leaves is not None:
             return run_leaves(program, leaves)

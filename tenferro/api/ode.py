@@ -241,7 +241,7 @@ class _Closed:
         self._is_active = [spec_of(x).dtype.is_inexact for x in self.operands]
 
     def __call__(self, y: Tensor, t: Tensor, operands: Sequence[Any]) -> Any:
-        """Return its value, with `operands` in place of this object's operands."""
+        """Return the function's value, with `operands` in place of this object's operands."""
         consts, leaves = operands[: self.count], operands[self.count :]
         builder = current_builder() or next(
             (x.builder for x in (y, t, *operands) if isinstance(x, TracedTensor)), None
@@ -252,16 +252,16 @@ class _Closed:
         return TracedTensor(builder, self.part.emit(builder.graph, values)[0])
 
     def bound(self, operands: Sequence[Any]) -> RightHandSide:
-        """Return it as a function of (y, t)."""
+        """Return the right-hand side with these operands, as a function of (y, t)."""
         return lambda y, t: self(y, t, operands)
 
     def split(self, operands: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-        """Return the operands with derivatives, and the operands without."""
+        """Return the operands that have derivatives, and the operands that have none."""
         pairs = list(zip(operands, self._is_active, strict=True))
         return [x for x, active in pairs if active], [x for x, active in pairs if not active]
 
     def joined(self, active: Sequence[Any], others: Sequence[Any]) -> list[Any]:
-        """Return the operands in their order."""
+        """Return the operands in their original order, from the two lists that `split` returns."""
         first, second = iter(active), iter(others)
         return [next(first if is_active else second) for is_active in self._is_active]
 
@@ -345,7 +345,7 @@ def _start(
 
 
 def _continues(state: tuple[Any, ...], count: Tensor, target: Tensor, options: _Options) -> Any:
-    """Return whether the target is ahead, and a step towards it possible and allowed."""
+    """Return whether the target is ahead, t + h differs from t, and steps are left."""
     t, h = state[2], state[3]
     continues = (t < target) & (t + h > t)
     return continues if options.mxstep == math.inf else continues & (count < options.mxstep)

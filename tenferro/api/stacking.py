@@ -126,7 +126,7 @@ def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
 
 
 class _Joined:
-    """Joins its indices, as `numpy.r_`."""
+    """An object whose indexing joins the indices, as that of `numpy.r_` does."""
 
     def __init__(self, axis: int, rank: int, insertion: int) -> None:
         self._defaults = (axis, rank, insertion)

@@ -169,7 +169,7 @@ class Stage:
         if has_aux:
             if not isinstance(result, tuple) or len(result) != 2:
                 raise ArityError(
-                    f"{self.name}: with has_aux the function returns (result, aux), "
+                    f"{self.name}: with has_aux the function must return (result, aux), "
                     f"got {type(result).__name__}"
                 )
             result, self.aux = result
@@ -204,7 +204,7 @@ class Stage:
         """Require real results, or if holomorphic, complex arguments and results.
 
         Raises:
-            DTypeError: by name.
+            DTypeError: another dtype; the error names the result or argument.
         """
         for value, name in zip(self.outputs, self.out_names, strict=True):
             spec = self.type_of(value)
@@ -224,7 +224,7 @@ class Stage:
         """Require complex arguments.
 
         Raises:
-            DTypeError: by name.
+            DTypeError: an argument is real; the error names it.
         """
         for value, name in zip(self.primals, self.names, strict=True):
             if not self.type_of(value).dtype.is_complex:
@@ -236,7 +236,7 @@ class Stage:
         """Require real arguments.
 
         Raises:
-            DTypeError: by name.
+            DTypeError: an argument is complex; the error names it.
         """
         for value, name in zip(self.primals, self.names, strict=True):
             if self.type_of(value).dtype.is_complex:
@@ -318,7 +318,7 @@ class Stage:
         if runtime is not None:
             if self.executor is not None:
                 raise UnsupportedError(
-                    f"{self.name}: runs on the executor given, which notes nothing for backward; give it "
+                    f"{self.name}: runs on the executor that was passed, which records nothing for backward; give it "
                     "x.detach(), or leave the executor out"
                 )
             stand_ins, outputs = make()

@@ -576,7 +576,7 @@ def nanmean(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, keepdims: bool = False,
     *, where: ArrayLike = True,
 ) -> Any:  # fmt: skip
-    """Compute the mean over `axis` of the elements that are not NaN; NaN of none. Arguments as of `mean`.
+    """Compute the mean over `axis` of the elements that are not NaN; NaN if there are none. Arguments as of `mean`.
 
     >>> nanmean([1.0, np.nan, 3.0])
     array(2.)
@@ -646,7 +646,7 @@ def _nan_extreme(
 def nanmax(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Compute the largest element over `axis` that is not NaN; NaN where all are. Arguments as of `max`.
+    """Compute the largest element over `axis` that is not NaN; NaN if all are NaN. Arguments as of `max`.
 
     >>> nanmax([1.0, np.nan])
     array(1.)
@@ -657,7 +657,7 @@ def nanmax(
 def nanmin(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, initial: ArrayLike | None = None, where: ArrayLike = True
 ) -> Any:  # fmt: skip
-    """Compute the smallest element over `axis` that is not NaN; NaN where all are. Arguments as of `min`.
+    """Compute the smallest element over `axis` that is not NaN; NaN if all are NaN. Arguments as of `min`.
 
     >>> nanmin([1.0, np.nan])
     array(1.)
@@ -794,7 +794,7 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False) -> Any:
     if (steps >= 0).all():
         return searchsorted(edges, x, side)
     if not (steps <= 0).all():
-        raise InvalidConfigError("digitize: bins are ascending or descending")
+        raise InvalidConfigError("digitize: bins must be ascending or descending")
     return subtract(edges.shape[0], searchsorted(edges[::-1], x, side))
 
 

@@ -205,7 +205,7 @@ class _Mapped:
         if runtime is not None:
             if self._executor is not None:
                 raise UnsupportedError(
-                    "vmap: runs on the executor given, which notes nothing for backward; give it x.detach(), "
+                    "vmap: runs on the executor that was passed, which records nothing for backward; give it x.detach(), "
                     "or leave the executor out"
                 )
             return unflatten(out_tree, noted_run(runtime, graph, arguments, outputs))

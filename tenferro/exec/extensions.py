@@ -228,7 +228,7 @@ def aliased_inputs(op: Any) -> frozenset[int]:
     for output, index in aliases.items():
         if not (0 <= output < op.output_count and 0 <= index < op.input_count):
             raise InvalidConfigError(
-                f"extension: family_id={op.family_id}: aliases pair outputs below {op.output_count} with "
+                f"extension: family_id={op.family_id}: aliases must pair outputs below {op.output_count} with "
                 f"inputs below {op.input_count}, got {{{output}: {index}}}"
             )
     return frozenset(aliases.values())

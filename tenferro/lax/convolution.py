@@ -143,7 +143,7 @@ def _factors(name: str, what: str, factors: Any, count: int) -> tuple[int, ...]:
     numbers = (1,) * count if factors is None else factors
     if not isinstance(numbers, tuple | list) or len(numbers) != count:
         raise InvalidConfigError(
-            f"lax.{name}: {what} has a number for each of {count} axes of space, got {factors!r}"
+            f"lax.{name}: {what} must have a number for each of {count} axes of space, got {factors!r}"
         )
     return tuple(numbers)
 
@@ -204,7 +204,7 @@ def conv_general_dilated(
         pads = [tuple(pair) for pair in padding]
     if len(pads) != count:
         raise InvalidConfigError(
-            f"lax.{name}: padding has a pair for each of {count} axes of space, got {padding!r}"
+            f"lax.{name}: padding must have a pair for each of {count} axes of space, got {padding!r}"
         )
     op = Convolution(
         window_strides=strides,

@@ -436,7 +436,7 @@ def clamp(min: ArrayLike, x: Any, max: ArrayLike) -> Any:
     for bound in (low, high):
         if bound.shape and tuple(bound.shape) != tuple(x.shape):
             raise ShapeError(
-                f"lax.clamp: a bound has rank 0 or the shape of x {spec_of(x)}, got {spec_of(bound)}"
+                f"lax.clamp: a bound must have rank 0 or the shape of x {spec_of(x)}, got {spec_of(bound)}"
             )
     return apply_one(ops.Clamp(), x, broadcast_to(low, x.shape), broadcast_to(high, x.shape))
 

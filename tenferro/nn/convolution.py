@@ -60,7 +60,7 @@ def _space_of(name: str, x: Any) -> int:
     count = len(x.shape) - 2
     if not 1 <= count <= 3:
         raise ShapeError(
-            f"nn.{name}: x has a batch axis, a feature axis and 1 to 3 axes of space, got {spec_of(x)}; add an "
+            f"nn.{name}: x must have a batch axis, a feature axis and 1 to 3 axes of space, got {spec_of(x)}; add an "
             "axis of extent 1 for a single input"
         )
     return count
@@ -86,7 +86,7 @@ def _padding(name: str, padding: Any, count: int) -> Any:
     entries = list(padding) if isinstance(padding, tuple | list) else []
     if len(entries) != count:
         raise InvalidConfigError(
-            f'nn.{name}: padding is "SAME", "SAME_LOWER", "VALID", a number, or a number or a pair for each of '
+            f'nn.{name}: padding must be "SAME", "SAME_LOWER", "VALID", a number, or a number or a pair for each of '
             f"{count} axes of space, got {padding!r}"
         )
     return [

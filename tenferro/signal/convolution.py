@@ -38,7 +38,7 @@ def _pair(name: str, in1: ArrayLike, in2: ArrayLike, mode: str) -> tuple[Any, An
         raise InvalidConfigError(f'{name}: mode must be "full", "same" or "valid", got {mode!r}')
     x, y = as_operand(in1), as_operand(in2)
     if len(x.shape) != len(y.shape):
-        raise ShapeError(f"{name}: operands have one rank, got {spec_of(x)} and {spec_of(y)}")
+        raise ShapeError(f"{name}: operands must have one rank, got {spec_of(x)} and {spec_of(y)}")
     for operand in (x, y):
         if not all(map(is_static, operand.shape)):
             raise NonStaticShapeError(f"{name}: needs known extents, got {spec_of(operand)}")

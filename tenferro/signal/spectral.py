@@ -77,7 +77,7 @@ def _window(name: str, window: Window, nperseg: int | None, extent: int) -> np.n
             length = extent
         return get_window(window, length)
     if is_traced(as_operand(window)):
-        raise UnsupportedError(f"{name}: a window is a constant; pass a name or a NumPy array")
+        raise UnsupportedError(f"{name}: a window must be a constant; pass a name or a NumPy array")
     numbers = np.asarray(window)
     if numbers.ndim != 1 or not 0 < len(numbers) <= extent:
         raise ShapeError(

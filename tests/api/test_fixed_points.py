@@ -507,7 +507,7 @@ def test_results_of_another_structure_are_refused() -> None:
         tnf.jit(lambda b: tnf.custom_root(lambda x: x[:2], b, solve, solve))(B)
     with pytest.raises(errors.DTypeError, match=r"solve\(\.\.\) must be f64\[3\].*got f32\[3\]"):
         tnf.custom_root(lambda x: x, B, lambda _, x: x.astype(np.float32), solve)
-    with pytest.raises(errors.ArityError, match=r"solve returns \(x, aux\), got ndarray"):
+    with pytest.raises(errors.ArityError, match=r"solve must return \(x, aux\), got ndarray"):
         tnf.custom_root(lambda x: x, B, solve, solve, has_aux=True)
     with pytest.raises(errors.ShapeError, match=r"tangent_solve\(\.\.\) must be f64\[3\]"):
         tnf.jit(lambda b: tnf.custom_root(lambda x: x, b, solve, lambda _, y: y[0]))(B)

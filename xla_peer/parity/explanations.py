@@ -104,7 +104,7 @@ class Parting:
         return NativeAndPeer(peer).agree(before, divergence.leaves)
 
     def is_an_update(self) -> bool:
-        """Tell whether PJRT's worst element is among the updates."""
+        """Return whether PJRT's worst element is among the updates."""
         divergence, (_, peer) = self.divergence, self.results
         (updates,) = values_of(divergence.program, self.step.inputs[2:], divergence.leaves)
         return bool(np.any((updates == peer) | ((updates != updates) & (peer != peer))))

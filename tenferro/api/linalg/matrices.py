@@ -339,7 +339,7 @@ def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) ->
             "qr of the whole, or concrete specs"
         )
     if x.shape[-1] > x.shape[-2]:
-        raise ShapeError(f"qr_append: q has orthonormal columns, got {spec_of(x)}")
+        raise ShapeError(f"qr_append: q must have orthonormal columns, got {spec_of(x)}")
     return QRResult(*with_columns(x, y, z))
 
 
@@ -438,7 +438,7 @@ def _triangle_named(name: str, triangle: str | None, lower: bool | None) -> str 
 def _of_pair(
     name: str, a: ArrayLike, b: ArrayLike | None, triangle: str | None, type: int
 ) -> tuple[Any, Callable[[Any], Any]]:
-    """Return a Hermitian matrix with the eigenvalues of a pair, and the function of its vectors to those of the pair.
+    """Return a Hermitian matrix with the eigenvalues of a pair, and a function that maps its eigenvectors to the pair's.
 
     Source: LAPACK, sygst.
     """
@@ -534,7 +534,7 @@ def eig(
     Args:
         b: an invertible matrix, for a v = w b v.
         left: return the vectors u with u^H a = w u^H b, before the others; they need linearly independent eigenvectors.
-        right: return the vectors v. Eigenvalues alone are no tuple.
+        right: return the vectors v. Without vectors the result is the array of eigenvalues, not a tuple.
         overwrite_a, overwrite_b, check_finite: no effect.
         homogeneous_eigvals: False.
 
@@ -604,7 +604,7 @@ def lu_factor(
 
 
 def _counted(packed: Tensor) -> Any:
-    """Return the places on the diagonal."""
+    """Return the positions on the diagonal: 0, 1, .., min(rows, columns) - 1."""
     extent = dim_min(*packed.shape[-2:])
     return apply_one(Iota((extent,), 0, DType.I64), like=packed)
 
@@ -911,7 +911,7 @@ def tensorinv(a: ArrayLike, ind: int = 2) -> Any:
     rows, columns = product(equations), product(unknowns)
     if is_static(rows) and is_static(columns) and rows != columns:
         raise ShapeError(
-            f"tensorinv: the first {ind} axes have as many elements as the others, got {rows} and "
+            f"tensorinv: the first {ind} axes must have as many elements as the others, got {rows} and "
             f"{columns} of {spec_of(tensor)}"
         )
     inverse = inv(reshape(tensor, (rows, columns)))

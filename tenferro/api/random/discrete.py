@@ -97,7 +97,7 @@ def randint(
     """
     kind = DType.of(dtype)
     if not kind.is_integer:
-        raise DTypeError(f"randint: an integer dtype, got {kind}")
+        raise DTypeError(f"randint: dtype must be an integer dtype, got {kind}")
     extents = shape_of_samples("randint", shape)
     limits = np.iinfo(kind.dtype)
     bounds = (int(limits.min), int(limits.max))
@@ -281,7 +281,9 @@ def _weighted(
     if not kind.is_float:
         kind, weights = DType.F64, convert(weights, DType.F64)
     if tuple(weights.shape) != (count,):
-        raise ShapeError(f"choice: p has shape ({count},), one per slice, got {weights.shape}")
+        raise ShapeError(
+            f"choice: p must have shape ({count},), one per slice, got {weights.shape}"
+        )
     if replace:
         total = cumulative_sum(weights, axis=0)
         level = multiply(subtract(1.0, uniform(key, shape, kind)), getitem(total, -1))
@@ -300,7 +302,7 @@ def rademacher(key: ArrayLike, shape: Shape = (), dtype: DTypeLike | None = "int
     """
     kind = DType.of(dtype)
     if not kind.is_integer and not kind.is_inexact:
-        raise DTypeError(f"rademacher: a dtype of signed numbers, got {kind}")
+        raise DTypeError(f"rademacher: dtype must have signed numbers, got {kind}")
     extents = shape_of_samples("rademacher", shape)
     samples = convert(bernoulli(key, 0.5, extents), kind)
     return subtract(multiply(samples, np.array(2, kind.dtype)), np.array(1, kind.dtype))
@@ -318,7 +320,7 @@ def geometric(
     """
     kind = DType.of(dtype)
     if not kind.is_integer:
-        raise DTypeError(f"geometric: an integer dtype, got {kind}")
+        raise DTypeError(f"geometric: dtype must be an integer dtype, got {kind}")
     probability = as_inexact(p)
     extents = tuple(probability.shape) if shape is None else shape_of_samples("geometric", shape)
     require_fits("geometric", probability.shape, extents)
@@ -341,7 +343,7 @@ def poisson(
     """
     kind = DType.of(dtype)
     if not kind.is_integer:
-        raise DTypeError(f"poisson: an integer dtype, got {kind}")
+        raise DTypeError(f"poisson: dtype must be an integer dtype, got {kind}")
     rate = convert(as_operand(lam), DType.F32)
     extents = tuple(rate.shape) if shape is None else shape_of_samples("poisson", shape)
     require_fits("poisson", rate.shape, extents)

@@ -85,7 +85,7 @@ class Pool:
         return aligned_bytes(size)
 
     def release(self, block: Any) -> None:
-        """Return a block without other references to the cache."""
+        """Put a block that nothing else refers to back into the cache."""
         with self._lock:
             self._returned.append(block)
             self._reclaim()

@@ -78,7 +78,7 @@ class Einsum(ExtensionOp):
             raise InvalidConfigError(f"einsum: {self} has an output label that is in no operand")
         if len(set(input_dtypes)) != 1:
             raise DTypeError(
-                f"einsum: operands of one dtype, got {', '.join(map(str, input_dtypes))}"
+                f"einsum: operands must have one dtype, got {', '.join(map(str, input_dtypes))}"
             )
         extents = self.extents(input_shapes)
         return [(input_dtypes[0], tuple([extents[label] for label in self.output]))]

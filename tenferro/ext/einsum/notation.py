@@ -128,7 +128,7 @@ def _letter(label: Any) -> str:
         number = -1
     if not 0 <= number < MOST_LABELS:
         raise InvalidConfigError(
-            f"einsum: labels are integers from 0 to {MOST_LABELS - 1} in a list after each operand, or a string "
+            f"einsum: labels must be integers from 0 to {MOST_LABELS - 1} in a list after each operand, or a string "
             f"before all, got {label!r:.60}"
         )
     if number < 52:

@@ -116,7 +116,7 @@ def checked_optimize(optimize: Any, operands: int) -> Any:
             _completed(path, operands)
             return path
     raise InvalidConfigError(
-        "einsum: optimize is True, False, the name of an optimiser, (name, memory limit), a path, or "
+        "einsum: optimize must be True, False, the name of an optimiser, (name, memory limit), a path, or "
         f"an opt_einsum optimiser, got {optimize!r:.80}"
     )
 
