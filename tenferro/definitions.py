@@ -60,7 +60,7 @@ DEFINITIONS: Column[Definition] = Column(
         el.Power: _named("power"),
     },
 )
-"""Definitions at finite operands inside of the domain; a pole raises or is infinite, as mpmath has it."""
+"""Definitions at finite operands inside of the domain; at a pole, a definition raises or is infinite, as mpmath's function does."""
 
 
 def definition_of(op: StdTensorOp) -> Callable[..., Any]:

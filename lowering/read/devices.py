@@ -597,7 +597,7 @@ def _run_in_step(
 def _up_to_collective(
     r: Reader, process: int, scope: dict[int, int], operations: Iterator[Operation]
 ) -> Operation | None:
-    """Read the operations of a process up to its next collective, and return this."""
+    """Read the operations of a process up to its next collective, and return the collective."""
     r.device = partial(r.constant, process, DType.I64)
     for each in operations:
         if each.name in COLLECTIVES:

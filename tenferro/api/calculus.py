@@ -224,7 +224,7 @@ def interp(
     """Evaluate the piecewise linear function through the points (xp, fp) at x. Differentiable in x, fp and xp.
 
     Args:
-        xp: ascending, or in any order if there is a period. Of equal points the last one counts.
+        xp: ascending, or in any order if there is a period. Of equal points, the last one is used.
         left, right: the values beyond the ends, by default those at the ends.
         period: the period of a periodic function, which has no ends.
 

@@ -174,7 +174,7 @@ _in_inexact_dtype = functools.partial(_of_two, is_inexact=True)
 
 
 def _analytic(name: str, op: StdTensorOp, formula: str) -> Any:
-    """Return a function of one argument, computed in a float dtype: integers as NumPy promotes them."""
+    """Return a function of one argument, computed in a float dtype, to which integers are promoted as in NumPy."""
 
     @_documented(name, formula, "float and complex; integers and bool in the float NumPy takes")
     @elementwise

@@ -540,7 +540,7 @@ def tile(A: ArrayLike, reps: int | Sequence[int]) -> Any:  # noqa: N803  # becau
 def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """Extract the elements a[i, i + offset] of the two axes, along a last axis, as in NumPy.
 
-    `linalg.diagonal` takes the last two axes, as the Array API standard has it.
+    `linalg.diagonal` takes the last two axes, as in the Array API standard.
 
     Raises:
         AxisError: the two axes are equal, or a has fewer than two.
@@ -576,7 +576,7 @@ def extract_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
     `diagonal` puts the diagonal last, and takes an offset and rectangles.
 
     Raises:
-        ShapeError: the extents differ. AxisError: the axes are one, or x lacks them.
+        ShapeError: the extents differ. AxisError: the axes are equal, or outside the rank of x.
 
     >>> extract_diag([[1, 2], [3, 4]])
     array([1, 4])
@@ -593,7 +593,7 @@ def embed_diag(x: ArrayLike, /, axis_a: int = 0, axis_b: int = 1) -> Any:
     It is the adjoint of `extract_diag`.
 
     Raises:
-        ShapeError: x has no axes. AxisError: the axes are one, or not axes of the result.
+        ShapeError: x has no axes. AxisError: the axes are equal, or outside the rank of the result.
 
     >>> embed_diag([1, 4])
     array([[1, 0],

@@ -589,7 +589,7 @@ def nanvar(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Return `var` over `axis` of the elements that are not NaN; NaN where too few are left.
+    """Return `var` over `axis` of the elements that are not NaN; NaN if too few remain.
 
     >>> nanvar([1.0, np.nan, 3.0])
     array(1.)
@@ -608,7 +608,7 @@ def nanstd(
     a: ArrayLike, axis: Axis = None, dtype: DTypeLike | None = None, out: None = None, ddof: ArrayLike = 0, keepdims: bool = False,
     *, where: ArrayLike = True, mean: ArrayLike | None = None, correction: float = 0.0,
 ) -> Any:  # fmt: skip
-    """Return `std` over `axis` of the elements that are not NaN; NaN where too few are left.
+    """Return `std` over `axis` of the elements that are not NaN; NaN if too few remain.
 
     >>> nanstd([1.0, np.nan, 3.0])
     array(1.)
@@ -626,7 +626,7 @@ def nanstd(
 def _of_enough(
     spread: Tensor, x: Tensor, is_included: Tensor, axis: Axis, keepdims: bool, ddof: ArrayLike
 ) -> Any:
-    """Return NaN where no degree of freedom is left, as NumPy does for dtypes with NaN."""
+    """Return NaN where no degree of freedom remains, as NumPy does for dtypes with NaN."""
     if not spec_of(x).dtype.is_inexact:
         return spread
     count = reductions.count_nonzero(broadcast_to(is_included, x.shape), axis, keepdims=keepdims)

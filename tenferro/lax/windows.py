@@ -317,7 +317,7 @@ reduce_or = _reduction("reduce_or", ops.ReduceOr, "Bitwise or", "bool and intege
 
 
 def reduce_xor(operand: ArrayLike, axes: Sequence[int]) -> Any:
-    """Return the bitwise exclusive or of the elements over axes, in the operand's dtype; 0 of none.
+    """Return the bitwise exclusive or of the elements over axes, in the operand's dtype; 0 if there are none.
 
     Dtypes: bool and integers.
 

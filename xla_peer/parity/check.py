@@ -256,7 +256,7 @@ class Check:
         )
 
     def _open_steps(self, outputs: Sequence[OutputParity]) -> tuple[str, ...]:
-        """Return the steps at which a proven bound is lost, if an output is undecided for want of it."""
+        """Return the steps at which a proven bound is lost, if an output is undecided because of that."""
         if not self.paths.is_proven or not any(output.undecided for output in outputs):
             return ()
         return lost_bounds(self.program, self.leaves)

@@ -148,7 +148,7 @@ def exponential_decay(
 def cosine_decay_schedule(
     init_value: ArrayLike, decay_steps: int, alpha: Any = 0.0, exponent: ArrayLike = 1.0
 ) -> Schedule:
-    """Return a decay from a value to `alpha` times it along half a cosine, and constant after that.
+    """Return a schedule that decays from a value to `alpha` times the value along half a cosine, and then is constant.
 
     Raises:
         InvalidConfigError: no steps.
