@@ -459,17 +459,17 @@ def clip(
     a: ArrayLike, a_min: ArrayLike | None = None, a_max: ArrayLike | None = None, out: None = None, *, min: Any = None, max: Any = None,
     **options: Any,
 ) -> Any:  # fmt: skip
-    """min(max(a, `min`), `max`) in the common dtype; None means no bound. NaN if a or a bound is NaN.
+    """min(max(a, `min`), `max`) in the common dtype; None means no bound. NaN if `a` or a bound is NaN.
 
     The derivative is 1 strictly between the bounds, and 0 at a bound and beyond it. The derivative
-    with respect to a bound is 1 where a is strictly beyond it.
+    with respect to a bound is 1 where `a` is strictly beyond it.
 
     Args:
         a_min, a_max: NumPy's names for `min` and `max`.
 
     Raises:
         DTypeError: complex operands, or a Python int that the dtype cannot hold.
-        ShapeError: bounds that do not broadcast with a.
+        ShapeError: bounds that do not broadcast with `a`.
         InvalidConfigError: one bound by both its names.
 
     >>> clip([-1.0, 0.5, 2.0], 0.0), clip([1, 2, 3], max=2.5)
@@ -697,7 +697,7 @@ ceil = _rounding("ceil", ops.Ceil(), "The smallest integer not below x.")
 
 @planned
 def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Any:
-    """Round a to `decimals` decimals, halves to even; complex numbers by parts.
+    """Round `a` to `decimals` decimals, halves to even; complex numbers by parts.
 
     Bools give float16, as in NumPy.
 

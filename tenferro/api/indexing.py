@@ -417,7 +417,7 @@ def from_start(index: Any, x: Tensor, axis: int) -> Any:
 def take(
     a: ArrayLike, indices: ArrayLike, axis: int | None = None, out: None = None, mode: str = "raise"
 ) -> Any:
-    """Gather the slices of a at `indices` along `axis`; of the flattened a for an axis of None.
+    """Gather the slices of `a` at `indices` along `axis`; of the flattened `a` if `axis` is None.
 
     Args:
         mode: "raise" counts negative indices from the end, refuses concrete indices outside the axis, and clamps

@@ -111,7 +111,7 @@ def _from_start(name: str, index: Any, extent: int, last: int) -> Any:
 
 
 def delete(arr: ArrayLike, obj: Any, axis: int | None = None) -> Any:
-    """Return arr without the indices `obj` along `axis`; arr is flattened first for an axis of None.
+    """Return arr without the indices `obj` along `axis`; arr is flattened first if `axis` is None.
 
     Args:
         obj: an integer, a slice, a mask, or a vector of integers; known when traced.
@@ -175,7 +175,7 @@ def insert(arr: ArrayLike, obj: Any, values: ArrayLike, axis: int | None = None)
 
 
 def resize(a: ArrayLike, new_shape: int | Sequence[int]) -> Any:
-    """Repeat the elements of a in row-major order to fill `new_shape`; zeros if a is empty.
+    """Repeat the elements of `a` in row-major order to fill `new_shape`; zeros if `a` is empty.
 
     Raises:
         InvalidConfigError: a negative extent.
@@ -246,7 +246,7 @@ def compress(
     condition: ArrayLike, a: ArrayLike, axis: int | None = None, out: None = None, *, size: int | None = None,
     fill_value: ArrayLike = 0,
 ) -> Any:  # fmt: skip
-    """Return the slices of a along `axis` where condition is true; if `axis` is None, a is flattened.
+    """Return the slices of `a` along `axis` where condition is true; if `axis` is None, `a` is flattened.
 
     Args:
         size: the number of slices: the first ones, or padded by fill_value; needed where condition is traced.
@@ -296,7 +296,7 @@ def _require_new(name: str, inplace: bool) -> None:
 def put(
     a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True
 ) -> Any:
-    """Return a with v at the indices `ind` of its flattened elements; v repeats as often as needed.
+    """Return `a` with v at the indices `ind` of its flattened elements; v repeats as often as needed.
 
     Args:
         mode: "clip" or "wrap" for indices outside; None refuses known ones and drops traced ones.
@@ -349,7 +349,7 @@ def place(arr: ArrayLike, mask: ArrayLike, vals: ArrayLike, *, inplace: bool = T
 
 
 def fill_diagonal(a: ArrayLike, val: ArrayLike, wrap: bool = False, *, inplace: bool = True) -> Any:
-    """Return a with its main diagonal replaced by val, whose elements repeat as often as needed.
+    """Return `a` with its main diagonal replaced by val, whose elements repeat as often as needed.
 
     Args:
         wrap: whether the diagonal of a tall matrix starts again after a row that it skips.

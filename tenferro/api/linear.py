@@ -139,7 +139,7 @@ def vecdot(x1: ArrayLike, x2: ArrayLike, /, axis: int = -1, **options: Any) -> A
 
 
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Any:
-    """Multiply all pairs of elements, as in NumPy: a's along rows, b's along columns, both flattened.
+    """Multiply all pairs of elements, as in NumPy: those of `a` along rows, those of `b` along columns, both flattened.
 
     `linalg.outer` takes vectors only, as in the Array API standard.
 
@@ -165,7 +165,7 @@ def trace(
     `linalg.trace` takes the last two axes, as in the Array API standard.
 
     Raises:
-        AxisError: the two axes are equal, or a has fewer than two.
+        AxisError: the two axes are equal, or `a` has fewer than two.
 
     >>> import tenferro as tnf
     >>> tnf.trace([[1.0, 2.0], [3.0, 4.0]])

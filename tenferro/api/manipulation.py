@@ -73,7 +73,7 @@ def astype(
 
 @planned
 def reshape(a: ArrayLike, /, shape: Shape, order: str = "C", *, copy: bool | None = None) -> Any:
-    """Return a's elements with a new shape, one extent of which may be -1.
+    """Return `a`'s elements with a new shape, one extent of which may be -1.
 
     `order="C"` varies the last axis fastest, as NumPy does by default; `order="F"` the first,
     which is the bare op. Either is free for data stored in that order.
@@ -129,7 +129,7 @@ def _complete_shape(shape: tuple[Any, ...], x: Tensor) -> tuple[Any, ...]:
 
 @planned
 def ravel(a: ArrayLike, order: str = "C") -> Any:
-    """Arrange all of a's elements along one axis.
+    """Arrange all of `a`'s elements along one axis.
 
     >>> ravel([[1, 2], [3, 4]])
     array([1, 2, 3, 4])
@@ -144,7 +144,7 @@ def flattened(a: ArrayLike, axis: Axis) -> tuple[Any, Any]:
 
 @planned
 def permute_dims(a: ArrayLike, axes: Sequence[int] | None = None) -> Any:
-    """Permute the axes: axis i of the result is axis axes[i] of a; None reverses them.
+    """Permute the axes: axis i of the result is axis axes[i] of `a`; None reverses them.
 
     Raises:
         AxisError, ShapeError: unless `axes` names each axis once.
@@ -174,7 +174,7 @@ def matrix_transpose(x: ArrayLike, /) -> Any:
 
 @planned
 def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
-    """Swap two axes of a.
+    """Swap two axes of `a`.
 
     >>> swapaxes([[1, 2], [3, 4]], 0, 1)
     array([[1, 3],
@@ -189,7 +189,7 @@ def swapaxes(a: ArrayLike, axis1: int, axis2: int) -> Any:
 
 @planned
 def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
-    """Move axes `source` of a to positions `destination`; the others keep their order.
+    """Move axes `source` of `a` to positions `destination`; the others keep their order.
 
     Raises:
         AxisError: unless both have equally many axes, each once.
@@ -219,7 +219,7 @@ def moveaxis(a: ArrayLike, source: Axis, destination: Axis) -> Any:
 
 
 def rollaxis(a: ArrayLike, axis: int, start: int = 0) -> Any:
-    """Move `axis` of a to before axis `start`, counted before the move.
+    """Move `axis` of `a` to before axis `start`, counted before the move.
 
     Raises:
         AxisError: an axis outside the rank.
@@ -258,7 +258,7 @@ def expand_dims(a: ArrayLike, axis: Axis = 0) -> Any:
 
 @planned
 def squeeze(a: ArrayLike, axis: Axis = None) -> Any:
-    """Remove the named axes of extent 1, or all such axes for None.
+    """Remove the named axes of extent 1, or all such axes if `axis` is None.
 
     Raises:
         ShapeError: a named axis of another extent.
@@ -281,7 +281,7 @@ def concat(
     arrays: Sequence[Any], /, axis: int | None = 0, out: None = None, *, dtype: DTypeLike | None = None,
     casting: str = "same_kind",
 ) -> Any:  # fmt: skip
-    """Join the arrays along `axis`; flattened first for an axis of None.
+    """Join the arrays along `axis`; they are flattened first if `axis` is None.
 
     Args:
         dtype: dtype of the result; by default the promoted dtype of the arrays.
@@ -463,7 +463,7 @@ def slice_axis(x: Tensor, axis: int, start: int, stop: ArrayLike) -> Any:
 
 @planned
 def flip(m: ArrayLike, axis: Axis = None) -> Any:
-    """Reverse the order of m along the named axes; along all for None.
+    """Reverse the order of m along the named axes; along all axes if `axis` is None.
 
     >>> flip([[1, 2], [3, 4]], 1)
     array([[2, 1],
@@ -475,7 +475,7 @@ def flip(m: ArrayLike, axis: Axis = None) -> Any:
 
 
 def roll(a: ArrayLike, shift: Any, axis: int | Sequence[int] | None = None) -> Any:
-    """Shift the elements of a by `shift` along `axis`, cyclically.
+    """Shift the elements of `a` by `shift` along `axis`, cyclically.
 
     Raises:
         InvalidConfigError: unless there is one shift per axis, an integer; several along one axis add up.
@@ -543,7 +543,7 @@ def diagonal(a: ArrayLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> A
     `linalg.diagonal` takes the last two axes, as in the Array API standard.
 
     Raises:
-        AxisError: the two axes are equal, or a has fewer than two.
+        AxisError: the two axes are equal, or `a` has fewer than two.
         NonStaticShapeError: data-dependent extents that differ, or with an offset.
 
     >>> diagonal([[0, 1, 2], [3, 4, 5], [6, 7, 8]], 1)

@@ -349,13 +349,13 @@ def logaddexp2(
 
 
 def real_if_close(a: ArrayLike, tol: float = 100) -> Any:
-    """Return the real part of a if every imaginary part is near zero, else a.
+    """Return the real part of `a` if every imaginary part is near zero, else `a`.
 
     Args:
         tol: the tolerance, in multiples of eps if it is above 1, else absolute.
 
     Raises:
-        DataDependentShapeError: complex a of a trace: the elements decide the dtype; use `real`.
+        DataDependentShapeError: complex `a` of a trace: the elements decide the dtype; use `real`.
 
     >>> real_if_close([1.0 + 1e-15j])
     array([1.])

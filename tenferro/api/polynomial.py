@@ -28,10 +28,10 @@ __all__ = [
 
 
 def _coefficients(name: str, a: ArrayLike) -> Any:
-    """Return a as a vector whose length is known.
+    """Return `a` as a vector whose length is known.
 
     Raises:
-        ShapeError: a has more than one axis.
+        ShapeError: `a` has more than one axis.
         NonStaticShapeError: the number of coefficients is unknown.
     """
     x = atleast_1d(a)

@@ -102,7 +102,7 @@ def sum(
     Args:
         dtype: dtype of the sum; the elements are converted before. The sum of bools as bool is `any`.
         initial: a number that is added to the sum.
-        where: the elements to include; broadcast with a.
+        where: the elements to include; broadcast with `a`.
 
     Raises:
         AxisError: an axis outside the rank.
@@ -488,7 +488,7 @@ def cumulative_prod(
 def cumsum(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Compute inclusive sums along `axis`; of the flattened a for None, as in NumPy.
+    """Compute inclusive sums along `axis`; of the flattened `a` if `axis` is None, as in NumPy.
 
     >>> cumsum([[1, 2], [3, 4]]), cumsum([[1, 2], [3, 4]], 0)
     (array([ 1,  3,  6, 10]), array([[1, 2],
@@ -503,7 +503,7 @@ def cumsum(
 def cumprod(
     a: ArrayLike, axis: int | None = None, dtype: DTypeLike | None = None, out: None = None
 ) -> Any:
-    """Compute inclusive products along `axis`; of the flattened a for None, as in NumPy.
+    """Compute inclusive products along `axis`; of the flattened `a` if `axis` is None, as in NumPy.
 
     >>> cumprod([[1, 2], [3, 4]])
     array([ 1,  2,  6, 24])

@@ -84,15 +84,15 @@ class UniqueInverseResult(NamedTuple):
 def nonzero(
     a: ArrayLike, *, size: int | None = None, fill_value: int | Sequence[int] | None = None
 ) -> tuple[Any, ...]:
-    """Find the indices of a's nonzero elements, one int64 vector for each axis, in row-major order.
+    """Find the indices of `a`'s nonzero elements, one int64 vector for each axis, in row-major order.
 
     Args:
         size: the number of indices: the first ones, or padded; needed in a trace.
         fill_value: the padding, for all axes or for each; None is 0.
 
     Raises:
-        ShapeError: a has rank 0.
-        DataDependentShapeError: a belongs to a trace, without `size`.
+        ShapeError: `a` has rank 0.
+        DataDependentShapeError: `a` belongs to a trace, without `size`.
         InvalidConfigError: a negative size, or fill values that do not match the axes.
 
     >>> nonzero(np.array([[0, 3], [5, 0]]))
@@ -133,7 +133,7 @@ def _first_nonzero(x: Tensor, size: int, fill_value: int | Sequence[int] | None)
 
 
 def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
-    """Find the row-major indices of a's nonzero elements, as int64; see `nonzero`.
+    """Find the row-major indices of `a`'s nonzero elements, as int64; see `nonzero`.
 
     >>> flatnonzero(np.array([[0, 3], [5, 0]]))
     array([1, 2])
@@ -142,7 +142,7 @@ def flatnonzero(a: ArrayLike, *, size: int | None = None, fill_value: int | None
 
 
 def argwhere(a: ArrayLike, *, size: int | None = None, fill_value: int | None = None) -> Any:
-    """Find the indices of a's nonzero elements, one row for each, as int64; see `nonzero`.
+    """Find the indices of `a`'s nonzero elements, one row for each, as int64; see `nonzero`.
 
     >>> argwhere(np.array([[0, 3], [5, 0]]))
     array([[0, 1],
@@ -357,7 +357,7 @@ def setxor1d(ar1: ArrayLike, ar2: ArrayLike, assume_unique: bool = False) -> Any
 
 
 def repeat(a: ArrayLike, repeats: Any, axis: int | None = None) -> Any:
-    """Repeat each element of a `repeats` times along `axis`; a is flattened first for an axis of None.
+    """Repeat each element of `a` `repeats` times along `axis`; `a` is flattened first if `axis` is None.
 
     Args:
         repeats: one number, or a vector with one for each index along `axis`.

@@ -115,7 +115,7 @@ def column_stack(tup: Sequence[Any]) -> Any:
 
 
 def append(arr: ArrayLike, values: ArrayLike, axis: int | None = None) -> Any:
-    """Append the values to arr along `axis`; both are flattened first for an axis of None.
+    """Append the values to arr along `axis`; both are flattened first if `axis` is None.
 
     >>> append([1, 2], [[3], [4]])
     array([1, 2, 3, 4])

@@ -137,7 +137,7 @@ def median(
         overwrite_input: has no effect; tensors are values.
 
     Raises:
-        ShapeError: no elements. DTypeError: complex a. NonStaticShapeError: an unknown number of elements.
+        ShapeError: no elements. DTypeError: complex `a`. NonStaticShapeError: an unknown number of elements.
 
     >>> median([3.0, 1.0, 2.0]), median([[1, 2], [3, 4]], 0)
     (array(2.), array([2., 3.]))
@@ -219,7 +219,7 @@ def quantile(
 ) -> Any:  # fmt: skip
     """Compute quantiles over `axis` at fractions q, interpolated linearly between neighbours by default.
 
-    The axes of q come first in the result. The result is NaN if a has a NaN, and differentiable in a and q.
+    The axes of q come first in the result. The result is NaN if `a` has a NaN, and differentiable in `a` and q.
 
     Args:
         q: fractions from 0 to 1.
@@ -227,11 +227,11 @@ def quantile(
         method: NumPy's: "linear", "lower", "higher", "midpoint", "nearest", "inverted_cdf",
             "averaged_inverted_cdf", "closest_observation", "interpolated_inverted_cdf", "hazen", "weibull",
             "median_unbiased" or "normal_unbiased".
-        weights: the weight of each element, of a's shape, or a vector along one axis; for "inverted_cdf" alone.
+        weights: the weight of each element, of `a`'s shape, or a vector along one axis; for "inverted_cdf" alone.
 
     Raises:
         InvalidConfigError: another method, one that takes no weights, or a fraction outside 0 to 1.
-        ShapeError: no elements. DTypeError: complex a. NonStaticShapeError: an unknown number of elements.
+        ShapeError: no elements. DTypeError: complex `a`. NonStaticShapeError: an unknown number of elements.
 
     >>> quantile([1.0, 2.0, 3.0], 0.25), quantile([1.0, 2.0], [0.0, 1.0], method="nearest")
     (array(1.5), array([1., 2.]))
@@ -393,10 +393,10 @@ def average(
     *,
     keepdims: bool = False,
 ) -> Any:
-    """Divide the sum of a times its weights over `axis` by the sum of the weights; the mean without weights.
+    """Divide the sum of `a` times its weights over `axis` by the sum of the weights; the mean without weights.
 
     Args:
-        weights: weights of a's shape, or of the extents of `axis`.
+        weights: weights of `a`'s shape, or of the extents of `axis`.
         returned: return (average, sum of the weights).
 
     Raises:
@@ -845,7 +845,7 @@ def histogram(
     a: ArrayLike, bins: int | ArrayLike = 10, range: Sequence[Any] | None = None, density: bool | None = None,
     weights: ArrayLike | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
-    """Count the elements of a in each bin, the last of which includes its end; also return the bin edges.
+    """Count the elements of `a` in each bin, the last of which includes its end; also return the bin edges.
 
     Arguments and errors are those of `histogram_bin_edges`.
 

@@ -235,7 +235,7 @@ def choice(
     p: ArrayLike | None = None,
     axis: int = 0,
 ) -> Any:
-    """Draw slices of a along `axis`, or integers below a, with probabilities p.
+    """Draw slices of `a` along `axis`, or integers below `a`, with probabilities p.
 
     Args:
         replace: whether a slice may be drawn more than once.
