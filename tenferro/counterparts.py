@@ -375,7 +375,7 @@ class MissingMember:
 
 
 def is_missing(cls: type, name: str) -> bool:
-    """Return whether `name` is only a `MissingMember` placeholder in the class: one whose error says what to use instead."""
+    """Return whether `name` is only a `MissingMember` placeholder in the class: its error says what to use instead."""
     return isinstance(inspect.getattr_static(cls, name, None), MissingMember)
 
 

@@ -60,7 +60,7 @@ DEFINITIONS: Column[Definition] = Column(
         el.Power: _named("power"),
     },
 )
-"""Definitions at finite operands inside of the domain; at a pole, a definition raises or is infinite, as mpmath's function does."""
+"""Definitions at finite operands inside of the domain; at a pole, one raises or is infinite, as mpmath's function."""
 
 
 def definition_of(op: StdTensorOp) -> Callable[..., Any]:

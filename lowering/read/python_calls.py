@@ -135,7 +135,7 @@ def _jax_callback(r: Reader, operation: Operation, operands: Sequence[int]) -> S
 
 @dataclass(frozen=True, eq=False)
 class _JaxCallback:
-    """A Python function of JAX, wrapped for a `Callback` with an additional operand, and an additional result that is False.
+    """A Python function of JAX, wrapped for a `Callback` with one more operand, and one more result that is False.
 
     Attributes:
         takes_token: whether the function has a token as its first argument and result.

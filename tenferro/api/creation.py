@@ -188,7 +188,7 @@ def full(
     Raises:
         ShapeError: a negative extent, or one that is not an integer.
         DTypeError: a Python number that the dtype does not hold.
-        BackendFailureError: more than memory holds, more than 64 axes.
+        BackendFailureError: more elements than memory holds, or more than 64 axes.
         NonStaticShapeError: a symbolic extent, outside a trace and without `like`.
 
     >>> full((2, 2), 7)

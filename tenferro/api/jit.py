@@ -76,7 +76,7 @@ def jit(
     an executor was passed: then the executor runs the program on their arrays, and the results are eager constants.
 
     Raises:
-        DTypeError: an argument that is neither an array nor static, by its name.
+        DTypeError: an argument that is neither an array nor static, which the error names.
         InvalidConfigError: a static argument is not hashable, or is a tensor.
         UnsupportedError: an executor was passed, and an eager tensor's derivatives would be lost.
 

@@ -155,7 +155,7 @@ def sparse_jacobian(
         context, executor: as for `grad`.
 
     Raises:
-        DTypeError: arguments that are not real, or a result that is not a real tensor, by name.
+        DTypeError: arguments that are not real, or a result that is not a real tensor, which the error names.
         NonStaticShapeError: a symbolic extent.
         UnsupportedError: inside a trace; a pattern with too many nonzeros.
 

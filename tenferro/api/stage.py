@@ -72,7 +72,7 @@ def checked_leaves(name: str, tree: PyTree, what: str) -> tuple[list[Any], TreeD
     """Return leaves that can be differentiated with respect to, their structure, and their names.
 
     Raises:
-        DTypeError: a leaf that is not a tensor, or an integer or bool one, by name.
+        DTypeError: a leaf that is not a tensor, or an integer or bool one, which the error names.
     """
     leaves, treedef = flatten(tree)
     names = [f"{what}{path}" for path in leaf_paths(tree)]

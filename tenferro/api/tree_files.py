@@ -105,8 +105,8 @@ def load(path: str | os.PathLike[str], like: Tensor | None = None, *, nested: bo
         FileNotFoundError, PermissionError: a missing file, or no permission to read it.
         InvalidConfigError: a file that is not of the format, a folder or a pipe; booleans that are neither 0
             nor 1; a name that is a prefix of another, in a nested tree.
-        ArityError: leaves that the file lacks, or that `like` lacks, by name.
-        ShapeError, DTypeError: an array that differs from its leaf of `like`, by name.
+        ArityError: leaves that the file or `like` lacks, which the error names.
+        ShapeError, DTypeError: an array that differs from its leaf of `like`, which the error names.
     """
     arrays = _arrays(path)
     if like is None:

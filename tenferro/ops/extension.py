@@ -93,7 +93,10 @@ class Extension(StdTensorOp):
         return declared_types(self.op, meta)
 
     def specialize(self, bindings: Any) -> Extension:
-        """Return `self`: an extension's op stores no symbolic extents, because `infer_output_meta` receives the input shapes."""
+        """Return `self`: an extension's op stores no symbolic extents.
+
+        It needs none, because `infer_output_meta` receives the input shapes.
+        """
         return self
 
     def __eq__(self, other: object) -> bool:

@@ -85,7 +85,7 @@ def check_parity(
         locate: whether to find the first op that diverges if the paths disagree; in a loop, with its iteration.
         context: the context whose rules differentiate for `grad`.
         isolated: whether XLA runs in a child process. If it crashes, hangs or exhausts memory there, the
-            verdict is `peer ended`, with the module that causes it. By default it does, unless the environment
+            verdict is `peer ended`, with the module that causes it. By default XLA runs there, unless the environment
             variable TENFERRO_ISOLATED is `off`. A function given as `against` runs in this process unless
             `jax.jit` has wrapped it. `executor=IsolatedExecutor(timeout=.., memory_limit=..)` sets limits.
         precision: if None, products on accelerators may have fewer bits, as far as the module or the executor's

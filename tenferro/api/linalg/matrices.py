@@ -240,7 +240,8 @@ def cholesky(
         overwrite_a, check_finite: no effect.
 
     Raises:
-        ShapeError: a is not square. DTypeError: its dtype. InvalidConfigError: both `upper` and `lower`.
+        ShapeError: a is not square. DTypeError: a dtype without linear algebra, such as float16.
+        InvalidConfigError: both `upper` and `lower`.
 
     >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]]))
     array([[2., 0.],
@@ -307,7 +308,8 @@ def qr_append(q: ArrayLike, r: ArrayLike, b: ArrayLike, /, *, axis: int = -1) ->
 
     Raises:
         ShapeError: extents that do not fit, or more columns than rows of q. InvalidConfigError: another axis.
-        NonStaticShapeError: columns of matrices with symbolic extents. DTypeError: the dtypes.
+        NonStaticShapeError: columns of matrices with symbolic extents.
+        DTypeError: dtypes without linear algebra, such as float16.
 
     >>> a, b = np.array([[3.0], [4.0]]), np.array([[1.0], [2.0]])
     >>> q, r = qr_append(*qr(a), b)
@@ -681,7 +683,7 @@ def truncated_svd(
 
     Raises:
         InvalidConfigError: a `max_rank` below 1. ShapeError: `a` is not a matrix, or a batch of matrices with
-            `masked` false. DTypeError: its dtype.
+            `masked` false. DTypeError: a dtype without linear algebra, such as float16.
         NonStaticShapeError: on lowering to StableHLO, unless `masked`.
 
     >>> u, s, vh, rank = truncated_svd(np.diag([3.0, 2.0, 1e-9]), max_rank=3, rtol=1e-6)
@@ -725,7 +727,7 @@ def rank_revealing_qr(
 
     Raises:
         InvalidConfigError: a `max_rank` below 1. ShapeError: `a` is not a matrix, or a batch of matrices with
-            `masked` false. DTypeError: its dtype.
+            `masked` false. DTypeError: a dtype without linear algebra, such as float16.
         NonStaticShapeError: on lowering to StableHLO, unless `masked`. UnsupportedError: on lowering for a platform
             other than the CPU, because only the CPU has pivoted QR.
 

@@ -35,7 +35,7 @@ def missing(reason: str) -> Any:
 
 
 def by_kind(kinds: str, here: Any, elsewhere: Any) -> Any:
-    """Return a cell that uses `here` if the kind of the last operand's dtype is in `kinds`, and `elsewhere` otherwise."""
+    """Return a cell that uses `here` for last operands whose kind of dtype is in `kinds`, and `elsewhere` otherwise."""
     return lambda op, w, *xs: (here if xs[-1].dtype.kind in kinds else elsewhere)(op, w, *xs)
 
 
