@@ -131,7 +131,7 @@ def test_vectorize_passes_what_is_excluded() -> None:
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
-        (lambda: tnf.vectorize(lambda x: x, signature="(n->()")(V), errors.InvalidConfigError, "like"),
+        (lambda: tnf.vectorize(lambda x: x, signature="(n->()")(V), errors.InvalidConfigError, "form"),
         (lambda: tnf.vectorize(lambda x, y: x, signature="(n),(n)->()")(V, V[:2]), errors.ShapeError, "axis n has extents 5 and 2"),
         (lambda: tnf.delete(V, 5), errors.OutOfBoundsError, "index 5 is outside"),
         (lambda: tnf.insert(V, -6, 1.0), errors.OutOfBoundsError, "index -6 is outside"),

@@ -202,7 +202,7 @@ WRONG: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "a geometric zero": (lambda: tnf.geomspace(0.0, 1.0), ValueError, "zero"),
     "no section": (lambda: tnf.array_split(V, 0), ValueError, "section"),
     "a vector cut in rows": (lambda: tnf.vsplit(V, 2), ValueError, "2 axes"),
-    "one axis turned": (lambda: tnf.rot90(M, 1, (0, 0)), ValueError, "one"),
+    "one axis turned": (lambda: tnf.rot90(M, 1, (0, 0)), ValueError, "must differ"),
     "a cube on a diagonal": (lambda: tnf.diag(np.ones((1, 1, 1))), ValueError, "vector or a matrix"),
     "choices": (lambda: tnf.select([V > 0], [V, V]), ValueError, "conditions"),
     "conditions of numbers": (lambda: tnf.select([V], [V]), TypeError, "bool"),
