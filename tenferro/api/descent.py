@@ -145,7 +145,7 @@ def lbfgs(
         spec = spec_of(result)
         if spec.rank or not spec.dtype.is_float:
             kind = ShapeError if spec.rank else DTypeError
-            raise kind(f"lbfgs: fun returns a real scalar, got {spec}")
+            raise kind(f"lbfgs: fun must return a real scalar, got {spec}")
         return astype(result, vector.dtype, copy=False)
 
     def descend(_: Any, x: Tensor) -> Any:

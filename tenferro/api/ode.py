@@ -648,7 +648,7 @@ def _event(
     )
     if closed.type.rank or not closed.type.dtype.is_float:
         kind = ShapeError if closed.type.rank else DTypeError
-        raise kind(f"odeint: event returns a real scalar, got {closed.type}")
+        raise kind(f"odeint: event must return a real scalar, got {closed.type}")
     return closed
 
 

@@ -212,7 +212,7 @@ def ppermute(x: PyTree, axis_name: Hashable, perm: Sequence[tuple[int, int]]) ->
         is_inside = sources | targets <= set(range(count))
         if not is_inside or not len(sources) == len(targets) == len(pairs):
             raise InvalidConfigError(
-                f"ppermute: perm has pairs of different sources and different targets below {count}, got {perm!r}"
+                f"ppermute: perm must have pairs of different sources and different targets below {count}, got {perm!r}"
             )
         source_of = {j: i for i, j in pairs}
         rows = [y[source_of[j]] if j in source_of else zeros_like(y[0]) for j in range(count)]

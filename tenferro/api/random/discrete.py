@@ -546,7 +546,7 @@ def multinomial(
     common = inexact_dtype(result_type(n, p))
     count, probability = (stop_gradient(convert(x, common)) for x in (n, p))
     if not probability.shape:
-        raise ShapeError("multinomial: p has outcomes along its last axis, got a number")
+        raise ShapeError("multinomial: p must have outcomes along its last axis, got a number")
     extents = tuple(probability.shape) if shape is None else shape_of_samples("multinomial", shape)
     require_fits("multinomial", probability.shape, extents)
     require_fits("multinomial", count.shape, extents[:-1])
