@@ -237,7 +237,7 @@ def _by_network(r: Reader, block: Block, operands: list[int], axis: int, stable:
     extent = shape[axis]
     if not isinstance(extent, int):
         raise UnsupportedError(
-            f"a sort of {extent} elements by a comparator that is not an order of ours; give the extent a number"
+            f"a sort of {extent} elements, whose comparator is not a supported order, needs a number for the extent"
         )
     values = [*operands, r.apply_one(Iota(shape, axis, DType.I64))]
     for first, second in _rounds(extent):

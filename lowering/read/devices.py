@@ -234,7 +234,7 @@ def _require_one(operation: Operation, count: int) -> None:
     if count > 1:
         raise UnsupportedError(
             f"{operation.name} among {count} devices: a program here is one device's; give devices=, their number, "
-            "for a program of all of them, or import what it was before it was partitioned"
+            "for a program of all of them, or import the module as it was before partitioning"
         )
 
 
@@ -388,7 +388,9 @@ def send(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
     *values, token = operands
     is_host = r.devices is None or operation.attributes.get("is_host_transfer", False)
     if is_host and r.feeds is None:
-        raise UnsupportedError(f"{operation.name}: make what it writes a result")
+        raise UnsupportedError(
+            f"{operation.name}: return the value that it writes as a result of the module"
+        )
     pairs = operation.attributes.get("source_target_pairs")
     r.sent.setdefault((id(r.builder), channel_of(operation)), []).append((values, pairs))
     return token
@@ -402,7 +404,9 @@ def receive(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequenc
     """
     is_host = r.devices is None or operation.attributes.get("is_host_transfer", False)
     if is_host and r.feeds is None:
-        raise UnsupportedError(f"{operation.name}: make what it reads an argument")
+        raise UnsupportedError(
+            f"{operation.name}: pass the value that it reads as an argument of the module"
+        )
     channel = channel_of(operation)
     queue = r.sent.get((id(r.builder), channel), [])
     values, pairs = queue.pop(0) if queue else (None, None)
@@ -477,7 +481,9 @@ def infeed(r: Reader, operation: Operation, operands: Sequence[int]) -> Sequence
         UnsupportedError: no function is left, or the reference interpreter does not run the processes.
     """
     if not r.feeds:
-        raise UnsupportedError(f"{operation.name}: make what it reads an argument")
+        raise UnsupportedError(
+            f"{operation.name}: pass the value that it reads as an argument of the module"
+        )
     return [*r.call(r.feeds.pop(0), []), operands[-1]]
 
 
@@ -488,7 +494,9 @@ def outfeed(r: Reader, operation: Operation, operands: Sequence[int]) -> int:
         UnsupportedError: the reference interpreter does not run the processes.
     """
     if r.feeds is None:
-        raise UnsupportedError(f"{operation.name}: make what it writes a result")
+        raise UnsupportedError(
+            f"{operation.name}: return the value that it writes as a result of the module"
+        )
     return operands[-1]
 
 

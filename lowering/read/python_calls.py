@@ -75,7 +75,7 @@ def register_custom_call(
             f"register_custom_call: function must be a function, got {function!r:.60}"
         )
     if target in CUSTOM_CALLS:
-        raise DuplicateFamilyError(f"the meaning of calls to {target!r} is known already")
+        raise DuplicateFamilyError(f"calls to {target!r} already have a built-in reader")
     with _LOCK:
         if target in _FUNCTIONS and not replace:
             raise DuplicateFamilyError(f"calls to {target!r} already have a function")

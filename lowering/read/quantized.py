@@ -117,7 +117,7 @@ def quantized_type(text: str) -> QuantizedType:
     expressed = ELEMENTS.get(match["expressed"])
     if storage is None or expressed is None or not (storage.is_integer and expressed.is_float):
         raise UnsupportedError(
-            f"{text[:120]}: stores an integer and expresses a float that are among our dtypes"
+            f"{text[:120]}: must store an integer and express a float, both of supported dtypes"
         )
     least, largest = storage.extremes
     low = least if match["low"] is None else int(match["low"])

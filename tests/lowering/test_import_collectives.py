@@ -202,7 +202,7 @@ def test_what_is_sent_is_received(read: Any) -> None:
     turned = f'{early[0]}%r:2{recv}%s = "stablehlo.send"{send}%u ={end}'
     with pytest.raises(errors.UnsupportedError, match="channel 5 needs a send before it"):
         program_of(read, turned, devices={"x": 4})
-    with pytest.raises(errors.UnsupportedError, match="send: make what it writes a result"):
+    with pytest.raises(errors.UnsupportedError, match="send: return the value that it writes"):
         program_of(read, operation, devices=None)
 
 

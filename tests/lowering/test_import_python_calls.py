@@ -61,7 +61,7 @@ def test_registering() -> None:
     register_custom_call("theirs.turn", turn)
     with pytest.raises(errors.DuplicateFamilyError, match="already have a function"):
         register_custom_call("theirs.turn", turn)
-    with pytest.raises(errors.DuplicateFamilyError, match="known already"):
+    with pytest.raises(errors.DuplicateFamilyError, match="already have a built-in reader"):
         register_custom_call("TopK", turn)
     with pytest.raises(errors.InvalidConfigError, match="must be a function, got 3"):
         register_custom_call("theirs.other", 3)  # pyright: ignore[reportArgumentType]
